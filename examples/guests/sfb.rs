@@ -204,7 +204,7 @@ impl Hashes {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use switchpath_guest::schemes::trial::{Rounds, Trial};
+    use switchpath_guest::schemes::conformance::{Rounds, Trial};
 
     #[test]
     fn it_keeps_the_laws_that_every_scheme_keeps() {

@@ -1,10 +1,10 @@
 //! `switchpath capture`: packets of the running router with their fates, to the terminal or to a file.
 
-use crate::arguments::{Capture, Usage};
+use crate::arguments::{CaptureArguments, UsageError};
 use crate::output::time_of_day;
 use anyhow::{Context, Result, anyhow};
 use control::Body;
-use io::pcap::{Application, Direction, Interface, Reader, Record, Sink, Writer};
+use io::pcap::{CaptureProgram, PcapDirection, PcapInterface, PcapRecord, PcapSink, Reader, Writer};
 use packet::wire;
 use plan::Match;
 use signal_hook::consts::{SIGINT, SIGTERM};
@@ -18,7 +18,7 @@ use std::rc::Rc;
 use units::Nanos;
 
 /// Captures until the packet limit, the end of the router, or a signal.
-pub fn capture(arguments: &Capture) -> Result<ExitCode> {
+pub fn capture(arguments: &CaptureArguments) -> Result<ExitCode> {
     let mut parameters = vec![("match", matching(&arguments.matching)?)];
     parameters.extend(arguments.count.map(|count| ("limit", count.to_string())));
     parameters.extend(arguments.snaplen.map(|bytes| ("snaplen", bytes.to_string())));
@@ -26,7 +26,7 @@ pub fn capture(arguments: &Capture) -> Result<ExitCode> {
     parameters.extend(arguments.write.as_ref().map(|_| ("arrivals", "true".to_owned())));
     // Open the file first: if that fails, the router need not be asked.
     let output = arguments.write.as_deref().map(create).transpose()?;
-    let body = arguments.socket.client().follow("/v1/capture", &parameters)?;
+    let body = arguments.socket.client().open_stream("/v1/capture", &parameters)?;
     end_with_signals(&body)?;
     let output = Rc::new(RefCell::new(output));
     let missed = Rc::new(RefCell::new(None));
@@ -38,13 +38,13 @@ pub fn capture(arguments: &Capture) -> Result<ExitCode> {
     // The comment of a received packet. If the next record has the same comment, it is the same packet as sent.
     let mut came: Option<String> = None;
     while let Some(record) = reader.next_record().context("the capture broke off")? {
-        let is_second = record.direction == Direction::Out && came.as_deref() == Some(record.comment);
+        let is_second = record.direction == PcapDirection::Out && came.as_deref() == Some(record.comment);
         packets += u64::from(!is_second);
-        let is_first = record.direction == Direction::In && record.comment.starts_with("sent ");
+        let is_first = record.direction == PcapDirection::In && record.comment.starts_with("sent ");
         came = is_first.then(|| record.comment.to_owned());
         // A copy: the record borrows from the reader, and the list of interfaces, which may have a new one, belongs to the reader too.
         let (data, comment) = (record.data.to_vec(), record.comment.to_owned());
-        let record = Record { data: &data, comment: &comment, ..record };
+        let record = PcapRecord { data: &data, comment: &comment, ..record };
         match &mut *output.borrow_mut() {
             None => print(&record, reader.interfaces())?,
             Some(writer) => write(writer, &record, &mut interfaces, reader.interfaces())?,
@@ -66,15 +66,15 @@ pub fn matching(words: &[String]) -> Result<String> {
         Err(error) => {
             let under = format!("{}{}", " ".repeat(error.offset), "^".repeat(error.length.max(1)));
             let reason = format!("the match is wrong: {}; {}\n  {text}\n  {under}", error.reason, error.hint);
-            Err(anyhow!(Usage(reason)))
+            Err(anyhow!(UsageError(reason)))
         }
     }
 }
 
 /// Prints one line: time, port and direction, summary, fate.
-fn print(record: &Record<'_>, interfaces: &[Interface]) -> Result<()> {
+fn print(record: &PcapRecord<'_>, interfaces: &[PcapInterface]) -> Result<()> {
     let port = interfaces.get(record.interface as usize).map_or("?", |interface| interface.name.as_str());
-    let way = if record.direction == Direction::Out { "out" } else { "in" };
+    let way = if record.direction == PcapDirection::Out { "out" } else { "in" };
     let summary = wire::summary(record.data);
     writeln!(stdout(), "{} {port} {way}  {summary}  [{}]", time_of_day(record.time.get()), record.comment)?;
     Ok(())
@@ -82,15 +82,15 @@ fn print(record: &Record<'_>, interfaces: &[Interface]) -> Result<()> {
 
 fn write(
     writer: &mut Writer<Output>,
-    record: &Record<'_>,
+    record: &PcapRecord<'_>,
     numbers: &mut Vec<u32>,
-    interfaces: &[Interface],
+    interfaces: &[PcapInterface],
 ) -> Result<()> {
     for interface in &interfaces[numbers.len()..] {
         numbers.push(writer.add_interface(interface.clone())?);
     }
     let interface = numbers.get(record.interface as usize).copied().context("a packet of an unknown interface")?;
-    Ok(writer.packet(&Record { interface, ..*record })?)
+    Ok(writer.packet(&PcapRecord { interface, ..*record })?)
 }
 
 /// Creates a capture for a file, or for the standard output with `-`. Its times already count from 1970.
@@ -99,7 +99,7 @@ pub fn create(path: &Path) -> Result<Writer<Output>> {
         path if path == Path::new("-") => Output::Standard(stdout()),
         path => Output::File(File::create(path).with_context(|| format!("{} cannot be written", path.display()))?),
     };
-    Ok(Writer::new(output, &Application::here(concat!("switchpath ", env!("CARGO_PKG_VERSION"))), Nanos::ZERO)?)
+    Ok(Writer::new(output, &CaptureProgram::here(concat!("switchpath ", env!("CARGO_PKG_VERSION"))), Nanos::ZERO)?)
 }
 
 /// The output of a capture.
@@ -125,10 +125,10 @@ impl Write for Output {
     }
 }
 
-impl Sink for Output {
-    fn cut(&mut self, length: u64) -> std::io::Result<()> {
+impl PcapSink for Output {
+    fn truncate_to(&mut self, length: u64) -> std::io::Result<()> {
         match self {
-            Output::File(file) => file.cut(length),
+            Output::File(file) => file.truncate_to(length),
             // A pipe cannot be truncated.
             Output::Standard(_) => Ok(()),
         }
@@ -157,7 +157,7 @@ impl Read for Source {
 /// Lets a signal end the capture as if the router had ended it.
 pub fn end_with_signals(body: &Body) -> Result<()> {
     let mut signals = Signals::new([SIGINT, SIGTERM])?;
-    let end = body.ender();
+    let end = body.stopper();
     let wait = move || {
         if signals.forever().next().is_some() {
             end();

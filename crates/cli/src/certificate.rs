@@ -1,6 +1,6 @@
 //! `switchpath certificate`: makes all files that remote access to the API needs.
 
-use crate::arguments::Certificate;
+use crate::arguments::CertificateArguments;
 use crate::output::date_and_time;
 use anyhow::{Context, Result};
 use control::remote::{new_token, self_signed};
@@ -11,7 +11,7 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::process::ExitCode;
 
 /// Makes the files.
-pub fn certificate(arguments: &Certificate) -> Result<ExitCode> {
+pub fn certificate(arguments: &CertificateArguments) -> Result<ExitCode> {
     let year = date_and_time((clock::now() + clock::epoch()).get());
     let year = year.split('-').next().and_then(|year| year.parse().ok()).context("the clock has no year")?;
     let made = self_signed(&arguments.names, year)?;

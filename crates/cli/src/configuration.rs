@@ -1,12 +1,12 @@
 //! `check`, `diff` and `apply`: configurations before they run and while they run.
 
-use crate::allotment::{self, Promises};
-use crate::arguments::{Apply, Check, Diff, GuestDirectory, Trial};
-use crate::failure::Faulty;
+use crate::arguments::{ApplyArguments, CheckArguments, DiffArguments, GuestDirectory, TrialArguments};
+use crate::failure::ConfigurationErrors;
 use crate::output::print_json;
-use crate::{bounds, guests};
+use crate::reservations::{self, ReservationCheck};
+use crate::{guests, store_bounds};
 use anyhow::{Context, Result};
-use control::api::{Applied, Change, Changes, Checked, Config, Diagnostic};
+use control::api::{Applied, ChangeReply, Changes, CheckReply, Config, DiagnosticReply};
 use control::{Client, ClientError, Target};
 use io::login::Login;
 use plan::{Catalogue, Plan};
@@ -27,7 +27,7 @@ pub struct Configuration {
     /// Its text; empty if it could not be read.
     pub text: String,
     /// The result of its check.
-    pub checked: plan::Checked,
+    pub checked: plan::CheckResult,
 }
 
 /// Reads and checks a file, or the standard input for `-`.
@@ -51,34 +51,36 @@ pub fn read(path: &Path, catalogue: &Catalogue) -> Result<Configuration> {
 }
 
 /// Returns the names that a configuration may use, including the guests of this directory.
-pub fn of(guests: &GuestDirectory) -> Result<Catalogue> {
+pub fn catalogue_of(guests: &GuestDirectory) -> Result<Catalogue> {
     Ok(guests::catalogue(guests::directory(guests)?))
 }
 
 /// Reads a configuration, fails if it has errors, and shows its warnings.
-pub fn read_good(path: &Path, catalogue: &Catalogue) -> Result<(Configuration, Plan)> {
-    good(read(path, catalogue)?)
+pub fn read_valid(path: &Path, catalogue: &Catalogue) -> Result<(Configuration, Plan)> {
+    require_valid(read(path, catalogue)?)
 }
 
 /// Returns the plan of a configuration, fails if it has errors, and shows its warnings.
-pub fn good(mut read: Configuration) -> Result<(Configuration, Plan)> {
-    let Some(plan) = read.checked.plan.take() else { return Err(Faulty(vec![read.checked.diagnostics]).into()) };
+pub fn require_valid(mut read: Configuration) -> Result<(Configuration, Plan)> {
+    let Some(plan) = read.checked.plan.take() else {
+        return Err(ConfigurationErrors(vec![read.checked.diagnostics]).into());
+    };
     show_diagnostics(&read.checked.diagnostics)?;
     Ok((read, plan))
 }
 
 /// `switchpath check`
-pub fn check(arguments: &Check) -> Result<ExitCode> {
-    let Configuration { name, checked, .. } = read(&arguments.file, &of(&arguments.guests)?)?;
+pub fn check(arguments: &CheckArguments) -> Result<ExitCode> {
+    let Configuration { name, checked, .. } = read(&arguments.file, &catalogue_of(&arguments.guests)?)?;
     let code = if checked.plan.is_some() { ExitCode::SUCCESS } else { ExitCode::FAILURE };
-    let asked = |plan: &&Plan| arguments.shares || allotment::concerns(plan);
-    let promises = checked.plan.as_ref().filter(asked).map(Promises::of);
-    let stores = checked.plan.as_ref().map(bounds::of).unwrap_or_default();
+    let asked = |plan: &&Plan| arguments.shares || reservations::has_reservations(plan);
+    let promises = checked.plan.as_ref().filter(asked).map(ReservationCheck::of);
+    let stores = checked.plan.as_ref().map(store_bounds::of).unwrap_or_default();
     let memory = checked.plan.as_ref().and_then(control::memory::warning);
     if arguments.json {
-        let diagnostics = checked.diagnostics.list().iter().map(Diagnostic::from).collect();
-        let checked = Checked { ok: checked.plan.is_some(), diagnostics };
-        print_json(&mut stdout(), &Judged { checked, promises, stores, memory })?;
+        let diagnostics = checked.diagnostics.list().iter().map(DiagnosticReply::from).collect();
+        let checked = CheckReply { ok: checked.plan.is_some(), diagnostics };
+        print_json(&mut stdout(), &CheckOutput { checked, promises, stores, memory })?;
         return Ok(code);
     }
     show_diagnostics(&checked.diagnostics)?;
@@ -93,7 +95,7 @@ pub fn check(arguments: &Check) -> Result<ExitCode> {
     }
     if !stores.is_empty() {
         writeln!(stdout())?;
-        bounds::print(&stores, &mut stdout())?;
+        store_bounds::print(&stores, &mut stdout())?;
     }
     if let Some(promises) = promises {
         writeln!(stdout())?;
@@ -104,48 +106,48 @@ pub fn check(arguments: &Check) -> Result<ExitCode> {
 
 /// The output of `check -j`.
 #[derive(Serialize)]
-struct Judged {
+struct CheckOutput {
     #[serde(flatten)]
-    checked: Checked,
+    checked: CheckReply,
     #[serde(flatten)]
-    promises: Option<Promises>,
+    promises: Option<ReservationCheck>,
     /// The capacity of ephemeral stores, and the entries that the lines can fill.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    stores: Vec<bounds::Bound>,
+    stores: Vec<store_bounds::StoreBound>,
     /// A warning if the stores can use more memory than this machine has left.
     #[serde(rename = "memory_warning", skip_serializing_if = "Option::is_none")]
     memory: Option<String>,
 }
 
 /// `switchpath diff`
-pub fn diff(arguments: &Diff) -> Result<ExitCode> {
-    let catalogue = of(&arguments.guests)?;
+pub fn diff(arguments: &DiffArguments) -> Result<ExitCode> {
+    let catalogue = catalogue_of(&arguments.guests)?;
     let changes = match (&arguments.file, &arguments.new) {
         (None, _) => between_generations(arguments, &catalogue)?,
         (Some(file), None) => {
-            let (read, _) = read_good(file, &catalogue)?;
-            would_change(&arguments.socket.client(), &read)?
+            let (read, _) = read_valid(file, &catalogue)?;
+            dry_run(&arguments.socket.client(), &read)?
         }
         (Some(old), Some(new)) => {
             let both = [read(old, &catalogue)?, read(new, &catalogue)?];
             if both.iter().any(|read| read.checked.plan.is_none()) {
-                return Err(Faulty(both.map(|read| read.checked.diagnostics).into()).into());
+                return Err(ConfigurationErrors(both.map(|read| read.checked.diagnostics).into()).into());
             }
             let [old, new] = both;
-            between(&good(old)?.1, &good(new)?.1)
+            changes_between(&require_valid(old)?.1, &require_valid(new)?.1)
         }
     };
     show_changes(&changes, arguments.json)?;
     Ok(ExitCode::SUCCESS)
 }
 
-fn between(old: &Plan, new: &Plan) -> Changes {
-    let changes: Vec<Change> = plan::diff(old, new).iter().map(Change::from).collect();
+fn changes_between(old: &Plan, new: &Plan) -> Changes {
+    let changes: Vec<ChangeReply> = plan::diff(old, new).iter().map(ChangeReply::from).collect();
     let restart_needed = changes.iter().any(|change| change.restart_needed);
     Changes { changes_total: changes.len() as u64, changes, restart_needed, warnings: Vec::new() }
 }
 
-fn between_generations(arguments: &Diff, catalogue: &Catalogue) -> Result<Changes> {
+fn between_generations(arguments: &DiffArguments, catalogue: &Catalogue) -> Result<Changes> {
     let client = arguments.socket.client();
     let plan_of = |generation: Option<u64>| {
         let target = generation.map_or("/v1/config".into(), |generation| format!("/v1/config?generation={generation}"));
@@ -156,28 +158,28 @@ fn between_generations(arguments: &Diff, catalogue: &Catalogue) -> Result<Change
             .plan
             .with_context(|| format!("generation {} cannot be read here:\n{}", config.generation, checked.diagnostics))
     };
-    Ok(between(&plan_of(arguments.from)?, &plan_of(arguments.to)?))
+    Ok(changes_between(&plan_of(arguments.from)?, &plan_of(arguments.to)?))
 }
 
 /// `switchpath apply`
-pub fn apply(arguments: &Apply) -> Result<ExitCode> {
-    let (read, _) = read_good(&arguments.file, &of(&arguments.guests)?)?;
+pub fn apply(arguments: &ApplyArguments) -> Result<ExitCode> {
+    let (read, _) = read_valid(&arguments.file, &catalogue_of(&arguments.guests)?)?;
     let client = arguments.socket.client();
     if arguments.dry_run {
-        let changes = would_change(&client, &read)?;
+        let changes = dry_run(&client, &read)?;
         show_changes(&changes, arguments.json)?;
         return Ok(if changes.restart_needed { ExitCode::FAILURE } else { ExitCode::SUCCESS });
     }
     let mut parameters = vec![("name", read.name.clone())];
-    parameters.extend(conditions(&arguments.trial, &client));
-    let applied: Applied = asked(client.post_with("/v1/apply", &parameters, &read.text))?;
+    parameters.extend(apply_parameters(&arguments.trial, &client));
+    let applied: Applied = with_diagnostics(client.post_with("/v1/apply", &parameters, &read.text))?;
     show_applied(&applied, arguments.json)?;
     Ok(ExitCode::SUCCESS)
 }
 
 /// Returns the parameters of a request that applies something: the time of the trial, and the login of the caller, which a port that takes an
 /// interface could cut off.
-pub fn conditions(trial: &Trial, client: &Client) -> Vec<(&'static str, String)> {
+pub fn apply_parameters(trial: &TrialArguments, client: &Client) -> Vec<(&'static str, String)> {
     let mut parameters = Vec::new();
     if let Some(time) = trial.confirm {
         parameters.push(("confirm", format!("{}ns", time.get())));
@@ -216,8 +218,8 @@ pub fn show_applied(applied: &Applied, json: bool) -> Result<()> {
     Ok(())
 }
 
-fn would_change(client: &Client, read: &Configuration) -> Result<Changes> {
-    asked(client.post("/v1/diff", &read.name, &read.text))
+fn dry_run(client: &Client, read: &Configuration) -> Result<Changes> {
+    with_diagnostics(client.post("/v1/diff", &read.name, &read.text))
 }
 
 fn show_changes(changes: &Changes, json: bool) -> Result<()> {
@@ -236,7 +238,7 @@ fn show_changes(changes: &Changes, json: bool) -> Result<()> {
 const LISTED: usize = 20;
 
 /// Prints the changes. If `total` is larger, the answer contains only the first ones.
-fn list(changes: &[Change], total: u64, out: &mut dyn Write) -> Result<()> {
+fn list(changes: &[ChangeReply], total: u64, out: &mut dyn Write) -> Result<()> {
     listing(changes).iter().try_for_each(|line| writeln!(out, "{line}"))?;
     match total.saturating_sub(changes.len() as u64) {
         0 => Ok(()),
@@ -245,9 +247,9 @@ fn list(changes: &[Change], total: u64, out: &mut dyn Write) -> Result<()> {
 }
 
 /// Returns a line for each change. Of a kind with very many changes it lists the first ones and counts the rest; `-j` has all.
-fn listing(changes: &[Change]) -> Vec<String> {
+fn listing(changes: &[ChangeReply]) -> Vec<String> {
     // The kind is the sign and the word after it: `+ route`.
-    let kind = |change: &Change| {
+    let kind = |change: &ChangeReply| {
         let behind = change.text.match_indices(' ').nth(1).map_or(change.text.len(), |(at, _)| at);
         change.text[..behind].to_owned()
     };
@@ -266,7 +268,7 @@ fn listing(changes: &[Change]) -> Vec<String> {
 }
 
 /// Returns the answer, or an error with the diagnostics from the router.
-pub fn asked<T>(result: Result<T, ClientError>) -> Result<T> {
+pub fn with_diagnostics<T>(result: Result<T, ClientError>) -> Result<T> {
     match result {
         Err(error @ ClientError::Refused(_)) => Err(error).context("refused, and nothing has changed"),
         other => Ok(other?),
@@ -277,8 +279,8 @@ pub fn asked<T>(result: Result<T, ClientError>) -> Result<T> {
 mod tests {
     use super::*;
 
-    fn change(text: String) -> Change {
-        Change { text, values: Vec::new(), restart_needed: false }
+    fn change(text: String) -> ChangeReply {
+        ChangeReply { text, values: Vec::new(), restart_needed: false }
     }
 
     #[test]

@@ -1,10 +1,10 @@
 //! `switchpath doctor`: reports what this machine can and cannot do, and how to fix it.
 
-use crate::arguments::Doctor;
+use crate::arguments::DoctorArguments;
 use crate::output::{Rows, print_json};
 use anyhow::Result;
 use io::netns::{self, Permission};
-use io::offload::{Ethtool, Offload};
+use io::offload::{Ethtool, EthtoolOffload};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
 use rustix::process::{Resource, getrlimit};
@@ -47,8 +47,8 @@ fn either(good: bool, otherwise: State) -> State {
 }
 
 /// Checks the machine.
-pub fn doctor(arguments: &Doctor) -> Result<ExitCode> {
-    let findings = look();
+pub fn doctor(arguments: &DoctorArguments) -> Result<ExitCode> {
+    let findings = run_checks();
     let mut out = stdout();
     if arguments.json {
         print_json(&mut out, &findings)?;
@@ -73,7 +73,7 @@ pub fn doctor(arguments: &Doctor) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn look() -> Vec<Finding> {
+fn run_checks() -> Vec<Finding> {
     let mut findings = vec![kernel()];
     findings.extend(capabilities(&fs::read_to_string("/proc/self/status").unwrap_or_default()));
     findings.extend([
@@ -262,9 +262,10 @@ fn offloads() -> Vec<Finding> {
     names.sort();
     let mut findings = Vec::new();
     for name in names.into_iter().filter(|name| name != "lo") {
-        let on = |offload: &Offload| ethtool.is_on(&name, *offload).unwrap_or(false);
-        let all: Vec<&str> = Offload::ALL.iter().filter(|offload| on(offload)).map(|offload| offload.name()).collect();
-        let joins = [Offload::ReceiveJoining, Offload::LargeReceive].iter().any(on);
+        let on = |offload: &EthtoolOffload| ethtool.is_on(&name, *offload).unwrap_or(false);
+        let all: Vec<&str> =
+            EthtoolOffload::ALL.iter().filter(|offload| on(offload)).map(|offload| offload.name()).collect();
+        let joins = [EthtoolOffload::GenericReceive, EthtoolOffload::LargeReceive].iter().any(on);
         let found = if all.is_empty() { "no offloads".into() } else { all.join(" ") };
         let mend = format!(
             "frames of 64 KB do not fit: `ethtool -K {name} gro off lro off` (a `packet:` port does so itself)"
@@ -290,7 +291,7 @@ mod tests {
 
     #[test]
     fn every_failed_check_has_a_remedy() {
-        for finding in look() {
+        for finding in run_checks() {
             assert!(!finding.found.is_empty(), "{finding:?}");
             assert_eq!(finding.mend.is_empty(), finding.state == State::Ok, "{finding:?}");
         }

@@ -1,12 +1,12 @@
 //! `switchpath explain`: explains what a router would do with a packet, and why.
 
-use crate::arguments::{Explain, Usage};
-use crate::configuration::{of, read_good};
+use crate::arguments::{ExplainArguments, UsageError};
+use crate::configuration::{catalogue_of, read_valid};
 use crate::output::{is_coloured, print_json};
 use anyhow::{Context, Result, anyhow, bail};
-use control::api::{DropExplained, Explanation, StepOutcome};
-use control::explain::{Asked, Probe, offline};
-use io::pcap::{Direction, LinkType, Reader};
+use control::api::{DropExplained, ExplainReply, StepOutcome};
+use control::explain::{ExplainPacket, Probe, offline};
+use io::pcap::{LinkType, PcapDirection, Reader};
 use packet::DropReason;
 use std::fs::File;
 use std::io::{Write, stdout};
@@ -14,7 +14,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 /// Explains a packet, or a drop reason.
-pub fn explain(arguments: &Explain) -> Result<ExitCode> {
+pub fn explain(arguments: &ExplainArguments) -> Result<ExitCode> {
     if let Some(name) = &arguments.drop {
         return explain_drop(name, arguments.json);
     }
@@ -22,14 +22,14 @@ pub fn explain(arguments: &Explain) -> Result<ExitCode> {
     let asked = match &arguments.pcap {
         Some(file) => {
             let (frame, came) = frame_of(file, arguments.number)?;
-            let ours = arguments.as_ours || came.as_ref().is_some_and(|came| came.ours);
-            Asked::Frame { port: arguments.port.clone().or(came.map(|came| came.port)), frame, ours }
+            let ours = arguments.as_ours || came.as_ref().is_some_and(|came| came.is_addressed_to_port);
+            ExplainPacket::Frame { port: arguments.port.clone().or(came.map(|came| came.port)), frame, ours }
         }
-        None => Asked::Probe(probe(&words)?),
+        None => ExplainPacket::Probe(probe(&words)?),
     };
     let explanation = match &arguments.config {
         Some(file) => {
-            let (_, plan) = read_good(file, &of(&arguments.guests)?)?;
+            let (_, plan) = read_valid(file, &catalogue_of(&arguments.guests)?)?;
             offline(&plan, &asked)?
         }
         None => ask(arguments, &asked, &words)?,
@@ -47,34 +47,34 @@ pub fn explain(arguments: &Explain) -> Result<ExitCode> {
 fn probe(words: &str) -> Result<Probe> {
     Probe::parse(words).map_err(|error| {
         let under = format!("{}{}", " ".repeat(error.offset), "^".repeat(error.length.max(1)));
-        anyhow!(Usage(format!("the packet is wrong: {}; {}\n  {words}\n  {under}", error.reason, error.hint)))
+        anyhow!(UsageError(format!("the packet is wrong: {}; {}\n  {words}\n  {under}", error.reason, error.hint)))
     })
 }
 
 /// Asks the running router.
-fn ask(arguments: &Explain, asked: &Asked, words: &str) -> Result<Explanation> {
+fn ask(arguments: &ExplainArguments, asked: &ExplainPacket, words: &str) -> Result<ExplainReply> {
     let mut parameters = Vec::new();
     match asked {
-        Asked::Probe(_) => parameters.push(("packet", words.to_owned())),
-        Asked::Frame { port, frame, ours } => {
+        ExplainPacket::Probe(_) => parameters.push(("packet", words.to_owned())),
+        ExplainPacket::Frame { port, frame, ours } => {
             parameters.push(("frame", frame.iter().map(|byte| format!("{byte:02x}")).collect()));
             parameters.extend(port.clone().map(|port| ("port", port)));
             parameters.push(("ours", ours.to_string()));
         }
     }
-    Ok(arguments.socket.client().ask("/v1/explain", &parameters)?)
+    Ok(arguments.socket.client().get_with("/v1/explain", &parameters)?)
 }
 
 /// How a packet of a capture was received, if the capture records it.
-struct Came {
+struct Ingress {
     /// The ingress port.
     port: String,
     /// True if the frame was addressed to that port.
-    ours: bool,
+    is_addressed_to_port: bool,
 }
 
 /// Returns the packet with that number, from 1, of a capture.
-fn frame_of(file: &Path, number: u64) -> Result<(Vec<u8>, Option<Came>)> {
+fn frame_of(file: &Path, number: u64) -> Result<(Vec<u8>, Option<Ingress>)> {
     let wrong = || format!("the capture '{}' cannot be read", file.display());
     let mut reader = Reader::new(File::open(file).with_context(wrong)?).with_context(wrong)?;
     for _ in 1..number {
@@ -90,14 +90,14 @@ fn frame_of(file: &Path, number: u64) -> Result<(Vec<u8>, Option<Came>)> {
         bail!("packet {number} is not of Ethernet");
     }
     let interface = reader.interfaces().get(record.interface as usize);
-    let came = interface.filter(|_| record.direction == Direction::In).and_then(|interface| {
-        let ours = record.data.starts_with(&interface.station?.0);
-        Some(Came { port: interface.name.clone(), ours })
+    let came = interface.filter(|_| record.direction == PcapDirection::In).and_then(|interface| {
+        let ours = record.data.starts_with(&interface.mac?.0);
+        Some(Ingress { port: interface.name.clone(), is_addressed_to_port: ours })
     });
     Ok((record.data.to_vec(), came))
 }
 
-fn print(out: &mut dyn Write, explanation: &Explanation) -> Result<()> {
+fn print(out: &mut dyn Write, explanation: &ExplainReply) -> Result<()> {
     let coloured = is_coloured(&stdout());
     let paint = |code: &str, text: &str| match coloured {
         true => format!("\x1b[{code}m{text}\x1b[0m"),
@@ -123,7 +123,7 @@ fn explain_drop(name: &str, json: bool) -> Result<ExitCode> {
     let Some(reason) = DropReason::named(name) else {
         let names = DropReason::ALL.iter().map(|reason| reason.name());
         let hint = plan::did_you_mean(name, names);
-        return Err(anyhow!(Usage(format!("no packet is dropped for {}; {hint}", plan::quote(name)))));
+        return Err(anyhow!(UsageError(format!("no packet is dropped for {}; {hint}", plan::quote(name)))));
     };
     let drop = DropExplained::from(reason);
     let mut out = stdout();

@@ -6,12 +6,12 @@
 //!            "line": 3, "column": 1, "diagnostics": []}}
 //! ```
 
-use crate::arguments::{Arguments, Usage};
+use crate::arguments::{Arguments, UsageError};
 use crate::output::{print_json, show_diagnostics};
 use anyhow::Error;
 use clap::{ArgMatches, CommandFactory, FromArgMatches};
 use control::ClientError;
-use control::api::{ApiError, Diagnostic, ErrorKind, Problem};
+use control::api::{ApiError, DiagnosticReply, ErrorKind, Problem};
 use plan::{Diagnostics, Severity};
 use serde::Serialize;
 use std::fmt;
@@ -20,15 +20,15 @@ use std::process::ExitCode;
 
 /// Errors in configurations.
 #[derive(Debug)]
-pub struct Faulty(pub Vec<Diagnostics>);
+pub struct ConfigurationErrors(pub Vec<Diagnostics>);
 
-impl fmt::Display for Faulty {
+impl fmt::Display for ConfigurationErrors {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("the configuration has errors")
     }
 }
 
-impl std::error::Error for Faulty {}
+impl std::error::Error for ConfigurationErrors {}
 
 /// The object printed with `-j`.
 #[derive(Serialize)]
@@ -56,7 +56,7 @@ struct Failure {
     column: Option<usize>,
     /// All errors of a configuration.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    diagnostics: Vec<Diagnostic>,
+    diagnostics: Vec<DiagnosticReply>,
     /// All problems that keep the configuration from running.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     problems: Vec<Problem>,
@@ -97,13 +97,13 @@ fn may_want_json() -> bool {
 pub fn report(error: &Error, json: bool) -> ExitCode {
     if json {
         print(Failure::of(error));
-    } else if let Some(Faulty(found)) = error.downcast_ref() {
+    } else if let Some(ConfigurationErrors(found)) = error.downcast_ref() {
         // If the terminal is gone, that is not reported as a second error.
         let _ = found.iter().try_for_each(show_diagnostics);
     } else {
         eprintln!("switchpath: {error:#}");
     }
-    if error.is::<Usage>() { ExitCode::from(2) } else { ExitCode::FAILURE }
+    if error.is::<UsageError>() { ExitCode::from(2) } else { ExitCode::FAILURE }
 }
 
 fn print(error: Failure) {
@@ -113,7 +113,7 @@ fn print(error: Failure) {
 
 impl Failure {
     fn of(error: &Error) -> Failure {
-        if let Some(faulty) = error.chain().find_map(|cause| cause.downcast_ref::<Faulty>()) {
+        if let Some(faulty) = error.chain().find_map(|cause| cause.downcast_ref::<ConfigurationErrors>()) {
             return Failure::of_configuration(faulty);
         }
         let refusal = error.chain().enumerate().find_map(|(at, cause)| match cause.downcast_ref() {
@@ -124,7 +124,7 @@ impl Failure {
             let before: String = error.chain().take(at).map(|cause| format!("{cause}: ")).collect();
             return Failure::of_refusal(&before, refusal);
         }
-        let kind = if error.is::<Usage>() {
+        let kind = if error.is::<UsageError>() {
             Some("usage")
         } else {
             error.chain().find_map(|cause| match cause.downcast_ref()? {
@@ -136,14 +136,14 @@ impl Failure {
         Failure { message: format!("{error:#}"), kind: kind.map(str::to_owned), ..Failure::default() }
     }
 
-    fn of_configuration(faulty: &Faulty) -> Failure {
+    fn of_configuration(faulty: &ConfigurationErrors) -> Failure {
         let all = faulty.0.iter().flat_map(|found| found.list());
-        let first = all.clone().find(|diagnostic| diagnostic.severity == Severity::Error).map(Diagnostic::from);
-        Failure::at(first, all.map(Diagnostic::from).collect())
+        let first = all.clone().find(|diagnostic| diagnostic.severity == Severity::Error).map(DiagnosticReply::from);
+        Failure::at(first, all.map(DiagnosticReply::from).collect())
     }
 
     /// Builds the failure of a text with errors from its first error.
-    fn at(first: Option<Diagnostic>, diagnostics: Vec<Diagnostic>) -> Failure {
+    fn at(first: Option<DiagnosticReply>, diagnostics: Vec<DiagnosticReply>) -> Failure {
         let kind = Some("configuration".to_owned());
         let Some(first) = first else {
             return Failure { message: "the configuration has errors".into(), kind, diagnostics, ..Failure::default() };

@@ -14,7 +14,7 @@ use std::sync::Arc;
 ///
 /// If guests cannot run on this machine.
 pub fn directory(arguments: &GuestDirectory) -> Result<Option<Arc<dyn Guests>>> {
-    from(arguments, || Runtime::timed(clock::processor_time))
+    directory_with(arguments, || Runtime::timed(clock::processor_time))
 }
 
 /// Returns the guest directory for simulations. Guests get a budget of instructions instead of time, so that every run is the same.
@@ -22,11 +22,11 @@ pub fn directory(arguments: &GuestDirectory) -> Result<Option<Arc<dyn Guests>>> 
 /// # Errors
 ///
 /// If guests cannot run on this machine.
-pub fn counted(arguments: &GuestDirectory) -> Result<Option<Arc<dyn Guests>>> {
-    from(arguments, Runtime::counted)
+pub fn simulation_directory(arguments: &GuestDirectory) -> Result<Option<Arc<dyn Guests>>> {
+    directory_with(arguments, Runtime::counted)
 }
 
-fn from<E: Display>(
+fn directory_with<E: Display>(
     arguments: &GuestDirectory,
     runtime: impl FnOnce() -> Result<Runtime, E>,
 ) -> Result<Option<Arc<dyn Guests>>> {

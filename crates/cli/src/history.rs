@@ -1,7 +1,7 @@
 //! `confirm`, `rollback` and `history`: configurations on trial, and earlier configurations.
 
-use crate::arguments::{Confirm, History, OfHistory, Rollback};
-use crate::configuration::{asked, conditions, show_applied};
+use crate::arguments::{ConfirmArguments, HistoryArguments, HistoryCommand, RollbackArguments};
+use crate::configuration::{apply_parameters, show_applied, with_diagnostics};
 use crate::output::{Rows, date_and_time, print_json};
 use anyhow::Result;
 use control::api;
@@ -9,8 +9,8 @@ use std::io::{Write, stdout};
 use std::process::ExitCode;
 
 /// `switchpath confirm`
-pub fn confirm(arguments: &Confirm) -> Result<ExitCode> {
-    let confirmed: api::Confirmed = asked(arguments.socket.client().post_with("/v1/confirm", &[], ""))?;
+pub fn confirm(arguments: &ConfirmArguments) -> Result<ExitCode> {
+    let confirmed: api::Confirmed = with_diagnostics(arguments.socket.client().post_with("/v1/confirm", &[], ""))?;
     match arguments.json {
         true => print_json(&mut stdout(), &confirmed)?,
         false => writeln!(stdout(), "generation {} stays", confirmed.generation)?,
@@ -19,24 +19,24 @@ pub fn confirm(arguments: &Confirm) -> Result<ExitCode> {
 }
 
 /// `switchpath rollback`
-pub fn rollback(arguments: &Rollback) -> Result<ExitCode> {
+pub fn rollback(arguments: &RollbackArguments) -> Result<ExitCode> {
     let back = match arguments.to {
         Some(generation) => ("to", generation.to_string()),
         None => ("steps", arguments.steps.to_string()),
     };
     let mut parameters = vec![back];
     let client = arguments.socket.client();
-    parameters.extend(conditions(&arguments.trial, &client));
-    let applied: api::Applied = asked(client.post_with("/v1/rollback", &parameters, ""))?;
+    parameters.extend(apply_parameters(&arguments.trial, &client));
+    let applied: api::Applied = with_diagnostics(client.post_with("/v1/rollback", &parameters, ""))?;
     show_applied(&applied, arguments.json)?;
     Ok(ExitCode::SUCCESS)
 }
 
 /// `switchpath history`
-pub fn history(arguments: &History) -> Result<ExitCode> {
+pub fn history(arguments: &HistoryArguments) -> Result<ExitCode> {
     let client = arguments.socket.client();
     let mut out = stdout();
-    if let Some(OfHistory::Show { generation }) = arguments.of {
+    if let Some(HistoryCommand::Show { generation }) = arguments.of {
         let config: api::Config = client.get(&format!("/v1/config?generation={generation}"))?;
         match arguments.json {
             true => print_json(&mut out, &config)?,

@@ -5,13 +5,12 @@
 // A command line has to print.
 #![allow(clippy::print_stdout, clippy::print_stderr)]
 
-mod allotment;
 #[allow(missing_docs, reason = "a group of options that commands share is documented where it is declared")]
 pub mod arguments;
-mod bounds;
 mod capture;
 mod certificate;
 pub mod configuration;
+mod cpu_trace;
 mod doctor;
 mod explain;
 pub mod failure;
@@ -22,16 +21,17 @@ mod notify;
 pub mod output;
 mod reference;
 mod replay;
+mod reservations;
 mod routes;
 mod run;
-mod schedule;
-mod seen;
 mod show;
 mod state;
+mod stats;
+mod store_bounds;
 mod top;
 mod trace;
 
-use arguments::Command;
+use arguments::CliCommand;
 use std::io::ErrorKind;
 use std::process::ExitCode;
 
@@ -42,33 +42,33 @@ pub fn main() -> ExitCode {
         Err(code) => return code,
     };
     let result = match arguments.command {
-        Command::Run(run) => run::run(&run),
-        Command::Check(check) => configuration::check(&check),
-        Command::Diff(diff) => configuration::diff(&diff),
-        Command::Apply(apply) => configuration::apply(&apply),
-        Command::Confirm(confirm) => history::confirm(&confirm),
-        Command::Rollback(rollback) => history::rollback(&rollback),
-        Command::History(history) => history::history(&history),
-        Command::Show(show) => show::show(&show),
-        Command::Top(options) => top::top(&options),
-        Command::Trace(options) => trace::trace(&options),
-        Command::Explain(options) => explain::explain(&options),
-        Command::Replay(options) => replay::replay(&options),
-        Command::Route(route) => routes::route(&route),
-        Command::Neighbour(neighbour) => routes::neighbour(&neighbour),
-        Command::State(options) => state::state(&options),
-        Command::Capture(capture) => capture::capture(&capture),
-        Command::Certificate(options) => certificate::certificate(&options),
-        Command::Doctor(doctor) => doctor::doctor(&doctor),
-        Command::Schema => reference::schema(),
-        Command::Completions { shell } => reference::completions(shell),
-        Command::Man { directory } => reference::man(directory.as_deref()),
-        Command::Link(_)
-        | Command::Sim(_)
-        | Command::Reproduce(_)
-        | Command::Demo(_)
-        | Command::Bench(_)
-        | Command::Guest(_) => laboratory::execute(),
+        CliCommand::Run(run) => run::run(&run),
+        CliCommand::Check(check) => configuration::check(&check),
+        CliCommand::Diff(diff) => configuration::diff(&diff),
+        CliCommand::Apply(apply) => configuration::apply(&apply),
+        CliCommand::Confirm(confirm) => history::confirm(&confirm),
+        CliCommand::Rollback(rollback) => history::rollback(&rollback),
+        CliCommand::History(history) => history::history(&history),
+        CliCommand::Show(show) => show::show(&show),
+        CliCommand::Top(options) => top::top(&options),
+        CliCommand::Trace(options) => trace::trace(&options),
+        CliCommand::Explain(options) => explain::explain(&options),
+        CliCommand::Replay(options) => replay::replay(&options),
+        CliCommand::Route(route) => routes::route(&route),
+        CliCommand::Neighbour(neighbour) => routes::neighbour(&neighbour),
+        CliCommand::State(options) => state::state(&options),
+        CliCommand::Capture(capture) => capture::capture(&capture),
+        CliCommand::Certificate(options) => certificate::certificate(&options),
+        CliCommand::Doctor(doctor) => doctor::doctor(&doctor),
+        CliCommand::Schema => reference::schema(),
+        CliCommand::Completions { shell } => reference::completions(shell),
+        CliCommand::Man { directory } => reference::man(directory.as_deref()),
+        CliCommand::Link(_)
+        | CliCommand::Sim(_)
+        | CliCommand::Reproduce(_)
+        | CliCommand::Demo(_)
+        | CliCommand::Bench(_)
+        | CliCommand::Guest(_) => laboratory::execute(),
     };
     exit_code(result, json)
 }

@@ -148,7 +148,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_are_short_and_right() {
+    fn numbers_have_three_digits_and_a_unit() {
         for (number, text) in
             [(0.0, "0bit"), (999.0, "999bit"), (999.6, "1.00kbit"), (12_345.0, "12.3kbit"), (9.4e9, "9.40gbit")]
         {
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn spans_and_times_are_read_at_a_glance() {
+    fn durations_and_times_are_formatted_in_fixed_forms() {
         for (ns, text) in
             [(5_000_000, "5ms"), (59_000_000_000, "59s"), (61_000_000_000, "1m01s"), (90_000_000_000_000, "1d01h")]
         {

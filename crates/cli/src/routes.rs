@@ -1,7 +1,7 @@
 //! `switchpath route` and `switchpath neighbour`: changes while the router runs.
 
-use crate::arguments::{NeighbourCommand, Neighbours, RouteCommand, Routes};
-use crate::configuration::asked;
+use crate::arguments::{NeighbourArguments, NeighbourCommand, RouteArguments, RouteCommand};
+use crate::configuration::with_diagnostics;
 use crate::output::print_json;
 use crate::show;
 use anyhow::{Context, Result};
@@ -17,12 +17,12 @@ use units::Nanos;
 /// The most bytes read of a batch. The router refuses a larger one with a reason.
 const MOST: u64 = (64 << 20) + 1;
 /// The interval at which the router is asked for its progress.
-const ASKED: Nanos = Nanos::millis(200);
+const PROGRESS_INTERVAL: Nanos = Nanos::millis(200);
 /// The file name of a line from the command line, in messages.
 const COMMAND_LINE: &str = "command line";
 
 /// `switchpath route`
-pub fn route(arguments: &Routes) -> Result<ExitCode> {
+pub fn route(arguments: &RouteArguments) -> Result<ExitCode> {
     let client = arguments.socket.client();
     let one = |verb: &str, words: &[String]| edit(&client, COMMAND_LINE, &format!("{verb} {}\n", words.join(" ")));
     let edited = match &arguments.command {
@@ -34,30 +34,30 @@ pub fn route(arguments: &Routes) -> Result<ExitCode> {
         }
         RouteCommand::Batch { file } => {
             let (name, text) = read(file)?;
-            watched(&client, &name, &text)?
+            edit_with_progress(&client, &name, &text)?
         }
         RouteCommand::List { limit } => {
             return show::routes(&client, &format!("/v1/routes?origin=api&limit={limit}"), arguments.json);
         }
     };
-    told(&edited, arguments.json)
+    print_edited(&edited, arguments.json)
 }
 
 /// `switchpath neighbour`
-pub fn neighbour(arguments: &Neighbours) -> Result<ExitCode> {
+pub fn neighbour(arguments: &NeighbourArguments) -> Result<ExitCode> {
     let line = match &arguments.command {
         NeighbourCommand::Add { address, mac, port } => format!("neighbour add {address} mac {mac} port {port}\n"),
         NeighbourCommand::Del { address, port } => format!("neighbour del {address} port {port}\n"),
     };
-    told(&edit(&arguments.socket.client(), COMMAND_LINE, &line)?, arguments.json)
+    print_edited(&edit(&arguments.socket.client(), COMMAND_LINE, &line)?, arguments.json)
 }
 
 fn edit(client: &Client, name: &str, text: &str) -> Result<Edited> {
-    asked(client.post("/v1/routes", name, text))
+    with_diagnostics(client.post("/v1/routes", name, text))
 }
 
 /// Sends a batch, and shows its progress on a terminal.
-fn watched(client: &Client, name: &str, text: &str) -> Result<Edited> {
+fn edit_with_progress(client: &Client, name: &str, text: &str) -> Result<Edited> {
     if !stderr().is_terminal() {
         return edit(client, name, text);
     }
@@ -71,7 +71,7 @@ fn watched(client: &Client, name: &str, text: &str) -> Result<Edited> {
         let mut sleeper = Sleeper::new(waker.clone());
         let mut shown = false;
         while !work.is_finished() {
-            sleeper.sleep([], ASKED)?;
+            sleeper.sleep([], PROGRESS_INTERVAL)?;
             // Progress is optional: if this request fails, nothing is shown. The batch itself reports errors.
             if let Ok(Editing { routes_done, routes_total }) = client.get("/v1/routes/batch")
                 && routes_total > 0
@@ -98,7 +98,7 @@ fn read(path: &Path) -> Result<(String, String)> {
     Ok((name, text))
 }
 
-fn told(edited: &Edited, json: bool) -> Result<ExitCode> {
+fn print_edited(edited: &Edited, json: bool) -> Result<ExitCode> {
     let mut out = stdout();
     if json {
         print_json(&mut out, edited)?;

@@ -8,7 +8,7 @@ mod policy;
 mod ports;
 mod state;
 
-use crate::arguments::{Noun, Show};
+use crate::arguments::{ShowArguments, ShowTarget};
 use crate::output::{Rows, brief, is_coloured, or_dash, print_json, short, span, time_of_day};
 use anyhow::{Result, bail};
 use control::Client;
@@ -22,25 +22,25 @@ use std::process::ExitCode;
 use units::Nanos;
 
 /// A view: its address in the API, and its table.
-trait Shown: Serialize + DeserializeOwned {
+trait ShowView: Serialize + DeserializeOwned {
     /// Prints it. `before` is the previous answer, if the view is repeated.
     fn table(&self, before: Option<&Self>, out: &mut dyn Write) -> Result<()>;
 }
 
 /// Shows the requested view, once or repeatedly.
-pub fn show(arguments: &Show) -> Result<ExitCode> {
-    let screen = Screen { json: arguments.json, watch: arguments.watch.map(Nanos::secs) };
+pub fn show(arguments: &ShowArguments) -> Result<ExitCode> {
+    let screen = ShowOptions { json: arguments.json, watch: arguments.watch.map(Nanos::secs) };
     let client = arguments.socket.client();
-    match arguments.noun.clone().unwrap_or(Noun::Status) {
-        Noun::Status => screen.show::<api::Status>(&client, "/v1/status"),
-        Noun::Ports => screen.show::<api::Ports>(&client, "/v1/ports"),
-        Noun::Paths => screen.show::<api::Paths>(&client, "/v1/paths"),
-        Noun::Latency => screen.show::<Latencies>(&client, "/v1/paths"),
-        Noun::Queues { port: None } => screen.show::<api::Queues>(&client, "/v1/queues"),
-        Noun::Queues { port: Some(port) } => screen.links(&client, &port),
-        Noun::Workers => screen.show::<api::Workers>(&client, "/v1/workers"),
-        Noun::Tasks => screen.show::<api::Tasks>(&client, "/v1/tasks"),
-        Noun::Routes { prefix, vrf, origin, limit } => {
+    match arguments.noun.clone().unwrap_or(ShowTarget::Status) {
+        ShowTarget::Status => screen.show::<api::Status>(&client, "/v1/status"),
+        ShowTarget::Ports => screen.show::<api::Ports>(&client, "/v1/ports"),
+        ShowTarget::Paths => screen.show::<api::Paths>(&client, "/v1/paths"),
+        ShowTarget::Latency => screen.show::<Latencies>(&client, "/v1/paths"),
+        ShowTarget::Queues { port: None } => screen.show::<api::QueuesReply>(&client, "/v1/queues"),
+        ShowTarget::Queues { port: Some(port) } => screen.links(&client, &port),
+        ShowTarget::Workers => screen.show::<api::Workers>(&client, "/v1/workers"),
+        ShowTarget::Tasks => screen.show::<api::TasksReply>(&client, "/v1/tasks"),
+        ShowTarget::Routes { prefix, vrf, origin, limit } => {
             let prefix = prefix.map_or_else(String::new, |prefix| format!("&prefix={prefix}"));
             let given = |name: &str, value: Option<String>| {
                 let mut query = form_urlencoded::Serializer::new(String::new());
@@ -49,34 +49,34 @@ pub fn show(arguments: &Show) -> Result<ExitCode> {
             let rest = given("vrf", vrf) + &given("origin", origin);
             screen.show::<api::Routes>(&client, &format!("/v1/routes?limit={limit}{prefix}{rest}"))
         }
-        Noun::Functions => screen.show::<api::Functions>(&client, "/v1/functions"),
-        Noun::Nat { limit } => screen.show::<api::Nat>(&client, &format!("/v1/nat?limit={limit}")),
-        Noun::State => screen.show::<api::Ephemeral>(&client, "/v1/state"),
-        Noun::Policy => screen.show::<api::Policies>(&client, "/v1/policy"),
-        Noun::Multicast => screen.show::<api::Multicast>(&client, "/v1/multicast"),
-        Noun::Counters => screen.show::<api::Counters>(&client, "/v1/counters"),
-        Noun::Neighbours => screen.show::<api::Neighbours>(&client, "/v1/neighbours"),
-        Noun::Drops => screen.show::<api::Drops>(&client, "/v1/drops"),
-        Noun::Events { since } => screen.show::<api::Events>(&client, &format!("/v1/events?since={since}")),
-        Noun::Accounting => screen.show::<api::Ledgers>(&client, "/v1/accounting"),
-        Noun::Ledger => bail!("`show ledger` is called `show accounting` now"),
-        Noun::Config => screen.show::<api::Config>(&client, "/v1/config"),
+        ShowTarget::Functions => screen.show::<api::FunctionsReply>(&client, "/v1/functions"),
+        ShowTarget::Nat { limit } => screen.show::<api::NatReply>(&client, &format!("/v1/nat?limit={limit}")),
+        ShowTarget::State => screen.show::<api::Ephemeral>(&client, "/v1/state"),
+        ShowTarget::Policy => screen.show::<api::Policies>(&client, "/v1/policy"),
+        ShowTarget::Multicast => screen.show::<api::Multicast>(&client, "/v1/multicast"),
+        ShowTarget::Counters => screen.show::<api::CountersReply>(&client, "/v1/counters"),
+        ShowTarget::Neighbours => screen.show::<api::Neighbours>(&client, "/v1/neighbours"),
+        ShowTarget::Drops => screen.show::<api::Drops>(&client, "/v1/drops"),
+        ShowTarget::Events { since } => screen.show::<api::Events>(&client, &format!("/v1/events?since={since}")),
+        ShowTarget::Accounting => screen.show::<api::Ledgers>(&client, "/v1/accounting"),
+        ShowTarget::Ledger => bail!("`show ledger` is called `show accounting` now"),
+        ShowTarget::Config => screen.show::<api::Config>(&client, "/v1/config"),
     }
 }
 
 /// Shows the routes behind an address of the API, once.
 pub fn routes(client: &Client, target: &str, json: bool) -> Result<ExitCode> {
-    Screen { json, watch: None }.show::<api::Routes>(client, target)
+    ShowOptions { json, watch: None }.show::<api::Routes>(client, target)
 }
 
 /// How views are shown.
-struct Screen {
+struct ShowOptions {
     json: bool,
     watch: Option<Nanos>,
 }
 
-impl Screen {
-    fn show<T: Shown>(&self, client: &Client, target: &str) -> Result<ExitCode> {
+impl ShowOptions {
+    fn show<T: ShowView>(&self, client: &Client, target: &str) -> Result<ExitCode> {
         let mut sleeper = Sleeper::new(Waker::new()?);
         let mut before: Option<T> = None;
         loop {
@@ -128,13 +128,13 @@ fn on_trial(status: &api::Status) -> String {
     format!("; `switchpath confirm` within {seconds} s, or generation {} comes back", pending.back_to)
 }
 
-impl Shown for api::Status {
+impl ShowView for api::Status {
     fn table(&self, _: Option<&Self>, out: &mut dyn Write) -> Result<()> {
         let state = match self.state {
-            api::State::Running => "forwards",
-            api::State::Stopping => "is ending",
-            api::State::Degraded => "forwards without some worker, see `switchpath show workers`,",
-            api::State::Failed => "HAS FAILED",
+            api::RouterState::Running => "forwards",
+            api::RouterState::Stopping => "is ending",
+            api::RouterState::Degraded => "forwards without some worker, see `switchpath show workers`,",
+            api::RouterState::Failed => "HAS FAILED",
         };
         let lines = [
             ("router", format!("{} {state}, version {}, process {}", self.name, self.version, self.pid)),
@@ -157,7 +157,7 @@ impl Shown for api::Status {
     }
 }
 
-impl Shown for api::Paths {
+impl ShowView for api::Paths {
     fn table(&self, before: Option<&Self>, out: &mut dyn Write) -> Result<()> {
         let mut rows =
             Rows::new(&["path", "match", "functions", ">entered", ">left", ">dropped", ">other", ">queued", ">in/s"]);
@@ -184,13 +184,13 @@ impl Shown for api::Paths {
 #[derive(Serialize, Deserialize)]
 struct Latencies(api::Paths);
 
-impl Shown for Latencies {
+impl ShowView for Latencies {
     fn table(&self, before: Option<&Self>, out: &mut dyn Write) -> Result<()> {
         let mut rows =
             Rows::new(&["path", "where", ">packets", ">mean", ">p50", ">p99", ">p99.9", ">max", ">promised", ">late"]);
         for path in &self.0.paths {
             let old = before.and_then(|b| b.0.paths.iter().find(|p| p.name == path.name));
-            let places: [(&str, Place); 3] = [
+            let places: [(&str, LatencyField); 3] = [
                 ("before functions", |path| path.waited_before.as_ref()),
                 ("behind them", |path| path.waited_behind.as_ref()),
                 ("in total", |path| path.latency.as_ref()),
@@ -199,7 +199,7 @@ impl Shown for Latencies {
                 let Some(latency) = of(path) else { continue };
                 let old = old.and_then(of);
                 // In a repeated view, only packets since the previous answer count.
-                let at = |thousandths| latency.lately_ns(old, thousandths).map_or("-".into(), brief);
+                let at = |thousandths| latency.recent_quantile_ns(old, thousandths).map_or("-".into(), brief);
                 let last = index == 2;
                 let promised = path.promised_delay_ns.filter(|_| last).map_or(String::new(), brief);
                 rows.add([
@@ -225,9 +225,9 @@ impl Shown for Latencies {
 }
 
 /// The place of one latency in a path.
-type Place = fn(&api::Path) -> Option<&api::Latency>;
+type LatencyField = fn(&api::Path) -> Option<&api::LatencyReply>;
 
-impl Shown for api::Queues {
+impl ShowView for api::QueuesReply {
     fn table(&self, _: Option<&Self>, out: &mut dyn Write) -> Result<()> {
         let mut rows = Rows::new(&["stage", "path", "port", ">packets", ">bytes", ">capacity", ">worker"]);
         for queue in &self.queues {
@@ -262,7 +262,7 @@ fn state(state: api::WorkerState) -> &'static str {
     }
 }
 
-impl Shown for api::Workers {
+impl ShowView for api::Workers {
     fn table(&self, _: Option<&Self>, out: &mut dyn Write) -> Result<()> {
         let mut rows = Rows::new(&[
             ">worker",
@@ -299,17 +299,17 @@ impl Shown for api::Workers {
 }
 
 /// How the core receives, if the router reports it.
-fn receives(core: &api::Core) -> String {
+fn receive_mode(core: &api::CoreReply) -> String {
     if core.receive.is_empty() { String::new() } else { format!(" receives by {}", core.receive) }
 }
 
 /// The measurements of the throttle, if there is one.
-fn throttle(core: &api::Core) -> String {
+fn throttle(core: &api::CoreReply) -> String {
     let (Some(overhead), Some(slice)) = (core.overhead_ppm, core.slice_ns) else { return String::new() };
     format!("; throttled to an overhead of {:.1}% and slices of {}", f64::from(overhead) / 1e4, brief(slice))
 }
 
-impl Shown for api::Tasks {
+impl ShowView for api::TasksReply {
     fn table(&self, before: Option<&Self>, out: &mut dyn Write) -> Result<()> {
         let columns =
             ["task", "state", ">share", ">cpu", ">runs", ">batch", ">cost", ">B", ">D", ">late", ">lag", ">queue"];
@@ -349,7 +349,7 @@ impl Shown for api::Tasks {
                 out,
                 "worker {}{}: efficiency {}, with empty looks as work {}; a switch costs {}{}",
                 core.worker,
-                receives(core),
+                receive_mode(core),
                 percent(core.efficiency()),
                 percent(core.efficiency_literal()),
                 brief(core.switch_cost_ns),
@@ -360,7 +360,7 @@ impl Shown for api::Tasks {
     }
 }
 
-impl Shown for api::Routes {
+impl ShowView for api::Routes {
     fn table(&self, _: Option<&Self>, out: &mut dyn Write) -> Result<()> {
         let mut rows = Rows::new(&["", "vrf", "prefix", "origin", "action", "gateway", "interface", ">share"]);
         for route in &self.routes {
@@ -398,7 +398,7 @@ impl Shown for api::Routes {
     }
 }
 
-impl Shown for api::Functions {
+impl ShowView for api::FunctionsReply {
     fn table(&self, before: Option<&Self>, out: &mut dyn Write) -> Result<()> {
         let mut rows = Rows::new(&["path", "function", "declared", "counted", ">packets", ">bytes", ">packets/s"]);
         for (index, function) in self.functions.iter().enumerate() {
@@ -427,7 +427,7 @@ impl Shown for api::Functions {
     }
 }
 
-impl Shown for api::Neighbours {
+impl ShowView for api::Neighbours {
     fn table(&self, _: Option<&Self>, out: &mut dyn Write) -> Result<()> {
         let mut rows = Rows::new(&["interface", "address", "mac", "state", ">for", ">waiting"]);
         for neighbour in &self.neighbours {
@@ -444,7 +444,7 @@ impl Shown for api::Neighbours {
     }
 }
 
-impl Shown for api::Drops {
+impl ShowView for api::Drops {
     fn table(&self, before: Option<&Self>, out: &mut dyn Write) -> Result<()> {
         let mut rows = Rows::new(&["reason", ">packets", ">/s", "where", "meaning"]);
         for drop in &self.drops {
@@ -465,7 +465,7 @@ impl Shown for api::Drops {
     }
 }
 
-impl Shown for api::Events {
+impl ShowView for api::Events {
     fn table(&self, _: Option<&Self>, out: &mut dyn Write) -> Result<()> {
         if self.missed > 0 {
             writeln!(out, "{} older events are forgotten", self.missed)?;
@@ -482,7 +482,7 @@ impl Shown for api::Events {
     }
 }
 
-impl Shown for api::Ledgers {
+impl ShowView for api::Ledgers {
     fn table(&self, _: Option<&Self>, out: &mut dyn Write) -> Result<()> {
         let mut rows =
             Rows::new(&["worker", ">received", ">generated", ">sent", ">consumed", ">dropped", ">held", "balances"]);
@@ -502,7 +502,7 @@ impl Shown for api::Ledgers {
     }
 }
 
-impl Shown for api::Config {
+impl ShowView for api::Config {
     fn table(&self, _: Option<&Self>, out: &mut dyn Write) -> Result<()> {
         writeln!(out, "# generation {}, from {}", self.generation, self.name)?;
         write!(out, "{}", self.text)?;

@@ -1,29 +1,29 @@
 //! `switchpath trace`: follows packets of the running router through its stages.
 
-use crate::arguments::Trace;
+use crate::arguments::TraceArguments;
 use crate::capture::{Output, create, end_with_signals, matching};
+use crate::cpu_trace;
 use crate::output::{is_coloured, time_of_day};
-use crate::schedule;
 use anyhow::{Context, Result, anyhow};
 use control::Body;
 use control::api::TracedPacket;
-use io::pcap::{Direction, Interface, LinkType, Record, Writer};
+use io::pcap::{LinkType, PcapDirection, PcapInterface, PcapRecord, Writer};
 use std::collections::HashMap;
 use std::io::{BufRead, BufReader, Write, stderr, stdout};
 use std::process::ExitCode;
 use units::{Instant, Mac};
 
 /// Follows packets until the packet limit, the end of the router, or a signal.
-pub fn trace(arguments: &Trace) -> Result<ExitCode> {
+pub fn trace(arguments: &TraceArguments) -> Result<ExitCode> {
     if arguments.cpu {
-        return schedule::trace(arguments);
+        return cpu_trace::trace(arguments);
     }
     let mut parameters = vec![("match", matching(&arguments.matching)?), ("rate", arguments.rate.to_string())];
     parameters.extend(arguments.count.map(|count| ("limit", count.to_string())));
     parameters.extend(arguments.port.clone().map(|port| ("port", port)));
     // Open the file first: if that fails, the router need not be asked.
     let mut file = arguments.write.as_deref().map(create).transpose()?.map(File::new);
-    let body = arguments.socket.client().follow("/v1/trace", &parameters)?;
+    let body = arguments.socket.client().open_stream("/v1/trace", &parameters)?;
     end_with_signals(&body)?;
     let mut lines = BufReader::new(body);
     let (mut line, mut packets) = (String::new(), 0);
@@ -97,11 +97,11 @@ impl File {
             .map(|stage| format!("{} {}: {}", after(stage.after_ns), stage.stage, stage.text))
             .collect();
         let came = (packet.in_port.as_str(), packet.in_station.as_deref());
-        self.write(packet.time_ns, came, Direction::In, &packet.frame, &way.join("\n"))?;
+        self.write(packet.time_ns, came, PcapDirection::In, &packet.frame, &way.join("\n"))?;
         if let (Some(port), Some(frame)) = (&packet.out_port, &packet.sent_frame) {
             let comment = format!("sent {port}, {} after it came in by {}", after(packet.took_ns), packet.in_port);
             let left = (port.as_str(), packet.out_station.as_deref());
-            self.write(packet.time_ns + packet.took_ns, left, Direction::Out, frame, &comment)?;
+            self.write(packet.time_ns + packet.took_ns, left, PcapDirection::Out, frame, &comment)?;
         }
         Ok(self.writer.flush()?)
     }
@@ -111,7 +111,7 @@ impl File {
         &mut self,
         time_ns: u64,
         (port, station): (&str, Option<&str>),
-        direction: Direction,
+        direction: PcapDirection,
         hex: &str,
         comment: &str,
     ) -> Result<()> {
@@ -121,14 +121,14 @@ impl File {
             Some(&known) => known,
             None => {
                 let (name, station) = key.clone();
-                let new = Interface { name, link: LinkType::ETHERNET, snap_length: 0, station };
+                let new = PcapInterface { name, link: LinkType::ETHERNET, snap_length: 0, mac: station };
                 let number = self.writer.add_interface(new)?;
                 self.interfaces.insert(key, number);
                 number
             }
         };
         let (time, link, original) = (Instant::new(time_ns), LinkType::ETHERNET, data.len() as u32);
-        Ok(self.writer.packet(&Record { time, interface, link, original, data: &data, direction, comment })?)
+        Ok(self.writer.packet(&PcapRecord { time, interface, link, original, data: &data, direction, comment })?)
     }
 }
 

@@ -34,33 +34,33 @@ fn table<'a>(told: &'a str, behind: &str) -> Vec<Vec<&'a str>> {
 fn ping_finds_executing_routers_and_branch_finds_divergence() {
     for carriage in ["udp", "ip"] {
         let Some(told) = run("paths.sh", &["--carriage", carriage]) else { return };
-        hold_paths(&told);
+        assert_paths(&told);
     }
 }
 
-fn hold_paths(told: &str) {
+fn assert_paths(output: &str) {
     let cells =
         |rows: &[Vec<&str>], hop: usize| [rows[hop][1], rows[hop][3], rows[hop][4], rows[hop][5]].map(String::from);
-    let way = table(told, "the way to receiver 1");
-    assert_eq!(way.len(), 3, "{told}");
-    assert_eq!(cells(&way, 0), ["10.1.0.1", "yes", "yes", "yes"], "{told}");
-    assert_eq!(cells(&way, 1), ["10.1.1.2", "yes", "yes", "yes"], "{told}");
-    assert_eq!(cells(&way, 2), ["10.2.1.2", "no", "no", "-"], "{told}");
+    let way = table(output, "the way to receiver 1");
+    assert_eq!(way.len(), 3, "{output}");
+    assert_eq!(cells(&way, 0), ["10.1.0.1", "yes", "yes", "yes"], "{output}");
+    assert_eq!(cells(&way, 1), ["10.1.1.2", "yes", "yes", "yes"], "{output}");
+    assert_eq!(cells(&way, 2), ["10.2.1.2", "no", "no", "-"], "{output}");
     // Only the first router lets packets read its name.
-    assert!(way[0][6].starts_with("0x") && way[1][6] == "-", "{told}");
-    assert!(told.contains("2 of 2 routers are known to execute instructions; 10.2.1.2 is reached"), "{told}");
-    let plain = table(told, "the way to receiver 5");
-    assert_eq!(cells(&plain, 1), ["10.1.2.2", "no", "no", "no"], "{told}");
-    assert!(told.contains("1 of 2 routers are known to execute instructions; 10.2.5.2 is reached"), "{told}");
+    assert!(way[0][6].starts_with("0x") && way[1][6] == "-", "{output}");
+    assert!(output.contains("2 of 2 routers are known to execute instructions; 10.2.1.2 is reached"), "{output}");
+    let plain = table(output, "the way to receiver 5");
+    assert_eq!(cells(&plain, 1), ["10.1.2.2", "no", "no", "no"], "{output}");
+    assert!(output.contains("1 of 2 routers are known to execute instructions; 10.2.5.2 is reached"), "{output}");
     for parts in [
         "the ways part at 10.1.0.1: 10.2.1.2 10.2.2.2 | 10.2.5.2 | 10.2.8.2",
         "the ways part at 10.1.1.2: 10.2.1.2 | 10.2.2.2",
     ] {
-        assert!(told.lines().any(|line| line == parts), "{parts}: {told}");
+        assert!(output.lines().any(|line| line == parts), "{parts}: {output}");
     }
-    let ways = table(told, "the ways to receivers");
+    let ways = table(output, "the ways to receivers");
     let hop = |hop: &str| ways.iter().filter(|row| row[0] == hop).count();
-    assert_eq!([hop("1"), hop("2"), hop("3")], [1, 3, 4], "{told}");
+    assert_eq!([hop("1"), hop("2"), hop("3")], [1, 3, 4], "{output}");
 }
 
 #[test]
@@ -99,7 +99,7 @@ fn subcast_reaches_subscribers_only() {
 
 /// Spec E-46 and E-X14.
 #[test]
-fn a_hundred_receivers_are_counted_by_a_few_packets() {
+fn group_size_of_a_hundred_receivers_needs_few_packets() {
     for (arguments, packets) in [(&[][..], 4), (&["0.05"], 26)] {
         let Some(told) = run("feedback.sh", arguments) else { return };
         for (question, result) in [("how many are there", 100), ("what does the worst of them lose", 47)] {
@@ -125,7 +125,7 @@ fn layers(told: &str, receiver: &str) -> (usize, f64) {
 
 /// Spec E-47: a slow branch drops layers, and the others keep them all.
 #[test]
-fn layers_are_shed_on_the_branch_that_is_too_slow_for_them() {
+fn slow_branch_drops_its_highest_layers_only() {
     let Some(told) = run("layers.sh", &[]) else { return };
     for (receiver, had) in [("receiver 1", 4..=4), ("receiver 2", 4..=4), ("receiver 3", 1..=3), ("receiver 4", 1..=3)]
     {

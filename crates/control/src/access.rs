@@ -3,18 +3,18 @@
 //! On the Unix socket the kernel reports the process at the other end (unix(7), SO_PEERCRED), so no caller can pretend to be another user. Root and
 //! the user who started the router have full access, and so do members of the socket's group. Members of the readers' group have read access.
 
-use crate::api::{ApiError, ErrorKind, Needs, Via, Who};
-use crate::daemon::Order;
-use crate::request::Conditions;
+use crate::api::{AccessLevel, ApiError, Author, ErrorKind, Via};
+use crate::daemon::ApplyRequest;
+use crate::request::ApplyConditions;
 use io::login::Login;
 
 /// A caller of the API.
 #[derive(Clone, Debug)]
 pub(crate) struct Caller {
     /// Its identity.
-    pub who: Who,
+    pub author: Author,
     /// Its rights.
-    pub allowed: Needs,
+    pub allowed: AccessLevel,
     /// The connection itself, if losing it would cut the caller off.
     pub login: Option<Login>,
 }
@@ -30,21 +30,21 @@ pub(crate) struct Peer {
 
 /// The groups that may use a Unix socket, besides root and its owner.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Groups {
+pub struct AccessGroups {
     /// Its members have full access.
     pub full: Option<u32>,
     /// Its members have read access.
     pub read: Option<u32>,
 }
 
-impl Groups {
+impl AccessGroups {
     /// Returns the rights of a process; none for a stranger, who can connect only if the socket's mode permits it.
-    pub(crate) fn allowed(&self, owner: u32, peer: &Peer) -> Option<Needs> {
+    pub(crate) fn allowed(&self, owner: u32, peer: &Peer) -> Option<AccessLevel> {
         let member = |group: Option<u32>| group.is_some_and(|group| peer.groups.contains(&group));
         if peer.uid == 0 || peer.uid == owner || member(self.full) {
-            Some(Needs::Full)
+            Some(AccessLevel::Full)
         } else if member(self.read) {
-            Some(Needs::Read)
+            Some(AccessLevel::Read)
         } else {
             None
         }
@@ -53,31 +53,31 @@ impl Groups {
 
 impl Caller {
     /// Identifies a process at the other end of the control socket.
-    pub fn of_process(peer: &Peer, allowed: Needs) -> Caller {
-        let who = Who { uid: Some(peer.uid), user: io::accounts::user_name(peer.uid), ..Who::by(Via::Socket) };
-        Caller { who, allowed, login: None }
+    pub fn of_process(peer: &Peer, allowed: AccessLevel) -> Caller {
+        let who = Author { uid: Some(peer.uid), user: io::accounts::user_name(peer.uid), ..Author::by(Via::Socket) };
+        Caller { author: who, allowed, login: None }
     }
 
     /// Identifies a scraper of metrics on this machine.
     pub fn scraper() -> Caller {
-        Caller { who: Who::by(Via::Remote), allowed: Needs::Read, login: None }
+        Caller { author: Author::by(Via::Remote), allowed: AccessLevel::Read, login: None }
     }
 
     /// Builds an order from its conditions and the caller's identity.
-    pub fn order(&self, conditions: Conditions) -> Order {
-        let Conditions { confirm, login, force } = conditions;
+    pub fn apply_request(&self, conditions: ApplyConditions) -> ApplyRequest {
+        let ApplyConditions { confirm, login, force } = conditions;
         let logins = login.into_iter().chain(self.login).collect();
-        Order { who: self.who.clone(), confirm, logins, force, ..Order::new("", "") }
+        ApplyRequest { author: self.author.clone(), confirm, logins, force, ..ApplyRequest::new("", "") }
     }
 
     /// Refuses a request that needs more rights than the caller has.
-    pub fn may(&self, needs: Needs) -> Result<(), ApiError> {
-        if self.allowed >= needs { Ok(()) } else { Err(forbidden(&self.who)) }
+    pub fn require(&self, needs: AccessLevel) -> Result<(), ApiError> {
+        if self.allowed >= needs { Ok(()) } else { Err(forbidden(&self.author)) }
     }
 }
 
 /// Returns the error for a caller without the necessary rights.
-pub(crate) fn forbidden(who: &Who) -> ApiError {
+pub(crate) fn forbidden(who: &Author) -> ApiError {
     let hint = match who.via {
         Via::Remote => "use the token for changes (--token-file of the router)",
         _ => "ask as root, as the user the router was started by, or as a member of its --socket-group",
@@ -91,26 +91,26 @@ mod tests {
 
     #[test]
     fn groups_determine_access() {
-        let groups = Groups { full: Some(500), read: Some(600) };
+        let groups = AccessGroups { full: Some(500), read: Some(600) };
         let peer = |uid, groups: &[u32]| Peer { uid, groups: groups.to_vec() };
         for (uid, own, expected) in [
-            (0, &[0][..], Some(Needs::Full)),
-            (990, &[989], Some(Needs::Full)),
-            (1000, &[1000, 500], Some(Needs::Full)),
-            (1000, &[1000, 600], Some(Needs::Read)),
-            (1000, &[600, 500], Some(Needs::Full)),
+            (0, &[0][..], Some(AccessLevel::Full)),
+            (990, &[989], Some(AccessLevel::Full)),
+            (1000, &[1000, 500], Some(AccessLevel::Full)),
+            (1000, &[1000, 600], Some(AccessLevel::Read)),
+            (1000, &[600, 500], Some(AccessLevel::Full)),
             (1000, &[1000], None),
         ] {
             assert_eq!(groups.allowed(990, &peer(uid, own)), expected, "{uid} {own:?}");
         }
-        assert_eq!(Groups::default().allowed(990, &peer(1000, &[0])), None);
+        assert_eq!(AccessGroups::default().allowed(990, &peer(1000, &[0])), None);
     }
 
     #[test]
-    fn read_access_error_names_the_way_to_full_access() {
-        let caller = Caller::of_process(&Peer { uid: 77_777, groups: vec![] }, Needs::Read);
-        assert!(caller.may(Needs::Read).is_ok());
-        let said = caller.may(Needs::Full).unwrap_err().to_string();
+    fn read_access_error_hints_at_socket_group() {
+        let caller = Caller::of_process(&Peer { uid: 77_777, groups: vec![] }, AccessLevel::Read);
+        assert!(caller.require(AccessLevel::Read).is_ok());
+        let said = caller.require(AccessLevel::Full).unwrap_err().to_string();
         assert!(said.contains("user 77777") && said.contains("--socket-group"), "{said}");
     }
 }

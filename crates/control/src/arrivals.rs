@@ -1,7 +1,7 @@
 //! Keeps packets as received until their fates are known, for captures that are to be replayed. A sent frame has another MAC address, a lower time to
 //! live, and possibly other addresses than the received one.
 
-use crate::capture::{Arrival, Tap, Taps};
+use crate::capture::{CaptureTap, CaptureTaps, ReceivedFrame};
 use packet::{Meta, Packet};
 use parking_lot::Mutex;
 use std::collections::HashMap;
@@ -12,28 +12,28 @@ const MOST_BYTES: usize = 64 << 20;
 
 /// The packets that captures wait for, by the number of their frame in the pool, which is unique among live packets.
 #[derive(Debug, Default)]
-pub struct Arrivals(Mutex<Kept>);
+pub struct ReceivedFrames(Mutex<FrameStore>);
 
 #[derive(Debug, Default)]
-struct Kept {
-    frames: HashMap<usize, Arrival>,
+struct FrameStore {
+    frames: HashMap<usize, ReceivedFrame>,
     bytes: usize,
 }
 
-impl Kept {
-    fn remove(&mut self, number: usize) -> Option<Arrival> {
+impl FrameStore {
+    fn remove(&mut self, number: usize) -> Option<ReceivedFrame> {
         let arrival = self.frames.remove(&number)?;
         self.bytes -= arrival.frame.len();
         Some(arrival)
     }
 }
 
-impl Arrivals {
+impl ReceivedFrames {
     /// Keeps those packets of a batch that a capture wants as received.
-    pub fn keep(&self, taps: &Taps, now: Instant, port: PortId, packets: &[Packet]) {
-        let armed = taps.armed();
+    pub fn record(&self, taps: &CaptureTaps, now: Instant, port: PortId, packets: &[Packet]) {
+        let armed = taps.channels();
         let wants = |packet: &Packet| {
-            let wants = |tap: &Tap| tap.wanted().arrivals && tap.takes(packet.bytes(), packet.meta());
+            let wants = |tap: &CaptureTap| tap.wanted().arrivals && tap.matches(packet.bytes(), packet.meta());
             armed.iter().any(|armed| wants(&armed.watch))
         };
         if !armed.iter().any(|armed| armed.watch.wanted().arrivals) {
@@ -46,22 +46,22 @@ impl Arrivals {
             if wants(packet) && kept.bytes + packet.bytes().len() <= MOST_BYTES {
                 let frame = packet.bytes().to_vec();
                 kept.bytes += frame.len();
-                kept.frames.insert(packet.number(), Arrival { time: now, port, frame });
+                kept.frames.insert(packet.number(), ReceivedFrame { time: now, port, frame });
             }
         }
     }
 
     /// Removes and returns the received form of the packet in this frame, if it was kept.
-    pub fn take(&self, number: usize, meta: &Meta) -> Option<Arrival> {
+    pub fn take(&self, number: usize, meta: &Meta) -> Option<ReceivedFrame> {
         let arrival = self.0.lock().remove(number);
         // A generated packet may reuse the frame of a packet that ended without a fate here.
         arrival.filter(|_| meta.flags & Meta::GENERATED == 0)
     }
 
     /// Drops all kept packets, unless a capture still wants packets as received.
-    pub fn release(&self, taps: &Taps) {
+    pub fn release(&self, taps: &CaptureTaps) {
         if !taps.list().iter().any(|tap| tap.wanted().arrivals) {
-            *self.0.lock() = Kept::default();
+            *self.0.lock() = FrameStore::default();
         }
     }
 }
@@ -69,32 +69,32 @@ impl Arrivals {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::capture::{MOST_TAPS, Wanted};
+    use crate::capture::{CaptureFilter, MOST_TAPS};
     use packet::{Pool, Region};
     use std::sync::Arc;
 
-    fn tap(arrivals: bool) -> Tap {
-        Tap::new(Wanted { arrivals, ..Wanted::default() })
+    fn tap(arrivals: bool) -> CaptureTap {
+        CaptureTap::new(CaptureFilter { arrivals, ..CaptureFilter::default() })
     }
 
     #[test]
-    fn arrivals_are_kept_only_for_captures_that_want_them() {
+    fn received_frames_are_stored_only_for_captures_that_request_them() {
         let mut pool = Pool::new(Region::new(16));
-        let (taps, arrivals) = (Arc::new(Taps::new(MOST_TAPS)), Arrivals::default());
+        let (taps, arrivals) = (Arc::new(CaptureTaps::new(MOST_TAPS)), ReceivedFrames::default());
         let mut packet = pool.take().unwrap();
         packet.fill(&[7; 60]);
         let (number, meta, port, now) = (packet.number(), Meta::default(), PortId(3), Instant::new(9));
         let _as_they_leave = taps.open(tap(false)).unwrap();
-        arrivals.keep(&taps, now, port, std::slice::from_ref(&packet));
+        arrivals.record(&taps, now, port, std::slice::from_ref(&packet));
         assert_eq!(arrivals.take(number, &meta), None);
         let as_they_came = taps.open(tap(true)).unwrap();
-        arrivals.keep(&taps, now, port, std::slice::from_ref(&packet));
-        assert_eq!(arrivals.take(number, &meta), Some(Arrival { time: now, port, frame: vec![7; 60] }));
+        arrivals.record(&taps, now, port, std::slice::from_ref(&packet));
+        assert_eq!(arrivals.take(number, &meta), Some(ReceivedFrame { time: now, port, frame: vec![7; 60] }));
         assert_eq!(arrivals.take(number, &meta), None, "it is kept once");
-        arrivals.keep(&taps, now, port, std::slice::from_ref(&packet));
+        arrivals.record(&taps, now, port, std::slice::from_ref(&packet));
         arrivals.release(&taps);
         assert!(arrivals.take(number, &meta).is_some(), "the capture is still open");
-        arrivals.keep(&taps, now, port, std::slice::from_ref(&packet));
+        arrivals.record(&taps, now, port, std::slice::from_ref(&packet));
         drop(as_they_came);
         arrivals.release(&taps);
         assert_eq!(arrivals.take(number, &meta), None);
@@ -102,13 +102,13 @@ mod tests {
     }
 
     #[test]
-    fn arrival_of_an_earlier_packet_is_not_taken_for_a_generated_one() {
+    fn received_frame_of_earlier_packet_is_not_used_for_generated_packet() {
         let mut pool = Pool::new(Region::new(16));
-        let (taps, arrivals) = (Arc::new(Taps::new(MOST_TAPS)), Arrivals::default());
+        let (taps, arrivals) = (Arc::new(CaptureTaps::new(MOST_TAPS)), ReceivedFrames::default());
         let _open = taps.open(tap(true)).unwrap();
         let mut packet = pool.take().unwrap();
         packet.fill(&[7; 60]);
-        arrivals.keep(&taps, Instant::START, PortId(0), std::slice::from_ref(&packet));
+        arrivals.record(&taps, Instant::START, PortId(0), std::slice::from_ref(&packet));
         let generated = Meta { flags: Meta::GENERATED, ..Meta::default() };
         assert_eq!(arrivals.take(packet.number(), &generated), None);
         assert_eq!(arrivals.take(packet.number(), &Meta::default()), None, "the stale frame is gone");
@@ -116,9 +116,9 @@ mod tests {
     }
 
     #[test]
-    fn memory_of_arrivals_is_bounded() {
+    fn received_frames_have_memory_limit() {
         let mut pool = Pool::new(Region::new(8));
-        let (taps, arrivals) = (Arc::new(Taps::new(MOST_TAPS)), Arrivals::default());
+        let (taps, arrivals) = (Arc::new(CaptureTaps::new(MOST_TAPS)), ReceivedFrames::default());
         let _open = taps.open(tap(true)).unwrap();
         arrivals.0.lock().bytes = MOST_BYTES - 100;
         let packets: Vec<Packet> = (0..2)
@@ -128,7 +128,7 @@ mod tests {
                 packet
             })
             .collect();
-        arrivals.keep(&taps, Instant::START, PortId(0), &packets);
+        arrivals.record(&taps, Instant::START, PortId(0), &packets);
         let kept: Vec<bool> =
             packets.iter().map(|packet| arrivals.take(packet.number(), &Meta::default()).is_some()).collect();
         assert_eq!(kept, [true, false]);

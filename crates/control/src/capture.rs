@@ -3,10 +3,10 @@
 //! A worker never waits for a reader. If the reader's channel is full, the packet is counted as missed.
 
 use crate::names::Names;
-use crate::roster::{Armed, Roster, Subscription, Watch};
+use crate::subscriptions::{Subscription, Subscriptions, Watch, WatchChannel};
 use packet::event::Fate;
 use packet::{Meta, wire};
-use plan::{Fields, Match};
+use plan::{Match, MatchFields};
 use plane::snapshot::CONTROL;
 use std::sync::atomic::{AtomicU64, Ordering};
 use units::{Instant, InterfaceId, PathId, PortId};
@@ -15,11 +15,11 @@ use units::{Instant, InterfaceId, PathId, PortId};
 pub const MOST_TAPS: usize = 8;
 
 /// The open captures.
-pub type Taps = Roster<Tap>;
+pub type CaptureTaps = Subscriptions<CaptureTap>;
 
 /// A packet as received.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Arrival {
+pub struct ReceivedFrame {
     /// The time of arrival.
     pub time: Instant,
     /// The port.
@@ -30,7 +30,7 @@ pub struct Arrival {
 
 /// The packets to capture.
 #[derive(Clone, Debug, Default)]
-pub struct Wanted {
+pub struct CaptureFilter {
     /// The match they fulfil.
     pub matching: Match,
     /// Their ingress interface, if it matters: [`Match::iif`] resolved.
@@ -45,7 +45,7 @@ pub struct Wanted {
 
 /// A packet that met its fate.
 #[derive(Clone, Debug)]
-pub struct Captured {
+pub struct CapturedFrame {
     /// The time of its fate.
     pub time: Instant,
     /// The frame, truncated to the wanted length.
@@ -59,10 +59,10 @@ pub struct Captured {
     /// Its last path; none if it met its fate before.
     pub path: Option<PathId>,
     /// The untruncated packet as received; none if that was not wanted or not kept.
-    pub arrival: Option<Arrival>,
+    pub arrival: Option<ReceivedFrame>,
 }
 
-impl Captured {
+impl CapturedFrame {
     /// Returns the fate in one line, as in the comments of captures: `sent wan, path best-effort, in lan`.
     pub(crate) fn comment(&self, names: &Names) -> String {
         let mut comment = match self.fate {
@@ -81,34 +81,34 @@ impl Captured {
     }
 }
 
-impl Watch for Tap {
-    type Item = Captured;
+impl Watch for CaptureTap {
+    type Item = CapturedFrame;
     const DEPTH: usize = 4096;
 
     fn is_done(&self) -> bool {
-        self.left.load(Ordering::Relaxed) == 0
+        self.remaining.load(Ordering::Relaxed) == 0
     }
 }
 
 /// A capture.
 #[derive(Debug)]
-pub struct Tap {
-    wanted: Wanted,
+pub struct CaptureTap {
+    wanted: CaptureFilter,
     /// True if the match has no condition on the packet, so that it also accepts frames without IP.
-    everything: bool,
-    left: AtomicU64,
+    matches_all: bool,
+    remaining: AtomicU64,
     captured: AtomicU64,
     missed: AtomicU64,
 }
 
-impl Tap {
+impl CaptureTap {
     /// Builds a capture of the wanted packets.
-    pub fn new(wanted: Wanted) -> Tap {
+    pub fn new(wanted: CaptureFilter) -> CaptureTap {
         let mut rest = wanted.matching.clone();
         rest.iif = None;
-        Tap {
-            everything: rest == Match::default(),
-            left: AtomicU64::new(wanted.limit.unwrap_or(u64::MAX)),
+        CaptureTap {
+            matches_all: rest == Match::default(),
+            remaining: AtomicU64::new(wanted.limit.unwrap_or(u64::MAX)),
             captured: AtomicU64::new(0),
             missed: AtomicU64::new(0),
             wanted,
@@ -116,7 +116,7 @@ impl Tap {
     }
 
     /// Returns the wanted packets.
-    pub fn wanted(&self) -> &Wanted {
+    pub fn wanted(&self) -> &CaptureFilter {
         &self.wanted
     }
     /// Returns the number of packets delivered to the reader.
@@ -129,23 +129,23 @@ impl Tap {
     }
 
     /// Returns whether the capture matches this packet and its limit is not reached.
-    pub(crate) fn takes(&self, frame: &[u8], meta: &Meta) -> bool {
-        let Wanted { matching, interface, .. } = &self.wanted;
+    pub(crate) fn matches(&self, frame: &[u8], meta: &Meta) -> bool {
+        let CaptureFilter { matching, interface, .. } = &self.wanted;
         let elsewhere = |wanted| wanted != meta.in_interface || meta.flags & Meta::GENERATED != 0;
-        if interface.is_some_and(elsewhere) || self.left.load(Ordering::Relaxed) == 0 {
+        if interface.is_some_and(elsewhere) || self.remaining.load(Ordering::Relaxed) == 0 {
             return false;
         }
-        self.everything || fields(frame).is_some_and(|fields| matching.matches(&fields))
+        self.matches_all || fields(frame).is_some_and(|fields| matching.matches(&fields))
     }
 
     /// Takes one packet from the limit. Returns false if another worker has taken the last one.
-    pub(crate) fn take(&self) -> bool {
-        self.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1)).is_ok()
+    pub(crate) fn take_from_limit(&self) -> bool {
+        self.remaining.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1)).is_ok()
     }
 
     /// Returns one packet to the limit, for a packet that could not be traced.
-    pub(crate) fn give_back(&self) {
-        self.left.fetch_add(1, Ordering::Relaxed);
+    pub(crate) fn return_to_limit(&self) {
+        self.remaining.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Counts a packet as delivered or missed.
@@ -156,9 +156,9 @@ impl Tap {
 }
 
 /// Returns the fields that a match tests; none for a frame without IP.
-fn fields(frame: &[u8]) -> Option<Fields> {
-    let found = wire::Fields::of(frame)?;
-    Some(Fields {
+fn fields(frame: &[u8]) -> Option<MatchFields> {
+    let found = wire::PacketFields::of(frame)?;
+    Some(MatchFields {
         source: found.source,
         destination: found.destination,
         protocol: found.protocol,
@@ -171,23 +171,30 @@ fn fields(frame: &[u8]) -> Option<Fields> {
 
 /// Offers a packet to every capture.
 #[cold]
-pub(crate) fn offer(taps: &Taps, now: Instant, frame: &[u8], meta: &Meta, fate: Fate, arrival: Option<Arrival>) {
+pub(crate) fn offer(
+    taps: &CaptureTaps,
+    now: Instant,
+    frame: &[u8],
+    meta: &Meta,
+    fate: Fate,
+    arrival: Option<ReceivedFrame>,
+) {
     // A match may describe the packet as received or as sent: translation changes its addresses.
-    let came = |tap: &Tap| arrival.as_ref().filter(|came| tap.wanted.arrivals && tap.takes(&came.frame, meta));
-    let takes = |tap: &Tap| tap.takes(frame, meta) || came(tap).is_some();
-    for Armed { watch: tap, sender } in taps.armed().iter().filter(|armed| takes(&armed.watch)) {
+    let came = |tap: &CaptureTap| arrival.as_ref().filter(|came| tap.wanted.arrivals && tap.matches(&came.frame, meta));
+    let takes = |tap: &CaptureTap| tap.matches(frame, meta) || came(tap).is_some();
+    for WatchChannel { watch: tap, sender } in taps.channels().iter().filter(|armed| takes(&armed.watch)) {
         // Reserve a slot first: a packet for a full channel need not be copied.
         let Ok(place) = sender.try_reserve() else {
             tap.count(false);
             continue;
         };
         // Two workers may compete for the last packet of the limit.
-        if !tap.take() {
+        if !tap.take_from_limit() {
             continue;
         }
         let own = meta.flags & Meta::GENERATED != 0;
         // Before classification the path is 0, the number of `control`. A refused packet never comes from `control`, so it has no path yet.
-        place.send(Captured {
+        place.send(CapturedFrame {
             time: now,
             frame: frame[..frame.len().min(tap.wanted.snaplen.unwrap_or(usize::MAX))].to_vec(),
             length: frame.len(),
@@ -201,7 +208,7 @@ pub(crate) fn offer(taps: &Taps, now: Instant, frame: &[u8], meta: &Meta, fate: 
 }
 
 /// The reader's end of a capture.
-pub type Capturing = Subscription<Tap>;
+pub type CaptureReader = Subscription<CaptureTap>;
 
 #[cfg(test)]
 mod tests {
@@ -210,7 +217,7 @@ mod tests {
     use std::sync::Arc;
 
     /// Offers a UDP packet from `lan` (interface 1) to port `dport`.
-    fn offer(taps: &Arc<Taps>, dport: u16, fate: Fate) {
+    fn offer(taps: &Arc<CaptureTaps>, dport: u16, fate: Fate) {
         let mut frame = vec![0; 60];
         frame[12..14].copy_from_slice(&[8, 0]);
         frame[14..18].copy_from_slice(&[0x45, 0, 0, 46]);
@@ -223,24 +230,24 @@ mod tests {
         super::offer(taps, Instant::new(9), &frame, &meta, fate, None);
     }
 
-    fn wanted(matching: &str) -> Wanted {
-        Wanted { matching: matching.parse().unwrap(), ..Wanted::default() }
+    fn wanted(matching: &str) -> CaptureFilter {
+        CaptureFilter { matching: matching.parse().unwrap(), ..CaptureFilter::default() }
     }
 
-    fn opened(taps: &Arc<Taps>, wanted: Wanted) -> Capturing {
-        taps.open(Tap::new(wanted)).unwrap()
+    fn opened(taps: &Arc<CaptureTaps>, wanted: CaptureFilter) -> CaptureReader {
+        taps.open(CaptureTap::new(wanted)).unwrap()
     }
 
-    fn taken(subscription: &mut Capturing) -> usize {
+    fn taken(subscription: &mut CaptureReader) -> usize {
         std::iter::from_fn(|| subscription.try_next()).count()
     }
 
     #[test]
-    fn a_capture_takes_matching_packets_up_to_its_limit() {
-        let taps = Arc::new(Taps::new(MOST_TAPS));
+    fn capture_delivers_matching_packets_up_to_limit() {
+        let taps = Arc::new(CaptureTaps::new(MOST_TAPS));
         let mut all = opened(&taps, wanted("any"));
-        let mut dns = opened(&taps, Wanted { snaplen: Some(34), limit: Some(2), ..wanted("udp dport 53") });
-        let mut other = opened(&taps, Wanted { interface: Some(InterfaceId(2)), ..wanted("iif wan") });
+        let mut dns = opened(&taps, CaptureFilter { snaplen: Some(34), limit: Some(2), ..wanted("udp dport 53") });
+        let mut other = opened(&taps, CaptureFilter { interface: Some(InterfaceId(2)), ..wanted("iif wan") });
         for dport in [53, 80, 53, 53] {
             offer(&taps, dport, Fate::Dropped(DropReason::NoRoute));
         }
@@ -253,8 +260,8 @@ mod tests {
     }
 
     #[test]
-    fn captures_without_conditions_take_frames_without_ip() {
-        let taps = Arc::new(Taps::new(MOST_TAPS));
+    fn capture_without_match_delivers_non_ip_frames() {
+        let taps = Arc::new(CaptureTaps::new(MOST_TAPS));
         let mut any = opened(&taps, wanted("any"));
         let mut ip = opened(&taps, wanted("ip"));
         super::offer(&taps, Instant::START, &[0; 60], &Meta::default(), Fate::Consumed, None);
@@ -264,25 +271,25 @@ mod tests {
 
     #[test]
     fn a_stalled_reader_misses_packets_of_its_own_capture_only() {
-        let taps = Arc::new(Taps::new(MOST_TAPS));
+        let taps = Arc::new(CaptureTaps::new(MOST_TAPS));
         let mut slow = opened(&taps, wanted("any"));
-        for _ in 0..Tap::DEPTH + 10 {
+        for _ in 0..CaptureTap::DEPTH + 10 {
             offer(&taps, 1, Fate::Consumed);
         }
         assert_eq!(slow.watch().missed(), 10);
-        assert_eq!(taken(&mut slow), Tap::DEPTH);
+        assert_eq!(taken(&mut slow), CaptureTap::DEPTH);
     }
 
     #[test]
-    fn captures_are_bounded_and_their_places_come_back() {
-        let taps = Arc::new(Taps::new(MOST_TAPS));
-        let mut open: Vec<_> = (0..MOST_TAPS).map(|_| opened(&taps, Wanted::default())).collect();
-        assert!(taps.open(Tap::new(Wanted::default())).is_none());
+    fn capture_count_is_limited_and_closing_frees_slot() {
+        let taps = Arc::new(CaptureTaps::new(MOST_TAPS));
+        let mut open: Vec<_> = (0..MOST_TAPS).map(|_| opened(&taps, CaptureFilter::default())).collect();
+        assert!(taps.open(CaptureTap::new(CaptureFilter::default())).is_none());
         open.pop();
-        open.push(opened(&taps, Wanted::default()));
+        open.push(opened(&taps, CaptureFilter::default()));
         offer(&taps, 1, Fate::Consumed);
         taps.close();
-        assert!(taps.list().is_empty() && taps.open(Tap::new(Wanted::default())).is_none());
+        assert!(taps.list().is_empty() && taps.open(CaptureTap::new(CaptureFilter::default())).is_none());
         // The packets taken before the end are still delivered, and then the channel ends.
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         assert!(runtime.block_on(open[0].next()).is_some());

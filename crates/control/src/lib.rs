@@ -9,10 +9,12 @@
 #![forbid(unsafe_code)]
 
 pub mod access;
+mod advisories;
 pub mod api;
 mod arrivals;
 pub mod capture;
 mod client;
+mod cpu_trace;
 mod daemon;
 mod events;
 pub mod explain;
@@ -20,20 +22,20 @@ pub mod history;
 pub mod memory;
 mod metrics;
 mod names;
-mod remarks;
+mod observer;
 pub mod remote;
 pub mod replay;
 pub mod request;
 mod respond;
-mod roster;
-mod schedule;
 mod server;
 pub mod socket;
 mod stream;
+mod subscriptions;
 pub mod trace;
-mod watch;
 
 pub use client::{Answer, Body, Client, ClientError, RemoteRouter, Target};
-pub use daemon::{ApplyFailure, Back, Closing, Daemon, Guard, Notice, Options, Order, StartError};
+pub use daemon::{
+    ApplyFailure, ApplyRequest, Daemon, DaemonOptions, FinalReport, InterfaceGuard, Notice, RollbackTarget, StartError,
+};
 pub use events::EventLog;
-pub use server::{Doors, Server};
+pub use server::{Listeners, Server};

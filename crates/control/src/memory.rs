@@ -2,15 +2,15 @@
 //! A warning comes before the kernel has to kill the router.
 
 use plan::Plan;
-use plan::state::Places;
+use plan::state::ExecutionPlaces;
 use units::Bytes;
 
 /// Returns the most memory of each store of ephemeral state, by the name of its port; the central one is last.
-pub fn of_stores(plan: &Plan) -> Vec<(String, Bytes)> {
+pub fn store_limits(plan: &Plan) -> Vec<(String, Bytes)> {
     let Some(state) = &plan.state else { return Vec::new() };
     let shards = usize::from(state.shards.unwrap_or(plan.workers));
     let memory = |capacity: u64| esp::bound::memory(capacity, shards);
-    let ports = plan.ports.iter().filter(|port| port.state.at != Places::None && !state.single_store);
+    let ports = plan.ports.iter().filter(|port| port.state.at != ExecutionPlaces::None && !state.single_store);
     let of_port =
         |port: &plan::PortPlan| (port.name.to_string(), memory(port.state.capacity.unwrap_or(state.capacity)));
     let central = (state.central > 0).then(|| ("central".to_owned(), memory(state.central)));
@@ -19,7 +19,7 @@ pub fn of_stores(plan: &Plan) -> Vec<(String, Bytes)> {
 
 /// Returns a warning if the stores of a configuration may need more memory than this machine has left.
 pub fn warning(plan: &Plan) -> Option<String> {
-    exceeding(&of_stores(plan), io::memory::available()?)
+    exceeding(&store_limits(plan), io::memory::available()?)
 }
 
 fn exceeding(stores: &[(String, Bytes)], available: Bytes) -> Option<String> {
@@ -42,7 +42,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn stores_that_exceed_the_memory_left_are_warned_of() {
+    fn stores_beyond_available_memory_cause_warning() {
         let stores = [("lan".to_owned(), Bytes::new(3_000_000_000)), ("wan".to_owned(), Bytes::new(1_500_000_000))];
         assert_eq!(exceeding(&stores, Bytes::new(4_500_000_000)), None);
         let said = exceeding(&stores, Bytes::new(4_499_999_999)).unwrap();

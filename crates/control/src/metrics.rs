@@ -4,8 +4,8 @@ mod ephemeral;
 mod format;
 
 use crate::api::{
-    ApiError, Core, Latency, Link, Path, Port, PortPolicy, Queue, QueueGroup, QueueStage, Task, Tasks, Wanted, Worker,
-    WorkerState,
+    ApiError, CoreReply, LatencyReply, LinkReply, ObjectiveReply, Path, PortPolicy, PortReply, QueueGroup, QueueReply,
+    QueueStage, Task, TasksReply, WorkerReply, WorkerState,
 };
 use crate::daemon::Daemon;
 pub(crate) use format::Format;
@@ -72,7 +72,7 @@ fn gauge<L: Labels>(registry: &mut Registry, name: &str, help: &str, values: imp
 }
 
 /// Registers all counters of a set, each under `prefix` and its declared name.
-fn declared<L: Labels, T: CounterSet>(registry: &mut Registry, prefix: &str, counted: &[(L, T)]) {
+fn counter_set<L: Labels, T: CounterSet>(registry: &mut Registry, prefix: &str, counted: &[(L, T)]) {
     for (place, declaration) in T::COUNTERS.iter().enumerate() {
         let value = |set: &T| set.values().nth(place).unwrap_or_default();
         let values = counted.iter().map(|(labels, set)| (labels.clone(), value(set)));
@@ -82,7 +82,7 @@ fn declared<L: Labels, T: CounterSet>(registry: &mut Registry, prefix: &str, cou
 
 /// A histogram.
 #[derive(Debug)]
-struct Counted<L> {
+struct LabelledHistogram<L> {
     labels: L,
     sum: f64,
     count: u64,
@@ -92,11 +92,11 @@ struct Counted<L> {
 
 /// Histograms with the same name.
 #[derive(Debug)]
-struct Histograms<L>(Vec<Counted<L>>);
+struct Histograms<L>(Vec<LabelledHistogram<L>>);
 
 impl<L: Labels> EncodeMetric for Histograms<L> {
     fn encode(&self, mut encoder: MetricEncoder<'_>) -> Result<(), std::fmt::Error> {
-        for Counted { labels, sum, count, buckets } in &self.0 {
+        for LabelledHistogram { labels, sum, count, buckets } in &self.0 {
             encoder.encode_family(labels)?.encode_histogram::<[(&str, String); 1]>(*sum, *count, buckets, None)?;
         }
         Ok(())
@@ -107,12 +107,12 @@ impl<L: Labels> EncodeMetric for Histograms<L> {
     }
 }
 
-impl<L> Counted<L> {
-    fn of(labels: L, latency: &Latency) -> Counted<L> {
-        Counted::within(labels, latency, bounds())
+impl<L> LabelledHistogram<L> {
+    fn of(labels: L, latency: &LatencyReply) -> LabelledHistogram<L> {
+        LabelledHistogram::with_bounds(labels, latency, bounds())
     }
 
-    fn within(labels: L, latency: &Latency, bounds: impl Iterator<Item = u64>) -> Counted<L> {
+    fn with_bounds(labels: L, latency: &LatencyReply, bounds: impl Iterator<Item = u64>) -> LabelledHistogram<L> {
         let mut counted = latency.buckets.iter().peekable();
         let mut buckets: Vec<(f64, u64)> = Vec::new();
         for bound in bounds {
@@ -123,7 +123,7 @@ impl<L> Counted<L> {
             buckets.push((bound as f64 / 1e9, packets));
         }
         buckets.push((f64::MAX, counted.map(|bucket| bucket.packets).sum()));
-        Counted { labels, sum: latency.sum_ns as f64 / 1e9, count: latency.packets, buckets }
+        LabelledHistogram { labels, sum: latency.sum_ns as f64 / 1e9, count: latency.packets, buckets }
     }
 }
 
@@ -139,7 +139,7 @@ fn latencies(paths: &[Path], r: &mut Registry) {
         let stages = [("before", &path.waited_before), ("behind", &path.waited_behind), ("total", &path.latency)];
         for (stage, latency) in stages.into_iter().filter_map(|(stage, latency)| Some((stage, latency.as_ref()?))) {
             let labels = [("path", path.name.clone()), ("class", path.class.to_string()), ("stage", stage.to_owned())];
-            rows.push(Counted::of(labels, latency));
+            rows.push(LabelledHistogram::of(labels, latency));
         }
     }
     let help = "Latency of packets: before their functions, from there to transmission, and in total";
@@ -150,7 +150,7 @@ fn latencies(paths: &[Path], r: &mut Registry) {
 pub(crate) fn page(daemon: &Daemon) -> Result<String, ApiError> {
     let mut registry = Registry::with_prefix("switchpath");
     let r = &mut registry;
-    whole(daemon, r)?;
+    router(daemon, r)?;
     ports(daemon, r)?;
     links(&daemon.links(None, 0)?.links, r);
     policies(daemon, r)?;
@@ -158,7 +158,7 @@ pub(crate) fn page(daemon: &Daemon) -> Result<String, ApiError> {
     paths(daemon, r)?;
     scheduling(&daemon.tasks()?, r);
     queues(daemon, r)?;
-    ephemeral::told(&daemon.ephemeral()?, r);
+    ephemeral::register(&daemon.ephemeral()?, r);
     workers(daemon, r);
     let mut text = String::new();
     encode(&mut text, &registry).expect("writing to a string does not fail");
@@ -166,14 +166,14 @@ pub(crate) fn page(daemon: &Daemon) -> Result<String, ApiError> {
 }
 
 /// Registers the measurements of the CPU scheduler (spec Q-56), as sums where possible, so that two scrapes give the mean over any time.
-fn scheduling(told: &Tasks, r: &mut Registry) {
+fn scheduling(tasks: &TasksReply, r: &mut Registry) {
     let label = |t: &Task| {
         let name = [t.path.as_deref(), t.port.as_deref()].into_iter().flatten().collect::<Vec<_>>().join("@");
         [("worker", t.worker.to_string()), ("kind", t.kind.clone()), ("of", name)]
     };
-    let of = |value: fn(&Task) -> u64| told.tasks.iter().map(move |t| (label(t), value(t))).collect::<Vec<_>>();
+    let of = |value: fn(&Task) -> u64| tasks.tasks.iter().map(move |t| (label(t), value(t))).collect::<Vec<_>>();
     let some = |value: fn(&Task) -> Option<u64>| {
-        told.tasks.iter().filter_map(move |t| Some((label(t), value(t)?))).collect::<Vec<_>>()
+        tasks.tasks.iter().filter_map(move |t| Some((label(t), value(t)?))).collect::<Vec<_>>()
     };
     counter(r, "task_used_ns", "Time charged to a task.", of(|t| t.used_ns));
     counter(r, "task_runs", "Dispatches of a task.", of(|t| t.runs));
@@ -194,51 +194,41 @@ fn scheduling(told: &Tasks, r: &mut Registry) {
     let states = |t: &Task| {
         [("idle", t.idle_ns), ("eligible", t.eligible_ns), ("active", t.active_ns), ("running", t.running_ns)]
     };
-    let states = told.tasks.iter().flat_map(|t| {
+    let states = tasks.tasks.iter().flat_map(|t| {
         let [worker, kind, of] = label(t);
         states(t).map(|(state, ns)| ([worker.clone(), kind.clone(), of.clone(), ("state", state.to_owned())], ns))
     });
     counter(r, "task_state_ns", "Time a task was in each state.", states);
-    let parts = |c: &Core| [("useful", c.useful_ns), ("polling", c.polling_ns), ("switching", c.switching_ns)];
-    let spent = told
+    let parts = |c: &CoreReply| [("useful", c.useful_ns), ("polling", c.polling_ns), ("switching", c.switching_ns)];
+    let spent = tasks
         .cores
         .iter()
         .flat_map(|c| parts(c).map(|(on, ns)| ([("worker", c.worker.to_string()), ("on", on.to_owned())], ns)));
     counter(r, "cpu_spent_ns", "Time of a worker spent moving packets, polling in vain, and switching.", spent);
-    let worker = |value: fn(&Core) -> Option<u64>| {
-        let value = move |c: &Core| Some(([("worker", c.worker.to_string())], value(c)?));
-        told.cores.iter().filter_map(value).collect::<Vec<_>>()
+    let worker = |value: fn(&CoreReply) -> Option<u64>| {
+        let value = move |c: &CoreReply| Some(([("worker", c.worker.to_string())], value(c)?));
+        tasks.cores.iter().filter_map(value).collect::<Vec<_>>()
     };
     let useful = worker(|c| c.efficiency().map(|part| (part * 1e6).round() as u64));
-    gauge(
-        r,
-        "cpu_efficiency_ppm",
-        "Part of the spent time that moved packets, since the start.",
-        useful,
-    );
+    gauge(r, "cpu_efficiency_ppm", "Part of the spent time that moved packets, since the start.", useful);
     let literal = worker(|c| c.efficiency_literal().map(|part| (part * 1e6).round() as u64));
     gauge(r, "cpu_efficiency_literal_ppm", "The same, with empty polls counted as work.", literal);
     let interrupts = worker(|c| Some((c.receive == Receive::Interrupt.name()).into()));
     gauge(r, "cpu_receives_by_interrupt", "1 if packets are received before all other work.", interrupts);
     gauge(r, "cpu_switch_cost_ns", "Cost of a switch between tasks.", worker(|c| Some(c.switch_cost_ns)));
     let overhead = worker(|c| c.overhead_ppm.map(u64::from));
-    gauge(
-        r,
-        "cpu_throttle_overhead_ppm",
-        "Bound of switching overhead relative to the work (T).",
-        overhead,
-    );
+    gauge(r, "cpu_throttle_overhead_ppm", "Bound of switching overhead relative to the work (T).", overhead);
     gauge(r, "cpu_throttle_slice_ns", "Longest run of a throttled task (G).", worker(|c| c.slice_ns));
 }
 
 /// Registers the present and past lengths of path input queues.
 fn queues(daemon: &Daemon, r: &mut Registry) -> Result<(), ApiError> {
     let queues = daemon.queues()?.queues;
-    let label = |queue: &Queue| {
+    let label = |queue: &QueueReply| {
         let of = |name: &Option<String>| name.clone().unwrap_or_default();
         [("worker", queue.worker.to_string()), ("path", of(&queue.path)), ("port", of(&queue.port))]
     };
-    let of = |value: fn(&Queue) -> Option<u64>| {
+    let of = |value: fn(&QueueReply) -> Option<u64>| {
         let before = queues.iter().filter(|queue| queue.stage == QueueStage::Input);
         before.filter_map(move |queue| Some((label(queue), value(queue)?))).collect::<Vec<_>>()
     };
@@ -251,12 +241,11 @@ fn queues(daemon: &Daemon, r: &mut Registry) -> Result<(), ApiError> {
     Ok(())
 }
 
-fn whole(daemon: &Daemon, r: &mut Registry) -> Result<(), ApiError> {
+fn router(daemon: &Daemon, r: &mut Registry) -> Result<(), ApiError> {
     let status = daemon.status()?;
     gauge(r, "info", "The running version.", [([("version", status.version)], 1)]);
     for (name, help, value) in [
         ("generation", "The generation of the running configuration", status.generation),
-        ("uptime_ns", "The time since the start", status.uptime_ns),
         ("frames", "Frames of the pool", status.frames),
         ("frames_spare", "Free frames", status.frames_spare),
         ("held_packets", "Packets in queues", status.held_packets),
@@ -264,8 +253,13 @@ fn whole(daemon: &Daemon, r: &mut Registry) -> Result<(), ApiError> {
         ("neighbours", "Neighbours", status.neighbours),
         ("ledger_balanced", "1 if every packet has met one fate", status.balanced.into()),
     ] {
-        gauge::<[(String, String); 0]>(r, name, help, [([], value)]);
+        let gauge: Gauge<u64, AtomicU64> = Gauge::default();
+        gauge.set(value);
+        r.register(name, help, gauge);
     }
+    let uptime: Gauge<f64, AtomicU64> = Gauge::default();
+    uptime.set(status.uptime_ns as f64 / 1e9);
+    r.register("uptime_seconds", "The time since the start", uptime);
     let total = daemon.ledger()?.total;
     let fates = [
         ("received", total.received_packets),
@@ -288,17 +282,18 @@ fn whole(daemon: &Daemon, r: &mut Registry) -> Result<(), ApiError> {
 
 fn ports(daemon: &Daemon, r: &mut Registry) -> Result<(), ApiError> {
     let ports = daemon.ports()?.ports;
-    let of = |value: fn(&Port) -> u64| {
-        let label = |port: &Port| -> PortLabel { [("port", port.name.clone())] };
+    let of = |value: fn(&PortReply) -> u64| {
+        let label = |port: &PortReply| -> PortLabel { [("port", port.name.clone())] };
         ports.iter().map(move |port| (label(port), value(port))).collect::<Vec<_>>()
     };
     gauge(r, "port_up", "1 if the medium is connected.", of(|p| p.up.into()));
-    let label = |port: &Port| -> PortLabel { [("port", port.name.clone())] };
-    declared(r, "port", &ports.iter().map(|port| (label(port), port.counters.0)).collect::<Vec<_>>());
-    declared(r, "port", &ports.iter().map(|port| (label(port), port.link.0)).collect::<Vec<_>>());
+    let label = |port: &PortReply| -> PortLabel { [("port", port.name.clone())] };
+    counter_set(r, "port", &ports.iter().map(|port| (label(port), port.counters.0)).collect::<Vec<_>>());
+    counter_set(r, "port", &ports.iter().map(|port| (label(port), port.link.0)).collect::<Vec<_>>());
     gauge(r, "port_backlog_packets", "Packets queued at the link.", of(|p| p.backlog_packets));
     gauge(r, "port_backlog_bytes", "Bytes queued at the link.", of(|p| p.backlog_bytes));
-    let lost = |p: &Port| [("receive", p.counters.lost_before_receive), ("transmit", p.counters.lost_after_transmit)];
+    let lost =
+        |p: &PortReply| [("receive", p.counters.lost_before_receive), ("transmit", p.counters.lost_after_transmit)];
     let lost = ports.iter().flat_map(|port| {
         lost(port).map(|(way, n)| -> (DropLabels, u64) { ([("port", port.name.clone()), ("way", way.into())], n) })
     });
@@ -311,13 +306,14 @@ fn ports(daemon: &Daemon, r: &mut Registry) -> Result<(), ApiError> {
 }
 
 /// Registers the links, and the queue groups of their schemes (spec N-36).
-fn links(links: &[Link], r: &mut Registry) {
-    let label = |link: &Link| [("worker", link.worker.to_string()), ("port", link.port.clone())];
-    let of = |value: fn(&Link) -> u64| links.iter().map(move |link| (label(link), value(link))).collect::<Vec<_>>();
-    declared(r, "link", &links.iter().map(|link| (label(link), link.counters.0)).collect::<Vec<_>>());
+fn links(links: &[LinkReply], r: &mut Registry) {
+    let label = |link: &LinkReply| [("worker", link.worker.to_string()), ("port", link.port.clone())];
+    let of =
+        |value: fn(&LinkReply) -> u64| links.iter().map(move |link| (label(link), value(link))).collect::<Vec<_>>();
+    counter_set(r, "link", &links.iter().map(|link| (label(link), link.counters.0)).collect::<Vec<_>>());
     counter(r, "link_handler_ns", "Time used to run the scheme of a link, and to transmit.", of(|l| l.handler_ns));
     counter(r, "link_handler_packets", "Packets moved in that time.", of(|l| l.handler_packets));
-    let uses = |link: &Link| {
+    let uses = |link: &LinkReply| {
         let idle = link.counters.wasted.saturating_sub(link.counters.withheld);
         [("used", link.counters.sent), ("idle", idle), ("withheld", link.counters.withheld)]
     };
@@ -328,7 +324,7 @@ fn links(links: &[Link], r: &mut Registry) {
     let help = "Opportunities of a link to send: used, idle, or withheld by the scheme.";
     counter(r, "link_opportunities", help, opportunities);
     let each = || links.iter().flat_map(|link| link.groups.iter().map(move |group| (link, group)));
-    let labels = |(link, group): (&Link, &QueueGroup)| {
+    let labels = |(link, group): (&LinkReply, &QueueGroup)| {
         let [worker, port] = label(link);
         [worker, port, ("queues", group.name.clone())]
     };
@@ -348,10 +344,11 @@ fn links(links: &[Link], r: &mut Registry) {
         both.1.drops.iter().map(drop).collect::<Vec<_>>()
     });
     counter(r, "queues_drops", "Packets dropped from queues of a scheme or before them, by reason.", drops);
-    let rows = each().filter_map(|both| Some(Counted::of(labels(both), both.1.sojourn.as_ref()?))).collect();
+    let rows = each().filter_map(|both| Some(LabelledHistogram::of(labels(both), both.1.sojourn.as_ref()?))).collect();
     let help = "Sojourn time of packets in these queues, from the end of their functions";
     r.register("queues_sojourn_seconds", help, Histograms(rows));
-    let rows = links.iter().filter_map(|link| Some(Counted::of(label(link), link.sojourn.as_ref()?))).collect();
+    let rows =
+        links.iter().filter_map(|link| Some(LabelledHistogram::of(label(link), link.sojourn.as_ref()?))).collect();
     let help = "Sojourn time of all packets of a link, including those that passed its idle scheme by";
     r.register("link_sojourn_seconds", help, Histograms(rows));
     let state: Family<_, Gauge<f64, AtomicU64>> = Family::default();
@@ -368,7 +365,7 @@ fn links(links: &[Link], r: &mut Registry) {
 /// Registers the objectives of packets at ports with a policy, and the objective in force.
 fn policies(daemon: &Daemon, r: &mut Registry) -> Result<(), ApiError> {
     let ports = daemon.policies()?.ports;
-    let of = |value: fn(&PortPolicy, &Wanted) -> u64| {
+    let of = |value: fn(&PortPolicy, &ObjectiveReply) -> u64| {
         let each = ports.iter().flat_map(move |port| {
             port.wanted.iter().map(move |wanted| -> (DropLabels, u64) {
                 let labels = [("port", port.port.clone()), ("objective", wanted.objective.clone())];
@@ -395,26 +392,26 @@ fn multicast(daemon: &Daemon, r: &mut Registry) -> Result<(), ApiError> {
         (labels, group.counters.0)
     });
     let each: Vec<_> = each.collect();
-    declared(r, "multicast", &each);
+    counter_set(r, "multicast", &each);
     Ok(())
 }
 
 /// Returns whether the worker makes progress.
-fn lives(worker: &Worker) -> bool {
+fn is_alive(worker: &WorkerReply) -> bool {
     !matches!(worker.state, WorkerState::Stuck | WorkerState::Failed)
 }
 
 fn workers(daemon: &Daemon, r: &mut Registry) {
     let workers = daemon.workers().workers;
-    let of = |value: fn(&Worker) -> u64| {
-        let label = |worker: &Worker| [("worker", worker.worker.to_string())];
+    let of = |value: fn(&WorkerReply) -> u64| {
+        let label = |worker: &WorkerReply| [("worker", worker.worker.to_string())];
         workers.iter().map(move |worker| (label(worker), value(worker))).collect::<Vec<_>>()
     };
     gauge(
         r,
         "worker_up",
         "1 if the worker makes progress, 0 if it is stuck or has failed.",
-        of(|w| u64::from(lives(w))),
+        of(|w| u64::from(is_alive(w))),
     );
     gauge(r, "worker_heartbeat_age_ns", "Time since the last progress of the worker.", of(|w| w.heartbeat_age_ns));
     counter(r, "worker_busy_ns", "Time in which the worker moved packets.", of(|w| w.busy_ns));
@@ -431,7 +428,7 @@ fn paths(daemon: &Daemon, r: &mut Registry) -> Result<(), ApiError> {
         paths.iter().map(move |path| ([("path", path.name.clone())], value(path))).collect::<Vec<_>>()
     };
     let label = |path: &Path| [("path", path.name.clone())];
-    declared(r, "path", &paths.iter().map(|path| (label(path), path.counters.0)).collect::<Vec<_>>());
+    counter_set(r, "path", &paths.iter().map(|path| (label(path), path.counters.0)).collect::<Vec<_>>());
     gauge(r, "path_queued_packets", "Packets in the queues of a path.", of(|p| p.queued_packets));
     counter(
         r,

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use units::{InterfaceId, Mac, PathId, PortId};
 
 /// Names kept of each kind besides those in use; the oldest are dropped first.
-const MOST: usize = 1000;
+const MOST_OLD_NAMES: usize = 1000;
 
 /// Names by id. Ids are never reused, so a name stays valid after its object is gone.
 #[derive(Clone, Debug, Default)]
@@ -19,12 +19,12 @@ pub struct Names {
 
 impl Names {
     /// Adds the names of a generation.
-    pub fn learn(&mut self, snapshot: &Snapshot) {
+    pub fn add_generation(&mut self, snapshot: &Snapshot) {
         let ports = || snapshot.ports.iter().enumerate().filter_map(|(i, port)| Some((PortId::at(i), port.as_ref()?)));
-        keep(&mut self.ports, ports().map(|(id, port)| (id, port.name.clone())));
-        keep(&mut self.stations, ports().map(|(id, port)| (id, port.mac)));
-        keep(&mut self.interfaces, snapshot.interfaces.iter().map(|i| (i.id, Arc::from(i.name.as_str()))));
-        keep(&mut self.paths, snapshot.paths.iter().map(|path| (path.id, path.name.clone())));
+        merge_names(&mut self.ports, ports().map(|(id, port)| (id, port.name.clone())));
+        merge_names(&mut self.stations, ports().map(|(id, port)| (id, port.mac)));
+        merge_names(&mut self.interfaces, snapshot.interfaces.iter().map(|i| (i.id, Arc::from(i.name.as_str()))));
+        merge_names(&mut self.paths, snapshot.paths.iter().map(|path| (path.id, path.name.clone())));
     }
 
     /// Returns the name of a port, or its number if it is unknown.
@@ -33,7 +33,7 @@ impl Names {
     }
 
     /// Returns the MAC address of a port, if it is known.
-    pub fn station(&self, id: PortId) -> Option<Mac> {
+    pub fn mac(&self, id: PortId) -> Option<Mac> {
         self.stations.get(&id).copied()
     }
 
@@ -48,9 +48,9 @@ impl Names {
     }
 }
 
-fn keep<K: Ord + Copy, V>(names: &mut BTreeMap<K, V>, current: impl Iterator<Item = (K, V)>) {
+fn merge_names<K: Ord + Copy, V>(names: &mut BTreeMap<K, V>, current: impl Iterator<Item = (K, V)>) {
     let current: BTreeMap<K, V> = current.collect();
-    let surplus = names.len().saturating_sub(MOST);
+    let surplus = names.len().saturating_sub(MOST_OLD_NAMES);
     let gone: Vec<K> = names.keys().filter(|id| !current.contains_key(id)).take(surplus).copied().collect();
     gone.iter().for_each(|id| drop(names.remove(id)));
     names.extend(current);
@@ -64,9 +64,9 @@ mod tests {
     fn names_of_removed_objects_are_kept_up_to_a_bound() {
         let mut names = BTreeMap::new();
         for id in 1..5000 {
-            keep(&mut names, [0, id].into_iter().map(|id| (id, format!("p{id}"))));
+            merge_names(&mut names, [0, id].into_iter().map(|id| (id, format!("p{id}"))));
         }
-        assert!(names.len() <= MOST + 2, "{}", names.len());
+        assert!(names.len() <= MOST_OLD_NAMES + 2, "{}", names.len());
         for id in [0, 4500, 4999] {
             assert_eq!(names[&id], format!("p{id}"));
         }

@@ -1,8 +1,8 @@
 //! Parses HTTP requests into requests for the router: one pure function, so that it can be fuzzed.
 
-use crate::api::{ApiError, ENDPOINTS, ErrorKind, Needs};
-use crate::daemon::Back;
-use crate::explain::{Asked, Probe};
+use crate::api::{AccessLevel, ApiError, ENDPOINTS, ErrorKind};
+use crate::daemon::RollbackTarget;
+use crate::explain::{ExplainPacket, Probe};
 use fib::Origin;
 use io::login::Login;
 use packet::pool::SUPER_FRAME;
@@ -16,16 +16,16 @@ const CONNECTIONS: (u64, u64) = (1000, 100_000);
 /// The least `snaplen` of a capture: an Ethernet header.
 const LEAST_SNAPLEN: u64 = 14;
 /// The shortest and the longest trial.
-const LEAST_TRIAL: Nanos = Nanos::secs(1);
-const MOST_TRIAL: Nanos = Nanos::secs(86_400);
+const LEAST_CONFIRM_TIME: Nanos = Nanos::secs(1);
+const MOST_CONFIRM_TIME: Nanos = Nanos::secs(86_400);
 /// The highest packet rate of a trace. More would slow a worker down.
 const MOST_RATE: u64 = 10_000;
 /// The most frames injected at once, as many as a path can hold.
 pub const MOST_FRAMES: usize = 256;
 /// The shortest and the longest trace of the CPU schedulers.
-const LOOKS: (Nanos, Nanos) = (Nanos::millis(1), Nanos::secs(60));
+const CPU_TRACE_TIMES: (Nanos, Nanos) = (Nanos::millis(1), Nanos::secs(60));
 /// The default number of events kept of each worker.
-pub const EVENTS: usize = 100_000;
+pub const DEFAULT_EVENTS: usize = 100_000;
 /// The largest number of events kept of each worker.
 pub const MOST_EVENTS: usize = 2_000_000;
 /// The most characters in the name of a configuration.
@@ -67,7 +67,7 @@ pub enum Request {
         limit: usize,
     },
     /// Changes routes and neighbours.
-    Edit(Text),
+    Edit(ConfigText),
     /// Returns the progress of such a change.
     Editing,
     /// The functions of paths.
@@ -98,25 +98,25 @@ pub enum Request {
     /// The history of configurations.
     History,
     /// Checks a configuration.
-    Check(Text),
+    Check(ConfigText),
     /// Returns the changes that applying a configuration would make.
-    Diff(Text),
+    Diff(ConfigText),
     /// Applies a configuration.
-    Apply(Text, Conditions),
+    Apply(ConfigText, ApplyConditions),
     /// Confirms the configuration on trial.
     Confirm,
     /// Applies an earlier configuration again.
-    RollBack(Back, Conditions),
+    RollBack(RollbackTarget, ApplyConditions),
     /// Explains what the router would do with a packet.
-    Explain(Asked),
+    Explain(ExplainPacket),
     /// Captures packets as they meet their fates.
-    Capture(Capture),
+    Capture(CaptureRequest),
     /// Traces packets through the router.
-    Trace(Trace),
+    Trace(TraceRequest),
     /// Traces the CPU schedulers.
-    Schedule(Schedule),
+    Schedule(CpuTraceRequest),
     /// Injects frames into a port.
-    Inject(Inject),
+    Inject(InjectRequest),
     /// All counters.
     Metrics,
     /// The OpenAPI description of the API.
@@ -125,7 +125,7 @@ pub enum Request {
 
 /// A configuration in a request.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Text {
+pub struct ConfigText {
     /// Its origin, for messages.
     pub name: String,
     /// The text.
@@ -134,7 +134,7 @@ pub struct Text {
 
 /// The conditions of an apply.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Conditions {
+pub struct ApplyConditions {
     /// Roll back unless confirmed within this time.
     pub confirm: Option<Nanos>,
     /// The login of the caller.
@@ -145,7 +145,7 @@ pub struct Conditions {
 
 /// The packets to capture.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Capture {
+pub struct CaptureRequest {
     /// The match they fulfil.
     pub matching: Match,
     /// The number of packets; none for no limit.
@@ -158,9 +158,9 @@ pub struct Capture {
 
 /// The packets to trace.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Trace {
+pub struct TraceRequest {
     /// The match they fulfil, and their number.
-    pub capture: Capture,
+    pub capture: CaptureRequest,
     /// Their ingress port, if it matters.
     pub port: Option<String>,
     /// The most packets a second; none for the default.
@@ -171,7 +171,7 @@ pub struct Trace {
 
 /// The extent of a trace of the CPU schedulers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Schedule {
+pub struct CpuTraceRequest {
     /// The duration.
     pub time: Nanos,
     /// The number of latest events kept of each worker.
@@ -180,7 +180,7 @@ pub struct Schedule {
 
 /// Frames to inject into a port.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Inject {
+pub struct InjectRequest {
     /// The name of the port; by default the only one.
     pub port: Option<String>,
     /// True to treat them as addressed to that port, despite their destination MAC addresses.
@@ -194,11 +194,11 @@ pub fn parse(method: &str, path: &str, query: &str, body: impl Into<Vec<u8>>) ->
     let mut here = ENDPOINTS.iter().filter(|endpoint| endpoint.path == path).peekable();
     if here.peek().is_none() {
         let hint = "GET /v1/openapi.json describes what there is";
-        return Err(ApiError::new(ErrorKind::NotFound, format!("there is nothing at {}", shown(path)), hint));
+        return Err(ApiError::new(ErrorKind::NotFound, format!("there is nothing at {}", sanitized(path)), hint));
     }
     let Some(endpoint) = here.find(|endpoint| endpoint.method == method) else {
         let methods: Vec<&str> = ENDPOINTS.iter().filter(|e| e.path == path).map(|e| e.method).collect();
-        let reason = format!("{} is not for {}", shown(path), shown(method));
+        let reason = format!("{} is not for {}", sanitized(path), sanitized(method));
         return Err(ApiError::new(ErrorKind::Method, reason, format!("use {}", methods.join(" or "))));
     };
     let query = Query::read(query, endpoint.parameters)?;
@@ -211,7 +211,7 @@ pub fn parse(method: &str, path: &str, query: &str, body: impl Into<Vec<u8>>) ->
             let valid = error.utf8_error().valid_up_to();
             bad(format!("the body is not UTF-8 from byte {valid} on"), "send a text")
         })?;
-        Ok(Text { name, text })
+        Ok(ConfigText { name, text })
     };
     Ok(match path {
         "/v1/status" => Request::Status,
@@ -252,10 +252,10 @@ pub fn parse(method: &str, path: &str, query: &str, body: impl Into<Vec<u8>>) ->
         "/v1/diff" => Request::Diff(text()?),
         "/v1/apply" => Request::Apply(text()?, conditions(&query)?),
         "/v1/confirm" => Request::Confirm,
-        "/v1/rollback" => Request::RollBack(back(&query)?, conditions(&query)?),
-        "/v1/explain" => Request::Explain(asked(&query)?),
+        "/v1/rollback" => Request::RollBack(rollback_target(&query)?, conditions(&query)?),
+        "/v1/explain" => Request::Explain(explain_packet(&query)?),
         "/v1/capture" => Request::Capture(capture(&query)?),
-        "/v1/trace" => Request::Trace(Trace {
+        "/v1/trace" => Request::Trace(TraceRequest {
             capture: capture(&query)?,
             port: query.get("port").map(str::to_owned),
             rate: query.number("rate", 1, MOST_RATE)?,
@@ -269,13 +269,13 @@ pub fn parse(method: &str, path: &str, query: &str, body: impl Into<Vec<u8>>) ->
     })
 }
 
-fn capture(query: &Query) -> Result<Capture, ApiError> {
+fn capture(query: &Query) -> Result<CaptureRequest, ApiError> {
     let matching = match query.get("match") {
         None => Match::default(),
         Some(text) => Match::parse(text)
-            .map_err(|error| bad(format!("the match '{}': {}", shown(text), error.reason), error.hint))?,
+            .map_err(|error| bad(format!("the match '{}': {}", sanitized(text), error.reason), error.hint))?,
     };
-    Ok(Capture {
+    Ok(CaptureRequest {
         matching,
         limit: query.number("limit", 1, u64::MAX)?,
         snaplen: query.number("snaplen", LEAST_SNAPLEN, u32::MAX.into())?.map(|bytes| bytes as usize),
@@ -283,20 +283,23 @@ fn capture(query: &Query) -> Result<Capture, ApiError> {
     })
 }
 
-fn schedule(query: &Query) -> Result<Schedule, ApiError> {
+fn schedule(query: &Query) -> Result<CpuTraceRequest, ApiError> {
     let time = match query.get("time") {
         None => Nanos::secs(1),
         Some(text) => text.parse().map_err(|error: units::UnitError| bad(error.reason, error.hint))?,
     };
-    if !(LOOKS.0..=LOOKS.1).contains(&time) {
-        return Err(bad(format!("{time} is no time to look on for"), format!("give {} to {}", LOOKS.0, LOOKS.1)));
+    if !(CPU_TRACE_TIMES.0..=CPU_TRACE_TIMES.1).contains(&time) {
+        return Err(bad(
+            format!("{time} is no time to look on for"),
+            format!("give {} to {}", CPU_TRACE_TIMES.0, CPU_TRACE_TIMES.1),
+        ));
     }
-    let events = query.number("events", 1, MOST_EVENTS as u64)?.map_or(EVENTS, |events| events as usize);
-    Ok(Schedule { time, events })
+    let events = query.number("events", 1, MOST_EVENTS as u64)?.map_or(DEFAULT_EVENTS, |events| events as usize);
+    Ok(CpuTraceRequest { time, events })
 }
 
 /// Parses the body of an injection: one frame a line.
-fn inject(query: &Query, text: &str) -> Result<Inject, ApiError> {
+fn inject(query: &Query, text: &str) -> Result<InjectRequest, ApiError> {
     let port = query.get("port").map(str::to_owned);
     let frames: Vec<Vec<u8>> =
         text.lines().map(str::trim).filter(|line| !line.is_empty()).map(bytes).collect::<Result<_, _>>()?;
@@ -306,18 +309,18 @@ fn inject(query: &Query, text: &str) -> Result<Inject, ApiError> {
     if let Some(long) = frames.iter().find(|frame| frame.len() > SUPER_FRAME) {
         return Err(bad(format!("a frame has {} bytes", long.len()), format!("give frames of up to {SUPER_FRAME}")));
     }
-    Ok(Inject { port, ours: flag(query, "ours")?, frames })
+    Ok(InjectRequest { port, ours: flag(query, "ours")?, frames })
 }
 
-fn asked(query: &Query) -> Result<Asked, ApiError> {
+fn explain_packet(query: &Query) -> Result<ExplainPacket, ApiError> {
     let port = query.get("port").map(str::to_owned);
     match (query.get("packet"), query.get("frame")) {
-        (_, Some(hex)) => Ok(Asked::Frame { port, frame: bytes(hex)?, ours: flag(query, "ours")? }),
+        (_, Some(hex)) => Ok(ExplainPacket::Frame { port, frame: bytes(hex)?, ours: flag(query, "ours")? }),
         (words, None) => {
             let words = words.unwrap_or_default();
             let probe = Probe::parse(words)
-                .map_err(|error| bad(format!("the packet '{}': {}", shown(words), error.reason), error.hint))?;
-            Ok(Asked::Probe(probe))
+                .map_err(|error| bad(format!("the packet '{}': {}", sanitized(words), error.reason), error.hint))?;
+            Ok(ExplainPacket::Probe(probe))
         }
     }
 }
@@ -334,45 +337,45 @@ fn bytes(hex: &str) -> Result<Vec<u8>, ApiError> {
 
 /// Returns the rights that a request needs, from its request line alone, before its body is read. An unknown address needs read access only, so that
 /// its caller gets the right error.
-pub fn needs(method: &str, path: &str) -> Needs {
+pub fn needs(method: &str, path: &str) -> AccessLevel {
     let endpoint = ENDPOINTS.iter().find(|endpoint| endpoint.path == path && endpoint.method == method);
-    endpoint.map_or(Needs::Read, |endpoint| endpoint.needs)
+    endpoint.map_or(AccessLevel::Read, |endpoint| endpoint.needs)
 }
 
-fn conditions(query: &Query) -> Result<Conditions, ApiError> {
+fn conditions(query: &Query) -> Result<ApplyConditions, ApiError> {
     let confirm = query.get("confirm").map(|text| {
         let time: Nanos = text.parse().map_err(|error: units::UnitError| bad(error.reason, error.hint))?;
-        let fits = (LEAST_TRIAL..=MOST_TRIAL).contains(&time);
+        let fits = (LEAST_CONFIRM_TIME..=MOST_CONFIRM_TIME).contains(&time);
         fits.then_some(time)
-            .ok_or_else(|| bad(format!("'{}' is no time to confirm in", shown(text)), "give 1s to 86400s"))
+            .ok_or_else(|| bad(format!("'{}' is no time to confirm in", sanitized(text)), "give 1s to 86400s"))
     });
     let login = query.get("login").map(|text| {
-        text.parse().map_err(|_| bad(format!("'{}' is no login", shown(text)), "give PEER,LOCAL: two addresses"))
+        text.parse().map_err(|_| bad(format!("'{}' is no login", sanitized(text)), "give PEER,LOCAL: two addresses"))
     });
-    Ok(Conditions { confirm: confirm.transpose()?, login: login.transpose()?, force: flag(query, "force")? })
+    Ok(ApplyConditions { confirm: confirm.transpose()?, login: login.transpose()?, force: flag(query, "force")? })
 }
 
 fn flag(query: &Query, name: &str) -> Result<bool, ApiError> {
     match query.get(name) {
         None | Some("false") => Ok(false),
         Some("true") => Ok(true),
-        Some(other) => Err(bad(format!("'{}' is no answer to '{name}'", shown(other)), "give true or false")),
+        Some(other) => Err(bad(format!("'{}' is no answer to '{name}'", sanitized(other)), "give true or false")),
     }
 }
 
-fn back(query: &Query) -> Result<Back, ApiError> {
+fn rollback_target(query: &Query) -> Result<RollbackTarget, ApiError> {
     let steps = query.number("steps", 1, u32::MAX.into())?;
     match (steps, query.number("to", 1, u64::MAX)?) {
         (Some(_), Some(_)) => Err(bad("both 'steps' and 'to' are given", "give one of them")),
-        (None, Some(generation)) => Ok(Back::To(generation)),
-        (steps, None) => Ok(Back::Steps(steps.unwrap_or(1))),
+        (None, Some(generation)) => Ok(RollbackTarget::To(generation)),
+        (steps, None) => Ok(RollbackTarget::Steps(steps.unwrap_or(1))),
     }
 }
 
 fn origin(text: &str) -> Result<Origin, ApiError> {
     Origin::ALL.into_iter().find(|origin| origin.name() == text).ok_or_else(|| {
         let names: Vec<&str> = Origin::ALL.iter().map(|origin| origin.name()).collect();
-        bad(format!("no route comes from '{}'", shown(text)), format!("use {}", names.join(", ")))
+        bad(format!("no route comes from '{}'", sanitized(text)), format!("use {}", names.join(", ")))
     })
 }
 
@@ -382,7 +385,10 @@ fn prefix(text: &str) -> Result<Prefix, ApiError> {
         false => text.parse().map(Prefix::host).map_err(|_| ()),
     };
     parsed.map(Prefix::network).map_err(|()| {
-        bad(format!("'{}' is no prefix", shown(text)), "write an address with the length of its prefix: 192.0.2.0/24")
+        bad(
+            format!("'{}' is no prefix", sanitized(text)),
+            "write an address with the length of its prefix: 192.0.2.0/24",
+        )
     })
 }
 
@@ -391,7 +397,7 @@ fn bad(reason: impl Into<String>, hint: impl Into<String>) -> ApiError {
 }
 
 /// Makes input from outside safe to repeat in a message.
-fn shown(text: &str) -> String {
+fn sanitized(text: &str) -> String {
     const MOST: usize = 80;
     let clean: String = text.chars().take(MOST).map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect();
     if text.chars().nth(MOST).is_some() { clean + "…" } else { clean }
@@ -408,7 +414,7 @@ impl Query {
                 let known: Vec<&str> = declared.iter().map(|parameter| parameter.name).collect();
                 let hint =
                     if known.is_empty() { "there is none here".into() } else { format!("use {}", known.join(", ")) };
-                return Err(bad(format!("unknown parameter '{}'", shown(&name)), hint));
+                return Err(bad(format!("unknown parameter '{}'", sanitized(&name)), hint));
             }
             if given.iter().any(|(earlier, _)| *earlier == name) {
                 return Err(bad(format!("the parameter '{name}' is given twice"), "give it once"));
@@ -427,7 +433,7 @@ impl Query {
         let number = text.parse().ok().filter(|number| (least..=most).contains(number));
         let refused = || {
             bad(
-                format!("'{}' is no number for '{name}'", shown(text)),
+                format!("'{}' is no number for '{name}'", sanitized(text)),
                 format!("give a whole number from {least} to {most}"),
             )
         };
@@ -447,7 +453,7 @@ pub fn exercise(bytes: &[u8]) {
         assert!(error.error.status() >= 400 && !error.reason.is_empty());
     } else if matches!(path, "/v1/apply" | "/v1/confirm" | "/v1/rollback" | "/v1/capture" | "/v1/trace" | "/v1/inject")
     {
-        assert_eq!(needs, Needs::Full, "{path}");
+        assert_eq!(needs, AccessLevel::Full, "{path}");
     }
 }
 
@@ -461,7 +467,7 @@ mod tests {
     }
 
     #[test]
-    fn every_declared_address_is_understood_with_its_examples() {
+    fn every_endpoint_parses_its_example_parameters() {
         for endpoint in ENDPOINTS {
             let mut query = form_urlencoded::Serializer::new(String::new());
             // `to` and `steps` exclude each other.
@@ -476,7 +482,7 @@ mod tests {
     }
 
     #[test]
-    fn parameters_mean_what_they_say() {
+    fn query_parameters_are_parsed_as_documented() {
         assert_eq!(get("/v1/routes", ""), Ok(Request::Routes { within: None, origin: None, vrf: None, limit: 1000 }));
         let within = Some("192.0.2.0/24".parse().unwrap());
         let (origin, vrf) = (Some(Origin::Api), Some("red".to_string()));
@@ -484,19 +490,19 @@ mod tests {
             get("/v1/routes", "prefix=192.0.2.7%2F24&limit=5&origin=api&vrf=red"),
             Ok(Request::Routes { within, origin, vrf, limit: 5 })
         );
-        let text = Text { name: "request".into(), text: "flush".into() };
+        let text = ConfigText { name: "request".into(), text: "flush".into() };
         assert_eq!(parse("POST", "/v1/routes", "", b"flush"), Ok(Request::Edit(text)));
         let Ok(Request::Capture(capture)) = get("/v1/capture", "match=udp+dport+53&limit=2&snaplen=64") else {
             panic!()
         };
         assert_eq!(capture.matching.to_string(), "udp dport 53");
         assert_eq!((capture.limit, capture.snaplen), (Some(2), Some(64)));
-        let text = Text { name: "a b.toml".into(), text: "x".into() };
+        let text = ConfigText { name: "a b.toml".into(), text: "x".into() };
         assert_eq!(
             parse("POST", "/v1/apply", "name=a%20b.toml", b"x"),
-            Ok(Request::Apply(text.clone(), Conditions::default()))
+            Ok(Request::Apply(text.clone(), ApplyConditions::default()))
         );
-        let conditions = Conditions {
+        let conditions = ApplyConditions {
             confirm: Some(Nanos::secs(60)),
             login: Some("192.0.2.7,192.0.2.1".parse().unwrap()),
             force: true,
@@ -509,7 +515,7 @@ mod tests {
         };
         assert_eq!(
             (rollback(""), rollback("steps=3"), rollback("to=7")),
-            (Back::Steps(1), Back::Steps(3), Back::To(7))
+            (RollbackTarget::Steps(1), RollbackTarget::Steps(3), RollbackTarget::To(7))
         );
         assert_eq!(get("/v1/config", "generation=3"), Ok(Request::Config(Some(3))));
     }
@@ -548,7 +554,7 @@ mod tests {
 
     /// The corpus of the fuzz target: a request line, an empty line, and the body.
     #[test]
-    fn the_corpus_is_parsed_without_harm() {
+    fn corpus_is_parsed_without_panic() {
         let corpus = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("corpus/request");
         let mut files = 0;
         for file in std::fs::read_dir(corpus).unwrap() {
@@ -578,7 +584,7 @@ mod tests {
         }
 
         #[test]
-        fn any_bytes_can_be_exercised(bytes: Vec<u8>) {
+        fn parser_accepts_any_bytes(bytes: Vec<u8>) {
             exercise(&bytes);
         }
     }

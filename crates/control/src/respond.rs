@@ -2,7 +2,7 @@
 
 use crate::access::Caller;
 use crate::api::{ApiError, openapi};
-use crate::daemon::{ApplyFailure, Daemon, Order};
+use crate::daemon::{ApplyFailure, ApplyRequest, Daemon};
 use crate::metrics::{self, Format};
 use crate::request::Request;
 use fib::RouteQuery;
@@ -71,11 +71,13 @@ pub(crate) fn respond(daemon: &Daemon, caller: &Caller, request: Request, format
         Request::Check(text) => Reply::json(&daemon.check(&text.text, &text.name)),
         Request::Diff(text) => Reply::of_apply(daemon.diff(&text.text, &text.name)),
         Request::Apply(text, conditions) => {
-            let order = Order { text: text.text, name: text.name, ..caller.order(conditions) };
-            Reply::of_apply(daemon.order(order))
+            let order = ApplyRequest { text: text.text, name: text.name, ..caller.apply_request(conditions) };
+            Reply::of_apply(daemon.apply_request(order))
         }
-        Request::Confirm => Reply::of_apply(daemon.confirm(&caller.who)),
-        Request::RollBack(back, conditions) => Reply::of_apply(daemon.roll_back(back, caller.order(conditions))),
+        Request::Confirm => Reply::of_apply(daemon.confirm(&caller.author)),
+        Request::RollBack(back, conditions) => {
+            Reply::of_apply(daemon.roll_back(back, caller.apply_request(conditions)))
+        }
         Request::Explain(asked) => Reply::of(daemon.explain(&asked)),
         Request::Inject(inject) => Reply::of(daemon.inject(inject)),
         Request::Metrics => match metrics::page(daemon) {

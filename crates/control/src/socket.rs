@@ -2,7 +2,7 @@
 //!
 //! A file has only one group. If a second group has read access, everybody can connect, and the server checks the caller (`crate::access`).
 
-use crate::access::Groups;
+use crate::access::AccessGroups;
 use rustix::fs::{Mode, fchmod};
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, listen, socket_with};
 use std::fmt;
@@ -60,21 +60,21 @@ impl std::error::Error for SocketError {}
 
 /// Access to the socket, besides its owner and root.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Sharing {
+pub struct SocketAccess {
     /// The groups.
-    pub groups: Groups,
+    pub groups: AccessGroups,
     /// The mode of the socket's file; by default it follows from the groups.
     pub mode: Option<u32>,
 }
 
-impl Sharing {
+impl SocketAccess {
     /// No access for others.
-    pub const NONE: Sharing = Sharing { groups: Groups { full: None, read: None }, mode: None };
+    pub const NONE: SocketAccess = SocketAccess { groups: AccessGroups { full: None, read: None }, mode: None };
 
     fn mode(&self) -> u32 {
         self.mode.unwrap_or(match self.groups {
-            Groups { read: Some(_), .. } => 0o666,
-            Groups { full: Some(_), .. } => 0o660,
+            AccessGroups { read: Some(_), .. } => 0o666,
+            AccessGroups { full: Some(_), .. } => 0o660,
             _ => 0o600,
         })
     }
@@ -91,23 +91,23 @@ impl Sharing {
 
 /// A listening socket; its file is removed with it.
 #[derive(Debug)]
-pub struct Bound {
+pub struct ControlSocket {
     listener: UnixListener,
     path: PathBuf,
-    groups: Groups,
+    groups: AccessGroups,
     /// Device and inode: the file is removed only if it is still this socket's.
     identity: (u64, u64),
 }
 
-impl Bound {
+impl ControlSocket {
     /// Same as [`Bound::shared`], without other users.
-    pub fn new(path: &Path) -> Result<Bound, SocketError> {
-        Bound::shared(path, &Sharing::NONE)
+    pub fn new(path: &Path) -> Result<ControlSocket, SocketError> {
+        ControlSocket::shared(path, &SocketAccess::NONE)
     }
 
     /// Listens at `path`. The socket never has more permissions than it should. A stale socket of a killed router is replaced; one that answers is
     /// kept. Creates the directory if necessary.
-    pub fn shared(path: &Path, sharing: &Sharing) -> Result<Bound, SocketError> {
+    pub fn shared(path: &Path, sharing: &SocketAccess) -> Result<ControlSocket, SocketError> {
         let failed = |error: io::Error| SocketError::System(path.to_owned(), error);
         let directory = path.parent().filter(|directory| !directory.as_os_str().is_empty());
         if let Some(directory) = directory.filter(|directory| !directory.exists()) {
@@ -115,7 +115,8 @@ impl Bound {
             builder.recursive(true).mode(sharing.directory_mode()).create(directory).map_err(failed)?;
             chown(directory, None, sharing.groups.full).map_err(failed)?;
         }
-        is_trusted(path.parent().filter(|d| !d.as_os_str().is_empty()).unwrap_or(Path::new("."))).map_err(failed)?;
+        check_directory(path.parent().filter(|d| !d.as_os_str().is_empty()).unwrap_or(Path::new(".")))
+            .map_err(failed)?;
         remove_stale(path)?;
         let listener = bind_private(path).map_err(|error| match error.kind() {
             // Another router was faster.
@@ -123,7 +124,7 @@ impl Bound {
             _ => failed(error),
         })?;
         let metadata = fs::symlink_metadata(path).map_err(failed)?;
-        let bound = Bound {
+        let bound = ControlSocket {
             listener,
             path: path.to_owned(),
             groups: sharing.groups,
@@ -137,7 +138,7 @@ impl Bound {
     }
 
     /// Returns the groups with access.
-    pub(crate) fn groups(&self) -> Groups {
+    pub(crate) fn groups(&self) -> AccessGroups {
         self.groups
     }
 
@@ -152,7 +153,7 @@ impl Bound {
     }
 }
 
-impl Drop for Bound {
+impl Drop for ControlSocket {
     fn drop(&mut self) {
         let ours = fs::symlink_metadata(&self.path).is_ok_and(|m| (m.dev(), m.ino()) == self.identity);
         if ours {
@@ -163,7 +164,7 @@ impl Drop for Bound {
 
 /// Refuses a directory in which others could replace the socket. A directory with the sticky bit, such as /tmp, is allowed, because only the owner of
 /// a file can remove it there.
-fn is_trusted(directory: &Path) -> io::Result<()> {
+fn check_directory(directory: &Path) -> io::Result<()> {
     let metadata = fs::metadata(directory)?;
     let owner = metadata.uid();
     let shared = metadata.mode() & 0o022 != 0 && metadata.mode() & 0o1000 == 0;
@@ -207,13 +208,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_socket_is_private_and_gone_with_its_owner() {
+    fn socket_is_private_and_removed_with_owner() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("deep/er/control.sock");
-        let bound = Bound::new(&path).unwrap();
+        let bound = ControlSocket::new(&path).unwrap();
         assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
         assert_eq!(fs::metadata(path.parent().unwrap()).unwrap().permissions().mode() & 0o777, 0o700);
-        assert!(matches!(Bound::new(&path), Err(SocketError::InUse(_))));
+        assert!(matches!(ControlSocket::new(&path), Err(SocketError::InUse(_))));
         drop(bound);
         assert!(!path.exists());
     }
@@ -223,12 +224,12 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let own = rustix::process::getegid().as_raw();
         for (groups, mode, expected) in [
-            (Groups { full: Some(own), read: None }, None, (0o660, 0o710)),
-            (Groups { full: Some(own), read: Some(own) }, None, (0o666, 0o711)),
-            (Groups { full: None, read: None }, Some(0o640), (0o640, 0o710)),
+            (AccessGroups { full: Some(own), read: None }, None, (0o660, 0o710)),
+            (AccessGroups { full: Some(own), read: Some(own) }, None, (0o666, 0o711)),
+            (AccessGroups { full: None, read: None }, Some(0o640), (0o640, 0o710)),
         ] {
             let path = directory.path().join(format!("{:o}/control.sock", expected.0));
-            let _bound = Bound::shared(&path, &Sharing { groups, mode }).unwrap();
+            let _bound = ControlSocket::shared(&path, &SocketAccess { groups, mode }).unwrap();
             let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
             assert_eq!((mode(&path), mode(path.parent().unwrap())), expected);
             assert_eq!(fs::metadata(&path).unwrap().gid(), own);
@@ -236,11 +237,11 @@ mod tests {
     }
 
     #[test]
-    fn a_directory_that_others_may_change_is_refused() {
+    fn world_writable_directory_is_refused() {
         let directory = tempfile::tempdir().unwrap();
         for (mode, trusted) in [(0o777, false), (0o770, false), (0o1777, true), (0o755, true)] {
             fs::set_permissions(directory.path(), fs::Permissions::from_mode(mode)).unwrap();
-            assert_eq!(Bound::new(&directory.path().join("control.sock")).is_ok(), trusted, "{mode:o}");
+            assert_eq!(ControlSocket::new(&directory.path().join("control.sock")).is_ok(), trusted, "{mode:o}");
         }
     }
 
@@ -250,15 +251,15 @@ mod tests {
         let path = directory.path().join("control.sock");
         drop(UnixListener::bind(&path).unwrap());
         assert!(path.exists());
-        let first = Bound::new(&path).unwrap();
+        let first = ControlSocket::new(&path).unwrap();
         // The file was replaced by another socket, which the first one must not remove.
         fs::remove_file(&path).unwrap();
-        let second = Bound::new(&path).unwrap();
+        let second = ControlSocket::new(&path).unwrap();
         drop(first);
         assert!(path.exists());
         drop(second);
         fs::write(&path, "precious").unwrap();
-        assert!(matches!(Bound::new(&path), Err(SocketError::NoSocket(_))));
+        assert!(matches!(ControlSocket::new(&path), Err(SocketError::NoSocket(_))));
         assert_eq!(fs::read(&path).unwrap(), b"precious");
     }
 }

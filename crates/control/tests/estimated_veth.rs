@@ -5,11 +5,11 @@
 
 #![allow(clippy::print_stdout)]
 
-use control::api::{EventKind, Events, Port as PortReport};
-use control::{Daemon, Options};
+use control::api::{EventKind, Events, PortReply as PortReport};
+use control::{Daemon, DaemonOptions};
 use io::clock;
 use io::devices::Devices;
-use io::netns::{Host, Lab, Plug};
+use io::netns::{Lab, LabHost, Plug};
 use io::packet_ring::{PacketOptions, PacketPort};
 use io::wait::{Sleeper, Waker};
 use packet::port::Port;
@@ -61,7 +61,7 @@ fn frame() -> [u8; 64] {
 
 /// sender - lan [router] wan - receiver
 struct Site {
-    _hosts: [Host; 3],
+    _hosts: [LabHost; 3],
     daemon: Arc<Daemon>,
     sender: PacketPort,
     receiver: PacketPort,
@@ -77,14 +77,14 @@ impl Site {
         let [sender, router, receiver] = &hosts;
         lab.cable(&Plug { mac: Some(SENDER), ..sender.plug("eth0") }, &router.plug("lan")).unwrap();
         lab.cable(&receiver.plug("eth0"), &router.plug("wan")).unwrap();
-        let open = |host: &Host, receive_slots| {
+        let open = |host: &LabHost, receive_slots| {
             let options = PacketOptions { receive_slots, ..PacketOptions::default() };
             host.run(|| PacketPort::open("eth0", &options).unwrap()).unwrap().0
         };
         let (sender, receiver) = (open(sender, 64), open(receiver, 32_768));
         let devices = Devices::new(clock::epoch()).in_namespace(router.namespace().clone());
         let plan = plan::check(text, "test.toml", &plane::catalogue()).unwrap_or_else(|wrong| panic!("{wrong}"));
-        let options = Options::new(devices, text, "test.toml", |notice| panic!("{notice:?}"));
+        let options = DaemonOptions::new(devices, text, "test.toml", |notice| panic!("{notice:?}"));
         let daemon = Daemon::start(&plan, options).unwrap_or_else(|error| panic!("{error}"));
         let pool = Pool::new(Region::new(8192));
         Some(Site { _hosts: hosts, daemon, sender, receiver, pool, sleeper: Sleeper::new(Waker::new().unwrap()) })
@@ -109,7 +109,7 @@ impl Site {
             assert!(batch.is_empty(), "the cable refuses nothing");
             assert!(clock::now() < end, "the cable takes packets");
         }
-        assert_eq!(self.sender.refused_late().packets, 0);
+        assert_eq!(self.sender.take_late_refusals().packets, 0);
     }
 
     /// Returns how many packets have reached the receiver since the previous call.
@@ -161,7 +161,7 @@ fn worker_time() -> Nanos {
 
 /// The parts run one after the other, because each reads the time of the worker's thread in this process.
 #[test]
-fn real_ports_are_estimated_interrupted_and_wait() {
+fn real_ports_support_estimator_interrupts_and_backpressure() {
     an_idle_worker_sleeps_and_loses_no_packet_of_a_burst();
     a_sleep_too_long_for_the_ring_is_reported();
     packets_are_received_by_interrupts();

@@ -12,10 +12,10 @@
 #![allow(clippy::print_stdout)]
 
 use control::api::{Drops, Ports};
-use control::{Daemon, Options};
+use control::{Daemon, DaemonOptions};
 use io::clock;
 use io::devices::Devices;
-use io::netns::{Host, Lab, Plug};
+use io::netns::{Lab, LabHost, Plug};
 use io::packet_ring::{PacketOptions, PacketPort};
 use io::wait::{Sleeper, Waker};
 use packet::port::Port;
@@ -212,7 +212,7 @@ impl Lost {
 }
 
 /// Returns the frames that the kernel has dropped at the links of a host (proc_net(5)).
-fn dropped_by_kernel(host: &Host) -> u64 {
+fn dropped_by_kernel(host: &LabHost) -> u64 {
     let table = host.run(|| fs::read_to_string("/proc/thread-self/net/dev").unwrap()).unwrap();
     let fields = table.lines().filter_map(|line| line.split_once(':')).map(|(_, fields)| fields);
     let drops = |fields: &str| -> u64 {
@@ -224,7 +224,7 @@ fn dropped_by_kernel(host: &Host) -> u64 {
 
 /// sender - lan [router] wan - receiver, and a spare link of the router.
 struct Site {
-    hosts: [Host; 3],
+    hosts: [LabHost; 3],
     daemon: Arc<Daemon>,
     ends: Ends,
 }
@@ -238,7 +238,7 @@ impl Site {
         lab.cable(&Plug { mac: Some(SENDER), ..sender.plug("eth0") }, &router.plug("lan")).unwrap();
         lab.cable(&receiver.plug("eth0"), &router.plug("wan")).unwrap();
         lab.cable(&receiver.plug("eth1"), &router.plug("spare")).unwrap();
-        let open = |host: &Host, options: PacketOptions| {
+        let open = |host: &LabHost, options: PacketOptions| {
             let (port, remarks) = host.run(|| PacketPort::open("eth0", &options).unwrap()).unwrap();
             assert!(remarks.is_empty(), "{remarks:?}");
             port
@@ -256,17 +256,17 @@ impl Site {
         let devices = Devices::new(clock::epoch()).in_namespace(router.namespace().clone());
         let text = config(0);
         let plan = plan::check(&text, "reload.toml", &plane::catalogue()).unwrap_or_else(|wrong| panic!("{wrong}"));
-        let options = Options::new(devices, &text, "reload.toml", |notice| panic!("{notice:?}"));
+        let options = DaemonOptions::new(devices, &text, "reload.toml", |notice| panic!("{notice:?}"));
         let daemon = Daemon::start(&plan, options).unwrap_or_else(|error| panic!("{error}"));
         Some(Site { hosts, daemon, ends })
     }
 
     fn lost(&self) -> Lost {
         let ports: Ports = self.daemon.ports().unwrap();
-        let refused = |port: &control::api::Port| -> u64 {
+        let refused = |port: &control::api::PortReply| -> u64 {
             port.drops.iter().filter(|drop| drop.reason == "device_refused").map(|drop| drop.packets).sum()
         };
-        let at = |port: &control::api::Port| {
+        let at = |port: &control::api::PortReply| {
             port.counters.lost_before_receive + port.counters.lost_after_transmit + refused(port)
         };
         let sender = self.ends.sender.statistics();
@@ -331,7 +331,7 @@ fn dropped(drops: &Drops) -> u64 {
 }
 
 #[test]
-fn a_hundred_applies_lose_and_reorder_nothing_on_real_interfaces() {
+fn hundred_applies_neither_lose_nor_reorder_packets_on_veth() {
     let Some(mut site) = Site::new() else { return };
     let capacity = site.capacity();
     assert!(capacity > 0.0, "even the slowest rate loses packets: {:?} {:?}", site.lost(), site.daemon.drops());

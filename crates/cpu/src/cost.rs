@@ -17,7 +17,7 @@ const ENOUGH: u64 = 64;
 
 /// The measured cost of a path, compared with the declared one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum Verdict {
+pub enum CostVerdict {
     /// No cost is declared, or too few packets were measured.
     #[default]
     Unknown,
@@ -29,7 +29,7 @@ pub enum Verdict {
 
 /// The offered and forwarded rate of a path and its need of processor time, since the last sample.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Sample {
+pub struct CostSample {
     /// Packets that arrived, dropped ones included.
     pub offered: PacketRate,
     /// Packets that were processed.
@@ -39,7 +39,7 @@ pub struct Sample {
     /// The length of the sample.
     pub elapsed: Nanos,
     /// The measured cost compared with the declared one.
-    pub verdict: Verdict,
+    pub verdict: CostVerdict,
 }
 
 /// The meter of one path.
@@ -61,7 +61,7 @@ pub struct PathCost {
     offered: u64,
     served: u64,
     since: Instant,
-    verdict: Verdict,
+    verdict: CostVerdict,
 }
 
 impl PathCost {
@@ -79,7 +79,7 @@ impl PathCost {
             offered: 0,
             served: 0,
             since: now,
-            verdict: Verdict::Unknown,
+            verdict: CostVerdict::Unknown,
         }
     }
 
@@ -87,19 +87,19 @@ impl PathCost {
     pub fn declare(&mut self, declared: Option<Nanos>) {
         if self.declared != declared {
             self.declared = declared;
-            self.verdict = Verdict::Unknown;
+            self.verdict = CostVerdict::Unknown;
         }
     }
 
     /// Counts packets that arrived for the path, dropped ones included.
     #[inline]
-    pub fn offered(&mut self, packets: u32) {
+    pub fn count_offered(&mut self, packets: u32) {
         self.offered += u64::from(packets);
     }
 
     /// A vector of `packets` took `used`. An empty one counts into the run, but says nothing about the cost of a packet.
     #[inline]
-    pub fn ran(&mut self, packets: u32, used: Nanos) {
+    pub fn record_vector(&mut self, packets: u32, used: Nanos) {
         let packets = u64::from(packets);
         self.run = (self.run.0 + packets, self.run.1 + used);
         if packets == 0 {
@@ -130,7 +130,7 @@ impl PathCost {
 
     /// Ends a run: all vectors since the last call belong to it.
     #[inline]
-    pub fn run_over(&mut self) {
+    pub fn end_run(&mut self) {
         let (packets, used) = core::mem::take(&mut self.run);
         if packets > 0 {
             // An average over about 16 runs. The first run sets it.
@@ -187,7 +187,7 @@ impl PathCost {
     }
 
     /// Ends a period and returns its rates and the verdict.
-    pub fn sample(&mut self, now: Instant) -> Sample {
+    pub fn sample(&mut self, now: Instant) -> CostSample {
         let elapsed = now.since(self.since);
         let (offered, served) = (core::mem::take(&mut self.offered), core::mem::take(&mut self.served));
         self.since = now;
@@ -201,7 +201,7 @@ impl PathCost {
                 PacketRate::pps(u64::try_from(rate).unwrap_or(u64::MAX))
             }
         };
-        Sample { offered: rate(offered), served: rate(served), needed, elapsed, verdict: self.verdict }
+        CostSample { offered: rate(offered), served: rate(served), needed, elapsed, verdict: self.verdict }
     }
 
     /// The mean in 2^-8 ns.
@@ -213,12 +213,12 @@ impl PathCost {
     }
 
     /// Compares the measured cost with the declared one.
-    pub fn verdict(&self) -> Verdict {
-        let Some(declared) = self.declared.filter(|_| self.packets >= ENOUGH) else { return Verdict::Unknown };
+    pub fn verdict(&self) -> CostVerdict {
+        let Some(declared) = self.declared.filter(|_| self.packets >= ENOUGH) else { return CostVerdict::Unknown };
         // Hysteresis: exceeded above 110 %, until the cost is at most 105 %.
-        let allowed = if self.verdict == Verdict::Exceeds { 105 } else { 110 };
+        let allowed = if self.verdict == CostVerdict::Exceeds { 105 } else { 110 };
         let over = self.fine_mean() * 100 > (u128::from(declared.get()) << FRACTION) * allowed;
-        if over { Verdict::Exceeds } else { Verdict::Within }
+        if over { CostVerdict::Exceeds } else { CostVerdict::Within }
     }
 }
 
@@ -234,13 +234,13 @@ mod tests {
     }
 
     #[test]
-    fn before_the_first_packet_a_path_costs_what_was_declared() {
+    fn unmeasured_path_has_declared_cost() {
         assert_eq!(PathCost::new(None, Instant::START).mean(), None);
         let mut cost = meter(6_000);
         assert_eq!(cost.mean(), Some(US * 6));
-        cost.ran(0, US * 50);
+        cost.record_vector(0, US * 50);
         assert_eq!(cost.mean(), Some(US * 6), "a look at an empty queue is no packet");
-        cost.ran(1, US * 9);
+        cost.record_vector(1, US * 9);
         assert_eq!((cost.mean(), cost.variance()), (Some(US * 9), 0));
     }
 
@@ -248,25 +248,25 @@ mod tests {
     fn constant_cost_is_measured_exactly_with_any_vector_size() {
         let mut cost = meter(0);
         for packets in (1..200).map(|n| n % 37 + 1) {
-            cost.ran(packets, Nanos::new(333) * u64::from(packets));
+            cost.record_vector(packets, Nanos::new(333) * u64::from(packets));
         }
         assert_eq!((cost.mean(), cost.deviation()), (Some(Nanos::new(333)), Nanos::ZERO));
     }
 
     #[test]
-    fn another_cost_is_learnt_within_a_few_hundred_packets() {
+    fn changed_cost_is_measured_within_a_few_hundred_packets() {
         let mut cost = meter(0);
-        (0..1000).for_each(|_| cost.ran(1, US));
-        (0..300).for_each(|_| cost.ran(1, US * 10));
+        (0..1000).for_each(|_| cost.record_vector(1, US));
+        (0..300).for_each(|_| cost.record_vector(1, US * 10));
         let mean = cost.mean().unwrap();
         assert!((Nanos::new(9_900)..=US * 10).contains(&mean), "{mean}");
     }
 
     /// Packets of 1 and 9 us in turn: the mean is 5 us, the deviation 4 us. Vectors of two would all cost the same.
     #[test]
-    fn the_variance_is_that_of_single_packets() {
+    fn variance_is_per_packet() {
         let mut cost = meter(0);
-        (0..5000u64).for_each(|i| cost.ran(1, US * (1 + 8 * (i % 2))));
+        (0..5000u64).for_each(|i| cost.record_vector(1, US * (1 + 8 * (i % 2))));
         assert!(cost.mean().unwrap().get().abs_diff(5_000) < 100, "{:?}", cost.mean());
         assert!(cost.deviation().get().abs_diff(4_000) < 200, "{}", cost.deviation());
     }
@@ -275,26 +275,26 @@ mod tests {
     fn verdict_exceeds_until_cost_is_below_a_twentieth_over_declared() {
         let mut cost = meter(1_000);
         let mut verdict = |each: u64, packets: u32| {
-            (0..packets).for_each(|_| cost.ran(1, Nanos::new(each)));
+            (0..packets).for_each(|_| cost.record_vector(1, Nanos::new(each)));
             cost.sample(Instant::START).verdict
         };
-        assert_eq!(verdict(2_000, 63), Verdict::Unknown, "too few packets");
-        assert_eq!(verdict(2_000, 1), Verdict::Exceeds);
-        assert_eq!(verdict(1_080, 5_000), Verdict::Exceeds, "not below a twentieth more yet");
-        assert_eq!(verdict(1_040, 5_000), Verdict::Within);
-        assert_eq!(verdict(1_080, 5_000), Verdict::Within, "not above a tenth more");
-        assert_eq!(verdict(1_150, 5_000), Verdict::Exceeds);
+        assert_eq!(verdict(2_000, 63), CostVerdict::Unknown, "too few packets");
+        assert_eq!(verdict(2_000, 1), CostVerdict::Exceeds);
+        assert_eq!(verdict(1_080, 5_000), CostVerdict::Exceeds, "not below a twentieth more yet");
+        assert_eq!(verdict(1_040, 5_000), CostVerdict::Within);
+        assert_eq!(verdict(1_080, 5_000), CostVerdict::Within, "not above a tenth more");
+        assert_eq!(verdict(1_150, 5_000), CostVerdict::Exceeds);
         cost.declare(Some(Nanos::new(2_000)));
-        assert_eq!(cost.sample(Instant::START).verdict, Verdict::Within);
+        assert_eq!(cost.sample(Instant::START).verdict, CostVerdict::Within);
         cost.declare(None);
-        assert_eq!(cost.sample(Instant::START).verdict, Verdict::Unknown);
+        assert_eq!(cost.sample(Instant::START).verdict, CostVerdict::Unknown);
     }
 
     #[test]
     fn sample_reports_offered_rate_served_rate_and_needed_time() {
         let mut cost = meter(0);
-        cost.offered(1_000);
-        (0..20).for_each(|_| cost.ran(16, US * 32));
+        cost.count_offered(1_000);
+        (0..20).for_each(|_| cost.record_vector(16, US * 32));
         let sample = cost.sample(Instant::START + Nanos::millis(10));
         assert_eq!((sample.offered, sample.served), (PacketRate::kpps(100), PacketRate::kpps(32)));
         assert_eq!((sample.needed, sample.elapsed), (Nanos::millis(2), Nanos::millis(10)));
@@ -307,29 +307,29 @@ mod tests {
     fn runs_are_averaged_over_their_vectors() {
         let mut cost = meter(0);
         for _ in 0..100 {
-            (0..4).for_each(|_| cost.ran(8, US * 8));
-            cost.run_over();
-            cost.run_over();
+            (0..4).for_each(|_| cost.record_vector(8, US * 8));
+            cost.end_run();
+            cost.end_run();
         }
         assert_eq!((cost.batch_milli(), cost.run_cost()), (32_000, US * 32));
     }
 
     proptest! {
         #[test]
-        fn the_mean_lies_between_the_least_and_the_most_and_nothing_overflows(
+        fn mean_lies_between_minimum_and_maximum_without_overflow(
             vectors in prop::collection::vec((1u32.., any::<u64>()), 1..200)
         ) {
             let mut cost = meter(u64::MAX);
             let each = |&(packets, used): &(u32, u64)| (used.min(1 << 55) / u64::from(packets)).min(MOST_COST.get());
             let (least, most) = (vectors.iter().map(each).min().unwrap(), vectors.iter().map(each).max().unwrap());
             for &(packets, used) in &vectors {
-                cost.offered(packets);
-                cost.ran(packets, Nanos::new(used));
-                cost.run_over();
+                cost.count_offered(packets);
+                cost.record_vector(packets, Nanos::new(used));
+                cost.end_run();
             }
             let mean = cost.mean().unwrap().get();
             prop_assert!(least <= mean + 1 && mean <= most + 1, "{least} {mean} {most}");
-            cost.sample(Instant::FAR);
+            cost.sample(Instant::NEVER);
         }
     }
 }

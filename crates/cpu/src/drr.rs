@@ -11,15 +11,15 @@
 //! O(1) if a run is no longer than a quantum. Otherwise a pick visits each waiting task at most twice, because rounds in which no task can run are
 //! skipped at once. A backlogged task lags behind its share by at most one round of the others and their longest runs.
 
-use super::tasks::{Doing, Order};
+use super::share_scheduler::{SchedulingState, TaskOrder};
 use super::virtual_time::weight;
-use crate::Registration;
+use crate::SchedulerRegistration;
 use plan::Lag;
 use std::collections::VecDeque;
 use units::{Nanos, Share};
 
 /// See [`Registration`].
-pub const REGISTRATION: Registration = Registration {
+pub const REGISTRATION: SchedulerRegistration = SchedulerRegistration {
     name: "drr",
     summary: "deficit round robin: turns as long as the shares",
     source: "Shreedhar, Varghese 1995",
@@ -33,11 +33,11 @@ const QUANTUM: u128 = 20_000;
 const FORGET: u64 = 1 << 32;
 
 /// Deficit round robin. O(1) for runs within a quantum.
-pub type Drr = super::Tasks<Deficits>;
+pub type Drr = super::ShareScheduler<DrrTasks>;
 
 /// Tasks in the order of their turns.
 #[derive(Debug, Default)]
-pub struct Deficits {
+pub struct DrrTasks {
     tasks: Vec<Task>,
     turns: VecDeque<u32>,
     /// True if the first of `turns`, or the running task, has received its quantum of this turn.
@@ -59,7 +59,7 @@ struct Task {
     round: u64,
 }
 
-impl Deficits {
+impl DrrTasks {
     fn quantum(&self, task: usize) -> i64 {
         let all = u128::from(self.tasks[task].weight) * QUANTUM * u128::from(self.registered);
         // At least 1 ns, or a task with a tiny share would never get out of debt.
@@ -89,8 +89,8 @@ impl Deficits {
     }
 }
 
-impl Order for Deficits {
-    fn add(&mut self, task: usize, share: Share, _doing: Doing) {
+impl TaskOrder for DrrTasks {
+    fn add(&mut self, task: usize, share: Share, _doing: SchedulingState) {
         self.tasks.resize(self.tasks.len().max(task + 1), Task::default());
         self.turns.reserve(self.tasks.len() - self.turns.len());
         self.tasks[task] = Task { deficit: 0, weight: weight(share), round: self.round };
@@ -98,18 +98,18 @@ impl Order for Deficits {
         self.weights += weight(share);
     }
 
-    fn remove(&mut self, task: usize, doing: Doing) {
-        if doing == Doing::Running || self.turns.front() == Some(&(task as u32)) {
+    fn remove(&mut self, task: usize, doing: SchedulingState) {
+        if doing == SchedulingState::Running || self.turns.front() == Some(&(task as u32)) {
             self.begun = false;
         }
-        if doing == Doing::Waiting {
+        if doing == SchedulingState::Waiting {
             self.turns.retain(|&t| t != task as u32);
         }
         self.registered -= 1;
         self.weights -= self.tasks[task].weight;
     }
 
-    fn share(&mut self, task: usize, share: Share, _doing: Doing) {
+    fn share(&mut self, task: usize, share: Share, _doing: SchedulingState) {
         let old = std::mem::replace(&mut self.tasks[task].weight, weight(share));
         self.weights = self.weights - old + weight(share);
     }

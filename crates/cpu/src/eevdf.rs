@@ -12,14 +12,14 @@
 //! While the set of competing tasks is constant, a task lags behind its share by at most the longest run of any task. It leads by at most its own
 //! longest run (theorem 1).
 
-use super::tasks::{Doing, Order};
+use super::share_scheduler::{SchedulingState, TaskOrder};
 use super::virtual_time::{Clock, EPOCH, Slope, Virtual, weight};
-use crate::Registration;
+use crate::SchedulerRegistration;
 use plan::Lag;
 use units::{Heap, Nanos, Share};
 
 /// See [`Registration`].
-pub const REGISTRATION: Registration = Registration {
+pub const REGISTRATION: SchedulerRegistration = SchedulerRegistration {
     name: "eevdf",
     summary: "earliest eligible virtual deadline first, among the tasks that have work",
     source: "Stoica, Abdel-Wahab et al. 1996",
@@ -28,11 +28,11 @@ pub const REGISTRATION: Registration = Registration {
 };
 
 /// Earliest eligible virtual deadline first. O(log n).
-pub type Eevdf = super::Tasks<Requests>;
+pub type Eevdf = super::ShareScheduler<EevdfTasks>;
 
 /// Tasks by their requests.
 #[derive(Debug, Default)]
-pub struct Requests {
+pub struct EevdfTasks {
     tasks: Vec<Task>,
     /// Tasks that may run now, by deadline.
     eligible: Heap,
@@ -52,7 +52,7 @@ struct Task {
     leaving: bool,
 }
 
-impl Requests {
+impl EevdfTasks {
     fn request(&mut self, task: usize) {
         let Task { from, slope, expected, .. } = self.tasks[task];
         if from <= self.clock.now() {
@@ -80,7 +80,7 @@ impl Requests {
                 self.request(task);
             }
         }
-        if self.clock.over() {
+        if self.clock.needs_set_back() {
             self.set_back();
         }
     }
@@ -93,37 +93,37 @@ impl Requests {
     }
 }
 
-impl Order for Requests {
-    fn add(&mut self, task: usize, share: Share, doing: Doing) {
+impl TaskOrder for EevdfTasks {
+    fn add(&mut self, task: usize, share: Share, doing: SchedulingState) {
         self.tasks.resize(self.tasks.len().max(task + 1), Task::default());
         self.eligible.grow(self.tasks.len());
         self.ahead.grow(self.tasks.len());
         let (slope, weight) = (Slope::of(share), weight(share));
         self.tasks[task] = Task { from: self.clock.now(), slope, weight, ..Task::default() };
-        if doing == Doing::Running {
+        if doing == SchedulingState::Running {
             self.clock.add(weight);
         }
     }
 
-    fn remove(&mut self, task: usize, doing: Doing) {
+    fn remove(&mut self, task: usize, doing: SchedulingState) {
         let Task { from, weight, leaving, .. } = self.tasks[task];
         self.eligible.remove(task);
         self.ahead.remove(task);
         self.tasks[task].leaving = false;
-        if doing != Doing::Idle || leaving {
+        if doing != SchedulingState::Idle || leaving {
             self.clock.leave(weight, from);
             self.settle();
         }
     }
 
-    fn share(&mut self, task: usize, share: Share, doing: Doing) {
+    fn share(&mut self, task: usize, share: Share, doing: SchedulingState) {
         let Task { slope, weight: old, leaving, .. } = &mut self.tasks[task];
-        if doing != Doing::Idle || *leaving {
+        if doing != SchedulingState::Idle || *leaving {
             self.clock.remove(*old);
             self.clock.add(weight(share));
         }
         (*slope, *old) = (Slope::of(share), weight(share));
-        if doing == Doing::Waiting && self.eligible.contains(task) {
+        if doing == SchedulingState::Waiting && self.eligible.contains(task) {
             self.eligible.remove(task);
             self.request(task);
         }

@@ -74,7 +74,7 @@ impl Estimator {
     /// A run that ended at its limit found only a part of the packets. With `stay` the next run follows without a sleep. That run finds the rest, and
     /// does not lengthen the sleep.
     #[inline]
-    pub fn ran(&mut self, found: u32, hit_limit: bool, now: Instant) -> Instant {
+    pub fn record_run(&mut self, found: u32, hit_limit: bool, now: Instant) -> Instant {
         let rest = core::mem::replace(&mut self.unfinished, hit_limit && self.stay);
         if self.fast_attack && hit_limit && !rest && self.sleep == self.sleep_max && self.sleep > self.sleep_min {
             // After a long silence the average lags far behind, and would put the task to sleep again in the middle of a burst.
@@ -163,7 +163,7 @@ mod tests {
     fn after(runs: &[(u32, bool)]) -> Estimator {
         let mut estimator = Estimator::new(&plan(), RING);
         for &(found, hit_limit) in runs {
-            estimator.ran(found, hit_limit, Instant::START);
+            estimator.record_run(found, hit_limit, Instant::START);
         }
         estimator
     }
@@ -174,7 +174,7 @@ mod tests {
         let mut now = Instant::START;
         let mut sleeps = Vec::new();
         for _ in 0..40 {
-            let next = estimator.ran(0, false, now);
+            let next = estimator.record_run(0, false, now);
             sleeps.push(next.since(now).get());
             now = next;
         }
@@ -184,56 +184,56 @@ mod tests {
     }
 
     #[test]
-    fn a_run_that_its_limit_ends_is_followed_by_another_at_once() {
+    fn run_at_its_packet_limit_is_repeated_at_once() {
         let now = Instant::new(1_000_000);
         let mut estimator = after(&[(0, false); 5]);
         let before = estimator.sleep();
-        assert_eq!(estimator.ran(16, true, now), now);
+        assert_eq!(estimator.record_run(16, true, now), now);
         // The rest of the same wakeup: it ends the stay, and does not lengthen the sleep.
-        assert_eq!(estimator.ran(2, false, now), now + before);
+        assert_eq!(estimator.record_run(2, false, now), now + before);
         assert_eq!(estimator.sleep(), before);
 
         let mut plain = Estimator::new(&EstimatorPlan { stay: false, ..plan() }, RING);
-        plain.ran(0, false, now);
-        assert_eq!(plain.ran(16, true, now), now + plain.sleep());
+        plain.record_run(0, false, now);
+        assert_eq!(plain.record_run(16, true, now), now + plain.sleep());
     }
 
     #[test]
     fn one_full_run_after_the_longest_sleep_ends_it() {
         let mut quiet = after(&[(0, false); 60]);
         assert_eq!(quiet.sleep(), quiet.sleep_max());
-        quiet.ran(16, true, Instant::START);
+        quiet.record_run(16, true, Instant::START);
         assert_eq!((quiet.sleep(), quiet.average_milli()), (Nanos::ZERO, 16_000));
 
         let mut slow = Estimator::new(&EstimatorPlan { fast_attack: false, ..plan() }, RING);
         for _ in 0..60 {
-            slow.ran(0, false, Instant::START);
+            slow.record_run(0, false, Instant::START);
         }
-        slow.ran(16, true, Instant::START);
+        slow.record_run(16, true, Instant::START);
         assert_eq!(slow.sleep(), slow.sleep_max());
     }
 
     #[test]
-    fn the_average_is_weighted_and_within_the_range_nothing_changes() {
+    fn sleep_is_constant_while_average_is_in_range() {
         assert_eq!(after(&[(10, false)]).average_milli(), 2_500);
         assert_eq!(after(&[(10, false); 2]).average_milli(), 4_375);
         let mut settled = after(&[(10, false); 40]);
         assert_eq!(settled.average_milli(), 10_000);
         let sleep = settled.sleep();
         for found in [8, 12, 9, 11] {
-            settled.ran(found, false, Instant::START);
+            settled.record_run(found, false, Instant::START);
         }
         assert_eq!(settled.sleep(), sleep);
     }
 
     #[test]
-    fn by_the_law_of_the_paper_the_average_alone_decides() {
+    fn paper_law_uses_average_only() {
         let paper = EstimatorPlan { settle: false, fast_attack: false, stay: false, ..plan() };
         let sleeps = |plan: EstimatorPlan, runs: &[(u32, bool)]| -> Vec<u64> {
             let mut estimator = Estimator::new(&plan, RING);
             let ran = |&(found, full): &(u32, bool)| {
                 let now = Instant::new(1_000);
-                estimator.ran(found, full, now).since(now).get()
+                estimator.record_run(found, full, now).since(now).get()
             };
             runs.iter().map(ran).collect()
         };
@@ -256,7 +256,7 @@ mod tests {
         let mut sleeps = |found, runs| -> Vec<u64> {
             (0..runs)
                 .map(|_| {
-                    estimator.ran(found, false, Instant::START);
+                    estimator.record_run(found, false, Instant::START);
                     estimator.sleep().get() / 1000
                 })
                 .collect()
@@ -283,7 +283,7 @@ mod tests {
             let found = (come - taken - lost).min(ring.batch.into());
             taken += found;
             now += 500 + found * cost;
-            let next = estimator.ran(found as u32, found == u64::from(ring.batch), Instant::new(now));
+            let next = estimator.record_run(found as u32, found == u64::from(ring.batch), Instant::new(now));
             now = next.get();
             history.push(estimator);
         }
@@ -295,7 +295,7 @@ mod tests {
 
         /// Section 3.8 of the specification. If fewer than `low` packets arrive in the longest sleep, the sleep is the longest.
         #[test]
-        fn it_settles_in_its_range_at_any_constant_rate(rate in 500u64..450_000, weight in 5u32..=100, low in 4u16..10) {
+        fn estimator_settles_in_range_at_constant_rate(rate in 500u64..450_000, weight in 5u32..=100, low in 4u16..10) {
             let plan = EstimatorPlan { weight: Parts::percent(weight), low, high: low + low.div_ceil(2), ..plan() };
             let ring = Ring { slots: 64, batch: 16, line_rate: Some(PacketRate::kpps(140)) };
             let history = at_constant_rate(rate, ring, plan, 1_600, 4000);
@@ -330,7 +330,7 @@ mod tests {
             let mut estimator = Estimator::new(&plan, RING);
             let now = Instant::new(7);
             for (found, hit_limit) in runs {
-                let wake = estimator.ran(found, hit_limit, now);
+                let wake = estimator.record_run(found, hit_limit, now);
                 prop_assert!(wake >= now && wake.since(now) <= estimator.sleep_max());
                 prop_assert!(estimator.sleep() >= Nanos::new(min));
             }

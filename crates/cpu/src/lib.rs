@@ -5,7 +5,6 @@
 
 #![forbid(unsafe_code)]
 
-pub mod agenda;
 mod calibration;
 mod cost;
 mod drr;
@@ -13,10 +12,11 @@ mod eevdf;
 mod estimator;
 pub mod meter;
 mod round_robin;
+pub mod run_queue;
 mod sfq;
+mod share_scheduler;
 mod stride;
 pub mod task;
-mod tasks;
 #[cfg(test)]
 mod tests;
 pub mod trace;
@@ -24,18 +24,18 @@ mod tuning;
 mod virtual_time;
 mod wf2q;
 
-pub use agenda::Agenda;
 pub use calibration::calibrate;
-pub use cost::{PathCost, Sample, Verdict};
+pub use cost::{CostSample, CostVerdict, PathCost};
 pub use drr::Drr;
 pub use eevdf::Eevdf;
 pub use estimator::Estimator;
 pub use plan::Ring;
 pub use round_robin::RoundRobin;
+pub use run_queue::RunQueue;
 pub use sfq::Sfq;
+pub use share_scheduler::ShareScheduler;
 pub use stride::Stride;
-pub use tasks::Tasks;
-pub use tuning::{Setting, Tuning};
+pub use tuning::{ThrottleSetting, Tuning};
 pub use wf2q::Wf2q;
 
 use plan::{CpuSchedulerDeclaration, Lag};
@@ -81,7 +81,7 @@ pub trait CpuScheduler: Send {
 
 /// A CPU scheduler as registered: its name in a configuration and its constructor.
 #[derive(Clone, Copy, Debug)]
-pub struct Registration {
+pub struct SchedulerRegistration {
     /// The name in a configuration.
     pub name: &'static str,
     /// One sentence for the operator.
@@ -94,22 +94,22 @@ pub struct Registration {
     pub make: fn() -> Box<dyn CpuScheduler>,
 }
 
-impl Registration {
+impl SchedulerRegistration {
     /// The name and lag bound as a plan holds them.
-    pub const fn named(&self) -> plan::CpuScheduler {
-        plan::CpuScheduler { name: self.name, lag: self.lag }
+    pub const fn named(&self) -> plan::CpuSchedulerChoice {
+        plan::CpuSchedulerChoice { name: self.name, lag: self.lag }
     }
 
     /// The declaration for the catalogue.
     pub const fn declaration(&self) -> CpuSchedulerDeclaration {
-        let &Registration { name, summary, source, lag, .. } = self;
+        let &SchedulerRegistration { name, summary, source, lag, .. } = self;
         let declaration = Declaration { name, summary, source, cost: DeclaredCost::None, options: &[] };
         CpuSchedulerDeclaration { declaration, lag }
     }
 }
 
 /// The CPU schedulers of this crate. The first is the default.
-pub const SCHEDULERS: &[Registration] = &[
+pub const SCHEDULERS: &[SchedulerRegistration] = &[
     wf2q::REGISTRATION,
     sfq::REGISTRATION,
     stride::REGISTRATION,
@@ -120,7 +120,7 @@ pub const SCHEDULERS: &[Registration] = &[
 
 /// The CPU schedulers that a configuration may name.
 #[derive(Clone, Debug)]
-pub struct Schedulers(Arc<[Registration]>);
+pub struct Schedulers(Arc<[SchedulerRegistration]>);
 
 impl Default for Schedulers {
     fn default() -> Schedulers {
@@ -133,7 +133,7 @@ impl Schedulers {
     ///
     /// # Panics
     /// If the name is taken.
-    pub fn with(&self, scheduler: Registration) -> Schedulers {
+    pub fn with(&self, scheduler: SchedulerRegistration) -> Schedulers {
         assert!(
             self.0.iter().all(|one| one.name != scheduler.name),
             "there is a CPU scheduler {} already",
@@ -144,7 +144,7 @@ impl Schedulers {
 
     /// The declarations for the catalogue.
     pub fn declarations(&self) -> Vec<CpuSchedulerDeclaration> {
-        self.0.iter().map(Registration::declaration).collect()
+        self.0.iter().map(SchedulerRegistration::declaration).collect()
     }
 
     /// Builds the scheduler of this name, without tasks. None if it is not registered: the configuration was checked against another list.

@@ -5,7 +5,7 @@ use units::{Nanos, PathId, PortId};
 
 /// The kind of work, as a cost model distinguishes it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub enum Stage {
+pub enum WorkKind {
     /// Choosing a task and switching to it.
     Switch,
     /// Receiving and classifying, in a task of its own.
@@ -22,7 +22,7 @@ pub enum Stage {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Work {
     /// The kind of work.
-    pub stage: Stage,
+    pub kind: WorkKind,
     /// The ingress or egress port, if the work belongs to one.
     pub port: Option<PortId>,
     /// The path whose functions ran.
@@ -36,27 +36,27 @@ pub struct Work {
     /// The time limit of a packet on this path. A cost model charges no more, because longer functions are stopped.
     pub limit: Option<Nanos>,
     /// Extra time that a function asks for. A meter of virtual time adds it; a meter of real time busy-waits for it before it reads the clock.
-    pub asked: Nanos,
+    pub extra_time: Nanos,
     /// For work whose total time a meter predicted ([`Meter::foretell`]): the part to spend now.
-    pub foretold: Option<Nanos>,
+    pub predicted: Option<Nanos>,
 }
 
 impl Work {
     /// A task was chosen and switched to.
-    pub const SWITCH: Work = Work::new(Stage::Switch, 0, 0);
+    pub const SWITCH: Work = Work::new(WorkKind::Switch, 0, 0);
 
     /// Work on these packets and bytes.
-    pub const fn new(stage: Stage, packets: usize, bytes: u64) -> Work {
+    pub const fn new(stage: WorkKind, packets: usize, bytes: u64) -> Work {
         Work {
-            stage,
+            kind: stage,
             port: None,
             path: None,
             packets: packets as u32,
             bytes: bytes as u32,
             instructions: 0,
             limit: None,
-            asked: Nanos::ZERO,
-            foretold: None,
+            extra_time: Nanos::ZERO,
+            predicted: None,
         }
     }
 
@@ -72,22 +72,22 @@ impl Work {
 }
 
 /// Measures or computes the cost of work.
-pub trait Meter {
+pub trait WorkMeter {
     /// True if the meter needs the bytes of each vector. They cost a read of every packet.
     const BYTES: bool = false;
     /// The time since the last call, which was spent on `work`. Called after each vector.
     fn lap(&mut self, work: Work) -> Nanos;
     /// The total time of preemptible `work`, which is then spent in parts ([`Work::foretold`]). None on a real processor, which cannot predict it.
-    fn foretell(&mut self, _work: Work) -> Option<Nanos> {
+    fn predict(&mut self, _work: Work) -> Option<Nanos> {
         None
     }
 }
 
 /// A meter for which everything is free: for work outside of any task.
 #[derive(Clone, Copy, Debug)]
-pub struct Free;
+pub struct FreeMeter;
 
-impl Meter for Free {
+impl WorkMeter for FreeMeter {
     fn lap(&mut self, _: Work) -> Nanos {
         Nanos::ZERO
     }
@@ -95,18 +95,18 @@ impl Meter for Free {
 
 /// A meter with a constant cost for each packet, and the same for an empty poll: for tests.
 #[derive(Clone, Copy, Debug)]
-pub struct Flat(pub Nanos);
+pub struct ConstantMeter(pub Nanos);
 
-impl Meter for Flat {
+impl WorkMeter for ConstantMeter {
     fn lap(&mut self, work: Work) -> Nanos {
-        if let Some(foretold) = work.foretold {
+        if let Some(foretold) = work.predicted {
             return foretold;
         }
-        let each = if work.stage == Stage::Switch { Nanos::ZERO } else { self.0 * u64::from(work.packets.max(1)) };
-        each + work.asked
+        let each = if work.kind == WorkKind::Switch { Nanos::ZERO } else { self.0 * u64::from(work.packets.max(1)) };
+        each + work.extra_time
     }
 
-    fn foretell(&mut self, work: Work) -> Option<Nanos> {
+    fn predict(&mut self, work: Work) -> Option<Nanos> {
         Some(self.lap(work))
     }
 }

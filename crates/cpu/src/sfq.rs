@@ -9,14 +9,14 @@
 //! longest runs of all other tasks, times its share, and one run of its own. With many tasks this is a much weaker bound than that of WF2Q+, and
 //! tasks with small shares run earlier than necessary.
 
-use super::tasks::{Doing, Order};
+use super::share_scheduler::{SchedulingState, TaskOrder};
 use super::virtual_time::{Clock, EPOCH, Slope, Virtual};
-use crate::Registration;
+use crate::SchedulerRegistration;
 use plan::Lag;
 use units::{Heap, Nanos, Share};
 
 /// See [`Registration`].
-pub const REGISTRATION: Registration = Registration {
+pub const REGISTRATION: SchedulerRegistration = SchedulerRegistration {
     name: "sfq",
     summary: "start-time fair queueing: the task that is furthest behind its share runs",
     source: "Goyal, Vin, Cheng 1996",
@@ -25,11 +25,11 @@ pub const REGISTRATION: Registration = Registration {
 };
 
 /// Start-time fair queueing. O(log n).
-pub type Sfq = super::Tasks<StartTags>;
+pub type Sfq = super::ShareScheduler<SfqTasks>;
 
 /// Tasks by their start tags.
 #[derive(Debug, Default)]
-pub struct StartTags {
+pub struct SfqTasks {
     tasks: Vec<Task>,
     waiting: Heap,
     /// V; only [`Clock::reach`] moves it.
@@ -45,7 +45,7 @@ struct Task {
     slope: Slope,
 }
 
-impl StartTags {
+impl SfqTasks {
     fn set_back(&mut self) {
         // The heap is ordered by the tags: empty it before they change.
         let waiting: Vec<_> = self.waiting.drain().map(|(_, task)| task).collect();
@@ -56,18 +56,18 @@ impl StartTags {
     }
 }
 
-impl Order for StartTags {
-    fn add(&mut self, task: usize, share: Share, _doing: Doing) {
+impl TaskOrder for SfqTasks {
+    fn add(&mut self, task: usize, share: Share, _doing: SchedulingState) {
         self.tasks.resize(self.tasks.len().max(task + 1), Task::default());
         self.waiting.grow(self.tasks.len());
         self.tasks[task] = Task { start: self.clock.now(), slope: Slope::of(share) };
     }
 
-    fn remove(&mut self, task: usize, _doing: Doing) {
+    fn remove(&mut self, task: usize, _doing: SchedulingState) {
         self.waiting.remove(task);
     }
 
-    fn share(&mut self, task: usize, share: Share, _doing: Doing) {
+    fn share(&mut self, task: usize, share: Share, _doing: SchedulingState) {
         self.tasks[task].slope = Slope::of(share);
     }
 
@@ -95,7 +95,7 @@ impl Order for StartTags {
         } else if self.waiting.is_empty() {
             self.clock.reach(self.latest);
         }
-        if self.clock.over() {
+        if self.clock.needs_set_back() {
             self.set_back();
         }
     }

@@ -8,14 +8,14 @@
 //! In the paper a task also remembers its lag. Here the lag is divided among the remaining tasks, because idle tasks save no credit. When no task is
 //! runnable, leads are forgotten: a new busy period begins.
 
-use super::tasks::{Doing, Order};
+use super::share_scheduler::{SchedulingState, TaskOrder};
 use super::virtual_time::{Clock, EPOCH, Slope, Virtual, weight};
-use crate::Registration;
+use crate::SchedulerRegistration;
 use plan::Lag;
 use units::{Heap, Nanos, Share};
 
 /// See [`Registration`].
-pub const REGISTRATION: Registration = Registration {
+pub const REGISTRATION: SchedulerRegistration = SchedulerRegistration {
     name: "stride",
     summary: "stride scheduling: each task comes on at its own stride",
     source: "Waldspurger, Weihl 1995",
@@ -24,11 +24,11 @@ pub const REGISTRATION: Registration = Registration {
 };
 
 /// Stride scheduling. O(log n).
-pub type Stride = super::Tasks<Passes>;
+pub type Stride = super::ShareScheduler<StrideTasks>;
 
 /// Tasks by their passes.
 #[derive(Debug, Default)]
-pub struct Passes {
+pub struct StrideTasks {
     tasks: Vec<Task>,
     waiting: Heap,
     /// The global pass.
@@ -47,7 +47,7 @@ struct Task {
     weight: u64,
 }
 
-impl Passes {
+impl StrideTasks {
     fn leave(&mut self, task: usize) {
         let Task { pass, weight, period, .. } = &mut self.tasks[task];
         let ahead = pass.saturating_sub(self.clock.now());
@@ -69,28 +69,28 @@ impl Passes {
     }
 }
 
-impl Order for Passes {
-    fn add(&mut self, task: usize, share: Share, doing: Doing) {
+impl TaskOrder for StrideTasks {
+    fn add(&mut self, task: usize, share: Share, doing: SchedulingState) {
         self.tasks.resize(self.tasks.len().max(task + 1), Task::default());
         self.waiting.grow(self.tasks.len());
         self.tasks[task] = Task { pass: 0, period: self.period, slope: Slope::of(share), weight: weight(share) };
-        if doing == Doing::Running {
+        if doing == SchedulingState::Running {
             self.tasks[task].pass = self.clock.now();
             self.clock.add(weight(share));
             self.runnable += 1;
         }
     }
 
-    fn remove(&mut self, task: usize, doing: Doing) {
+    fn remove(&mut self, task: usize, doing: SchedulingState) {
         self.waiting.remove(task);
-        if doing != Doing::Idle {
+        if doing != SchedulingState::Idle {
             self.leave(task);
         }
     }
 
-    fn share(&mut self, task: usize, share: Share, doing: Doing) {
+    fn share(&mut self, task: usize, share: Share, doing: SchedulingState) {
         let Task { slope, weight: old, .. } = &mut self.tasks[task];
-        if doing != Doing::Idle {
+        if doing != SchedulingState::Idle {
             self.clock.remove(*old);
             self.clock.add(weight(share));
         }
@@ -122,7 +122,7 @@ impl Order for Passes {
             Some(_) => self.waiting.insert(*pass, task),
             None => self.leave(task),
         }
-        if self.clock.over() {
+        if self.clock.needs_set_back() {
             self.set_back();
         }
     }

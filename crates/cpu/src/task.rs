@@ -1,11 +1,11 @@
 //! A task of the run queue: its terms, the limits of its next run and its accounting.
 
-use super::Verdict;
+use super::CostVerdict;
 use units::{Nanos, Share, TaskId};
 
 /// The kind of a task.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Kind {
+pub enum TaskKind {
     /// Receives and classifies.
     Input,
     /// Runs functions.
@@ -16,7 +16,7 @@ pub enum Kind {
 
 /// The state of a task (spec Q-45).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum State {
+pub enum TaskState {
     /// It has no work or no room. An input task sleeps, or its port is stalled.
     #[default]
     Idle,
@@ -28,21 +28,21 @@ pub enum State {
     Running,
 }
 
-impl State {
+impl TaskState {
     /// The state as shown to the operator.
     pub const fn name(self) -> &'static str {
         match self {
-            State::Idle => "idle",
-            State::Eligible => "eligible",
-            State::Active => "active",
-            State::Running => "running",
+            TaskState::Idle => "idle",
+            TaskState::Eligible => "eligible",
+            TaskState::Active => "active",
+            TaskState::Running => "running",
         }
     }
 }
 
 /// The guarantees and the declared properties of a task.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Terms {
+pub struct TaskTerms {
     /// Its share of the core.
     pub share: Share,
     /// Under the throttle: the longest time it may be eligible; none: unlimited.
@@ -55,9 +55,9 @@ pub struct Terms {
     pub prompt: bool,
 }
 
-impl Terms {
+impl TaskTerms {
     /// Another path shares the task. It gets the sum of both shares and the stricter of both limits.
-    pub fn join(&mut self, other: Terms) {
+    pub fn join(&mut self, other: TaskTerms) {
         self.share = self.share.plus(other.share);
         self.max_wait = [self.max_wait, other.max_wait].into_iter().flatten().min();
         self.capacity = self.capacity.min(other.capacity);
@@ -81,7 +81,7 @@ pub struct Grant {
 
 /// The result of a run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Run {
+pub struct RunOutcome {
     /// The time it took, without the switch.
     pub used: Nanos,
     /// Packets it moved.
@@ -91,12 +91,12 @@ pub struct Run {
     /// The room for its results now.
     pub room: u32,
     /// True if a preemptible function thread still works on its packets: the task stays active even with an empty queue.
-    pub away: bool,
+    pub in_function_thread: bool,
 }
 
 /// The time of a core by use since it began. The rest is idle.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Times {
+pub struct CoreTimes {
     /// Time spent on moving packets.
     pub useful: Nanos,
     /// Time spent on polling empty ports, or on runs without packets.
@@ -105,7 +105,7 @@ pub struct Times {
     pub switching: Nanos,
 }
 
-impl Times {
+impl CoreTimes {
     /// The efficiency index E (section 4): the time that moved packets, as a part of all time spent. One if no time was spent.
     pub fn efficiency(&self) -> f64 {
         let all = (self.useful + self.polling + self.switching).get();
@@ -123,9 +123,9 @@ impl Times {
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct TaskView {
     /// Its kind.
-    pub kind: Kind,
+    pub kind: TaskKind,
     /// Its state.
-    pub state: State,
+    pub state: TaskState,
     /// Its share of the core.
     pub share: Share,
     /// The batching threshold in packets (B); one if it is not throttled.
@@ -139,16 +139,16 @@ pub struct TaskView {
     /// The mean cost of a packet since the task began, once enough were measured.
     pub long_cost: Option<Nanos>,
     /// The measured cost compared with the declared one.
-    pub verdict: Verdict,
+    pub verdict: CostVerdict,
     /// The estimator of its port: the mean packets of a run in thousandths, and the current sleep.
     pub estimator: Option<(u64, Nanos)>,
     /// Its accounting.
-    pub account: Account,
+    pub account: TaskAccount,
 }
 
 /// The accounting of a task since it was added.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Account {
+pub struct TaskAccount {
     /// Dispatches.
     pub runs: u64,
     /// Packets moved.

@@ -7,20 +7,20 @@ use units::{Instant, Nanos, TaskId};
 
 /// A trace record.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Record {
+pub struct TraceRecord {
     /// The time of the event.
     pub at: Instant,
     /// Its task.
     pub task: TaskId,
     /// The event.
-    pub what: What,
+    pub event: TaskEvent,
 }
 
 /// The events of a task (spec Q-57).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum What {
+pub enum TaskEvent {
     /// Packets arrived for it.
-    Came {
+    Arrived {
         /// How many.
         packets: u32,
         /// Packets that now wait for it.
@@ -73,22 +73,22 @@ const MOST_PORTS: usize = 64;
 
 /// A trace of bounded length.
 #[derive(Debug)]
-pub struct Trace {
-    records: VecDeque<Record>,
-    most: usize,
+pub struct TaskTrace {
+    records: VecDeque<TraceRecord>,
+    capacity: usize,
     lost: u64,
 }
 
-impl Trace {
+impl TaskTrace {
     /// A trace of at most `most` records, and at least one.
-    pub fn new(most: usize) -> Trace {
+    pub fn new(most: usize) -> TaskTrace {
         let most = most.max(1);
-        Trace { records: VecDeque::with_capacity(most), most, lost: 0 }
+        TaskTrace { records: VecDeque::with_capacity(most), capacity: most, lost: 0 }
     }
 
     /// Adds a record. If the trace is full the oldest is dropped.
-    pub fn push(&mut self, record: Record) {
-        if self.records.len() == self.most {
+    pub fn push(&mut self, record: TraceRecord) {
+        if self.records.len() == self.capacity {
             self.records.pop_front();
             self.lost += 1;
         }
@@ -97,10 +97,11 @@ impl Trace {
 
     /// The task that was dispatched last polled an empty port. An idle worker does little else, so consecutive empty polls of a port are merged into
     /// one record.
-    pub(super) fn polled(&mut self, task: TaskId, used: Nanos, until: Instant) {
+    pub(super) fn push_poll(&mut self, task: TaskId, used: Nanos, until: Instant) {
         let mut at = until;
         let mut used = used;
-        if let Some(&Record { task: last, what: What::Dispatched { switch }, at: picked }) = self.records.back()
+        if let Some(&TraceRecord { task: last, event: TaskEvent::Dispatched { switch }, at: picked }) =
+            self.records.back()
             && last == task
         {
             // The dispatch of this poll becomes a part of the merged record.
@@ -108,12 +109,12 @@ impl Trace {
             (at, used) = (picked, used + switch);
         }
         let ports = self.records.iter_mut().rev().take(MOST_PORTS);
-        let mut polls = ports.take_while(|record| matches!(record.what, What::Polled { .. }));
-        match polls.find(|record| record.task == task).map(|record| &mut record.what) {
-            Some(What::Polled { times, used: sum, until: end }) => {
+        let mut polls = ports.take_while(|record| matches!(record.event, TaskEvent::Polled { .. }));
+        match polls.find(|record| record.task == task).map(|record| &mut record.event) {
+            Some(TaskEvent::Polled { times, used: sum, until: end }) => {
                 (*times, *sum, *end) = (times.saturating_add(1), *sum + used, until);
             }
-            _ => self.push(Record { at, task, what: What::Polled { times: 1, used, until } }),
+            _ => self.push(TraceRecord { at, task, event: TaskEvent::Polled { times: 1, used, until } }),
         }
     }
 
@@ -129,7 +130,7 @@ impl Trace {
     }
 
     /// All records, oldest first.
-    pub fn records(&self) -> impl ExactSizeIterator<Item = &Record> {
+    pub fn records(&self) -> impl ExactSizeIterator<Item = &TraceRecord> {
         self.records.iter()
     }
 }

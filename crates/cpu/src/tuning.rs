@@ -11,7 +11,7 @@ const CALM: u32 = 4;
 
 /// The throttle setting of every forwarding task.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Setting {
+pub struct ThrottleSetting {
     /// The part of the work that may be spent on switching.
     pub overhead: Parts,
     /// The slice.
@@ -23,22 +23,22 @@ pub struct Setting {
 pub struct Tuning {
     plan: TunePlan,
     switch: Nanos,
-    setting: Setting,
+    setting: ThrottleSetting,
     next: Instant,
     /// The number of consecutive periods whose load allowed more overhead, and the least overhead that one of them allowed.
     calm: u32,
-    allowed: Parts,
+    overhead_limit: Parts,
 }
 
 impl Tuning {
     /// Starts with the least overhead, which suits any load, and observes the load after one period.
     pub fn new(plan: TunePlan, switch: Nanos, now: Instant) -> Tuning {
         let setting = setting(plan.least, switch);
-        Tuning { plan, switch, setting, next: now + plan.period, calm: 0, allowed: plan.most }
+        Tuning { plan, switch, setting, next: now + plan.period, calm: 0, overhead_limit: plan.most }
     }
 
     /// The current setting.
-    pub fn setting(&self) -> Setting {
+    pub fn setting(&self) -> ThrottleSetting {
         self.setting
     }
 
@@ -59,7 +59,7 @@ impl Tuning {
     ///
     /// A higher load takes effect at once, a lower one only after several periods, and a small difference never: every change moves the thresholds of
     /// all paths.
-    pub fn observe(&mut self, needed: Nanos, elapsed: Nanos, now: Instant) -> Option<Setting> {
+    pub fn observe(&mut self, needed: Nanos, elapsed: Nanos, now: Instant) -> Option<ThrottleSetting> {
         self.next = now + self.plan.period;
         let wanted = throttle::highest_overhead(self.required(needed, elapsed)).clamp(self.plan.least, self.plan.most);
         let present = u64::from(self.setting.overhead.get());
@@ -76,27 +76,27 @@ impl Tuning {
             return None;
         }
         // The least of the periods, so that a single quiet one does not raise the overhead too far.
-        self.allowed = if self.calm == 0 { wanted } else { self.allowed.min(wanted) };
+        self.overhead_limit = if self.calm == 0 { wanted } else { self.overhead_limit.min(wanted) };
         self.calm += 1;
-        if self.calm < CALM { None } else { self.change(self.allowed) }
+        if self.calm < CALM { None } else { self.change(self.overhead_limit) }
     }
 
-    fn change(&mut self, overhead: Parts) -> Option<Setting> {
+    fn change(&mut self, overhead: Parts) -> Option<ThrottleSetting> {
         self.calm = 0;
         self.setting = setting(overhead, self.switch);
         Some(self.setting)
     }
 
     /// Changes the configuration or the cost of a switch. Returns the new setting if it has changed.
-    pub fn set(&mut self, plan: TunePlan, switch: Nanos) -> Option<Setting> {
+    pub fn set(&mut self, plan: TunePlan, switch: Nanos) -> Option<ThrottleSetting> {
         (self.plan, self.switch) = (plan, switch);
         let new = setting(self.setting.overhead.clamp(plan.least, plan.most), switch);
         (core::mem::replace(&mut self.setting, new) != new).then_some(new)
     }
 }
 
-fn setting(overhead: Parts, switch: Nanos) -> Setting {
-    Setting { overhead, slice: throttle::least_slice(switch, overhead) }
+fn setting(overhead: Parts, switch: Nanos) -> ThrottleSetting {
+    ThrottleSetting { overhead, slice: throttle::least_slice(switch, overhead) }
 }
 
 #[cfg(test)]
@@ -134,7 +134,7 @@ mod tests {
 
     #[test]
     fn tuning_starts_with_the_least_overhead() {
-        assert_eq!(start().setting(), Setting { overhead: Parts::percent(2), slice: Nanos::micros(150) });
+        assert_eq!(start().setting(), ThrottleSetting { overhead: Parts::percent(2), slice: Nanos::micros(150) });
         assert_eq!(start().next(), Instant::START + PLAN.period);
     }
 
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn bursts_with_gaps_shorter_than_four_periods_do_not_make_it_flap() {
+    fn bursts_with_gaps_below_four_periods_do_not_change_throttle() {
         let mut tuning = start();
         let bursts: Vec<u64> = (0..400).map(|i| if i % 4 == 0 { 85 } else { 40 }).collect();
         let overheads = follow(&mut tuning, &bursts);
@@ -178,11 +178,11 @@ mod tests {
     }
 
     #[test]
-    fn another_switch_cost_makes_another_slice() {
+    fn changed_switch_cost_changes_slice() {
         let mut tuning = start();
         assert_eq!(tuning.set(PLAN, SWITCH), None);
         let dear = tuning.set(PLAN, Nanos::micros(6)).unwrap();
-        assert_eq!(dear, Setting { overhead: Parts::percent(2), slice: Nanos::micros(300) });
+        assert_eq!(dear, ThrottleSetting { overhead: Parts::percent(2), slice: Nanos::micros(300) });
         let narrow = TunePlan { least: Parts::percent(5), ..PLAN };
         assert_eq!(tuning.set(narrow, SWITCH).unwrap().overhead, Parts::percent(5));
     }
@@ -198,11 +198,11 @@ mod tests {
             for percent in loads {
                 let now = tuning.next();
                 tuning.observe(load(percent), PLAN.period, now);
-                let Setting { overhead, slice } = tuning.setting();
+                let ThrottleSetting { overhead, slice } = tuning.setting();
                 prop_assert!(PLAN.least <= overhead && overhead <= PLAN.most);
                 prop_assert_eq!(slice, throttle::least_slice(switch, overhead));
                 // The hysteresis of a sixteenth costs less than half of the margin.
-                let reached = u64::from(throttle::reachable(overhead).get());
+                let reached = u64::from(throttle::reachable_share(overhead).get());
                 prop_assert!(overhead == PLAN.least || percent * 10_000 + 50_000 <= reached, "{percent} % at {overhead}");
             }
         }

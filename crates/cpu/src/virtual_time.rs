@@ -107,7 +107,7 @@ impl Clock {
 
     /// True if everything must be set back by [`EPOCH`].
     #[inline]
-    pub fn over(&self) -> bool {
+    pub fn needs_set_back(&self) -> bool {
         self.now() >= 2 * EPOCH
     }
 

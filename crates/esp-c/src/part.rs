@@ -1,8 +1,8 @@
 //! Parts in their C layout, and packets that carry them.
 
 use crate::bytes;
-use esp::isa::{Instruction, Opcode, Operator};
-use esp::wire::{Carriages, Carried, Locations, Part, WrapError, before_data, strip, with_data, wrap, wrap_option};
+use esp::isa::{Opcode, Operator, StateInstruction};
+use esp::wire::{Carriages, EncodePart, Locations, Part, WrapError, before_data, strip, with_data, wrap, wrap_option};
 
 /// The length of the longest part.
 const MOST: usize = 46;
@@ -42,22 +42,24 @@ impl From<&Part> for CPart {
             | bit(part.locations.output, OUTPUT);
         let flags = bit(part.error, ERROR) | bit(part.piggybacked, PIGGYBACKED) | bit(part.trace, TRACE);
         let (operands, operator) = match part.instruction {
-            Instruction::Nop => ([0; 4], None),
-            Instruction::Count { counter, threshold, inclusive } => {
+            StateInstruction::Nop => ([0; 4], None),
+            StateInstruction::Count { counter, threshold, inclusive } => {
                 ([counter, threshold.into(), 0, 0], Some(if inclusive { Operator::Le } else { Operator::Lt }))
             }
-            Instruction::Compare { tag, value, relation } | Instruction::Setfwd { tag, value, relation } => {
+            StateInstruction::Compare { tag, value, relation } | StateInstruction::Setfwd { tag, value, relation } => {
                 ([tag, value, 0, 0], Some(relation))
             }
-            Instruction::Collect { counter, result, value, operator } => ([counter, result, value, 0], Some(operator)),
-            Instruction::Rcollect { counter, result, child, value, operator } => {
+            StateInstruction::Collect { counter, result, value, operator } => {
+                ([counter, result, value, 0], Some(operator))
+            }
+            StateInstruction::Rcollect { counter, result, child, value, operator } => {
                 ([counter, result, child, value], Some(operator))
             }
-            Instruction::Rchld { counter, child } => ([counter, child, 0, 0], None),
-            Instruction::Test { tag } => ([tag, 0, 0, 0], None),
-            Instruction::Mark { tag, value } | Instruction::Get { tag, value } | Instruction::Put { tag, value } => {
-                ([tag, value, 0, 0], None)
-            }
+            StateInstruction::Rchld { counter, child } => ([counter, child, 0, 0], None),
+            StateInstruction::Test { tag } => ([tag, 0, 0, 0], None),
+            StateInstruction::Mark { tag, value }
+            | StateInstruction::Get { tag, value }
+            | StateInstruction::Put { tag, value } => ([tag, value, 0, 0], None),
         };
         let (instruction, operation) = (part.instruction.opcode().number(), operator.map_or(0, Operator::number));
         CPart { computation: part.computation, operands, instruction, operation, places, flags }
@@ -72,32 +74,32 @@ impl CPart {
         let relation = Some(operator).filter(|operator| !operator.combines());
         let combine = Some(operator).filter(|operator| operator.combines());
         let instruction = match Opcode::of(self.instruction)? {
-            Opcode::Nop => Instruction::Nop,
+            Opcode::Nop => StateInstruction::Nop,
             Opcode::Count => {
                 let inclusive = match operator {
                     Operator::Le => true,
                     Operator::Lt | Operator::Add => false,
                     _ => return None,
                 };
-                Instruction::Count { counter: first, threshold: u32::try_from(second).ok()?, inclusive }
+                StateInstruction::Count { counter: first, threshold: u32::try_from(second).ok()?, inclusive }
             }
-            Opcode::Compare => Instruction::Compare { tag: first, value: second, relation: relation? },
+            Opcode::Compare => StateInstruction::Compare { tag: first, value: second, relation: relation? },
             Opcode::Collect => {
-                Instruction::Collect { counter: first, result: second, value: third, operator: combine? }
+                StateInstruction::Collect { counter: first, result: second, value: third, operator: combine? }
             }
-            Opcode::Rcollect => Instruction::Rcollect {
+            Opcode::Rcollect => StateInstruction::Rcollect {
                 counter: first,
                 result: second,
                 child: third,
                 value: fourth,
                 operator: combine?,
             },
-            Opcode::Rchld => Instruction::Rchld { counter: first, child: second },
-            Opcode::Mark => Instruction::Mark { tag: first, value: second },
-            Opcode::Test => Instruction::Test { tag: first },
-            Opcode::Get => Instruction::Get { tag: first, value: second },
-            Opcode::Put => Instruction::Put { tag: first, value: second },
-            Opcode::Setfwd => Instruction::Setfwd { tag: first, value: second, relation: relation? },
+            Opcode::Rchld => StateInstruction::Rchld { counter: first, child: second },
+            Opcode::Mark => StateInstruction::Mark { tag: first, value: second },
+            Opcode::Test => StateInstruction::Test { tag: first },
+            Opcode::Get => StateInstruction::Get { tag: first, value: second },
+            Opcode::Put => StateInstruction::Put { tag: first, value: second },
+            Opcode::Setfwd => StateInstruction::Setfwd { tag: first, value: second, relation: relation? },
         };
         let among = |place| places & place != 0;
         let locations = Locations { input: among(INPUT), central: among(CENTRAL), output: among(OUTPUT) };
@@ -173,7 +175,7 @@ pub unsafe extern "C" fn switchpath_wrap(
 ) -> usize {
     let Some(part) = part.and_then(CPart::part) else { return 0 };
     // SAFETY: as the caller promises.
-    unsafe { wrapped(wrap, &part, (packet, length), (into, room)) }
+    unsafe { wrap_into(wrap, &part, (packet, length), (into, room)) }
 }
 
 /// See the header.
@@ -190,7 +192,7 @@ pub unsafe extern "C" fn switchpath_wrap_option(
 ) -> usize {
     let Some(part) = part.and_then(CPart::part) else { return 0 };
     // SAFETY: as the caller promises.
-    unsafe { wrapped(wrap_option, &part, (packet, length), (into, room)) }
+    unsafe { wrap_into(wrap_option, &part, (packet, length), (into, room)) }
 }
 
 /// A function that puts a part, sealed or plain, into a packet.
@@ -200,7 +202,7 @@ type Wrap<P> = fn(&Carriages, &[u8], &P) -> Result<Vec<u8>, WrapError>;
 ///
 /// # Safety
 /// `packet` is null or valid for `length` bytes, `into` is null or valid for `room`.
-pub(crate) unsafe fn wrapped<P: Carried>(
+pub(crate) unsafe fn wrap_into<P: EncodePart>(
     how: Wrap<P>,
     part: &P,
     (packet, length): (*const u8, usize),

@@ -1,7 +1,7 @@
 //! Computations, and the members and roots of their rounds.
 
 use crate::part::CPart;
-use esp::host::{Action, Attempts, Computation, Controller, Outcome, Reporter, Round, Schedule};
+use esp::host::{Action, Attempts, Computation, ComputationRound, Reporter, RoundController, RoundOutcome, Schedule};
 use esp::isa::Operator;
 use esp::wire::Locations;
 use units::{Instant, Nanos};
@@ -50,14 +50,14 @@ pub struct COutcome {
 }
 
 /// A computation from the caller's random numbers, or the system's.
-fn drawn(randomness: Option<&[u64; 2]>) -> Option<Computation> {
+fn new_computation(randomness: Option<&[u64; 2]>) -> Option<Computation> {
     randomness.map_or_else(|| Computation::new().ok(), |randomness| Some(Computation::seeded(*randomness)))
 }
 
 /// See the header.
 #[unsafe(no_mangle)]
 pub extern "C" fn switchpath_computation_new(randomness: Option<&[u64; 2]>) -> Option<Box<Computation>> {
-    drawn(randomness).map(Box::new)
+    new_computation(randomness).map(Box::new)
 }
 
 /// See the header.
@@ -66,7 +66,7 @@ pub extern "C" fn switchpath_computation_joined_new(
     number: u64,
     randomness: Option<&[u64; 2]>,
 ) -> Option<Box<Computation>> {
-    drawn(randomness).map(|computation| Box::new(computation.joined(number)))
+    new_computation(randomness).map(|computation| Box::new(computation.joined(number)))
 }
 
 /// See the header.
@@ -108,7 +108,7 @@ pub extern "C" fn switchpath_plan(
     }
 }
 
-fn round(computation: u64, attempt: u32, operation: u32) -> Option<Round> {
+fn round(computation: u64, attempt: u32, operation: u32) -> Option<ComputationRound> {
     let operator = u8::try_from(operation).ok().and_then(Operator::of).filter(|operator| operator.combines())?;
     // At the output, members that arrive at several ports of a router share a store (spec E-38).
     Some(Computation::seeded([0; 2]).joined(computation).at(Locations::OUTPUT).round(attempt, operator))
@@ -138,7 +138,7 @@ pub extern "C" fn switchpath_reporter_repeat(reporter: Option<&mut Reporter>, mo
 
 /// See the header.
 #[unsafe(no_mangle)]
-pub extern "C" fn switchpath_controller_repeat(controller: Option<&mut Controller>, most: u16, every: u64) {
+pub extern "C" fn switchpath_controller_repeat(controller: Option<&mut RoundController>, most: u16, every: u64) {
     if let Some(controller) = controller {
         *controller = controller.clone().repeated(Attempts { most, every: Nanos::new(every) });
     }
@@ -185,14 +185,14 @@ pub extern "C" fn switchpath_controller_new(
     attempt: u32,
     operation: u32,
     schedule: Option<&CSchedule>,
-) -> Option<Box<Controller>> {
+) -> Option<Box<RoundController>> {
     let (round, schedule) = (round(computation, attempt, operation)?, schedule?.into());
-    Some(Box::new(Controller::new(round, schedule)))
+    Some(Box::new(RoundController::new(round, schedule)))
 }
 
 /// See the header.
 #[unsafe(no_mangle)]
-pub extern "C" fn switchpath_controller_received(controller: Option<&mut Controller>, part: Option<&CPart>) {
+pub extern "C" fn switchpath_controller_received(controller: Option<&mut RoundController>, part: Option<&CPart>) {
     if let (Some(controller), Some(part)) = (controller, part.and_then(CPart::part)) {
         controller.received(&part);
     }
@@ -201,7 +201,7 @@ pub extern "C" fn switchpath_controller_received(controller: Option<&mut Control
 /// See the header.
 #[unsafe(no_mangle)]
 pub extern "C" fn switchpath_controller_poll(
-    controller: Option<&mut Controller>,
+    controller: Option<&mut RoundController>,
     now: u64,
     outcome: Option<&mut COutcome>,
     until: Option<&mut u64>,
@@ -214,10 +214,10 @@ pub extern "C" fn switchpath_controller_poll(
         Action::Send(_) => return WAIT,
     };
     let (ending, result, missing) = match over {
-        Outcome::Complete(result) => (0, Some(result), 0),
-        Outcome::Incomplete { result, missing } => (1, result, missing),
-        Outcome::Failed => (2, None, 0),
-        Outcome::Nobody => (3, None, 0),
+        RoundOutcome::Complete(result) => (0, Some(result), 0),
+        RoundOutcome::Incomplete { result, missing } => (1, result, missing),
+        RoundOutcome::Failed => (2, None, 0),
+        RoundOutcome::NoMembers => (3, None, 0),
     };
     if let Some(outcome) = outcome {
         let (has_result, packets) = (result.is_some().into(), controller.packets());
@@ -228,6 +228,6 @@ pub extern "C" fn switchpath_controller_poll(
 
 /// See the header.
 #[unsafe(no_mangle)]
-pub extern "C" fn switchpath_controller_free(controller: Option<Box<Controller>>) {
+pub extern "C" fn switchpath_controller_free(controller: Option<Box<RoundController>>) {
     drop(controller);
 }

@@ -1,7 +1,7 @@
 //! Parts sealed with an operator's key.
 
 use crate::bytes;
-use crate::part::{CPart, wrapped};
+use crate::part::{CPart, wrap_into};
 use esp::seal::OperatorKey;
 use esp::wire::{Carriages, before_data, strip_by, with_data_by, wrap, wrap_option};
 
@@ -111,7 +111,7 @@ pub unsafe extern "C" fn switchpath_wrap_sealed(
 ) -> usize {
     let (Some(part), Some(key)) = (part.and_then(CPart::part), key) else { return 0 };
     // SAFETY: as the caller promises.
-    unsafe { wrapped(wrap, &key.sealed(part), (packet, length), (into, room)) }
+    unsafe { wrap_into(wrap, &key.sealed(part), (packet, length), (into, room)) }
 }
 
 /// See the header.
@@ -129,7 +129,7 @@ pub unsafe extern "C" fn switchpath_wrap_option_sealed(
 ) -> usize {
     let (Some(part), Some(key)) = (part.and_then(CPart::part), key) else { return 0 };
     // SAFETY: as the caller promises.
-    unsafe { wrapped(wrap_option, &key.sealed(part), (packet, length), (into, room)) }
+    unsafe { wrap_into(wrap_option, &key.sealed(part), (packet, length), (into, room)) }
 }
 
 /// See the header.

@@ -3,9 +3,9 @@
 
 use criterion::measurement::WallTime;
 use criterion::{BatchSize, BenchmarkGroup, Criterion, Throughput, criterion_group, criterion_main};
-use esp::isa::{Instruction, Opcode, Operator};
-use esp::site::{Fate, Location, Rules, Site};
-use esp::store::{Epochs, Grace, Pages, Store, StoreSpec};
+use esp::isa::{Opcode, Operator, StateInstruction};
+use esp::site::{ExecutionRules, InstructionFate, Location, Site};
+use esp::store::{Grace, Pages, Store, StoreSpec, WorkerEpochs};
 use esp::wire::{Addresses, Carriages, Locations, Part, dedicated};
 use packet::{Packet, Pool, Region};
 use std::cell::RefCell;
@@ -27,39 +27,39 @@ fn scattered(n: u64) -> u64 {
     z ^ z >> 31
 }
 
-fn part(instruction: Instruction) -> Part {
+fn part(instruction: StateInstruction) -> Part {
     let computation = 0x1234_5678_9abc_def0;
     let locations = Locations::INPUT;
     Part { locations, error: false, piggybacked: false, trace: false, computation, instruction }
 }
 
 /// An instruction on the `n`th tag, as in a running computation.
-fn instruction(opcode: Opcode, n: u64) -> Instruction {
+fn instruction(opcode: Opcode, n: u64) -> StateInstruction {
     let (tag, other, value) = (scattered(n), scattered(n ^ 1 << 60), 5);
     match opcode {
-        Opcode::Nop => Instruction::Nop,
-        Opcode::Count => Instruction::Count { counter: tag, threshold: u32::MAX, inclusive: false },
-        Opcode::Compare => Instruction::Compare { tag, value, relation: Operator::Ge },
-        Opcode::Collect => Instruction::Collect { counter: tag, result: other, value, operator: Operator::Max },
+        Opcode::Nop => StateInstruction::Nop,
+        Opcode::Count => StateInstruction::Count { counter: tag, threshold: u32::MAX, inclusive: false },
+        Opcode::Compare => StateInstruction::Compare { tag, value, relation: Operator::Ge },
+        Opcode::Collect => StateInstruction::Collect { counter: tag, result: other, value, operator: Operator::Max },
         Opcode::Rcollect => {
-            Instruction::Rcollect { counter: tag, result: other, child: n, value, operator: Operator::Max }
+            StateInstruction::Rcollect { counter: tag, result: other, child: n, value, operator: Operator::Max }
         }
-        Opcode::Rchld => Instruction::Rchld { counter: tag, child: n },
-        Opcode::Mark => Instruction::Mark { tag, value },
-        Opcode::Test => Instruction::Test { tag },
-        Opcode::Get => Instruction::Get { tag, value },
-        Opcode::Put => Instruction::Put { tag, value },
-        Opcode::Setfwd => Instruction::Setfwd { tag, value, relation: Operator::Ge },
+        Opcode::Rchld => StateInstruction::Rchld { counter: tag, child: n },
+        Opcode::Mark => StateInstruction::Mark { tag, value },
+        Opcode::Test => StateInstruction::Test { tag },
+        Opcode::Get => StateInstruction::Get { tag, value },
+        Opcode::Put => StateInstruction::Put { tag, value },
+        Opcode::Setfwd => StateInstruction::Setfwd { tag, value, relation: Operator::Ge },
     }
 }
 
 /// The instructions that create the entries which the measured one needs.
-fn before(opcode: Opcode, n: u64) -> Vec<Instruction> {
-    let Instruction::Put { tag, .. } = instruction(Opcode::Put, n) else { return Vec::new() };
+fn before(opcode: Opcode, n: u64) -> Vec<StateInstruction> {
+    let StateInstruction::Put { tag, .. } = instruction(Opcode::Put, n) else { return Vec::new() };
     match opcode {
         // More children than will ever report.
-        Opcode::Collect => vec![Instruction::Put { tag, value: u64::MAX }],
-        Opcode::Rcollect => vec![instruction(Opcode::Rchld, n), Instruction::Put { tag, value: u64::MAX }],
+        Opcode::Collect => vec![StateInstruction::Put { tag, value: u64::MAX }],
+        Opcode::Rcollect => vec![instruction(Opcode::Rchld, n), StateInstruction::Put { tag, value: u64::MAX }],
         Opcode::Nop => Vec::new(),
         other => vec![instruction(other, n)],
     }
@@ -67,9 +67,9 @@ fn before(opcode: Opcode, n: u64) -> Vec<Instruction> {
 
 struct Rig {
     site: Site,
-    rules: Rules,
+    rules: ExecutionRules,
     packets: Vec<Packet>,
-    fates: Vec<Fate>,
+    fates: Vec<InstructionFate>,
     now: Instant,
     drawn: u64,
 }
@@ -79,16 +79,23 @@ impl Rig {
         let mut pool = Pool::new(Region::new(PACKETS));
         let mut store = Store::new(
             StoreSpec { pages: Pages::Large, ..StoreSpec::of(capacity) },
-            &Arc::new(Epochs::new(1)),
+            &Arc::new(WorkerEpochs::new(1)),
             Grace::Counters,
         );
         let packets = (0..PACKETS).map(|_| pool.take().expect("there is a frame for each")).collect();
         let site = Site::new(store.shards.remove(0));
-        let rules = Rules { batch, ..Rules::of(7) };
-        Rig { site, rules, packets, fates: vec![Fate::Passed; PACKETS], now: Instant::START, drawn: 0 }
+        let rules = ExecutionRules { batch, ..ExecutionRules::of(7) };
+        Rig {
+            site,
+            rules,
+            packets,
+            fates: vec![InstructionFate::PassedThrough; PACKETS],
+            now: Instant::START,
+            drawn: 0,
+        }
     }
 
-    fn fill(&mut self, instructions: impl Iterator<Item = Instruction>) {
+    fn fill(&mut self, instructions: impl Iterator<Item = StateInstruction>) {
         let addresses = Addresses::V4([10, 0, 0, 1].into(), [10, 9, 9, 9].into());
         for (packet, instruction) in self.packets.iter_mut().zip(instructions) {
             let mut frame = vec![0; 14];
@@ -121,7 +128,7 @@ impl Rig {
 
 impl Drop for Rig {
     fn drop(&mut self) {
-        let aborted = self.fates.iter().find(|fate| matches!(fate, Fate::Aborted(_)));
+        let aborted = self.fates.iter().find(|fate| matches!(fate, InstructionFate::Aborted(_)));
         assert_eq!(aborted, None, "the computation was under way");
     }
 }

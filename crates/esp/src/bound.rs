@@ -3,7 +3,7 @@
 //! Every entry costs the same: 64 bits for one lifetime. If a packet creates at most *c* entries, and at most *R* packets arrive per second, at most
 //! `c R τ` entries exist at once.
 
-pub use crate::store::per_shard;
+pub use crate::store::shard_capacity;
 
 use crate::store::Store;
 use units::{Bytes, Nanos, PacketRate, Rate};
@@ -20,11 +20,11 @@ pub fn entries(creates: u64, packets: PacketRate, lifetime: Nanos) -> u64 {
 
 /// The highest packet rate of a line: its bit rate divided by the minimum frame size.
 pub fn packets(line: Rate) -> PacketRate {
-    PacketRate::most(line)
+    PacketRate::max_for_line(line)
 }
 
 /// The memory of a store of this capacity, divided into `shards` shards.
 pub fn memory(capacity: u64, shards: usize) -> Bytes {
     let shards = shards.max(1);
-    Bytes::new(Store::bytes(per_shard(capacity, shards)).saturating_mul(shards as u64))
+    Bytes::new(Store::bytes(shard_capacity(capacity, shards)).saturating_mul(shards as u64))
 }

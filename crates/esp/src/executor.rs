@@ -1,25 +1,26 @@
 //! The packet hooks of the plane: builds stores and processing places from the configuration, and executes the plane's packets there.
 
-use crate::apart::Cleaners;
 use crate::bound;
+use crate::cleaner_thread::Cleaners;
 use crate::guard::Limits;
+use crate::hook::{self, PortSpec, RouterSpec, StateHook};
 use crate::isa::{Abort, Opcode};
 use crate::registered::{RegisteredPart, Registry};
 use crate::report::{PlaceReport, StoreReport};
-use crate::seal::{self, NoKey, OperatorKey, Plain};
-use crate::seen::{Clock, Seen};
-use crate::site::{BATCH, Fate, Location, OpcodeCounters, Rules, Site, SiteCounters};
-use crate::station::{self, PortSpec, RouterSpec, Station};
-use crate::store::{Cleaning, Inspector, Key, Pages, StoreSpec, WhenFull};
-use crate::variables::Permitted;
-use crate::wire::{Carriages, Part, Unread};
+use crate::seal::{self, InvalidKey, OperatorKey, PlainPart};
+use crate::site::{BATCH, ExecutionRules, InstructionFate, Location, OpcodeCounters, Site, SiteCounters};
+use crate::stats::{InstructionClock, StoreStats};
+use crate::store::{CleanerMode, FullPolicy, Inspector, Key, Pages, StoreSpec};
+use crate::variables::PermittedVariables;
+use crate::wire::{Carriages, Part, PartError};
 use packet::DropReason;
 use plan::StatePlan;
 use plan::state::{OnAbort, PortStatePlan};
 use plane::hook::{
-    Asked, CannotMake, Entry, Maker, Onlooker, Owner, PacketHook, Place, Shown, Variables, Visited, Wanted,
+    DecodedInstruction, Entry, HookBatch, HookError, HookMaker, HookPoint, Owner, PacketHook, PortVariables,
+    StateConfig, StoreReader, Visited,
 };
-use plane::registered::InstructionTrouble;
+use plane::instructions::InstructionFault;
 use std::any::Any;
 use std::fs::File;
 use std::io::Read;
@@ -29,14 +30,14 @@ use units::{Bytes, Instant, Nanos, PortId};
 /// The limit for the memory of all stores of a router. A larger sum is taken for a typing error in the configuration.
 const MOST_MEMORY: Bytes = Bytes::new(1 << 40);
 /// Bytes read of a key file. A longer file is no key file.
-const MOST_KEY: u64 = 256;
+const MOST_KEY_BYTES: u64 = 256;
 /// Entries cleaned per idle call.
-const CLEANED: usize = 4096;
+const CLEANED_PER_CALL: usize = 4096;
 
 /// Creates the packet hooks that execute the instructions of this crate.
 #[derive(Clone, Debug, Default)]
 pub struct Executor {
-    clock: Option<Clock>,
+    clock: Option<InstructionClock>,
     cleaners: Option<Cleaners>,
     pages: Pages,
 }
@@ -53,7 +54,7 @@ impl Executor {
     }
 
     /// Times a sample of the batches with this clock.
-    pub fn timed_by(self, clock: Clock) -> Executor {
+    pub fn timed_by(self, clock: InstructionClock) -> Executor {
         Executor { clock: Some(clock), ..self }
     }
 
@@ -70,29 +71,29 @@ fn carriages(plan: &StatePlan) -> Carriages {
 }
 
 /// The operator's key, if the configuration names a key file.
-fn operator_key(plan: &StatePlan) -> Result<Option<OperatorKey>, CannotMake> {
+fn operator_key(plan: &StatePlan) -> Result<Option<OperatorKey>, HookError> {
     let Some(file) = &plan.key else { return Ok(None) };
     let hint = "name a file with 32 hexadecimal digits that the router may read, or two lines of them: `openssl rand -hex 16` draws them";
     // The message gives the error, never the content of the file.
-    let wrong = |why: String| CannotMake { reason: format!("the key in '{file}' {why}"), hint: hint.to_string() };
+    let wrong = |why: String| HookError { reason: format!("the key in '{file}' {why}"), hint: hint.to_string() };
     let mut text = String::new();
-    let read = File::open(file).and_then(|file| file.take(MOST_KEY).read_to_string(&mut text));
+    let read = File::open(file).and_then(|file| file.take(MOST_KEY_BYTES).read_to_string(&mut text));
     read.map_err(|error| wrong(format!("cannot be read: {error}")))?;
-    text.parse().map(Some).map_err(|error: NoKey| wrong(format!("is none: {error}")))
+    text.parse().map(Some).map_err(|error: InvalidKey| wrong(format!("is none: {error}")))
 }
 
 /// The stores and rules of a configuration.
-fn spec(wanted: &Wanted, key_of_operator: Option<OperatorKey>, pages: Pages) -> RouterSpec {
+fn spec(wanted: &StateConfig, key_of_operator: Option<OperatorKey>, pages: Pages) -> RouterSpec {
     let plan = &wanted.plan;
     let key = Key::new([wanted.secret, !wanted.secret]);
     let cleaning = match plan.cleaner {
-        plan::state::Cleaning::Inline => Cleaning::Inline,
-        plan::state::Cleaning::Assist => Cleaning::Assist,
-        plan::state::Cleaning::Dedicated => Cleaning::Dedicated,
+        plan::state::Cleaning::Inline => CleanerMode::Inline,
+        plan::state::Cleaning::Assist => CleanerMode::Assist,
+        plan::state::Cleaning::Dedicated => CleanerMode::Dedicated,
     };
     let when_full = match plan.full {
-        plan::state::WhenFull::AbortCreates => WhenFull::AbortCreates,
-        plan::state::WhenFull::AbortAll => WhenFull::AbortAll,
+        plan::state::WhenFull::AbortCreates => FullPolicy::AbortCreates,
+        plan::state::WhenFull::AbortAll => FullPolicy::AbortAll,
     };
     let allowed = plan.instructions.iter().fold(0, |all, one| all | 1 << *one as u16);
     let shards = plan.shards.map_or(wanted.workers, |shards| usize::from(shards).clamp(1, wanted.workers));
@@ -108,17 +109,17 @@ fn spec(wanted: &Wanted, key_of_operator: Option<OperatorKey>, pages: Pages) -> 
         pages,
     };
     let of_port = |(port, says): &(PortId, PortStatePlan)| {
-        let (input, output) = says.at.are();
+        let (input, output) = says.at.input_and_output();
         // All ports share the central store: its capacity is the only one.
         let capacity = if plan.single_store { plan.central } else { says.capacity.unwrap_or(plan.capacity) };
-        let variables = Permitted::of(&says.variables);
+        let variables = PermittedVariables::of(&says.variables);
         PortSpec { port: *port, store: store(capacity, port.index() as u64), input, output, variables }
     };
     RouterSpec {
         ports: wanted.ports.iter().map(of_port).collect(),
         central: (plan.central > 0).then(|| store(plan.central, 1 << 32)),
         single: plan.single_store,
-        rules: Rules {
+        rules: ExecutionRules {
             carriages: carriages(plan),
             // With a key, plain parts are not executed at all; the allow-list applies to sealed parts.
             allowed: if key_of_operator.is_some() { 0 } else { allowed },
@@ -138,36 +139,36 @@ fn spec(wanted: &Wanted, key_of_operator: Option<OperatorKey>, pages: Pages) -> 
     }
 }
 
-impl Maker for Executor {
-    fn make(&self, before: Option<&Wanted>, wanted: &Wanted) -> Result<Vec<Box<dyn PacketHook>>, CannotMake> {
+impl HookMaker for Executor {
+    fn make(&self, before: Option<&StateConfig>, wanted: &StateConfig) -> Result<Vec<Box<dyn PacketHook>>, HookError> {
         let spec = spec(wanted, operator_key(&wanted.plan)?, self.pages);
         let memory = spec.memory();
         if memory > MOST_MEMORY {
             let reason = format!("the stores take {} together", memory.rounded());
-            return Err(CannotMake { reason, hint: "give them smaller capacities".to_string() });
+            return Err(HookError { reason, hint: "give them smaller capacities".to_string() });
         }
-        let mut made = spec.make_beside(before.map(|before| self::spec(before, None, self.pages)).as_ref());
+        let mut made = spec.make_successors(before.map(|before| self::spec(before, None, self.pages)).as_ref());
         let hint = || "mend it, or take it out of [state]".to_string();
-        for station in &mut made.stations {
+        for hook in &mut made.hooks {
             let registry = Registry::of(&wanted.plan.registered);
-            station.register(registry.map_err(|reason| CannotMake { reason, hint: hint() })?);
+            hook.register(registry.map_err(|reason| HookError { reason, hint: hint() })?);
             if let (Some(cleaners), plan::state::Cleaning::Dedicated) = (&self.cleaners, wanted.plan.cleaner) {
-                station.give_cleaners(cleaners);
+                hook.move_cleaners(cleaners);
             }
-            self.clock.iter().for_each(|clock| station.timed_by(clock.clone()));
+            self.clock.iter().for_each(|clock| hook.set_clock(clock.clone()));
             if wanted.plan.overload == plan::state::Overload::Pass {
-                station.passes_when_short();
+                hook.pass_when_overloaded();
             }
         }
-        Ok(made.stations.into_iter().map(|station| Box::new(station) as Box<dyn PacketHook>).collect())
+        Ok(made.hooks.into_iter().map(|hook| Box::new(hook) as Box<dyn PacketHook>).collect())
     }
 
-    fn print(&self, plan: &StatePlan, secret: u64) -> u64 {
+    fn fingerprint(&self, plan: &StatePlan, secret: u64) -> u64 {
         // An unreadable key counts as no key here; `make` reports the error.
-        operator_key(plan).ok().flatten().map_or(0, |key| key.print(secret))
+        operator_key(plan).ok().flatten().map_or(0, |key| key.fingerprint(secret))
     }
 
-    fn read(&self, plan: &StatePlan, l3: &[u8]) -> Option<Asked> {
+    fn read(&self, plan: &StatePlan, l3: &[u8]) -> Option<DecodedInstruction> {
         let (range, _) = carriages(plan).find(l3)?;
         let bytes = &l3[range];
         let key = operator_key(plan);
@@ -181,23 +182,33 @@ impl Maker for Executor {
         };
         let part = match (read, seal::read(bytes)) {
             (Ok(part), _) => part,
-            (Err(Unread::Foreign), _) => return None,
+            (Err(PartError::NotAPart), _) => return None,
             (Err(why), Ok(Part { locations, computation, instruction, .. })) => {
                 let at = [locations.input, locations.central, locations.output];
                 let not = match (&key, why) {
                     (Err(cannot), _) => cannot.reason.clone(),
-                    (_, Unread::Wrong(why)) => why.name().to_string(),
+                    (_, PartError::Invalid(why)) => why.name().to_string(),
                     _ => "it is sealed, and there is no key".to_string(),
                 };
-                return Some(Asked { instruction: instruction.to_string(), computation, at, not: Some(not) });
+                return Some(DecodedInstruction {
+                    instruction: instruction.to_string(),
+                    computation,
+                    points: at,
+                    refusal: Some(not),
+                });
             }
             (Err(why), Err(_)) => {
-                let why = if let Unread::Wrong(why) = why { why } else { Abort::BadChecksum };
+                let why = if let PartError::Invalid(why) = why { why } else { Abort::BadChecksum };
                 let head = crate::wire::peek(bytes)?;
                 let (locations, computation) = (head.locations(), head.computation);
                 let at = [locations.input, locations.central, locations.output];
                 let instruction = format!("instruction {}", bytes.get(1).copied().unwrap_or_default());
-                return Some(Asked { instruction, computation, at, not: Some(why.name().to_string()) });
+                return Some(DecodedInstruction {
+                    instruction,
+                    computation,
+                    points: at,
+                    refusal: Some(why.name().to_string()),
+                });
             }
         };
         let allowed = plan.instructions.iter().any(|one| *one as u8 == part.instruction.opcode().number());
@@ -207,14 +218,23 @@ impl Maker for Executor {
             (false, true) => None,
         };
         let at = [part.locations.input, part.locations.central, part.locations.output];
-        Some(Asked { instruction: part.instruction.to_string(), computation: part.computation, at, not })
+        Some(DecodedInstruction {
+            instruction: part.instruction.to_string(),
+            computation: part.computation,
+            points: at,
+            refusal: not,
+        })
     }
 }
 
 /// Describes a packet with a registered instruction; `None` if its opcode is not one of the registered range or it cannot be read.
-fn read_registered(plan: &StatePlan, key: &Result<Option<OperatorKey>, CannotMake>, bytes: &[u8]) -> Option<Asked> {
-    let plain = if seal::is_sealed(bytes) { Some(Plain::of(bytes)?) } else { None };
-    let part = RegisteredPart::read(plain.as_ref().map_or(bytes, Plain::bytes)).ok()?;
+fn read_registered(
+    plan: &StatePlan,
+    key: &Result<Option<OperatorKey>, HookError>,
+    bytes: &[u8],
+) -> Option<DecodedInstruction> {
+    let plain = if seal::is_sealed(bytes) { Some(PlainPart::of(bytes)?) } else { None };
+    let part = RegisteredPart::read(plain.as_ref().map_or(bytes, PlainPart::bytes)).ok()?;
     let RegisteredPart { locations, error, computation, instruction, .. } = part;
     let known = plan.registered.iter().find(|one| one.number == instruction.number);
     let not = match (key, plain, known) {
@@ -231,10 +251,10 @@ fn read_registered(plan: &StatePlan, key: &Result<Option<OperatorKey>, CannotMak
     };
     let name = known.map_or_else(String::new, |known| format!(", which is {}", known.declared.name));
     let at = [locations.input, locations.central, locations.output];
-    Some(Asked { instruction: format!("{instruction}{name}"), computation, at, not })
+    Some(DecodedInstruction { instruction: format!("{instruction}{name}"), computation, points: at, refusal: not })
 }
 
-impl Onlooker for Inspector {
+impl StoreReader for Inspector {
     fn entries(&self, now: Instant, most: usize) -> Vec<Entry> {
         Inspector::entries(self, now).take(most).collect()
     }
@@ -245,88 +265,97 @@ const fn refused(reason: DropReason) -> u8 {
     reason.index() as u8 + 1
 }
 
-impl PacketHook for Station {
+impl PacketHook for StateHook {
     #[inline]
     fn owner(&mut self, l3: &[u8], now: Instant) -> Option<Owner> {
-        self.whose(l3, now)
+        self.owner_of_packet(l3, now)
     }
 
     #[inline]
-    fn follows(&mut self, now: Instant) -> bool {
-        self.follows_flows(now)
+    fn follows_flows(&mut self, now: Instant) -> bool {
+        self.keeps_flow_order(now)
     }
 
     #[inline]
-    fn polled(&mut self, at: Place, now: Instant, packets: usize, more: bool) {
-        self.note_look(at, now, packets, more);
+    fn record_dequeued(&mut self, at: HookPoint, now: Instant, packets: usize, more: bool) {
+        self.record_poll(at, now, packets, more);
     }
 
-    fn passes(&self) -> bool {
-        self.passes_what_is_late()
+    fn passes_overflow(&self) -> bool {
+        self.passes_when_queue_full()
     }
 
-    fn passed(&mut self, place: Place, l3: &[u8]) {
-        self.note_passed(place, l3);
-    }
-
-    #[inline]
-    fn asks(&self, place: Place) -> bool {
-        self.permits(place)
+    fn record_unexecuted(&mut self, place: HookPoint, l3: &[u8]) {
+        self.count_passed(place, l3);
     }
 
     #[inline]
-    fn visit(&mut self, place: Place, variables: Variables, now: Instant, (packets, known): Shown<'_>) -> Visited {
+    fn reads_variables(&self, place: HookPoint) -> bool {
+        self.permits_variables(place)
+    }
+
+    #[inline]
+    fn visit(
+        &mut self,
+        place: HookPoint,
+        variables: PortVariables,
+        now: Instant,
+        (packets, known): HookBatch<'_>,
+    ) -> Visited {
         let drops_aborted = self.drops_aborted();
         let mut fates = std::mem::take(&mut self.fates);
         // `execute` overwrites the fate of each packet that carries an instruction.
-        fates.resize(packets.len(), Fate::Passed);
-        self.note_order(place, packets);
-        let asked = self.execute((place, variables), now, (&mut *packets, known), &mut fates);
+        fates.resize(packets.len(), InstructionFate::PassedThrough);
+        self.detect_reordering(place, packets);
+        let requested = self.execute((place, variables), now, (&mut *packets, known), &mut fates);
         // Nearly all packets go on. A fold over bytes without a branch lets the compiler check many fates at once.
-        let goes_on = |fate: &Fate| matches!(fate, Fate::Passed | Fate::Forwarded);
-        let looked_at = if fates.iter().fold(true, |all, fate| all & goes_on(fate)) { 0 } else { fates.len() };
+        let goes_on =
+            |fate: &InstructionFate| matches!(fate, InstructionFate::PassedThrough | InstructionFate::Forwarded);
+        let to_mark = if fates.iter().fold(true, |all, fate| all & goes_on(fate)) { 0 } else { fates.len() };
         let mut all = true;
-        for (packet, fate) in packets.iter_mut().zip(&fates).take(looked_at) {
+        for (packet, fate) in packets.iter_mut().zip(&fates).take(to_mark) {
             let reason = match fate {
-                Fate::Dropped => DropReason::Instruction,
-                Fate::Aborted(_) if drops_aborted => DropReason::InstructionAborted,
+                InstructionFate::Dropped => DropReason::Instruction,
+                InstructionFate::Aborted(_) if drops_aborted => DropReason::InstructionAborted,
                 _ => continue,
             };
             packet.meta_mut().refused = refused(reason);
             all = false;
         }
         // The same, for the count. A chunk has at most 64 packets, so its sum fits a byte.
-        let executed = |fates: &[Fate]| fates.iter().map(|fate| u8::from(*fate != Fate::Passed)).sum::<u8>();
+        let executed = |fates: &[InstructionFate]| {
+            fates.iter().map(|fate| u8::from(*fate != InstructionFate::PassedThrough)).sum::<u8>()
+        };
         let executed = fates.chunks(BATCH).map(|fates| u32::from(executed(fates))).sum();
         self.fates = fates;
-        Visited { all, central: asked.central, output: asked.output, executed }
+        Visited { all, central: requested.central, output: requested.output, executed }
     }
 
-    fn tend(&mut self, now: Instant) -> Instant {
-        Station::tend(self, now, CLEANED)
+    fn maintain(&mut self, now: Instant) -> Instant {
+        StateHook::clean_expired(self, now, CLEANED_PER_CALL)
     }
 
-    fn pace(&self) -> Nanos {
-        Station::pace(self)
+    fn maintenance_interval(&self) -> Nanos {
+        StateHook::pace(self)
     }
 
-    fn succeed(&mut self, old: Box<dyn PacketHook>) {
-        if let Ok(old) = old.into_any().downcast::<Station>() {
-            self.take_from(*old);
+    fn replace(&mut self, old: Box<dyn PacketHook>) {
+        if let Ok(old) = old.into_any().downcast::<StateHook>() {
+            self.take_over(*old);
         }
     }
 
-    fn trouble(&mut self) -> Option<InstructionTrouble> {
-        self.trouble_of_registered()
+    fn take_fault(&mut self) -> Option<InstructionFault> {
+        self.take_fault()
     }
 
     fn report(&self, now: Instant) -> Arc<dyn Any + Send + Sync> {
         Arc::new(self.stores(now))
     }
 
-    fn onlookers(&self) -> Vec<(Option<PortId>, Arc<dyn Onlooker>)> {
+    fn store_readers(&self) -> Vec<(Option<PortId>, Arc<dyn StoreReader>)> {
         let onlooker =
-            |(port, inspector): (Option<PortId>, Inspector)| (port, Arc::new(inspector) as Arc<dyn Onlooker>);
+            |(port, inspector): (Option<PortId>, Inspector)| (port, Arc::new(inspector) as Arc<dyn StoreReader>);
         self.inspectors().map(onlooker).collect()
     }
 
@@ -336,34 +365,34 @@ impl PacketHook for Station {
 }
 
 /// The counters of one processing place, for the report.
-fn place_report(location: Location, station: &Station, site: Option<&Site>, seen: &Seen) -> PlaceReport {
+fn place_report(location: Location, hook: &StateHook, site: Option<&Site>, stats: &StoreStats) -> PlaceReport {
     let nothing = SiteCounters::default();
     let counters = site.map_or(&nothing, |site| site.counters_at(location));
-    let told = |(name, count): (&'static str, OpcodeCounters)| (name, count.forwarded, count.dropped);
-    let names = Opcode::ALL.iter().map(|opcode| opcode.name()).chain(station.registered());
+    let counts = |(name, count): (&'static str, OpcodeCounters)| (name, count.forwarded, count.dropped);
+    let names = Opcode::ALL.iter().map(|opcode| opcode.name()).chain(hook.registered());
     PlaceReport {
         location: location.name(),
         executed: match site {
-            Some(site) => site.executed_at(location).map(told).collect(),
+            Some(site) => site.executed_at(location).map(counts).collect(),
             None => names.map(|name| (name, 0, 0)).collect(),
         },
         aborted: counters.aborts().map(|(why, instruction, count)| (why.name(), instruction, count)).collect(),
         failed_before: counters.failed_before,
-        overloaded: seen.overloaded_at(location),
-        reordered: seen.overtaken_at(location),
-        spent: seen.spent_at(location).collect(),
+        overloaded: stats.overloaded_at(location),
+        reordered: stats.reordered_at(location),
+        execution_times: stats.execution_times_at(location).collect(),
         traces: site.into_iter().flat_map(|site| site.traced_at(location)).collect(),
     }
 }
 
-impl Station {
+impl StateHook {
     /// The report of each store, with this worker's counters.
     fn stores(&self, now: Instant) -> Vec<StoreReport> {
-        let report = |(port, part, seen): (Option<PortId>, Option<station::Part<'_>>, &Seen)| {
+        let report = |(port, part, stats): (Option<PortId>, Option<hook::ShardSnapshot<'_>>, &StoreStats)| {
             let site = part.as_ref().map(|part| part.site);
-            let places = Location::ALL.iter().map(|&location| place_report(location, self, site, seen)).collect();
+            let places = Location::ALL.iter().map(|&location| place_report(location, self, site, stats)).collect();
             let nothing = StoreReport { port, places, ..StoreReport::default() };
-            let Some(station::Part { site, cleaned, cleans_for_all }) = part else { return nothing };
+            let Some(hook::ShardSnapshot { site, cleaned, cleans_for_all }) = part else { return nothing };
             let (counters, occupancy) = (site.shard_counters(), site.occupancy(now));
             StoreReport {
                 capacity: occupancy.capacity,
@@ -375,7 +404,7 @@ impl Station {
                 lags: cleaned.lags,
                 freed: cleaned.freed,
                 limbo: cleaned.limbo,
-                cleaning: seen.cleaning + cleaned.spent,
+                cleaning: stats.cleaning + cleaned.spent,
                 assisting: if cleans_for_all { site.executed() } else { 0 },
                 probed: counters.probed,
                 collisions: counters.collisions,

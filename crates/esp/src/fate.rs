@@ -38,9 +38,9 @@ impl Location {
 
 /// The fate of a packet at one processing place.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Fate {
+pub enum InstructionFate {
     /// The packet has no instruction for this location and is unchanged.
-    Passed,
+    PassedThrough,
     /// The instruction was executed and forwards the packet.
     Forwarded,
     /// The instruction was executed and drops the packet.

@@ -10,16 +10,16 @@ const FLOWS: usize = 4096;
 
 /// The worker of each flow that piggybacked an instruction within the last lifetime.
 #[derive(Debug)]
-pub(crate) struct Flows {
+pub(crate) struct FlowOwners {
     key: Key,
-    span: Nanos,
+    lifetime: Nanos,
     /// The time at which the last entry expires.
     until: Instant,
-    known: Box<[Known]>,
+    entries: Box<[FlowEntry]>,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
-struct Known {
+struct FlowEntry {
     flow: u64,
     until: Instant,
     owner: Owner,
@@ -29,7 +29,7 @@ struct Known {
 pub(crate) fn upper(l3: &[u8]) -> Option<(u8, &[u8])> {
     let (protocol, at) = match l3.first()? >> 4 {
         4 => {
-            let packet = Ipv4::parse_unsummed(l3).ok()?;
+            let packet = Ipv4::parse_without_checksum(l3).ok()?;
             (packet.header.protocol(), packet.header_length())
         }
         6 => {
@@ -41,32 +41,32 @@ pub(crate) fn upper(l3: &[u8]) -> Option<(u8, &[u8])> {
     Some((protocol, l3.get(at..)?))
 }
 
-impl Flows {
-    pub fn new(key: Key, span: Nanos) -> Flows {
-        Flows { key, span, until: Instant::START, known: vec![Known::default(); FLOWS].into() }
+impl FlowOwners {
+    pub fn new(key: Key, lifetime: Nanos) -> FlowOwners {
+        FlowOwners { key, lifetime, until: Instant::START, entries: vec![FlowEntry::default(); FLOWS].into() }
     }
 
     /// True if at least one flow is remembered.
     #[inline]
-    pub fn any(&self, now: Instant) -> bool {
+    pub fn has_flows(&self, now: Instant) -> bool {
         now < self.until
     }
 
     /// Remembers that the flow of `l3` belongs to `owner`. The packet piggybacks an instruction; `inside` is the original payload of `protocol`.
-    pub fn note(&mut self, l3: &[u8], (protocol, inside): (u8, &[u8]), owner: Owner, now: Instant) {
+    pub fn remember(&mut self, l3: &[u8], (protocol, inside): (u8, &[u8]), owner: Owner, now: Instant) {
         let flow = self.flow(l3, protocol, inside);
-        self.until = now + self.span;
+        self.until = now + self.lifetime;
         let slot = self.slot(flow);
         // Direct mapped: a newer flow replaces an older one with the same slot.
-        self.known[slot] = Known { flow, until: self.until, owner };
+        self.entries[slot] = FlowEntry { flow, until: self.until, owner };
     }
 
     /// The worker of an IP packet's flow, if it is remembered.
     pub fn owner(&self, l3: &[u8], now: Instant) -> Option<Owner> {
         let (protocol, upper) = upper(l3)?;
         let flow = self.flow(l3, protocol, upper);
-        let known = self.known[self.slot(flow)];
-        (known.flow == flow && now < known.until).then_some(known.owner)
+        let entry = self.entries[self.slot(flow)];
+        (entry.flow == flow && now < entry.until).then_some(entry.owner)
     }
 
     fn slot(&self, flow: u64) -> usize {

@@ -10,9 +10,9 @@
 //! | [`host`] | the end-system side: computations, rounds, reporters, collectors |
 //! | [`site`] | executes a batch of packets at one processing place |
 //! | [`elements`] | the same as a graph of elements, for comparison |
-//! | [`station`] | all processing places of a router, for one worker |
+//! | [`hook`] | all processing places of a router, for one worker |
 //! | [`Cleaners`] | cleaners of stores with a dedicated cleaner thread |
-//! | [`Clock`] | the clock that times instructions |
+//! | [`InstructionClock`] | the clock that times instructions |
 //! | [`Executor`] | builds the plane's packet hooks from the configuration |
 //! | [`registered`] | instructions that the operator registered |
 //! | [`seal`] | parts authenticated with the operator's key |
@@ -23,32 +23,32 @@
 
 #![forbid(unsafe_code)]
 
-mod apart;
 pub mod bound;
-pub mod conform;
+mod cleaner_thread;
+pub mod conformance;
 pub mod elements;
 mod executor;
 mod fate;
 mod flows;
 pub mod guard;
+pub mod hook;
 pub mod host;
 pub mod isa;
-mod order;
+mod overload;
 pub mod registered;
+mod reorder;
 pub mod report;
 pub mod seal;
-mod seen;
 pub mod site;
-pub mod station;
+mod stats;
 pub mod store;
-mod strain;
 mod traces;
 pub mod variables;
 pub mod wire;
 
-pub use apart::Cleaners;
+pub use cleaner_thread::Cleaners;
 pub use executor::Executor;
-pub use seen::Clock;
+pub use stats::InstructionClock;
 
 #[cfg(test)]
 mod tests;

@@ -8,11 +8,13 @@
 //! | last 2 | Internet checksum over the whole part |
 
 use crate::fate::{Location, OpcodeCounters};
-use crate::isa::{Abort, Instruction, Operator, REGISTERED};
-use crate::wire::{Carried, Locations, Part, Unread, peek};
+use crate::isa::{Abort, Operator, REGISTERED, StateInstruction};
+use crate::wire::{EncodePart, Locations, Part, PartError, peek};
 use packet::wire::checksum;
 use plan::state::RegisteredPlan;
-use plane::registered::{Call, FAULTS, InstructionTrouble, Outcome, Registered, TAGS, instructs};
+use plane::instructions::{
+    CustomInstruction, FAULTS, InstructionCall, InstructionFault, InstructionOutcome, TAGS, instruction_maker,
+};
 use std::fmt;
 use std::str::FromStr;
 
@@ -64,29 +66,29 @@ impl fmt::Display for RegisteredInstruction {
 
 /// A text that is no registered instruction.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct NoCall;
+pub struct InvalidCall;
 
-impl fmt::Display for NoCall {
+impl fmt::Display for InvalidCall {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("write: call NUMBER OPERATOR [TAG ...] VALUE, with a number from 128 to 255 and at most four tags")
     }
 }
 
-impl std::error::Error for NoCall {}
+impl std::error::Error for InvalidCall {}
 
 impl FromStr for RegisteredInstruction {
-    type Err = NoCall;
+    type Err = InvalidCall;
 
-    fn from_str(text: &str) -> Result<RegisteredInstruction, NoCall> {
+    fn from_str(text: &str) -> Result<RegisteredInstruction, InvalidCall> {
         let number = |text: &str| match text.strip_prefix("0x") {
-            Some(digits) => u64::from_str_radix(digits, 16).map_err(|_| NoCall),
-            None => text.parse().map_err(|_| NoCall),
+            Some(digits) => u64::from_str_radix(digits, 16).map_err(|_| InvalidCall),
+            None => text.parse().map_err(|_| InvalidCall),
         };
         let words: Vec<&str> = text.split_whitespace().collect();
-        let ["call", which, operator, tags @ .., value] = words.as_slice() else { return Err(NoCall) };
+        let ["call", which, operator, tags @ .., value] = words.as_slice() else { return Err(InvalidCall) };
         let tags: Vec<u64> = tags.iter().map(|tag| number(tag)).collect::<Result<_, _>>()?;
-        let (which, operator) = (which.parse().map_err(|_| NoCall)?, operator.parse().map_err(|_| NoCall)?);
-        RegisteredInstruction::new(which, operator, &tags, number(value)?).ok_or(NoCall)
+        let (which, operator) = (which.parse().map_err(|_| InvalidCall)?, operator.parse().map_err(|_| InvalidCall)?);
+        RegisteredInstruction::new(which, operator, &tags, number(value)?).ok_or(InvalidCall)
     }
 }
 
@@ -109,12 +111,12 @@ pub struct RegisteredPart {
 
 impl RegisteredPart {
     /// Reads the part at the start of `bytes`, which may continue behind it. The number of tags follows from the length.
-    pub fn read(bytes: &[u8]) -> Result<RegisteredPart, Unread> {
+    pub fn read(bytes: &[u8]) -> Result<RegisteredPart, PartError> {
         let (Some(head), Some(&[bits, number, length, flags])) = (peek(bytes), bytes.first_chunk::<4>()) else {
-            return Err(Unread::Foreign);
+            return Err(PartError::NotAPart);
         };
         let (locations, error, computation) = (head.locations(), head.error(), head.computation);
-        let wrong = |why| Err(Unread::Wrong(why));
+        let wrong = |why| Err(PartError::Invalid(why));
         if number < REGISTERED {
             return wrong(Abort::BadOpcode);
         }
@@ -139,7 +141,7 @@ impl RegisteredPart {
     /// The part as bytes.
     pub fn to_bytes(&self) -> Vec<u8> {
         let RegisteredPart { locations, error, piggybacked, trace, computation, instruction } = *self;
-        let like = Part { locations, error, piggybacked, trace, computation, instruction: Instruction::Nop };
+        let like = Part { locations, error, piggybacked, trace, computation, instruction: StateInstruction::Nop };
         let mut bytes = like.to_bytes();
         bytes.truncate(HEAD);
         let length = SHORTEST + usize::from(instruction.count) * WORD;
@@ -154,14 +156,14 @@ impl RegisteredPart {
     }
 }
 
-impl Carried for RegisteredPart {
-    fn carried(&self, piggybacked: bool) -> Vec<u8> {
+impl EncodePart for RegisteredPart {
+    fn encode(&self, piggybacked: bool) -> Vec<u8> {
         RegisteredPart { piggybacked: self.piggybacked || piggybacked, ..*self }.to_bytes()
     }
 }
 
 /// Writes a new value into an unsealed part. The caller has read the part before, so its length is right.
-pub(crate) fn rewrite(bytes: &mut [u8], value: u64) {
+pub(crate) fn rewrite_value(bytes: &mut [u8], value: u64) {
     let length = bytes.get(2).map_or(0, |length| usize::from(*length));
     let Some(whole) = bytes.get_mut(..length).filter(|whole| whole.len() >= SHORTEST) else { return };
     let end = length - 2;
@@ -173,19 +175,19 @@ pub(crate) fn rewrite(bytes: &mut [u8], value: u64) {
 /// The registered instructions of a router, as one worker's instances.
 #[derive(Default)]
 pub(crate) struct Registry {
-    all: Vec<Entry>,
+    all: Vec<RegistryEntry>,
 }
 
-struct Entry {
+struct RegistryEntry {
     number: u8,
     name: &'static str,
     tags: u8,
     creates: u8,
     /// `None` after too many faults.
-    at_work: Option<Box<dyn Registered>>,
+    active: Option<Box<dyn CustomInstruction>>,
     /// Instances that replace the guest after a fault. They are created in advance, because creation takes longer than a packet may be delayed.
-    spares: Vec<Box<dyn Registered>>,
-    trouble: Option<InstructionTrouble>,
+    spares: Vec<Box<dyn CustomInstruction>>,
+    fault: Option<InstructionFault>,
 }
 
 impl Registry {
@@ -193,12 +195,12 @@ impl Registry {
     pub fn of(plan: &[RegisteredPlan]) -> Result<Registry, String> {
         let entry = |plan: &RegisteredPlan| {
             let name = plan.declared.name;
-            let maker = instructs(&plan.code).ok_or_else(|| format!("instruction '{name}' is none"))?;
+            let maker = instruction_maker(&plan.code).ok_or_else(|| format!("instruction '{name}' is none"))?;
             let made = || maker.make().map_err(|why| format!("instruction '{name}': {why}"));
             // One instance in use and `FAULTS - 1` spares: the last fault leaves none, which disables the instruction.
             let spares = (1..FAULTS).map(|_| made()).collect::<Result<_, String>>()?;
             let (tags, creates) = (plan.declared.tags, plan.declared.creates);
-            Ok(Entry { number: plan.number, name, tags, creates, at_work: Some(made()?), spares, trouble: None })
+            Ok(RegistryEntry { number: plan.number, name, tags, creates, active: Some(made()?), spares, fault: None })
         };
         Ok(Registry { all: plan.iter().map(entry).collect::<Result<_, String>>()? })
     }
@@ -215,45 +217,45 @@ impl Registry {
     }
 
     /// Executes an instruction, and checks that the outcome respects the declared tags and creates.
-    pub fn execute(&mut self, which: usize, call: &mut Call) -> Result<Outcome, Abort> {
+    pub fn execute(&mut self, which: usize, call: &mut InstructionCall) -> Result<InstructionOutcome, Abort> {
         let Some(entry) = self.all.get_mut(which) else { return Err(Abort::NotEnabled) };
-        let Some(at_work) = &mut entry.at_work else { return Err(Abort::GuestFailed) };
-        let answer = at_work.execute(call);
-        let answer = answer.and_then(|outcome| call.within(entry.tags, entry.creates).map(|()| outcome));
+        let Some(active) = &mut entry.active else { return Err(Abort::GuestFailed) };
+        let answer = active.execute(call);
+        let answer = answer.and_then(|outcome| call.check_writes(entry.tags, entry.creates).map(|()| outcome));
         answer.map_err(|what| {
-            entry.at_work = entry.spares.pop();
-            let for_good = entry.at_work.is_none();
-            entry.trouble = Some(InstructionTrouble { instruction: entry.name, what, for_good });
+            entry.active = entry.spares.pop();
+            let for_good = entry.active.is_none();
+            entry.fault = Some(InstructionFault { instruction: entry.name, fault: what, is_disabled: for_good });
             Abort::GuestFailed
         })
     }
 
     /// The first fault since the last call.
-    pub fn trouble(&mut self) -> Option<InstructionTrouble> {
-        self.all.iter_mut().find_map(|entry| entry.trouble.take())
+    pub fn take_fault(&mut self) -> Option<InstructionFault> {
+        self.all.iter_mut().find_map(|entry| entry.fault.take())
     }
 }
 
 /// The counters of registered instructions at one place, by name.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Tally {
+pub(crate) struct RegisteredCounters {
     all: Vec<(&'static str, [OpcodeCounters; Location::ALL.len()])>,
 }
 
-impl Tally {
+impl RegisteredCounters {
     /// Sets the registered instructions. Instructions that were registered before keep their counters.
-    pub fn rename(&mut self, names: impl Iterator<Item = &'static str>) {
+    pub fn set_names(&mut self, names: impl Iterator<Item = &'static str>) {
         let before = std::mem::take(&mut self.all);
         let known = |name| before.iter().find(|(known, _)| *known == name).map(|(_, counters)| *counters);
         self.all = names.map(|name| (name, known(name).unwrap_or_default())).collect();
     }
 
     /// Counts a packet that an instruction forwarded or dropped.
-    pub fn count(&mut self, which: usize, location: Location, goes_on: bool) {
+    pub fn count(&mut self, which: usize, location: Location, is_forwarded: bool) {
         if let Some((_, counters)) = self.all.get_mut(which) {
             let counters = &mut counters[location as usize];
-            counters.forwarded += u64::from(goes_on);
-            counters.dropped += u64::from(!goes_on);
+            counters.forwarded += u64::from(is_forwarded);
+            counters.dropped += u64::from(!is_forwarded);
         }
     }
 

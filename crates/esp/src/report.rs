@@ -1,18 +1,18 @@
 //! The report on ephemeral state: each store, and the instructions executed at each processing place.
 
-use packet::latency::Spread;
+use packet::latency::HistogramSnapshot;
 use plane::hook::HookReport;
 use units::{Bytes, Nanos, PortId};
 
 /// The sum of all workers' reports.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct StationReport {
+pub struct StateReport {
     /// The stores.
     pub stores: Vec<StoreReport>,
     /// Packets handed off to the worker of their computation.
-    pub handed: u64,
+    pub handed_off: u64,
     /// Packets queued in a handoff to the worker of their computation.
-    pub waiting: u64,
+    pub queued_handoffs: u64,
 }
 
 /// One worker's shard of a store.
@@ -36,7 +36,7 @@ pub struct StoreReport {
     /// The delay between expiry and release of the last freed entry; `None` while none has been freed.
     pub lag: Option<Nanos>,
     /// The distribution of that delay, sampled after each batch and each cleaning.
-    pub lags: Spread,
+    pub lags: HistogramSnapshot,
     /// Entries freed.
     pub freed: u64,
     /// Entries unlinked and not free yet. Zero with inline cleaning.
@@ -69,14 +69,14 @@ pub struct PlaceReport {
     /// Packets executed after a later packet of their computation. Counted with diagnostics only.
     pub reordered: u64,
     /// The execution time of instructions, by name, sampled from batches in which every packet has the same instruction. Empty without a clock.
-    pub spent: Vec<(&'static str, Spread)>,
+    pub execution_times: Vec<(&'static str, HistogramSnapshot)>,
     /// The fates of packets that ask for a trace, by computation. Only the most recent computations are kept.
-    pub traces: Vec<Trace>,
+    pub traces: Vec<ComputationTrace>,
 }
 
 /// The fates of the traced packets of a computation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Trace {
+pub struct ComputationTrace {
     /// The computation.
     pub computation: u64,
     /// Packets executed and forwarded.
@@ -89,18 +89,18 @@ pub struct Trace {
     pub digest: u64,
 }
 
-impl StationReport {
+impl StateReport {
     /// Sums the reports of all workers. Shards of the same store become one store.
-    pub fn together<'a>(reports: impl Iterator<Item = &'a HookReport>) -> StationReport {
-        let mut all = StationReport::default();
+    pub fn merge<'a>(reports: impl Iterator<Item = &'a HookReport>) -> StateReport {
+        let mut all = StateReport::default();
         reports.for_each(|report| all.add(report));
         all
     }
 
-    /// Adds the report of another worker. A hook that is no [`Station`](crate::station::Station) has no stores.
+    /// Adds the report of another worker. A hook that is no [`StateHook`](crate::station::StateHook) has no stores.
     pub fn add(&mut self, report: &HookReport) {
-        self.handed += report.handed;
-        self.waiting += report.waiting;
+        self.handed_off += report.handed_over;
+        self.queued_handoffs += report.waiting;
         for store in report.inner.downcast_ref::<Vec<StoreReport>>().into_iter().flatten() {
             match self.stores.iter_mut().find(|known| known.port == store.port) {
                 Some(known) => known.add(store),
@@ -159,10 +159,10 @@ impl PlaceReport {
         self.failed_before += other.failed_before;
         self.overloaded += other.overloaded;
         self.reordered += other.reordered;
-        for (name, more) in &other.spent {
-            match self.spent.iter_mut().find(|(known, _)| known == name) {
+        for (name, more) in &other.execution_times {
+            match self.execution_times.iter_mut().find(|(known, _)| known == name) {
                 Some((_, known)) => known.add(more),
-                None => self.spent.push((name, more.clone())),
+                None => self.execution_times.push((name, more.clone())),
             }
         }
     }

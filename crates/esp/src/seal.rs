@@ -15,7 +15,7 @@
 pub use crate::wire::SEAL;
 
 use crate::isa::Abort;
-use crate::wire::{Carried, Part, SEALED, Unread};
+use crate::wire::{EncodePart, Part, PartError, SEALED};
 use packet::wire::checksum;
 use siphasher::sip::SipHasher24;
 use std::fmt;
@@ -31,20 +31,20 @@ const ERROR: u8 = 1 << 1;
 /// are sealed with the first. A received part may have either seal, and keeps the key of its seal when a router rewrites it.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct OperatorKey {
-    own: [u8; 16],
-    also: Option<[u8; 16]>,
+    primary: [u8; 16],
+    secondary: Option<[u8; 16]>,
 }
 
 /// A part with its seal removed, and length, flag and checksum adjusted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Plain {
+pub(crate) struct PlainPart {
     bytes: [u8; LONGEST],
     length: u8,
 }
 
-impl Plain {
+impl PlainPart {
     /// Removes the seal without verifying it. Adjusts length, flag and checksum.
-    pub fn of(sealed: &[u8]) -> Option<Plain> {
+    pub fn of(sealed: &[u8]) -> Option<PlainPart> {
         let length = usize::from(*sealed.get(2)?);
         let plain = length.checked_sub(SEAL).filter(|plain| (HEAD + CHECKSUM..=LONGEST).contains(plain))?;
         let whole = sealed.get(..length)?;
@@ -55,8 +55,8 @@ impl Plain {
         bytes[..plain - CHECKSUM].copy_from_slice(&whole[..plain - CHECKSUM]);
         bytes[2] = plain as u8;
         bytes[3] &= !SEALED;
-        sum_up(&mut bytes[..plain]);
-        Some(Plain { bytes, length: plain as u8 })
+        write_checksum(&mut bytes[..plain]);
+        Some(PlainPart { bytes, length: plain as u8 })
     }
 
     /// The bytes.
@@ -70,7 +70,7 @@ impl Plain {
     }
 }
 
-fn sum_up(part: &mut [u8]) {
+fn write_checksum(part: &mut [u8]) {
     let Some(end) = part.len().checked_sub(CHECKSUM) else { return };
     let sum = checksum::checksum(&part[..end]);
     part[end..].copy_from_slice(&sum.to_be_bytes());
@@ -83,14 +83,16 @@ pub fn is_sealed(bytes: &[u8]) -> bool {
 
 /// The part without its seal, which is not verified. A plain part is returned unchanged.
 pub fn unsealed(bytes: &[u8]) -> Vec<u8> {
-    let plain = if is_sealed(bytes) { Plain::of(bytes) } else { None };
+    let plain = if is_sealed(bytes) { PlainPart::of(bytes) } else { None };
     plain.map_or_else(|| bytes.to_vec(), |plain| plain.bytes().to_vec())
 }
 
 /// Reads a part, sealed or plain, without verifying the seal: for display only.
-pub fn read(bytes: &[u8]) -> Result<Part, Unread> {
+pub fn read(bytes: &[u8]) -> Result<Part, PartError> {
     match Part::read(bytes) {
-        Err(Unread::Sealed) => Part::read(Plain::of(bytes).ok_or(Unread::Wrong(Abort::BadChecksum))?.bytes()),
+        Err(PartError::Sealed) => {
+            Part::read(PlainPart::of(bytes).ok_or(PartError::Invalid(Abort::BadChecksum))?.bytes())
+        }
         read => read,
     }
 }
@@ -98,31 +100,31 @@ pub fn read(bytes: &[u8]) -> Result<Part, Unread> {
 impl OperatorKey {
     /// A key of these bytes.
     pub const fn new(bytes: [u8; 16]) -> OperatorKey {
-        OperatorKey { own: bytes, also: None }
+        OperatorKey { primary: bytes, secondary: None }
     }
 
     /// Also accepts seals of `other`, as during a key change.
-    pub const fn or(self, other: [u8; 16]) -> OperatorKey {
-        OperatorKey { also: Some(other), ..self }
+    pub const fn with_secondary(self, other: [u8; 16]) -> OperatorKey {
+        OperatorKey { secondary: Some(other), ..self }
     }
 
     /// The key that sealed the part. Its seal is at `end`.
     fn sealed_by(&self, sealed: &[u8], end: usize) -> Option<[u8; 16]> {
         let seal = sealed.get(end..).and_then(|rest| rest.first_chunk::<SEAL>())?;
         // Both seals are 64-bit integers, so the comparison takes the same time for every difference.
-        let is = |key: &[u8; 16]| u64::from_le_bytes(*seal) == u64::from_le_bytes(seal_of(key, &sealed[..end]));
-        [Some(self.own), self.also].into_iter().flatten().find(is)
+        let is = |key: &[u8; 16]| u64::from_le_bytes(*seal) == u64::from_le_bytes(compute_seal(key, &sealed[..end]));
+        [Some(self.primary), self.secondary].into_iter().flatten().find(is)
     }
 
     /// A fingerprint of the key, by a secret of the caller. It distinguishes keys without revealing them.
-    pub(crate) fn print(&self, secret: u64) -> u64 {
-        let keys = [self.own, self.also.unwrap_or_default()].concat();
-        SipHasher24::new_with_keys(secret, u64::from(self.also.is_some())).hash(&keys)
+    pub(crate) fn fingerprint(&self, secret: u64) -> u64 {
+        let keys = [self.primary, self.secondary.unwrap_or_default()].concat();
+        SipHasher24::new_with_keys(secret, u64::from(self.secondary.is_some())).hash(&keys)
     }
 
     /// The part as sealed bytes.
-    pub fn seal(&self, part: &impl Carried) -> Vec<u8> {
-        self.seal_bytes(&part.carried(false))
+    pub fn seal(&self, part: &impl EncodePart) -> Vec<u8> {
+        self.seal_bytes(&part.encode(false))
     }
 
     /// Seals the bytes of a plain part.
@@ -131,17 +133,17 @@ impl OperatorKey {
         let mut bytes = plain[..end].to_vec();
         bytes[2] += SEAL as u8;
         bytes[3] |= SEALED;
-        bytes.extend(seal_of(&self.own, &bytes));
+        bytes.extend(compute_seal(&self.primary, &bytes));
         bytes.extend([0; CHECKSUM]);
-        sum_up(&mut bytes);
+        write_checksum(&mut bytes);
         bytes
     }
 
     /// Reads a part sealed with this key. Other parts give [`Abort::Unauthenticated`].
-    pub fn read(&self, bytes: &[u8]) -> Result<Part, Unread> {
+    pub fn read(&self, bytes: &[u8]) -> Result<Part, PartError> {
         match Part::read(bytes) {
-            Err(Unread::Sealed) => Part::read(self.open(bytes).map_err(Unread::Wrong)?.bytes()),
-            Ok(_) => Err(Unread::Wrong(Abort::Unauthenticated)),
+            Err(PartError::Sealed) => Part::read(self.open(bytes).map_err(PartError::Invalid)?.bytes()),
+            Ok(_) => Err(PartError::Invalid(Abort::Unauthenticated)),
             wrong => wrong,
         }
     }
@@ -155,32 +157,33 @@ impl OperatorKey {
     }
 
     /// Verifies the seal and removes it.
-    pub(crate) fn open(&self, sealed: &[u8]) -> Result<Plain, Abort> {
-        let plain = Plain::of(sealed).ok_or(Abort::BadChecksum)?;
+    pub(crate) fn open(&self, sealed: &[u8]) -> Result<PlainPart, Abort> {
+        let plain = PlainPart::of(sealed).ok_or(Abort::BadChecksum)?;
         let end = usize::from(plain.length) - CHECKSUM;
         self.sealed_by(sealed, end).map(|_| plain).ok_or(Abort::Unauthenticated)
     }
 
     /// Copies the operands of `plain`, which an instruction rewrote, back into the sealed part it came from. Seals that again.
-    pub(crate) fn close(&self, sealed: &mut [u8], plain: &Plain) {
+    pub(crate) fn reseal(&self, sealed: &mut [u8], plain: &PlainPart) {
         let end = usize::from(plain.length) - CHECKSUM;
         let Some(whole) = sealed.get_mut(..end + SEAL + CHECKSUM) else { return };
         // Keep the key of the seal: the next router or the receiver may have only that one.
-        let key = if self.also.is_some() { self.sealed_by(whole, end).unwrap_or(self.own) } else { self.own };
+        let key =
+            if self.secondary.is_some() { self.sealed_by(whole, end).unwrap_or(self.primary) } else { self.primary };
         whole[HEAD..end].copy_from_slice(&plain.bytes[HEAD..end]);
-        let seal = seal_of(&key, &whole[..end]);
+        let seal = compute_seal(&key, &whole[..end]);
         whole[end..end + SEAL].copy_from_slice(&seal);
-        sum_up(whole);
+        write_checksum(whole);
     }
 
     /// Wraps a part so that packets carry it sealed with this key.
-    pub const fn sealed<P: Carried>(self, part: P) -> Sealed<P> {
+    pub const fn sealed<P: EncodePart>(self, part: P) -> Sealed<P> {
         Sealed { key: self, part }
     }
 }
 
 /// The seal over these bytes, with the error bit taken as zero.
-fn seal_of(key: &[u8; 16], before: &[u8]) -> [u8; SEAL] {
+fn compute_seal(key: &[u8; 16], before: &[u8]) -> [u8; SEAL] {
     let mut bytes = [0; LONGEST];
     let bytes = &mut bytes[..before.len().min(LONGEST)];
     bytes.copy_from_slice(&before[..bytes.len()]);
@@ -195,17 +198,17 @@ pub struct Sealed<P> {
     part: P,
 }
 
-impl<P: Carried> Carried for Sealed<P> {
-    fn carried(&self, piggybacked: bool) -> Vec<u8> {
-        self.key.seal_bytes(&self.part.carried(piggybacked))
+impl<P: EncodePart> EncodePart for Sealed<P> {
+    fn encode(&self, piggybacked: bool) -> Vec<u8> {
+        self.key.seal_bytes(&self.part.encode(piggybacked))
     }
 }
 
 /// A text that is no key.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct NoKey;
+pub struct InvalidKey;
 
-impl fmt::Display for NoKey {
+impl fmt::Display for InvalidKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(
             "a key is 32 digits from 0 to f, and maybe a second line with another: `openssl rand -hex 16` draws one",
@@ -213,22 +216,22 @@ impl fmt::Display for NoKey {
     }
 }
 
-impl std::error::Error for NoKey {}
+impl std::error::Error for InvalidKey {}
 
 impl FromStr for OperatorKey {
-    type Err = NoKey;
+    type Err = InvalidKey;
 
     /// Parses 32 hexadecimal digits with optional space around them, or two such lines. The second line is the other key.
-    fn from_str(text: &str) -> Result<OperatorKey, NoKey> {
+    fn from_str(text: &str) -> Result<OperatorKey, InvalidKey> {
         let mut keys = text.split_whitespace().map(|digits| {
             if digits.len() != 32 || !digits.bytes().all(|digit| digit.is_ascii_hexdigit()) {
-                return Err(NoKey);
+                return Err(InvalidKey);
             }
-            u128::from_str_radix(digits, 16).map(u128::to_be_bytes).map_err(|_| NoKey)
+            u128::from_str_radix(digits, 16).map(u128::to_be_bytes).map_err(|_| InvalidKey)
         });
-        let own = OperatorKey::new(keys.next().ok_or(NoKey)??);
-        let key = keys.next().transpose()?.map_or(own, |also| own.or(also));
-        keys.next().map_or(Ok(key), |_| Err(NoKey))
+        let own = OperatorKey::new(keys.next().ok_or(InvalidKey)??);
+        let key = keys.next().transpose()?.map_or(own, |also| own.with_secondary(also));
+        keys.next().map_or(Ok(key), |_| Err(InvalidKey))
     }
 }
 

@@ -2,25 +2,25 @@
 //! They are never written.
 
 use plan::state::Variable;
-use plane::hook::Variables;
+use plane::hook::PortVariables;
 use units::Instant;
 
 /// The first reserved tag, 2^64 - 16. Variable number `n` has tag `FIRST + n`.
-pub const FIRST: u64 = u64::MAX << 4;
+pub const FIRST_VARIABLE: u64 = u64::MAX << 4;
 
 /// The tag of a variable.
 pub const fn tag(variable: Variable) -> u64 {
-    FIRST | variable as u64
+    FIRST_VARIABLE | variable as u64
 }
 
 /// The variables that a port permits, one bit each.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Permitted(u8);
+pub struct PermittedVariables(u8);
 
-impl Permitted {
+impl PermittedVariables {
     /// Permits these.
-    pub fn of(variables: &[Variable]) -> Permitted {
-        Permitted(variables.iter().fold(0, |all, one| all | 1 << *one as u8))
+    pub fn of(variables: &[Variable]) -> PermittedVariables {
+        PermittedVariables(variables.iter().fold(0, |all, one| all | 1 << *one as u8))
     }
 
     /// True if any is permitted.
@@ -36,8 +36,8 @@ impl Permitted {
 /// The values of the variables at a place.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Readings {
-    pub permitted: Permitted,
-    pub of_port: Variables,
+    pub permitted: PermittedVariables,
+    pub of_port: PortVariables,
     pub node: u64,
     pub now: Instant,
 }
@@ -48,7 +48,7 @@ pub(crate) enum Reading {
     /// An ordinary tag: a value of the store.
     Ordinary,
     /// A variable that the port does not permit.
-    Closed,
+    NotPermitted,
     /// A variable with this value.
     Value(u64),
 }
@@ -57,13 +57,13 @@ impl Readings {
     /// The meaning of a tag in a packet.
     #[inline]
     pub fn of(&self, tag: u64) -> Reading {
-        if tag < FIRST {
+        if tag < FIRST_VARIABLE {
             return Reading::Ordinary;
         }
-        let number = tag - FIRST;
+        let number = tag - FIRST_VARIABLE;
         let which = Variable::ALL.get(number as usize).filter(|_| self.permitted.has(number));
         match which {
-            None => Reading::Closed,
+            None => Reading::NotPermitted,
             Some(Variable::Queue) => Reading::Value(self.of_port.queue),
             Some(Variable::Drops) => Reading::Value(self.of_port.drops),
             Some(Variable::Rate) => Reading::Value(self.of_port.rate.get()),

@@ -18,13 +18,13 @@ mod memory {
         Large,
     }
 
-    pub struct Chosen<T>(Vec<T>, usize);
+    pub struct HashTable<T>(Vec<T>, usize);
 
-    pub fn chosen<T: Default>(length: usize, first: usize, pages: Pages) -> Chosen<T> {
-        Chosen(table(length, pages), first)
+    pub fn hash_table<T: Default>(length: usize, first: usize, pages: Pages) -> HashTable<T> {
+        HashTable(table(length, pages), first)
     }
 
-    impl<T> Chosen<T> {
+    impl<T> HashTable<T> {
         pub fn place(&self, hash: u64) -> usize {
             ((u128::from(hash) * self.1 as u128) >> 64) as usize
         }
@@ -34,7 +34,7 @@ mod memory {
         }
     }
 
-    impl<T> std::ops::Deref for Chosen<T> {
+    impl<T> std::ops::Deref for HashTable<T> {
         type Target = [T];
         fn deref(&self) -> &[T] {
             &self.0
@@ -69,17 +69,17 @@ mod time;
 mod view;
 
 use cleaner::Cleaner;
-use epochs::{Epochs, Grace};
+use epochs::{WorkerEpochs, Grace};
 use inspect::{Inspector, Occupancy};
 use key::Key;
 use loom::sync::Arc;
 use loom::thread;
-use shard::{Done, Ended, Shard, WhenFull};
+use shard::{StoreResult, CommitDecision, Shard, FullPolicy};
 use space::Space;
 use sweep::Sweep;
 use time::Lifetime;
 use units::{Instant, Nanos};
-use view::{Tags, View};
+use view::{InstructionTags, TagView};
 
 const LIFETIME: Nanos = Nanos::secs(10);
 const KEY: Key = Key::new([1, 2]);
@@ -91,7 +91,7 @@ fn mix(first: u64, second: u64) -> u64 {
     KEY.hash(KEY.hash(first) ^ second)
 }
 
-impl Ended for () {
+impl CommitDecision for () {
     fn commits(&self) -> bool {
         true
     }
@@ -103,44 +103,44 @@ fn neighbours(space: &Space) -> [u64; 2] {
     [1, (2..).find(|tag| space.home(*tag) == home).expect("there are few homes")]
 }
 
-fn store(capacity: u64) -> (Arc<Space>, Arc<Epochs>, Shard) {
+fn store(capacity: u64) -> (Arc<Space>, Arc<WorkerEpochs>, Shard) {
     let space = Arc::new(Space::new(capacity, Lifetime::of(LIFETIME), KEY, false, memory::Pages::Small));
-    let epochs = Arc::new(Epochs::new(1));
-    let shard = Shard::new(space.clone(), (epochs.clone(), 0), false, WhenFull::AbortCreates);
+    let epochs = Arc::new(WorkerEpochs::new(1));
+    let shard = Shard::new(space.clone(), (epochs.clone(), 0), false, FullPolicy::AbortCreates);
     (space, epochs, shard)
 }
 
-fn set(shard: &mut Shard, now: Instant, tag: u64, value: u64) -> Done<()> {
-    let mut tags = Tags::of([tag]);
+fn set(shard: &mut Shard, now: Instant, tag: u64, value: u64) -> StoreResult<()> {
+    let mut tags = InstructionTags::of([tag]);
     let mut session = shard.begin(now);
     session.prepare::<1>(&mut tags);
-    session.execute::<1, _>(&tags, 0, |view: &mut View| view.set(0, value))
+    session.execute::<1, _>(&tags, 0, |view: &mut TagView| view.set(0, value))
 }
 
 fn get(shard: &mut Shard, now: Instant, tag: u64) -> Option<u64> {
-    let (mut tags, mut found) = (Tags::of([tag]), None);
+    let (mut tags, mut found) = (InstructionTags::of([tag]), None);
     let mut session = shard.begin(now);
     session.prepare::<1>(&mut tags);
-    session.execute::<1, _>(&tags, 0, |view: &mut View| found = view.get(0));
+    session.execute::<1, _>(&tags, 0, |view: &mut TagView| found = view.get(0));
     found
 }
 
 /// An instruction writes an entry that it found, and creates another one, while the found entry expires. A cleaner that freed the slot too early
 /// would let it write into the new entry.
-fn meets(clean: impl Fn(Arc<Space>, Arc<Epochs>) + Send + Sync + Clone + 'static) {
+fn meets(clean: impl Fn(Arc<Space>, Arc<WorkerEpochs>) + Send + Sync + Clone + 'static) {
     let mut model = loom::model::Builder::new();
     model.preemption_bound = Some(3);
     model.check(move || {
         let (space, epochs, mut shard) = store(2);
         let [old, new] = neighbours(&space);
-        assert_eq!(set(&mut shard, Instant::START, old, 5), Done::Executed(()));
+        assert_eq!(set(&mut shard, Instant::START, old, 5), StoreResult::Executed(()));
         let clean = clean.clone();
         let cleaner = thread::spawn(move || clean(space, epochs));
-        let mut tags = Tags::of([new, old]);
+        let mut tags = InstructionTags::of([new, old]);
         let mut found = None;
         let mut session = shard.begin(BEFORE);
         session.prepare::<2>(&mut tags);
-        let done = session.execute::<2, _>(&tags, 0, |view: &mut View| {
+        let done = session.execute::<2, _>(&tags, 0, |view: &mut TagView| {
             found = view.get(1);
             view.set(0, 100);
             if found.is_some() {
@@ -149,7 +149,7 @@ fn meets(clean: impl Fn(Arc<Space>, Arc<Epochs>) + Send + Sync + Clone + 'static
         });
         drop(session);
         assert!(found.is_none_or(|value| value == 5), "its value until it is gone");
-        if done == Done::Executed(()) {
+        if done == StoreResult::Executed(()) {
             assert_eq!(get(&mut shard, BEFORE, new), Some(100), "what was made is what it was made");
         }
         cleaner.join().unwrap();
@@ -180,12 +180,12 @@ fn model_detects_a_cleaner_that_does_not_wait() {
 fn freed_entries_make_room_for_new_ones() {
     loom::model(|| {
         let (space, epochs, mut shard) = store(1);
-        assert_eq!(set(&mut shard, Instant::START, 1, 5), Done::Executed(()));
-        assert_eq!(set(&mut shard, BEFORE, 2, 6), Done::Full, "there is room for one");
+        assert_eq!(set(&mut shard, Instant::START, 1, 5), StoreResult::Executed(()));
+        assert_eq!(set(&mut shard, BEFORE, 2, 6), StoreResult::Full, "there is room for one");
         let mut cleaner = Cleaner::new(std::iter::once(space.clone()), epochs, Grace::Counters);
         let cleans = thread::spawn(move || (0..2).map(|_| cleaner.step(THEN)).sum::<usize>());
         // This holds before and after the cleaner has run.
-        assert_eq!(set(&mut shard, THEN, 2, 6), Done::Executed(()));
+        assert_eq!(set(&mut shard, THEN, 2, 6), StoreResult::Executed(()));
         assert_eq!((get(&mut shard, THEN, 1), get(&mut shard, THEN, 2)), (None, Some(6)));
         cleans.join().unwrap();
     });
@@ -220,7 +220,7 @@ fn inspector_never_mixes_two_entries() {
 fn entries_given_up_by_the_owner_are_never_found() {
     loom::model(|| {
         let (space, epochs, mut shard) = store(1);
-        assert_eq!(set(&mut shard, Instant::START, 1, 5), Done::Executed(()));
+        assert_eq!(set(&mut shard, Instant::START, 1, 5), StoreResult::Executed(()));
         let late = Instant::START + Nanos::secs(7 * 3600);
         let mut cleaner = Cleaner::new(std::iter::once(space), epochs, Grace::Counters);
         let cleans = thread::spawn(move || {
@@ -232,9 +232,9 @@ fn entries_given_up_by_the_owner_are_never_found() {
         let early = set(&mut shard, late, 1, 6);
         let mut cleaner = cleans.join().unwrap();
         while cleaner.step(late) > 0 {}
-        let value = if early == Done::Full { None } else { Some(6) };
+        let value = if early == StoreResult::Full { None } else { Some(6) };
         assert_eq!(get(&mut shard, late, 1), value);
-        assert_eq!(set(&mut shard, late, 1, 7), Done::Executed(()));
+        assert_eq!(set(&mut shard, late, 1, 7), StoreResult::Executed(()));
         cleaner.step(late);
         assert_eq!(get(&mut shard, late, 1), Some(7));
     });

@@ -67,7 +67,7 @@ pub(crate) fn version(found: i32) -> Result<(), String> {
 
 /// The action of a command.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Act {
+pub enum QueueAction {
     /// Send the first packet.
     Send,
     /// Send the first packet, marked.
@@ -80,9 +80,9 @@ pub enum Act {
 
 /// A command: an action, its queue, and its place among the arriving packets.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Order {
+pub struct QueueCommand {
     /// The action.
-    pub act: Act,
+    pub action: QueueAction,
     /// It is done before the verdict on the packet at this place.
     pub place: u8,
     /// The queue.
@@ -91,20 +91,20 @@ pub struct Order {
 
 /// The guest's requirements, declared when it starts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Shape {
+pub struct GuestRequirements {
     /// Number of queues.
     pub queues: u32,
     /// Packets they hold at most.
-    pub holds: u32,
+    pub max_packets: u32,
     /// The packet properties it uses: the flags above.
     pub flags: u32,
 }
 
 /// A read-only view of the block.
 #[derive(Clone, Copy)]
-pub struct View<'a>(pub &'a [u8; SIZE]);
+pub struct BlockView<'a>(pub &'a [u8; SIZE]);
 
-impl View<'_> {
+impl BlockView<'_> {
     #[inline(always)]
     fn get<const N: usize>(self, at: usize) -> [u8; N] {
         let found = self.0.get(at..).and_then(|bytes| bytes.first_chunk());
@@ -144,22 +144,22 @@ impl View<'_> {
     }
 
     /// The guest's declared requirements.
-    pub fn shape(self) -> Shape {
-        Shape { queues: self.u32(36), holds: self.u32(40), flags: self.u32(44) }
+    pub fn shape(self) -> GuestRequirements {
+        GuestRequirements { queues: self.u32(36), max_packets: self.u32(40), flags: self.u32(44) }
     }
 
     /// A command; none if its action is unknown. `which` is below [`COMMANDS`].
     #[inline(always)]
-    pub fn command(self, which: usize) -> Option<Order> {
+    pub fn command(self, which: usize) -> Option<QueueCommand> {
         let word = self.u32(COMMAND + which * 4);
         let act = match word >> 24 {
-            1 => Act::Send,
-            2 => Act::SendMarked,
-            3 => Act::DropFront,
-            4 => Act::DropTail,
+            1 => QueueAction::Send,
+            2 => QueueAction::SendMarked,
+            3 => QueueAction::DropFront,
+            4 => QueueAction::DropTail,
             _ => return None,
         };
-        Some(Order { act, place: (word >> 16) as u8, queue: QueueId(u32::from(word as u16)) })
+        Some(QueueCommand { action: act, place: (word >> 16) as u8, queue: QueueId(u32::from(word as u16)) })
     }
 
     /// The verdict on an arriving packet; `which` is below [`MOST`].
@@ -170,9 +170,9 @@ impl View<'_> {
 }
 
 /// A writable view of the block.
-pub struct Sheet<'a>(pub &'a mut [u8; SIZE]);
+pub struct BlockWriter<'a>(pub &'a mut [u8; SIZE]);
 
-impl Sheet<'_> {
+impl BlockWriter<'_> {
     #[inline(always)]
     fn put<const N: usize>(&mut self, at: usize, bytes: [u8; N]) {
         if let Some(place) = self.0.get_mut(at..).and_then(|place| place.first_chunk_mut()) {

@@ -1,12 +1,12 @@
 //! The directory in which a router finds guests: a configuration's `guest:mine` is the file `mine.wasm`.
 
-use crate::declared::{is_name, kept};
-use crate::instruction::{Instruction, InstructionText};
+use crate::description::{is_name, leak_once};
+use crate::instruction::{GuestInstruction, InstructionText};
 use crate::module::{LARGEST, LoadError};
-use crate::program::Program;
+use crate::program::GuestProgram;
 use crate::runtime::Runtime;
-use link::{Lines, Maker};
-use plan::{Code, Guests, InstructionDeclaration};
+use link::{GuestFactory, LinkWires};
+use plan::{GuestCode, Guests, InstructionDeclaration};
 use schemes::Scheme;
 use std::fs::{self, File};
 use std::io::{ErrorKind, Read};
@@ -15,7 +15,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use units::declare::Declaration;
 
 /// Compiled programs in the cache, so that programs of previous configurations need not be compiled again.
-const KEPT: usize = 16;
+const MAX_CACHED: usize = 16;
 /// The most names that an error lists.
 const LISTED: usize = 12;
 
@@ -25,7 +25,7 @@ pub struct Directory {
     path: PathBuf,
     runtime: Runtime,
     /// Programs with the bytes they were compiled from, least recently used first.
-    programs: Mutex<Vec<(Vec<u8>, Program)>>,
+    programs: Mutex<Vec<(Vec<u8>, GuestProgram)>>,
 }
 
 impl Directory {
@@ -35,21 +35,21 @@ impl Directory {
     }
 
     /// Loads the program of a guest.
-    pub fn load(&self, name: &str) -> Result<Program, LoadError> {
+    pub fn load(&self, name: &str) -> Result<GuestProgram, LoadError> {
         let (file, bytes) = self.bytes(name)?;
         self.compiled(bytes).map_err(|error| in_file(&file, error))
     }
 
     /// True if the guest is an ephemeral-state instruction. Only its exports are checked.
     pub fn has_instruction(&self, name: &str) -> bool {
-        let of = |bytes: Vec<u8>| crate::instruction::is_one(&bytes);
+        let of = |bytes: Vec<u8>| crate::instruction::is_instruction(&bytes);
         self.bytes(name).is_ok_and(|(_, bytes)| of(bytes))
     }
 
     /// Loads an instruction. It is compiled each time: configurations with instructions are seldom applied.
-    pub fn load_instruction(&self, name: &str) -> Result<Instruction, LoadError> {
+    pub fn load_instruction(&self, name: &str) -> Result<GuestInstruction, LoadError> {
         let (file, bytes) = self.bytes(name)?;
-        Instruction::load(&bytes, &self.runtime).map_err(|error| in_file(&file, error))
+        GuestInstruction::load(&bytes, &self.runtime).map_err(|error| in_file(&file, error))
     }
 
     /// The file of a guest, and its content.
@@ -66,19 +66,19 @@ impl Directory {
         Ok((file, bytes))
     }
 
-    fn compiled(&self, bytes: Vec<u8>) -> Result<Program, LoadError> {
+    fn compiled(&self, bytes: Vec<u8>) -> Result<GuestProgram, LoadError> {
         let mut programs = self.programs.lock().unwrap_or_else(PoisonError::into_inner);
         let place = programs.iter().position(|(known, _)| *known == bytes);
         let entry = match place {
             Some(place) => programs.remove(place),
             None => {
-                let program = Program::load(&bytes, &self.runtime)?;
+                let program = GuestProgram::load(&bytes, &self.runtime)?;
                 (bytes, program)
             }
         };
         // The entry moves to the end of the list, so the one removed is the least recently used.
         let program = entry.1.clone();
-        if programs.len() >= KEPT {
+        if programs.len() >= MAX_CACHED {
             programs.remove(0);
         }
         programs.push(entry);
@@ -124,24 +124,30 @@ fn read(file: &Path) -> std::io::Result<Vec<u8>> {
 }
 
 impl Guests for Directory {
-    fn find(&self, name: &str) -> Result<(Declaration, Code), (String, String)> {
+    fn find(&self, name: &str) -> Result<(Declaration, GuestCode), (String, String)> {
         let program = self.load(name).map_err(|LoadError { reason, hint }| (reason, hint))?;
         let declaration = program.declared().declaration(&format!("guest:{name}"));
         let digest = program.digest();
-        Ok((declaration, link::code(digest, Arc::new(program))))
+        Ok((declaration, link::guest_code(digest, Arc::new(program))))
     }
 
-    fn instruction(&self, name: &str) -> Result<(InstructionDeclaration, Code), (String, String)> {
+    fn instruction(&self, name: &str) -> Result<(InstructionDeclaration, GuestCode), (String, String)> {
         let instruction = self.load_instruction(name).map_err(|LoadError { reason, hint }| (reason, hint))?;
         let InstructionText { summary, tags, creates } = instruction.text();
-        let declared =
-            InstructionDeclaration { name: kept(name), summary: kept(summary), tags: *tags, creates: *creates };
-        Ok((declared, plane::registered::code(instruction.digest(), Arc::new(instruction))))
+        let declared = InstructionDeclaration {
+            name: leak_once(name),
+            summary: leak_once(summary),
+            tags: *tags,
+            creates: *creates,
+        };
+        Ok((declared, plane::instructions::code(instruction.digest(), Arc::new(instruction))))
     }
 }
 
-impl Maker for Program {
-    fn make(&self, options: &[u64]) -> Result<Box<dyn Scheme<Lines>>, String> {
-        self.guest(options).map(|guest| Box::new(guest) as Box<dyn Scheme<Lines>>).map_err(|error| error.to_string())
+impl GuestFactory for GuestProgram {
+    fn make(&self, options: &[u64]) -> Result<Box<dyn Scheme<LinkWires>>, String> {
+        self.guest(options)
+            .map(|guest| Box::new(guest) as Box<dyn Scheme<LinkWires>>)
+            .map_err(|error| error.to_string())
     }
 }

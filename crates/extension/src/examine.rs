@@ -3,9 +3,9 @@
 
 use crate::guest::Guest;
 use crate::module::LoadError;
-use crate::program::Program;
-use schemes::model::{Fate, Model};
-use schemes::trial::{Broken, Law, Load, Round, Rounds, Trial};
+use crate::program::GuestProgram;
+use schemes::conformance::{InvariantViolation, Load, Round, Rounds, SchemeInvariant, Trial};
+use schemes::model::{Model, ModelFate};
 use schemes::{Progress, Record, Scheme};
 use std::fmt;
 use units::Nanos;
@@ -40,24 +40,24 @@ const DECISIONS: &str = "sound decisions";
 const BATCHES: &str = "batches";
 const ADMISSION: &str = "admission";
 
-fn name(law: Law) -> &'static str {
+fn name(law: SchemeInvariant) -> &'static str {
     match law {
-        Law::Conservation => "conservation",
-        Law::OneAtATime => "one at a time",
-        Law::WorkConservation => "work conservation",
-        Law::Asking => "asking",
-        Law::Order => "order",
-        Law::Passing => "passing",
-        Law::Marking => "marking",
-        Law::Admission => ADMISSION,
+        SchemeInvariant::Conservation => "conservation",
+        SchemeInvariant::OneAtATime => "one at a time",
+        SchemeInvariant::WorkConservation => "work conservation",
+        SchemeInvariant::NextEvaluation => "asking",
+        SchemeInvariant::Order => "order",
+        SchemeInvariant::IdleBypass => "passing",
+        SchemeInvariant::Marking => "marking",
+        SchemeInvariant::Admission => ADMISSION,
     }
 }
 
 /// A case in which a law was broken.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Case {
+pub struct LawViolation {
     /// How it was broken.
-    pub how: String,
+    pub reason: String,
     /// The traffic's seed.
     pub seed: u64,
     /// The round, counted from 0; none if it was found after the last round.
@@ -66,9 +66,9 @@ pub struct Case {
     pub circumstance: &'static str,
 }
 
-impl fmt::Display for Case {
+impl fmt::Display for LawViolation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Case { how, seed, round, circumstance } = self;
+        let LawViolation { reason: how, seed, round, circumstance } = self;
         match round {
             Some(round) => write!(f, "{how} ({circumstance}, seed {seed}, round {round})"),
             None => write!(f, "{how} ({circumstance}, seed {seed}, when all was over)"),
@@ -78,30 +78,30 @@ impl fmt::Display for Case {
 
 /// The verdict on one law.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Verdict {
+pub struct LawVerdict {
     /// Its name, as in [`LAWS`].
     pub law: &'static str,
     /// Runs with a result for this law. A run ends at the first broken law.
-    pub tried: u32,
+    pub runs: u32,
     /// The first run in which it was broken.
-    pub broken: Option<Case>,
+    pub broken: Option<LawViolation>,
 }
 
-impl Verdict {
+impl LawVerdict {
     /// Verdicts on laws that have not been tried yet.
-    pub(crate) fn of(laws: &[(&'static str, &str)]) -> Vec<Verdict> {
-        laws.iter().map(|&(law, _)| Verdict { law, tried: 0, broken: None }).collect()
+    pub(crate) fn of(laws: &[(&'static str, &str)]) -> Vec<LawVerdict> {
+        laws.iter().map(|&(law, _)| LawVerdict { law, runs: 0, broken: None }).collect()
     }
 
     /// True if no law was broken.
-    pub(crate) fn are_good(all: &[Verdict]) -> bool {
+    pub(crate) fn hold(all: &[LawVerdict]) -> bool {
         all.iter().all(|verdict| verdict.broken.is_none())
     }
 
     /// Records a run in which a law was kept, or the case in which it was broken.
-    pub(crate) fn judge(all: &mut [Verdict], law: &str, case: Option<Case>) {
+    pub(crate) fn judge(all: &mut [LawVerdict], law: &str, case: Option<LawViolation>) {
         if let Some(verdict) = all.iter_mut().find(|verdict| verdict.law == law) {
-            verdict.tried += 1;
+            verdict.runs += 1;
             verdict.broken = verdict.broken.take().or(case);
         }
     }
@@ -111,7 +111,7 @@ impl Verdict {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Examination {
     /// One for each of [`LAWS`].
-    pub verdicts: Vec<Verdict>,
+    pub verdicts: Vec<LawVerdict>,
     /// The number of runs.
     pub runs: u32,
     /// Packets sent, in all runs.
@@ -131,17 +131,17 @@ pub struct Examination {
 impl Examination {
     /// True if no law was broken.
     pub fn is_good(&self) -> bool {
-        Verdict::are_good(&self.verdicts)
+        LawVerdict::hold(&self.verdicts)
     }
 
-    fn judge(&mut self, law: &str, case: Option<Case>) {
-        Verdict::judge(&mut self.verdicts, law, case);
+    fn judge(&mut self, law: &str, case: Option<LawViolation>) {
+        LawVerdict::judge(&mut self.verdicts, law, case);
     }
 
     fn add(&mut self, model: &Model, guest: &Guest) {
-        self.sent += model.fated(|fate| matches!(fate, Fate::Sent(_))) as u64;
-        self.refused += model.fated(|fate| matches!(fate, Fate::Refused(_))) as u64;
-        self.dropped += model.fated(|fate| matches!(fate, Fate::Dropped(_))) as u64;
+        self.sent += model.count_fates(|fate| matches!(fate, ModelFate::Sent(_))) as u64;
+        self.refused += model.count_fates(|fate| matches!(fate, ModelFate::Refused(_))) as u64;
+        self.dropped += model.count_fates(|fate| matches!(fate, ModelFate::Dropped(_))) as u64;
         self.marked += model.marked.len() as u64;
         for (sum, more) in self.counters.iter_mut().zip(guest.counters()) {
             *sum = sum.wrapping_add(more);
@@ -152,26 +152,26 @@ impl Examination {
     }
 
     /// One run against the laws of [`Trial`].
-    fn run(&mut self, program: &Program, options: &[u64], seed: u64, memory: usize) -> Result<(), LoadError> {
+    fn run(&mut self, program: &GuestProgram, options: &[u64], seed: u64, memory: usize) -> Result<(), LoadError> {
         let circumstance = if memory == usize::MAX { "usual traffic" } else { "little memory" };
-        let mut trial = Trial::new(Box::new(program.guest(options)?)).with_memory_for(memory);
+        let mut trial = Trial::new(Box::new(program.guest(options)?)).with_memory(memory);
         let mut wrong = None;
         for (number, round) in rounds(seed).enumerate() {
             let broken = trial.try_round(&round).err();
-            wrong = wrong_of(trial.scheme(), broken).map(|wrong| (wrong, Some(number)));
+            wrong = violation_of(trial.scheme(), broken).map(|wrong| (wrong, Some(number)));
             if wrong.is_some() {
                 break;
             }
         }
         if wrong.is_none() {
             let broken = trial.try_end().err();
-            wrong = wrong_of(trial.scheme(), broken).map(|wrong| (wrong, None));
+            wrong = violation_of(trial.scheme(), broken).map(|wrong| (wrong, None));
         }
-        let (guest, model) = trial.apart();
+        let (guest, model) = trial.into_parts();
         self.add(&model, &guest);
         self.runs += 1;
         match wrong {
-            Some(((law, how), round)) => self.judge(law, Some(Case { how, seed, round, circumstance })),
+            Some(((law, how), round)) => self.judge(law, Some(LawViolation { reason: how, seed, round, circumstance })),
             None => {
                 LAWS.iter().filter(|(law, _)| *law != BATCHES).for_each(|(law, _)| self.judge(law, None));
             }
@@ -180,17 +180,20 @@ impl Examination {
     }
 
     /// Checks recovery after overloads.
-    fn overload(&mut self, program: &Program, options: &[u64]) -> Result<(), LoadError> {
+    fn overload(&mut self, program: &GuestProgram, options: &[u64]) -> Result<(), LoadError> {
         for (load, length) in OVERLOADS {
             let mut trial = Trial::new(Box::new(program.guest(options)?));
             let broken = trial.try_overload(*load, *length).err();
-            let wrong = wrong_of(trial.scheme(), broken);
-            let (guest, model) = trial.apart();
+            let wrong = violation_of(trial.scheme(), broken);
+            let (guest, model) = trial.into_parts();
             self.add(&model, &guest);
             self.runs += 1;
             match wrong {
                 Some((law, how)) => {
-                    self.judge(law, Some(Case { how, seed: 0, round: None, circumstance: "an overload" }));
+                    self.judge(
+                        law,
+                        Some(LawViolation { reason: how, seed: 0, round: None, circumstance: "an overload" }),
+                    );
                 }
                 None => self.judge(ADMISSION, None),
             }
@@ -199,17 +202,17 @@ impl Examination {
     }
 
     /// Compares the same packets in batches and one at a time.
-    fn compare(&mut self, program: &Program, options: &[u64], seed: u64) -> Result<(), LoadError> {
+    fn compare(&mut self, program: &GuestProgram, options: &[u64], seed: u64) -> Result<(), LoadError> {
         let circumstance = "batches beside one by one";
         let mut guests = [program.guest(options)?, program.guest(options)?];
-        let mut models = [0, 1].map(|_| Model::with(guests[0].queues()));
+        let mut models = [0, 1].map(|_| Model::with_queues(guests[0].queues()));
         self.runs += 1;
         // The fates up to here are equal in both models, so each round compares only the new ones.
         let mut compared = 0;
         for (round, Round { packets, pause, room }) in rounds(seed).enumerate() {
             for (one_by_one, (guest, model)) in guests.iter_mut().zip(&mut models).enumerate() {
                 if one_by_one == 1 {
-                    singly(guest, model, &packets);
+                    arrive_singly(guest, model, &packets);
                 } else {
                     model.arrive_all(guest, packets.iter().copied());
                 }
@@ -221,13 +224,13 @@ impl Examination {
                     guest.serve(model);
                 }
                 model.room = 0;
-                if let Some((law, how)) = wrong_of(guest, None) {
-                    self.judge(law, Some(Case { how, seed, round: Some(round), circumstance }));
+                if let Some((law, how)) = violation_of(guest, None) {
+                    self.judge(law, Some(LawViolation { reason: how, seed, round: Some(round), circumstance }));
                     return Ok(());
                 }
             }
             if let Some(how) = difference(&models, compared) {
-                self.judge(BATCHES, Some(Case { how, seed, round: Some(round), circumstance }));
+                self.judge(BATCHES, Some(LawViolation { reason: how, seed, round: Some(round), circumstance }));
                 return Ok(());
             }
             compared = models[0].fates.len();
@@ -238,7 +241,7 @@ impl Examination {
     }
 }
 
-fn singly(guest: &mut Guest, model: &mut Model, packets: &[Record]) {
+fn arrive_singly(guest: &mut Guest, model: &mut Model, packets: &[Record]) {
     for packet in packets {
         model.arrive_all(guest, std::iter::once(*packet));
     }
@@ -252,8 +255,8 @@ fn difference([many, single]: &[Model; 2], from: usize) -> Option<String> {
     let ordered = |model: &Model| {
         let mut fates = model.fates[from..].to_vec();
         fates.sort_by_key(|fate| match fate {
-            Fate::Sent(_) => (true, 0),
-            Fate::Refused(number) | Fate::Dropped(number) => (false, *number),
+            ModelFate::Sent(_) => (true, 0),
+            ModelFate::Refused(number) | ModelFate::Dropped(number) => (false, *number),
         });
         fates
     };
@@ -264,10 +267,10 @@ fn difference([many, single]: &[Model; 2], from: usize) -> Option<String> {
 }
 
 /// The law that was broken, and how. A fault of the guest itself comes before its consequences.
-fn wrong_of(guest: &mut Guest, broken: Option<Broken>) -> Option<(&'static str, String)> {
-    match Scheme::<Model>::trouble(guest) {
-        Some(trouble) => Some((DECISIONS, trouble.what)),
-        None => broken.map(|Broken { law, how }| (name(law), how)),
+fn violation_of(guest: &mut Guest, broken: Option<InvariantViolation>) -> Option<(&'static str, String)> {
+    match Scheme::<Model>::next_fault(guest) {
+        Some(trouble) => Some((DECISIONS, trouble.description)),
+        None => broken.map(|InvariantViolation { invariant: law, detail: how }| (name(law), how)),
     }
 }
 
@@ -288,9 +291,9 @@ fn rounds(seed: u64) -> impl Iterator<Item = Round> {
 /// # Errors
 ///
 /// The guest does not start with these options.
-pub fn examine(program: &Program, options: &[u64], seeds: u64) -> Result<Examination, LoadError> {
+pub fn examine(program: &GuestProgram, options: &[u64], seeds: u64) -> Result<Examination, LoadError> {
     let mut examination = Examination {
-        verdicts: Verdict::of(LAWS),
+        verdicts: LawVerdict::of(LAWS),
         runs: 0,
         sent: 0,
         refused: 0,

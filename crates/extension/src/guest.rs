@@ -4,12 +4,12 @@
 //! return or makes an invalid decision; its queues are then served FIFO. It restarts a second later and learns of all queued packets. After
 //! [`FAULTS`] faults it is not restarted.
 
-use crate::block::{self, EVALUATIONS, FLOWS, HOSTS, MOST, PASSES, RANKS, Shape};
-use crate::carry::{self, Books};
+use crate::apply::{self, QueueCounts};
+use crate::block::{self, EVALUATIONS, FLOWS, GuestRequirements, HOSTS, MOST, PASSES, RANKS};
 use crate::fallback::Fallback;
 use crate::instance::{Fault, Instance};
 use crate::module::LoadError;
-use crate::program::Program;
+use crate::program::GuestProgram;
 use schemes::{Ahead, Next, Progress, Record, Scheme, Size, Tell, Trouble};
 use std::fmt;
 use units::{Instant, Nanos, QueueId, Rate};
@@ -24,31 +24,31 @@ const REST: Nanos = Nanos::secs(1);
 
 /// See the [module](self).
 pub struct Guest {
-    program: Program,
+    program: GuestProgram,
     instance: Instance,
     /// Instances for restarts after a fault. They are made in advance, because that takes longer than a packet may wait.
     spares: Vec<Instance>,
     /// Instances that have failed. Dropping one frees its memory, which is slow, so that happens together with the guest.
-    spent: Vec<Instance>,
+    failed: Vec<Instance>,
     /// A buffer for records.
     records: Vec<Record>,
-    shape: Shape,
-    books: Books,
+    shape: GuestRequirements,
+    counts: QueueCounts,
     /// When the guest wants to be called again, from its last call.
     next: Next,
-    state: State,
+    state: GuestState,
     faults: u32,
     trouble: Option<Trouble>,
 }
 
 #[derive(Clone, Copy, Debug)]
-enum State {
-    Works,
+enum GuestState {
+    Running,
     /// Suspended: until that time, or for good.
-    Rests(Fallback, Option<Instant>),
+    Suspended(Fallback, Option<Instant>),
 }
 
-impl Program {
+impl GuestProgram {
     /// Starts a guest with these values of its options, in their order.
     pub fn guest(&self, options: &[u64]) -> Result<Guest, LoadError> {
         Guest::start(self, options)
@@ -56,7 +56,7 @@ impl Program {
 }
 
 impl Guest {
-    fn start(program: &Program, options: &[u64]) -> Result<Guest, LoadError> {
+    fn start(program: &GuestProgram, options: &[u64]) -> Result<Guest, LoadError> {
         let started = || {
             let refused = |fault: Fault| LoadError::new(fault.to_string(), "give it other options, or mend it");
             program.instance(options).map_err(refused)
@@ -71,13 +71,13 @@ impl Guest {
         Ok(Guest {
             program: program.clone(),
             instance,
-            spent: Vec::with_capacity(spares.len()),
+            failed: Vec::with_capacity(spares.len()),
             spares,
             records: Vec::with_capacity(MOST),
             shape,
-            books: Books { queues: shape.queues as u16, backlog: 0, stale: false },
+            counts: QueueCounts { queues: shape.queues as u16, backlog: 0, stale: false },
             next: Next::Idle,
-            state: State::Works,
+            state: GuestState::Running,
             faults: 0,
             trouble: None,
         })
@@ -99,8 +99,8 @@ impl Guest {
     }
 
     /// True if it is running, not suspended.
-    pub fn works(&self) -> bool {
-        matches!(self.state, State::Works)
+    pub fn is_running(&self) -> bool {
+        matches!(self.state, GuestState::Running)
     }
 
     fn has(&self, flag: u32) -> bool {
@@ -109,17 +109,17 @@ impl Guest {
 
     /// Makes it ready for a call: a guest whose suspension is over is restarted and told the queued packets. Returns false if it cannot be called.
     #[inline]
-    fn wakes<W: Ahead>(&mut self, wires: &W) -> bool {
+    fn restart_if_due<W: Ahead>(&mut self, wires: &W) -> bool {
         match self.state {
-            State::Works if !self.books.stale => return true,
-            State::Works => {}
+            GuestState::Running if !self.counts.stale => return true,
+            GuestState::Running => {}
             // The suspension is over: fall through to the restart.
-            State::Rests(_, Some(until)) if until <= wires.now() => {}
-            State::Rests(..) => return false,
+            GuestState::Suspended(_, Some(until)) if until <= wires.now() => {}
+            GuestState::Suspended(..) => return false,
         }
-        match self.begin_anew(wires) {
+        match self.restart(wires) {
             Ok(()) => {
-                self.state = State::Works;
+                self.state = GuestState::Running;
                 true
             }
             Err(fault) => {
@@ -130,16 +130,16 @@ impl Guest {
     }
 
     #[cold]
-    fn begin_anew<W: Ahead>(&mut self, wires: &W) -> Result<(), Fault> {
-        if let State::Rests(..) = self.state {
-            let spare = self.spares.pop().ok_or_else(|| Fault::Nonsense("it has failed too often".into()))?;
-            self.spent.push(std::mem::replace(&mut self.instance, spare));
+    fn restart<W: Ahead>(&mut self, wires: &W) -> Result<(), Fault> {
+        if let GuestState::Suspended(..) = self.state {
+            let spare = self.spares.pop().ok_or_else(|| Fault::InvalidDecision("it has failed too often".into()))?;
+            self.failed.push(std::mem::replace(&mut self.instance, spare));
         }
         let (now, rate) = (wires.now(), wires.link_rate());
         let Guest { instance, records, .. } = self;
         records.clear();
         let (mut part, mut backlog, mut failed) = (1, 0, None);
-        for queue in 0..self.books.queues {
+        for queue in 0..self.counts.queues {
             // Packets go to the guest in blocks of `MOST`. After an error the visit only counts them.
             wires.visit(QueueId(queue.into()), &mut |record| {
                 if records.len() == MOST && failed.is_none() {
@@ -153,13 +153,13 @@ impl Guest {
                 backlog += 1;
             });
         }
-        self.books = Books { backlog, stale: false, ..self.books };
+        self.counts = QueueCounts { backlog, stale: false, ..self.counts };
         match failed {
             Some(fault) => return Err(fault),
             None => instance.recount(now, rate, records, part | 2)?,
         }
         self.next = self.instance.view().next();
-        self.is_sane()
+        self.check_next_call()
     }
 
     /// Suspends the guest.
@@ -168,14 +168,14 @@ impl Guest {
         self.faults += 1;
         let for_good = self.faults >= FAULTS;
         let until = (!for_good).then(|| now + REST);
-        self.state = State::Rests(Fallback::of(self.books.queues), until);
-        self.trouble = Some(Trouble { what: fault.to_string(), for_good });
+        self.state = GuestState::Suspended(Fallback::of(self.counts.queues), until);
+        self.trouble = Some(Trouble { description: fault.to_string(), permanent: for_good });
     }
 
     /// Lets it decide on arriving packets, as many as one call can have. Returns false if there are none.
     #[inline]
-    fn take<W: Ahead>(&mut self, wires: &mut W) -> Result<bool, Fault> {
-        let mut sheet = self.instance.sheet();
+    fn offer_arrivals<W: Ahead>(&mut self, wires: &mut W) -> Result<bool, Fault> {
+        let mut sheet = self.instance.block_writer();
         let mut count = 0;
         while count < MOST
             && let Some(record) = wires.offered(count)
@@ -190,24 +190,24 @@ impl Guest {
         self.instance.arrive()?;
         let view = self.instance.view();
         self.next = view.next();
-        carry::arrivals(view, count, &mut self.books, wires).map_err(Fault::Nonsense)?;
-        self.is_sane().map(|()| true)
+        apply::apply_verdicts(view, count, &mut self.counts, wires).map_err(Fault::InvalidDecision)?;
+        self.check_next_call().map(|()| true)
     }
 
     /// Lets it do up to `most` evaluations. Returns the number of its commands.
     #[inline]
     fn evaluate<W: Ahead>(&mut self, most: usize, wires: &mut W) -> Result<usize, Fault> {
         let room = wires.room();
-        self.instance.sheet().head(wires.now(), wires.link_rate(), most, room);
+        self.instance.block_writer().head(wires.now(), wires.link_rate(), most, room);
         self.instance.ready()?;
         let view = self.instance.view();
         self.next = view.next();
-        let made = carry::evaluations(view, most, &mut self.books, wires).map_err(Fault::Nonsense)?;
-        self.is_sane()?;
+        let made = apply::apply_evaluations(view, most, &mut self.counts, wires).map_err(Fault::InvalidDecision)?;
+        self.check_next_call()?;
         // A ready link and queued packets without any decision: only a time in the future excuses that, as of a shaper.
-        let stalls = made == 0 && room > 0 && self.books.backlog > 0;
+        let stalls = made == 0 && room > 0 && self.counts.backlog > 0;
         if stalls && !matches!(self.next, Next::At(time) if time > wires.now()) {
-            return Err(Fault::Nonsense(
+            return Err(Fault::InvalidDecision(
                 "it sends nothing while the link is ready, and does not say until when".into(),
             ));
         }
@@ -215,17 +215,17 @@ impl Guest {
     }
 
     /// A guest that asks never to be called again while packets wait would block them for ever.
-    fn is_sane(&self) -> Result<(), Fault> {
-        if self.next == Next::Idle && self.books.backlog > 0 {
-            let waiting = self.books.backlog;
-            return Err(Fault::Nonsense(format!("it says that nothing waits, and {waiting} packets do")));
+    fn check_next_call(&self) -> Result<(), Fault> {
+        if self.next == Next::Idle && self.counts.backlog > 0 {
+            let waiting = self.counts.backlog;
+            return Err(Fault::InvalidDecision(format!("it says that nothing waits, and {waiting} packets do")));
         }
         Ok(())
     }
 
     /// One call with at most `most` evaluations. Returns the number of its commands, or none if it is suspended.
-    fn work<W: Ahead>(&mut self, most: usize, wires: &mut W) -> Option<usize> {
-        if !self.wakes(wires) {
+    fn call<W: Ahead>(&mut self, most: usize, wires: &mut W) -> Option<usize> {
+        if !self.restart_if_due(wires) {
             return None;
         }
         match self.evaluate(most, wires) {
@@ -240,34 +240,34 @@ impl Guest {
 
 impl<W: Ahead> Scheme<W> for Guest {
     fn arrival(&mut self, wires: &mut W) {
-        while self.wakes(wires) {
-            match self.take(wires) {
+        while self.restart_if_due(wires) {
+            match self.offer_arrivals(wires) {
                 Ok(true) => {}
                 Ok(false) => return,
                 Err(fault) => self.fail(&fault, wires.now()),
             }
         }
-        if let State::Rests(fallback, _) = &mut self.state {
-            fallback.arrive(wires, &mut self.books.backlog);
+        if let GuestState::Suspended(fallback, _) = &mut self.state {
+            fallback.arrive(wires, &mut self.counts.backlog);
         }
     }
 
     fn link_ready(&mut self, wires: &mut W) -> Progress {
-        match self.work(1, wires) {
+        match self.call(1, wires) {
             Some(0) => return Progress::None,
             Some(_) => return Progress::Made,
             None => {}
         }
         match &mut self.state {
-            State::Rests(fallback, _) => fallback.evaluate(wires, &mut self.books.backlog),
-            State::Works => Progress::None,
+            GuestState::Suspended(fallback, _) => fallback.evaluate(wires, &mut self.counts.backlog),
+            GuestState::Running => Progress::None,
         }
     }
 
     fn next(&self, _wires: &W) -> Next {
         match self.state {
-            _ if self.books.backlog == 0 => Next::Idle,
-            State::Works if !self.books.stale => self.next,
+            _ if self.counts.backlog == 0 => Next::Idle,
+            GuestState::Running if !self.counts.stale => self.next,
             _ => Next::Ready,
         }
     }
@@ -290,18 +290,18 @@ impl<W: Ahead> Scheme<W> for Guest {
     }
 
     fn queues(&self) -> u32 {
-        self.books.queues.into()
+        self.counts.queues.into()
     }
 
     fn holds_at_most(&self) -> u32 {
-        self.shape.holds
+        self.shape.max_packets
     }
 
     fn recount(&mut self, wires: &W) {
-        let sizes = (0..self.books.queues).map(|queue| wires.size(QueueId(queue.into())).packets);
-        (self.books.backlog, self.books.stale) = (sizes.sum(), true);
-        if let State::Rests(fallback, _) = &mut self.state {
-            *fallback = Fallback::of(self.books.queues);
+        let sizes = (0..self.counts.queues).map(|queue| wires.size(QueueId(queue.into())).packets);
+        (self.counts.backlog, self.counts.stale) = (sizes.sum(), true);
+        if let GuestState::Suspended(fallback, _) = &mut self.state {
+            *fallback = Fallback::of(self.counts.queues);
         }
     }
 
@@ -309,12 +309,12 @@ impl<W: Ahead> Scheme<W> for Guest {
         self.has(RANKS)
     }
 
-    fn trouble(&mut self) -> Option<Trouble> {
+    fn next_fault(&mut self) -> Option<Trouble> {
         self.trouble.take()
     }
 
-    fn remark(&mut self) -> Option<String> {
-        self.instance.news().map(str::to_string)
+    fn next_message(&mut self) -> Option<String> {
+        self.instance.take_new_line().map(str::to_string)
     }
 
     /// The counters and faults belong to the whole guest; they are reported with its first queue.
@@ -327,7 +327,7 @@ impl<W: Ahead> Scheme<W> for Guest {
 
     fn serve(&mut self, wires: &mut W) {
         while wires.link_ready() {
-            match self.work(EVALUATIONS, wires) {
+            match self.call(EVALUATIONS, wires) {
                 Some(made) if made == EVALUATIONS => {}
                 // It made fewer decisions than it might have: no packet may be sent now, or the link is full.
                 Some(_) => return,
@@ -340,7 +340,7 @@ impl<W: Ahead> Scheme<W> for Guest {
 
 impl fmt::Debug for Guest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Guest { program, state, books, .. } = self;
+        let Guest { program, state, counts: books, .. } = self;
         write!(f, "Guest of {program:?}, {state:?}, {books:?}, block of {} bytes", block::SIZE)
     }
 }

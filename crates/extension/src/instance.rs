@@ -1,8 +1,8 @@
 //! One instance of a guest: its memory, its functions, its counters and its log line.
 
-use crate::block::{self, OPTIONS, QUEUES, Shape, Sheet, View, version};
+use crate::block::{self, BlockView, BlockWriter, GuestRequirements, OPTIONS, QUEUES, version};
 use crate::module::MEMORY;
-use crate::runtime::{Runtime, Timed, Used};
+use crate::runtime::{CallTime, HasCallTime, Runtime};
 use schemes::Record;
 use std::fmt;
 use units::{Instant, Rate};
@@ -26,17 +26,17 @@ pub(crate) enum Fault {
     /// It trapped.
     Trapped(String),
     /// It did not return in time.
-    Endless,
+    TimedOut,
     /// It made an invalid decision.
-    Nonsense(String),
+    InvalidDecision(String),
 }
 
 impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Fault::Trapped(what) => write!(f, "it trapped: {what}"),
-            Fault::Endless => f.write_str("it did not return in time"),
-            Fault::Nonsense(what) => f.write_str(what),
+            Fault::TimedOut => f.write_str("it did not return in time"),
+            Fault::InvalidDecision(what) => f.write_str(what),
         }
     }
 }
@@ -44,7 +44,7 @@ impl fmt::Display for Fault {
 impl From<wasmtime::Error> for Fault {
     fn from(error: wasmtime::Error) -> Fault {
         match error.downcast_ref::<Trap>() {
-            Some(Trap::Interrupt | Trap::OutOfFuel) => Fault::Endless,
+            Some(Trap::Interrupt | Trap::OutOfFuel) => Fault::TimedOut,
             Some(trap) => Fault::Trapped(trap.to_string()),
             None => Fault::Trapped(format!("{error:#}")),
         }
@@ -52,68 +52,68 @@ impl From<wasmtime::Error> for Fault {
 }
 
 /// The host's data of an instance.
-pub(crate) struct Inside {
+pub(crate) struct InstanceData {
     limits: StoreLimits,
-    used: Used,
-    chance: u64,
+    call_time: CallTime,
+    random_state: u64,
     counters: [u64; COUNTERS],
     /// The last line that it logged.
     line: String,
     /// The line has not been reported yet.
-    news: bool,
+    line_is_new: bool,
 }
 
-impl Timed for Inside {
+impl HasCallTime for InstanceData {
     #[inline]
-    fn used(&mut self) -> &mut Used {
-        &mut self.used
+    fn call_time(&mut self) -> &mut CallTime {
+        &mut self.call_time
     }
 }
 
-impl Inside {
-    fn new() -> Inside {
+impl InstanceData {
+    fn new() -> InstanceData {
         let limits =
             StoreLimitsBuilder::new().memory_size(MEMORY).table_elements(4096).instances(1).tables(1).memories(1);
-        Inside {
+        InstanceData {
             limits: limits.build(),
-            used: Used::default(),
-            chance: SEED,
+            call_time: CallTime::default(),
+            random_state: SEED,
             counters: [0; COUNTERS],
             line: String::with_capacity(4 * LINE),
-            news: false,
+            line_is_new: false,
         }
     }
 
     /// Makes the store of an instance.
-    pub fn store(runtime: &Runtime) -> Store<Inside> {
-        let mut store = Store::new(&runtime.engine, Inside::new());
+    pub fn store(runtime: &Runtime) -> Store<InstanceData> {
+        let mut store = Store::new(&runtime.engine, InstanceData::new());
         store.limiter(|inside| &mut inside.limits);
-        runtime.equip(&mut store);
+        runtime.prepare(&mut store);
         store
     }
 
     /// Adds the functions that guests may import.
-    pub fn offer(linker: &mut Linker<Inside>) -> Result<(), wasmtime::Error> {
-        linker.func_wrap("switchpath", "random", |mut caller: Caller<'_, Inside>| -> i64 {
-            let chance = &mut caller.data_mut().chance;
+    pub fn add_imports(linker: &mut Linker<InstanceData>) -> Result<(), wasmtime::Error> {
+        linker.func_wrap("switchpath", "random", |mut caller: Caller<'_, InstanceData>| -> i64 {
+            let chance = &mut caller.data_mut().random_state;
             *chance ^= *chance << 13;
             *chance ^= *chance >> 7;
             *chance ^= *chance << 17;
             *chance as i64
         })?;
-        linker.func_wrap("switchpath", "counter", |mut caller: Caller<'_, Inside>, which: i32, more: i64| {
+        linker.func_wrap("switchpath", "counter", |mut caller: Caller<'_, InstanceData>, which: i32, more: i64| {
             let counter = usize::try_from(which).ok().and_then(|which| caller.data_mut().counters.get_mut(which));
             if let Some(counter) = counter {
                 *counter = counter.wrapping_add(more as u64);
             }
         })?;
-        linker.func_wrap("switchpath", "log", |mut caller: Caller<'_, Inside>, at: i32, length: i32| {
+        linker.func_wrap("switchpath", "log", |mut caller: Caller<'_, InstanceData>, at: i32, length: i32| {
             let Some(Extern::Memory(memory)) = caller.get_export("memory") else { return };
             let (memory, inside) = memory.data_and_store_mut(&mut caller);
             let (at, length) = (at as u32 as usize, (length as u32 as usize).min(LINE));
             let Some(bytes) = memory.get(at..at + length) else { return };
             inside.line.clear();
-            inside.news = true;
+            inside.line_is_new = true;
             let shown = |c: char| if c.is_control() { char::REPLACEMENT_CHARACTER } else { c };
             bytes.utf8_chunks().for_each(|chunk| inside.line.extend(chunk.valid().chars().map(shown)));
         })?;
@@ -125,15 +125,16 @@ impl Inside {
 pub(crate) fn text(memory: &[u8], at: usize, longest: usize) -> Result<String, Fault> {
     let text = memory.get(at..).unwrap_or_default();
     let end = text.iter().take(longest).position(|byte| *byte == 0);
-    let end = end.ok_or_else(|| Fault::Nonsense(format!("its description has no end within {longest} bytes")))?;
+    let end =
+        end.ok_or_else(|| Fault::InvalidDecision(format!("its description has no end within {longest} bytes")))?;
     match std::str::from_utf8(&text[..end]) {
         Ok(text) => Ok(text.into()),
-        Err(_) => Err(Fault::Nonsense("its description is not UTF-8".into())),
+        Err(_) => Err(Fault::InvalidDecision("its description is not UTF-8".into())),
     }
 }
 
 /// Touches every page, so that page faults happen now and not while a packet waits.
-pub(crate) fn touch(memory: &mut [u8]) {
+pub(crate) fn prefault(memory: &mut [u8]) {
     for page in memory.chunks_mut(PAGE) {
         page[0] = std::hint::black_box(page[0]);
     }
@@ -142,7 +143,7 @@ pub(crate) fn touch(memory: &mut [u8]) {
 /// See the [module](self).
 pub(crate) struct Instance {
     runtime: Runtime,
-    store: Store<Inside>,
+    store: Store<InstanceData>,
     instance: wasmtime::Instance,
     memory: Memory,
     /// The offset of the block.
@@ -154,10 +155,10 @@ pub(crate) struct Instance {
 
 impl Instance {
     /// Makes an instance that is not started yet.
-    pub fn new(runtime: &Runtime, module: &InstancePre<Inside>) -> Result<Instance, Fault> {
-        let mut store = Inside::store(runtime);
+    pub fn new(runtime: &Runtime, module: &InstancePre<InstanceData>) -> Result<Instance, Fault> {
+        let mut store = InstanceData::store(runtime);
         // A module may have a start function that runs during instantiation.
-        runtime.arm(&mut store)?;
+        runtime.start_limit(&mut store)?;
         let instance = module.instantiate(&mut store)?;
         let memory =
             instance.get_memory(&mut store, "memory").ok_or_else(|| Fault::Trapped("it has no memory".into()))?;
@@ -170,82 +171,82 @@ impl Instance {
     }
 
     fn call<P: WasmParams, R: WasmResults>(&mut self, function: &TypedFunc<P, R>, given: P) -> Result<R, Fault> {
-        self.runtime.arm(&mut self.store)?;
+        self.runtime.start_limit(&mut self.store)?;
         Ok(function.call(&mut self.store, given)?)
     }
 
-    fn ask(&mut self, name: &str) -> Result<i32, Fault> {
+    fn call_i32(&mut self, name: &str) -> Result<i32, Fault> {
         let function: TypedFunc<(), i32> = self.instance.get_typed_func(&mut self.store, name)?;
         self.call(&function, ())
     }
 
     /// Reads its description, at most `longest` bytes.
     pub fn describe(&mut self, longest: usize) -> Result<String, Fault> {
-        version(self.ask("switchpath_version")?).map_err(Fault::Nonsense)?;
-        let at = self.ask("switchpath_describe")? as u32 as usize;
+        version(self.call_i32("switchpath_version")?).map_err(Fault::InvalidDecision)?;
+        let at = self.call_i32("switchpath_describe")? as u32 as usize;
         text(self.memory.data(&self.store), at, longest)
     }
 
     /// Starts it with these options.
     pub fn start(&mut self, options: &[u64]) -> Result<(), Fault> {
-        self.block = self.ask("switchpath_block")? as u32 as usize;
+        self.block = self.call_i32("switchpath_block")? as u32 as usize;
         let block = self.memory.data(&self.store).get(self.block..self.block.saturating_add(block::SIZE));
         if block.is_none() || !self.block.is_multiple_of(8) {
-            return Err(Fault::Nonsense("its block is not in its memory, or not at a multiple of 8".into()));
+            return Err(Fault::InvalidDecision("its block is not in its memory, or not at a multiple of 8".into()));
         }
-        self.sheet().options(&options[..options.len().min(OPTIONS)]);
-        let answer = self.ask("switchpath_start")?;
+        self.block_writer().options(&options[..options.len().min(OPTIONS)]);
+        let answer = self.call_i32("switchpath_start")?;
         if answer != 0 {
             let line = &self.store.data().line;
             let why = if line.is_empty() { format!("code {answer}") } else { line.clone() };
-            return Err(Fault::Nonsense(format!("it refuses to start: {why}")));
+            return Err(Fault::InvalidDecision(format!("it refuses to start: {why}")));
         }
-        let Shape { queues, .. } = self.view().shape();
+        let GuestRequirements { queues, .. } = self.view().shape();
         if !(1..=QUEUES).contains(&queues) {
-            return Err(Fault::Nonsense(format!(
+            return Err(Fault::InvalidDecision(format!(
                 "it wants {queues} queues; a guest has 1 to {QUEUES}, whatever a link may have"
             )));
         }
         // After the start, because the guest may have grown its memory there.
-        touch(self.memory.data_mut(&mut self.store));
-        self.store.data_mut().used().begins_work();
+        prefault(self.memory.data_mut(&mut self.store));
+        self.store.data_mut().call_time().begin_work();
         Ok(())
     }
 
     /// The block, for reading.
     #[inline]
-    pub fn view(&self) -> View<'_> {
+    pub fn view(&self) -> BlockView<'_> {
         let block = self.memory.data(&self.store)[self.block..].first_chunk();
-        View(block.expect("the block has been there since the start, and memory only grows"))
+        BlockView(block.expect("the block has been there since the start, and memory only grows"))
     }
 
     /// The block, for writing.
     #[inline]
-    pub fn sheet(&mut self) -> Sheet<'_> {
+    pub fn block_writer(&mut self) -> BlockWriter<'_> {
         let block = self.memory.data_mut(&mut self.store)[self.block..].first_chunk_mut();
-        Sheet(block.expect("the block has been there since the start, and memory only grows"))
+        BlockWriter(block.expect("the block has been there since the start, and memory only grows"))
     }
 
     /// Tells it that packets have arrived: as many as the block has records.
     #[inline]
     pub fn arrive(&mut self) -> Result<(), Fault> {
-        self.runtime.arm(&mut self.store)?;
+        self.runtime.start_limit(&mut self.store)?;
         Ok(self.arrive.call(&mut self.store, ())?)
     }
 
     /// Tells it that the link can accept packets: as many as the block says.
     #[inline]
     pub fn ready(&mut self) -> Result<(), Fault> {
-        self.runtime.arm(&mut self.store)?;
+        self.runtime.start_limit(&mut self.store)?;
         Ok(self.ready.call(&mut self.store, ())?)
     }
 
     /// Tells it the queued packets. `part` is 1 for the first call, 2 for the last, 3 for the only one.
     pub fn recount(&mut self, now: Instant, rate: Rate, records: &[Record], part: usize) -> Result<(), Fault> {
-        let mut sheet = self.sheet();
+        let mut sheet = self.block_writer();
         sheet.head(now, rate, records.len(), part);
         records.iter().enumerate().for_each(|(which, record)| sheet.record(which, record));
-        self.runtime.arm(&mut self.store)?;
+        self.runtime.start_limit(&mut self.store)?;
         Ok(self.recount.call(&mut self.store, ())?)
     }
 
@@ -260,9 +261,9 @@ impl Instance {
     }
 
     /// The last line that it logged, unless it has been reported already.
-    pub fn news(&mut self) -> Option<&str> {
+    pub fn take_new_line(&mut self) -> Option<&str> {
         let inside = self.store.data_mut();
-        std::mem::take(&mut inside.news).then_some(&*inside.line)
+        std::mem::take(&mut inside.line_is_new).then_some(&*inside.line)
     }
 
     /// The last line that it logged; empty if it logged none.

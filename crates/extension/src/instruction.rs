@@ -24,10 +24,10 @@
 //!
 //! It has the limits of a scheme: time on a machine, instructions in a simulation, and 1 MiB of memory.
 
-use crate::instance::{self, Fault, Inside};
-use crate::module::{LARGEST, LoadError, MARK, MEMORY, compile, functions, has_memory, imports};
-use crate::runtime::{Runtime, Timed};
-use plane::registered::{Call, Instructs, Outcome, Registered, TAGS};
+use crate::instance::{self, Fault, InstanceData};
+use crate::module::{LARGEST, LoadError, MARK, MEMORY, check_imports, check_memory, compile, functions};
+use crate::runtime::{HasCallTime, Runtime};
+use plane::instructions::{CustomInstruction, InstructionCall, InstructionMaker, InstructionOutcome, TAGS};
 use std::fmt;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
@@ -41,7 +41,7 @@ const BLOCK: usize = 40 + TAGS * 8;
 const LONGEST: usize = 1024;
 
 /// True if a module is an instruction and not a scheme. The name of the export must occur in the file.
-pub(crate) fn is_one(bytes: &[u8]) -> bool {
+pub(crate) fn is_instruction(bytes: &[u8]) -> bool {
     bytes.windows(MARK.len()).any(|window| window == MARK.as_bytes())
 }
 
@@ -85,20 +85,20 @@ impl InstructionText {
 
 /// The code of an instruction: compiled, and checked before any of it runs. Cheap to clone.
 #[derive(Clone)]
-pub struct Instruction {
+pub struct GuestInstruction {
     code: Arc<Code>,
 }
 
 struct Code {
     runtime: Runtime,
-    ready: InstancePre<Inside>,
+    ready: InstancePre<InstanceData>,
     text: InstructionText,
     digest: u64,
 }
 
-impl Instruction {
+impl GuestInstruction {
     /// Compiles a module, or says why it is not an instruction. Runs only the functions that describe it.
-    pub fn load(bytes: &[u8], runtime: &Runtime) -> Result<Instruction, LoadError> {
+    pub fn load(bytes: &[u8], runtime: &Runtime) -> Result<GuestInstruction, LoadError> {
         debug_assert!(bytes.len() <= LARGEST + 1);
         let module = compile(bytes, runtime)?;
         if module.get_export(MARK).is_none() {
@@ -108,12 +108,12 @@ impl Instruction {
                 "a scheme is named by a port; see docs/operate/guests.md for instructions",
             ));
         }
-        imports(&module)?;
-        has_memory(&module)?;
+        check_imports(&module)?;
+        check_memory(&module)?;
         let all = [MARK, "switchpath_describe", "switchpath_block", "switchpath_execute"];
         functions(&module, all.into_iter().map(|name| (name, true)))?;
         let mut linker = Linker::new(&runtime.engine);
-        Inside::offer(&mut linker).map_err(|error| LoadError::new(format!("{error:#}"), "report this"))?;
+        InstanceData::add_imports(&mut linker).map_err(|error| LoadError::new(format!("{error:#}"), "report this"))?;
         let ready = linker
             .instantiate_pre(&module)
             .map_err(|error| LoadError::new(format!("it cannot be linked: {error:#}"), "leave out what it imports"))?;
@@ -121,10 +121,10 @@ impl Instruction {
         bytes.hash(&mut hasher);
         let wrong =
             |wrong: String| LoadError::new(wrong, "see docs/operate/guests.md for how an instruction describes itself");
-        let mut at_work = AtWork::new(runtime, &ready).map_err(|fault| wrong(fault.to_string()))?;
+        let mut at_work = InstructionInstance::new(runtime, &ready).map_err(|fault| wrong(fault.to_string()))?;
         let text = at_work.describe().map_err(|fault| wrong(format!("it cannot say what it is: {fault}")))?;
         let text = InstructionText::read(&text).map_err(wrong)?;
-        Ok(Instruction { code: Arc::new(Code { runtime: runtime.clone(), ready, text, digest: hasher.finish() }) })
+        Ok(GuestInstruction { code: Arc::new(Code { runtime: runtime.clone(), ready, text, digest: hasher.finish() }) })
     }
 
     /// Its description.
@@ -143,29 +143,30 @@ impl Instruction {
     }
 
     /// Starts an instance.
-    pub fn start(&self) -> Result<Box<dyn Registered>, String> {
-        let mut made = AtWork::new(&self.code.runtime, &self.code.ready).map_err(|fault| fault.to_string())?;
-        made.store.data_mut().used().begins_work();
+    pub fn start(&self) -> Result<Box<dyn CustomInstruction>, String> {
+        let mut made =
+            InstructionInstance::new(&self.code.runtime, &self.code.ready).map_err(|fault| fault.to_string())?;
+        made.store.data_mut().call_time().begin_work();
         Ok(Box::new(made))
     }
 }
 
-impl Instructs for Instruction {
-    fn make(&self) -> Result<Box<dyn Registered>, String> {
+impl InstructionMaker for GuestInstruction {
+    fn make(&self) -> Result<Box<dyn CustomInstruction>, String> {
         self.start()
     }
 }
 
-impl fmt::Debug for Instruction {
+impl fmt::Debug for GuestInstruction {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Instruction {:016x}", self.code.digest)
     }
 }
 
 /// An instance of an instruction.
-struct AtWork {
+struct InstructionInstance {
     runtime: Runtime,
-    store: Store<Inside>,
+    store: Store<InstanceData>,
     instance: wasmtime::Instance,
     memory: Memory,
     /// The offset of the block.
@@ -173,39 +174,39 @@ struct AtWork {
     execute: TypedFunc<(), i32>,
 }
 
-impl AtWork {
-    fn new(runtime: &Runtime, module: &InstancePre<Inside>) -> Result<AtWork, Fault> {
-        let mut store = Inside::store(runtime);
+impl InstructionInstance {
+    fn new(runtime: &Runtime, module: &InstancePre<InstanceData>) -> Result<InstructionInstance, Fault> {
+        let mut store = InstanceData::store(runtime);
         // A module may have a start function that runs during instantiation.
-        runtime.arm(&mut store)?;
+        runtime.start_limit(&mut store)?;
         let instance = module.instantiate(&mut store)?;
         let memory =
             instance.get_memory(&mut store, "memory").ok_or_else(|| Fault::Trapped("it has no memory".into()))?;
         let execute = instance.get_typed_func(&mut store, "switchpath_execute")?;
-        let mut made = AtWork { runtime: runtime.clone(), store, instance, memory, block: 0, execute };
-        let version = made.ask(MARK)?;
+        let mut made = InstructionInstance { runtime: runtime.clone(), store, instance, memory, block: 0, execute };
+        let version = made.call_i32(MARK)?;
         if version != VERSION {
             let reason = format!("it is built for version {version} of the interface, and this program has {VERSION}");
-            return Err(Fault::Nonsense(reason));
+            return Err(Fault::InvalidDecision(reason));
         }
-        made.block = made.ask("switchpath_block")? as u32 as usize;
+        made.block = made.call_i32("switchpath_block")? as u32 as usize;
         let there = made.memory.data(&made.store).len();
         if made.block.saturating_add(BLOCK) > there || !made.block.is_multiple_of(8) {
-            return Err(Fault::Nonsense("its block is not in its memory, or not at a multiple of 8".into()));
+            return Err(Fault::InvalidDecision("its block is not in its memory, or not at a multiple of 8".into()));
         }
         debug_assert!(there <= MEMORY);
-        instance::touch(made.memory.data_mut(&mut made.store));
+        instance::prefault(made.memory.data_mut(&mut made.store));
         Ok(made)
     }
 
-    fn ask(&mut self, name: &str) -> Result<i32, Fault> {
+    fn call_i32(&mut self, name: &str) -> Result<i32, Fault> {
         let function: TypedFunc<(), i32> = self.instance.get_typed_func(&mut self.store, name)?;
-        self.runtime.arm(&mut self.store)?;
+        self.runtime.start_limit(&mut self.store)?;
         Ok(function.call(&mut self.store, ())?)
     }
 
     fn describe(&mut self) -> Result<String, Fault> {
-        let at = self.ask("switchpath_describe")? as u32 as usize;
+        let at = self.call_i32("switchpath_describe")? as u32 as usize;
         instance::text(self.memory.data(&self.store), at, LONGEST)
     }
 
@@ -215,40 +216,40 @@ impl AtWork {
         block.expect("the block has been there since the start, and memory only grows")
     }
 
-    fn once(&mut self, call: &mut Call) -> Result<Outcome, Fault> {
+    fn once(&mut self, call: &mut InstructionCall) -> Result<InstructionOutcome, Fault> {
         let block = self.block();
         let mut put = |at: usize, value: u64| block[at..at + 8].copy_from_slice(&value.to_le_bytes());
-        let bits = (0..TAGS).filter(|&tag| call.there[tag].is_some()).fold(0u64, |bits, tag| bits | 1 << tag);
+        let bits = (0..TAGS).filter(|&tag| call.entries[tag].is_some()).fold(0u64, |bits, tag| bits | 1 << tag);
         put(0, call.now.get());
         put(8, call.node);
         put(16, call.value);
         put(24, bits << 32 | u64::from(call.operator));
         put(32, 0);
-        (0..TAGS).for_each(|tag| put(40 + tag * 8, call.there[tag].unwrap_or(0)));
-        self.runtime.arm(&mut self.store)?;
+        (0..TAGS).for_each(|tag| put(40 + tag * 8, call.entries[tag].unwrap_or(0)));
+        self.runtime.start_limit(&mut self.store)?;
         let answer = self.execute.call(&mut self.store, ())?;
         let block = self.block();
         let get = |at: usize| block[at..].first_chunk::<8>().map_or(0, |bytes| u64::from_le_bytes(*bytes));
         let written = get(32) as u32;
         if written >> TAGS != 0 {
-            return Err(Fault::Nonsense(format!("it writes tags that there are not: {written:#x}")));
+            return Err(Fault::InvalidDecision(format!("it writes tags that there are not: {written:#x}")));
         }
         call.value = get(16);
         for tag in (0..TAGS).filter(|tag| written >> tag & 1 != 0) {
             call.written[tag] = Some(get(40 + tag * 8));
         }
         match answer {
-            0 => Ok(Outcome::Forward),
-            1 => Ok(Outcome::Drop),
-            2 => Ok(Outcome::Absent),
-            3 => Ok(Outcome::Underflow),
-            other => Err(Fault::Nonsense(format!("it answers {other}, which says nothing"))),
+            0 => Ok(InstructionOutcome::Forward),
+            1 => Ok(InstructionOutcome::Drop),
+            2 => Ok(InstructionOutcome::Absent),
+            3 => Ok(InstructionOutcome::Underflow),
+            other => Err(Fault::InvalidDecision(format!("it answers {other}, which says nothing"))),
         }
     }
 }
 
-impl Registered for AtWork {
-    fn execute(&mut self, call: &mut Call) -> Result<Outcome, String> {
+impl CustomInstruction for InstructionInstance {
+    fn execute(&mut self, call: &mut InstructionCall) -> Result<InstructionOutcome, String> {
         self.once(call).map_err(|fault| fault.to_string())
     }
 }
@@ -258,7 +259,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_description_says_how_much_an_instruction_may() {
+    fn instruction_description_limits_tags_and_entries() {
         let read = InstructionText::read("summary Means.\ntags 2\n\ncreates 1\n").unwrap();
         assert_eq!((read.summary.as_str(), read.tags, read.creates), ("Means.", 2, 1));
         for (text, wrong) in [

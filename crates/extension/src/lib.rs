@@ -9,26 +9,26 @@
 
 #![forbid(unsafe_code)]
 
+mod apply;
 mod block;
-mod carry;
-mod declared;
+mod description;
 mod directory;
 mod examine;
 mod fallback;
 mod guest;
 mod instance;
 mod instruction;
+mod instruction_check;
 mod module;
 mod program;
 mod runtime;
-mod tried;
 
-pub use declared::{Declared, is_name};
+pub use description::{GuestDescription, is_name};
 pub use directory::Directory;
-pub use examine::{Case, Examination, LAWS, Verdict, examine};
+pub use examine::{Examination, LAWS, LawVerdict, LawViolation, examine};
 pub use guest::{FAULTS, Guest};
-pub use instruction::{Instruction, InstructionText};
+pub use instruction::{GuestInstruction, InstructionText};
+pub use instruction_check::{INSTRUCTION_LAWS, InstructionExamination, examine_instruction};
 pub use module::LoadError;
-pub use program::Program;
+pub use program::GuestProgram;
 pub use runtime::Runtime;
-pub use tried::{INSTRUCTION_LAWS, Tried, try_instruction};

@@ -11,7 +11,7 @@ pub(crate) const MEMORY: usize = 1 << 20;
 /// The export that distinguishes an instruction from a scheme.
 pub(crate) const MARK: &str = "switchpath_instruction";
 /// The host functions that a guest may import.
-pub(crate) const GIVEN: &str = "'log', 'counter' and 'random' of 'switchpath'";
+pub(crate) const HOST_FUNCTIONS: &str = "'log', 'counter' and 'random' of 'switchpath'";
 
 /// Why a module was refused.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -52,16 +52,16 @@ pub(crate) fn compile(bytes: &[u8], runtime: &Runtime) -> Result<Module, LoadErr
         .map_err(|error| LoadError::new(format!("it cannot be compiled: {error:#}"), "build it anew"))
 }
 
-pub(crate) fn imports(module: &Module) -> Result<(), LoadError> {
+pub(crate) fn check_imports(module: &Module) -> Result<(), LoadError> {
     for import in module.imports() {
         let (from, name) = (import.module(), import.name());
         let known = from == "switchpath" && matches!(name, "log" | "counter" | "random");
         if !known || !matches!(import.ty(), ExternType::Func(_)) {
             let reason = format!("it imports '{name}' of '{from}', which no guest is given");
             let hint = if from.starts_with("wasi") {
-                format!("build it for wasm32-unknown-unknown, without a system; there are {GIVEN}")
+                format!("build it for wasm32-unknown-unknown, without a system; there are {HOST_FUNCTIONS}")
             } else {
-                format!("leave it out; there are {GIVEN}")
+                format!("leave it out; there are {HOST_FUNCTIONS}")
             };
             return Err(LoadError::new(reason, hint));
         }
@@ -74,7 +74,7 @@ fn missing(name: &str) -> LoadError {
 }
 
 /// Checks that its memory is within a guest's limits.
-pub(crate) fn has_memory(module: &Module) -> Result<(), LoadError> {
+pub(crate) fn check_memory(module: &Module) -> Result<(), LoadError> {
     let Some(ExternType::Memory(memory)) = module.get_export("memory") else { return Err(missing("memory")) };
     if memory.is_64() || memory.is_shared() {
         return Err(LoadError::new("its memory is shared, or has 64-bit addresses", "build it for wasm32"));

@@ -1,8 +1,8 @@
 //! The code of a guest: compiled, and checked before any of it runs on a link.
 
-use crate::declared::{Declared, LONGEST};
-use crate::instance::{Fault, Inside, Instance};
-use crate::module::{GIVEN, LoadError, MARK, compile, functions, has_memory, imports};
+use crate::description::{GuestDescription, LONGEST};
+use crate::instance::{Fault, Instance, InstanceData};
+use crate::module::{HOST_FUNCTIONS, LoadError, MARK, check_imports, check_memory, compile, functions};
 use crate::runtime::Runtime;
 use std::fmt;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -11,46 +11,47 @@ use wasmtime::{InstancePre, Linker, Module};
 
 /// See the [module](self). Cheap to clone.
 #[derive(Clone)]
-pub struct Program {
+pub struct GuestProgram {
     code: Arc<Code>,
 }
 
 struct Code {
     runtime: Runtime,
-    ready: InstancePre<Inside>,
-    declared: Declared,
+    ready: InstancePre<InstanceData>,
+    declared: GuestDescription,
     digest: u64,
 }
 
-impl Program {
+impl GuestProgram {
     /// Compiles a module, or says why it is not a guest. Runs only the functions that describe it.
-    pub fn load(bytes: &[u8], runtime: &Runtime) -> Result<Program, LoadError> {
+    pub fn load(bytes: &[u8], runtime: &Runtime) -> Result<GuestProgram, LoadError> {
         let module = compile(bytes, runtime)?;
         if module.get_export(MARK).is_some() {
             let hint = "give it a number in [state.instruction.NAME]; a port takes schemes";
             return Err(LoadError::new("it is an instruction of ephemeral state, no scheme", hint));
         }
-        imports(&module)?;
+        check_imports(&module)?;
         exports(&module)?;
         let mut linker = Linker::new(&runtime.engine);
-        Inside::offer(&mut linker).map_err(|error| LoadError::new(format!("{error:#}"), "report this"))?;
+        InstanceData::add_imports(&mut linker).map_err(|error| LoadError::new(format!("{error:#}"), "report this"))?;
         let ready = linker.instantiate_pre(&module).map_err(|error| {
-            LoadError::new(format!("it cannot be linked: {error:#}"), format!("import only {GIVEN}"))
+            LoadError::new(format!("it cannot be linked: {error:#}"), format!("import only {HOST_FUNCTIONS}"))
         })?;
         let mut hasher = DefaultHasher::new();
         bytes.hash(&mut hasher);
-        let code = Code { runtime: runtime.clone(), ready, declared: Declared::default(), digest: hasher.finish() };
+        let code =
+            Code { runtime: runtime.clone(), ready, declared: GuestDescription::default(), digest: hasher.finish() };
         let text =
             Instance::new(&code.runtime, &code.ready).and_then(|mut instance| instance.describe(LONGEST)).map_err(
                 |fault| LoadError::new(format!("it cannot say what it is: {fault}"), "see docs/operate/guests.md"),
             )?;
-        let declared = Declared::read(&text)
+        let declared = GuestDescription::read(&text)
             .map_err(|wrong| LoadError::new(wrong, "see docs/operate/guests.md for how a guest describes itself"))?;
-        Ok(Program { code: Arc::new(Code { declared, ..code }) })
+        Ok(GuestProgram { code: Arc::new(Code { declared, ..code }) })
     }
 
     /// Its description.
-    pub fn declared(&self) -> &Declared {
+    pub fn declared(&self) -> &GuestDescription {
         &self.code.declared
     }
 
@@ -71,14 +72,14 @@ impl Program {
     }
 }
 
-impl fmt::Debug for Program {
+impl fmt::Debug for GuestProgram {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Program {:016x}", self.code.digest)
     }
 }
 
 fn exports(module: &Module) -> Result<(), LoadError> {
-    has_memory(module)?;
+    check_memory(module)?;
     let all = [
         ("switchpath_version", true),
         ("switchpath_describe", true),

@@ -32,31 +32,31 @@ const ADDRESSES: u64 = 1 << 32;
 const STACK: usize = 128 << 10;
 
 /// Returns the processor time that the calling thread has used.
-pub type Clock = fn() -> Nanos;
+pub type CallClock = fn() -> Nanos;
 
 /// See the [module](self). All guests of a process share it.
 #[derive(Clone)]
 pub struct Runtime {
     pub(crate) engine: Engine,
-    bound: Arc<Bound>,
+    bound: Arc<CallLimit>,
 }
 
-enum Bound {
-    Time { clock: Clock, ticker: Ticker },
+enum CallLimit {
+    Time { clock: CallClock, ticker: Ticker },
     Fuel,
 }
 
 /// The processor time of the current call.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Used {
+pub(crate) struct CallTime {
     /// The clock at the first tick of the call.
     since: Option<Nanos>,
     at_work: bool,
 }
 
-impl Used {
+impl CallTime {
     /// From now on calls process packets, and the shorter limit applies.
-    pub fn begins_work(&mut self) {
+    pub fn begin_work(&mut self) {
         self.at_work = true;
     }
 
@@ -66,29 +66,29 @@ impl Used {
 }
 
 /// The data of a store, with the processor time of the current call.
-pub(crate) trait Timed {
-    fn used(&mut self) -> &mut Used;
+pub(crate) trait HasCallTime {
+    fn call_time(&mut self) -> &mut CallTime;
 }
 
 impl Runtime {
     /// For a machine: a call ends after about 100 us of processor time, or 10 ms before the guest is at work. `clock` returns the processor time of
     /// the calling thread.
-    pub fn timed(clock: Clock) -> Result<Runtime, wasmtime::Error> {
+    pub fn timed(clock: CallClock) -> Result<Runtime, wasmtime::Error> {
         let engine = Engine::new(config().epoch_interruption(true))?;
-        let ticker = Ticker { engine: engine.clone(), pulse: Arc::default() };
-        Ok(Runtime { engine, bound: Arc::new(Bound::Time { clock, ticker }) })
+        let ticker = Ticker { engine: engine.clone(), state: Arc::default() };
+        Ok(Runtime { engine, bound: Arc::new(CallLimit::Time { clock, ticker }) })
     }
 
     /// For a simulation: a call ends after a number of instructions.
     pub fn counted() -> Result<Runtime, wasmtime::Error> {
-        Ok(Runtime { engine: Engine::new(config().consume_fuel(true))?, bound: Arc::new(Bound::Fuel) })
+        Ok(Runtime { engine: Engine::new(config().consume_fuel(true))?, bound: Arc::new(CallLimit::Fuel) })
     }
 
     /// Prepares a new store.
-    pub(crate) fn equip<T: Timed + 'static>(&self, store: &mut Store<T>) {
-        if let Bound::Time { clock, .. } = *self.bound {
+    pub(crate) fn prepare<T: HasCallTime + 'static>(&self, store: &mut Store<T>) {
+        if let CallLimit::Time { clock, .. } = *self.bound {
             store.epoch_deadline_callback(move |mut store| {
-                let (now, used) = (clock(), store.data_mut().used());
+                let (now, used) = (clock(), store.data_mut().call_time());
                 // The first tick of a call starts its time. Reading the clock at each call would be too expensive.
                 let since = *used.since.get_or_insert(now);
                 if now.saturating_sub(since) >= used.limit() {
@@ -101,16 +101,16 @@ impl Runtime {
 
     /// Starts the limit of a call.
     #[inline]
-    pub(crate) fn arm<T: Timed + 'static>(&self, store: &mut Store<T>) -> Result<(), wasmtime::Error> {
+    pub(crate) fn start_limit<T: HasCallTime + 'static>(&self, store: &mut Store<T>) -> Result<(), wasmtime::Error> {
         match &*self.bound {
-            Bound::Time { ticker, .. } => {
+            CallLimit::Time { ticker, .. } => {
                 ticker.wake();
-                store.data_mut().used().since = None;
+                store.data_mut().call_time().since = None;
                 // The next tick is the first one that asks the callback.
                 store.set_epoch_deadline(1);
                 Ok(())
             }
-            Bound::Fuel => store.set_fuel(FUEL),
+            CallLimit::Fuel => store.set_fuel(FUEL),
         }
     }
 }
@@ -118,8 +118,8 @@ impl Runtime {
 impl fmt::Debug for Runtime {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match *self.bound {
-            Bound::Time { .. } => "Runtime bounded by time",
-            Bound::Fuel => "Runtime bounded by instructions",
+            CallLimit::Time { .. } => "Runtime bounded by time",
+            CallLimit::Fuel => "Runtime bounded by instructions",
         })
     }
 }
@@ -137,17 +137,17 @@ fn config() -> Config {
 /// Counts ticks while guests are called.
 struct Ticker {
     engine: Engine,
-    pulse: Arc<Pulse>,
+    state: Arc<TickerState>,
 }
 
 #[derive(Default)]
-struct Pulse {
+struct TickerState {
     thread: OnceLock<Thread>,
     /// A guest was called since the last tick.
     called: AtomicBool,
     /// The ticker thread sleeps.
     asleep: AtomicBool,
-    over: AtomicBool,
+    stopped: AtomicBool,
 }
 
 impl Ticker {
@@ -155,18 +155,18 @@ impl Ticker {
     /// goes to sleep, or the caller sees the thread asleep and wakes it.
     #[inline]
     fn wake(&self) {
-        let pulse = &*self.pulse;
+        let pulse = &*self.state;
         if !pulse.called.load(Ordering::SeqCst) {
             pulse.called.store(true, Ordering::SeqCst);
             if pulse.asleep.load(Ordering::SeqCst) || pulse.thread.get().is_none() {
-                self.rouse();
+                self.unpark_thread();
             }
         }
     }
 
     #[cold]
-    fn rouse(&self) {
-        let (engine, pulse) = (&self.engine, &self.pulse);
+    fn unpark_thread(&self) {
+        let (engine, pulse) = (&self.engine, &self.state);
         let thread = pulse.thread.get_or_init(|| {
             let (engine, pulse) = (engine.clone(), pulse.clone());
             let spawned = thread::Builder::new().name("guests".into()).spawn(move || count(&engine, &pulse));
@@ -177,12 +177,12 @@ impl Ticker {
     }
 }
 
-fn count(engine: &Engine, pulse: &Pulse) {
+fn count(engine: &Engine, pulse: &TickerState) {
     // The default timer slack of 50 us would double the time of a guest that does not return. A seccomp filter may refuse the call; then the default
     // remains.
     let _refused = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
     let mut silent = 0;
-    while !pulse.over.load(Ordering::Relaxed) {
+    while !pulse.stopped.load(Ordering::Relaxed) {
         // The only store that guests see; each compares it with its deadline in loops and functions.
         engine.increment_epoch();
         silent = if pulse.called.swap(false, Ordering::SeqCst) { 0 } else { silent + 1 };
@@ -192,7 +192,7 @@ fn count(engine: &Engine, pulse: &Pulse) {
         }
         // The flag is set before `called` is read; see `wake` for the other side.
         pulse.asleep.store(true, Ordering::SeqCst);
-        if !pulse.called.load(Ordering::SeqCst) && !pulse.over.load(Ordering::Relaxed) {
+        if !pulse.called.load(Ordering::SeqCst) && !pulse.stopped.load(Ordering::Relaxed) {
             thread::park();
         }
         pulse.asleep.store(false, Ordering::SeqCst);
@@ -202,8 +202,8 @@ fn count(engine: &Engine, pulse: &Pulse) {
 
 impl Drop for Ticker {
     fn drop(&mut self) {
-        self.pulse.over.store(true, Ordering::Relaxed);
-        if let Some(thread) = self.pulse.thread.get() {
+        self.state.stopped.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.state.thread.get() {
             thread.unpark();
         }
     }

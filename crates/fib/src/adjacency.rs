@@ -14,9 +14,9 @@ const VERSION: u64 = 0xffff;
 
 /// The link of an adjacency at one moment: a link-layer address, or none, and a version.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Link(u64);
+pub struct LinkAddress(u64);
 
-impl Link {
+impl LinkAddress {
     /// True if the link-layer address is known.
     #[inline(always)]
     pub fn is_resolved(self) -> bool {
@@ -36,14 +36,14 @@ impl Link {
     }
 
     /// The link with this address, or with none, in the next version. The same link and version if nothing changes.
-    fn becoming(self, mac: Option<Mac>) -> Link {
+    fn with_mac(self, mac: Option<Mac>) -> LinkAddress {
         let now = self.is_resolved().then(|| self.mac());
-        if now == mac { self } else { self.bumped(mac) }
+        if now == mac { self } else { self.next_version(mac) }
     }
 
-    fn bumped(self, mac: Option<Mac>) -> Link {
+    fn next_version(self, mac: Option<Mac>) -> LinkAddress {
         let version = self.0.wrapping_add(2) & VERSION & !RESOLVED;
-        Link(version | mac.map_or(0, |mac| mac.number() << 16 | RESOLVED))
+        LinkAddress(version | mac.map_or(0, |mac| mac.number() << 16 | RESOLVED))
     }
 }
 
@@ -68,8 +68,10 @@ impl Adjacencies {
 
     /// The current link. Unresolved for an id that does not exist.
     #[inline(always)]
-    pub fn load(&self, id: AdjacencyId) -> Link {
-        self.entries.get(id.index()).map_or(Link::default(), |entry| Link(entry.link.load(Ordering::Acquire)))
+    pub fn load(&self, id: AdjacencyId) -> LinkAddress {
+        self.entries
+            .get(id.index())
+            .map_or(LinkAddress::default(), |entry| LinkAddress(entry.link.load(Ordering::Acquire)))
     }
 
     /// The egress interface. For an id that does not exist it is that of id 0. It changes only while the link is unresolved; [`Adjacencies::hop`]
@@ -82,12 +84,12 @@ impl Adjacencies {
 
     /// Link and interface of the same moment. The link is unresolved if they changed during the read.
     #[inline(always)]
-    pub fn hop(&self, id: AdjacencyId) -> (Link, InterfaceId) {
+    pub fn hop(&self, id: AdjacencyId) -> (LinkAddress, InterfaceId) {
         let link = self.load(id);
         let interface = self.interface(id);
         // The writer stores the interface between two changes of the link. Reading link, interface, link in this order therefore shows either no
         // change or a changed version.
-        if self.load(id) == link { (link, interface) } else { (Link::default(), interface) }
+        if self.load(id) == link { (link, interface) } else { (LinkAddress::default(), interface) }
     }
 
     /// The maximum number of adjacencies.
@@ -96,7 +98,7 @@ impl Adjacencies {
     }
 
     fn set(&self, id: AdjacencyId, mac: Option<Mac>) {
-        let link = self.load(id).becoming(mac);
+        let link = self.load(id).with_mac(mac);
         self.entries[id.index()].link.store(link.0, Ordering::Release);
     }
 
@@ -104,9 +106,9 @@ impl Adjacencies {
     fn start(&self, id: AdjacencyId, interface: InterfaceId) {
         let entry = &self.entries[id.index()];
         // Two version changes enclose the store: `hop` compares the versions and rejects an interface that it read in between.
-        entry.link.store(self.load(id).bumped(None).0, Ordering::Release);
+        entry.link.store(self.load(id).next_version(None).0, Ordering::Release);
         entry.interface.store(interface.0.into(), Ordering::Release);
-        entry.link.store(self.load(id).bumped(None).0, Ordering::Release);
+        entry.link.store(self.load(id).next_version(None).0, Ordering::Release);
     }
 }
 
@@ -239,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn every_change_of_a_link_shows_in_its_version() {
+    fn every_link_change_increments_version() {
         let links = Adjacencies::new(1);
         let mut hops = Hops::new(1);
         let id = hops.hold(LAN, address(1), &links).unwrap();
@@ -265,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn confirming_a_link_changes_nothing() {
+    fn confirming_a_mac_keeps_version() {
         let links = Adjacencies::new(1);
         let mut hops = Hops::new(1);
         let id = hops.hold(LAN, address(1), &links).unwrap();
@@ -277,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn a_slot_is_free_when_its_last_holder_lets_go_and_the_longest_free_is_taken_first() {
+    fn released_slots_are_reused_oldest_first() {
         let links = Adjacencies::new(3);
         let mut hops = Hops::new(3);
         let ids: Vec<_> = (0..3).map(|n| hops.hold(LAN, address(n), &links).unwrap()).collect();
@@ -294,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn an_id_that_does_not_exist_is_unresolved() {
+    fn unknown_adjacency_is_unresolved() {
         let links = Adjacencies::new(2);
         for id in [AdjacencyId(2), AdjacencyId(u32::MAX)] {
             assert!(!links.load(id).is_resolved() && !links.hop(id).0.is_resolved());

@@ -5,7 +5,7 @@
 //! incremented before a released block is written again.
 
 use super::sequence::Sequence;
-use packet::pool::Huge;
+use packet::pool::HugeTable;
 use std::collections::VecDeque;
 use std::sync::OnceLock;
 use zerocopy::FromZeros;
@@ -19,24 +19,24 @@ const THICK: usize = 4;
 
 /// Blocks, by index.
 pub(super) struct Blocks<T> {
-    chunks: Box<[OnceLock<Huge<T>>]>,
+    chunks: Box<[OnceLock<HugeTable<T>>]>,
 }
 
 /// The writer's allocation state of [`Blocks`].
 #[derive(Default)]
-pub(super) struct Spare {
-    made: u32,
+pub(super) struct BlockAllocator {
+    allocated: u32,
     returned: VecDeque<u32>,
 }
 
-impl Spare {
+impl BlockAllocator {
     /// Blocks in use.
     pub fn used(&self) -> usize {
-        self.made as usize - self.returned.len()
+        self.allocated as usize - self.returned.len()
     }
 
     /// Releases a block. No table may point to it.
-    pub fn give_back(&mut self, index: u32) {
+    pub fn release(&mut self, index: u32) {
         self.returned.push_back(index);
     }
 }
@@ -61,7 +61,7 @@ impl<T: FromZeros> Blocks<T> {
     }
 
     /// Allocates a block. A fresh block is zero; a reused one keeps its old content. Panics above 2^23 blocks; the route limit is below that.
-    pub fn take(&self, spare: &mut Spare, sequence: &Sequence) -> (u32, &T) {
+    pub fn allocate(&self, spare: &mut BlockAllocator, sequence: &Sequence) -> (u32, &T) {
         let index = match spare.returned.pop_front() {
             Some(index) => {
                 // A reader may still hold this index: the new count makes it repeat its lookup.
@@ -69,16 +69,16 @@ impl<T: FromZeros> Blocks<T> {
                 index
             }
             None => {
-                let index = spare.made;
+                let index = spare.allocated;
                 let chunk = (index / Self::CHUNK) as usize;
                 self.chunks.get(chunk).expect("routes are limited below this").get_or_init(|| {
-                    let blocks = Huge::zeroed(Self::CHUNK as usize);
+                    let blocks = HugeTable::zeroed(Self::CHUNK as usize);
                     if chunk >= THICK {
-                        blocks.thicken();
+                        blocks.collapse_pages();
                     }
                     blocks
                 });
-                spare.made += 1;
+                spare.allocated += 1;
                 index
             }
         };
@@ -86,7 +86,7 @@ impl<T: FromZeros> Blocks<T> {
     }
 
     /// Bytes of memory used: all blocks that were ever allocated, and the index.
-    pub fn bytes(&self, spare: &Spare) -> usize {
-        std::mem::size_of_val(&*self.chunks) + spare.made as usize * size_of::<T>()
+    pub fn bytes(&self, spare: &BlockAllocator) -> usize {
+        std::mem::size_of_val(&*self.chunks) + spare.allocated as usize * size_of::<T>()
     }
 }

@@ -6,13 +6,13 @@
 //! changes words in place. A reader sees each word before or after a change, never in between. The writer fills a group before a word points to it;
 //! [`super::blocks`] describes how groups are reused.
 
-use super::blocks::{Blocks, Spare};
+use super::blocks::{BlockAllocator, Blocks};
 use super::digest::{Digest, Users};
 use super::entry::{self, EMPTY, POINTER, Paint};
 use super::sequence::Sequence;
 use super::short::{self, Short};
 use super::sync::{AtomicU8, AtomicU32, Ordering};
-use packet::pool::{Huge, prefetch};
+use packet::pool::{HugeTable, prefetch};
 use parking_lot::Mutex;
 use zerocopy::FromZeros;
 
@@ -36,9 +36,9 @@ struct Group([AtomicU32; 256]);
 pub struct Fib4 {
     short: Short,
     /// One byte for each network.
-    bytes: Huge<AtomicU8>,
+    bytes: HugeTable<AtomicU8>,
     digest: Digest,
-    networks: Huge<AtomicU32>,
+    networks: HugeTable<AtomicU32>,
     groups: Blocks<Group>,
     sequence: Sequence,
     writer: Mutex<Writer>,
@@ -46,7 +46,7 @@ pub struct Fib4 {
 
 /// The writer's state.
 struct Writer {
-    spare: Spare,
+    spare: BlockAllocator,
     users: Users,
 }
 
@@ -61,12 +61,12 @@ impl Fib4 {
     pub fn new() -> Self {
         Fib4 {
             short: Short::new(),
-            bytes: Huge::zeroed(NETWORKS),
+            bytes: HugeTable::zeroed(NETWORKS),
             digest: Digest::new(),
-            networks: Huge::zeroed(NETWORKS),
+            networks: HugeTable::zeroed(NETWORKS),
             groups: Blocks::new(),
             sequence: Sequence::default(),
-            writer: Mutex::new(Writer { spare: Spare::default(), users: Users::new(NETWORKS as u32) }),
+            writer: Mutex::new(Writer { spare: BlockAllocator::default(), users: Users::new(NETWORKS as u32) }),
         }
     }
 
@@ -194,7 +194,7 @@ impl Fib4 {
                 }
                 // The group is complete before the word points to it, and the word changes before its byte says `ASK`: a lookup at any moment finds
                 // the old or the new outcome.
-                let (index, group) = self.groups.take(spare, &self.sequence);
+                let (index, group) = self.groups.allocate(spare, &self.sequence);
                 // The stores are releases although no word points to the group yet: a reader may still follow it from its earlier use.
                 group.0.iter().for_each(|host| host.store(before, Ordering::Release));
                 paint_hosts(group, prefix, length, Paint::insert(length, word));
@@ -221,7 +221,7 @@ impl Fib4 {
                     let byte = self.digest.byte(entry::word(common), users, &self.sequence);
                     self.digest.set(&self.bytes[(prefix >> 8) as usize], byte, users);
                     // Last, when neither word nor byte lead to the group any more.
-                    spare.give_back(pointer & !POINTER);
+                    spare.release(pointer & !POINTER);
                 }
             }
         }
@@ -242,9 +242,9 @@ impl Fib4 {
     }
 
     /// Puts huge pages behind the table. Useful when most of its memory is used.
-    pub fn thicken(&self) {
-        self.bytes.thicken();
-        self.networks.thicken();
+    pub fn use_huge_pages(&self) {
+        self.bytes.collapse_pages();
+        self.networks.collapse_pages();
     }
 
     /// Groups in use: the number of /24 networks with longer prefixes in them.
@@ -284,17 +284,17 @@ fn uniform(group: &Group) -> Option<u32> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::oracle::{Naive, Step, Told, steps};
+    use super::super::oracle::{Naive, Step, TableChange, steps};
     use super::*;
     use proptest::prelude::*;
     use std::sync::atomic::AtomicBool;
 
     fn step(fib: &Fib4, naive: &mut Naive, step: Step) {
         let ((prefix, length), word) = step;
-        match naive.take(step) {
-            Told::Insert => fib.insert(prefix as u32, length, word),
-            Told::Remove(covering) => fib.remove(prefix as u32, length, covering),
-            Told::Nothing => {}
+        match naive.apply(step) {
+            TableChange::Insert => fib.insert(prefix as u32, length, word),
+            TableChange::Remove(covering) => fib.remove(prefix as u32, length, covering),
+            TableChange::Nothing => {}
         }
     }
 
@@ -324,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn the_shortest_and_the_longest_prefixes_hold_exactly_their_addresses() {
+    fn shortest_and_longest_prefixes_match_exactly_their_addresses() {
         let (fib, mut naive) = (Fib4::new(), Naive::new(32));
         let prefixes =
             [(0, 0), (0, 1), (1 << 31, 1), (0, 2), (0x0a00_0000, 8), (0x0a0b_0c0d, 32), (u32::MAX, 32), (0, 32)];
@@ -340,7 +340,7 @@ mod tests {
     }
 
     #[test]
-    fn more_outcomes_than_a_byte_can_tell_are_told_all_the_same() {
+    fn lookup_is_exact_with_more_outcomes_than_digest_bytes() {
         let (fib, mut naive) = (Fib4::new(), Naive::new(32));
         // Routes are added, replaced by as many others, and removed in the order of their arrival.
         for round in 0..3 {
@@ -357,7 +357,7 @@ mod tests {
     }
 
     #[test]
-    fn a_byte_taken_for_another_outcome_is_told_from_the_one_before() {
+    fn reused_digest_byte_never_returns_previous_outcome() {
         const OUTCOMES: u32 = 1000;
         let fib = Fib4::new();
         fib.insert(0x0a00_0000, 24, 1);
@@ -381,7 +381,7 @@ mod tests {
     }
 
     #[test]
-    fn a_route_that_replaces_another_of_other_length_leaves_no_gap() {
+    fn replacing_route_of_other_length_is_atomic() {
         let fib = Fib4::new();
         fib.insert(0, 8, 1);
         let done = AtomicBool::new(false);
@@ -405,7 +405,7 @@ mod tests {
     }
 
     #[test]
-    fn every_answer_while_routes_change_is_one_that_held_at_some_time() {
+    fn concurrent_lookup_returns_a_valid_outcome() {
         const NETWORKS: u32 = 4;
         let network = |n: u32| 0x0a00_0000 | n << 8;
         let fib = Fib4::new();

@@ -10,7 +10,7 @@
 
 mod change;
 
-use super::blocks::{Blocks, Spare};
+use super::blocks::{BlockAllocator, Blocks};
 use super::entry::{self, EMPTY};
 use super::sequence::Sequence;
 use super::short::Short;
@@ -104,7 +104,7 @@ pub struct Trie<const ROOT: u8> {
     roots: Box<[AtomicU32]>,
     nodes: Arc<Nodes>,
     /// The number of groups and stretches of this tree.
-    held: [AtomicUsize; 2],
+    node_counts: [AtomicUsize; 2],
 }
 
 /// The IPv6 forwarding table of the main VRF.
@@ -112,8 +112,8 @@ pub type Fib6 = Trie<24>;
 
 #[derive(Default)]
 struct Writer {
-    groups: Spare,
-    stretches: Spare,
+    groups: BlockAllocator,
+    stretches: BlockAllocator,
 }
 
 /// The kind of a word of the tree.
@@ -146,7 +146,7 @@ impl<const ROOT: u8> Trie<ROOT> {
             // Zeroed by the kernel, page by page as it is touched.
             roots: <[AtomicU32]>::new_box_zeroed_with_elems(1 << ROOT).expect("64 MB of address space"),
             nodes,
-            held: Default::default(),
+            node_counts: Default::default(),
         }
     }
 
@@ -249,7 +249,7 @@ impl<const ROOT: u8> Trie<ROOT> {
 
     /// The number of groups and stretches in use.
     pub fn nodes(&self) -> (usize, usize) {
-        (self.held[GROUPS].load(Ordering::Relaxed), self.held[STRETCHES].load(Ordering::Relaxed))
+        (self.node_counts[GROUPS].load(Ordering::Relaxed), self.node_counts[STRETCHES].load(Ordering::Relaxed))
     }
 
     /// Bytes of memory used by its nodes, and of address space by its first tables.
@@ -268,17 +268,17 @@ fn octet(pointer: u32, address: u128) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use super::super::oracle::{Naive, Step, Told, steps};
+    use super::super::oracle::{Naive, Step, TableChange, steps};
     use super::*;
     use proptest::prelude::*;
     use std::sync::atomic::AtomicBool;
 
     fn step(fib: &Fib6, naive: &mut Naive, step: Step) {
         let ((prefix, length), word) = step;
-        match naive.take(step) {
-            Told::Insert => fib.insert(prefix, length, word),
-            Told::Remove(covering) => fib.remove(prefix, length, covering),
-            Told::Nothing => {}
+        match naive.apply(step) {
+            TableChange::Insert => fib.insert(prefix, length, word),
+            TableChange::Remove(covering) => fib.remove(prefix, length, covering),
+            TableChange::Nothing => {}
         }
     }
 
@@ -309,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn the_shortest_and_the_longest_prefixes_hold_exactly_their_addresses() {
+    fn shortest_and_longest_prefixes_match_exactly_their_addresses() {
         let (fib, mut naive) = (Fib6::new(), Naive::new(128));
         let prefixes = [(0, 0), (0, 1), (1 << 127, 1), (0x20 << 120, 3), (0, 128), (u128::MAX, 128), (1, 128)];
         for (word, (prefix, length)) in (1..).zip(prefixes) {
@@ -324,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn a_host_route_takes_no_group() {
+    fn host_route_allocates_no_group() {
         let fib = Fib6::new();
         fib.insert(0x2001_0db8 << 96, 64, 1);
         fib.insert(0x2001_0db8 << 96 | 1, 128, 2);
@@ -334,7 +334,7 @@ mod tests {
     }
 
     #[test]
-    fn a_route_that_replaces_another_of_other_length_leaves_no_gap() {
+    fn replacing_route_of_other_length_is_atomic() {
         let fib = Fib6::new();
         fib.insert(0, 8, 1);
         // The other addresses of the batch take many steps, which leaves time for several changes in between.
@@ -364,7 +364,7 @@ mod tests {
     }
 
     #[test]
-    fn every_answer_while_routes_change_is_one_that_held_at_some_time() {
+    fn concurrent_lookup_returns_a_valid_outcome() {
         const NETWORKS: u128 = 4;
         let network = |n: u128| 0x2001_0db8 << 96 | n << 64;
         let fib = Fib6::new();

@@ -76,7 +76,7 @@ type Content = (Box<[Member]>, Box<[u8; BUCKETS]>);
 struct Group {
     members: Box<[Member]>,
     /// The member that owns each bucket.
-    home: Box<[u8; BUCKETS]>,
+    owners: Box<[u8; BUCKETS]>,
     /// The member that each bucket sends to now.
     now: Box<[u8; BUCKETS]>,
     holders: u32,
@@ -91,7 +91,7 @@ pub(super) struct Members {
     groups: Vec<Option<Group>>,
     ids: HashMap<Content, GroupId>,
     returned: VecDeque<GroupId>,
-    of: HashMap<AdjacencyId, Vec<GroupId>>,
+    groups_of: HashMap<AdjacencyId, Vec<GroupId>>,
 }
 
 impl Members {
@@ -110,8 +110,8 @@ impl Members {
         members.sort_unstable();
         let before = from.and_then(|id| self.groups.get(id.index())?.as_ref());
         let home = match before {
-            Some(group) if *group.members == *members => group.home.clone(),
-            before => assign(&members, before.map(|group| (&*group.members, &*group.home))),
+            Some(group) if *group.members == *members => group.owners.clone(),
+            before => assign(&members, before.map(|group| (&*group.members, &*group.owners))),
         };
         let content = (members.into_boxed_slice(), home);
         if let Some(&id) = self.ids.get(&content) {
@@ -126,10 +126,10 @@ impl Members {
         };
         for member in &content.0 {
             assert!(hops.hold_again(member.adjacency), "who makes a group holds its members");
-            self.of.entry(member.adjacency).or_default().push(id);
+            self.groups_of.entry(member.adjacency).or_default().push(id);
         }
         let (members, home) = content.clone();
-        self.groups[id.index()] = Some(Group { members, now: home.clone(), home, holders: 1 });
+        self.groups[id.index()] = Some(Group { members, now: home.clone(), owners: home, holders: 1 });
         self.ids.insert(content, id);
         // The group's buckets name its owners first, so that readers find a complete table. `deal` then moves the buckets of unusable members.
         self.slot(id).publish(id, groups);
@@ -157,26 +157,26 @@ impl Members {
         let Some(group) = self.groups[id.index()].take() else { return Vec::new() };
         let held: Vec<AdjacencyId> = group.members.iter().map(|member| member.adjacency).collect();
         for adjacency in &held {
-            if let Some(of) = self.of.get_mut(adjacency) {
+            if let Some(of) = self.groups_of.get_mut(adjacency) {
                 of.retain(|&other| other != id);
                 if of.is_empty() {
-                    self.of.remove(adjacency);
+                    self.groups_of.remove(adjacency);
                 }
             }
         }
-        self.ids.remove(&(group.members, group.home));
+        self.ids.remove(&(group.members, group.owners));
         self.returned.push_back(id);
         held
     }
 
     /// True if an adjacency is a member of any group.
     pub fn is_member(&self, adjacency: AdjacencyId) -> bool {
-        self.of.contains_key(&adjacency)
+        self.groups_of.contains_key(&adjacency)
     }
 
     /// An adjacency has become usable or unusable.
     pub fn changed(&mut self, adjacency: AdjacencyId, hops: &Hops, groups: &Groups) {
-        for id in self.of.get(&adjacency).cloned().unwrap_or_default() {
+        for id in self.groups_of.get(&adjacency).cloned().unwrap_or_default() {
             self.slot(id).deal(id, hops, groups);
         }
     }
@@ -211,7 +211,7 @@ impl Group {
         let mut moved = Vec::new();
         let mut orphans = Vec::new();
         for bucket in 0..BUCKETS {
-            let (home, now) = (self.home[bucket], self.now[bucket]);
+            let (home, now) = (self.owners[bucket], self.now[bucket]);
             if usable[usize::from(home)] {
                 if home != now {
                     moved.push((bucket, home));

@@ -21,7 +21,7 @@ mod sync;
 mod tables;
 mod vrf;
 
-pub use adjacency::{Adjacencies, Link};
+pub use adjacency::{Adjacencies, LinkAddress};
 pub use fib4::Fib4;
 pub use fib6::{Fib6, Trie};
 pub use groups::Groups;

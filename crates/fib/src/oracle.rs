@@ -64,7 +64,7 @@ pub fn steps(width: u8) -> impl Strategy<Value = Vec<Step>> {
 }
 
 /// The change that a forwarding table receives for one step.
-pub enum Told {
+pub enum TableChange {
     Nothing,
     Insert,
     /// Remove the prefix; this is the covering route afterwards.
@@ -72,15 +72,15 @@ pub enum Told {
 }
 
 impl Naive {
-    pub fn take(&mut self, ((prefix, length), word): Step) -> Told {
+    pub fn apply(&mut self, ((prefix, length), word): Step) -> TableChange {
         if word != 0 {
             self.routes.insert((length, prefix), word);
-            Told::Insert
+            TableChange::Insert
         } else if self.routes.remove(&(length, prefix)).is_some() {
             let covering = length.checked_sub(1).and_then(|shorter| self.covering(prefix, shorter));
-            Told::Remove(covering.unwrap_or((0, 0)))
+            TableChange::Remove(covering.unwrap_or((0, 0)))
         } else {
-            Told::Nothing
+            TableChange::Nothing
         }
     }
 }

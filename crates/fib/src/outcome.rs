@@ -106,7 +106,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_outcome_is_read_back_from_its_word() {
+    fn outcome_encoding_round_trips() {
         for outcome in [
             Outcome::NoRoute,
             Outcome::Via(AdjacencyId(0)),

@@ -171,7 +171,7 @@ where
     }
 
     /// Prefixes with a route of an origin other than `Neighbour`.
-    pub fn said(&self) -> usize {
+    pub fn configured_len(&self) -> usize {
         self.said
     }
 

@@ -24,7 +24,7 @@ use super::groups::{Groups, Members};
 use super::vrf::Vrf;
 use super::{Adjacencies, Fib4, Fib6, Outcome};
 use parking_lot::{Mutex, RwLock};
-use routes::State;
+use routes::RouteState;
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -63,12 +63,12 @@ pub struct Tables {
     /// The nodes of the trees of all VRFs.
     nodes: Arc<Nodes>,
     /// The VRF of each interface.
-    places: Box<[AtomicU16]>,
+    interface_vrfs: Box<[AtomicU16]>,
     /// The difference between 65,535 and the MTU of the link below each interface. Zero, the initial value, means no limit.
-    short: Box<[AtomicU16; INTERFACES]>,
+    mtu_reduction: Box<[AtomicU16; INTERFACES]>,
     adjacencies: Adjacencies,
     groups: Groups,
-    state: Mutex<State>,
+    state: Mutex<RouteState>,
     hops: RwLock<Hops>,
     members: Mutex<Members>,
     limits: TableLimits,
@@ -96,11 +96,11 @@ impl Tables {
             fib6: Fib6::new(),
             vrfs: (0..MOST_VRFS).map(|_| OnceLock::new()).collect(),
             nodes: Nodes::new(),
-            places: <[AtomicU16]>::new_box_zeroed_with_elems(INTERFACES).expect("128 KB"),
-            short: <[AtomicU16; INTERFACES]>::new_box_zeroed().expect("128 KB"),
+            interface_vrfs: <[AtomicU16]>::new_box_zeroed_with_elems(INTERFACES).expect("128 KB"),
+            mtu_reduction: <[AtomicU16; INTERFACES]>::new_box_zeroed().expect("128 KB"),
             adjacencies: Adjacencies::new(limits.adjacencies),
             groups: Groups::new(),
-            state: Mutex::new(State::new()),
+            state: Mutex::new(RouteState::new()),
             hops: RwLock::new(Hops::new(limits.adjacencies)),
             members: Mutex::default(),
             limits,
@@ -129,12 +129,12 @@ impl Tables {
     /// The current MTU of `interface` for IP packets, in bytes: the smaller of the configured one and that of the link below.
     #[inline(always)]
     pub fn mtu(&self, interface: InterfaceId, configured: u16) -> u16 {
-        configured.min(!self.short[interface.index()].load(Ordering::Relaxed))
+        configured.min(!self.mtu_reduction[interface.index()].load(Ordering::Relaxed))
     }
 
     /// Sets the MTU of the link below `interface` for IP packets; `None` means no limit.
     pub fn set_link_mtu(&self, interface: InterfaceId, mtu: Option<u16>) {
-        self.short[interface.index()].store(!mtu.unwrap_or(u16::MAX), Ordering::Relaxed);
+        self.mtu_reduction[interface.index()].store(!mtu.unwrap_or(u16::MAX), Ordering::Relaxed);
     }
 
     /// The adjacencies routes lead to.
@@ -151,8 +151,8 @@ impl Tables {
 
     /// The VRF of an interface.
     #[inline(always)]
-    pub fn place(&self, interface: InterfaceId) -> VrfId {
-        VrfId(self.places[interface.index()].load(Ordering::Relaxed))
+    pub fn vrf_of(&self, interface: InterfaceId) -> VrfId {
+        VrfId(self.interface_vrfs[interface.index()].load(Ordering::Relaxed))
     }
 
     /// Puts an interface without neighbours into a VRF for the lifetime of its id. To move it to another VRF, give it another id. Panics beyond
@@ -161,7 +161,7 @@ impl Tables {
         if vrf != VrfId::MAIN {
             self.vrfs[vrf.index()].get_or_init(|| Box::new(Vrf::new(&self.nodes)));
         }
-        self.places[interface.index()].store(vrf.0, Ordering::Release);
+        self.interface_vrfs[interface.index()].store(vrf.0, Ordering::Release);
     }
 
     /// The tables of a VRF. `None` for the main VRF, and for VRFs that never had an interface.
@@ -173,7 +173,7 @@ impl Tables {
     /// The encoded outcome for IPv4 packets received on `interface`.
     #[inline]
     pub fn lookup4(&self, interface: InterfaceId, destination: u32) -> u32 {
-        match self.vrf(self.place(interface)) {
+        match self.vrf(self.vrf_of(interface)) {
             None => self.fib4.lookup(destination),
             Some(vrf) => vrf.lookup4(destination),
         }
@@ -182,7 +182,7 @@ impl Tables {
     /// The encoded outcome for IPv6 packets received on `interface`.
     #[inline]
     pub fn lookup6(&self, interface: InterfaceId, destination: u128) -> u32 {
-        match self.vrf(self.place(interface)) {
+        match self.vrf(self.vrf_of(interface)) {
             None => self.fib6.lookup(destination),
             Some(vrf) => vrf.lookup6(destination),
         }

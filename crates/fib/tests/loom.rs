@@ -103,7 +103,7 @@ impl Table {
 }
 
 #[test]
-fn a_block_that_is_taken_again_never_answers_for_the_network_it_was_taken_from() {
+fn reused_block_never_answers_for_previous_network() {
     loom::model(|| {
         let (table, mut users) = (Arc::new(Table::new()), Users::new(2));
         for network in 0..2 {
@@ -121,7 +121,7 @@ fn a_block_that_is_taken_again_never_answers_for_the_network_it_was_taken_from()
 }
 
 #[test]
-fn answers_in_bulk_are_no_worse_than_alone() {
+fn bulk_lookup_is_as_consistent_as_single_lookup() {
     loom::model(|| {
         let (table, mut users) = (Arc::new(Table::new()), Users::new(2));
         for network in 0..2 {
@@ -138,7 +138,7 @@ fn answers_in_bulk_are_no_worse_than_alone() {
 }
 
 #[test]
-fn a_byte_that_stands_for_another_outcome_never_answers_for_the_network_it_was_taken_from() {
+fn reused_digest_byte_never_answers_for_previous_network() {
     loom::model(|| {
         let (table, mut users) = (Arc::new(Table::new()), Users::new(2));
         table.paint(0, Paint::insert(24, 100), &mut users);
@@ -154,7 +154,7 @@ fn a_byte_that_stands_for_another_outcome_never_answers_for_the_network_it_was_t
 }
 
 #[test]
-fn a_route_that_takes_the_place_of_a_short_one_leaves_no_gap() {
+fn replacing_short_route_is_atomic() {
     loom::model(|| {
         let (table, mut users) = (Arc::new(Table::new()), Users::new(2));
         table.short.insert(0, 8, 1, &table.sequence);
@@ -168,7 +168,7 @@ fn a_route_that_takes_the_place_of_a_short_one_leaves_no_gap() {
 }
 
 #[test]
-fn a_short_route_that_takes_the_place_of_another_leaves_no_gap() {
+fn replacing_short_route_by_short_route_is_atomic() {
     loom::model(|| {
         let (table, mut users) = (Arc::new(Table::new()), Users::new(2));
         table.paint(0, Paint::insert(24, 2), &mut users);
@@ -182,7 +182,7 @@ fn a_short_route_that_takes_the_place_of_another_leaves_no_gap() {
 }
 
 #[test]
-fn an_adjacency_given_to_another_next_hop_never_mixes_the_two() {
+fn reused_adjacency_never_mixes_next_hops() {
     const OLD: (InterfaceId, Mac) = (InterfaceId(1), Mac([2, 0, 0, 0, 0, 1]));
     const NEW: (InterfaceId, Mac) = (InterfaceId(2), Mac([2, 0, 0, 0, 0, 2]));
     loom::model(|| {

@@ -2,7 +2,7 @@
 //!
 //! All other code gets its time as an argument.
 
-use cpu::meter::{Meter, Work};
+use cpu::meter::{Work, WorkMeter};
 use quanta::Clock as Counter;
 use rustix::time::{ClockId, Timespec, clock_gettime};
 use std::io;
@@ -107,10 +107,10 @@ impl CycleMeter {
     }
 }
 
-impl Meter for CycleMeter {
+impl WorkMeter for CycleMeter {
     #[inline]
     fn lap(&mut self, work: Work) -> Nanos {
-        self.counter.spin(work.asked);
+        self.counter.spin(work.extra_time);
         let now = self.counter.read();
         let spent = self.counter.between(self.last, now);
         self.last = now;
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn laps_of_the_meter_add_up_to_the_time_that_passed() {
+    fn meter_laps_sum_to_elapsed_time() {
         let counter = CycleCounter::calibrated();
         let (began, mut meter) = (counter.read(), CycleMeter::new(counter.clone()));
         let work = Work::SWITCH;
@@ -155,8 +155,8 @@ mod tests {
         let mut meter = CycleMeter::new(CycleCounter::calibrated());
         let mut asked = Work::SWITCH;
         for micros in [1, 50, 300] {
-            asked.asked = Nanos::micros(micros);
-            assert!(meter.lap(asked) >= asked.asked, "{micros} us");
+            asked.extra_time = Nanos::micros(micros);
+            assert!(meter.lap(asked) >= asked.extra_time, "{micros} us");
         }
     }
 

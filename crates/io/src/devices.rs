@@ -1,14 +1,14 @@
 //! Opens the devices of a plan's ports, with their decorators.
 
+use crate::advisories::{Advisories, OpenError};
 use crate::interfaces::{self, Interfaces};
-use crate::memif::{End, MemifPort};
+use crate::memif::{MemifPort, MemifRole};
 use crate::netns::Namespace;
 use crate::pcap::{PcapOptions, PcapPort};
-use crate::recorder::{self, Recording};
-use crate::remarks::{OpenError, Remarks};
-use link::LinkWitness;
+use crate::recorder::{self, CaptureHandle};
+use link::LinkObserver;
 use packet::Region;
-use packet::port::{FaultRates, Faulty, Memory, Port, SharedSink, Tapped, Wire};
+use packet::port::{FaultRates, FaultyPort, MemoryPort, MemoryWire, Port, SharedSink, TappedPort};
 use plan::PortPlan;
 use plane::{ApplyError, Decorate, Opener};
 use std::collections::HashMap;
@@ -24,14 +24,14 @@ const WIRE: usize = 1024;
 #[derive(Default)]
 pub struct Devices {
     epoch: Nanos,
-    remarks: Remarks,
+    advisories: Advisories,
     namespace: Option<Arc<Namespace>>,
     /// The ends of in-memory wires that belong to no port.
-    ends: HashMap<String, Memory>,
-    recordings: Vec<(PathBuf, Recording)>,
+    ends: HashMap<String, MemoryPort>,
+    recordings: Vec<(PathBuf, CaptureHandle)>,
     interfaces: Interfaces,
     /// The observers of packets at emulated links, by port.
-    witnesses: HashMap<String, Box<dyn LinkWitness>>,
+    witnesses: HashMap<String, Box<dyn LinkObserver>>,
 }
 
 impl Devices {
@@ -47,36 +47,36 @@ impl Devices {
 
     /// Takes the arrival time of `packet:` frames from the kernel instead of the time of reception. Ports with emulated links need this, because
     /// their link times begin at arrival.
-    pub fn stamped(mut self) -> Self {
-        self.interfaces.stamped = true;
+    pub fn with_kernel_timestamps(mut self) -> Self {
+        self.interfaces.kernel_timestamps = true;
         self
     }
 
     /// Passes every packet at the emulated link of this port to `witness`.
-    pub fn witnessed(mut self, port: &str, witness: Box<dyn LinkWitness>) -> Self {
+    pub fn with_link_witness(mut self, port: &str, witness: Box<dyn LinkObserver>) -> Self {
         self.witnesses.insert(port.to_owned(), witness);
         self
     }
 
     /// Advisories for the operator: missing features of a port, and later failures.
-    pub fn remarks(&self) -> &Remarks {
-        &self.remarks
+    pub fn advisories(&self) -> &Advisories {
+        &self.advisories
     }
 
     /// The free end of the in-memory wire with this name: the other end of a port's wire, or of a new wire whose other end a later port gets. Both
     /// use frames of one region.
-    pub fn take_end(&mut self, name: &str) -> Memory {
+    pub fn take_end(&mut self, name: &str) -> MemoryPort {
         // If the other end is gone, it belonged to a port that was closed.
         if let Some(end) = self.ends.remove(name).filter(Port::is_up) {
             return end;
         }
-        let (ours, theirs) = Wire::pair(WIRE);
+        let (ours, theirs) = MemoryWire::pair(WIRE);
         self.ends.insert(name.to_owned(), theirs);
         ours
     }
 
     /// The captures in progress, with their files.
-    pub fn recordings(&self) -> impl Iterator<Item = (&Path, &Recording)> {
+    pub fn recordings(&self) -> impl Iterator<Item = (&Path, &CaptureHandle)> {
         self.recordings.iter().map(|(path, recording)| (&**path, recording))
     }
 
@@ -104,17 +104,17 @@ impl Devices {
                     name: &plan.name,
                     epoch: self.epoch,
                 };
-                Box::new(PcapPort::open(&options, self.remarks.clone())?)
+                Box::new(PcapPort::open(&options, self.advisories.clone())?)
             }
             "memif" => {
-                let end = End::parse(&device.target).ok_or_else(|| OpenError {
+                let end = MemifRole::parse(&device.target).ok_or_else(|| OpenError {
                     reason: format!("'{}' does not say which end of a link it is", device.target),
                     hint: "write memif:listen:PATH or memif:connect:PATH".into(),
                 })?;
-                Box::new(MemifPort::open(&end, &plan.name, self.remarks.clone())?)
+                Box::new(MemifPort::open(&end, &plan.name, self.advisories.clone())?)
             }
             kind if interfaces::KINDS.contains(&kind) => {
-                return self.interfaces.open(plan, region, queues, &self.namespace, &self.remarks);
+                return self.interfaces.open(plan, region, queues, &self.namespace, &self.advisories);
             }
             kind => {
                 return Err(OpenError {
@@ -139,7 +139,7 @@ impl Devices {
             })?;
             self.recordings[at].0 = aside;
         }
-        let (recorder, recording) = recorder::start(path, name, self.epoch, self.remarks.clone())?;
+        let (recorder, recording) = recorder::start(path, name, self.epoch, self.advisories.clone())?;
         self.recordings.push((path.to_owned(), recording));
         Ok(recorder)
     }
@@ -167,10 +167,10 @@ impl Opener for Devices {
                     let rates =
                         FaultRates { loss: f.loss, corrupt: f.corrupt, truncate: f.truncate, duplicate: f.duplicate };
                     // Each queue has its own fault generator.
-                    port = Box::new(Faulty::new(port, rates, f.seed.wrapping_add(queue as u64)));
+                    port = Box::new(FaultyPort::new(port, rates, f.seed.wrapping_add(queue as u64)));
                 }
                 match sink {
-                    Some(sink) => Box::new(Tapped::new(port, Box::new(sink))),
+                    Some(sink) => Box::new(TappedPort::new(port, Box::new(sink))),
                     None => port,
                 }
             })
@@ -186,7 +186,7 @@ impl Opener for Devices {
         })
     }
 
-    fn witness(&mut self, plan: &PortPlan) -> Option<Box<dyn LinkWitness>> {
+    fn link_witness(&mut self, plan: &PortPlan) -> Option<Box<dyn LinkObserver>> {
         self.witnesses.remove(&*plan.name)
     }
 }

@@ -1,14 +1,14 @@
 //! Ports on kernel interfaces of any kind. They are opened in the router's network namespace, claimed for it, and reopened when the interface returns
 //! ([`crate::revive`]).
 
-use crate::claim::Claims;
+use crate::advisories::{Advisories, OpenError};
 use crate::closer::Closer;
+use crate::hotplug::{HotplugDevice, HotplugMonitor, OpenedDevice};
+use crate::interface_lock::InterfaceLocks;
 use crate::netlink::Netlink;
 use crate::netns::Namespace;
-use crate::packet_ring::{PacketOptions, Tenures};
-use crate::remarks::{OpenError, Remarks};
-use crate::revive::{Device, Opened, Reviver};
-use crate::tap::{Pulse, TapOptions, Taps};
+use crate::packet_ring::{PacketInterfaces, PacketOptions};
+use crate::tap::{TapOptions, Taps, WeakTap};
 use crate::xdp::{self, XdpOptions};
 use packet::Region;
 use packet::port::Port;
@@ -22,7 +22,7 @@ pub(crate) const KINDS: [&str; 3] = ["packet", "xdp", "tap"];
 #[derive(Default)]
 pub(crate) struct Interfaces {
     /// See [`PacketOptions::stamped`].
-    pub(crate) stamped: bool,
+    pub(crate) kernel_timestamps: bool,
     parts: Option<Parts>,
 }
 
@@ -30,36 +30,36 @@ pub(crate) struct Interfaces {
 struct Parts {
     shared: Arc<Shared>,
     closer: Closer,
-    reviver: Reviver,
+    monitor: HotplugMonitor,
 }
 
 /// The state for opening and reopening ports.
 struct Shared {
-    held: Mutex<Held>,
+    interfaces: Mutex<SharedInterfaces>,
     closer: Closer,
-    remarks: Remarks,
+    advisories: Advisories,
 }
 
 /// The state that ports on the same interface share.
 #[derive(Default)]
-struct Held {
-    claims: Claims,
-    packets: Tenures,
-    xdp: xdp::Interfaces,
+struct SharedInterfaces {
+    locks: InterfaceLocks,
+    packets: PacketInterfaces,
+    xdp: xdp::XdpInterfaces,
     taps: Taps,
 }
 
 /// The configuration of a port.
 #[derive(Clone)]
-struct Wanted {
+struct DeviceSpec {
     port: String,
-    kind: Kind,
+    kind: DeviceKind,
     interface: String,
     queues: usize,
 }
 
 #[derive(Clone)]
-enum Kind {
+enum DeviceKind {
     Packet(PacketOptions),
     /// With the router's frames.
     Xdp(XdpOptions, Arc<Region>),
@@ -75,21 +75,25 @@ impl Interfaces {
         region: &Arc<Region>,
         queues: usize,
         namespace: &Option<Arc<Namespace>>,
-        remarks: &Remarks,
+        remarks: &Advisories,
     ) -> Result<Vec<Box<dyn Port>>, OpenError> {
         let mtu = plan.interfaces.first().map_or(1500, |interface| interface.mtu.into());
         // Without super-frames in the pool, received super-frames cannot be stored.
         let offloads = plan.device.offloads && region.super_frames() > 0;
         let kind = match &*plan.device.kind {
-            "packet" => Kind::Packet(PacketOptions { offloads, stamped: self.stamped, ..PacketOptions::default() }),
+            "packet" => DeviceKind::Packet(PacketOptions {
+                offloads,
+                kernel_timestamps: self.kernel_timestamps,
+                ..PacketOptions::default()
+            }),
             "xdp" => {
                 let options = XdpOptions { checksums: plan.device.checksums, ..XdpOptions::default() };
-                Kind::Xdp(options, region.clone())
+                DeviceKind::Xdp(options, region.clone())
             }
-            "tap" => Kind::Tap(TapOptions { mtu, offloads }),
+            "tap" => DeviceKind::Tap(TapOptions { mtu, offloads }),
             other => unreachable!("'{other}' is no interface of the kernel"),
         };
-        let wanted = Wanted { port: plan.name.to_string(), kind, interface: plan.device.target.clone(), queues };
+        let wanted = DeviceSpec { port: plan.name.to_string(), kind, interface: plan.device.target.clone(), queues };
         let parts = self.parts(namespace, remarks)?;
         let open = || parts.shared.open(&wanted);
         let (opened, pulse) = match namespace {
@@ -105,20 +109,20 @@ impl Interfaces {
             remarks.add(format!("port {port}: {interface} is down; {hint}"));
         }
         // A reopened port must have the same number of queues, one for each worker that has one now.
-        let wanted = Wanted { queues: opened.ports.len(), ..wanted };
-        let again = Again { shared: parts.shared.clone(), wanted: wanted.clone(), pulse };
-        Ok(parts.reviver.follow(&wanted.port, &wanted.interface, opened, Box::new(again)))
+        let wanted = DeviceSpec { queues: opened.ports.len(), ..wanted };
+        let again = Reopener { shared: parts.shared.clone(), wanted: wanted.clone(), tap: pulse };
+        Ok(parts.monitor.watch(&wanted.port, &wanted.interface, opened, Box::new(again)))
     }
 
-    fn parts(&mut self, namespace: &Option<Arc<Namespace>>, remarks: &Remarks) -> Result<&Parts, OpenError> {
+    fn parts(&mut self, namespace: &Option<Arc<Namespace>>, remarks: &Advisories) -> Result<&Parts, OpenError> {
         if self.parts.is_none() {
             let closer = Closer::start().map_err(|error| OpenError {
                 reason: format!("a thread that closes ports could not be started: {error}"),
                 hint: "end other programs and try again".into(),
             })?;
-            let shared = Shared { held: Mutex::default(), closer: closer.clone(), remarks: remarks.clone() };
-            let reviver = Reviver::start(namespace.clone(), closer.clone(), remarks.clone())?;
-            self.parts = Some(Parts { shared: Arc::new(shared), closer, reviver });
+            let shared = Shared { interfaces: Mutex::default(), closer: closer.clone(), advisories: remarks.clone() };
+            let reviver = HotplugMonitor::start(namespace.clone(), closer.clone(), remarks.clone())?;
+            self.parts = Some(Parts { shared: Arc::new(shared), closer, monitor: reviver });
         }
         Ok(self.parts.as_ref().expect("made just now"))
     }
@@ -131,26 +135,26 @@ impl Interfaces {
 
 impl Shared {
     /// Opens a device in the network namespace of the calling thread.
-    fn open(&self, wanted: &Wanted) -> Result<(Opened, Option<Pulse>), OpenError> {
-        let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
-        let Held { claims, packets, xdp, taps } = &mut *held;
+    fn open(&self, wanted: &DeviceSpec) -> Result<(OpenedDevice, Option<WeakTap>), OpenError> {
+        let mut held = self.interfaces.lock().unwrap_or_else(PoisonError::into_inner);
+        let SharedInterfaces { locks: claims, packets, xdp, taps } = &mut *held;
         let interface = &wanted.interface;
-        let claim_first = |claims: &mut Claims| {
+        let claim_first = |claims: &mut InterfaceLocks| {
             // If there is no interface, opening reports it.
             let found = Netlink::open().ok().and_then(|mut netlink| netlink.find_link(interface));
-            found.map(|(index, _)| claims.claim(interface, index)).transpose()
+            found.map(|(index, _)| claims.lock(interface, index)).transpose()
         };
-        let mut open_packet = |claims: &mut Claims, options: &PacketOptions| {
+        let mut open_packet = |claims: &mut InterfaceLocks, options: &PacketOptions| {
             let claim = claim_first(claims)?;
             let (ports, remarks) = packets.open(interface, options, wanted.queues, &self.closer)?;
             let index = ports[0].index();
-            let claim = claim.map_or_else(|| claims.claim(interface, index), Ok)?;
+            let claim = claim.map_or_else(|| claims.lock(interface, index), Ok)?;
             let ports = ports.into_iter().map(|port| Box::new(port) as Box<dyn Port>).collect();
-            Ok((Opened { ports, index, most: u16::MAX, claim }, None, remarks))
+            Ok((OpenedDevice { ports, index, max_mtu: u16::MAX, interface_lock: claim }, None, remarks))
         };
         let (opened, pulse, remarks) = match &wanted.kind {
-            Kind::Packet(options) => open_packet(claims, options)?,
-            Kind::Xdp(options, region) => {
+            DeviceKind::Packet(options) => open_packet(claims, options)?,
+            DeviceKind::Xdp(options, region) => {
                 let claim = claim_first(claims)?;
                 match xdp.open_after(interface, region, wanted.queues, options, &self.closer) {
                     Ok((opened, mut remarks)) => {
@@ -166,9 +170,9 @@ impl Shared {
                                  they are received; `ip link set {interface} mtu {most}`, or use packet:{interface}"
                             )
                         }));
-                        let claim = claim.map_or_else(|| claims.claim(interface, index), Ok)?;
+                        let claim = claim.map_or_else(|| claims.lock(interface, index), Ok)?;
                         let ports = opened.into_iter().map(|port| Box::new(port) as Box<dyn Port>).collect();
-                        (Opened { ports, index, most: xdp::MOST_MTU, claim }, None, remarks)
+                        (OpenedDevice { ports, index, max_mtu: xdp::MOST_MTU, interface_lock: claim }, None, remarks)
                     }
                     Err(OpenError { reason, hint }) => {
                         // If that fails as well, the operator gets one error, not two.
@@ -181,52 +185,56 @@ impl Shared {
                     }
                 }
             }
-            Kind::Tap(options) => {
+            DeviceKind::Tap(options) => {
                 // A queue of an existing device could be opened beside another router's.
                 let claim = claim_first(claims)?;
                 let opened = taps.open(interface, *options, wanted.queues, &self.closer)?;
-                let claim = claim.map_or_else(|| claims.claim(interface, opened.index), Ok)?;
-                let pulse = opened.ports.first().map(|port| Pulse::of(port, opened.made));
+                let claim = claim.map_or_else(|| claims.lock(interface, opened.index), Ok)?;
+                let pulse = opened.ports.first().map(|port| WeakTap::of(port, opened.created));
                 let ports = opened.ports.into_iter().map(|port| Box::new(port) as Box<dyn Port>).collect();
-                (Opened { ports, index: opened.index, most: u16::MAX, claim }, pulse, opened.remarks)
+                (
+                    OpenedDevice { ports, index: opened.index, max_mtu: u16::MAX, interface_lock: claim },
+                    pulse,
+                    opened.advisories,
+                )
             }
         };
-        remarks.into_iter().for_each(|remark| self.remarks.add(format!("port {}: {remark}", wanted.port)));
+        remarks.into_iter().for_each(|remark| self.advisories.add(format!("port {}: {remark}", wanted.port)));
         Ok((opened, pulse))
     }
 }
 
 /// Reopens a port.
-struct Again {
+struct Reopener {
     shared: Arc<Shared>,
-    wanted: Wanted,
+    wanted: DeviceSpec,
     /// For tap devices.
-    pulse: Option<Pulse>,
+    tap: Option<WeakTap>,
 }
 
-impl Device for Again {
-    fn reopen(&mut self) -> Result<Opened, OpenError> {
+impl HotplugDevice for Reopener {
+    fn reopen(&mut self) -> Result<OpenedDevice, OpenError> {
         let (opened, pulse) = self.shared.open(&self.wanted)?;
-        let made = self.makes_its_interface();
+        let made = self.creates_interface();
         // A device made by the router counts as made by it again, even if another process recreated it first.
-        self.pulse = pulse.map(|mut pulse| {
-            pulse.made |= made;
+        self.tap = pulse.map(|mut pulse| {
+            pulse.created |= made;
             pulse
         });
         Ok(opened)
     }
 
-    fn let_go(&mut self, index: u32) {
-        let held = self.shared.held.lock().unwrap_or_else(PoisonError::into_inner);
-        held.packets.let_go(index);
-        held.xdp.let_go(index);
+    fn interface_left(&mut self, index: u32) {
+        let held = self.shared.interfaces.lock().unwrap_or_else(PoisonError::into_inner);
+        held.packets.mark_left(index);
+        held.xdp.detach_left(index);
     }
 
-    fn makes_its_interface(&self) -> bool {
-        self.pulse.as_ref().is_some_and(|pulse| pulse.made)
+    fn creates_interface(&self) -> bool {
+        self.tap.as_ref().is_some_and(|pulse| pulse.created)
     }
 
-    fn went_elsewhere(&self) -> bool {
-        self.pulse.as_ref().is_some_and(Pulse::beats)
+    fn works_in_other_namespace(&self) -> bool {
+        self.tap.as_ref().is_some_and(WeakTap::is_alive)
     }
 }

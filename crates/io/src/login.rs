@@ -27,7 +27,7 @@ pub struct Carrier {
     /// Its name.
     pub interface: String,
     /// The reason: `it has 192.0.2.1, the address you are logged in to`.
-    pub because: String,
+    pub reason: String,
 }
 
 impl Login {
@@ -104,12 +104,12 @@ impl Login {
             }
         }
         let links = netlink.layers()?;
-        Ok(with_parts(found, &links))
+        Ok(with_lower_links(found, &links))
     }
 }
 
 /// Interfaces with those below them.
-fn with_parts(mut found: BTreeMap<u32, String>, links: &[LinkLayers]) -> Vec<Carrier> {
+fn with_lower_links(mut found: BTreeMap<u32, String>, links: &[LinkLayers]) -> Vec<Carrier> {
     let name = |index: u32| links.iter().find(|link| link.index == index).map(|link| link.name.clone());
     let mut open: Vec<u32> = found.keys().copied().collect();
     while let Some(index) = open.pop() {
@@ -123,7 +123,10 @@ fn with_parts(mut found: BTreeMap<u32, String>, links: &[LinkLayers]) -> Vec<Car
             }
         }
     }
-    found.into_iter().filter_map(|(index, because)| Some(Carrier { interface: name(index)?, because })).collect()
+    found
+        .into_iter()
+        .filter_map(|(index, because)| Some(Carrier { interface: name(index)?, reason: because }))
+        .collect()
 }
 
 fn parent(process: &str) -> Option<u32> {
@@ -176,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn a_login_survives_its_text() {
+    fn login_text_round_trips() {
         for text in ["192.0.2.7,192.0.2.1", "-,2001:db8::1", "-,-"] {
             assert_eq!(text.parse::<Login>().unwrap().to_string(), text);
         }
@@ -201,7 +204,7 @@ mod tests {
         ];
         let names = |found: &[(u32, &str)]| {
             let found = found.iter().map(|&(index, why)| (index, why.to_owned())).collect();
-            with_parts(found, &links).into_iter().map(|carrier| carrier.interface).collect::<Vec<_>>()
+            with_lower_links(found, &links).into_iter().map(|carrier| carrier.interface).collect::<Vec<_>>()
         };
         assert_eq!(names(&[(1, "x")]), ["vlan", "bridge", "eth0", "eth1"]);
         assert_eq!(names(&[(3, "x")]), ["eth0"]);

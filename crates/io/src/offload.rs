@@ -10,7 +10,7 @@ use units::Rate;
 
 /// One offload, with its two commands of <linux/ethtool.h>.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Offload {
+pub enum EthtoolOffload {
     /// Verifying checksums of received packets.
     ReceiveChecksum,
     /// Computing checksums of sent packets; segmentation depends on it.
@@ -18,55 +18,55 @@ pub enum Offload {
     /// Segmenting TCP super-frames in the interface (TSO).
     TcpSegmentation,
     /// Segmenting super-frames just before the interface (GSO).
-    Segmentation,
+    GenericSegmentation,
     /// Joining received frames to super-frames (GRO).
-    ReceiveJoining,
+    GenericReceive,
     /// Joining received frames in the interface itself (LRO).
     LargeReceive,
     /// Removing 802.1Q tags from received frames and passing them as metadata.
     TagStripping,
 }
 
-impl Offload {
+impl EthtoolOffload {
     /// The offloads that produce frames no wire carries, in the order in which they can be switched off.
-    pub const ALL: [Offload; 6] = [
-        Offload::LargeReceive,
-        Offload::ReceiveJoining,
-        Offload::Segmentation,
-        Offload::TcpSegmentation,
-        Offload::TransmitChecksum,
-        Offload::ReceiveChecksum,
+    pub const ALL: [EthtoolOffload; 6] = [
+        EthtoolOffload::LargeReceive,
+        EthtoolOffload::GenericReceive,
+        EthtoolOffload::GenericSegmentation,
+        EthtoolOffload::TcpSegmentation,
+        EthtoolOffload::TransmitChecksum,
+        EthtoolOffload::ReceiveChecksum,
     ];
 
     /// Its name as ethtool(8) prints it.
     pub const fn name(self) -> &'static str {
         match self {
-            Offload::ReceiveChecksum => "rx-checksumming",
-            Offload::TransmitChecksum => "tx-checksumming",
-            Offload::TcpSegmentation => "tcp-segmentation-offload",
-            Offload::Segmentation => "generic-segmentation-offload",
-            Offload::ReceiveJoining => "generic-receive-offload",
-            Offload::LargeReceive => "large-receive-offload",
-            Offload::TagStripping => "rx-vlan-offload",
+            EthtoolOffload::ReceiveChecksum => "rx-checksumming",
+            EthtoolOffload::TransmitChecksum => "tx-checksumming",
+            EthtoolOffload::TcpSegmentation => "tcp-segmentation-offload",
+            EthtoolOffload::GenericSegmentation => "generic-segmentation-offload",
+            EthtoolOffload::GenericReceive => "generic-receive-offload",
+            EthtoolOffload::LargeReceive => "large-receive-offload",
+            EthtoolOffload::TagStripping => "rx-vlan-offload",
         }
     }
 
     const fn commands(self) -> (u32, u32) {
         match self {
-            Offload::ReceiveChecksum => (0x14, 0x15),
-            Offload::TransmitChecksum => (0x16, 0x17),
-            Offload::TcpSegmentation => (0x1e, 0x1f),
-            Offload::Segmentation => (0x23, 0x24),
-            Offload::ReceiveJoining => (0x2b, 0x2c),
-            Offload::LargeReceive | Offload::TagStripping => (0x25, 0x26),
+            EthtoolOffload::ReceiveChecksum => (0x14, 0x15),
+            EthtoolOffload::TransmitChecksum => (0x16, 0x17),
+            EthtoolOffload::TcpSegmentation => (0x1e, 0x1f),
+            EthtoolOffload::GenericSegmentation => (0x23, 0x24),
+            EthtoolOffload::GenericReceive => (0x2b, 0x2c),
+            EthtoolOffload::LargeReceive | EthtoolOffload::TagStripping => (0x25, 0x26),
         }
     }
 
     /// The bits of the command's value: some offloads are flags of one word (ETH_FLAG_LRO, ETH_FLAG_RXVLAN).
     const fn mask(self) -> u32 {
         match self {
-            Offload::LargeReceive => 1 << 15,
-            Offload::TagStripping => 1 << 8,
+            EthtoolOffload::LargeReceive => 1 << 15,
+            EthtoolOffload::TagStripping => 1 << 8,
             _ => u32::MAX,
         }
     }
@@ -86,14 +86,14 @@ impl Ethtool {
     }
 
     /// True if an offload is on.
-    pub fn is_on(&self, interface: &str, offload: Offload) -> io::Result<bool> {
+    pub fn is_on(&self, interface: &str, offload: EthtoolOffload) -> io::Result<bool> {
         let mut words = [offload.commands().0, 0];
         sys::ethtool(&self.socket, interface, &mut words)?;
         Ok(words[1] & offload.mask() != 0)
     }
 
     /// Switches an offload; needs CAP_NET_ADMIN. Returns true if that was a change.
-    pub fn switch(&self, interface: &str, offload: Offload, on: bool) -> io::Result<bool> {
+    pub fn switch(&self, interface: &str, offload: EthtoolOffload, on: bool) -> io::Result<bool> {
         let (get, set) = offload.commands();
         let mut words = [get, 0];
         sys::ethtool(&self.socket, interface, &mut words)?;
@@ -108,7 +108,7 @@ impl Ethtool {
 
     /// Switches off all offloads. Unknown ones count as off.
     pub fn switch_all_off(&self, interface: &str) -> io::Result<()> {
-        for offload in Offload::ALL {
+        for offload in EthtoolOffload::ALL {
             match self.switch(interface, offload, false) {
                 Err(error) if error.raw_os_error() != Some(libc::EOPNOTSUPP) => return Err(error),
                 _ => {}
@@ -150,20 +150,20 @@ impl Ethtool {
 
 /// Offloads of an interface that were on, and are off as long as this value lives.
 #[derive(Debug)]
-pub struct SwitchedOff {
+pub struct DisabledOffloads {
     ethtool: Ethtool,
     interface: String,
     /// Its index: a new interface with the same name was not changed and is not restored.
     index: Option<u32>,
-    offloads: Vec<Offload>,
+    offloads: Vec<EthtoolOffload>,
 }
 
-impl SwitchedOff {
+impl DisabledOffloads {
     /// Switches `offloads` off, in the network namespace of the calling thread. Unknown ones count as off.
-    pub fn new(interface: &str, offloads: &[Offload]) -> io::Result<Self> {
+    pub fn new(interface: &str, offloads: &[EthtoolOffload]) -> io::Result<Self> {
         let ethtool = Ethtool::open()?;
         let index = ethtool.index(interface);
-        let mut off = SwitchedOff { ethtool, interface: interface.to_owned(), index, offloads: Vec::new() };
+        let mut off = DisabledOffloads { ethtool, interface: interface.to_owned(), index, offloads: Vec::new() };
         for &offload in offloads {
             match off.ethtool.switch(interface, offload, false) {
                 Ok(true) => off.offloads.push(offload),
@@ -181,7 +181,7 @@ impl SwitchedOff {
     }
 }
 
-impl Drop for SwitchedOff {
+impl Drop for DisabledOffloads {
     fn drop(&mut self) {
         if self.ethtool.index(&self.interface) != self.index {
             return;

@@ -20,7 +20,7 @@ pub fn socket(is_ipv4: bool, protocol: u8) -> io::Result<UdpSocket> {
 
 /// The payload of an IPv4 packet that was received with its header.
 pub fn behind_header(received: &[u8]) -> Option<&[u8]> {
-    Ipv4::parse_unsummed(received).ok().map(|packet| packet.payload)
+    Ipv4::parse_without_checksum(received).ok().map(|packet| packet.payload)
 }
 
 #[cfg(test)]

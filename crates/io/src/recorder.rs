@@ -3,8 +3,8 @@
 //! A forwarding thread never waits for the disk. A frame without room in the ring is counted and discarded. While the disk is full, frames are
 //! counted and discarded as well, and an advisory reports the beginning. The capture continues when there is room again.
 
-use crate::pcap::{Application, Direction, Interface, LinkType, Record, WriteError, Writer};
-use crate::remarks::{OpenError, Remarks};
+use crate::advisories::{Advisories, OpenError};
+use crate::pcap::{CaptureProgram, LinkType, PcapDirection, PcapInterface, PcapRecord, WriteError, Writer};
 use crate::wait::{Sleeper, Waker};
 use packet::port::{self, FrameSink};
 use rtrb::{Consumer, Producer, RingBuffer};
@@ -42,12 +42,12 @@ struct Shared {
 
 /// The writing side: reports the progress of a capture, and waits for its end.
 #[derive(Debug)]
-pub struct Recording {
+pub struct CaptureHandle {
     shared: Arc<Shared>,
     thread: JoinHandle<()>,
 }
 
-impl Recording {
+impl CaptureHandle {
     /// Frames that are in the file.
     pub fn written(&self) -> u64 {
         self.shared.written.load(Ordering::Relaxed)
@@ -72,30 +72,46 @@ impl Recording {
 
 /// Starts a capture of Ethernet frames in a new file. An existing file is replaced. `name` is the interface in the capture, and `epoch` the offset of
 /// its times ([`crate::clock::epoch`]).
-pub fn start(path: &Path, name: &str, epoch: Nanos, remarks: Remarks) -> Result<(Recorder, Recording), OpenError> {
+pub fn start(
+    path: &Path,
+    name: &str,
+    epoch: Nanos,
+    remarks: Advisories,
+) -> Result<(Recorder, CaptureHandle), OpenError> {
     let wrong = |error: String| OpenError {
         reason: format!("the capture '{}' cannot be written: {error}", path.display()),
         hint: "give a path in a directory that can be written, on a disk with room".into(),
     };
     let file = File::create(path).map_err(|error| wrong(error.to_string()))?;
-    let application = Application::here(concat!("switchpath ", env!("CARGO_PKG_VERSION")));
+    let application = CaptureProgram::here(concat!("switchpath ", env!("CARGO_PKG_VERSION")));
     let mut writer = Writer::new(file, &application, epoch).map_err(|error| wrong(error.to_string()))?;
-    let interface = Interface { name: name.to_owned(), link: LinkType::ETHERNET, snap_length: 0, station: None };
+    let interface = PcapInterface { name: name.to_owned(), link: LinkType::ETHERNET, snap_length: 0, mac: None };
     writer.add_interface(interface).map_err(|error| wrong(error.to_string()))?;
     let waker = Waker::new().map_err(|error| wrong(error.to_string()))?;
     let (ring, frames) = RingBuffer::new(RING);
     let (closed, written, lost) = Default::default();
     let shared = Arc::new(Shared { waker, closed, written, lost });
     let (theirs, what) = (shared.clone(), format!("capture '{}'", path.display()));
-    let write = move || Writing { frames, writer, shared: theirs, accepted: 0, failing: None, what, remarks }.run();
+    let write = move || {
+        WriterThread {
+            frames,
+            writer,
+            shared: theirs,
+            accepted: 0,
+            until_retry: None,
+            capture: what,
+            advisories: remarks,
+        }
+        .run()
+    };
     let thread =
         thread::Builder::new().name("capture".into()).spawn(write).map_err(|error| wrong(error.to_string()))?;
-    Ok((Recorder { ring, shared: shared.clone() }, Recording { shared, thread }))
+    Ok((Recorder { ring, shared: shared.clone() }, CaptureHandle { shared, thread }))
 }
 
 impl Recorder {
     /// Passes on a frame, or counts it as lost if there is no room. Never blocks and never allocates.
-    pub fn record(&mut self, now: Instant, direction: Direction, original: usize, frame: &[u8], comment: &str) {
+    pub fn record(&mut self, now: Instant, direction: PcapDirection, original: usize, frame: &[u8], comment: &str) {
         let comment = &comment.as_bytes()[..comment.floor_char_boundary(usize::from(u16::MAX))];
         let mut header = [0; HEADER];
         header[..8].copy_from_slice(&now.get().to_ne_bytes());
@@ -127,8 +143,8 @@ impl Recorder {
 impl FrameSink for Recorder {
     fn frame(&mut self, now: Instant, direction: port::Direction, frame: &[u8]) {
         let direction = match direction {
-            port::Direction::In => Direction::In,
-            port::Direction::Out => Direction::Out,
+            port::Direction::In => PcapDirection::In,
+            port::Direction::Out => PcapDirection::Out,
         };
         self.record(now, direction, frame.len(), frame, "");
     }
@@ -142,19 +158,19 @@ impl Drop for Recorder {
 }
 
 /// The writing thread.
-struct Writing {
+struct WriterThread {
     frames: Consumer<u8>,
     writer: Writer<File>,
     shared: Arc<Shared>,
     /// Frames passed to the writer and not known to be lost.
     accepted: u64,
     /// While the disk is full: pauses until the next attempt.
-    failing: Option<u32>,
-    what: String,
-    remarks: Remarks,
+    until_retry: Option<u32>,
+    capture: String,
+    advisories: Advisories,
 }
 
-impl Writing {
+impl WriterThread {
     fn run(mut self) {
         let mut sleeper = Sleeper::new(self.shared.waker.clone());
         let mut scratch = Vec::new();
@@ -163,13 +179,13 @@ impl Writing {
             let closed = self.shared.closed.load(Ordering::Acquire);
             self.retry();
             while self.next(&mut scratch) {
-                if self.failing.is_some() {
+                if self.until_retry.is_some() {
                     self.shared.lost.fetch_add(1, Ordering::Relaxed);
                 } else if let Err(error) = self.write(&scratch) {
                     self.fail(&error);
                 }
             }
-            if self.failing.is_none() {
+            if self.until_retry.is_none() {
                 match self.writer.flush() {
                     Ok(()) => self.shared.written.store(self.writer.written(), Ordering::Relaxed),
                     Err(error) => self.fail(&error),
@@ -182,16 +198,16 @@ impl Writing {
             let _ = sleeper.sleep([], PAUSE);
         }
         let lost = self.shared.lost.load(Ordering::Relaxed);
-        if lost > 0 && self.failing.is_none() {
-            self.remarks
-                .add(format!("{}: {lost} frames are missing, because the disk was full or too slow", self.what));
+        if lost > 0 && self.until_retry.is_none() {
+            self.advisories
+                .add(format!("{}: {lost} frames are missing, because the disk was full or too slow", self.capture));
         }
     }
 
     /// Handles a write error of the disk.
     fn fail(&mut self, error: &WriteError) {
-        self.failing = Some(RETRY);
-        self.remarks.add(format!("{}: {error}; it goes on when the disk has room again", self.what));
+        self.until_retry = Some(RETRY);
+        self.advisories.add(format!("{}: {error}; it goes on when the disk has room again", self.capture));
         self.shared.written.store(error.written, Ordering::Relaxed);
         // Frames in the writer's buffer are lost with the failed write.
         self.shared.lost.fetch_add(self.accepted - error.written, Ordering::Relaxed);
@@ -200,15 +216,15 @@ impl Writing {
 
     /// Tests now and then if a full disk has room again.
     fn retry(&mut self) {
-        let Some(pauses) = &mut self.failing else { return };
+        let Some(pauses) = &mut self.until_retry else { return };
         *pauses = pauses.saturating_sub(1);
         if *pauses > 0 {
             return;
         }
-        self.failing = match self.writer.resume() {
+        self.until_retry = match self.writer.resume() {
             Ok(()) => {
                 let lost = self.shared.lost.load(Ordering::Relaxed);
-                self.remarks.add(format!("{}: it goes on; {lost} frames are missing", self.what));
+                self.advisories.add(format!("{}: it goes on; {lost} frames are missing", self.capture));
                 None
             }
             Err(_) => Some(RETRY),
@@ -235,19 +251,19 @@ impl Writing {
         // Counted before the write: a failure subtracts the frames that did not reach the file.
         self.accepted += 1;
         let link = LinkType::ETHERNET;
-        self.writer.packet(&Record { time, interface: 0, link, original, data, direction, comment })
+        self.writer.packet(&PcapRecord { time, interface: 0, link, original, data, direction, comment })
     }
 }
 
 /// The header of a record: time, length on the wire, bytes, bytes of comment, direction.
-fn parse(bytes: &[u8]) -> (Instant, u32, usize, usize, Direction) {
+fn parse(bytes: &[u8]) -> (Instant, u32, usize, usize, PcapDirection) {
     let header: &[u8; HEADER] = bytes.first_chunk().expect("a record begins with its header");
     let u32_at = |at: usize| u32::from_ne_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]]);
     let time = u64::from_ne_bytes(*header.first_chunk().expect("the header is longer"));
     let direction = match header[18] {
-        d if d == Direction::In as u8 => Direction::In,
-        d if d == Direction::Out as u8 => Direction::Out,
-        _ => Direction::Unknown,
+        d if d == PcapDirection::In as u8 => PcapDirection::In,
+        d if d == PcapDirection::Out as u8 => PcapDirection::Out,
+        _ => PcapDirection::Unknown,
     };
     let comment = u16::from_ne_bytes([header[16], header[17]]);
     (Instant::new(time), u32_at(8), u32_at(12) as usize, usize::from(comment), direction)

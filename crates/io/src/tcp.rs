@@ -9,21 +9,21 @@ use std::time::Duration;
 
 /// The settings of a connection before it is established.
 #[derive(Clone, Copy, Debug)]
-pub struct Manner<'a> {
+pub struct TcpConnectOptions<'a> {
     /// The congestion control, by its name in `net.ipv4.tcp_available_congestion_control`.
-    pub control: &'a str,
+    pub congestion_control: &'a str,
     /// The maximum segment size, including the options of its header (TCP_MAXSEG).
-    pub segment: u16,
+    pub max_segment: u16,
     /// The maximum of unsent bytes in the socket (TCP_NOTSENT_LOWAT).
-    pub unsent: u32,
+    pub max_unsent: u32,
 }
 
-impl Manner<'_> {
+impl TcpConnectOptions<'_> {
     fn socket(&self) -> io::Result<OwnedFd> {
         let socket = socket_with(AddressFamily::INET, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
-        sockopt::set_tcp_congestion(&socket, self.control)?;
-        set_option(&socket, libc::IPPROTO_TCP, libc::TCP_MAXSEG, &u32::from(self.segment))?;
-        set_option(&socket, libc::IPPROTO_TCP, libc::TCP_NOTSENT_LOWAT, &self.unsent)?;
+        sockopt::set_tcp_congestion(&socket, self.congestion_control)?;
+        set_option(&socket, libc::IPPROTO_TCP, libc::TCP_MAXSEG, &u32::from(self.max_segment))?;
+        set_option(&socket, libc::IPPROTO_TCP, libc::TCP_NOTSENT_LOWAT, &self.max_unsent)?;
         Ok(socket)
     }
 
@@ -56,7 +56,7 @@ impl Manner<'_> {
 
 /// The state of the sender's congestion control (`tcp_ca_state`).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub enum Doing {
+pub enum CongestionState {
     /// No congestion detected.
     Open,
     /// Reducing the window because of ECN marks.
@@ -69,41 +69,41 @@ pub enum Doing {
 
 /// The state of a connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct State {
+pub struct TcpInfo {
     /// The state of its congestion control.
-    pub doing: Doing,
+    pub congestion_state: CongestionState,
     /// Data bytes of a segment.
-    pub segment: u32,
+    pub segment_size: u32,
     /// Unacknowledged segments.
     pub outstanding: u32,
     /// Those of them that were selectively acknowledged.
-    pub selected: u32,
+    pub sacked: u32,
     /// Those of them that are considered lost.
     pub lost: u32,
     /// Those of them that were retransmitted.
-    pub repeated: u32,
+    pub retransmitted: u32,
     /// The smoothed round-trip time, in microseconds.
-    pub smoothed_us: u32,
+    pub smoothed_rtt_us: u32,
     /// The slow start threshold, in segments.
-    pub threshold: u32,
+    pub slow_start_threshold: u32,
     /// The congestion window, in segments.
-    pub window: u32,
+    pub congestion_window: u32,
     /// Bytes acknowledged so far; the SYN counts as one.
     pub acknowledged: u64,
     /// Segments sent, including retransmissions.
     pub sent: u32,
     /// Retransmitted segments.
-    pub again: u32,
+    pub total_retransmitted: u32,
     /// Retransmissions that the receiver reported as duplicates.
-    pub in_vain: u32,
+    pub duplicate_retransmits: u32,
     /// Reordering events seen in acknowledgements.
     pub reordered: u32,
 }
 
-impl State {
+impl TcpInfo {
     /// The number of segments in flight.
     pub fn in_flight(&self) -> u32 {
-        (self.outstanding + self.repeated).saturating_sub(self.selected + self.lost)
+        (self.outstanding + self.retransmitted).saturating_sub(self.sacked + self.lost)
     }
 }
 
@@ -115,31 +115,31 @@ const WORDS: usize = 56;
 /// # Errors
 ///
 /// If it is not a TCP connection.
-pub fn state(connection: impl AsFd) -> io::Result<State> {
+pub fn info(connection: impl AsFd) -> io::Result<TcpInfo> {
     let words = get_option(connection, libc::IPPROTO_TCP, libc::TCP_INFO, [0u32; WORDS])?;
     // Offsets in the kernel's structure, linux/tcp.h.
     let word = |offset: usize| words[offset / 4];
     let [_, doing, ..] = word(0).to_ne_bytes();
     let acknowledged = [word(120).to_ne_bytes(), word(124).to_ne_bytes()].concat();
-    Ok(State {
-        doing: match doing {
-            2 => Doing::Reducing,
-            3 => Doing::Recovering,
-            4.. => Doing::TimedOut,
-            _ => Doing::Open,
+    Ok(TcpInfo {
+        congestion_state: match doing {
+            2 => CongestionState::Reducing,
+            3 => CongestionState::Recovering,
+            4.. => CongestionState::TimedOut,
+            _ => CongestionState::Open,
         },
-        segment: word(16),
+        segment_size: word(16),
         outstanding: word(24),
-        selected: word(28),
+        sacked: word(28),
         lost: word(32),
-        repeated: word(36),
-        smoothed_us: word(68),
-        threshold: word(76),
-        window: word(80),
+        retransmitted: word(36),
+        smoothed_rtt_us: word(68),
+        slow_start_threshold: word(76),
+        congestion_window: word(80),
         acknowledged: acknowledged.try_into().map_or(0, u64::from_ne_bytes),
-        again: word(100),
+        total_retransmitted: word(100),
         sent: word(156),
-        in_vain: word(216),
+        duplicate_retransmits: word(216),
         reordered: word(220),
     })
 }
@@ -150,26 +150,32 @@ mod tests {
     use std::io::{Read, Write};
 
     #[test]
-    fn a_connection_is_as_it_was_asked_for_and_tells_how_it_is_doing() {
-        let manner = Manner { control: "reno", segment: 1000, unsent: 1 << 16 };
+    fn connection_has_requested_options_and_reports_tcp_info() {
+        let manner = TcpConnectOptions { congestion_control: "reno", max_segment: 1000, max_unsent: 1 << 16 };
         let listener = manner.listen("127.0.0.1:0".parse().unwrap()).unwrap();
         let address = listener.local_addr().unwrap();
         let mut near = manner.connect(address, Duration::from_secs(5)).unwrap();
         let (mut far, _) = listener.accept().unwrap();
         assert_eq!(sockopt::tcp_congestion(&near).unwrap(), "reno");
-        let before = state(&near).unwrap();
-        assert_eq!((before.doing, before.in_flight(), before.again), (Doing::Open, 0, 0));
-        assert!((900..=1000).contains(&before.segment), "{before:?}");
+        let before = info(&near).unwrap();
+        assert_eq!(
+            (before.congestion_state, before.in_flight(), before.total_retransmitted),
+            (CongestionState::Open, 0, 0)
+        );
+        assert!((900..=1000).contains(&before.segment_size), "{before:?}");
         near.write_all(&[7; 5000]).unwrap();
         let mut bytes = [0; 5000];
         far.read_exact(&mut bytes).unwrap();
         // The last acknowledgement is delayed by up to 40 ms; data in the other direction carries it at once.
         far.write_all(&[1]).unwrap();
         near.read_exact(&mut [0]).unwrap();
-        let after = state(&near).unwrap();
+        let after = info(&near).unwrap();
         assert_eq!(after.acknowledged - before.acknowledged, 5000);
-        assert!(after.sent - before.sent >= 5 && after.smoothed_us > 0 && after.window >= 10, "{after:?}");
-        let unknown = Manner { control: "no-such", ..manner };
+        assert!(
+            after.sent - before.sent >= 5 && after.smoothed_rtt_us > 0 && after.congestion_window >= 10,
+            "{after:?}"
+        );
+        let unknown = TcpConnectOptions { congestion_control: "no-such", ..manner };
         assert_eq!(unknown.connect(address, Duration::from_secs(1)).unwrap_err().kind(), io::ErrorKind::NotFound);
     }
 }

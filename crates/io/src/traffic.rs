@@ -12,10 +12,10 @@
 //! [`Passage`] is an XDP program without effect, for ends that have neither.
 
 use crate::bpf::instruction::{
-    self, Instruction, action, add, and, context, copy, exit, load32, load64, set, set_map, set64, skip_if_different,
-    skip_if_equal, skip_if_greater, store16, store32, store64,
+    self, BpfInstruction, action, add, and, context, copy, exit, load32, load64, set, set_map, set64,
+    skip_if_different, skip_if_equal, skip_if_greater, store16, store32, store64,
 };
-use crate::bpf::{Attached, Hook, Kind, Map, MapKind, Program};
+use crate::bpf::{BpfAttachment, BpfHook, BpfProgram, BpfProgramKind, Map, MapKind};
 use packet::wire::{Ipv4Spec, ethernet, ethertype, protocol};
 use std::io;
 use std::net::Ipv4Addr;
@@ -49,14 +49,14 @@ const NUMBERED: u8 = 8;
 
 /// The endpoints of packets.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Journey {
+pub struct PacketAddresses {
     /// The sender's and the first router's link-layer addresses.
     pub link: (Mac, Mac),
     /// Source and destination.
     pub network: (Ipv4Addr, Ipv4Addr),
 }
 
-impl Journey {
+impl PacketAddresses {
     /// A packet with number zero.
     fn packet(&self) -> [u8; LENGTH] {
         let mut bytes = [0; LENGTH];
@@ -80,33 +80,35 @@ impl Journey {
 
 /// A program under construction.
 #[derive(Default)]
-struct Text {
-    code: Vec<Instruction>,
+struct ProgramBuilder {
+    code: Vec<BpfInstruction>,
     /// Instructions that jump to the end if a check fails.
-    leaving: Vec<usize>,
+    exit_jumps: Vec<usize>,
 }
 
-impl Text {
-    fn put(&mut self, instructions: impl IntoIterator<Item = Instruction>) -> &mut Self {
+impl ProgramBuilder {
+    fn put(&mut self, instructions: impl IntoIterator<Item = BpfInstruction>) -> &mut Self {
         self.code.extend(instructions);
         self
     }
 
-    fn leave(&mut self, jump: Instruction) -> &mut Self {
-        self.leaving.push(self.code.len());
+    fn exit_if(&mut self, jump: BpfInstruction) -> &mut Self {
+        self.exit_jumps.push(self.code.len());
         self.put([jump])
     }
 
     /// Loads the address of the frame to [`DATA`] if it has at least [`LENGTH`] bytes. The offsets of its bounds are those in the context.
     fn frame(&mut self, (data, end): (i16, i16)) -> &mut Self {
         self.put([load32(DATA, 1, data), load32(3, 1, end)]);
-        self.put([copy(4, DATA), add(4, LENGTH as i32)]).leave(skip_if_greater(4, 3, 0))
+        self.put([copy(4, DATA), add(4, LENGTH as i32)]).exit_if(skip_if_greater(4, 3, 0))
     }
 
     /// Loads the address of the value at `key` of `map` to [`VALUE`].
     fn value(&mut self, map: &Map, key: i32) -> &mut Self {
         self.put([set(2, key), store32(10, -4, 2), copy(2, 10), add(2, -4)]).put(set_map(1, map));
-        self.put([instruction::call(instruction::call::MAP_LOOKUP)]).leave(skip_if_equal(0, 0, 0)).put([copy(VALUE, 0)])
+        self.put([instruction::call(instruction::call::MAP_LOOKUP)])
+            .exit_if(skip_if_equal(0, 0, 0))
+            .put([copy(VALUE, 0)])
     }
 
     /// Increments the value at `key` of `map` and loads the sum to [`NUMBERED`].
@@ -115,8 +117,8 @@ impl Text {
     }
 
     /// The program. After a failed check it returns `otherwise`.
-    fn finish(mut self, otherwise: i32) -> Vec<Instruction> {
-        for at in self.leaving {
+    fn finish(mut self, otherwise: i32) -> Vec<BpfInstruction> {
+        for at in self.exit_jumps {
             self.code[at] = self.code[at].over((self.code.len() - at - 1) as i16);
         }
         self.code.extend([set(0, otherwise), exit()]);
@@ -126,19 +128,19 @@ impl Text {
 
 /// The packet generator.
 #[derive(Debug)]
-pub struct Source {
-    program: Program,
+pub struct UdpSource {
+    program: BpfProgram,
     /// The number of packets made.
     numbers: Map,
-    _attached: Attached,
+    _attached: BpfAttachment,
 }
 
-impl Source {
+impl UdpSource {
     /// Makes packets that leave by the link with this index, in the network namespace of the calling thread. Needs CAP_BPF and CAP_NET_ADMIN.
-    pub fn new(journey: &Journey, index: u32) -> io::Result<Source> {
+    pub fn new(journey: &PacketAddresses, index: u32) -> io::Result<UdpSource> {
         let numbers = Map::create(MapKind::Array, 1)?;
-        let mut text = Text::default();
-        text.put([load32(2, 1, context::XDP_LINK)]).leave(skip_if_different(2, LOOPBACK, 0));
+        let mut text = ProgramBuilder::default();
+        text.put([load32(2, 1, context::XDP_LINK)]).exit_if(skip_if_different(2, LOOPBACK, 0));
         text.frame(context::XDP_DATA).count(&numbers, 0);
         for (word, bytes) in journey.packet()[..HEADERS - 2].as_chunks::<8>().0.iter().enumerate() {
             text.put(set64(1, u64::from_ne_bytes(*bytes))).put([store64(DATA, 8 * word as i16, 1)]);
@@ -147,9 +149,9 @@ impl Source {
         text.put([store64(DATA, NUMBER, NUMBERED), set(1, MARKED as i32), store32(DATA, MARK, 1)]);
         text.put([copy(1, NUMBERED), and(1, i32::from(FLOWS) - 1), add(1, 0x4000), store16(DATA, SOURCE_PORT, 1)]);
         text.put([set(1, index as i32), set(2, 0), instruction::call(instruction::call::REDIRECT), exit()]);
-        let program = Program::load(Kind::Xdp, "switchpath_src", &text.finish(action::PASS))?;
-        let attached = program.attach(Hook::XdpGeneric, index)?;
-        Ok(Source { program, numbers, _attached: attached })
+        let program = BpfProgram::load(BpfProgramKind::Xdp, "switchpath_src", &text.finish(action::PASS))?;
+        let attached = program.attach(BpfHook::XdpGeneric, index)?;
+        Ok(UdpSource { program, numbers, _attached: attached })
     }
 
     /// Sends `count` packets, at least one, from a thread in the network namespace of the link. Packets without room in the link's queue are lost.
@@ -165,7 +167,7 @@ impl Source {
 
 /// The packets that arrived at a [`Sink`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Counted {
+pub struct SinkCounts {
     /// Packets.
     pub packets: u64,
     /// Those of them that were reordered or duplicated.
@@ -174,8 +176,8 @@ pub struct Counted {
 
 /// Counts and drops the packets of a source; other packets pass.
 #[derive(Debug)]
-pub struct Sink {
-    _attached: Attached,
+pub struct UdpSink {
+    _attached: BpfAttachment,
     counts: Map,
 }
 
@@ -184,45 +186,47 @@ const PACKETS: i32 = 0;
 const HIGHEST: i32 = 1;
 const LATE: i32 = 2;
 
-impl Sink {
+impl UdpSink {
     /// Attaches a sink to the link with this index, in the network namespace of the calling thread: in its driver, or at the start of the host's
     /// stack. Needs CAP_BPF and CAP_NET_ADMIN.
-    pub fn attach(index: u32, hook: Hook) -> io::Result<Sink> {
+    pub fn attach(index: u32, hook: BpfHook) -> io::Result<UdpSink> {
         const BEFORE: u8 = 9;
         let (kind, data, drop, pass) = match hook {
-            Hook::TcxIngress => {
-                (Kind::Classifier, context::CLASSIFIER_DATA, action::CLASSIFIER_DROP, action::CLASSIFIER_NEXT)
+            BpfHook::TcxIngress => {
+                (BpfProgramKind::Classifier, context::CLASSIFIER_DATA, action::CLASSIFIER_DROP, action::CLASSIFIER_NEXT)
             }
-            Hook::XdpNative | Hook::XdpGeneric => (Kind::Xdp, context::XDP_DATA, action::DROP, action::PASS),
+            BpfHook::XdpNative | BpfHook::XdpGeneric => {
+                (BpfProgramKind::Xdp, context::XDP_DATA, action::DROP, action::PASS)
+            }
         };
         let counts = Map::create(MapKind::Array, 3)?;
-        let mut text = Text::default();
-        text.frame(data).put([load32(1, DATA, MARK)]).leave(skip_if_different(1, MARKED as i32, 0));
+        let mut text = ProgramBuilder::default();
+        text.frame(data).put([load32(1, DATA, MARK)]).exit_if(skip_if_different(1, MARKED as i32, 0));
         text.count(&counts, PACKETS);
         text.value(&counts, HIGHEST).put([load64(NUMBERED, DATA, NUMBER), load64(BEFORE, VALUE, 0)]);
         text.put([skip_if_greater(BEFORE, NUMBERED, 1), store64(VALUE, 0, NUMBERED)]);
         text.value(&counts, LATE).put([load64(1, VALUE, 0), skip_if_greater(NUMBERED, BEFORE, 1), add(1, 1)]);
         text.put([store64(VALUE, 0, 1), set(0, drop), exit()]);
-        let program = Program::load(kind, "switchpath_sink", &text.finish(pass))?;
-        Ok(Sink { _attached: program.attach(hook, index)?, counts })
+        let program = BpfProgram::load(kind, "switchpath_sink", &text.finish(pass))?;
+        Ok(UdpSink { _attached: program.attach(hook, index)?, counts })
     }
 
     /// The packets that arrived so far.
-    pub fn counted(&self) -> io::Result<Counted> {
-        Ok(Counted { packets: self.counts.get(PACKETS as u32)?, late: self.counts.get(LATE as u32)? })
+    pub fn counted(&self) -> io::Result<SinkCounts> {
+        Ok(SinkCounts { packets: self.counts.get(PACKETS as u32)?, late: self.counts.get(LATE as u32)? })
     }
 }
 
 /// An XDP program that passes everything, in the driver of a link.
 #[derive(Debug)]
-pub struct Passage {
-    _attached: Attached,
+pub struct XdpPassProgram {
+    _attached: BpfAttachment,
 }
 
-impl Passage {
+impl XdpPassProgram {
     /// Attaches it to the link with this index, in the network namespace of the calling thread.
-    pub fn attach(index: u32) -> io::Result<Passage> {
-        let program = Program::load(Kind::Xdp, "switchpath_pass", &[set(0, action::PASS), exit()])?;
-        Ok(Passage { _attached: program.attach(Hook::XdpNative, index)? })
+    pub fn attach(index: u32) -> io::Result<XdpPassProgram> {
+        let program = BpfProgram::load(BpfProgramKind::Xdp, "switchpath_pass", &[set(0, action::PASS), exit()])?;
+        Ok(XdpPassProgram { _attached: program.attach(BpfHook::XdpNative, index)? })
     }
 }

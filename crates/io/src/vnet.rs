@@ -28,7 +28,7 @@ const UDP_HEADER: usize = 8;
 
 /// The header is contradictory, or asks for an unsupported offload (UFO).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Unusable;
+pub(crate) struct InvalidHeader;
 
 fn u16_at(header: &[u8; HEADER], at: usize) -> u16 {
     u16::from_ne_bytes([header[at], header[at + 1]])
@@ -36,13 +36,13 @@ fn u16_at(header: &[u8; HEADER], at: usize) -> u16 {
 
 /// True if a header is not empty.
 #[inline]
-pub(crate) fn is_plain(header: &[u8; HEADER]) -> bool {
+pub(crate) fn has_no_offload(header: &[u8; HEADER]) -> bool {
     header[0] & NEEDS_CHECKSUM == 0 && header[1] == 0
 }
 
 /// Stores the offloads of a header in its packet. `moved` is the number of bytes that were inserted at the front of the frame since, for a tag.
-pub(crate) fn note(header: &[u8; HEADER], moved: u16, packet: &mut Packet) -> Result<(), Unusable> {
-    if is_plain(header) {
+pub(crate) fn store_offload(header: &[u8; HEADER], moved: u16, packet: &mut Packet) -> Result<(), InvalidHeader> {
+    if has_no_offload(header) {
         return Ok(());
     }
     let (flags, size) = (header[0], u16_at(header, 4));
@@ -51,13 +51,13 @@ pub(crate) fn note(header: &[u8; HEADER], moved: u16, packet: &mut Packet) -> Re
         GSO_TCP4 => Segmentation::Tcp4,
         GSO_TCP6 => Segmentation::Tcp6,
         GSO_UDP => Segmentation::Udp,
-        _ => return Err(Unusable),
+        _ => return Err(InvalidHeader),
     };
     let checksum = (flags & NEEDS_CHECKSUM != 0)
         .then(|| PartialChecksum { start: u16_at(header, 6).saturating_add(moved), offset: u16_at(header, 8) });
     // Without segmentation the size has no meaning.
     let size = if segmentation == Segmentation::None { 0 } else { size };
-    if packet.set_offload(Offload { segmentation, size, checksum }) { Ok(()) } else { Err(Unusable) }
+    if packet.set_offload(Offload { segmentation, size, checksum }) { Ok(()) } else { Err(InvalidHeader) }
 }
 
 /// The header of an outgoing packet.
@@ -115,13 +115,13 @@ mod tests {
         let mut pool = Pool::new(Region::new(1));
         let mut packet = pool.take().unwrap();
         assert!(packet.fill(bytes));
-        let noted = note(header, moved, &mut packet).ok().map(|()| (packet.offload(), super::header(&packet)));
+        let noted = store_offload(header, moved, &mut packet).ok().map(|()| (packet.offload(), super::header(&packet)));
         pool.give(packet);
         noted
     }
 
     #[test]
-    fn a_header_leaves_as_it_came() {
+    fn vnet_header_round_trips() {
         let mut frame = [0; 200];
         // A TCP header of 32 bytes behind Ethernet and IPv4.
         frame[34 + TCP_LENGTH] = 8 << 4;
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn a_header_that_lies_is_unusable() {
+    fn contradictory_vnet_header_is_invalid() {
         for (why, header) in [
             ("no size", of(1, GSO_TCP4, 66, 0, 34, 16)),
             ("UFO", of(1, 3, 42, 1400, 34, 6)),
@@ -159,7 +159,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_header_and_no_frame_does_harm(header: [u8; HEADER], moved in 0u16..5, bytes in prop::collection::vec(any::<u8>(), 0..300)) {
+        fn arbitrary_vnet_headers_and_frames_never_panic(header: [u8; HEADER], moved in 0u16..5, bytes in prop::collection::vec(any::<u8>(), 0..300)) {
             if let Some((offload, left)) = through(&header, moved, &bytes) {
                 // The outgoing header is equivalent.
                 let again = through(&left, 0, &bytes).map(|(offload, _)| offload);

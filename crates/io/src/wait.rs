@@ -13,31 +13,31 @@ use units::Nanos;
 /// Wakes a sleeping worker from another thread (eventfd(2)). Clones wake the same worker.
 #[derive(Clone, Debug)]
 pub struct Waker {
-    bell: Arc<OwnedFd>,
+    event: Arc<OwnedFd>,
 }
 
 impl Waker {
     /// A waker that is not signalled.
     pub fn new() -> io::Result<Self> {
         let bell = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
-        Ok(Waker { bell: Arc::new(bell) })
+        Ok(Waker { event: Arc::new(bell) })
     }
 
     /// Wakes the sleeper, or keeps it from falling asleep at its next attempt. Never blocks.
     pub fn wake(&self) {
         // EAGAIN: the counter is at its maximum of 2^64 - 2, so the waker is signalled.
-        let _ = write(&self.bell, &1u64.to_ne_bytes());
+        let _ = write(&self.event, &1u64.to_ne_bytes());
     }
 
     /// Resets the signal; true if it was set. A [`Sleeper`] resets it by itself.
-    pub(crate) fn silence(&self) -> bool {
-        read(&self.bell, &mut [0u8; 8]).is_ok()
+    pub(crate) fn reset(&self) -> bool {
+        read(&self.event, &mut [0u8; 8]).is_ok()
     }
 }
 
 impl AsFd for Waker {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.bell.as_fd()
+        self.event.as_fd()
     }
 }
 
@@ -50,9 +50,9 @@ pub fn sleep_exactly() {
 
 /// The reason why a sleep ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Woken {
+pub enum WakeReason {
     /// Another thread woke it; the signal is reset.
-    Rung,
+    Signalled,
     /// A descriptor is readable or has failed.
     Ready,
     /// The time-out expired, or a signal arrived.
@@ -78,12 +78,12 @@ impl Sleeper {
         &mut self,
         descriptors: impl IntoIterator<Item = BorrowedFd<'fd>>,
         timeout: Nanos,
-    ) -> io::Result<Woken> {
+    ) -> io::Result<WakeReason> {
         self.sleep_on(descriptors.into_iter().map(|fd| fd.as_raw_fd()), timeout)
     }
 
     /// Like [`Sleeper::sleep`], by the numbers of descriptors, as a worker's ports provide them. A closed descriptor counts as readable.
-    pub fn sleep_on(&mut self, descriptors: impl IntoIterator<Item = RawFd>, timeout: Nanos) -> io::Result<Woken> {
+    pub fn sleep_on(&mut self, descriptors: impl IntoIterator<Item = RawFd>, timeout: Nanos) -> io::Result<WakeReason> {
         let entry = |fd: RawFd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
         self.polled.clear();
         self.polled.push(entry(self.waker.as_fd().as_raw_fd()));
@@ -99,14 +99,14 @@ impl Sleeper {
             unsafe { libc::ppoll(self.polled.as_mut_ptr(), self.polled.len() as libc::nfds_t, limit, ptr::null()) };
         if ready < 0 {
             let error = io::Error::last_os_error();
-            return if error.kind() == io::ErrorKind::Interrupted { Ok(Woken::Timeout) } else { Err(error) };
+            return if error.kind() == io::ErrorKind::Interrupted { Ok(WakeReason::Timeout) } else { Err(error) };
         }
-        Ok(if self.polled[0].revents != 0 && self.waker.silence() {
-            Woken::Rung
+        Ok(if self.polled[0].revents != 0 && self.waker.reset() {
+            WakeReason::Signalled
         } else if ready == 0 {
-            Woken::Timeout
+            WakeReason::Timeout
         } else {
-            Woken::Ready
+            WakeReason::Ready
         })
     }
 }
@@ -117,13 +117,13 @@ mod tests {
     use std::thread;
 
     #[test]
-    fn a_ring_before_the_sleep_is_not_lost_and_counts_once() {
+    fn wakeup_before_sleep_is_not_lost_and_counts_once() {
         let waker = Waker::new().unwrap();
         let mut sleeper = Sleeper::new(waker.clone());
         waker.wake();
         waker.wake();
-        assert_eq!(sleeper.sleep([], Nanos::MAX).unwrap(), Woken::Rung);
-        assert_eq!(sleeper.sleep([], Nanos::ZERO).unwrap(), Woken::Timeout);
+        assert_eq!(sleeper.sleep([], Nanos::MAX).unwrap(), WakeReason::Signalled);
+        assert_eq!(sleeper.sleep([], Nanos::ZERO).unwrap(), WakeReason::Timeout);
     }
 
     #[test]
@@ -131,7 +131,7 @@ mod tests {
         let waker = Waker::new().unwrap();
         let mut sleeper = Sleeper::new(waker.clone());
         let ringer = thread::spawn(move || waker.wake());
-        assert_eq!(sleeper.sleep([], Nanos::MAX).unwrap(), Woken::Rung);
+        assert_eq!(sleeper.sleep([], Nanos::MAX).unwrap(), WakeReason::Signalled);
         ringer.join().unwrap();
     }
 
@@ -139,8 +139,8 @@ mod tests {
     fn a_readable_descriptor_ends_the_sleep() {
         let (reader, writer) = rustix::pipe::pipe().unwrap();
         let mut sleeper = Sleeper::new(Waker::new().unwrap());
-        assert_eq!(sleeper.sleep([reader.as_fd()], Nanos::micros(10)).unwrap(), Woken::Timeout);
+        assert_eq!(sleeper.sleep([reader.as_fd()], Nanos::micros(10)).unwrap(), WakeReason::Timeout);
         write(&writer, b"x").unwrap();
-        assert_eq!(sleeper.sleep([reader.as_fd()], Nanos::MAX).unwrap(), Woken::Ready);
+        assert_eq!(sleeper.sleep([reader.as_fd()], Nanos::MAX).unwrap(), WakeReason::Ready);
     }
 }

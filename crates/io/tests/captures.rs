@@ -3,7 +3,9 @@
 
 #![allow(clippy::print_stdout)]
 
-use io::pcap::{Application, Direction, Fault, Interface, LinkType, MAX_BLOCK, Reader, Record, Sink, Writer};
+use io::pcap::{
+    CaptureProgram, Fault, LinkType, MAX_BLOCK, PcapDirection, PcapInterface, PcapRecord, PcapSink, Reader, Writer,
+};
 use proptest::prelude::*;
 use std::cell::RefCell;
 use std::io::Write;
@@ -19,12 +21,12 @@ struct Owned {
     interface: u32,
     original: u32,
     data: Vec<u8>,
-    direction: Direction,
+    direction: PcapDirection,
     comment: String,
 }
 
 impl Owned {
-    fn of(record: &Record<'_>) -> Self {
+    fn of(record: &PcapRecord<'_>) -> Self {
         Owned {
             time: record.time.get(),
             interface: record.interface,
@@ -35,8 +37,8 @@ impl Owned {
         }
     }
 
-    fn record(&self) -> Record<'_> {
-        Record {
+    fn record(&self) -> PcapRecord<'_> {
+        PcapRecord {
             time: Instant::new(self.time),
             interface: self.interface,
             link: LinkType::ETHERNET,
@@ -48,17 +50,18 @@ impl Owned {
     }
 
     fn plain(time: u64, original: u32, data: &[u8]) -> Self {
-        let direction = Direction::Unknown;
+        let direction = PcapDirection::Unknown;
         Owned { time, interface: 0, original, data: data.to_vec(), direction, comment: String::new() }
     }
 }
 
-fn interface(name: &str) -> Interface {
-    Interface { name: name.to_owned(), link: LinkType::ETHERNET, snap_length: 0, station: None }
+fn interface(name: &str) -> PcapInterface {
+    PcapInterface { name: name.to_owned(), link: LinkType::ETHERNET, snap_length: 0, mac: None }
 }
 
-fn written(interfaces: &[Interface], records: &[Owned]) -> Vec<u8> {
-    let application = Application { hardware: "a machine".into(), os: "Linux".into(), name: "switchpath tests".into() };
+fn written(interfaces: &[PcapInterface], records: &[Owned]) -> Vec<u8> {
+    let application =
+        CaptureProgram { hardware: "a machine".into(), os: "Linux".into(), name: "switchpath tests".into() };
     let mut file = Vec::new();
     let mut writer = Writer::new(&mut file, &application, Nanos::ZERO).unwrap();
     for interface in interfaces {
@@ -91,7 +94,7 @@ fn read(file: &[u8]) -> (Vec<Owned>, Option<io::pcap::ReadError>) {
 }
 
 fn any_record() -> impl Strategy<Value = Owned> {
-    let direction = prop_oneof![Just(Direction::Unknown), Just(Direction::In), Just(Direction::Out)];
+    let direction = prop_oneof![Just(PcapDirection::Unknown), Just(PcapDirection::In), Just(PcapDirection::Out)];
     (any::<u64>(), 0..3u32, 0..10_000u32, prop::collection::vec(any::<u8>(), 0..2000), direction, ".{0,40}").prop_map(
         |(time, interface, more, data, direction, comment)| {
             let original = data.len() as u32 + more;
@@ -104,7 +107,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
     #[test]
-    fn written_captures_read_back(records in prop::collection::vec(any_record(), 0..100)) {
+    fn written_captures_round_trip(records in prop::collection::vec(any_record(), 0..100)) {
         let interfaces = [interface("left"), interface(""), interface("größer")];
         let file = written(&interfaces, &records);
         let mut reader = Reader::new(&file[..]).unwrap();
@@ -118,7 +121,7 @@ proptest! {
     }
 
     #[test]
-    fn damaged_captures_end_in_an_error_with_its_place_or_in_fewer_packets(
+    fn damaged_capture_gives_error_with_offset_or_fewer_packets(
         which in 0..4usize,
         damage in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..8),
         cut in any::<prop::sample::Index>(),
@@ -137,7 +140,7 @@ proptest! {
     }
 
     #[test]
-    fn noise_is_never_more_than_an_error(noise in prop::collection::vec(any::<u8>(), 0..300), magic in 0..6usize) {
+    fn arbitrary_bytes_never_panic_the_reader(noise in prop::collection::vec(any::<u8>(), 0..300), magic in 0..6usize) {
         let starts: [&[u8]; 6] = [&[], b"\x0a\x0d\x0d\x0a\x1c\0\0\0\x4d\x3c\x2b\x1a\x01\0\0\0\xff\xff\xff\xff\xff\xff\xff\xff\x1c\0\0\0",
             b"\xd4\xc3\xb2\xa1", b"\xa1\xb2\xc3\xd4", b"\x34\xcd\xb2\xa1", b"\x0a\x0d\x0d\x0a"];
         read(&[starts[magic], &noise].concat());
@@ -239,7 +242,7 @@ fn pcapng_reads_every_packet_block_clock_and_section_in_both_byte_orders() {
 }
 
 #[test]
-fn every_cut_of_a_capture_is_said_to_be_cut_or_ends_at_a_record() {
+fn truncated_capture_is_reported_unless_it_ends_at_a_record() {
     for (name, file) in samples() {
         let whole = read(&file).0;
         for length in 0..file.len() {
@@ -252,7 +255,7 @@ fn every_cut_of_a_capture_is_said_to_be_cut_or_ends_at_a_record() {
 }
 
 #[test]
-fn a_hostile_length_is_refused_before_memory_is_taken() {
+fn oversized_length_is_refused_before_allocation() {
     let mut file = pcap(false, false);
     file[24 + 8..24 + 12].copy_from_slice(&u32::MAX.to_le_bytes());
     let (_, error) = read(&file);
@@ -262,7 +265,7 @@ fn a_hostile_length_is_refused_before_memory_is_taken() {
 }
 
 #[test]
-fn a_packet_of_an_unknown_interface_is_refused_with_its_place() {
+fn packet_of_unknown_interface_is_refused_with_offset() {
     let file = [
         pcapng_block(false, 0x0a0d_0d0a, b"\x4d\x3c\x2b\x1a\x01\0\0\0\xff\xff\xff\xff\xff\xff\xff\xff"),
         pcapng_block(false, 6, &[0; 20]),
@@ -292,9 +295,9 @@ impl Write for Disk {
     }
 }
 
-impl Sink for Disk {
-    fn cut(&mut self, length: u64) -> std::io::Result<()> {
-        self.bytes.cut(length)
+impl PcapSink for Disk {
+    fn truncate_to(&mut self, length: u64) -> std::io::Result<()> {
+        self.bytes.truncate_to(length)
     }
 }
 
@@ -310,17 +313,17 @@ impl Write for Shared {
     }
 }
 
-impl Sink for Shared {
-    fn cut(&mut self, length: u64) -> std::io::Result<()> {
-        self.0.borrow_mut().cut(length)
+impl PcapSink for Shared {
+    fn truncate_to(&mut self, length: u64) -> std::io::Result<()> {
+        self.0.borrow_mut().truncate_to(length)
     }
 }
 
 #[test]
-fn a_full_disk_surfaces_and_what_was_written_stays_readable() {
+fn full_disk_is_an_error_and_written_blocks_stay_readable() {
     for room in [500, 65_000, 66_000, 200_000] {
         let mut disk = Disk { bytes: Vec::new(), room };
-        let mut writer = Writer::new(&mut disk, &Application::here("switchpath tests"), Nanos::ZERO).unwrap();
+        let mut writer = Writer::new(&mut disk, &CaptureProgram::here("switchpath tests"), Nanos::ZERO).unwrap();
         writer.add_interface(interface("eth0")).unwrap();
         let record = Owned { comment: "sent".into(), ..Owned::plain(1, 1000, &[7; 1000]) };
         let error = (0..1000).find_map(|_| writer.packet(&record.record()).err()).expect("the disk is too small");
@@ -336,11 +339,11 @@ fn a_full_disk_surfaces_and_what_was_written_stays_readable() {
 }
 
 #[test]
-fn a_capture_goes_on_when_the_disk_has_room_again() {
+fn capture_resumes_when_the_disk_has_room() {
     // From room for the header only to room for several chunks.
     for room in [100, 500, 65_000, 66_000, 200_000] {
         let disk = Rc::new(RefCell::new(Disk { bytes: Vec::new(), room: 1000 }));
-        let mut writer = Writer::new(Shared(disk.clone()), &Application::default(), Nanos::ZERO).unwrap();
+        let mut writer = Writer::new(Shared(disk.clone()), &CaptureProgram::default(), Nanos::ZERO).unwrap();
         disk.borrow_mut().room = room;
         writer.add_interface(interface("eth0")).unwrap();
         let record = |n: u64| Owned { comment: "sent".into(), ..Owned::plain(n, 1000, &[7; 1000]) };
@@ -363,9 +366,9 @@ fn a_capture_goes_on_when_the_disk_has_room_again() {
 }
 
 #[test]
-fn a_device_that_is_always_full_is_an_error_at_once() {
+fn full_device_fails_at_once() {
     let full = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
-    let error = Writer::new(full, &Application::default(), Nanos::ZERO).err().expect("nothing can be written");
+    let error = Writer::new(full, &CaptureProgram::default(), Nanos::ZERO).err().expect("nothing can be written");
     assert_eq!(error.error.kind(), std::io::ErrorKind::StorageFull);
 }
 
@@ -393,10 +396,10 @@ fn tshark_reads_times_lengths_directions_and_comments() {
     let records = [
         Owned {
             comment: "dropped: no-route".into(),
-            direction: Direction::In,
+            direction: PcapDirection::In,
             ..Owned::plain(1_700_000_000_123_456_789, 60, &frame)
         },
-        Owned { interface: 1, direction: Direction::Out, ..Owned::plain(1_700_000_001_000_000_001, 1500, &frame) },
+        Owned { interface: 1, direction: PcapDirection::Out, ..Owned::plain(1_700_000_001_000_000_001, 1500, &frame) },
     ];
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("comments.pcapng");
@@ -423,7 +426,7 @@ fn shared_captures() -> Vec<PathBuf> {
 }
 
 #[test]
-fn captures_of_others_read_as_tshark_reads_them() {
+fn shared_captures_read_like_tshark() {
     let captures = shared_captures();
     if captures.is_empty() {
         println!("skipped: no captures; set SWITCHPATH_DATA to a directory with captures/*.pcap");
@@ -445,7 +448,7 @@ fn captures_of_others_read_as_tshark_reads_them() {
 }
 
 /// Handmade captures near edge cases of the reader, by name: the fuzzer starts from them.
-fn made() -> Vec<(&'static str, Vec<u8>)> {
+fn handmade_captures() -> Vec<(&'static str, Vec<u8>)> {
     let patched = |mut file: Vec<u8>, at: usize, bytes: &[u8]| {
         file[at..at + bytes.len()].copy_from_slice(bytes);
         file
@@ -453,7 +456,7 @@ fn made() -> Vec<(&'static str, Vec<u8>)> {
     let [little, big_ns, ng, ng_big, ns, big] = samples().map(|(_, file)| file);
     let header = ng[..28].to_vec();
     let first_packet = ng.windows(4).position(|word| word == 6u32.to_le_bytes()).unwrap();
-    let comment = Owned { comment: "sent".into(), direction: Direction::Out, ..Owned::plain(1, 60, &[1; 60]) };
+    let comment = Owned { comment: "sent".into(), direction: PcapDirection::Out, ..Owned::plain(1, 60, &[1; 60]) };
     vec![
         ("pcap-cut-in-a-packet", little[..100].to_vec()),
         ("pcap-cut-in-the-header", little[..20].to_vec()),
@@ -477,9 +480,9 @@ fn made() -> Vec<(&'static str, Vec<u8>)> {
 const CORPUS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/corpus/pcap");
 
 #[test]
-fn the_hand_made_captures_are_the_files() {
+fn corpus_files_match_handmade_captures() {
     let update = std::env::var_os("UPDATE_EXPECT").is_some();
-    for (name, capture) in made() {
+    for (name, capture) in handmade_captures() {
         let path = Path::new(CORPUS).join(name).with_added_extension("bin");
         if update {
             std::fs::create_dir_all(CORPUS).unwrap();
@@ -491,9 +494,9 @@ fn the_hand_made_captures_are_the_files() {
 }
 
 #[test]
-fn every_capture_of_the_corpus_replays() {
+fn corpus_captures_replay() {
     let files: Vec<PathBuf> = std::fs::read_dir(CORPUS).unwrap().map(|entry| entry.unwrap().path()).collect();
-    assert!(files.len() >= made().len(), "{} files", files.len());
+    assert!(files.len() >= handmade_captures().len(), "{} files", files.len());
     for path in files {
         let file = std::fs::read(&path).unwrap();
         let (records, error) = read(&file);

@@ -2,15 +2,15 @@
 
 #![allow(clippy::print_stdout)]
 
+use io::advisories::Advisories;
 use io::devices::Devices;
 use io::netlink::Netlink;
 use io::netns::Lab;
-use io::offload::{Ethtool, Offload};
-use io::pcap::{Direction, Reader};
-use io::remarks::Remarks;
-use io::traffic::Passage;
+use io::offload::{Ethtool, EthtoolOffload};
+use io::pcap::{PcapDirection, Reader};
+use io::traffic::XdpPassProgram;
 use io::{clock, recorder};
-use packet::port::{Port, Waiter};
+use packet::port::{Port, WakeSource};
 use packet::{Batch, DropReason, Pool, Region};
 use plan::{Plan, PortPlan};
 use plane::Opener;
@@ -58,7 +58,7 @@ fn receive(port: &mut dyn Port, pool: &mut Pool, now: Instant) -> Vec<(u8, u8)> 
 }
 
 /// The first byte, time and direction of each frame of a capture.
-fn recorded(path: &Path) -> Vec<(u8, u64, Direction)> {
+fn recorded(path: &Path) -> Vec<(u8, u64, PcapDirection)> {
     let mut reader = Reader::new(File::open(path).unwrap()).unwrap();
     let mut seen = Vec::new();
     while let Some(record) = reader.next_record().unwrap() {
@@ -69,7 +69,7 @@ fn recorded(path: &Path) -> Vec<(u8, u64, Direction)> {
 }
 
 #[test]
-fn two_memory_ports_of_one_name_are_the_ends_of_a_wire() {
+fn memory_ports_of_one_name_form_a_wire() {
     let (region, mut devices) = (Region::new(64), Devices::new(Nanos::ZERO));
     let mut pool = Pool::new(region.clone());
     let plan = port("memory:wire", "");
@@ -88,13 +88,13 @@ fn two_memory_ports_of_one_name_are_the_ends_of_a_wire() {
 }
 
 #[test]
-fn an_interface_is_given_back_in_the_background_and_not_taken_from_the_port_that_has_it_next() {
+fn background_close_keeps_the_settings_of_the_next_port() {
     let Ok(lab) = Lab::new().inspect_err(|forbidden| println!("skipped: {forbidden}")) else { return };
     let (host, other) = (lab.host("host").unwrap(), lab.host("other").unwrap());
     lab.cable(&host.plug("eth0"), &other.plug("eth0")).unwrap();
     let ethtool = host.run(|| Ethtool::open().unwrap()).unwrap();
-    let joining = || ethtool.is_on("eth0", Offload::ReceiveJoining).unwrap();
-    assert!(ethtool.switch("eth0", Offload::ReceiveJoining, true).unwrap());
+    let joining = || ethtool.is_on("eth0", EthtoolOffload::GenericReceive).unwrap();
+    assert!(ethtool.switch("eth0", EthtoolOffload::GenericReceive, true).unwrap());
     let (region, devices) = (Region::new(64), Devices::new(Nanos::ZERO));
     let mut devices = devices.in_namespace(host.namespace().clone());
     let plan = port("packet:eth0", "");
@@ -112,13 +112,13 @@ fn an_interface_is_given_back_in_the_background_and_not_taken_from_the_port_that
     // Closing takes the kernel some 50 ms, in which the worker's other ports would fill up.
     assert!(quickest < Nanos::millis(20), "{quickest:?}");
     drop(port);
-    assert!(devices.remarks().take().is_empty());
+    assert!(devices.advisories().take().is_empty());
     devices.finish();
     assert!(joining());
 }
 
 #[test]
-fn an_xdp_port_falls_back_one_step_at_a_time_and_says_so_once() {
+fn xdp_port_falls_back_stepwise_with_one_advisory() {
     let Ok(lab) = Lab::new().inspect_err(|forbidden| println!("skipped: {forbidden}")) else { return };
     let (host, other) = (lab.host("host").unwrap(), lab.host("other").unwrap());
     lab.cable(&host.plug("eth0"), &other.plug("eth0")).unwrap();
@@ -130,7 +130,7 @@ fn an_xdp_port_falls_back_one_step_at_a_time_and_says_so_once() {
         assert!(port.is_up());
         port.receive(clock::now(), &mut Batch::new(), &mut pool);
         drop(port);
-        let remarks = devices.remarks().take();
+        let remarks = devices.advisories().take();
         devices.finish();
         remarks
     };
@@ -149,7 +149,7 @@ fn an_xdp_port_falls_back_one_step_at_a_time_and_says_so_once() {
     mtu(1500);
     // Another program is attached there.
     let index = host.run(|| Netlink::open().unwrap().link("eth0").unwrap().index).unwrap();
-    let _passage = host.run(|| Passage::attach(index).unwrap()).unwrap();
+    let _passage = host.run(|| XdpPassProgram::attach(index).unwrap()).unwrap();
     let [remark] = &remarks_of("xdp:eth0")[..] else { panic!("one remark") };
     assert!(remark.contains("AF_PACKET in place of AF_XDP") && remark.contains("ip link set eth0 xdp off"), "{remark}");
     drop(pool);
@@ -157,7 +157,7 @@ fn an_xdp_port_falls_back_one_step_at_a_time_and_says_so_once() {
 }
 
 #[test]
-fn a_captured_port_writes_both_directions_and_a_new_capture_moves_the_old_aside() {
+fn new_capture_renames_the_file_of_the_old_one() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("lan.pcapng");
     let (region, mut devices) = (Region::new(64), Devices::new(Nanos::secs(1)));
@@ -178,14 +178,17 @@ fn a_captured_port_writes_both_directions_and_a_new_capture_moves_the_old_aside(
     devices.finish();
     let second = 1_000_000_000;
     let (before, after) = (recorded(&path.with_added_extension("1")), recorded(&path));
-    let expected =
-        [(1, second + 10, Direction::In), (2, second + 20, Direction::Out), (3, second + 30, Direction::Out)];
+    let expected = [
+        (1, second + 10, PcapDirection::In),
+        (2, second + 20, PcapDirection::Out),
+        (3, second + 30, PcapDirection::Out),
+    ];
     assert_eq!(before, expected);
-    assert_eq!(after, [(4, second + 40, Direction::Out)]);
+    assert_eq!(after, [(4, second + 40, PcapDirection::Out)]);
 }
 
 #[test]
-fn faults_wrap_the_port_the_plan_asks_for() {
+fn configured_faults_decorate_the_port() {
     let (region, mut devices) = (Region::new(64), Devices::new(Nanos::ZERO));
     let mut pool = Pool::new(region.clone());
     let mut port = open(&mut devices, &port("memory:wire", "faults = { loss = 1.0 }"), &region);
@@ -210,19 +213,19 @@ fn a_capture_is_replayed_into_another() {
     let mut through = open(&mut devices, &port(&format!("pcap:{}", first.display()), &text), &region);
     let mut now = Instant::new(1000);
     let mut arrived = Vec::new();
-    while through.waiter() != Waiter::Never {
+    while through.wake_source() != WakeSource::Never {
         for (frame, refused) in receive(&mut *through, &mut pool, now) {
             assert_eq!(refused, 0);
             arrived.push(now.get());
             send(&mut *through, &mut pool, &[frame], now);
         }
-        if let Waiter::At(due) = through.waiter() {
+        if let WakeSource::At(due) = through.wake_source() {
             now = due;
         }
     }
     drop(through);
     assert_eq!(arrived, [1000, 1200, 1250]);
-    assert_eq!(recorded(&second), [1, 2, 3].map(|i| (i, arrived[usize::from(i) - 1], Direction::Out)));
+    assert_eq!(recorded(&second), [1, 2, 3].map(|i| (i, arrived[usize::from(i) - 1], PcapDirection::Out)));
 }
 
 #[test]
@@ -243,15 +246,15 @@ fn failed_open_reports_port_reason_and_hint() {
 }
 
 #[test]
-fn a_recorder_never_blocks_and_counts_what_it_could_not_take() {
+fn recorder_never_blocks_and_counts_lost_frames() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("fast.pcapng");
-    let remarks = Remarks::default();
+    let remarks = Advisories::default();
     let (mut recorder, recording) = recorder::start(&path, "lan", Nanos::ZERO, remarks.clone()).unwrap();
     let frame = [7; 60];
     // Far more than the ring holds, and faster than a disk.
     for i in 0..200_000u64 {
-        recorder.record(Instant::new(i), Direction::In, 60, &frame, "sent");
+        recorder.record(Instant::new(i), PcapDirection::In, 60, &frame, "sent");
     }
     let waiting = recording.lost();
     drop(recorder);

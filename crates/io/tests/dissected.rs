@@ -3,7 +3,7 @@
 
 #![allow(clippy::print_stdout)]
 
-use io::pcap::{Application, Direction, Interface, LinkType, Record, Writer};
+use io::pcap::{CaptureProgram, LinkType, PcapDirection, PcapInterface, PcapRecord, Writer};
 use packet::Offload;
 use packet::pool::{PartialChecksum, Segmentation};
 use packet::port::Offloads;
@@ -191,18 +191,18 @@ fn finished((mut frame, todo): (Vec<u8>, Offload), mark: bool) -> Vec<Vec<u8>> {
 }
 
 fn write(path: &Path, frames: &[Vec<u8>]) {
-    let mut writer = Writer::new(File::create(path).unwrap(), &Application::default(), Nanos::ZERO).unwrap();
+    let mut writer = Writer::new(File::create(path).unwrap(), &CaptureProgram::default(), Nanos::ZERO).unwrap();
     writer
-        .add_interface(Interface { name: "wan".into(), link: LinkType::ETHERNET, snap_length: 0, station: None })
+        .add_interface(PcapInterface { name: "wan".into(), link: LinkType::ETHERNET, snap_length: 0, mac: None })
         .unwrap();
     for (i, data) in frames.iter().enumerate() {
-        let record = Record {
+        let record = PcapRecord {
             time: Instant::new(i as u64),
             interface: 0,
             link: LinkType::ETHERNET,
             original: data.len() as u32,
             data,
-            direction: Direction::Out,
+            direction: PcapDirection::Out,
             comment: "",
         };
         writer.packet(&record).unwrap();
@@ -252,7 +252,7 @@ fn dissected(path: &Path) -> Option<Vec<BTreeMap<&'static str, String>>> {
 }
 
 #[test]
-fn tshark_finds_every_checksum_right_and_every_stream_whole() {
+fn segmented_streams_have_correct_checksums_and_all_bytes_in_tshark() {
     let directory = tempfile::tempdir().unwrap();
     for (name, takes, mtu, mark) in [
         ("cut in the router", Offloads::default(), 1500, false),

@@ -3,8 +3,8 @@
 #![allow(clippy::print_stdout)]
 
 use io::netlink::Netlink;
-use io::netns::{Host, Lab, Permission, Plug, probe};
-use io::offload::{Ethtool, Offload};
+use io::netns::{Lab, LabHost, Permission, Plug, probe};
+use io::offload::{Ethtool, EthtoolOffload};
 use io::wait::{Sleeper, Waker};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
 use std::os::unix::process::ExitStatusExt;
@@ -26,7 +26,7 @@ fn v6(text: &str) -> IpAddr {
 }
 
 /// True if a datagram from one host reaches an address of the other.
-fn reaches(from: &Host, to: &Host, address: IpAddr) -> bool {
+fn reaches(from: &LabHost, to: &LabHost, address: IpAddr) -> bool {
     let server = to.run(|| UdpSocket::bind(SocketAddr::new(address, 0)).unwrap()).unwrap();
     server.set_read_timeout(Some(Duration::from_secs(2))).unwrap();
     let target = server.local_addr().unwrap();
@@ -57,21 +57,27 @@ fn two_hosts_on_a_cable_reach_each_other_in_both_families() {
 }
 
 #[test]
-fn the_ends_of_a_cable_have_no_offloads_and_can_have_them_again() {
+fn cable_ends_start_without_offloads() {
     let Some(lab) = lab() else { return };
     let (left, right) = (lab.host("left").unwrap(), lab.host("right").unwrap());
     lab.cable(&left.plug("a"), &right.plug("b")).unwrap();
     left.run(|| {
         let ethtool = Ethtool::open().unwrap();
-        for offload in
-            [Offload::TransmitChecksum, Offload::TcpSegmentation, Offload::Segmentation, Offload::ReceiveJoining]
-        {
+        for offload in [
+            EthtoolOffload::TransmitChecksum,
+            EthtoolOffload::TcpSegmentation,
+            EthtoolOffload::GenericSegmentation,
+            EthtoolOffload::GenericReceive,
+        ] {
             assert!(!ethtool.is_on("a", offload).unwrap(), "{}", offload.name());
         }
-        assert!(ethtool.switch("a", Offload::ReceiveJoining, true).unwrap());
-        assert!(!ethtool.switch("a", Offload::ReceiveJoining, true).unwrap(), "it is on already");
-        assert!(ethtool.is_on("a", Offload::ReceiveJoining).unwrap());
-        assert_eq!(ethtool.is_on("none", Offload::ReceiveJoining).unwrap_err().raw_os_error(), Some(libc::ENODEV));
+        assert!(ethtool.switch("a", EthtoolOffload::GenericReceive, true).unwrap());
+        assert!(!ethtool.switch("a", EthtoolOffload::GenericReceive, true).unwrap(), "it is on already");
+        assert!(ethtool.is_on("a", EthtoolOffload::GenericReceive).unwrap());
+        assert_eq!(
+            ethtool.is_on("none", EthtoolOffload::GenericReceive).unwrap_err().raw_os_error(),
+            Some(libc::ENODEV)
+        );
         assert_eq!(ethtool.link_rate("a"), Some(units::Rate::gbit(10)));
         assert_eq!(ethtool.link_rate("lo"), None);
     })
@@ -79,7 +85,7 @@ fn the_ends_of_a_cable_have_no_offloads_and_can_have_them_again() {
 }
 
 /// client (10.0.1.1) - (10.0.1.2) router (10.0.2.2) - (10.0.2.1) server, and the same in fd00:1:: and fd00:2::.
-fn routed(lab: &Lab) -> [Host; 3] {
+fn routed(lab: &Lab) -> [LabHost; 3] {
     let hosts = ["client", "router", "server"].map(|name| lab.host(name).unwrap());
     let [client, router, server] = &hosts;
     for (host, link, net) in [(client, "left", 1u8), (server, "right", 2)] {
@@ -95,7 +101,7 @@ fn routed(lab: &Lab) -> [Host; 3] {
 }
 
 #[test]
-fn a_host_forwards_only_when_told_to() {
+fn host_forwards_only_if_enabled() {
     let Some(lab) = lab() else { return };
     let [client, router, server] = routed(&lab);
     let ping = |address: &str| {
@@ -120,7 +126,7 @@ fn a_host_forwards_only_when_told_to() {
 }
 
 #[test]
-fn errors_say_what_was_tried_on_what_and_why() {
+fn errors_name_operation_object_and_cause() {
     let Some(lab) = lab() else { return };
     let host = lab.host("alone").unwrap();
     let error = host.add_address("eth7", v4([0, 1]), 24).unwrap_err().to_string();
@@ -133,7 +139,7 @@ fn errors_say_what_was_tried_on_what_and_why() {
 }
 
 #[test]
-fn programs_die_with_the_laboratory() {
+fn programs_end_with_the_laboratory() {
     let Some(lab) = lab() else { return };
     let host = lab.host("short").unwrap();
     let mut command = Command::new("sleep");
@@ -145,7 +151,7 @@ fn programs_die_with_the_laboratory() {
 }
 
 #[test]
-fn a_namespace_is_gone_when_nothing_holds_it() {
+fn unreferenced_namespace_is_removed() {
     let Some(lab) = lab() else { return };
     let outer = lab.host("outer").unwrap();
     let inner = lab.host("inner").unwrap();

@@ -3,11 +3,11 @@
 
 #![allow(clippy::print_stdout)]
 
+use io::advisories::Advisories;
 use io::memif::message::{ETHERNET, LENGTH, Message, VERSION};
-use io::memif::{End, MemifPort};
-use io::remarks::Remarks;
-use io::wait::{Sleeper, Waker, Woken};
-use packet::port::{Port, Waiter, discard_refused};
+use io::memif::{MemifPort, MemifRole};
+use io::wait::{Sleeper, WakeReason, Waker};
+use packet::port::{Port, WakeSource, discard_refused};
 use packet::{BATCH, Batch, Pool, Region};
 use rustix::net::{AddressFamily, SendFlags, SocketAddrUnix, SocketType, connect, recv, send, socket};
 use std::os::fd::OwnedFd;
@@ -17,31 +17,36 @@ use units::{Instant, Nanos};
 /// Long enough for a busy machine, short enough for a test.
 const PATIENCE: Nanos = Nanos::secs(10);
 
-struct Side {
+struct MemifSide {
     port: MemifPort,
     pool: Pool,
     sleeper: Sleeper,
-    remarks: Remarks,
+    advisories: Advisories,
 }
 
-impl Side {
-    fn open(end: End) -> Side {
-        let remarks = Remarks::default();
+impl MemifSide {
+    fn open(end: MemifRole) -> MemifSide {
+        let remarks = Advisories::default();
         let port = MemifPort::open(&end, "test", remarks.clone()).unwrap();
-        Side { port, pool: Pool::new(Region::new(4096)), sleeper: Sleeper::new(Waker::new().unwrap()), remarks }
+        MemifSide {
+            port,
+            pool: Pool::new(Region::new(4096)),
+            sleeper: Sleeper::new(Waker::new().unwrap()),
+            advisories: remarks,
+        }
     }
 
     /// Sleeps like a worker, on the port's waiter.
     fn sleep(&mut self) {
-        if let Waiter::Descriptor(fd) = self.port.waiter() {
-            assert_ne!(self.sleeper.sleep_on([fd], PATIENCE).unwrap(), Woken::Timeout, "nothing happens");
+        if let WakeSource::Descriptor(fd) = self.port.wake_source() {
+            assert_ne!(self.sleeper.sleep_on([fd], PATIENCE).unwrap(), WakeReason::Timeout, "nothing happens");
         }
     }
 
     /// The same, for at most a tenth of a second. True if it was woken.
     fn nap(&mut self) -> bool {
-        let Waiter::Descriptor(fd) = self.port.waiter() else { return true };
-        self.sleeper.sleep_on([fd], Nanos::millis(100)).unwrap() != Woken::Timeout
+        let WakeSource::Descriptor(fd) = self.port.wake_source() else { return true };
+        self.sleeper.sleep_on([fd], Nanos::millis(100)).unwrap() != WakeReason::Timeout
     }
 
     fn receive(&mut self) -> Vec<Vec<u8>> {
@@ -78,8 +83,8 @@ impl Side {
     }
 }
 
-fn ends(path: &Path) -> (End, End) {
-    (End::Listen(path.to_owned()), End::Connect(path.to_owned()))
+fn ends(path: &Path) -> (MemifRole, MemifRole) {
+    (MemifRole::Listen(path.to_owned()), MemifRole::Connect(path.to_owned()))
 }
 
 /// A frame with its number, and a length of its own.
@@ -90,10 +95,10 @@ fn frame(number: u32) -> Vec<u8> {
 }
 
 #[test]
-fn a_hundred_thousand_frames_cross_each_way_whole_and_in_order() {
+fn frames_cross_unchanged_and_in_order_in_both_directions() {
     let directory = tempfile::tempdir().unwrap();
     let (listen, connect) = ends(&directory.path().join("link"));
-    let (mut a, mut b) = (Side::open(listen), Side::open(connect));
+    let (mut a, mut b) = (MemifSide::open(listen), MemifSide::open(connect));
     a.until(true);
     b.until(true);
     let mut sent = [0u32; 2];
@@ -102,11 +107,11 @@ fn a_hundred_thousand_frames_cross_each_way_whole_and_in_order() {
         step(&mut a, &mut b, &mut sent[0], &mut received[0]);
         step(&mut b, &mut a, &mut sent[1], &mut received[1]);
     }
-    assert_eq!((a.pool.outside(), b.pool.outside()), (0, 0));
+    assert_eq!((a.pool.frames_in_use(), b.pool.frames_in_use()), (0, 0));
     assert_eq!(a.port.statistics().lost_after_transmit + b.port.statistics().lost_after_transmit, 0);
 }
 
-fn step(from: &mut Side, to: &mut Side, sent: &mut u32, received: &mut u32) {
+fn step(from: &mut MemifSide, to: &mut MemifSide, sent: &mut u32, received: &mut u32) {
     let frames: Vec<Vec<u8>> = (*sent..100_000).take(200).map(frame).collect();
     *sent += from.send(&frames) as u32;
     for got in to.receive() {
@@ -116,10 +121,10 @@ fn step(from: &mut Side, to: &mut Side, sent: &mut u32, received: &mut u32) {
 }
 
 #[test]
-fn a_sleeping_end_is_woken_by_the_first_frame() {
+fn first_frame_wakes_the_sleeping_receiver() {
     let directory = tempfile::tempdir().unwrap();
     let (listen, connect) = ends(&directory.path().join("link"));
-    let (mut a, mut b) = (Side::open(listen), Side::open(connect));
+    let (mut a, mut b) = (MemifSide::open(listen), MemifSide::open(connect));
     a.until(true);
     b.until(true);
     for round in 0..100 {
@@ -139,23 +144,23 @@ fn a_sleeping_end_is_woken_by_the_first_frame() {
 }
 
 #[test]
-fn either_end_may_go_and_come_back() {
+fn either_end_may_restart() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("link");
     let (listen, connect) = ends(&path);
-    let mut a = Side::open(listen.clone());
-    let mut b = Side::open(connect.clone());
+    let mut a = MemifSide::open(listen.clone());
+    let mut b = MemifSide::open(connect.clone());
     a.until(true);
     drop(b);
     a.until(false);
-    b = Side::open(connect);
+    b = MemifSide::open(connect);
     a.until(true);
     b.until(true);
     assert_eq!(b.send(&[frame(1)]), 1);
     drop(a);
     assert!(!path.exists(), "the socket goes with the port");
     b.until(false);
-    a = Side::open(listen);
+    a = MemifSide::open(listen);
     b.until(true);
     a.until(true);
     assert_eq!(a.send(&[frame(2)]), 1);
@@ -164,18 +169,18 @@ fn either_end_may_go_and_come_back() {
 }
 
 #[test]
-fn a_second_listener_is_told_that_the_path_is_taken_and_a_dead_one_is_replaced() {
+fn second_listener_is_refused_and_stale_socket_is_replaced() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("link");
-    let a = MemifPort::open(&End::Listen(path.clone()), "a", Remarks::default()).unwrap();
-    let error = MemifPort::open(&End::Listen(path.clone()), "b", Remarks::default()).unwrap_err();
+    let a = MemifPort::open(&MemifRole::Listen(path.clone()), "a", Advisories::default()).unwrap();
+    let error = MemifPort::open(&MemifRole::Listen(path.clone()), "b", Advisories::default()).unwrap_err();
     assert!(error.reason.contains("Address already in use"), "{error}");
     drop(a);
     // The remains of a killed program: a socket without a listener.
     let dead = socket(AddressFamily::UNIX, SocketType::SEQPACKET, None).unwrap();
     rustix::net::bind(&dead, &SocketAddrUnix::new(&path).unwrap()).unwrap();
     drop(dead);
-    assert!(MemifPort::open(&End::Listen(path), "c", Remarks::default()).is_ok());
+    assert!(MemifPort::open(&MemifRole::Listen(path), "c", Advisories::default()).is_ok());
 }
 
 fn raw_peer(path: &Path) -> OwnedFd {
@@ -185,7 +190,7 @@ fn raw_peer(path: &Path) -> OwnedFd {
 }
 
 /// The last message of the server before it disconnects.
-fn last_words(peer: &OwnedFd) -> Option<Message> {
+fn last_message(peer: &OwnedFd) -> Option<Message> {
     let mut last = None;
     let mut bytes = [0; LENGTH];
     while let Ok((_, length @ 1..)) = recv(peer, &mut bytes, rustix::net::RecvFlags::empty()) {
@@ -195,10 +200,10 @@ fn last_words(peer: &OwnedFd) -> Option<Message> {
 }
 
 #[test]
-fn a_client_that_breaks_the_protocol_is_hung_up_on_and_the_next_is_served() {
+fn client_that_violates_the_protocol_is_disconnected() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("link");
-    let mut a = Side::open(End::Listen(path.clone()));
+    let mut a = MemifSide::open(MemifRole::Listen(path.clone()));
     let init = |version, id| Message::Init { version, id, mode: ETHERNET }.encode("x").to_vec();
     let stories: [(&str, Vec<Vec<u8>>); 7] = [
         ("silence", vec![]),
@@ -220,12 +225,12 @@ fn a_client_that_breaks_the_protocol_is_hung_up_on_and_the_next_is_served() {
         if story == "silence" {
             rustix::net::shutdown(&peer, rustix::net::Shutdown::Write).unwrap();
         }
-        let last = last_words(&peer);
+        let last = last_message(&peer);
         assert!(last != Some(Message::Connected), "{story}: {last:?}");
         assert!(!a.port.is_up(), "{story}");
     }
-    assert_eq!(a.remarks.take().len(), 1, "complained of once");
-    let mut b = Side::open(End::Connect(path));
+    assert_eq!(a.advisories.take().len(), 1, "complained of once");
+    let mut b = MemifSide::open(MemifRole::Connect(path));
     a.until(true);
     b.until(true);
 }
@@ -253,12 +258,12 @@ fn testpmd(role: &str, path: &Path) -> Option<Testpmd> {
 }
 
 #[test]
-fn dpdk_speaks_the_same_protocol_in_either_role() {
+fn memif_interoperates_with_dpdk_in_both_roles() {
     let directory = tempfile::tempdir().unwrap();
     for (role, listens) in [("client", true), ("server", false)] {
         let path = directory.path().join(role);
-        let end = if listens { End::Listen(path.clone()) } else { End::Connect(path.clone()) };
-        let mut a = Side::open(end);
+        let end = if listens { MemifRole::Listen(path.clone()) } else { MemifRole::Connect(path.clone()) };
+        let mut a = MemifSide::open(end);
         let Some(peer) = testpmd(role, &path) else {
             println!("skipped: dpdk-testpmd is not installed (Debian: dpdk-dev)");
             return;

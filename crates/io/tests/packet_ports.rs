@@ -5,11 +5,11 @@
 use io::clock;
 use io::ingress::{self, IngressDrop};
 use io::netlink::Netlink;
-use io::netns::{Host, Lab, Plug};
-use io::offload::{Ethtool, Offload};
+use io::netns::{Lab, LabHost, Plug};
+use io::offload::{Ethtool, EthtoolOffload};
 use io::packet_ring::{PacketOptions, PacketPort};
 use io::wait::{Sleeper, Waker};
-use packet::port::{Port, PortStatistics, Unsent, Waiter, discard_refused};
+use packet::port::{Port, PortStatistics, UnsentPackets, WakeSource, discard_refused};
 use packet::{Batch, DropReason, Pool, Region};
 use std::io::{Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, UdpSocket};
@@ -28,7 +28,7 @@ fn ip(text: &str) -> IpAddr {
 }
 
 /// Two hosts on one cable. The second sends nothing by itself.
-fn pair(lab: &Lab) -> (Host, Host) {
+fn pair(lab: &Lab) -> (LabHost, LabHost) {
     let (left, right) = (lab.host("left").unwrap(), lab.host("right").unwrap());
     for host in [&left, &right] {
         host.silence_kernel().unwrap();
@@ -37,7 +37,7 @@ fn pair(lab: &Lab) -> (Host, Host) {
     (left, right)
 }
 
-fn open(host: &Host, link: &str, options: PacketOptions) -> PacketPort {
+fn open(host: &LabHost, link: &str, options: PacketOptions) -> PacketPort {
     let (port, remarks) = host.run(|| PacketPort::open(link, &options).unwrap()).unwrap();
     assert!(remarks.is_empty(), "{remarks:?}");
     port
@@ -49,7 +49,7 @@ fn small() -> PacketOptions {
 
 /// Sleeps until the port is readable, for at most `timeout`.
 fn wait(port: &PacketPort, timeout: Nanos) {
-    let Waiter::Descriptor(fd) = port.waiter() else { return };
+    let WakeSource::Descriptor(fd) = port.wake_source() else { return };
     Sleeper::new(Waker::new().unwrap()).sleep_on([fd], timeout).unwrap();
 }
 
@@ -112,14 +112,14 @@ fn bridged<R>(ports: [PacketPort; 2], work: impl FnOnce() -> R) -> (R, [PortStat
                     assert!(batch.is_empty(), "the interface refuses nothing");
                 }
                 if idle {
-                    let fds = ports.each_ref().map(|port| match port.waiter() {
-                        Waiter::Descriptor(fd) => fd,
+                    let fds = ports.each_ref().map(|port| match port.wake_source() {
+                        WakeSource::Descriptor(fd) => fd,
                         other => panic!("{other:?}"),
                     });
                     sleeper.sleep_on(fds, Nanos::millis(100)).unwrap();
                 }
             }
-            assert_eq!(pool.outside(), 0);
+            assert_eq!(pool.frames_in_use(), 0);
             ports.each_ref().map(|port| port.statistics())
         });
         // The bridge also ends if `work` panics.
@@ -132,7 +132,7 @@ fn bridged<R>(ports: [PacketPort; 2], work: impl FnOnce() -> R) -> (R, [PortStat
 }
 
 /// client eth0 - left [middle] right - eth0 server, both hosts in 10.0.0.0/24 and fd00::/64.
-fn through_the_middle(lab: &Lab, options: PacketOptions) -> ([Host; 2], [PacketPort; 2]) {
+fn through_the_middle(lab: &Lab, options: PacketOptions) -> ([LabHost; 2], [PacketPort; 2]) {
     let middle = lab.host("middle").unwrap();
     middle.silence_kernel().unwrap();
     let hosts = ["client", "server"].map(|name| lab.host(name).unwrap());
@@ -145,14 +145,14 @@ fn through_the_middle(lab: &Lab, options: PacketOptions) -> ([Host; 2], [PacketP
     (hosts, ports)
 }
 
-fn ping(from: &Host, address: &str) -> Option<bool> {
+fn ping(from: &LabHost, address: &str) -> Option<bool> {
     let mut command = Command::new("ping");
     command.args(["-c1", "-W1", address]).stdout(Stdio::null());
     Some(from.spawn(command).inspect_err(|error| println!("skipped: ping: {error}")).ok()?.wait().unwrap().success())
 }
 
 /// Sends `bytes` through a TCP connection of the two kernels and returns the received bytes.
-fn tcp(client: &Host, server: &Host, address: &str, bytes: &[u8]) -> Vec<u8> {
+fn tcp(client: &LabHost, server: &LabHost, address: &str, bytes: &[u8]) -> Vec<u8> {
     let listener = server.run(|| TcpListener::bind((ip(address), 0)).unwrap()).unwrap();
     let target: SocketAddr = listener.local_addr().unwrap();
     thread::scope(|scope| {
@@ -169,7 +169,7 @@ fn tcp(client: &Host, server: &Host, address: &str, bytes: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn kernels_ping_and_talk_tcp_through_two_ports() {
+fn ping_and_tcp_pass_through_two_ports() {
     let Some(lab) = lab() else { return };
     let ([client, server], ports) = through_the_middle(&lab, PacketOptions::default());
     let sent: Vec<u8> = (0..4_000_000u32).map(|i| (i.wrapping_mul(i) >> 7) as u8).collect();
@@ -183,12 +183,12 @@ fn kernels_ping_and_talk_tcp_through_two_ports() {
 }
 
 #[test]
-fn checksums_left_to_the_network_card_are_filled_in() {
+fn partial_checksums_are_completed() {
     let Some(lab) = lab() else { return };
     let ([client, server], ports) =
         through_the_middle(&lab, PacketOptions { offloads: false, ..PacketOptions::default() });
     for host in [&client, &server] {
-        host.run(|| Ethtool::open().unwrap().switch("eth0", Offload::TransmitChecksum, true).unwrap()).unwrap();
+        host.run(|| Ethtool::open().unwrap().switch("eth0", EthtoolOffload::TransmitChecksum, true).unwrap()).unwrap();
     }
     // With partial checksums no connection would open and no datagram would be accepted.
     let (text, _) = bridged(ports, || {
@@ -225,13 +225,13 @@ fn frames_arrive_as_they_were_sent_and_in_order() {
             assert!(bytes == sent, "{bytes:?} for {sent:?}");
         }
     }
-    assert_eq!(pool.outside(), 0);
+    assert_eq!(pool.frames_in_use(), 0);
     assert!(receive(&mut from, &mut pool, 1).is_empty(), "a port does not receive what it sends");
     assert_eq!((from.statistics(), to.statistics()), Default::default());
 }
 
 #[test]
-fn tags_that_the_kernel_takes_out_are_put_back() {
+fn stripped_vlan_tags_are_restored() {
     let Some(lab) = lab() else { return };
     let (left, right) = pair(&lab);
     let (mut from, mut to) = (open(&left, "eth0", small()), open(&right, "eth0", small()));
@@ -286,16 +286,16 @@ fn long_frames_are_flagged_on_receive_and_counted_on_transmit() {
     }
     let arrived: Vec<u8> = batch.drain().map(|packet| (packet.meta().refused, few.give(packet)).0).collect();
     assert_eq!(arrived, [0, DropReason::NoSuperFrame as u8 + 1, 0], "one is in use, and what comes behind goes on");
-    assert_eq!(few.outside(), 0);
+    assert_eq!(few.frames_in_use(), 0);
     drop(to);
     right.run(|| Netlink::open().unwrap().set_mtu("eth0", 1000).unwrap()).unwrap();
     let mut from = open(&right, "eth0", small());
     assert_eq!(transmit(&mut from, &mut pool, &[frame(1, 1014), frame(2, 1015), frame(3, 60)]), 1);
-    assert_eq!(pool.outside(), 0);
+    assert_eq!(pool.frames_in_use(), 0);
 }
 
 #[test]
-fn frames_a_full_ring_loses_are_counted() {
+fn frames_lost_by_a_full_ring_are_counted() {
     let Some(lab) = lab() else { return };
     let (left, right) = pair(&lab);
     let (mut from, mut to) = (open(&left, "eth0", PacketOptions::default()), open(&right, "eth0", small()));
@@ -312,7 +312,7 @@ fn frames_a_full_ring_loses_are_counted() {
 }
 
 #[test]
-fn without_a_free_frame_packets_wait_in_the_ring() {
+fn packets_stay_in_the_ring_while_the_pool_is_empty() {
     let Some(lab) = lab() else { return };
     let (left, right) = pair(&lab);
     let (mut from, mut to) = (open(&left, "eth0", small()), open(&right, "eth0", small()));
@@ -327,7 +327,7 @@ fn without_a_free_frame_packets_wait_in_the_ring() {
 }
 
 #[test]
-fn the_hosts_own_stack_is_kept_out_while_a_port_is_open() {
+fn open_port_blocks_the_host_stack() {
     let Some(lab) = lab() else { return };
     let (left, right) = (lab.host("left").unwrap(), lab.host("right").unwrap());
     let macs = [1, 2].map(|last| Mac([2, 0, 0, 0, 0, last]));
@@ -356,10 +356,10 @@ fn the_hosts_own_stack_is_kept_out_while_a_port_is_open() {
 }
 
 #[test]
-fn a_filter_that_a_killed_router_left_is_swept_away_and_a_living_ones_stays() {
+fn sweep_removes_only_filters_of_killed_routers() {
     let Some(lab) = lab() else { return };
     let (left, right) = pair(&lab);
-    let index = |host: &Host| host.run(|| Netlink::open().unwrap().link("eth0").unwrap().index).unwrap();
+    let index = |host: &LabHost| host.run(|| Netlink::open().unwrap().link("eth0").unwrap().index).unwrap();
     let (at_left, at_right) = (index(&left), index(&right));
     for (host, index) in [(&left, at_left), (&right, at_right)] {
         match host.run(|| IngressDrop::install_filter(index)).unwrap() {
@@ -380,14 +380,14 @@ fn a_filter_that_a_killed_router_left_is_swept_away_and_a_living_ones_stays() {
 }
 
 #[test]
-fn offloads_are_as_they_were_when_a_port_closes() {
+fn closing_a_port_restores_offloads() {
     let Some(lab) = lab() else { return };
     let (left, _right) = pair(&lab);
     let joining = |on: Option<bool>| {
         left.run(|| {
             let ethtool = Ethtool::open().unwrap();
-            on.map(|on| ethtool.switch("eth0", Offload::ReceiveJoining, on).unwrap());
-            ethtool.is_on("eth0", Offload::ReceiveJoining).unwrap()
+            on.map(|on| ethtool.switch("eth0", EthtoolOffload::GenericReceive, on).unwrap());
+            ethtool.is_on("eth0", EthtoolOffload::GenericReceive).unwrap()
         })
         .unwrap()
     };
@@ -403,7 +403,7 @@ fn offloads_are_as_they_were_when_a_port_closes() {
 }
 
 #[test]
-fn a_port_survives_its_link_going_down_and_up_and_away() {
+fn port_survives_link_down_up_and_removal() {
     let Some(lab) = lab() else { return };
     let (left, right) = pair(&lab);
     let (mut from, mut to) = (open(&left, "eth0", small()), open(&right, "eth0", small()));
@@ -426,14 +426,18 @@ fn a_port_survives_its_link_going_down_and_up_and_away() {
         from.receive(clock::now(), &mut batch, &mut pool);
         assert!(batch.is_empty());
     }
-    assert_eq!(pool.outside(), 0);
+    assert_eq!(pool.frames_in_use(), 0);
     let mut sleeper = Sleeper::new(Waker::new().unwrap());
-    let Waiter::Descriptor(fd) = from.waiter() else { panic!("{:?}", from.waiter()) };
-    assert_eq!(sleeper.sleep_on([fd], Nanos::millis(1)).unwrap(), io::wait::Woken::Timeout, "a dead link wakes nobody");
+    let WakeSource::Descriptor(fd) = from.wake_source() else { panic!("{:?}", from.wake_source()) };
+    assert_eq!(
+        sleeper.sleep_on([fd], Nanos::millis(1)).unwrap(),
+        io::wait::WakeReason::Timeout,
+        "a dead link wakes nobody"
+    );
 }
 
 #[test]
-fn opening_says_what_is_wrong_and_what_to_do() {
+fn failed_open_gives_reason_and_hint() {
     let Some(lab) = lab() else { return };
     let (left, _right) = pair(&lab);
     let error = left.run(|| PacketPort::open("eth7", &small()).unwrap_err()).unwrap();
@@ -455,7 +459,7 @@ fn opening_says_what_is_wrong_and_what_to_do() {
 }
 
 #[test]
-fn a_frame_the_other_end_never_takes_does_not_stop_those_behind_it() {
+fn unsendable_frame_does_not_block_later_frames() {
     let Some(lab) = lab() else { return };
     let (left, right) = pair(&lab);
     // A veth drops frames that exceed the MTU of its other end and reports an error, but the sender cannot know that MTU beforehand.
@@ -470,8 +474,8 @@ fn a_frame_the_other_end_never_takes_does_not_stop_those_behind_it() {
     }
     let arrived: Vec<usize> = receive(&mut to, &mut pool, 3).iter().map(|(bytes, _)| bytes.len()).collect();
     assert_eq!((arrived, from.room()), (vec![60, 61, 62], packet::BATCH));
-    let late = from.refused_late();
-    assert_eq!((at_once, late), (0, Unsent { packets: 3, bytes: 1400 + 1000 + 1500 }));
+    let late = from.take_late_refusals();
+    assert_eq!((at_once, late), (0, UnsentPackets { packets: 3, bytes: 1400 + 1000 + 1500 }));
     // The length is known by now: frames of at least this length do not wait.
     let begun = clock::now();
     let at_once = transmit(&mut from, &mut pool, &lengths.map(|length| frame(length as u32, length)));

@@ -1,56 +1,56 @@
 //! `pcap:` ports: packets arrive according to the capture or the pace, and transmitted packets can be read again.
 
-use io::pcap::{Application, Interface, LinkType, PcapOptions, PcapPort, Reader, Record, Writer};
-use io::remarks::Remarks;
-use packet::port::{Port, Waiter, discard_refused};
+use io::advisories::Advisories;
+use io::pcap::{CaptureProgram, LinkType, PcapInterface, PcapOptions, PcapPort, PcapRecord, Reader, Writer};
+use packet::port::{Port, WakeSource, discard_refused};
 use packet::{Batch, DropReason, Pool, Region};
-use plan::Pace;
+use plan::ReplayPace;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 use units::{Instant, Nanos, Rate};
 
-const BEGAN: Instant = Instant::new(5_000_000_000);
+const START: Instant = Instant::new(5_000_000_000);
 
 /// A capture of frames of these lengths at these microseconds. A frame of more than 3000 bytes is truncated to 60.
 fn capture(packets: &[(u64, u32)]) -> (TempDir, PathBuf) {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("in.pcapng");
-    let mut writer = Writer::new(File::create(&path).unwrap(), &Application::default(), Nanos::ZERO).unwrap();
+    let mut writer = Writer::new(File::create(&path).unwrap(), &CaptureProgram::default(), Nanos::ZERO).unwrap();
     let link = LinkType::ETHERNET;
-    writer.add_interface(Interface { name: String::new(), link, snap_length: 0, station: None }).unwrap();
+    writer.add_interface(PcapInterface { name: String::new(), link, snap_length: 0, mac: None }).unwrap();
     for (i, &(us, original)) in packets.iter().enumerate() {
         let data = vec![i as u8; if original > 3000 { 60 } else { original as usize }];
         let time = Instant::new(1_700_000_000_000_000_000) + Nanos::micros(us);
         let (direction, comment) = Default::default();
-        writer.packet(&Record { time, interface: 0, link, original, data: &data, direction, comment }).unwrap();
+        writer.packet(&PcapRecord { time, interface: 0, link, original, data: &data, direction, comment }).unwrap();
     }
     writer.finish().unwrap();
     (directory, path)
 }
 
-fn open(path: &Path, pace: Pace) -> PcapPort {
-    PcapPort::open(&PcapOptions { read: Some(path), pace, ..PcapOptions::default() }, Remarks::default()).unwrap()
+fn open(path: &Path, pace: ReplayPace) -> PcapPort {
+    PcapPort::open(&PcapOptions { read: Some(path), pace, ..PcapOptions::default() }, Advisories::default()).unwrap()
 }
 
 /// Receives whenever the port has a due packet. Returns the arrival times in microseconds after the first.
 fn arrivals(port: &mut PcapPort) -> Vec<u64> {
-    let (mut pool, mut batch, mut now) = (Pool::new(Region::new(512)), Batch::new(), BEGAN);
+    let (mut pool, mut batch, mut now) = (Pool::new(Region::new(512)), Batch::new(), START);
     let mut times = Vec::new();
     for _ in 0..1000 {
         port.receive(now, &mut batch, &mut pool);
         for packet in batch.drain() {
             assert_eq!(packet.meta().timestamp, now);
-            times.push(now.since(BEGAN).get() / 1000);
+            times.push(now.since(START).get() / 1000);
             pool.give(packet);
         }
-        match port.waiter() {
-            Waiter::At(due) => {
+        match port.wake_source() {
+            WakeSource::At(due) => {
                 assert!(due > now, "nothing that is due stays behind");
                 now = due;
             }
-            Waiter::Poll => {}
-            Waiter::Never => return times,
+            WakeSource::Poll => {}
+            WakeSource::Never => return times,
             other => panic!("{other:?}"),
         }
     }
@@ -58,25 +58,25 @@ fn arrivals(port: &mut PcapPort) -> Vec<u64> {
 }
 
 #[test]
-fn packets_come_at_the_pace_that_is_asked_for() {
+fn replay_follows_the_configured_pace() {
     // The times go back once, as in captures of several cores.
     let (_directory, path) = capture(&[(0, 1000), (10, 500), (250, 1500), (200, 100), (1000, 60)]);
-    let check = |pace: Pace, expected: [u64; 5]| assert_eq!(arrivals(&mut open(&path, pace)), expected, "{pace}");
-    check(Pace::Recorded, [0, 10, 250, 250, 1000]);
-    check(Pace::Fast, [0, 0, 0, 0, 0]);
-    check(Pace::Packets(1000), [0, 1000, 2000, 3000, 4000]);
-    check(Pace::Packets(3), [0, 333_333, 666_666, 1_000_000, 1_333_333]);
-    check(Pace::Bits(Rate::mbit(8)), [0, 1000, 1500, 3000, 3100]);
+    let check = |pace: ReplayPace, expected: [u64; 5]| assert_eq!(arrivals(&mut open(&path, pace)), expected, "{pace}");
+    check(ReplayPace::Recorded, [0, 10, 250, 250, 1000]);
+    check(ReplayPace::Fast, [0, 0, 0, 0, 0]);
+    check(ReplayPace::Packets(1000), [0, 1000, 2000, 3000, 4000]);
+    check(ReplayPace::Packets(3), [0, 333_333, 666_666, 1_000_000, 1_333_333]);
+    check(ReplayPace::Bits(Rate::mbit(8)), [0, 1000, 1500, 3000, 3100]);
 }
 
 #[test]
-fn a_late_receive_gets_what_is_due_and_a_batch_is_never_overfilled() {
+fn late_receive_returns_due_packets_up_to_one_batch() {
     let (_directory, path) = capture(&[(0, 60); 600]);
-    let mut port = open(&path, Pace::Fast);
+    let mut port = open(&path, ReplayPace::Fast);
     let (mut pool, mut batch) = (Pool::new(Region::new(1024)), Batch::new());
     let mut sizes = Vec::new();
-    while port.waiter() != Waiter::Never {
-        port.receive(BEGAN, &mut batch, &mut pool);
+    while port.wake_source() != WakeSource::Never {
+        port.receive(START, &mut batch, &mut pool);
         sizes.push(batch.len());
         batch.drain().for_each(|packet| pool.give(packet));
     }
@@ -85,13 +85,13 @@ fn a_late_receive_gets_what_is_due_and_a_batch_is_never_overfilled() {
 }
 
 #[test]
-fn packets_that_find_no_frame_come_later() {
+fn packets_without_a_free_frame_arrive_later() {
     let (_directory, path) = capture(&[(0, 60); 10]);
-    let mut port = open(&path, Pace::Fast);
+    let mut port = open(&path, ReplayPace::Fast);
     let (mut pool, mut batch) = (Pool::new(Region::new(4)), Batch::new());
     let mut numbers = Vec::new();
-    while port.waiter() != Waiter::Never {
-        port.receive(BEGAN, &mut batch, &mut pool);
+    while port.wake_source() != WakeSource::Never {
+        port.receive(START, &mut batch, &mut pool);
         numbers.extend(batch.as_slice().iter().map(|packet| packet.bytes()[0]));
         batch.drain().for_each(|packet| pool.give(packet));
     }
@@ -99,14 +99,14 @@ fn packets_that_find_no_frame_come_later() {
 }
 
 #[test]
-fn cut_and_oversized_packets_are_flagged() {
+fn truncated_and_oversized_packets_are_flagged() {
     let (_directory, path) = capture(&[(0, 60), (1, 9000), (2, 2048), (3, 2049)]);
     let too_long = DropReason::FrameTooLong as u8 + 1;
     // Without super-frames, and with: a packet truncated in the capture stays truncated.
     for (region, last) in [(Region::new(4), (2048, too_long)), (Region::with_super_frames(4, 1), (2049, 0))] {
-        let mut port = open(&path, Pace::Fast);
+        let mut port = open(&path, ReplayPace::Fast);
         let (mut pool, mut batch) = (Pool::new(region), Batch::new());
-        port.receive(BEGAN, &mut batch, &mut pool);
+        port.receive(START, &mut batch, &mut pool);
         let seen: Vec<_> = batch.as_slice().iter().map(|packet| (packet.len(), packet.meta().refused)).collect();
         assert_eq!(seen, [(60, 0), (60, too_long), (2048, 0), last]);
         batch.drain().for_each(|packet| pool.give(packet));
@@ -118,8 +118,8 @@ fn transmitted_packets_can_be_read_again() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("out.pcapng");
     let options = PcapOptions { write: Some(&path), name: "lan", epoch: Nanos::secs(1000), ..PcapOptions::default() };
-    let mut port = PcapPort::open(&options, Remarks::default()).unwrap();
-    assert_eq!(port.waiter(), Waiter::Never);
+    let mut port = PcapPort::open(&options, Advisories::default()).unwrap();
+    assert_eq!(port.wake_source(), WakeSource::Never);
     let (mut pool, mut batch) = (Pool::new(Region::new(4)), Batch::new());
     for i in 0..3u8 {
         let mut packet = pool.take().unwrap();
@@ -128,7 +128,7 @@ fn transmitted_packets_can_be_read_again() {
         assert!(port.room() >= batch.len());
         port.transmit(Instant::new(i.into()), &mut batch, &mut pool);
     }
-    assert_eq!(pool.outside(), 0);
+    assert_eq!(pool.frames_in_use(), 0);
     port.receive(Instant::START + Nanos::secs(1), &mut batch, &mut pool);
     let read = || {
         let mut reader = Reader::new(File::open(&path).unwrap()).unwrap();
@@ -146,8 +146,8 @@ fn transmitted_packets_can_be_read_again() {
 }
 
 #[test]
-fn a_full_disk_is_said_once_and_the_packets_are_counted() {
-    let remarks = Remarks::default();
+fn full_disk_is_reported_once_and_packets_are_counted() {
+    let remarks = Advisories::default();
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("out.pcapng");
     let options = PcapOptions { write: Some(&path), name: "wan", ..PcapOptions::default() };
@@ -155,7 +155,7 @@ fn a_full_disk_is_said_once_and_the_packets_are_counted() {
     // A limit on the file size simulates a full disk. It applies to a process, so it is set in a child process.
     if std::env::var_os("SWITCHPATH_TEST_SMALL_FILES").is_none() {
         let mut again = std::process::Command::new(std::env::current_exe().unwrap());
-        again.args(["--exact", "a_full_disk_is_said_once_and_the_packets_are_counted", "--nocapture"]);
+        again.args(["--exact", "full_disk_is_reported_once_and_packets_are_counted", "--nocapture"]);
         let output = again.env("SWITCHPATH_TEST_SMALL_FILES", "1").output().unwrap();
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         return;
@@ -170,8 +170,8 @@ fn a_full_disk_is_said_once_and_the_packets_are_counted() {
         let mut packet = pool.take().unwrap();
         packet.fill(&[7; 1000]);
         batch.push(packet);
-        port.transmit(BEGAN, &mut batch, &mut pool);
-        refused += discard_refused(&mut batch, &mut pool) + port.refused_late().packets;
+        port.transmit(START, &mut batch, &mut pool);
+        refused += discard_refused(&mut batch, &mut pool) + port.take_late_refusals().packets;
     }
     let mut reader = Reader::new(File::open(&path).unwrap()).unwrap();
     let mut written = 0;
@@ -185,13 +185,13 @@ fn a_full_disk_is_said_once_and_the_packets_are_counted() {
 }
 
 #[test]
-fn a_capture_that_breaks_off_ends_the_replay_and_says_where() {
+fn truncated_capture_ends_the_replay_with_its_offset() {
     let (directory, path) = capture(&[(0, 60), (10, 60), (20, 60)]);
     let whole = fs::read(&path).unwrap();
     let cut = directory.path().join("cut.pcapng");
     fs::write(&cut, &whole[..whole.len() - 10]).unwrap();
-    let remarks = Remarks::default();
-    let options = PcapOptions { read: Some(&cut), pace: Pace::Fast, name: "lan", ..PcapOptions::default() };
+    let remarks = Advisories::default();
+    let options = PcapOptions { read: Some(&cut), pace: ReplayPace::Fast, name: "lan", ..PcapOptions::default() };
     let mut port = PcapPort::open(&options, remarks.clone()).unwrap();
     assert_eq!(arrivals(&mut port).len(), 2);
     let said = remarks.take();
@@ -210,7 +210,7 @@ fn unusable_captures_are_refused_with_a_reason() {
         .unwrap();
     let missing = directory.path().join("missing").join("file");
     let refused = |read: Option<&Path>, write: Option<&Path>| {
-        let error = PcapPort::open(&PcapOptions { read, write, ..PcapOptions::default() }, Remarks::default()).err();
+        let error = PcapPort::open(&PcapOptions { read, write, ..PcapOptions::default() }, Advisories::default()).err();
         error.expect("it cannot be opened").to_string()
     };
     for (error, says) in [
@@ -223,5 +223,5 @@ fn unusable_captures_are_refused_with_a_reason() {
     ] {
         assert!(error.contains(says), "{error} should say {says}");
     }
-    assert_eq!(arrivals(&mut open(&path, Pace::Recorded)), [0], "the capture is still there");
+    assert_eq!(arrivals(&mut open(&path, ReplayPace::Recorded)), [0], "the capture is still there");
 }

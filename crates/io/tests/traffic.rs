@@ -2,36 +2,36 @@
 
 #![allow(clippy::print_stdout)]
 
-use io::bpf::Hook;
+use io::bpf::BpfHook;
 use io::clock;
 use io::netlink::Netlink;
-use io::netns::{Host, Lab};
+use io::netns::{Lab, LabHost};
 use io::packet_ring::{PacketOptions, PacketPort};
-use io::traffic::{Counted, Journey, LENGTH, Passage, Sink, Source};
+use io::traffic::{LENGTH, PacketAddresses, SinkCounts, UdpSink, UdpSource, XdpPassProgram};
 use packet::port::Port;
 use packet::wire::{Ipv4, transport};
 use packet::{Batch, Pool, Region};
 use units::Mac;
 
-fn index(host: &Host, link: &str) -> u32 {
+fn index(host: &LabHost, link: &str) -> u32 {
     host.run(|| Netlink::open().unwrap().link(link).unwrap().index).unwrap()
 }
 
 /// Two ends of a cable and a source at the left, or a message that the test is skipped.
-fn ends() -> Option<(Host, Host, Source)> {
+fn ends() -> Option<(LabHost, LabHost, UdpSource)> {
     let lab = Lab::new().inspect_err(|forbidden| println!("skipped: {forbidden}")).ok()?;
     let hosts = ["left", "right"].map(|name| lab.host(name).unwrap());
     hosts.iter().for_each(|host| host.silence_kernel().unwrap());
     let [left, right] = hosts;
     lab.cable(&left.plug("eth0"), &right.plug("eth0")).unwrap();
-    let journey = Journey {
+    let journey = PacketAddresses {
         link: (Mac([2, 0, 0, 0, 0, 1]), Mac([2, 0, 0, 0, 0, 2])),
         network: ([198, 18, 0, 1].into(), [198, 19, 0, 1].into()),
     };
     // The first packet is lost, because the other end does not poll yet.
     let link = index(&left, "eth0");
     let source = left
-        .run(|| Source::new(&journey, link).and_then(|source| source.send(1).map(|()| source)))
+        .run(|| UdpSource::new(&journey, link).and_then(|source| source.send(1).map(|()| source)))
         .unwrap()
         .inspect_err(|error| println!("skipped: no live frames: {error}"))
         .ok()?;
@@ -41,21 +41,21 @@ fn ends() -> Option<(Host, Host, Source)> {
 #[test]
 fn sent_packets_arrive_in_order_and_are_counted() {
     let Some((left, right, source)) = ends() else { return };
-    let sink = right.run(|| Sink::attach(index(&right, "eth0"), Hook::XdpNative).unwrap()).unwrap();
+    let sink = right.run(|| UdpSink::attach(index(&right, "eth0"), BpfHook::XdpNative).unwrap()).unwrap();
     counts(&left, &source, &sink);
 }
 
 #[test]
 fn sink_in_the_stack_counts_packets_as_well() {
     let Some((left, right, source)) = ends() else { return };
-    let _passage = right.run(|| Passage::attach(index(&right, "eth0")).unwrap()).unwrap();
-    match right.run(|| Sink::attach(index(&right, "eth0"), Hook::TcxIngress)).unwrap() {
+    let _passage = right.run(|| XdpPassProgram::attach(index(&right, "eth0")).unwrap()).unwrap();
+    match right.run(|| UdpSink::attach(index(&right, "eth0"), BpfHook::TcxIngress)).unwrap() {
         Ok(sink) => counts(&left, &source, &sink),
         Err(error) => println!("skipped: no tcx: {error}"),
     }
 }
 
-fn counts(left: &Host, source: &Source, sink: &Sink) {
+fn counts(left: &LabHost, source: &UdpSource, sink: &UdpSink) {
     for count in [1u32, 64, 1000] {
         let before = (source.sent().unwrap(), sink.counted().unwrap().packets);
         left.run(|| source.send(count).unwrap()).unwrap();
@@ -65,14 +65,14 @@ fn counts(left: &Host, source: &Source, sink: &Sink) {
         while sink.counted().unwrap().packets - before.1 < u64::from(count) && clock::now() < deadline {
             std::thread::yield_now();
         }
-        assert_eq!(sink.counted().unwrap(), Counted { packets: source.sent().unwrap() - 1, late: 0 });
+        assert_eq!(sink.counted().unwrap(), SinkCounts { packets: source.sent().unwrap() - 1, late: 0 });
     }
 }
 
 #[test]
-fn packets_are_whole_and_numbered_however_often_their_frames_are_used() {
+fn reused_frames_carry_valid_numbered_packets() {
     let Some((left, right, source)) = ends() else { return };
-    let _passage = right.run(|| Passage::attach(index(&right, "eth0")).unwrap()).unwrap();
+    let _passage = right.run(|| XdpPassProgram::attach(index(&right, "eth0")).unwrap()).unwrap();
     let (mut port, _) = right.run(|| PacketPort::open("eth0", &PacketOptions::default()).unwrap()).unwrap();
     left.run(|| source.send(2000).unwrap()).unwrap();
     let (mut pool, mut batch, mut number) = (Pool::new(Region::new(512)), Batch::new(), 1u64);
@@ -88,7 +88,7 @@ fn packets_are_whole_and_numbered_however_often_their_frames_are_used() {
             assert_eq!(u64::from_ne_bytes(bytes[44..52].try_into().unwrap()), number);
             let ip = Ipv4::parse(&bytes[14..]).unwrap();
             assert_eq!((ip.header.ttl(), ip.header.destination()), (64, [198, 19, 0, 1].into()));
-            assert!(matches!(transport::find_summed(&bytes[14..]), Ok(Some(_))));
+            assert!(matches!(transport::find_checksummed(&bytes[14..]), Ok(Some(_))));
             pool.give(packet);
         }
     }

@@ -5,7 +5,7 @@
 
 use io::netns::{self, Lab, Permission};
 use io::packet_ring::{PacketOptions, PacketPort};
-use io::wait::{Sleeper, Waker, Woken};
+use io::wait::{Sleeper, WakeReason, Waker};
 use std::io::{BufRead, BufReader, Read};
 use std::os::fd::AsFd;
 use std::os::unix::process::CommandExt;
@@ -69,10 +69,10 @@ fn laboratory_leaves_nothing_after_kill_9() {
     let program = rustix::process::Pid::from_raw(program).unwrap();
     let watched = rustix::process::pidfd_open(program, rustix::process::PidfdFlags::empty()).unwrap();
     let mut sleeper = Sleeper::new(Waker::new().unwrap());
-    assert_eq!(sleeper.sleep([watched.as_fd()], Nanos::ZERO).unwrap(), Woken::Timeout, "the program runs");
+    assert_eq!(sleeper.sleep([watched.as_fd()], Nanos::ZERO).unwrap(), WakeReason::Timeout, "the program runs");
     victim.kill().unwrap();
     victim.wait().unwrap();
-    assert_eq!(sleeper.sleep([watched.as_fd()], Nanos::secs(10)).unwrap(), Woken::Ready, "the program is gone");
+    assert_eq!(sleeper.sleep([watched.as_fd()], Nanos::secs(10)).unwrap(), WakeReason::Ready, "the program is gone");
     assert_eq!(links(), before);
     println!("nothing is left after kill -9");
 }

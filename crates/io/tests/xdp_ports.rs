@@ -5,11 +5,11 @@
 
 use io::clock;
 use io::netlink::Netlink;
-use io::netns::{Host, Lab};
-use io::offload::{Ethtool, Offload};
+use io::netns::{Lab, LabHost};
+use io::offload::{Ethtool, EthtoolOffload};
 use io::wait::{Sleeper, Waker};
-use io::xdp::{Interfaces, Way, XdpOptions, XdpPort};
-use packet::port::{Port, PortStatistics, Unsent, Waiter, discard_refused};
+use io::xdp::{XdpInterfaces, XdpMode, XdpOptions, XdpPort};
+use packet::port::{Port, PortStatistics, UnsentPackets, WakeSource, discard_refused};
 use packet::{Batch, Pool, Region};
 use std::collections::HashMap;
 use std::net::{IpAddr, UdpSocket};
@@ -22,7 +22,7 @@ fn lab() -> Option<Lab> {
     let lab = Lab::new().inspect_err(|forbidden| println!("skipped: {forbidden}")).ok()?;
     let (host, region) = (lab.host("probe").unwrap(), Region::new(1024));
     lab.cable(&host.plug("a"), &host.plug("b")).unwrap();
-    let mut interfaces = Interfaces::default();
+    let mut interfaces = XdpInterfaces::default();
     let opened = host.run(|| interfaces.open("a", &region, 1, &XdpOptions::default()).map(drop)).unwrap();
     opened.inspect_err(|error| println!("skipped: {error}")).ok()?;
     Some(lab)
@@ -33,7 +33,7 @@ fn ip(text: &str) -> IpAddr {
 }
 
 /// Two hosts on one cable that send nothing by themselves.
-fn pair(lab: &Lab) -> (Host, Host) {
+fn pair(lab: &Lab) -> (LabHost, LabHost) {
     let (left, right) = (lab.host("left").unwrap(), lab.host("right").unwrap());
     for host in [&left, &right] {
         host.silence_kernel().unwrap();
@@ -45,7 +45,7 @@ fn pair(lab: &Lab) -> (Host, Host) {
 /// Ports that share frames.
 struct Ports {
     /// By host: each is another network namespace.
-    interfaces: HashMap<String, Interfaces>,
+    interfaces: HashMap<String, XdpInterfaces>,
     region: Arc<Region>,
     pool: Pool,
 }
@@ -58,7 +58,7 @@ impl Ports {
 
     fn open_all(
         &mut self,
-        host: &Host,
+        host: &LabHost,
         link: &str,
         queues: usize,
         options: &XdpOptions,
@@ -71,7 +71,7 @@ impl Ports {
         (ports, remarks)
     }
 
-    fn open(&mut self, host: &Host, link: &str) -> XdpPort {
+    fn open(&mut self, host: &LabHost, link: &str) -> XdpPort {
         let (mut ports, remarks) = self.open_all(host, link, 1, &XdpOptions::default());
         assert_eq!((remarks, ports.len()), (vec![], 1), "copying is no news on a veth");
         ports.remove(0)
@@ -80,7 +80,7 @@ impl Ports {
     /// Every frame is back in its place of before the ports were opened.
     fn close(self, ports: impl IntoIterator<Item = XdpPort>) {
         ports.into_iter().for_each(drop);
-        assert_eq!(self.pool.outside(), 0);
+        assert_eq!(self.pool.frames_in_use(), 0);
         drop(self.pool);
         assert_eq!(self.region.spare(), self.region.frames());
     }
@@ -88,7 +88,7 @@ impl Ports {
 
 /// Sleeps until the port is readable, for at most `timeout`.
 fn wait(port: &XdpPort, timeout: Nanos) {
-    let Waiter::Descriptor(fd) = port.waiter() else { return };
+    let WakeSource::Descriptor(fd) = port.wake_source() else { return };
     Sleeper::new(Waker::new().unwrap()).sleep_on([fd], timeout).unwrap();
 }
 
@@ -139,7 +139,7 @@ fn frames_arrive_as_they_were_sent_and_in_order_both_ways() {
         let options = XdpOptions { native, ..XdpOptions::default() };
         let mut ports = Ports::new(8192);
         let mut ends = [&left, &right].map(|host| ports.open_all(host, "eth0", 1, &options).0.remove(0));
-        assert_eq!(ends[0].way(), if native { Way::Native } else { Way::Generic });
+        assert_eq!(ends[0].mode(), if native { XdpMode::Native } else { XdpMode::Generic });
         assert_eq!(ends[0].link_rate(), Rate::gbit(10));
         assert_eq!(ends[0].mac(), Some(left.run(|| Netlink::open().unwrap().link("eth0").unwrap().mac).unwrap()));
         for round in 0..40u32 {
@@ -186,7 +186,7 @@ fn frames_beyond_a_full_ring_or_without_memory_are_counted() {
 }
 
 #[test]
-fn a_port_has_room_for_what_it_says_and_leaves_most_frames_to_others() {
+fn port_lends_at_most_its_share_of_frames() {
     let Some(lab) = lab() else { return };
     let (left, _right) = pair(&lab);
     let mut ports = Ports::new(2048);
@@ -209,7 +209,7 @@ fn a_port_has_room_for_what_it_says_and_leaves_most_frames_to_others() {
     ports.close([port]);
     // Too few frames for a usable port.
     let ports = Ports::new(256);
-    let mut few = Interfaces::default();
+    let mut few = XdpInterfaces::default();
     let error = left.run(|| few.open("eth0", &ports.region, 1, &XdpOptions::default()).err()).unwrap();
     assert!(error.unwrap().hint.contains("frames in [router]"));
     ports.close([]);
@@ -229,7 +229,7 @@ fn frames_beyond_a_changed_mtu_are_counted() {
     let (mut from, mut to) = (ports.open(&left, "eth0"), ports.open(&right, "eth0"));
     assert_eq!(transmit(&mut from, &mut ports.pool, &[frame(1, 1018), frame(2, 1019), frame(3, 60)]), 1);
     assert_eq!(receive(&mut to, &mut ports.pool, 2), [frame(1, 1018), frame(3, 60)]);
-    assert_eq!((from.refused_late(), from.mtu()), (Unsent::default(), Some(1000)));
+    assert_eq!((from.take_late_refusals(), from.mtu()), (UnsentPackets::default(), Some(1000)));
     mtu(1500);
     // The interface's MTU is read at intervals.
     let deadline = clock::now() + Nanos::secs(5);
@@ -237,18 +237,18 @@ fn frames_beyond_a_changed_mtu_are_counted() {
         assert!(clock::now() < deadline, "its MTU is {:?}", from.mtu());
     }
     assert_eq!(receive(&mut to, &mut ports.pool, 1), [frame(4, 1518)]);
-    assert_eq!(from.refused_late(), Unsent::default());
+    assert_eq!(from.take_late_refusals(), UnsentPackets::default());
     // Until it is read again, the kernel reports the drop.
     mtu(1000);
     let at_once = transmit(&mut from, &mut ports.pool, &[frame(5, 1518), frame(6, 60)]);
     assert_eq!(receive(&mut to, &mut ports.pool, 1), [frame(6, 60)]);
-    let late = from.refused_late();
+    let late = from.take_late_refusals();
     assert_eq!((at_once + late.packets, late.bytes), (1, late.packets * 1518));
     ports.close([from, to]);
 }
 
 #[test]
-fn a_full_ring_is_sent_in_order_once_the_interface_is_on_again() {
+fn full_ring_is_sent_in_order_after_link_up() {
     let Some(lab) = lab() else { return };
     let (left, right) = pair(&lab);
     let mut ports = Ports::new(16384);
@@ -265,7 +265,7 @@ fn a_full_ring_is_sent_in_order_once_the_interface_is_on_again() {
             assert_eq!((from.room(), from.is_up()), (0, false));
         }
         // A port that is never received from wakes no worker.
-        assert!(matches!(from.waiter(), Waiter::Descriptor(_)));
+        assert!(matches!(from.wake_source(), WakeSource::Descriptor(_)));
         switch(true);
         from.receive(clock::now(), &mut Batch::new(), &mut ports.pool);
         assert_eq!(receive(&mut to, &mut ports.pool, 256), frames);
@@ -277,7 +277,7 @@ fn a_full_ring_is_sent_in_order_once_the_interface_is_on_again() {
 }
 
 #[test]
-fn without_a_free_frame_packets_are_lost_and_counted_until_there_are_some() {
+fn packets_lost_for_lack_of_frames_are_counted() {
     let Some(lab) = lab() else { return };
     let (left, right) = pair(&lab);
     let (mut ours, mut theirs) = (Ports::new(4096), Ports::new(2048));
@@ -311,31 +311,31 @@ fn without_a_free_frame_packets_are_lost_and_counted_until_there_are_some() {
 }
 
 #[test]
-fn a_blocked_worker_wakes_up_when_a_frame_comes() {
+fn arriving_frame_wakes_a_blocked_worker() {
     let Some(lab) = lab() else { return };
     let (left, right) = pair(&lab);
     let mut ports = Ports::new(4096);
     let (mut from, mut to) = (ports.open(&left, "eth0"), ports.open(&right, "eth0"));
-    let Waiter::Descriptor(fd) = to.waiter() else { panic!("{:?}", to.waiter()) };
+    let WakeSource::Descriptor(fd) = to.wake_source() else { panic!("{:?}", to.wake_source()) };
     let mut sleeper = Sleeper::new(Waker::new().unwrap());
-    assert_eq!(sleeper.sleep_on([fd], Nanos::millis(1)).unwrap(), io::wait::Woken::Timeout);
+    assert_eq!(sleeper.sleep_on([fd], Nanos::millis(1)).unwrap(), io::wait::WakeReason::Timeout);
     transmit(&mut from, &mut ports.pool, &[frame(1, 60)]);
-    assert_eq!(sleeper.sleep_on([fd], Nanos::secs(5)).unwrap(), io::wait::Woken::Ready);
+    assert_eq!(sleeper.sleep_on([fd], Nanos::secs(5)).unwrap(), io::wait::WakeReason::Ready);
     assert_eq!(receive(&mut to, &mut ports.pool, 1), [frame(1, 60)]);
     ports.close([from, to]);
 }
 
 #[test]
-fn an_interface_is_given_back_as_it_was_and_taken_over_without_a_loss() {
+fn interface_is_restored_at_close_and_handed_over_without_loss() {
     let Some(lab) = lab() else { return };
     let (left, right) = pair(&lab);
     let ethtool = right.run(|| Ethtool::open().unwrap()).unwrap();
-    ethtool.switch("eth0", Offload::ReceiveJoining, true).unwrap();
+    ethtool.switch("eth0", EthtoolOffload::GenericReceive, true).unwrap();
     let has_program = || right.run(|| Netlink::open().unwrap().link("eth0").unwrap().xdp).unwrap();
     let mut ports = Ports::new(8192);
     let mut from = ports.open(&left, "eth0");
     let mut to = ports.open(&right, "eth0");
-    assert!(has_program() && !ethtool.is_on("eth0", Offload::ReceiveJoining).unwrap());
+    assert!(has_program() && !ethtool.is_on("eth0", EthtoolOffload::GenericReceive).unwrap());
     let mut number = 0;
     for _ in 0..5 {
         // The next port is opened before the last is dropped; it receives the frames that arrive in between.
@@ -355,7 +355,7 @@ fn an_interface_is_given_back_as_it_was_and_taken_over_without_a_loss() {
     let to = ports.open(&right, "eth0");
     assert!(has_program(), "opened again at once after it was closed");
     ports.close([from, to]);
-    assert!(ethtool.is_on("eth0", Offload::ReceiveJoining).unwrap());
+    assert!(ethtool.is_on("eth0", EthtoolOffload::GenericReceive).unwrap());
     // The kernel detaches the program some time later.
     let deadline = io::clock::now() + Nanos::secs(5);
     while has_program() {
@@ -365,7 +365,7 @@ fn an_interface_is_given_back_as_it_was_and_taken_over_without_a_loss() {
 }
 
 #[test]
-fn frames_on_their_way_come_back_when_a_port_closes() {
+fn frames_in_flight_return_when_a_port_closes() {
     let Some(lab) = lab() else { return };
     let (left, right) = pair(&lab);
     let mut ports = Ports::new(4096);
@@ -386,11 +386,11 @@ fn frames_on_their_way_come_back_when_a_port_closes() {
 }
 
 #[test]
-fn checksums_left_to_the_network_card_are_filled_in_where_they_are_not_trusted() {
+fn partial_checksums_are_completed_unless_trusted() {
     let Some(lab) = lab() else { return };
     let (left, right) = pair(&lab);
     left.add_address("eth0", ip("10.0.0.1"), 24).unwrap();
-    left.run(|| Ethtool::open().unwrap().switch("eth0", Offload::TransmitChecksum, true).unwrap()).unwrap();
+    left.run(|| Ethtool::open().unwrap().switch("eth0", EthtoolOffload::TransmitChecksum, true).unwrap()).unwrap();
     let send = |text: &[u8]| {
         left.run(|| {
             let socket = UdpSocket::bind("10.0.0.1:0").unwrap();
@@ -412,7 +412,7 @@ fn checksums_left_to_the_network_card_are_filled_in_where_they_are_not_trusted()
 }
 
 #[test]
-fn each_port_has_its_part_of_the_queues() {
+fn queues_are_divided_among_ports() {
     let Some(lab) = lab() else { return };
     let (left, right) = pair(&lab);
     for host in [&left, &right] {
@@ -444,12 +444,12 @@ fn each_port_has_its_part_of_the_queues() {
 const VICTIM: &str = "SWITCHPATH_XDP_VICTIM";
 
 #[test]
-fn a_killed_process_leaves_no_program_behind_and_the_next_opens_at_once() {
+fn killed_process_leaves_no_xdp_program() {
     if std::env::var_os(VICTIM).is_some() {
         let mut ports = Ports::new(1024);
         let host = io::netns::Namespace::of_this_thread().unwrap();
         let region = ports.region.clone();
-        let mut interfaces = Interfaces::default();
+        let mut interfaces = XdpInterfaces::default();
         let (mut opened, _) =
             host.run(|| interfaces.open("eth0", &region, 1, &XdpOptions::default()).unwrap()).unwrap();
         opened[0].receive(clock::now(), &mut Batch::new(), &mut ports.pool);
@@ -461,7 +461,7 @@ fn a_killed_process_leaves_no_program_behind_and_the_next_opens_at_once() {
     let Some(lab) = lab() else { return };
     let (left, right) = pair(&lab);
     let mut command = Command::new(std::env::current_exe().unwrap());
-    command.args(["--exact", "a_killed_process_leaves_no_program_behind_and_the_next_opens_at_once", "--nocapture"]);
+    command.args(["--exact", "killed_process_leaves_no_xdp_program", "--nocapture"]);
     command.env(VICTIM, "1").stdout(Stdio::piped());
     let mut victim = right.spawn(command).unwrap();
     let lines = std::io::BufRead::lines(std::io::BufReader::new(victim.stdout.take().unwrap()));

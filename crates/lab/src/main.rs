@@ -12,7 +12,7 @@ mod link;
 mod reproduce;
 
 use anyhow::Result;
-use cli::arguments::{Command, Usage};
+use cli::arguments::{CliCommand, UsageError};
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
@@ -23,16 +23,16 @@ fn main() -> ExitCode {
     cli::exit_code(carry_out(&arguments.command), json)
 }
 
-fn carry_out(command: &Command) -> Result<ExitCode> {
+fn carry_out(command: &CliCommand) -> Result<ExitCode> {
     let code = |good: bool| if good { ExitCode::SUCCESS } else { ExitCode::FAILURE };
     match command {
-        Command::Bench(options) => bench::run(options).map(code),
-        Command::Demo(options) => demo::run(options).map(code),
-        Command::Guest(options) => guests::guest(options),
-        Command::Link(options) => link::link(options),
-        Command::Reproduce(options) => reproduce::reproduce(options),
-        Command::Sim(options) => reproduce::simulate(options),
-        _ => Err(Usage(String::from(
+        CliCommand::Bench(options) => bench::run(options).map(code),
+        CliCommand::Demo(options) => demo::run(options).map(code),
+        CliCommand::Guest(options) => guests::guest(options),
+        CliCommand::Link(options) => link::link(options),
+        CliCommand::Reproduce(options) => reproduce::reproduce(options),
+        CliCommand::Sim(options) => reproduce::simulate(options),
+        _ => Err(UsageError(String::from(
             "that command is not of the laboratory, which has bench, demo, guest, link, reproduce and sim; use `switchpath`",
         ))
         .into()),

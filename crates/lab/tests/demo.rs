@@ -4,7 +4,7 @@
 #![allow(clippy::print_stdout)]
 
 use io::netlink::Netlink;
-use io::wait::{Sleeper, Waker, Woken};
+use io::wait::{Sleeper, WakeReason, Waker};
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open};
 use std::collections::BTreeSet;
 use std::fs;
@@ -87,7 +87,7 @@ fn kernel_hosts_communicate_and_every_packet_is_accounted_for() {
 }
 
 #[test]
-fn user_without_privileges_can_run_it() {
+fn demo_runs_without_privileges() {
     if !rustix::process::getuid().is_root() {
         println!("skipped: only root can become nobody; the other tests have run without rights");
         return;
@@ -173,7 +173,7 @@ fn holders(wanted: &BTreeSet<String>) -> Vec<String> {
 }
 
 #[test]
-fn killed_demo_leaves_nothing_behind() {
+fn killed_demo_leaves_no_process_or_namespace() {
     let links = || Netlink::open().unwrap().links().unwrap();
     let before = links();
     let (mut child, _said) = under_way(&mut demo(Path::new(PROGRAM), 3600));
@@ -188,7 +188,7 @@ fn killed_demo_leaves_nothing_behind() {
     let watched = pidfd_open(pid(&child), PidfdFlags::empty()).unwrap();
     child.kill().unwrap();
     let mut sleeper = Sleeper::new(Waker::new().unwrap());
-    assert_eq!(sleeper.sleep([watched.as_fd()], Nanos::secs(10)).unwrap(), Woken::Ready);
+    assert_eq!(sleeper.sleep([watched.as_fd()], Nanos::secs(10)).unwrap(), WakeReason::Ready);
     child.wait().unwrap();
     assert_eq!(holders(&made), Vec::<String>::new());
     assert_eq!(links(), before);

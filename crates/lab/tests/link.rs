@@ -32,7 +32,7 @@ fn link(arguments: &[&str]) -> Output {
 
 /// True if namespaces are allowed here; prints a note if not.
 #[expect(clippy::print_stderr, reason = "a test that had nothing to test says so")]
-fn can() -> bool {
+fn has_namespaces() -> bool {
     match io::netns::probe() {
         Ok(_) => true,
         Err(forbidden) => {
@@ -73,7 +73,7 @@ fn report(output: &Output) -> serde_json::Value {
 }
 
 /// Datagrams that were lost because the sockets of this network were full.
-fn overlooked() -> usize {
+fn overflowed_datagrams() -> usize {
     let text = fs::read_to_string("/proc/self/net/snmp").expect("the kernel counts");
     let mut lines = text.lines().filter_map(|line| line.strip_prefix("Udp: ")).map(|line| line.split(' '));
     let (names, values) = (lines.next().expect("names"), lines.next().expect("values"));
@@ -138,7 +138,7 @@ fn peer() {
                 let (length, from) = socket.recv_from(&mut buffer).expect("something comes");
                 if length == 3 {
                     // Datagrams that overflowed this socket have crossed the link too, so count them.
-                    fs::write(words[1], (count + overlooked()).to_string()).expect("the file can be written");
+                    fs::write(words[1], (count + overflowed_datagrams()).to_string()).expect("the file can be written");
                     socket.send_to(b"end", from).expect("it can be sent");
                 } else {
                     count += 1;
@@ -151,7 +151,7 @@ fn peer() {
 
 #[test]
 fn exit_status_is_that_of_the_command() {
-    if !can() {
+    if !has_namespaces() {
         return;
     }
     assert_eq!(link(&["--", "sh", "-c", "exit 7"]).status.code(), Some(7));
@@ -177,7 +177,7 @@ fn pings(output: &Output) -> Option<Vec<f64>> {
 
 #[test]
 fn round_trip_takes_twice_the_delay() {
-    if !can() {
+    if !has_namespaces() {
         return;
     }
     let links = ["--down", "10mbit", "--up", "10mbit", "--delay", "20ms", "--"];
@@ -195,7 +195,7 @@ fn round_trip_takes_twice_the_delay() {
 fn links_can_be_nested() {
     let v6 = Path::new("/proc/sys/net/ipv6").exists();
     for far in ["{far}", "{far6}"].into_iter().take(if v6 { 2 } else { 1 }) {
-        if !can() {
+        if !has_namespaces() {
             return;
         }
         let inner = [
@@ -221,7 +221,7 @@ fn links_can_be_nested() {
 
 #[test]
 fn kernel_tcp_uses_the_rate_of_the_link() {
-    if !can() {
+    if !has_namespaces() {
         return;
     }
     let folder = folder("tcp");
@@ -249,7 +249,7 @@ fn kernel_tcp_uses_the_rate_of_the_link() {
 
 #[test]
 fn ipv6_uses_the_link_as_ipv4_does() {
-    if !can() || !Path::new("/proc/sys/net/ipv6").exists() {
+    if !has_namespaces() || !Path::new("/proc/sys/net/ipv6").exists() {
         return;
     }
     let folder = folder("ipv6");
@@ -283,7 +283,7 @@ fn log(path: &Path) -> (Vec<String>, Vec<(u64, Vec<String>)>) {
 
 #[test]
 fn log_has_every_packet_and_every_drop() {
-    if !can() {
+    if !has_namespaces() {
         return;
     }
     let folder = folder("log");
@@ -332,8 +332,8 @@ fn log_has_every_packet_and_every_drop() {
 }
 
 #[test]
-fn router_that_is_the_bottleneck_says_so() {
-    if !can() {
+fn report_names_the_router_as_bottleneck() {
+    if !has_namespaces() {
         return;
     }
     let folder = folder("bottleneck");
@@ -358,7 +358,7 @@ fn router_that_is_the_bottleneck_says_so() {
 
 /// An error names the option, not the configuration built from it.
 #[test]
-fn wrong_option_is_named_with_a_correction() {
+fn link_option_error_names_the_option() {
     for (options, said) in [
         (&["--delay", "50"][..], "--delay 50: '50' has no unit; use one of"),
         (&["--loss", "1"], "--loss 1: '1' can be read as a percentage and as a part of one; write 1% or 100%"),
@@ -379,7 +379,7 @@ fn wrong_option_is_named_with_a_correction() {
 #[test]
 #[expect(clippy::print_stderr, reason = "a test that had nothing to test says so")]
 fn link_needs_no_root() {
-    if !can() || !rustix::process::getuid().is_root() {
+    if !has_namespaces() || !rustix::process::getuid().is_root() {
         return;
     }
     // Copy the program to a place where every user can execute it.

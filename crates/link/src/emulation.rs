@@ -9,8 +9,8 @@
 //! compensated. It is counted and reported.
 
 use super::Link;
-use super::refused::why;
-use crate::medium::{Crossing, Medium, Trace};
+use super::refusals::drop_reason;
+use crate::medium::{Medium, Trace, TransitResult};
 use packet::accounting::Accounting;
 use packet::{BATCH, Batch, DropReason, Packet};
 use plan::LinkPlan;
@@ -27,45 +27,45 @@ const BIN: u64 = 20_000;
 const BINS: usize = 512;
 
 /// Receives the events of every packet at an emulated link, to write a log.
-pub trait LinkWitness: Send {
+pub trait LinkObserver: Send {
     /// The link and its trace begin.
-    fn began(&mut self, at: Instant);
+    fn link_started(&mut self, at: Instant);
     /// A packet has arrived at the queueing scheme.
-    fn came(&mut self, at: Instant, bytes: u32);
+    fn packet_received(&mut self, at: Instant, bytes: u32);
     /// The last bit of a packet that arrived at `since` leaves at `at`, which may be in the future: the packet is under way. A duplicated packet is
     /// reported once. A lost packet is reported as dropped instead.
-    fn left(&mut self, at: Instant, bytes: u32, since: Instant);
+    fn packet_sent(&mut self, at: Instant, bytes: u32, since: Instant);
     /// A packet was dropped, by the scheme or on the link.
-    fn dropped(&mut self, at: Instant, bytes: u32, reason: DropReason);
+    fn packet_dropped(&mut self, at: Instant, bytes: u32, reason: DropReason);
     /// A packet that arrived at `since` has reached the far end, where it was due at `due`.
-    fn arrived(&mut self, at: Instant, due: Instant, bytes: u32, since: Instant);
+    fn packet_delivered(&mut self, at: Instant, due: Instant, bytes: u32, since: Instant);
     /// The link was idle for `time` although packets waited: the machine was too slow.
-    fn missed(&mut self, time: Nanos);
+    fn capacity_missed(&mut self, time: Nanos);
 }
 
 /// The parts of an emulated link. All steps that can fail are done.
-pub struct NewLink {
+pub struct LinkSetup {
     /// The description of the link.
     pub plan: LinkPlan,
     /// Its trace, if it has one.
     pub trace: Option<Arc<Trace>>,
     /// The receiver of packet events.
-    pub witness: Option<Box<dyn LinkWitness>>,
+    pub observer: Option<Box<dyn LinkObserver>>,
 }
 
 /// The accuracy of the emulation and its counters since it was created.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Emulated {
+pub struct EmulationStats {
     /// The description, as in a configuration.
     pub link: String,
     /// Packets that are under way.
-    pub under_way: u64,
+    pub in_flight: u64,
     /// Packets that arrived at the far end.
     pub arrived: u64,
     /// Packets that were lost on the way.
     pub lost: u64,
     /// Packets that were duplicated.
-    pub doubled: u64,
+    pub duplicated: u64,
     /// Packets that arrived more than 300 us late: the machine was busy.
     pub late: u64,
     /// The 99th percentile of the lateness of arrivals.
@@ -86,28 +86,28 @@ pub struct Emulated {
 const LATE: Nanos = Nanos::micros(300);
 
 /// A packet under way.
-struct UnderWay {
+struct InFlight {
     due: Instant,
     number: u64,
     packet: Packet,
 }
 
-impl PartialEq for UnderWay {
-    fn eq(&self, other: &UnderWay) -> bool {
+impl PartialEq for InFlight {
+    fn eq(&self, other: &InFlight) -> bool {
         self.number == other.number
     }
 }
 
-impl Eq for UnderWay {}
+impl Eq for InFlight {}
 
-impl PartialOrd for UnderWay {
-    fn partial_cmp(&self, other: &UnderWay) -> Option<Ordering> {
+impl PartialOrd for InFlight {
+    fn partial_cmp(&self, other: &InFlight) -> Option<Ordering> {
         Some(self.cmp(other))
     }
 }
 
-impl Ord for UnderWay {
-    fn cmp(&self, other: &UnderWay) -> Ordering {
+impl Ord for InFlight {
+    fn cmp(&self, other: &InFlight) -> Ordering {
         // The number breaks ties, so that packets due at the same time stay in order.
         (self.due, self.number).cmp(&(other.due, other.number))
     }
@@ -117,7 +117,7 @@ impl Ord for UnderWay {
 pub struct Emulation {
     medium: Medium,
     plan: LinkPlan,
-    under_way: BinaryHeap<Reverse<UnderWay>>,
+    in_flight: BinaryHeap<Reverse<InFlight>>,
     number: u64,
     /// No transmission begins before this time: until then the scheme held back its packets.
     idle: Instant,
@@ -126,52 +126,52 @@ pub struct Emulation {
     /// When the link accepts the next packet; none if never.
     ready: Option<Instant>,
     batch: Batch,
-    witness: Option<Box<dyn LinkWitness>>,
-    counts: Emulated,
+    observer: Option<Box<dyn LinkObserver>>,
+    counts: EmulationStats,
     lateness: Box<[u64; BINS]>,
 }
 
 impl Emulation {
-    fn new(new: NewLink, now: Instant, name: &str) -> Emulation {
-        let NewLink { plan, trace, mut witness } = new;
+    fn new(new: LinkSetup, now: Instant, name: &str) -> Emulation {
+        let LinkSetup { plan, trace, observer: mut witness } = new;
         if let Some(witness) = &mut witness {
-            witness.began(now);
+            witness.link_started(now);
         }
         let mut medium = Medium::new(&plan.medium, trace, now, plan.seed, name);
         let ready = medium.ready(now);
         Emulation {
             medium,
-            under_way: BinaryHeap::with_capacity((plan.hold as usize).min(4096)),
+            in_flight: BinaryHeap::with_capacity((plan.hold as usize).min(4096)),
             plan,
             number: 0,
             idle: now,
             withheld: false,
             ready,
             batch: Batch::new(),
-            witness,
-            counts: Emulated::default(),
+            observer: witness,
+            counts: EmulationStats::default(),
             lateness: Box::new([0; BINS]),
         }
     }
 
     /// Changes to another description. Packets under way arrive as before. An unchanged trace continues.
     fn change(&mut self, other: Emulation, now: Instant) {
-        let Emulation { medium, plan, witness, .. } = other;
+        let Emulation { medium, plan, observer: witness, .. } = other;
         if plan.medium.service == self.plan.medium.service {
-            self.medium.reroute(medium);
+            self.medium.change_impairment(medium);
         } else {
             self.medium.change(medium, now);
         }
         self.plan = plan;
         // Without a new witness the old log continues.
-        self.witness = witness.or(self.witness.take());
+        self.observer = witness.or(self.observer.take());
         self.ready = self.medium.ready(self.idle.max(now));
     }
 
     /// When the link needs service: a packet arrives at the far end, or a waiting packet can start.
     fn due(&self, waits: bool) -> Instant {
-        let arrives = self.under_way.peek().map_or(Instant::FAR, |first| first.0.due);
-        if waits { arrives.min(self.ready.unwrap_or(Instant::FAR)) } else { arrives }
+        let arrives = self.in_flight.peek().map_or(Instant::NEVER, |first| first.0.due);
+        if waits { arrives.min(self.ready.unwrap_or(Instant::NEVER)) } else { arrives }
     }
 
     fn is_ready(&self, now: Instant) -> bool {
@@ -187,7 +187,7 @@ impl Emulation {
     }
 
     /// Starts a packet on the link. Returns when its last bit leaves, and when the packet arrives.
-    fn take(&mut self, now: Instant, packet: &Packet, bytes: u32) -> (Instant, Crossing) {
+    fn transmit(&mut self, now: Instant, packet: &Packet, bytes: u32) -> (Instant, TransitResult) {
         // The link may have been ready in the past. Start the packet at that time, so that the worker's late wakeup does not lower the rate.
         let came = packet.meta().timestamp.max(self.idle);
         let ready = self.ready.unwrap_or(now);
@@ -198,28 +198,28 @@ impl Emulation {
             let missed = earliest.since(begins);
             self.counts.missed += 1;
             self.counts.missed_time += missed;
-            if let Some(witness) = &mut self.witness {
-                witness.missed(missed);
+            if let Some(witness) = &mut self.observer {
+                witness.capacity_missed(missed);
             }
         }
         let begins = begins.max(earliest);
         let left = self.medium.send(begins, bytes);
         self.ready = self.medium.ready(begins);
-        let crossing = if left == Instant::FAR { Crossing::Lost } else { self.medium.cross(left) };
+        let crossing = if left == Instant::NEVER { TransitResult::Lost } else { self.medium.cross(left) };
         (left, crossing)
     }
 
     /// Reports a packet and puts it under way.
-    fn go(&mut self, (left, due): (Instant, Instant), packet: Packet, bytes: u32) {
-        if let Some(witness) = &mut self.witness {
-            witness.left(left, bytes, packet.meta().timestamp);
+    fn send_packet(&mut self, (left, due): (Instant, Instant), packet: Packet, bytes: u32) {
+        if let Some(witness) = &mut self.observer {
+            witness.packet_sent(left, bytes, packet.meta().timestamp);
         }
         self.enter(due, packet);
     }
 
     fn enter(&mut self, due: Instant, packet: Packet) {
         self.number += 1;
-        self.under_way.push(Reverse(UnderWay { due, number: self.number, packet }));
+        self.in_flight.push(Reverse(InFlight { due, number: self.number, packet }));
     }
 
     /// The rate at `now`.
@@ -230,23 +230,23 @@ impl Emulation {
     /// Collects packets that have arrived by `time`, as many as the port has room for.
     fn gather(&mut self, time: Instant, now: Instant, room: usize) {
         for _ in 0..room.min(BATCH) {
-            if self.under_way.peek().is_none_or(|first| first.0.due > time) {
+            if self.in_flight.peek().is_none_or(|first| first.0.due > time) {
                 return;
             }
-            let Some(Reverse(UnderWay { due, packet, .. })) = self.under_way.pop() else { return };
+            let Some(Reverse(InFlight { due, packet, .. })) = self.in_flight.pop() else { return };
             let late = now.since(due);
             self.counts.arrived += 1;
             self.counts.late += u64::from(late > LATE);
             self.counts.late_most = self.counts.late_most.max(late);
             self.lateness[((late.get() / BIN) as usize).min(BINS - 1)] += 1;
-            if let Some(witness) = &mut self.witness {
-                witness.arrived(now, due, packet.len() as u32, packet.meta().timestamp);
+            if let Some(witness) = &mut self.observer {
+                witness.packet_delivered(now, due, packet.len() as u32, packet.meta().timestamp);
             }
             self.batch.push(packet);
         }
     }
 
-    fn report(&self) -> Emulated {
+    fn report(&self) -> EmulationStats {
         // From the latest bin down until one percent of the packets is passed.
         let (mut behind, beyond) = (0, self.counts.arrived / 100);
         let mut bins = self.lateness.iter().enumerate().rev();
@@ -256,9 +256,9 @@ impl Emulation {
         });
         let late_p99 = p99.map_or(Nanos::ZERO, |(bin, _)| Nanos::new((bin as u64 + 1) * BIN));
         let passed = self.medium.opportunities();
-        Emulated {
+        EmulationStats {
             link: self.plan.to_string(),
-            under_way: self.under_way.len() as u64,
+            in_flight: self.in_flight.len() as u64,
             late_p99: late_p99.min(self.counts.late_most),
             opportunities: (passed.used, passed.wasted),
             failed: self.medium.has_failed(),
@@ -269,12 +269,12 @@ impl Emulation {
 
 impl Link {
     /// Emulates the described link from `now` on. Without a description the port's own link is used again, and packets under way leave at once.
-    pub fn emulate(&mut self, new: Option<NewLink>, name: &str, fates: &mut Accounting) {
+    pub fn emulate(&mut self, new: Option<LinkSetup>, name: &str, fates: &mut Accounting) {
         let now = fates.now;
         match new {
             None => {
-                self.release(Instant::FAR, fates);
-                self.forget_under_way(DropReason::BufferFull, fates);
+                self.release(Instant::NEVER, fates);
+                self.drop_in_flight(DropReason::BufferFull, fates);
                 self.emulation = None;
             }
             Some(new) => {
@@ -285,7 +285,7 @@ impl Link {
                 }
             }
         }
-        self.lines.now = now;
+        self.wires.now = now;
         self.refresh_rate();
         self.refresh_offloads(fates);
     }
@@ -296,36 +296,36 @@ impl Link {
     }
 
     /// The number of packets under way on an emulated link, which the port has not received yet.
-    pub fn under_way(&self) -> usize {
-        self.emulation.as_ref().map_or(0, |emulation| emulation.under_way.len())
+    pub fn in_flight(&self) -> usize {
+        self.emulation.as_ref().map_or(0, |emulation| emulation.in_flight.len())
     }
 
     /// When an emulated link needs service next; [`Instant::FAR`] if never.
     pub fn due(&self) -> Instant {
-        let Some(emulation) = &self.emulation else { return Instant::FAR };
+        let Some(emulation) = &self.emulation else { return Instant::NEVER };
         // A scheme that holds its packets back sets its own timer.
         let waits = self.backlog().packets > 0 && self.next() == Next::Ready;
-        emulation.due(waits || !self.lines.out.is_empty())
+        emulation.due(waits || !self.wires.out.is_empty())
     }
 
     /// The accuracy of the emulation and its counters.
-    pub fn emulated(&self) -> Option<Emulated> {
+    pub fn emulated(&self) -> Option<EmulationStats> {
         Some(self.emulation.as_ref()?.report())
     }
 
     /// The number of packets that an emulated link accepts now: the scheme is asked for one at a time.
     pub(super) fn emulated_room(&self) -> usize {
         let Some(emulation) = &self.emulation else { return 0 };
-        usize::from(emulation.is_ready(self.lines.now))
+        usize::from(emulation.is_ready(self.wires.now))
     }
 
     /// [`Link::serve`] for an emulated link. Packets that have arrived leave by the port. While the link is ready, the scheme is asked for one packet
     /// after the other.
     #[cold]
     pub(super) fn serve_emulated(&mut self, fates: &mut Accounting) -> usize {
-        self.lines.now = fates.now;
+        self.wires.now = fates.now;
         self.refresh_rate();
-        self.mend();
+        self.replace_failed();
         let mut sent = 0;
         loop {
             sent += self.depart(fates);
@@ -333,27 +333,27 @@ impl Link {
                 emulation.resume(fates.now);
             }
             // One batch a call, so that the worker gets back to its other tasks.
-            self.lines.room = if sent < BATCH { self.emulated_room() } else { 0 };
-            if self.lines.room == 0 {
+            self.wires.room = if sent < BATCH { self.emulated_room() } else { 0 };
+            if self.wires.room == 0 {
                 break;
             }
-            self.insist(|scheme, lines| scheme.serve(lines));
-            if self.incoming.is_some() && self.lines.backlog.packets == 0 {
-                self.succeed();
-                self.insist(|scheme, lines| scheme.serve(lines));
+            self.call_with_fallback(|scheme, lines| scheme.serve(lines));
+            if self.incoming.is_some() && self.wires.backlog.packets == 0 {
+                self.finish_drain();
+                self.call_with_fallback(|scheme, lines| scheme.serve(lines));
             }
-            self.lines.enter();
+            self.wires.record_departures();
             self.settle(fates);
-            if self.lines.out.is_empty() {
-                self.lines.counters.wasted += 1;
-                let waits = self.lines.backlog.packets > 0;
-                self.lines.counters.withheld += u64::from(waits);
+            if self.wires.out.is_empty() {
+                self.wires.counters.wasted += 1;
+                let waits = self.wires.backlog.packets > 0;
+                self.wires.counters.withheld += u64::from(waits);
                 if let Some(emulation) = &mut self.emulation {
                     emulation.withheld = waits;
                 }
                 break;
             }
-            fates.latencies.sent(self.lines.out.as_slice(), fates.now);
+            fates.latencies.record_sent(self.wires.out.as_slice(), fates.now);
         }
         self.release(fates.now, fates);
         sent
@@ -362,40 +362,40 @@ impl Link {
     /// Starts the packets that the scheme released. Returns their number.
     fn depart(&mut self, fates: &mut Accounting) -> usize {
         let Some(emulation) = &mut self.emulation else { return 0 };
-        let sent = self.lines.out.len();
-        for packet in self.lines.out.drain() {
+        let sent = self.wires.out.len();
+        for packet in self.wires.out.drain() {
             let bytes = packet.len() as u32;
-            let (left, crossing) = emulation.take(fates.now, &packet, bytes);
+            let (left, crossing) = emulation.transmit(fates.now, &packet, bytes);
             let reason = match crossing {
-                Crossing::Lost => DropReason::LinkLoss,
+                TransitResult::Lost => DropReason::LinkLoss,
                 // `hold` bounds the packets under way, and with them the memory.
-                _ if emulation.under_way.len() >= emulation.plan.hold as usize => DropReason::BufferFull,
-                Crossing::Once(due) => {
-                    emulation.go((left, due), packet, bytes);
-                    self.lines.counters.sent += 1;
+                _ if emulation.in_flight.len() >= emulation.plan.hold as usize => DropReason::BufferFull,
+                TransitResult::Once(due) => {
+                    emulation.send_packet((left, due), packet, bytes);
+                    self.wires.counters.sent += 1;
                     continue;
                 }
-                Crossing::Twice(due, again) => {
+                TransitResult::Twice(due, again) => {
                     // An empty pool costs only the duplicate, which the ledger counts as a generated packet.
                     if let Some(mut twin) = fates.pool.take_for(packet.len()) {
                         twin.copy(&packet);
                         fates.ledger.generate(1);
-                        emulation.counts.doubled += 1;
-                        self.lines.counters.offered += 1;
-                        self.lines.counters.sent += 1;
-                        self.lines.counters.sent_bytes += u64::from(bytes);
+                        emulation.counts.duplicated += 1;
+                        self.wires.counters.offered += 1;
+                        self.wires.counters.sent += 1;
+                        self.wires.counters.sent_bytes += u64::from(bytes);
                         emulation.enter(again, twin);
                     }
-                    emulation.go((left, due), packet, bytes);
-                    self.lines.counters.sent += 1;
+                    emulation.send_packet((left, due), packet, bytes);
+                    self.wires.counters.sent += 1;
                     continue;
                 }
             };
             emulation.counts.lost += 1;
             // Its bytes were counted as sent when it left the scheme: correct that, because it never leaves the port.
-            self.lines.counters.sent_bytes -= u64::from(bytes);
-            self.others.dropped(reason, 1);
-            self.lines.ended.push((packet, reason));
+            self.wires.counters.sent_bytes -= u64::from(bytes);
+            self.other_packets.record_drop(reason, 1);
+            self.wires.dropped.push((packet, reason));
         }
         self.settle(fates);
         sent
@@ -404,7 +404,7 @@ impl Link {
     /// Transmits packets that have arrived by `time` through the port.
     fn release(&mut self, time: Instant, fates: &mut Accounting) {
         let (id, relayed) = (self.id, self.relayed);
-        let Link { emulation: Some(emulation), port, lines, others, .. } = self else { return };
+        let Link { emulation: Some(emulation), port, wires: lines, other_packets: others, .. } = self else { return };
         loop {
             emulation.gather(time, fates.now, port.room());
             let packets = emulation.batch.len();
@@ -413,12 +413,12 @@ impl Link {
             }
             fates.transmit(id, &mut **port, &mut emulation.batch, relayed);
             for packet in emulation.batch.drain() {
-                let reason = why(&packet);
+                let reason = drop_reason(&packet);
                 // It was counted as sent when it left the scheme.
                 lines.counters.sent -= 1;
                 lines.counters.sent_bytes -= lines.length(&packet);
                 lines.counters.dropped += 1;
-                others.dropped(reason, 1);
+                others.record_drop(reason, 1);
                 fates.drop_at(id, packet, reason);
             }
             // Less than a batch: no other packet has arrived, or the port is full.
@@ -429,42 +429,42 @@ impl Link {
     }
 
     /// Drops the packets under way, because the link is removed.
-    pub(super) fn forget_under_way(&mut self, reason: DropReason, fates: &mut Accounting) {
+    pub(super) fn drop_in_flight(&mut self, reason: DropReason, fates: &mut Accounting) {
         let Some(emulation) = &mut self.emulation else { return };
-        for Reverse(UnderWay { packet, .. }) in emulation.under_way.drain() {
+        for Reverse(InFlight { packet, .. }) in emulation.in_flight.drain() {
             // The counters of the link have it as sent since it left the scheme, so only the ledger counts the drop.
             fates.drop_at(self.id, packet, reason);
         }
     }
 
     /// Discards packets under way without counting them, because the worker has failed.
-    pub(super) fn lose_under_way(&mut self) {
+    pub(super) fn discard_in_flight(&mut self) {
         if let Some(emulation) = &mut self.emulation {
-            emulation.under_way.clear();
+            emulation.in_flight.clear();
             emulation.batch = Batch::new();
         }
     }
 
     /// Packets arrive. An idle link is ready from the arrival of the first one: capacity before that is lost.
     #[cold]
-    pub(super) fn meet(&mut self) {
+    pub(super) fn begin_service(&mut self) {
         let waits = self.backlog().packets > 0;
         let Some(emulation) = &mut self.emulation else { return };
-        let packets = self.lines.offered.as_slice();
+        let packets = self.wires.offered.as_slice();
         if let Some(first) = packets.first().filter(|_| !waits) {
             emulation.ready = emulation.medium.ready(first.meta().timestamp.max(emulation.idle));
         }
-        if let Some(witness) = &mut emulation.witness {
-            packets.iter().for_each(|packet| witness.came(packet.meta().timestamp, packet.len() as u32));
+        if let Some(witness) = &mut emulation.observer {
+            packets.iter().for_each(|packet| witness.packet_received(packet.meta().timestamp, packet.len() as u32));
         }
     }
 
     /// Reports drops to the witness.
     #[cold]
-    pub(super) fn witness_drops(&mut self, now: Instant) {
-        let Some(witness) = self.emulation.as_mut().and_then(|emulation| emulation.witness.as_mut()) else { return };
-        for (packet, reason) in &self.lines.ended {
-            witness.dropped(now, packet.len() as u32, *reason);
+    pub(super) fn observe_drops(&mut self, now: Instant) {
+        let Some(witness) = self.emulation.as_mut().and_then(|emulation| emulation.observer.as_mut()) else { return };
+        for (packet, reason) in &self.wires.dropped {
+            witness.packet_dropped(now, packet.len() as u32, *reason);
         }
     }
 }

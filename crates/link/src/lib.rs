@@ -5,44 +5,44 @@
 
 #![forbid(unsafe_code)]
 
-mod ahead;
-mod books;
-mod chance;
-mod change;
 mod demand;
 mod emulation;
 mod fallback;
-mod foreseen;
-mod lines;
+mod group_stats;
+mod host_wires;
 pub mod medium;
-mod one_link;
+mod packet_records;
+mod peeked_hashes;
+pub mod queue_arena;
 mod queueing;
-mod refused;
-pub mod shelf;
+mod random;
+mod refusals;
+mod report;
+mod scheme_change;
 mod splitting;
-mod told;
+mod standalone_link;
 mod wires;
 
-pub use books::Books;
-pub use chance::Chance;
 pub use demand::Demand;
-pub use emulation::{Emulated, LinkWitness, NewLink};
-pub use fallback::words;
-pub use one_link::OneLink;
-pub use queueing::{Maker, Queueing, code};
-pub use told::{GroupReport, LinkReport, QueueLength, Sample, StateSeries};
+pub use emulation::{EmulationStats, LinkObserver, LinkSetup};
+pub use fallback::panic_text;
+pub use group_stats::GroupStats;
+pub use queueing::{GuestFactory, Queueing, guest_code};
+pub use random::RandomStream;
+pub use report::{GroupReport, LinkReport, LinkSample, QueueLength, StateSeries};
+pub use standalone_link::StandaloneLink;
 
-use books::Tally;
-use foreseen::Foreseen;
+use group_stats::FateCounts;
 use packet::accounting::Accounting;
 use packet::event::Stage;
-use packet::latency::Since;
-use packet::port::{Offloads, Port, Unsent, Wire};
+use packet::latency::QueueEntryTimes;
+use packet::port::{MemoryWire, Offloads, Port, UnsentPackets};
 use packet::{BATCH, Batch, DropReason, LinkCounters, Packet, Queue};
+use peeked_hashes::PeekedHashes;
 use queueing::Queues;
+use report::Samples;
 use schemes::{Scheme, Sharing, Size, Trouble, Wires as _};
 use std::cell::OnceCell;
-use told::Samples;
 use units::{CounterSet as _, Instant, PathId, PortId, Rate};
 
 /// The built-in schemes that a configuration may name, without other components.
@@ -68,7 +68,7 @@ pub struct Link {
     id: PortId,
     /// The port.
     pub port: Box<dyn Port>,
-    scheme: Box<dyn Scheme<Lines>>,
+    scheme: Box<dyn Scheme<LinkWires>>,
     /// The rates that the scheme shares with those of other workers.
     sharing: Sharing,
     /// The scheme for new packets while the present one drains (spec N-22).
@@ -76,16 +76,16 @@ pub struct Link {
     /// A scheme that was drained: a thread that may free memory takes it.
     drained: Option<Queueing>,
     /// The message of a scheme that panicked and was replaced by this one.
-    put_aside: Option<String>,
+    panic_message: Option<String>,
     /// The same, until it is reported.
-    news: Option<String>,
+    unreported_panic: Option<String>,
     /// The message of a scheme that panicked and is still to be replaced.
-    amiss: OnceCell<String>,
+    pending_panic: OnceCell<String>,
     /// The number of schemes or sets of parameters so far, and the counters when the last one began.
     version: u32,
-    before: LinkCounters,
+    previous_counters: LinkCounters,
     /// [`Scheme::passes_when_idle`] of the scheme.
-    passing: bool,
+    may_bypass: bool,
     /// [`Scheme::ranks_classes`] of the scheme.
     ranking: bool,
     /// True if the medium is up. A link that is down accepts no packets.
@@ -95,19 +95,19 @@ pub struct Link {
     /// True if the port is a relay: another worker transmits the packets.
     relayed: bool,
     /// True if demand is counted, and the counts.
-    measures: bool,
+    measures_demand: bool,
     demand: Demand,
     /// The part of the port's room that is reserved for other workers.
     pub reserve: usize,
     /// Packets of other workers that the medium refused: see [`Link::unsent`].
-    unsent: Unsent,
+    unsent: UnsentPackets,
     /// The emulated link, if the port has one.
     emulation: Option<Box<emulation::Emulation>>,
     /// Counts of packets outside the scheme's queues: they bypassed the scheme, or belonged to an earlier one.
-    others: Tally,
+    other_packets: FateCounts,
     /// The latest samples.
     samples: Samples,
-    lines: Lines,
+    wires: LinkWires,
 }
 
 /// The output queue of a path, to be offered to a link.
@@ -117,37 +117,37 @@ pub struct Outgoing<'a> {
     /// Its output queue.
     pub queue: &'a mut Queue,
     /// The arrival times of its packets.
-    pub since: &'a mut Since,
+    pub since: &'a mut QueueEntryTimes,
 }
 
 /// The wires of one link.
 // Large: all that a scheme sees through its wires is adjacent.
-pub struct Lines {
+pub struct LinkWires {
     now: Instant,
     queues: Queues,
     /// The length of all queues together: there may be thousands.
     backlog: Size,
     offered: Batch,
     /// The flow hashes of the first packets in `offered`, computed before their turn.
-    foreseen: Foreseen,
+    peeked: PeekedHashes,
     arriving: Option<Packet>,
-    hand: Option<Packet>,
+    dequeued: Option<Packet>,
     /// The queue from which the packet in `hand` was taken.
-    from: usize,
+    dequeued_from: usize,
     /// The groups of the last packets in `out`, and of the one in `hand`, that are not counted in the statistics yet.
     leaving: Vec<u8>,
     /// True if the arriving packet was marked.
-    marking: bool,
+    arriving_marked: bool,
     out: Batch,
     /// The room of the port, without the packets in `out` and `hand`.
     room: usize,
     rate: Rate,
-    ended: Vec<(Packet, DropReason)>,
+    dropped: Vec<(Packet, DropReason)>,
     counters: LinkCounters,
     /// The statistics of each group of queues.
-    books: Books,
+    stats: GroupStats,
     /// The longest queue since the last sample, in packets.
-    most: u32,
+    peak_packets: u32,
     /// The key of the flow and host hashes.
     key: u64,
     hash_key: Option<u64>,
@@ -155,7 +155,7 @@ pub struct Lines {
     flow: u32,
     isolates: bool,
     /// True if the scheme needs host hashes and code points.
-    hosts: bool,
+    needs_hosts: bool,
     /// True if packets may be longer on the wire than in the buffer: super-frames, or copies with a shared tail.
     super_frames: bool,
 }
@@ -163,69 +163,69 @@ pub struct Lines {
 impl Link {
     /// A link before `port`.
     pub fn new(id: PortId, port: Box<dyn Port>, queueing: Queueing) -> Link {
-        let Queueing { scheme, sharing, queues, books, .. } = queueing;
-        let lines = Lines {
+        let Queueing { scheme, sharing, queues, stats: books, .. } = queueing;
+        let lines = LinkWires {
             now: Instant::START,
             queues,
             backlog: Size::default(),
             offered: Batch::new(),
-            foreseen: Foreseen::default(),
+            peeked: PeekedHashes::default(),
             arriving: None,
-            hand: None,
-            from: 0,
+            dequeued: None,
+            dequeued_from: 0,
             leaving: Vec::with_capacity(BATCH),
-            marking: false,
+            arriving_marked: false,
             out: Batch::new(),
             room: 0,
             rate: port.link_rate(),
-            ended: Vec::with_capacity(ENDED),
+            dropped: Vec::with_capacity(ENDED),
             counters: LinkCounters::default(),
-            books,
-            most: 0,
+            stats: books,
+            peak_packets: 0,
             key: FLOWS,
             hash_key: None,
             flow: 0,
             isolates: false,
-            hosts: false,
+            needs_hosts: false,
             super_frames: false,
         };
         let up = port.is_up();
         let (passing, ranking, incoming, drained) = (false, false, None, None);
         let mut link = Link {
             id,
-            passing,
+            may_bypass: passing,
             ranking,
             up,
             offloads: Offloads::default(),
             relayed: false,
-            measures: false,
+            measures_demand: false,
             demand: Demand::default(),
             reserve: 0,
-            unsent: Unsent::default(),
+            unsent: UnsentPackets::default(),
             emulation: None,
-            others: Tally::default(),
+            other_packets: FateCounts::default(),
             samples: Samples::default(),
             port,
             scheme,
             sharing,
             incoming,
             drained,
-            put_aside: None,
-            news: None,
-            amiss: OnceCell::new(),
+            panic_message: None,
+            unreported_panic: None,
+            pending_panic: OnceCell::new(),
             version: 1,
-            before: LinkCounters::default(),
-            lines,
+            previous_counters: LinkCounters::default(),
+            wires: lines,
         };
-        link.ask_scheme();
-        link.accept(link.takes());
+        link.read_scheme_needs();
+        link.accept(link.supported_offloads());
         link
     }
 
     /// Sets the key of the flow hashes. Must be called before the first packet.
     pub fn keyed(mut self, key: u64) -> Link {
-        self.lines.key = key;
-        self.ask_scheme();
+        self.wires.key = key;
+        self.read_scheme_needs();
         self
     }
 
@@ -235,38 +235,38 @@ impl Link {
     pub fn offer(&mut self, path: Outgoing<'_>, most: usize, fates: &mut Accounting) -> usize {
         let Outgoing { path, queue, since } = path;
         if !self.up {
-            return self.refuse(queue, most, fates);
+            return self.drop_offered(queue, most, fates);
         }
         // On an idle link the scheme would send the packets unchanged: bypass it.
-        if self.passing && self.backlog().packets == 0 && self.emulation.is_none() {
-            let passed = self.pass(Outgoing { path, queue, since }, most, fates);
+        if self.may_bypass && self.backlog().packets == 0 && self.emulation.is_none() {
+            let passed = self.bypass(Outgoing { path, queue, since }, most, fates);
             if passed > 0 {
                 return passed;
             }
         }
-        queue.pop_into(&mut self.lines.offered, most);
-        let taken = self.lines.offered.len();
+        queue.pop_into(&mut self.wires.offered, most);
+        let taken = self.wires.offered.len();
         if taken == 0 {
             return 0;
         }
-        since.note(self.lines.offered.as_mut_slice());
-        if self.measures {
-            self.demand.add(self.lines.offered.as_slice(), |packet| self.lines.length(packet));
+        since.stamp_function_end(self.wires.offered.as_mut_slice());
+        if self.measures_demand {
+            self.demand.add(self.wires.offered.as_slice(), |packet| self.wires.length(packet));
         }
-        if fates.follows() {
-            self.tell(self.lines.offered.as_slice(), false, fates);
+        if fates.follows_packets() {
+            self.trace_offers(self.wires.offered.as_slice(), false, fates);
         }
-        self.lines.now = fates.now;
+        self.wires.now = fates.now;
         if self.emulation.is_some() {
-            self.meet();
+            self.begin_service();
         }
-        self.lines.counters.offered += taken as u64;
+        self.wires.counters.offered += taken as u64;
         if self.incoming.is_none() {
             self.arrive();
         } else {
-            self.aside(Link::arrive);
+            self.with_incoming(Link::arrive);
         }
-        self.lines.most = self.lines.most.max(self.backlog().packets);
+        self.wires.peak_packets = self.wires.peak_packets.max(self.backlog().packets);
         self.settle(fates);
         taken
     }
@@ -274,41 +274,41 @@ impl Link {
     /// Raises `Arrival` for the offered packets.
     #[inline(always)]
     fn arrive(&mut self) {
-        self.insist(|scheme, lines| scheme.arrival(lines));
+        self.call_with_fallback(|scheme, lines| scheme.arrival(lines));
         // A scheme that returns early has refused the remaining packets.
-        while self.lines.arriving().is_some() {}
-        if !self.lines.ended.is_empty() {
-            self.blame();
+        while self.wires.arriving().is_some() {}
+        if !self.wires.dropped.is_empty() {
+            self.attribute_drops();
         }
     }
 
     /// Lets packets bypass the scheme on an idle link, if the scheme allows it. Returns the number of packets taken.
-    fn pass(&mut self, path: Outgoing<'_>, most: usize, fates: &mut Accounting) -> usize {
+    fn bypass(&mut self, path: Outgoing<'_>, most: usize, fates: &mut Accounting) -> usize {
         // The port may have room again once it has transmitted.
-        if !self.lines.out.is_empty() && self.lines.out.len() >= self.room().min(BATCH) {
+        if !self.wires.out.is_empty() && self.wires.out.len() >= self.room().min(BATCH) {
             self.transmit(fates);
         }
-        let before = self.lines.out.len();
+        let before = self.wires.out.len();
         // The batch also holds earlier packets, and the port must have room for all of them.
         let most = most.min(BATCH - before).min(self.room().saturating_sub(before));
-        path.queue.pop_into(&mut self.lines.out, most);
-        let passing = &self.lines.out.as_slice()[before..];
+        path.queue.pop_into(&mut self.wires.out, most);
+        let passing = &self.wires.out.as_slice()[before..];
         if !passing.is_empty() {
-            let (others, longest) = (&mut self.others, self.lines.books.longest());
-            fates.latencies.passed(path.path, passing, path.since, fates.now, |waited, packets| {
+            let (others, longest) = (&mut self.other_packets, self.wires.stats.longest());
+            fates.latencies.record_bypassed(path.path, passing, path.since, fates.now, |waited, packets| {
                 others.sojourn.record(waited, packets);
                 *longest = waited.max(*longest);
             });
-            if fates.follows() {
-                self.tell(passing, true, fates);
+            if fates.follows_packets() {
+                self.trace_offers(passing, true, fates);
             }
-            if self.measures {
-                self.demand.add(passing, |packet| self.lines.length(packet));
+            if self.measures_demand {
+                self.demand.add(passing, |packet| self.wires.length(packet));
             }
-            let (packets, bytes) = (passing.len(), self.lines.bytes(passing));
-            self.lines.counters.offered += packets as u64;
-            self.lines.counters.passed += packets as u64;
-            self.lines.counters.sent_bytes += bytes;
+            let (packets, bytes) = (passing.len(), self.wires.bytes(passing));
+            self.wires.counters.offered += packets as u64;
+            self.wires.counters.passed += packets as u64;
+            self.wires.counters.sent_bytes += bytes;
             return packets;
         }
         0
@@ -316,30 +316,30 @@ impl Link {
 
     /// Reports to the packet tracer that the packets of `batch` were offered to this link.
     #[cold]
-    fn tell(&self, batch: &[Packet], passes: bool, fates: &mut Accounting) {
+    fn trace_offers(&self, batch: &[Packet], passes: bool, fates: &mut Accounting) {
         let backlog = self.backlog();
         let (mut packets, mut bytes) = (backlog.packets, backlog.bytes.get());
         for packet in batch {
-            fates.passed(packet, Stage::Offered { port: self.id, packets, bytes, passes });
+            fates.record_stage(packet, Stage::Offered { port: self.id, packets, bytes, bypasses_scheme: passes });
             if !passes {
-                (packets, bytes) = (packets + 1, bytes + self.lines.length(packet));
+                (packets, bytes) = (packets + 1, bytes + self.wires.length(packet));
             }
         }
     }
 
     /// Disables the bypass of the scheme on an idle link, in order to measure the scheme.
-    pub fn ask_always(&mut self) {
-        self.passing = false;
+    pub fn disable_bypass(&mut self) {
+        self.may_bypass = false;
     }
 
     /// Drops packets for a medium that is down. Returns their number.
     #[cold]
-    fn refuse(&mut self, path: &mut Queue, most: usize, fates: &mut Accounting) -> usize {
+    fn drop_offered(&mut self, path: &mut Queue, most: usize, fates: &mut Accounting) -> usize {
         let refused = path.len().min(most);
-        self.lines.counters.offered += refused as u64;
-        self.others.dropped(DropReason::PortDown, refused as u64);
+        self.wires.counters.offered += refused as u64;
+        self.other_packets.record_drop(DropReason::PortDown, refused as u64);
         let packets = std::iter::from_fn(|| path.pop()).take(refused);
-        self.lines.ended.extend(packets.map(|packet| (packet, DropReason::PortDown)));
+        self.wires.dropped.extend(packets.map(|packet| (packet, DropReason::PortDown)));
         self.settle(fates);
         refused
     }
@@ -354,7 +354,7 @@ impl Link {
     }
 
     /// Sets whether the port is a relay or a device.
-    pub fn relay(&mut self, relayed: bool) {
+    pub fn set_relayed(&mut self, relayed: bool) {
         self.relayed = relayed;
     }
 
@@ -364,9 +364,9 @@ impl Link {
     }
 
     /// Checks the medium. If it went down, all waiting packets are dropped. Returns true if the state changed.
-    pub fn watch(&mut self, fates: &mut Accounting) -> bool {
+    pub fn check_medium(&mut self, fates: &mut Accounting) -> bool {
         self.refresh_rate();
-        self.count_refused(fates);
+        self.count_refusals(fates);
         self.sample(fates.now);
         let up = self.port.is_up();
         let news = up != self.up;
@@ -384,32 +384,32 @@ impl Link {
         if self.emulation.is_some() {
             return self.serve_emulated(fates);
         }
-        if !self.lines.out.is_empty() {
+        if !self.wires.out.is_empty() {
             self.transmit(fates);
         }
         let mut sent = 0;
-        self.lines.now = fates.now;
-        self.mend();
+        self.wires.now = fates.now;
+        self.replace_failed();
         loop {
             // A port may gain room while it transmits: read it for each batch.
-            self.lines.room = self.room().min(BATCH).min(most - sent);
-            self.insist(|scheme, lines| scheme.serve(lines));
+            self.wires.room = self.room().min(BATCH).min(most - sent);
+            self.call_with_fallback(|scheme, lines| scheme.serve(lines));
             // The old scheme is drained: the new one takes over and fills the rest of the batch.
-            if self.incoming.is_some() && self.lines.backlog.packets == 0 {
-                self.succeed();
-                self.insist(|scheme, lines| scheme.serve(lines));
+            if self.incoming.is_some() && self.wires.backlog.packets == 0 {
+                self.finish_drain();
+                self.call_with_fallback(|scheme, lines| scheme.serve(lines));
             }
-            self.lines.enter();
+            self.wires.record_departures();
             self.settle(fates);
-            let packets = self.lines.out.len();
-            if packets < BATCH && self.lines.room > 0 {
-                self.lines.counters.wasted += 1;
-                self.lines.counters.withheld += u64::from(self.lines.backlog.packets > 0);
+            let packets = self.wires.out.len();
+            if packets < BATCH && self.wires.room > 0 {
+                self.wires.counters.wasted += 1;
+                self.wires.counters.withheld += u64::from(self.wires.backlog.packets > 0);
             }
             if packets == 0 {
                 return sent;
             }
-            fates.latencies.sent(self.lines.out.as_slice(), fates.now);
+            fates.latencies.record_sent(self.wires.out.as_slice(), fates.now);
             self.transmit(fates);
             sent += packets;
             if packets < BATCH {
@@ -420,14 +420,14 @@ impl Link {
 
     #[inline]
     fn settle(&mut self, fates: &mut Accounting) {
-        if self.lines.ended.is_empty() {
+        if self.wires.dropped.is_empty() {
             return;
         }
         if self.emulation.is_some() {
-            self.witness_drops(fates.now);
+            self.observe_drops(fates.now);
         }
-        self.lines.counters.dropped += self.lines.ended.len() as u64;
-        for (packet, reason) in self.lines.ended.drain(..) {
+        self.wires.counters.dropped += self.wires.dropped.len() as u64;
+        for (packet, reason) in self.wires.dropped.drain(..) {
             fates.drop_at(self.id, packet, reason);
         }
     }
@@ -435,9 +435,9 @@ impl Link {
     /// The length of the queues in packets and bytes.
     #[inline]
     pub fn backlog(&self) -> Size {
-        let Size { packets, bytes } = self.lines.backlog;
+        let Size { packets, bytes } = self.wires.backlog;
         match &self.incoming {
-            None => self.lines.backlog,
+            None => self.wires.backlog,
             Some(other) => Size { packets: packets + other.backlog.packets, bytes: bytes + other.backlog.bytes },
         }
     }
@@ -449,13 +449,13 @@ impl Link {
     }
 
     /// The next problem of a scheme, each reported once.
-    pub fn trouble(&mut self) -> Option<Trouble> {
-        self.scheme.trouble().or_else(|| self.incoming.as_mut()?.scheme.trouble())
+    pub fn next_fault(&mut self) -> Option<Trouble> {
+        self.scheme.next_fault().or_else(|| self.incoming.as_mut()?.scheme.next_fault())
     }
 
     /// The next line of a scheme for the operator, each reported once.
-    pub fn scheme_remark(&mut self) -> Option<String> {
-        self.scheme.remark().or_else(|| self.incoming.as_mut()?.scheme.remark())
+    pub fn next_scheme_message(&mut self) -> Option<String> {
+        self.scheme.next_message().or_else(|| self.incoming.as_mut()?.scheme.next_message())
     }
 
     /// The sharing of its scheme; during a drain that of the newer one.
@@ -466,7 +466,7 @@ impl Link {
     /// Replaces the port. The caller then applies its offloads with [`Link::refresh_offloads`].
     pub fn replace_port(&mut self, replace: impl FnOnce(Box<dyn Port>) -> Box<dyn Port>) {
         // `replace` needs the port by value: a placeholder takes its place meanwhile.
-        let (nothing, _) = Wire::pair(1);
+        let (nothing, _) = MemoryWire::pair(1);
         let old = std::mem::replace(&mut self.port, Box::new(nothing));
         self.port = replace(old);
         self.refresh_rate();
@@ -474,7 +474,7 @@ impl Link {
 
     /// Returns the port. The queues must be empty.
     pub fn into_port(self) -> Box<dyn Port> {
-        debug_assert_eq!(self.backlog().packets as usize + self.under_way(), 0);
+        debug_assert_eq!(self.backlog().packets as usize + self.in_flight(), 0);
         self.port
     }
 
@@ -482,37 +482,48 @@ impl Link {
     pub fn clear(&mut self, reason: DropReason, fates: &mut Accounting) {
         self.clear_own(reason, fates);
         if self.incoming.is_some() {
-            self.succeed();
+            self.finish_drain();
             self.clear_own(reason, fates);
         }
-        self.forget_under_way(reason, fates);
+        self.drop_in_flight(reason, fates);
     }
 
     fn clear_own(&mut self, reason: DropReason, fates: &mut Accounting) {
-        for i in 0..self.lines.queues.len() {
-            while let Some((packet, _)) = self.lines.take(i) {
-                self.lines.books.dropped(i, reason);
-                self.lines.ended.push((packet, reason));
-                if self.lines.ended.len() == BATCH {
+        for i in 0..self.wires.queues.len() {
+            while let Some((packet, _)) = self.wires.take(i) {
+                self.wires.stats.record_drop(i, reason);
+                self.wires.dropped.push((packet, reason));
+                if self.wires.dropped.len() == BATCH {
                     self.settle(fates);
                 }
             }
         }
-        self.insist(|scheme, lines| scheme.recount(lines));
+        self.call_with_fallback(|scheme, lines| scheme.recount(lines));
         self.settle(fates);
     }
 
     /// Discards the waiting packets without counting drops, because the worker has failed. The counters balance afterwards.
-    pub fn forget(&mut self) {
-        self.lines.queues.forget();
-        self.lose_under_way();
-        self.succeed();
-        let Lines {
-            queues, backlog, offered, foreseen, arriving, marking, hand, leaving, out, ended, counters, ..
-        } = &mut self.lines;
-        queues.forget();
+    pub fn discard_packets(&mut self) {
+        self.wires.queues.discard_packets();
+        self.discard_in_flight();
+        self.finish_drain();
+        let LinkWires {
+            queues,
+            backlog,
+            offered,
+            peeked: foreseen,
+            arriving,
+            arriving_marked: marking,
+            dequeued: hand,
+            leaving,
+            out,
+            dropped: ended,
+            counters,
+            ..
+        } = &mut self.wires;
+        queues.discard_packets();
         leaving.clear();
-        *foreseen = Foreseen::default();
+        *foreseen = PeekedHashes::default();
         (*offered, *out, *arriving, *hand) = (Batch::new(), Batch::new(), None, None);
         (*backlog, *marking) = (Size::default(), false);
         ended.clear();
@@ -524,12 +535,12 @@ impl Link {
 
     /// The counters of the link.
     pub fn counters(&self) -> LinkCounters {
-        self.lines.counters
+        self.wires.counters
     }
 
     /// The counters since the scheme or its parameters last changed.
-    pub fn lately(&self) -> LinkCounters {
-        self.lines.counters.since(&self.before)
+    pub fn counters_since_change(&self) -> LinkCounters {
+        self.wires.counters.since(&self.previous_counters)
     }
 
     /// The number of schemes, or sets of parameters, so far.
@@ -538,8 +549,8 @@ impl Link {
     }
 
     /// Starts or stops counting demand.
-    pub fn measure(&mut self, measures: bool) {
-        self.measures = measures;
+    pub fn set_measuring(&mut self, measures: bool) {
+        self.measures_demand = measures;
     }
 
     /// The demand of the packets offered to its scheme while counting was on.
@@ -549,8 +560,8 @@ impl Link {
 
     /// Updates the rate from the port or the emulated link.
     pub fn refresh_rate(&mut self) {
-        self.lines.rate = match &self.emulation {
-            Some(emulation) => emulation.rate(self.lines.now),
+        self.wires.rate = match &self.emulation {
+            Some(emulation) => emulation.rate(self.wires.now),
             None => self.port.link_rate(),
         };
     }

@@ -1,12 +1,12 @@
 //! A scheme with its queues. It is built where memory may be allocated, and installed on a link where it may not.
 
-use crate::shelf::Shelf;
-use crate::{Books, Lines};
+use crate::queue_arena::QueueArena;
+use crate::{GroupStats, LinkWires};
 use packet::accounting::Accounting;
 use packet::port::Offloads;
-use packet::segment::{Refitted, refit, refitted, wire_size};
+use packet::segment::{RefitCounts, refit_packets, refit_queue, wire_size};
 use packet::{Batch, Packet, Queue};
-use plan::{Call, Code, SchemeChange};
+use plan::{Call, GuestCode, SchemeChange};
 use schemes::{BuildError, Layer, Scheme, Sharing, Size};
 use std::fmt;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ const LONGEST: usize = 65536;
 /// A queueing scheme and as many empty queues as it wants, ready for a link.
 pub struct Queueing {
     /// The scheme.
-    pub scheme: Box<dyn Scheme<Lines>>,
+    pub scheme: Box<dyn Scheme<LinkWires>>,
     /// The rates that it shares.
     pub sharing: Sharing,
     /// Its queues.
@@ -26,22 +26,22 @@ pub struct Queueing {
     /// The length of the queues.
     pub backlog: Size,
     /// The statistics of each group of queues.
-    pub books: Books,
+    pub stats: GroupStats,
     /// The fate of waiting packets when it replaces another scheme.
     pub change: SchemeChange,
     /// The message of a scheme that panicked and was replaced by this one.
-    pub put_aside: Option<String>,
+    pub panic_message: Option<String>,
 }
 
 /// Makes instances of a guest scheme.
-pub trait Maker: Send + Sync {
+pub trait GuestFactory: Send + Sync {
     /// Makes an instance with the values of its options in order, or returns why it does not start.
-    fn make(&self, options: &[u64]) -> Result<Box<dyn Scheme<Lines>>, String>;
+    fn make(&self, options: &[u64]) -> Result<Box<dyn Scheme<LinkWires>>, String>;
 }
 
 /// The code of a guest, as a configuration carries it.
-pub fn code(digest: u64, maker: Arc<dyn Maker>) -> Code {
-    Code { digest, maker: Arc::new(maker) }
+pub fn guest_code(digest: u64, maker: Arc<dyn GuestFactory>) -> GuestCode {
+    GuestCode { digest, maker: Arc::new(maker) }
 }
 
 /// The physical queues of a link.
@@ -49,11 +49,11 @@ pub enum Queues {
     /// A single queue, and its length on the wire.
     One(Queue, Size),
     /// Many.
-    Many(Shelf),
+    Many(QueueArena),
 }
 
 /// The time at which the router received a packet.
-fn came(packet: &Packet) -> u64 {
+fn received_at(packet: &Packet) -> u64 {
     packet.meta().timestamp.get()
 }
 
@@ -114,9 +114,9 @@ impl Queues {
 
     /// Prefetches a queue that is used soon.
     #[inline(always)]
-    pub fn soon(&self, queue: usize) {
+    pub fn prefetch(&self, queue: usize) {
         if let Queues::Many(shelf) = self {
-            shelf.soon(queue);
+            shelf.prefetch(queue);
         }
     }
 
@@ -267,7 +267,7 @@ impl Queues {
     #[cold]
     pub fn sort(&mut self) {
         if let Queues::Many(shelf) = self {
-            shelf.sort(came);
+            shelf.sort(received_at);
         }
     }
 
@@ -275,7 +275,7 @@ impl Queues {
     pub fn pop_oldest(&mut self) -> Option<Packet> {
         match self {
             Queues::One(..) => self.pop(0, wire_size).map(|(packet, _)| packet),
-            Queues::Many(shelf) => shelf.pop_oldest(came, wire_size),
+            Queues::Many(shelf) => shelf.pop_oldest(received_at, wire_size),
         }
     }
 
@@ -303,17 +303,17 @@ impl Queues {
 
     /// Adapts a queue to a port with offloads `can`: segments replace their super-frame. The queue may grow beyond its capacity.
     #[cold]
-    pub fn refit(&mut self, queue: usize, can: Offloads, fates: &mut Accounting) -> Refitted {
+    pub fn refit(&mut self, queue: usize, can: Offloads, fates: &mut Accounting) -> RefitCounts {
         match self {
             Queues::One(packets, waiting) => {
-                let done = refit(packets, can, fates);
+                let done = refit_queue(packets, can, fates);
                 *waiting = Size::default();
                 packets.iter().for_each(|packet| add(waiting, wire_size(packet)));
                 done
             }
             Queues::Many(shelf) => {
                 let take = || shelf.pop(queue, wire_size).map(|(packet, _)| packet);
-                let (fitted, done) = refitted(take, can, fates);
+                let (fitted, done) = refit_packets(take, can, fates);
                 shelf.grow(fitted.len());
                 for packet in fitted {
                     let size = wire_size(&packet);
@@ -327,25 +327,25 @@ impl Queues {
 
     /// Discards the waiting packets. Their frames return to the region by themselves.
     #[cold]
-    pub fn forget(&mut self) {
+    pub fn discard_packets(&mut self) {
         match self {
             Queues::One(packets, waiting) => (*packets, *waiting) = (Queue::new(packets.capacity()), Size::default()),
-            Queues::Many(shelf) => shelf.forget(),
+            Queues::Many(shelf) => shelf.discard_packets(),
         }
     }
 }
 
 impl Queueing {
     /// `scheme` with queues for at most `capacity` packets together, or for as many as the scheme admits.
-    pub fn new(scheme: Box<dyn Scheme<Lines>>, capacity: usize) -> Queueing {
+    pub fn new(scheme: Box<dyn Scheme<LinkWires>>, capacity: usize) -> Queueing {
         let most = usize::try_from(scheme.holds_at_most()).map_or(capacity, |most| most.min(capacity));
         let queues = match scheme.queues() {
             0 | 1 => Queues::One(Queue::new(most.min(LONGEST)), Size::default()),
-            many => Queues::Many(Shelf::new(many as usize, most)),
+            many => Queues::Many(QueueArena::new(many as usize, most)),
         };
         let (sharing, backlog, change) = (Sharing::alone(), Size::default(), SchemeChange::default());
-        let books = Books::of(&*scheme);
-        Queueing { scheme, sharing, queues, backlog, books, change, put_aside: None }
+        let books = GroupStats::of(&*scheme);
+        Queueing { scheme, sharing, queues, backlog, stats: books, change, panic_message: None }
     }
 
     /// Sets the fate of waiting packets when it replaces another scheme.
@@ -380,8 +380,8 @@ impl Queueing {
     }
 }
 
-fn of_guest(code: &Code, call: &Call) -> Result<Box<dyn Scheme<Lines>>, BuildError> {
-    let maker: Option<&Arc<dyn Maker>> = code.maker.downcast_ref();
+fn of_guest(code: &GuestCode, call: &Call) -> Result<Box<dyn Scheme<LinkWires>>, BuildError> {
+    let maker: Option<&Arc<dyn GuestFactory>> = code.maker.downcast_ref();
     let maker = maker.ok_or_else(|| BuildError::Unknown(call.name.to_string()))?;
     let options: Vec<u64> = call.options.iter().map(|(_, value)| *value).collect();
     maker.make(&options).map_err(BuildError::Guest)

@@ -1,6 +1,6 @@
 //! Super-frames and partial checksums at a link. A slow link accepts no super-frames, even if its port does: the path splits them.
 
-use super::{Lines, Link};
+use super::{Link, LinkWires};
 use packet::accounting::Accounting;
 use packet::port::Offloads;
 use schemes::Scheme;
@@ -12,7 +12,7 @@ impl Link {
     }
 
     /// The offloads of port and scheme as they are now.
-    pub(super) fn takes(&self) -> Offloads {
+    pub(super) fn supported_offloads(&self) -> Offloads {
         // An emulated link delays single packets.
         if self.emulation.is_some() {
             return Offloads::default();
@@ -24,23 +24,23 @@ impl Link {
     }
 
     /// True if super-frames are split before this scheme.
-    pub(super) fn splits(&self, scheme: &dyn Scheme<Lines>) -> bool {
-        scheme.splits_super_frames(self.lines.rate)
+    pub(super) fn splits(&self, scheme: &dyn Scheme<LinkWires>) -> bool {
+        scheme.splits_super_frames(self.wires.rate)
     }
 
     /// Accepts these offloads from now on. Returns those before.
     pub(super) fn accept(&mut self, can: Offloads) -> Offloads {
-        self.lines.super_frames = can.super_frames || can.gather;
+        self.wires.super_frames = can.super_frames || can.gather;
         std::mem::replace(&mut self.offloads, can)
     }
 
     /// Asks the port and the scheme again. If they accept less than before, splits the packets in the queues and returns true: the
     /// paths that lead here may hold more.
     pub fn refresh_offloads(&mut self, fates: &mut Accounting) -> bool {
-        self.fit(self.takes(), fates)
+        self.set_offloads(self.supported_offloads(), fates)
     }
 
-    pub(super) fn fit(&mut self, can: Offloads, fates: &mut Accounting) -> bool {
+    pub(super) fn set_offloads(&mut self, can: Offloads, fates: &mut Accounting) -> bool {
         let had = self.accept(can);
         let lost = |had: bool, can: bool| had && !can;
         let less = lost(had.super_frames, can.super_frames)
@@ -49,14 +49,14 @@ impl Link {
         if less {
             self.refit(can, fates);
             if self.incoming.is_some() {
-                self.aside(|link| link.refit(can, fates));
+                self.with_incoming(|link| link.refit(can, fates));
             }
         }
         less
     }
 
     fn refit(&mut self, can: Offloads, fates: &mut Accounting) {
-        self.lines.refit(can, fates);
-        self.insist(|scheme, lines| scheme.recount(lines));
+        self.wires.refit(can, fates);
+        self.call_with_fallback(|scheme, lines| scheme.recount(lines));
     }
 }

@@ -1,13 +1,13 @@
 //! The wires of a link: the scheme's view of it and its actions on it.
 
-use super::Lines;
-use super::lines::{Alike, behind, size};
+use super::LinkWires;
+use super::packet_records::{KeyRun, size, sojourn_time};
 use packet::pool::prefetch;
 use packet::{DropReason, Packet, wire};
 use schemes::{Record, Size, Wires};
 use units::{Bytes, Instant, QueueId, Rate};
 
-impl Wires for Lines {
+impl Wires for LinkWires {
     #[inline(always)]
     fn now(&self) -> Instant {
         self.now
@@ -31,10 +31,10 @@ impl Wires for Lines {
     #[inline(always)]
     fn arriving(&mut self) -> Option<Record> {
         if self.arriving.is_some() {
-            self.refuse();
+            self.drop_arriving();
         }
         let packet = self.offered.pop_front()?;
-        let record = match self.foreseen.take() {
+        let record = match self.peeked.pop() {
             Some(flow_hash) => Record { flow_hash, ..self.record(&packet) },
             None => self.arrival(&packet),
         };
@@ -48,17 +48,17 @@ impl Wires for Lines {
         let Some(packet) = self.arriving.take() else { return false };
         let size = size(self.super_frames, &packet);
         // The packet was marked before its queue was known: count the mark now.
-        if self.marking {
-            self.marking = false;
-            self.books.marked(queue.index());
+        if self.arriving_marked {
+            self.arriving_marked = false;
+            self.stats.record_mark(queue.index());
         }
         // Orders choose a queue by the upper bits of the hash. Flows that share a queue differ in the lower bits.
         if self.isolates && self.queues.joins_another(queue.index(), self.flow as u16) {
-            self.books.collided(queue.index());
+            self.stats.record_collision(queue.index());
         }
         if let Some(packet) = self.queues.push(queue.index(), packet, size) {
-            self.books.dropped(queue.index(), DropReason::BufferFull);
-            self.ended.push((packet, DropReason::BufferFull));
+            self.stats.record_drop(queue.index(), DropReason::BufferFull);
+            self.dropped.push((packet, DropReason::BufferFull));
             return false;
         }
         self.backlog.packets += 1;
@@ -69,8 +69,8 @@ impl Wires for Lines {
     fn drop_front(&mut self, queue: QueueId) -> Option<Record> {
         let (packet, size) = self.take(queue.index())?;
         let record = self.record_of(&packet, size);
-        self.books.dropped(queue.index(), DropReason::SchemeFront);
-        self.ended.push((packet, DropReason::SchemeFront));
+        self.stats.record_drop(queue.index(), DropReason::SchemeFront);
+        self.dropped.push((packet, DropReason::SchemeFront));
         Some(record)
     }
 
@@ -80,15 +80,15 @@ impl Wires for Lines {
         self.backlog.packets -= 1;
         self.backlog.bytes = Bytes::new(self.backlog.bytes.get() - size.bytes.get());
         let record = self.record_of(&packet, size);
-        self.books.dropped(queue.index(), DropReason::SchemeTail);
-        self.ended.push((packet, DropReason::SchemeTail));
+        self.stats.record_drop(queue.index(), DropReason::SchemeTail);
+        self.dropped.push((packet, DropReason::SchemeTail));
         Some(record)
     }
 
     #[inline(always)]
     fn dequeue(&mut self, queue: QueueId) -> Option<Record> {
         // The scheme has not transmitted the previous packet: it leaves now.
-        if self.hand.is_some() {
+        if self.dequeued.is_some() {
             self.transmit();
         }
         if self.room == 0 {
@@ -99,36 +99,36 @@ impl Wires for Lines {
         if self.queues.are_many() {
             // With many queues the metadata is rarely cached. It is read later, before the transmission.
             packet.prefetch_meta();
-            self.leaving.push(self.books.group(queue.index()));
+            self.leaving.push(self.stats.group(queue.index()));
         } else {
-            let (came, worked) = (packet.meta().timestamp, packet.meta().worked);
-            self.books.left(queue.index(), behind(self.now, (came, worked)), 1);
+            let (came, worked) = (packet.meta().timestamp, packet.meta().function_time);
+            self.stats.record_departure(queue.index(), sojourn_time(self.now, (came, worked)), 1);
         }
         self.room -= 1;
         self.counters.sent_bytes += size.bytes.get();
-        self.from = queue.index();
-        self.hand = Some(packet);
+        self.dequeued_from = queue.index();
+        self.dequeued = Some(packet);
         Some(record)
     }
 
     #[inline(always)]
     fn transmit(&mut self) {
-        if let Some(packet) = self.hand.take() {
+        if let Some(packet) = self.dequeued.take() {
             self.out.push(packet);
         }
     }
 
     fn mark(&mut self) -> bool {
-        let Some(packet) = self.hand.as_mut().or(self.arriving.as_mut()) else { return false };
+        let Some(packet) = self.dequeued.as_mut().or(self.arriving.as_mut()) else { return false };
         let l3 = packet.meta().l3 as usize;
         if !wire::set_congestion_experienced(packet.bytes_mut(), l3) {
             return false;
         }
         packet.meta_mut().ecn = 3;
         self.counters.marked += 1;
-        match self.hand {
-            Some(_) => self.books.marked(self.from),
-            None => self.marking = true,
+        match self.dequeued {
+            Some(_) => self.stats.record_mark(self.dequeued_from),
+            None => self.arriving_marked = true,
         }
         true
     }
@@ -145,11 +145,11 @@ impl Wires for Lines {
     #[inline(always)]
     fn enqueue_while(&mut self, queue: QueueId, bounds: Size) -> u32 {
         // Moving several packets would have to move their precomputed hashes too.
-        if self.foreseen.len() > 0 {
+        if self.peeked.len() > 0 {
             return 0;
         }
         if self.arriving.is_some() {
-            self.refuse();
+            self.drop_arriving();
         }
         let taken = self.queues.append(queue.index(), &mut self.offered, bounds, self.super_frames);
         self.backlog.packets += taken.packets;
@@ -160,19 +160,19 @@ impl Wires for Lines {
     #[inline(always)]
     fn send_while(&mut self, queue: QueueId, since: Instant) -> u32 {
         self.transmit();
-        let Lines { now, queues, out, books, super_frames, .. } = self;
-        let mut waited = Alike::default();
+        let LinkWires { now, queues, out, stats: books, super_frames, .. } = self;
+        let mut waited = KeyRun::default();
         let see = |packet: &Packet| {
-            let (came, worked) = (packet.meta().timestamp, packet.meta().worked);
+            let (came, worked) = (packet.meta().timestamp, packet.meta().function_time);
             let go = came >= since;
             if go && let Some((alike, packets)) = waited.next((came, worked)) {
-                books.left(queue.index(), behind(*now, alike), packets);
+                books.record_departure(queue.index(), sojourn_time(*now, alike), packets);
             }
             go
         };
         let sent = queues.pop_while((queue.index(), self.room), out, see, *super_frames);
-        if let Some((alike, packets)) = waited.rest() {
-            books.left(queue.index(), behind(*now, alike), packets);
+        if let Some((alike, packets)) = waited.finish() {
+            books.record_departure(queue.index(), sojourn_time(*now, alike), packets);
         }
         self.room -= sent.packets as usize;
         self.backlog.packets -= sent.packets;
@@ -182,28 +182,28 @@ impl Wires for Lines {
     }
 
     #[inline(always)]
-    fn foresee(&mut self) -> Option<Record> {
+    fn peek_arriving(&mut self) -> Option<Record> {
         // Only flow hashes are kept. A scheme that uses hosts needs more of the record.
-        if self.hosts || self.foreseen.is_full() {
+        if self.needs_hosts || self.peeked.is_full() {
             return None;
         }
-        let record = self.arrival(self.offered.as_slice().get(self.foreseen.len())?);
-        self.foreseen.add(record.flow_hash);
+        let record = self.arrival(self.offered.as_slice().get(self.peeked.len())?);
+        self.peeked.add(record.flow_hash);
         Some(record)
     }
 
     #[inline(always)]
-    fn soon(&self, queue: QueueId) {
-        self.queues.soon(queue.index());
+    fn prefetch_queue(&self, queue: QueueId) {
+        self.queues.prefetch(queue.index());
     }
 
     #[inline(always)]
-    fn head_soon(&self, queue: QueueId, bytes: u32) {
+    fn prefetch_head(&self, queue: QueueId, bytes: u32) {
         self.queues.heads(queue.index(), bytes, Packet::prefetch_meta);
     }
 
     #[inline(always)]
-    fn fetch<T>(&self, kept: &T) {
+    fn prefetch<T>(&self, kept: &T) {
         prefetch(kept);
     }
 }

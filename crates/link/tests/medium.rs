@@ -1,7 +1,7 @@
 //! Links against departures computed by hand, against the loops of the published tools, and against invariants.
 
-use link::medium::{Crossing, Medium, Opportunities, Trace, lte};
-use plan::{BrownianPlan, Loss, MediumPlan, Service, TraceEnd, TraceMode, TracePlan, TraceSource};
+use link::medium::{Medium, Opportunities, Trace, TransitResult, lte};
+use plan::{BrownianPlan, LinkService, Loss, MediumPlan, TraceEnd, TraceMode, TracePlan, TraceSource};
 use proptest::prelude::*;
 use std::sync::Arc;
 use units::{Bytes, Instant, Nanos, Pace, PacketRate, Parts, Rate};
@@ -10,7 +10,7 @@ fn at(millis: u64) -> Instant {
     Instant::new(millis * 1_000_000)
 }
 
-fn link(service: Service) -> MediumPlan {
+fn link(service: LinkService) -> MediumPlan {
     MediumPlan { service, overhead: 0, ..MediumPlan::default() }
 }
 
@@ -20,7 +20,7 @@ fn medium(plan: &MediumPlan) -> Medium {
 
 fn recorded(millis: &[u32], mode: TraceMode, end: TraceEnd) -> Medium {
     let source = TraceSource::File("t".into());
-    let plan = link(Service::Trace(TracePlan { source, mode, end }));
+    let plan = link(LinkService::Trace(TracePlan { source, mode, end }));
     let trace = Trace::from_millis(millis.to_vec()).expect("a trace");
     Medium::new(&plan, Some(Arc::new(trace)), Instant::START, 1, "link")
 }
@@ -94,13 +94,13 @@ fn credit_is_lost_with_its_opportunity() {
     assert_eq!(link.send(at(1), 100), at(1));
     assert_eq!(link.ready(at(1)), Some(at(1)));
     assert_eq!(link.ready(at(1) + Nanos::new(1)), Some(at(3)));
-    assert_eq!(link.send(at(3), 1501), Instant::FAR, "there is not enough for it");
+    assert_eq!(link.send(at(3), 1501), Instant::NEVER, "there is not enough for it");
     assert_eq!(link.ready(at(3)), None);
 }
 
 /// After years of idle time it answers at once, without a loop over opportunities.
 #[test]
-fn a_repeated_trace_goes_on_for_years() {
+fn repeated_trace_does_not_overflow_in_years() {
     let mut link = recorded(&[1, 2, 2, 4], TraceMode::Packet, TraceEnd::Repeat);
     let years = 10_000_000_000_000;
     assert_eq!(link.send(at(years), 9000), at(years));
@@ -122,8 +122,8 @@ fn rate_of_a_trace_covers_the_last_100_ms() {
 
 /// 60 bytes and 24 of Ethernet are 672 bits: 74.67 ms at 9000 bit/s. Nine of them take exactly 672 ms.
 #[test]
-fn a_constant_rate_loses_no_part_of_a_nanosecond() {
-    let mut link = medium(&MediumPlan { service: Service::Constant(Rate::bits(9_000)), ..MediumPlan::default() });
+fn constant_rate_has_no_rounding_error() {
+    let mut link = medium(&MediumPlan { service: LinkService::Constant(Rate::bits(9_000)), ..MediumPlan::default() });
     let times = drive(&mut link, &[(Instant::START, 60); 9]);
     assert_eq!(times[0], (Instant::START, Instant::new(74_666_666)));
     assert_eq!(times[8], (Instant::new(597_333_333), at(672)));
@@ -133,18 +133,18 @@ fn a_constant_rate_loses_no_part_of_a_nanosecond() {
 }
 
 fn link_free() -> MediumPlan {
-    link(Service::Constant(Rate::MAX))
+    link(LinkService::Constant(Rate::MAX))
 }
 
 /// Two packets of 1000 bytes at once, then one every 8 ms; after an idle time two again.
 #[test]
 fn bucket_allows_its_burst_after_an_idle_time() {
-    let mut link = medium(&link(Service::Bucket(Rate::mbit(1), Bytes::new(2000))));
+    let mut link = medium(&link(LinkService::Bucket(Rate::mbit(1), Bytes::new(2000))));
     let mut packets = vec![(at(100), 1000); 4];
     packets.extend([(at(1000), 1000); 3]);
     let left: Vec<Instant> = drive(&mut link, &packets).into_iter().map(|(_, left)| left).collect();
     assert_eq!(left, [100, 100, 108, 116, 1000, 1000, 1008].map(at));
-    let mut link = medium(&self::link(Service::Bucket(Rate::mbit(1), Bytes::new(500))));
+    let mut link = medium(&self::link(LinkService::Bucket(Rate::mbit(1), Bytes::new(500))));
     assert_eq!(link.send(at(100), 1000), at(104), "half of it is there");
 }
 
@@ -155,9 +155,9 @@ fn mean_and_deviation(values: &[f64]) -> (f64, f64) {
 }
 
 #[test]
-fn a_poisson_link_has_gaps_as_large_as_their_deviation() {
+fn poisson_gaps_have_equal_mean_and_deviation() {
     for (pace, mean) in [(Pace::Packets(PacketRate::pps(500)), 2e6), (Pace::Bits(Rate::mbit(1)), 8e6)] {
-        let mut link = medium(&link(Service::Poisson(pace)));
+        let mut link = medium(&link(LinkService::Poisson(pace)));
         let times = drive(&mut link, &[(Instant::START, 1000); 100_000]);
         let gaps: Vec<f64> = times.iter().map(|(taken, left)| left.since(*taken).get() as f64).collect();
         let (got, deviation) = mean_and_deviation(&gaps);
@@ -167,9 +167,9 @@ fn a_poisson_link_has_gaps_as_large_as_their_deviation() {
 
 /// The number of packets in each second follows its rate, and the rate changes by sigma from one second to the next.
 #[test]
-fn a_brownian_link_wanders_within_its_bounds() {
+fn brownian_rate_stays_within_bounds() {
     let plan = BrownianPlan { start: PacketRate::pps(600), sigma: PacketRate::pps(50), most: PacketRate::pps(1250) };
-    let mut link = medium(&link(Service::Brownian(plan)));
+    let mut link = medium(&link(LinkService::Brownian(plan)));
     let (mut came, mut rates) = (vec![0.0; 1000], vec![0.0; 1000]);
     let mut now = Instant::START;
     while now < at(1_000_000) {
@@ -190,13 +190,13 @@ fn a_brownian_link_wanders_within_its_bounds() {
     assert!(came.iter().sum::<f64>() > 100_000.0);
 }
 
-fn crossings(plan: &MediumPlan, packets: usize) -> Vec<Crossing> {
+fn crossings(plan: &MediumPlan, packets: usize) -> Vec<TransitResult> {
     let mut link = medium(plan);
     (0..packets).map(|n| link.cross(at(n as u64))).collect()
 }
 
-fn lost(crossings: &[Crossing]) -> f64 {
-    crossings.iter().filter(|crossing| **crossing == Crossing::Lost).count() as f64 / crossings.len() as f64
+fn lost(crossings: &[TransitResult]) -> f64 {
+    crossings.iter().filter(|crossing| **crossing == TransitResult::Lost).count() as f64 / crossings.len() as f64
 }
 
 #[test]
@@ -207,7 +207,7 @@ fn loss_rate_is_as_configured_and_repeatable() {
     assert!((lost(&all) - 0.01).abs() < 4.0 * (0.01f64 * 0.99 / 200_000.0).sqrt(), "{}", lost(&all));
     assert_eq!(all, crossings(&plan, 200_000));
     let mut other = Medium::new(&plan, None, Instant::START, 1, "another");
-    let elsewhere: Vec<Crossing> = (0..200_000).map(|n| other.cross(at(n))).collect();
+    let elsewhere: Vec<TransitResult> = (0..200_000).map(|n| other.cross(at(n))).collect();
     assert_ne!(all, elsewhere, "links of other names lose others");
 }
 
@@ -217,7 +217,7 @@ fn gilbert_losses_occur_in_bursts() {
     let [begin, end, good, bad] = [2, 40, 0, 100].map(Parts::percent);
     let all = crossings(&MediumPlan { loss: Loss::Gilbert { begin, end, good, bad }, ..link_free() }, 400_000);
     assert!((lost(&all) - 1.0 / 21.0).abs() < 0.003, "{}", lost(&all));
-    let is_lost = |crossing: &Crossing| *crossing == Crossing::Lost;
+    let is_lost = |crossing: &TransitResult| *crossing == TransitResult::Lost;
     let runs = all.chunk_by(|a, b| is_lost(a) == is_lost(b)).filter(|run| is_lost(&run[0])).count();
     let long = lost(&all) * all.len() as f64 / runs as f64;
     assert!((long - 2.5).abs() < 0.1, "{long}");
@@ -235,11 +235,11 @@ fn duplicates_and_reordering_have_their_configured_rates() {
         ..link_free()
     };
     let all = crossings(&plan, 100_000);
-    let twice = all.iter().filter(|crossing| matches!(crossing, Crossing::Twice(..))).count();
+    let twice = all.iter().filter(|crossing| matches!(crossing, TransitResult::Twice(..))).count();
     assert!((4_700..5_300).contains(&twice), "{twice}");
     let late = all.iter().enumerate().filter(|(n, crossing)| match crossing {
-        Crossing::Once(came) | Crossing::Twice(came, _) => *came == at(*n as u64 + 12) + Nanos::micros(500),
-        Crossing::Lost => false,
+        TransitResult::Once(came) | TransitResult::Twice(came, _) => *came == at(*n as u64 + 12) + Nanos::micros(500),
+        TransitResult::Lost => false,
     });
     let late = late.count();
     assert!((9_600..10_400).contains(&late), "{late}");
@@ -248,14 +248,17 @@ fn duplicates_and_reordering_have_their_configured_rates() {
 /// Packets under way arrive as before, the packet in transmission is sent to its end, and no packet is overtaken.
 #[test]
 fn changed_link_preserves_packet_order() {
-    let mut link = medium(&MediumPlan { delay: Nanos::millis(50), ..self::link(Service::Constant(Rate::mbit(1))) });
+    let mut link = medium(&MediumPlan { delay: Nanos::millis(50), ..self::link(LinkService::Constant(Rate::mbit(1))) });
     let left = link.send(at(0), 1000);
-    assert_eq!((left, link.cross(left)), (at(8), Crossing::Once(at(58))));
-    link.change(medium(&MediumPlan { delay: Nanos::millis(1), ..self::link(Service::Constant(Rate::mbit(8))) }), at(2));
+    assert_eq!((left, link.cross(left)), (at(8), TransitResult::Once(at(58))));
+    link.change(
+        medium(&MediumPlan { delay: Nanos::millis(1), ..self::link(LinkService::Constant(Rate::mbit(8))) }),
+        at(2),
+    );
     assert_eq!(link.ready(at(2)), Some(at(8)));
     let left = link.send(at(8), 1000);
-    assert_eq!((left, link.cross(left)), (at(9), Crossing::Once(at(58))));
-    assert_eq!(link.cross(at(60)), Crossing::Once(at(61)));
+    assert_eq!((left, link.cross(left)), (at(9), TransitResult::Once(at(58))));
+    assert_eq!(link.cross(at(60)), TransitResult::Once(at(61)));
 }
 
 /// The loop of cellsim and mahimahi, after their papers and manuals: an opportunity has so many bytes, first for the packet in transmission and then
@@ -323,30 +326,30 @@ fn arrivals() -> impl Strategy<Value = Vec<(Instant, u32)>> {
     })
 }
 
-fn services() -> impl Strategy<Value = Service> {
+fn services() -> impl Strategy<Value = LinkService> {
     prop_oneof![
-        (1_000u64..10_000_000_000).prop_map(|rate| Service::Constant(Rate::bits(rate))),
-        (1_000u64..1_000_000_000, 0u64..20_000).prop_map(|(r, b)| Service::Bucket(Rate::bits(r), Bytes::new(b))),
-        (1u64..10_000).prop_map(|rate| Service::Poisson(Pace::Packets(PacketRate::pps(rate)))),
+        (1_000u64..10_000_000_000).prop_map(|rate| LinkService::Constant(Rate::bits(rate))),
+        (1_000u64..1_000_000_000, 0u64..20_000).prop_map(|(r, b)| LinkService::Bucket(Rate::bits(r), Bytes::new(b))),
+        (1u64..10_000).prop_map(|rate| LinkService::Poisson(Pace::Packets(PacketRate::pps(rate)))),
     ]
 }
 
 proptest! {
     #[test]
-    fn opportunities_of_bytes_go_to_the_same_packets_as_in_the_published_loops(
+    fn byte_mode_equals_cellsim_and_mahimahi(
         millis in traces(), each in 1u32..3000, packets in arrivals(), repeats: bool,
     ) {
         let end = if repeats { TraceEnd::Repeat } else { TraceEnd::Stop };
         let mut link = recorded(&millis, TraceMode::Bytes(each), end);
         let times = drive(&mut link, &packets);
-        let left: Vec<Instant> = times.iter().map(|(_, left)| *left).filter(|left| *left < Instant::FAR).collect();
+        let left: Vec<Instant> = times.iter().map(|(_, left)| *left).filter(|left| *left < Instant::NEVER).collect();
         let naive = naive(&millis, each, repeats, &packets);
         prop_assert_eq!(&left[..left.len().min(naive.len())], &naive[..]);
         prop_assert!(repeats || left.len() == naive.len());
     }
 
     #[test]
-    fn an_opportunity_carries_one_packet_where_it_is_for_packets(millis in traces(), packets in arrivals()) {
+    fn packet_mode_sends_one_packet_per_opportunity(millis in traces(), packets in arrivals()) {
         let mut link = recorded(&millis, TraceMode::Packet, TraceEnd::Stop);
         let times = drive(&mut link, &packets);
         let (mut rest, mut expected, mut free) = (&millis[..], Vec::new(), Instant::START);
@@ -364,15 +367,15 @@ proptest! {
 
     /// In any interval the bytes sent stay within the rate, and a backlogged link is not idle.
     #[test]
-    fn never_more_than_the_rate_and_in_order(service in services(), packets in arrivals()) {
+    fn link_respects_rate_and_order(service in services(), packets in arrivals()) {
         let mut link = medium(&link(service.clone()));
         let times = drive(&mut link, &packets);
         prop_assert_eq!(times.len(), packets.len());
         prop_assert!(times.windows(2).all(|two| two[0].1 <= two[1].1 && two[0].1 <= two[1].0));
         prop_assert!(times.iter().zip(&packets).all(|((taken, left), (came, _))| came <= taken && taken <= left));
         let (rate, burst) = match service {
-            Service::Constant(rate) => (rate, 0),
-            Service::Bucket(rate, burst) => (rate, burst.get()),
+            LinkService::Constant(rate) => (rate, 0),
+            LinkService::Bucket(rate, burst) => (rate, burst.get()),
             _ => return Ok(()),
         };
         for first in 0..times.len() {
@@ -385,7 +388,7 @@ proptest! {
                 prop_assert!(u128::from(bytes.saturating_sub(spare)) * 8_000_000_000 <= allowed);
             }
         }
-        if matches!(service, Service::Constant(_)) {
+        if matches!(service, LinkService::Constant(_)) {
             let mut free = Instant::START;
             for ((taken, left), (came, _)) in times.iter().zip(&packets) {
                 prop_assert_eq!(*taken, free.max(*came));
@@ -397,7 +400,7 @@ proptest! {
     /// Each packet is lost, arrives once, or arrives twice. None arrives before its delay. They arrive in order, except those that are reordered on
     /// purpose.
     #[test]
-    fn packets_arrive_in_order_and_each_has_a_fate(
+    fn every_packet_has_one_fate_and_order_is_preserved(
         gaps in prop::collection::vec(0u64..3_000_000, 1..200),
         (delay, jitter, by) in (0u64..50_000_000, 0u64..20_000_000, 0u64..9_000_000),
         (loss, duplicate, reorder) in (0u32..400_000, 0u32..400_000, prop_oneof![Just(0u32), 1u32..300_000]),
@@ -414,12 +417,12 @@ proptest! {
             now += Nanos::new(gap);
             let crossing = link.cross(now);
             let came: &[Instant] = match &crossing {
-                Crossing::Lost => &[],
-                Crossing::Once(one) => &[*one],
-                Crossing::Twice(one, two) => &[*one, *two],
+                TransitResult::Lost => &[],
+                TransitResult::Once(one) => &[*one],
+                TransitResult::Twice(one, two) => &[*one, *two],
             };
             // Losses do not depend on the other settings of the link.
-            prop_assert_eq!(came.is_empty(), alone.cross(now) == Crossing::Lost);
+            prop_assert_eq!(came.is_empty(), alone.cross(now) == TransitResult::Lost);
             for time in came {
                 prop_assert!(*time >= now + delay);
                 prop_assert!(*time >= last || reorder > Parts::default());
@@ -429,7 +432,7 @@ proptest! {
     }
 
     #[test]
-    fn the_rate_of_a_trace_is_counted_rightly(millis in traces(), time in 0u64..900_000_000) {
+    fn trace_rate_equals_counted_opportunities(millis in traces(), time in 0u64..900_000_000) {
         let link = recorded(&millis, TraceMode::Packet, TraceEnd::Repeat);
         let (length, now) = (u64::from(*millis.last().unwrap_or(&1)), Instant::new(time));
         let all = (0..1000).flat_map(|round| millis.iter().map(move |milli| at(round * length + u64::from(*milli))));
@@ -484,7 +487,7 @@ fn synthetic_trace_is_the_same_on_every_machine() {
 }
 
 #[test]
-fn a_trace_says_which_line_is_wrong() {
+fn trace_error_names_its_line() {
     let said = |text: &[u8]| match Trace::parse(text) {
         Ok(trace) => format!("{:?}", trace.millis()),
         Err(error) => error.to_string(),

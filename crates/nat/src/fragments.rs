@@ -24,7 +24,7 @@ pub struct Datagram {
 impl Datagram {
     /// The key of a packet whose first fragment this is. `None` for all other packets, and for protocols that are not translated.
     #[inline]
-    pub fn begun_by(l3: &[u8]) -> Option<Datagram> {
+    pub fn of_first_fragment(l3: &[u8]) -> Option<Datagram> {
         let header = Ipv4Header::of(l3).filter(|header| header.more_fragments() && header.is_first())?;
         let protocol = header.protocol();
         matches!(protocol, protocol::TCP | protocol::UDP | protocol::ICMP).then(|| Datagram {
@@ -38,24 +38,24 @@ impl Datagram {
 
 /// The fate of a first fragment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Became {
+pub enum FragmentFate {
     /// Forwarded, with these source and destination addresses.
     Translated(u32, u32),
     /// Delivered to the router itself.
-    Ours,
+    Local,
     /// Dropped.
     Dropped(DropReason),
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Known {
+struct FirstFragment {
     datagram: Datagram,
-    became: Became,
+    fate: FragmentFate,
     until: Instant,
 }
 
 /// The lifetime of an entry, from the first fragment on: the reassembly timeout of RFC 791.
-const LAST: Nanos = Nanos::secs(30);
+const LIFETIME: Nanos = Nanos::secs(30);
 const SETS: usize = 1024;
 const WAYS: usize = 4;
 /// First fragments that the ring remembers.
@@ -64,18 +64,18 @@ const RECENT: usize = 256;
 /// The fates of first fragments.
 #[derive(Debug)]
 pub struct Fragments {
-    sets: Box<[[Option<Known>; WAYS]]>,
+    sets: Box<[[Option<FirstFragment>; WAYS]]>,
     secret: u64,
     /// The latest first fragments, as a ring.
     recent: Box<[Option<Datagram>]>,
-    came: u64,
+    first_fragments: u64,
 }
 
 impl Fragments {
     /// An empty table. `secret` keys the hash, because senders choose the identifications.
     pub fn new(secret: u64) -> Fragments {
         let (sets, recent) = (vec![[None; WAYS]; SETS].into_boxed_slice(), vec![None; RECENT].into_boxed_slice());
-        Fragments { sets, secret, recent, came: 0 }
+        Fragments { sets, secret, recent, first_fragments: 0 }
     }
 
     fn set(&self, datagram: &Datagram) -> usize {
@@ -88,37 +88,37 @@ impl Fragments {
     }
 
     /// The fate of a packet's first fragment; `None` if it has not arrived.
-    pub fn find(&self, datagram: &Datagram, now: Instant) -> Option<Became> {
+    pub fn find(&self, datagram: &Datagram, now: Instant) -> Option<FragmentFate> {
         let set = &self.sets[self.set(datagram)];
         let known = set.iter().flatten().find(|known| known.datagram == *datagram && known.until > now)?;
-        Some(known.became)
+        Some(known.fate)
     }
 
     /// Records the fate of a first fragment.
-    pub fn remember(&mut self, datagram: Datagram, became: Became, now: Instant) {
+    pub fn remember(&mut self, datagram: Datagram, became: FragmentFate, now: Instant) {
         let set = self.set(&datagram);
         let set = &mut self.sets[set];
-        let age = |known: &Option<Known>| match known {
+        let age = |known: &Option<FirstFragment>| match known {
             Some(known) if known.datagram == datagram => Instant::START,
             known => known.map_or(Instant::START, |known| known.until),
         };
         // A reused identification replaces its old entry, so that no two entries have the same key.
         let same = set.iter().position(|known| known.is_some_and(|known| known.datagram == datagram));
         let oldest = (0..WAYS).min_by_key(|&way| age(&set[way])).unwrap_or(0);
-        set[same.unwrap_or(oldest)] = Some(Known { datagram, became, until: now + LAST });
-        self.recent[self.came as usize % RECENT] = Some(datagram);
-        self.came += 1;
+        set[same.unwrap_or(oldest)] = Some(FirstFragment { datagram, fate: became, until: now + LIFETIME });
+        self.recent[self.first_fragments as usize % RECENT] = Some(datagram);
+        self.first_fragments += 1;
     }
 
     /// First fragments so far.
-    pub fn came(&self) -> u64 {
-        self.came
+    pub fn first_fragments(&self) -> u64 {
+        self.first_fragments
     }
 
     /// The first fragments after the first `seen`; `None` if the ring has overwritten some of them.
     pub fn since(&self, seen: u64) -> Option<impl Iterator<Item = Datagram> + '_> {
-        let recent = self.came.saturating_sub(seen) <= RECENT as u64;
-        recent.then(|| (seen..self.came).filter_map(|place| self.recent[place as usize % RECENT]))
+        let recent = self.first_fragments.saturating_sub(seen) <= RECENT as u64;
+        recent.then(|| (seen..self.first_fragments).filter_map(|place| self.recent[place as usize % RECENT]))
     }
 }
 
@@ -146,10 +146,10 @@ mod tests {
                 let expected = naive.get(&datagram(n)).filter(|(_, until)| *until > now).map(|(became, _)| *became);
                 prop_assert_eq!(fragments.find(&datagram(n), now), expected);
                 if first {
-                    let seen = fragments.came();
-                    let became = Became::Translated(n, wait as u32);
+                    let seen = fragments.first_fragments();
+                    let became = FragmentFate::Translated(n, wait as u32);
                     fragments.remember(datagram(n), became, now);
-                    naive.insert(datagram(n), (became, now + LAST));
+                    naive.insert(datagram(n), (became, now + LIFETIME));
                     prop_assert_eq!(fragments.since(seen).map(Iterator::collect::<Vec<_>>), Some(vec![datagram(n)]));
                 }
             }
@@ -159,7 +159,7 @@ mod tests {
     #[test]
     fn overrun_ring_of_first_fragments_returns_none() {
         let mut fragments = Fragments::new(7);
-        (0..=RECENT as u32).for_each(|n| fragments.remember(datagram(n), Became::Ours, Instant::START));
+        (0..=RECENT as u32).for_each(|n| fragments.remember(datagram(n), FragmentFate::Local, Instant::START));
         assert!(fragments.since(0).is_none());
         assert_eq!(fragments.since(1).map(Iterator::count), Some(RECENT));
     }

@@ -20,20 +20,20 @@ mod slots;
 mod table;
 mod translate;
 
-pub use fragments::{Became, Datagram, Fragments};
-pub use table::{Connection, End, Kind, Mapping, NONE, Table, Timeouts};
-pub use translate::{Form, Quoted, Side, View};
+pub use fragments::{Datagram, FragmentFate, Fragments};
+pub use table::{Connection, ConnectionKind, ConnectionTable, Mapping, NONE, NatEndpoint, Timeouts};
+pub use translate::{Form, PacketEnd, PacketView, QuotedPacket};
 
 use packet::{DropReason, Exception, Meta, Packet};
 use parking_lot::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
-use table::Refused;
+use table::ConnectError;
 use translate::{ACK, FIN, RST, SYN, rewrite, rewrite_quoted};
 use units::{Instant, InterfaceId};
 
 /// The configuration of translation.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Rules {
+pub struct NatRules {
     /// Outside interfaces, each with the address of ours that replaces inside addresses there.
     pub outside: Vec<(InterfaceId, u32)>,
     /// All our addresses on those interfaces, sorted.
@@ -62,7 +62,7 @@ pub struct Forward {
     /// Our port.
     pub port: u16,
     /// The inside end.
-    pub inside: End,
+    pub inside: NatEndpoint,
 }
 
 /// The filter for inbound packets at a mapping.
@@ -75,7 +75,7 @@ pub enum Filtering {
     Endpoint,
 }
 
-impl Rules {
+impl NatRules {
     /// The address that replaces inside addresses on an outside interface.
     #[inline]
     pub fn outside_of(&self, interface: InterfaceId) -> Option<u32> {
@@ -88,11 +88,11 @@ impl Rules {
         self.addresses.binary_search(&address).is_ok()
     }
 
-    fn forward_of(&self, protocol: u8, port: u16) -> Option<End> {
+    fn forward_of(&self, protocol: u8, port: u16) -> Option<NatEndpoint> {
         self.forwards.iter().find(|f| f.protocol == protocol && f.port == port).map(|f| f.inside)
     }
 
-    fn forward_to(&self, protocol: u8, inside: End) -> Option<u16> {
+    fn forward_to(&self, protocol: u8, inside: NatEndpoint) -> Option<u16> {
         self.forwards.iter().find(|f| f.protocol == protocol && f.inside == inside).map(|f| f.port)
     }
 }
@@ -100,7 +100,7 @@ impl Rules {
 /// The state of a packet's connection (`Meta::connection`), which filters match.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 #[repr(u8)]
-pub enum Standing {
+pub enum ConnectionState {
     /// The packet belongs to no known connection.
     Untracked = 0,
     /// The packet opens a connection, or belongs to one that was not answered yet.
@@ -113,13 +113,13 @@ pub enum Standing {
 
 /// The counters of translation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Counters {
+pub struct NatCounters {
     /// Packets from the inside whose source was replaced by an address of ours.
-    pub out: u64,
+    pub outbound: u64,
     /// Packets to an address of ours whose destination was replaced by an inside address.
-    pub back: u64,
+    pub inbound: u64,
     /// Packets to an address of ours that are for the router itself.
-    pub own: u64,
+    pub local: u64,
     /// ICMP errors translated.
     pub errors: u64,
     /// Translated fragments without ports.
@@ -129,15 +129,15 @@ pub struct Counters {
 }
 
 /// Expired connections removed per batch.
-const DUE_PER_BATCH: usize = 32;
+const EXPIRED_PER_BATCH: usize = 32;
 
 /// The translation state of a router.
 #[derive(Debug)]
-pub struct State {
+pub struct NatState {
     /// The connections.
-    pub table: Table,
+    pub table: ConnectionTable,
     /// The counters.
-    pub counters: Counters,
+    pub counters: NatCounters,
     /// Fragmented packets whose first fragment has arrived.
     pub fragments: Fragments,
 }
@@ -145,17 +145,17 @@ pub struct State {
 /// The state behind its lock; `None` while no configuration translates.
 #[derive(Debug, Default)]
 pub struct Nat {
-    state: Mutex<Option<Box<State>>>,
+    state: Mutex<Option<Box<NatState>>>,
     /// First fragments so far. Readable without the lock.
-    firsts: AtomicU64,
+    first_fragments: AtomicU64,
 }
 
 impl Nat {
     /// Creates the table for a configuration with translation, unless there is one.
-    pub fn open(&self, rules: &Rules) {
+    pub fn open(&self, rules: &NatRules) {
         let mut state = self.state.lock();
         if state.is_none() {
-            *state = Some(Box::new(State::new(Table::new(rules.connections, rules.secret), rules.secret)));
+            *state = Some(Box::new(NatState::new(ConnectionTable::new(rules.connections, rules.secret), rules.secret)));
         }
     }
 
@@ -165,75 +165,75 @@ impl Nat {
     }
 
     /// A small copy of the state that gives one packet the verdict that the state would give it at `now`.
-    pub fn sample(&self, rules: Option<&Rules>, l3: &[u8], now: Instant) -> Nat {
-        let (Some(rules), Some(view)) = (rules, View::of(l3)) else {
-            return Nat { state: Mutex::new(rules.map(|rules| Box::new(State::empty(rules)))), ..Nat::default() };
+    pub fn sample(&self, rules: Option<&NatRules>, l3: &[u8], now: Instant) -> Nat {
+        let (Some(rules), Some(view)) = (rules, PacketView::of(l3)) else {
+            return Nat { state: Mutex::new(rules.map(|rules| Box::new(NatState::empty(rules)))), ..Nat::default() };
         };
         let sampled = self.with(|state| state.sample(rules, &view, now));
-        let state = sampled.unwrap_or_else(|| State::empty(rules));
+        let state = sampled.unwrap_or_else(|| NatState::empty(rules));
         Nat { state: Mutex::new(Some(Box::new(state))), ..Nat::default() }
     }
 
     /// Runs `work` on the state, if there is one.
-    pub fn with<T>(&self, work: impl FnOnce(&mut State) -> T) -> Option<T> {
+    pub fn with<T>(&self, work: impl FnOnce(&mut NatState) -> T) -> Option<T> {
         let mut state = self.state.lock();
         let state = state.as_deref_mut()?;
         let done = work(state);
-        self.firsts.store(state.fragments.came(), Ordering::Release);
+        self.first_fragments.store(state.fragments.first_fragments(), Ordering::Release);
         Some(done)
     }
 
     /// First fragments so far.
     #[inline]
-    pub fn firsts(&self) -> u64 {
-        self.firsts.load(Ordering::Acquire)
+    pub fn first_fragments(&self) -> u64 {
+        self.first_fragments.load(Ordering::Acquire)
     }
 }
 
 /// The verdict on a packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Verdict {
+pub enum NatVerdict {
     /// Continue, translated or not.
-    On,
+    Continue,
     /// Classify again: the destination has changed.
-    Elsewhere,
+    Reclassify,
     /// Deliver to the router itself.
-    Ours,
+    Local,
     /// The TTL expires here. The ICMP error must quote the packet as it arrived.
-    Expired,
+    TtlExpired,
     /// Hold the fragment until the first fragment of its packet arrives.
-    Waits,
+    HoldFragment,
     /// Drop it.
     Drop(DropReason),
 }
 
-impl State {
-    fn new(table: Table, secret: u64) -> State {
-        State { table, counters: Counters::default(), fragments: Fragments::new(secret) }
+impl NatState {
+    fn new(table: ConnectionTable, secret: u64) -> NatState {
+        NatState { table, counters: NatCounters::default(), fragments: Fragments::new(secret) }
     }
 
     /// A small, empty state.
-    fn empty(rules: &Rules) -> State {
-        State::new(Table::new(16, rules.secret), rules.secret)
+    fn empty(rules: &NatRules) -> NatState {
+        NatState::new(ConnectionTable::new(16, rules.secret), rules.secret)
     }
 
     /// A small state that gives this packet the same verdict.
-    fn sample(&mut self, rules: &Rules, view: &View, now: Instant) -> State {
-        self.begin(rules, now);
+    fn sample(&mut self, rules: &NatRules, view: &PacketView, now: Instant) -> NatState {
+        self.expire_batch(rules, now);
         // The real packet would find these connections expired too, so remove them first.
         if let Some(slot) = self.table.from_inside(view.protocol, view.source, view.destination) {
-            self.stands(rules, slot, now);
+            self.validate(rules, slot, now);
         }
         if let Some(slot) = self.table.from_outside(view.protocol, view.destination, view.source) {
-            self.stands(rules, slot, now);
+            self.validate(rules, slot, now);
         }
         let port = |&address: &u32| {
             let found = self.port_for(rules, view.protocol, view.source, address);
             (address, found.map(|(port, _)| port))
         };
         let ports = rules.addresses.iter().map(port).collect();
-        let mut sample = State::new(self.table.sampled(view.source.address, ports), rules.secret);
-        self.about(view).iter().flatten().for_each(|connection| sample.table.copy(connection));
+        let mut sample = NatState::new(self.table.sampled(view.source.address, ports), rules.secret);
+        self.connections_of(view).iter().flatten().for_each(|connection| sample.table.copy(connection));
         if let Some(became) = self.fragments.find(&view.datagram(), now) {
             sample.fragments.remember(view.datagram(), became, now);
         }
@@ -241,7 +241,7 @@ impl State {
     }
 
     /// The connections that concern a packet: outbound, inbound, and for a hairpinned packet both.
-    fn about(&self, view: &View) -> [Option<Connection>; 4] {
+    fn connections_of(&self, view: &PacketView) -> [Option<Connection>; 4] {
         let (protocol, source, destination) = match view.form {
             Form::Error(quoted) => (quoted.protocol, quoted.destination, quoted.source),
             _ => (view.protocol, view.source, view.destination),
@@ -257,27 +257,27 @@ impl State {
     }
 
     /// Removes expired connections at the start of a batch.
-    pub fn begin(&mut self, rules: &Rules, now: Instant) {
-        self.table.expire(now, &rules.timeouts, DUE_PER_BATCH);
+    pub fn expire_batch(&mut self, rules: &NatRules, now: Instant) {
+        self.table.expire(now, &rules.timeouts, EXPIRED_PER_BATCH);
     }
 
     /// Translates a packet in transit, or one to an address of ours (`Meta::OURS`).
     #[inline]
-    pub fn translate(&mut self, rules: &Rules, packet: &mut Packet, now: Instant) -> Verdict {
+    pub fn translate(&mut self, rules: &NatRules, packet: &mut Packet, now: Instant) -> NatVerdict {
         let meta = *packet.meta();
-        let ours = meta.flags & Meta::OURS != 0;
+        let ours = meta.flags & Meta::LOCAL != 0;
         let came_from_outside = rules.outside_of(meta.in_interface).is_some();
         let leaves = if ours || came_from_outside { None } else { rules.outside_of(meta.out_interface) };
         // From inside to inside, or from outside to a routed address: nothing to translate.
         if !ours && leaves.is_none() {
-            return Verdict::On;
+            return NatVerdict::Continue;
         }
         let l3 = packet.bytes().get(usize::from(meta.l3)..).unwrap_or_default();
         // Read before the rewrite: later fragments carry the original addresses.
-        let begun = Datagram::begun_by(l3);
-        let verdict = match View::of(l3) {
+        let begun = Datagram::of_first_fragment(l3);
+        let verdict = match PacketView::of(l3) {
             // Not translatable: at our address the router handles it; in transit it would reveal an inside address.
-            None if ours => self.own(),
+            None if ours => self.deliver_locally(),
             None => self.refuse(DropReason::NatUnsupported),
             Some(view) if view.form == Form::Fragment => return self.fragment(packet, &view, now),
             Some(view) if !ours => self.outbound(rules, packet, &view, leaves.unwrap_or_default(), now),
@@ -285,24 +285,24 @@ impl State {
             Some(view) => self.hairpin(rules, packet, &view, now),
         };
         if let Some(datagram) = begun {
-            let became = became(packet, verdict);
+            let became = fragment_fate(packet, verdict);
             self.fragments.remember(datagram, became, now);
         }
         verdict
     }
 
-    fn own(&mut self) -> Verdict {
-        self.counters.own += 1;
-        Verdict::Ours
+    fn deliver_locally(&mut self) -> NatVerdict {
+        self.counters.local += 1;
+        NatVerdict::Local
     }
 
-    fn refuse(&mut self, reason: DropReason) -> Verdict {
+    fn refuse(&mut self, reason: DropReason) -> NatVerdict {
         self.counters.refused += 1;
-        Verdict::Drop(reason)
+        NatVerdict::Drop(reason)
     }
 
     /// Hairpinning: a packet from the inside to an address of ours is translated as if it had left and returned (RFC 4787 REQ-9).
-    fn hairpin(&mut self, rules: &Rules, packet: &mut Packet, view: &View, now: Instant) -> Verdict {
+    fn hairpin(&mut self, rules: &NatRules, packet: &mut Packet, view: &PacketView, now: Instant) -> NatVerdict {
         let leads = match view.form {
             Form::Flow => {
                 let mapped = self.table.mapping_of_outside(view.protocol, view.destination).is_some();
@@ -311,59 +311,72 @@ impl State {
             Form::Error(_) | Form::Fragment => false,
         };
         if !leads {
-            return self.own();
+            return self.deliver_locally();
         }
         // Checked before the translation: an ICMP error must quote the original packet.
         if view.ttl <= 1 {
-            return Verdict::Expired;
+            return NatVerdict::TtlExpired;
         }
         match self.outbound(rules, packet, view, view.destination.address, now) {
-            Verdict::On => {}
+            NatVerdict::Continue => {}
             other => return other,
         }
         let l3 = packet.bytes().get(usize::from(packet.meta().l3)..).unwrap_or_default();
-        let Some(turned) = View::of(l3) else { return self.refuse(DropReason::NatUnsupported) };
+        let Some(turned) = PacketView::of(l3) else { return self.refuse(DropReason::NatUnsupported) };
         match self.inbound(rules, packet, &turned, now) {
-            Verdict::Elsewhere => Verdict::Elsewhere,
+            NatVerdict::Reclassify => NatVerdict::Reclassify,
             // The source is translated by now, so an ICMP error would go to ourselves.
             _ => self.refuse(DropReason::NatUnknown),
         }
     }
 
-    fn outbound(&mut self, rules: &Rules, packet: &mut Packet, view: &View, address: u32, now: Instant) -> Verdict {
+    fn outbound(
+        &mut self,
+        rules: &NatRules,
+        packet: &mut Packet,
+        view: &PacketView,
+        address: u32,
+        now: Instant,
+    ) -> NatVerdict {
         if let Form::Error(quoted) = view.form {
             return self.error_out(packet, view, &quoted, address);
         }
         let (inside, peer) = (view.source, view.destination);
-        let known = self.table.from_inside(view.protocol, inside, peer).filter(|&slot| self.stands(rules, slot, now));
+        let known = self.table.from_inside(view.protocol, inside, peer).filter(|&slot| self.validate(rules, slot, now));
         let slot = match known {
             Some(slot) => slot,
             None => match self.connect_out(rules, view, address, now) {
                 Ok(slot) => slot,
-                Err(refused) => return self.refuse(reason(refused)),
+                Err(refused) => return self.refuse(drop_reason(refused)),
             },
         };
         let outside = self.table.connection(slot).outside;
-        packet.meta_mut().connection = self.saw(slot, view.flags, Side::Source, now) as u8;
-        rewrite(packet, view, Side::Source, outside);
+        packet.meta_mut().connection = self.record_packet(slot, view.flags, PacketEnd::Source, now) as u8;
+        rewrite(packet, view, PacketEnd::Source, outside);
         packet.meta_mut().flags |= Meta::TRANSLATED;
-        self.counters.out += 1;
-        Verdict::On
+        self.counters.outbound += 1;
+        NatVerdict::Continue
     }
 
     /// True if a connection is valid: not expired, and its outside address is still ours. Removes it otherwise.
-    fn stands(&mut self, rules: &Rules, slot: u32, now: Instant) -> bool {
-        let stands = !self.table.is_due(slot, now, &rules.timeouts)
+    fn validate(&mut self, rules: &NatRules, slot: u32, now: Instant) -> bool {
+        let stands = !self.table.is_expired(slot, now, &rules.timeouts)
             && rules.is_ours(self.table.connection(slot).outside.address);
         if !stands {
-            self.table.forget(slot);
+            self.table.remove(slot);
         }
         stands
     }
 
     /// The port of an inside host at one of our addresses, existing or new, and the connection to evict for it.
-    fn port_for(&self, rules: &Rules, protocol: u8, inside: End, address: u32) -> Option<(u16, Option<u32>)> {
-        if let Some(port) = self.table.foreseen_port(address) {
+    fn port_for(
+        &self,
+        rules: &NatRules,
+        protocol: u8,
+        inside: NatEndpoint,
+        address: u32,
+    ) -> Option<(u16, Option<u32>)> {
+        if let Some(port) = self.table.predetermined_port(address) {
             return port.map(|port| (port, None));
         }
         if let Some(mapping) = self.table.mapping_of_inside(protocol, inside, address) {
@@ -373,58 +386,65 @@ impl State {
         // A host may have got the port before it became a forwarded one.
         let given = rules
             .forward_to(protocol, inside)
-            .filter(|&port| self.table.mapping_of_outside(protocol, End::new(address, port)).is_none());
+            .filter(|&port| self.table.mapping_of_outside(protocol, NatEndpoint::new(address, port)).is_none());
         // An eviction is the last resort: first the forwarded port, then a free one.
         let free = || self.table.free_port(protocol, inside, address, rules.ports, taken);
         given.or_else(free).map(|port| (port, None)).or_else(|| {
-            let victim = self.table.port_to_take(protocol, inside, address, rules.ports, taken)?;
+            let victim = self.table.port_victim(protocol, inside, address, rules.ports, taken)?;
             Some((self.table.connection(victim).outside.port, Some(victim)))
         })
     }
 
-    fn connect_out(&mut self, rules: &Rules, view: &View, address: u32, now: Instant) -> Result<u32, Refused> {
+    fn connect_out(
+        &mut self,
+        rules: &NatRules,
+        view: &PacketView,
+        address: u32,
+        now: Instant,
+    ) -> Result<u32, ConnectError> {
         let (protocol, inside, peer) = (view.protocol, view.source, view.destination);
         // The limit comes before the port, so a host at its limit cannot evict other hosts' connections.
-        if self.table.begun_by(inside.address) >= rules.per_host {
+        if self.table.opened_by(inside.address) >= rules.per_host {
             self.table.limited += 1;
-            return Err(Refused::Host);
+            return Err(ConnectError::HostLimit);
         }
-        let (port, victim) = self.port_for(rules, protocol, inside, address).ok_or(Refused::NoPort)?;
+        let (port, victim) = self.port_for(rules, protocol, inside, address).ok_or(ConnectError::NoPort)?;
         if let Some(victim) = victim {
             self.table.evict(victim);
         }
-        let outside = End::new(address, port);
+        let outside = NatEndpoint::new(address, port);
         self.table.connect(protocol, (inside, outside, peer), (first_kind(protocol), false), now, &rules.timeouts)
     }
 
-    fn inbound(&mut self, rules: &Rules, packet: &mut Packet, view: &View, now: Instant) -> Verdict {
+    fn inbound(&mut self, rules: &NatRules, packet: &mut Packet, view: &PacketView, now: Instant) -> NatVerdict {
         if let Form::Error(quoted) = view.form {
             return self.error_in(packet, view, &quoted);
         }
         let (outside, peer) = (view.destination, view.source);
-        let known = self.table.from_outside(view.protocol, outside, peer).filter(|&slot| self.stands(rules, slot, now));
+        let known =
+            self.table.from_outside(view.protocol, outside, peer).filter(|&slot| self.validate(rules, slot, now));
         let slot = match known {
             Some(slot) => slot,
             None => match self.connect_in(rules, view, now) {
                 Some(Ok(slot)) => slot,
-                Some(Err(refused)) => return self.refuse(reason(refused)),
+                Some(Err(refused)) => return self.refuse(drop_reason(refused)),
                 // No mapping and no forward: the packet may be for a service of the router itself.
-                None => return self.own(),
+                None => return self.deliver_locally(),
             },
         };
         // Looked at only now: a packet for the router itself is delivered even with a TTL of one.
         if view.ttl <= 1 {
-            return Verdict::Expired;
+            return NatVerdict::TtlExpired;
         }
         let inside = self.table.connection(slot).inside;
-        packet.meta_mut().connection = self.saw(slot, view.flags, Side::Destination, now) as u8;
-        rewrite(packet, view, Side::Destination, inside);
-        self.counters.back += 1;
-        Verdict::Elsewhere
+        packet.meta_mut().connection = self.record_packet(slot, view.flags, PacketEnd::Destination, now) as u8;
+        rewrite(packet, view, PacketEnd::Destination, inside);
+        self.counters.inbound += 1;
+        NatVerdict::Reclassify
     }
 
     /// Opens a connection from the outside, if a forward or the filter permits it.
-    fn connect_in(&mut self, rules: &Rules, view: &View, now: Instant) -> Option<Result<u32, Refused>> {
+    fn connect_in(&mut self, rules: &NatRules, view: &PacketView, now: Instant) -> Option<Result<u32, ConnectError>> {
         let (protocol, outside, peer) = (view.protocol, view.destination, view.source);
         let forward = rules.forward_of(protocol, outside.port);
         let inside = match (forward, rules.filtering, self.table.mapping_of_outside(protocol, outside)) {
@@ -435,25 +455,25 @@ impl State {
         // Another host may have got the port before it was forwarded.
         let mapped = self.table.mapping_of_outside(protocol, outside).map(|slot| self.table.mapping(slot).inside);
         if mapped.is_some_and(|mapped| mapped != inside) {
-            return Some(Err(Refused::NoPort));
+            return Some(Err(ConnectError::NoPort));
         }
         let ends = (inside, outside, peer);
         Some(self.table.connect(protocol, ends, (first_kind(protocol), true), now, &rules.timeouts))
     }
 
     /// Counts a packet of a connection from one side. Updates the connection, and returns the packet's state.
-    fn saw(&mut self, slot: u32, flags: u8, from: Side, now: Instant) -> Standing {
+    fn record_packet(&mut self, slot: u32, flags: u8, from: PacketEnd, now: Instant) -> ConnectionState {
         let connection = self.table.connection_mut(slot);
-        let from_inside = from == Side::Source;
+        let from_inside = from == PacketEnd::Source;
         connection.packets[usize::from(!from_inside)] += 1;
         // True for packets of the side that did not open the connection.
         let answers = from_inside == connection.inbound;
-        let standing = if connection.replied || answers { Standing::Established } else { Standing::New };
+        let standing = if connection.replied || answers { ConnectionState::Established } else { ConnectionState::New };
         let (mut kind, mut replied) = (connection.kind, connection.replied || answers);
         if connection.protocol == packet::wire::protocol::TCP {
-            if flags & (SYN | ACK | RST) == SYN && kind == Kind::Closing {
+            if flags & (SYN | ACK | RST) == SYN && kind == ConnectionKind::Closing {
                 // The client reuses its ports early: treat this as a new connection.
-                (connection.finished, replied, kind) = (0, false, Kind::Opening);
+                (connection.finished, replied, kind) = (0, false, ConnectionKind::Opening);
             }
             if flags & FIN != 0 {
                 connection.finished |= if from_inside { 1 } else { 2 };
@@ -461,8 +481,8 @@ impl State {
             // The opener's ACK completes the handshake. Only then the long lifetime of established connections applies.
             let whole = replied && !answers && flags & (ACK | SYN) == ACK;
             kind = match kind {
-                _ if flags & RST != 0 || connection.finished == 3 => Kind::Closing,
-                Kind::Opening if whole => Kind::Established,
+                _ if flags & RST != 0 || connection.finished == 3 => ConnectionKind::Closing,
+                ConnectionKind::Opening if whole => ConnectionKind::Established,
                 kind => kind,
             };
         }
@@ -471,107 +491,107 @@ impl State {
     }
 
     /// An ICMP error from the inside about a packet from the outside: its source becomes ours (RFC 5508 REQ-5).
-    fn error_out(&mut self, packet: &mut Packet, view: &View, quoted: &Quoted, address: u32) -> Verdict {
+    fn error_out(&mut self, packet: &mut Packet, view: &PacketView, quoted: &QuotedPacket, address: u32) -> NatVerdict {
         let Some(slot) = self.table.from_inside(quoted.protocol, quoted.destination, quoted.source) else {
             return self.refuse(DropReason::NatUnknown);
         };
         let outside = self.table.connection(slot).outside;
-        let ours = End::new(if outside.address == 0 { address } else { outside.address }, 0);
-        rewrite_quoted(packet, view, quoted, Side::Destination, outside);
-        rewrite(packet, view, Side::Source, ours);
+        let ours = NatEndpoint::new(if outside.address == 0 { address } else { outside.address }, 0);
+        rewrite_quoted(packet, view, quoted, PacketEnd::Destination, outside);
+        rewrite(packet, view, PacketEnd::Source, ours);
         packet.meta_mut().flags |= Meta::TRANSLATED;
-        packet.meta_mut().connection = Standing::Related as u8;
+        packet.meta_mut().connection = ConnectionState::Related as u8;
         self.counters.errors += 1;
-        Verdict::On
+        NatVerdict::Continue
     }
 
     /// An ICMP error from the outside about a packet from the inside.
-    fn error_in(&mut self, packet: &mut Packet, view: &View, quoted: &Quoted) -> Verdict {
+    fn error_in(&mut self, packet: &mut Packet, view: &PacketView, quoted: &QuotedPacket) -> NatVerdict {
         let Some(slot) = self.table.from_outside(quoted.protocol, quoted.source, quoted.destination) else {
-            return self.own();
+            return self.deliver_locally();
         };
         if view.ttl <= 1 {
             // No ICMP error about an ICMP error (RFC 1122 3.2.2).
             return self.refuse(DropReason::TtlExpired);
         }
         let inside = self.table.connection(slot).inside;
-        rewrite_quoted(packet, view, quoted, Side::Source, inside);
-        rewrite(packet, view, Side::Destination, End::new(inside.address, 0));
-        packet.meta_mut().connection = Standing::Related as u8;
+        rewrite_quoted(packet, view, quoted, PacketEnd::Source, inside);
+        rewrite(packet, view, PacketEnd::Destination, NatEndpoint::new(inside.address, 0));
+        packet.meta_mut().connection = ConnectionState::Related as u8;
         self.counters.errors += 1;
-        Verdict::Elsewhere
+        NatVerdict::Reclassify
     }
 
     /// A later fragment has no ports: it shares the fate of the first fragment (RFC 4787 REQ-14).
-    fn fragment(&mut self, packet: &mut Packet, view: &View, now: Instant) -> Verdict {
+    fn fragment(&mut self, packet: &mut Packet, view: &PacketView, now: Instant) -> NatVerdict {
         let (source, destination) = match self.fragments.find(&view.datagram(), now) {
-            None => return Verdict::Waits,
-            Some(Became::Ours) => return self.own(),
-            Some(Became::Dropped(reason)) => return self.refuse(reason),
-            Some(Became::Translated(source, destination)) => (source, destination),
+            None => return NatVerdict::HoldFragment,
+            Some(FragmentFate::Local) => return self.deliver_locally(),
+            Some(FragmentFate::Dropped(reason)) => return self.refuse(reason),
+            Some(FragmentFate::Translated(source, destination)) => (source, destination),
         };
         // A changed destination means another route, so the packet is classified again.
         let elsewhere = destination != view.destination.address;
         if elsewhere && view.ttl <= 1 {
-            return Verdict::Expired;
+            return NatVerdict::TtlExpired;
         }
         if source != view.source.address {
-            rewrite(packet, view, Side::Source, End::new(source, 0));
+            rewrite(packet, view, PacketEnd::Source, NatEndpoint::new(source, 0));
         }
         if elsewhere {
-            rewrite(packet, view, Side::Destination, End::new(destination, 0));
+            rewrite(packet, view, PacketEnd::Destination, NatEndpoint::new(destination, 0));
         }
         packet.meta_mut().flags |= Meta::TRANSLATED;
-        packet.meta_mut().connection = Standing::Established as u8;
+        packet.meta_mut().connection = ConnectionState::Established as u8;
         self.counters.fragments += 1;
-        if elsewhere { Verdict::Elsewhere } else { Verdict::On }
+        if elsewhere { NatVerdict::Reclassify } else { NatVerdict::Continue }
     }
 }
 
 /// The fate of a first fragment, which its later fragments share.
-fn became(packet: &Packet, verdict: Verdict) -> Became {
+fn fragment_fate(packet: &Packet, verdict: NatVerdict) -> FragmentFate {
     let l3 = packet.bytes().get(usize::from(packet.meta().l3)..).unwrap_or_default();
     match (verdict, packet::wire::Ipv4Header::of(l3)) {
-        (Verdict::Drop(reason), _) => Became::Dropped(reason),
-        (Verdict::Expired, _) => Became::Dropped(DropReason::TtlExpired),
-        (Verdict::Ours | Verdict::Waits, _) | (_, None) => Became::Ours,
-        (Verdict::On | Verdict::Elsewhere, Some(header)) => {
+        (NatVerdict::Drop(reason), _) => FragmentFate::Dropped(reason),
+        (NatVerdict::TtlExpired, _) => FragmentFate::Dropped(DropReason::TtlExpired),
+        (NatVerdict::Local | NatVerdict::HoldFragment, _) | (_, None) => FragmentFate::Local,
+        (NatVerdict::Continue | NatVerdict::Reclassify, Some(header)) => {
             // The header is rewritten by now, so it has the translated addresses.
-            Became::Translated(header.source().into(), header.destination().into())
+            FragmentFate::Translated(header.source().into(), header.destination().into())
         }
     }
 }
 
-fn first_kind(protocol: u8) -> Kind {
+fn first_kind(protocol: u8) -> ConnectionKind {
     match protocol {
-        packet::wire::protocol::TCP => Kind::Opening,
-        packet::wire::protocol::UDP => Kind::Datagrams,
-        _ => Kind::Queries,
+        packet::wire::protocol::TCP => ConnectionKind::Opening,
+        packet::wire::protocol::UDP => ConnectionKind::Datagrams,
+        _ => ConnectionKind::Queries,
     }
 }
 
-fn reason(refused: Refused) -> DropReason {
+fn drop_reason(refused: ConnectError) -> DropReason {
     match refused {
-        Refused::Full => DropReason::NatTable,
-        Refused::NoPort => DropReason::NatPorts,
-        Refused::Host => DropReason::NatHost,
+        ConnectError::Full => DropReason::NatTable,
+        ConnectError::NoPort => DropReason::NatPorts,
+        ConnectError::HostLimit => DropReason::NatHost,
     }
 }
 
 /// Applies a verdict to a packet. Returns true if the packet continues.
 #[inline]
-pub fn settle(packet: &mut Packet, verdict: Verdict) -> bool {
+pub fn apply_verdict(packet: &mut Packet, verdict: NatVerdict) -> bool {
     let meta = packet.meta_mut();
     match verdict {
-        Verdict::On => return true,
-        Verdict::Elsewhere => {
-            meta.flags = meta.flags & !Meta::OURS | Meta::TRANSLATED;
+        NatVerdict::Continue => return true,
+        NatVerdict::Reclassify => {
+            meta.flags = meta.flags & !Meta::LOCAL | Meta::TRANSLATED;
             meta.exception = Exception::Again as u8;
         }
-        Verdict::Ours => meta.exception = Exception::Local as u8,
-        Verdict::Expired => meta.exception = Exception::Expired as u8,
-        Verdict::Waits => meta.exception = Exception::Fragment as u8,
-        Verdict::Drop(reason) => meta.refused = reason.index() as u8 + 1,
+        NatVerdict::Local => meta.exception = Exception::Local as u8,
+        NatVerdict::TtlExpired => meta.exception = Exception::Expired as u8,
+        NatVerdict::HoldFragment => meta.exception = Exception::Fragment as u8,
+        NatVerdict::Drop(reason) => meta.refused = reason.index() as u8 + 1,
     }
     false
 }

@@ -12,22 +12,22 @@ mod sample;
 
 pub use super::slots::NONE;
 use super::slots::{Index, Slots};
-use sample::Foreseen;
+use sample::Predetermined;
 use units::{Instant, Nanos};
 
 /// An address and a port, or an ICMP identifier.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
-pub struct End {
+pub struct NatEndpoint {
     /// The IPv4 address.
     pub address: u32,
     /// The port.
     pub port: u16,
 }
 
-impl End {
+impl NatEndpoint {
     /// An end.
-    pub const fn new(address: u32, port: u16) -> End {
-        End { address, port }
+    pub const fn new(address: u32, port: u16) -> NatEndpoint {
+        NatEndpoint { address, port }
     }
 
     fn key(self) -> u64 {
@@ -38,7 +38,7 @@ impl End {
 /// The kind of a connection, which determines its lifetime.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 #[repr(u8)]
-pub enum Kind {
+pub enum ConnectionKind {
     /// TCP before the handshake is complete.
     Opening,
     /// TCP after the handshake.
@@ -51,24 +51,30 @@ pub enum Kind {
     Queries,
 }
 
-impl Kind {
+impl ConnectionKind {
     /// All kinds, in order.
-    pub const ALL: [Kind; 5] = [Kind::Opening, Kind::Established, Kind::Closing, Kind::Datagrams, Kind::Queries];
+    pub const ALL: [ConnectionKind; 5] = [
+        ConnectionKind::Opening,
+        ConnectionKind::Established,
+        ConnectionKind::Closing,
+        ConnectionKind::Datagrams,
+        ConnectionKind::Queries,
+    ];
 
     /// The name in `show`.
     pub const fn name(self) -> &'static str {
         match self {
-            Kind::Opening => "opening",
-            Kind::Established => "established",
-            Kind::Closing => "closing",
-            Kind::Datagrams => "udp",
-            Kind::Queries => "icmp",
+            ConnectionKind::Opening => "opening",
+            ConnectionKind::Established => "established",
+            ConnectionKind::Closing => "closing",
+            ConnectionKind::Datagrams => "udp",
+            ConnectionKind::Queries => "icmp",
         }
     }
 }
 
 /// The lifetime of each kind of connection after its last packet.
-pub type Timeouts = [Nanos; Kind::ALL.len()];
+pub type Timeouts = [Nanos; ConnectionKind::ALL.len()];
 
 /// An inside end and the end of ours that replaces it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -76,9 +82,9 @@ pub struct Mapping {
     /// The protocol.
     pub protocol: u8,
     /// The inside end.
-    pub inside: End,
+    pub inside: NatEndpoint,
     /// Our end.
-    pub outside: End,
+    pub outside: NatEndpoint,
     /// Connections that use it.
     pub connections: u32,
 }
@@ -89,7 +95,7 @@ pub struct Connection {
     /// The protocol.
     pub protocol: u8,
     /// Its kind.
-    pub kind: Kind,
+    pub kind: ConnectionKind,
     /// True if the peer opened it.
     pub inbound: bool,
     /// True if both sides have sent packets.
@@ -97,13 +103,13 @@ pub struct Connection {
     /// The sides that have sent a FIN: 1 is the inside, 2 the peer.
     pub finished: u8,
     /// The inside end.
-    pub inside: End,
+    pub inside: NatEndpoint,
     /// Our end.
-    pub outside: End,
+    pub outside: NatEndpoint,
     /// The peer.
-    pub peer: End,
+    pub peer: NatEndpoint,
     /// The time of its last packet.
-    pub used: Instant,
+    pub last_packet: Instant,
     /// Packets from the inside, and from the peer.
     pub packets: [u64; 2],
     mapping: u32,
@@ -117,13 +123,13 @@ pub struct Connection {
 
 /// The reason why a connection was not created.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Refused {
+pub enum ConnectError {
     /// The table is full.
     Full,
     /// No port is free.
     NoPort,
     /// The inside host has reached its limit.
-    Host,
+    HostLimit,
 }
 
 /// An inside host, and the number of connections it has opened.
@@ -134,28 +140,32 @@ struct Host {
 }
 
 /// Lists of connections by kind. UDP and ICMP have a second list for answered connections.
-const LISTS: usize = Kind::ALL.len() + 2;
-const DATAGRAMS_ANSWERED: usize = Kind::ALL.len();
-const QUERIES_ANSWERED: usize = Kind::ALL.len() + 1;
+const LISTS: usize = ConnectionKind::ALL.len() + 2;
+const DATAGRAMS_ANSWERED: usize = ConnectionKind::ALL.len();
+const QUERIES_ANSWERED: usize = ConnectionKind::ALL.len() + 1;
 /// The lists evicted from first: half-open, closing and unanswered connections.
-const UNANSWERED: [usize; 4] =
-    [Kind::Opening as usize, Kind::Closing as usize, Kind::Datagrams as usize, Kind::Queries as usize];
+const UNANSWERED: [usize; 4] = [
+    ConnectionKind::Opening as usize,
+    ConnectionKind::Closing as usize,
+    ConnectionKind::Datagrams as usize,
+    ConnectionKind::Queries as usize,
+];
 /// The lists evicted from if those are empty.
 const ANSWERED: [usize; 2] = [DATAGRAMS_ANSWERED, QUERIES_ANSWERED];
 /// Connections examined per list to find one whose port can be reused.
 const VICTIMS_TRIED: usize = 16;
 
-fn list_of(kind: Kind, replied: bool) -> usize {
+fn list_of(kind: ConnectionKind, replied: bool) -> usize {
     match kind {
-        Kind::Datagrams if replied => DATAGRAMS_ANSWERED,
-        Kind::Queries if replied => QUERIES_ANSWERED,
+        ConnectionKind::Datagrams if replied => DATAGRAMS_ANSWERED,
+        ConnectionKind::Queries if replied => QUERIES_ANSWERED,
         kind => kind as usize,
     }
 }
 
 /// The connections of a router.
 #[derive(Debug)]
-pub struct Table {
+pub struct ConnectionTable {
     connections: Slots<Connection>,
     mappings: Slots<Mapping>,
     /// Connections by protocol, inside end and peer; by protocol, our end and peer.
@@ -168,11 +178,11 @@ pub struct Table {
     hosts: Slots<Host>,
     by_host: Index,
     /// The oldest and the newest connection of each list.
-    ages: [(u32, u32); LISTS],
+    lists: [(u32, u32); LISTS],
     secret: u64,
-    foreseen: Option<Foreseen>,
+    predetermined: Option<Predetermined>,
     /// Connections created so far.
-    pub made: u64,
+    pub created: u64,
     /// Connections evicted early because the table or the ports were full.
     pub evicted: u64,
     /// Connections refused because their host reached its limit.
@@ -180,17 +190,17 @@ pub struct Table {
 }
 
 /// Expired connections removed per new connection.
-const DUE_PER_CALL: usize = 8;
+const EXPIRED_PER_CALL: usize = 8;
 /// Ports tried for a new mapping.
 const PORTS_TRIED: u64 = 128;
 /// Ports tried in addition, of either parity. If all are in use, the range is nearly full, and a connection is evicted instead.
 const OTHERS_TRIED: u64 = 16;
 
-impl Table {
+impl ConnectionTable {
     /// A table for `most` connections. `secret` keys its hashes, because peers choose the ports.
-    pub fn new(most: usize, secret: u64) -> Table {
+    pub fn new(most: usize, secret: u64) -> ConnectionTable {
         let most = most.clamp(1, 1 << 24);
-        Table {
+        ConnectionTable {
             connections: Slots::new(most),
             mappings: Slots::new(most),
             outbound: Index::new(most),
@@ -199,10 +209,10 @@ impl Table {
             by_outside: Index::new(most),
             hosts: Slots::new(most),
             by_host: Index::new(most),
-            ages: [(NONE, NONE); LISTS],
+            lists: [(NONE, NONE); LISTS],
             secret,
-            foreseen: None,
-            made: 0,
+            predetermined: None,
+            created: 0,
             evicted: 0,
             limited: 0,
         }
@@ -215,7 +225,7 @@ impl Table {
     }
 
     /// Connections opened by an inside host.
-    pub fn begun_by(&self, address: u32) -> usize {
+    pub fn opened_by(&self, address: u32) -> usize {
         self.host(address).map_or(0, |slot| self.hosts.values[slot as usize].connections as usize)
     }
 
@@ -247,7 +257,7 @@ impl Table {
 
     /// The connection of an inside end with a peer.
     #[inline]
-    pub fn from_inside(&self, protocol: u8, inside: End, peer: End) -> Option<u32> {
+    pub fn from_inside(&self, protocol: u8, inside: NatEndpoint, peer: NatEndpoint) -> Option<u32> {
         let hash = self.hash(protocol, inside.key(), peer.key());
         self.outbound.find(hash, |slot| {
             let c = &self.connections.values[slot as usize];
@@ -257,7 +267,7 @@ impl Table {
 
     /// The connection of an end of ours with a peer.
     #[inline]
-    pub fn from_outside(&self, protocol: u8, outside: End, peer: End) -> Option<u32> {
+    pub fn from_outside(&self, protocol: u8, outside: NatEndpoint, peer: NatEndpoint) -> Option<u32> {
         let hash = self.hash(protocol, outside.key(), peer.key());
         self.inbound.find(hash, |slot| {
             let c = &self.connections.values[slot as usize];
@@ -266,7 +276,7 @@ impl Table {
     }
 
     /// The mapping of an end of ours.
-    pub fn mapping_of_outside(&self, protocol: u8, outside: End) -> Option<u32> {
+    pub fn mapping_of_outside(&self, protocol: u8, outside: NatEndpoint) -> Option<u32> {
         let hash = self.hash(protocol, outside.key(), 0);
         self.by_outside.find(hash, |slot| {
             let m = &self.mappings.values[slot as usize];
@@ -275,7 +285,7 @@ impl Table {
     }
 
     /// The mapping of an inside end to an address of ours.
-    pub fn mapping_of_inside(&self, protocol: u8, inside: End, ours: u32) -> Option<u32> {
+    pub fn mapping_of_inside(&self, protocol: u8, inside: NatEndpoint, ours: u32) -> Option<u32> {
         let hash = self.hash(protocol, inside.key(), ours.into());
         self.by_inside.find(hash, |slot| {
             let m = &self.mappings.values[slot as usize];
@@ -303,18 +313,19 @@ impl Table {
     pub fn free_port(
         &self,
         protocol: u8,
-        inside: End,
+        inside: NatEndpoint,
         ours: u32,
         (first, last): (u16, u16),
         taken: impl Fn(u16) -> bool,
     ) -> Option<u16> {
-        let free = |port: u16| !taken(port) && self.mapping_of_outside(protocol, End::new(ours, port)).is_none();
+        let free =
+            |port: u16| !taken(port) && self.mapping_of_outside(protocol, NatEndpoint::new(ours, port)).is_none();
         if (first..=last).contains(&inside.port) && free(inside.port) {
             return Some(inside.port);
         }
         let span = u64::from(last - first) + 1;
         // `made` changes with each connection, so the next port of a host is not predictable from the last.
-        let start = self.hash(protocol, inside.key(), u64::from(ours) ^ self.made << 32);
+        let start = self.hash(protocol, inside.key(), u64::from(ours) ^ self.created << 32);
         let at = |step: u64| first + ((start >> 16).wrapping_add(step) % span) as u16;
         // Quadratic probing: the growing step leaves a crowded range of ports quickly.
         let alike = (0..PORTS_TRIED).find_map(|i| {
@@ -329,10 +340,10 @@ impl Table {
     }
 
     /// A connection to evict so that its port is free for a new mapping of `inside`, preferably of the same parity.
-    pub fn port_to_take(
+    pub fn port_victim(
         &self,
         protocol: u8,
-        inside: End,
+        inside: NatEndpoint,
         ours: u32,
         (first, last): (u16, u16),
         taken: impl Fn(u16) -> bool,
@@ -349,17 +360,17 @@ impl Table {
             // Right parity first, then least recently used.
             may.min_by_key(|&slot| {
                 let connection = self.connection(slot);
-                (connection.outside.port % 2 != inside.port % 2, connection.used)
+                (connection.outside.port % 2 != inside.port % 2, connection.last_packet)
             })
         };
         found(&UNANSWERED).or_else(|| found(&ANSWERED))
     }
 
     /// The connection that a full table evicts.
-    fn oldest_to_go(&self) -> Option<u32> {
+    fn eviction_victim(&self) -> Option<u32> {
         let oldest = |lists: &[usize]| {
-            let firsts = lists.iter().map(|&list| self.ages[list].0).filter(|&slot| slot != NONE);
-            firsts.min_by_key(|&slot| self.connection(slot).used)
+            let firsts = lists.iter().map(|&list| self.lists[list].0).filter(|&slot| slot != NONE);
+            firsts.min_by_key(|&slot| self.connection(slot).last_packet)
         };
         oldest(&UNANSWERED).or_else(|| oldest(&ANSWERED))
     }
@@ -367,7 +378,7 @@ impl Table {
     /// Removes a connection in favour of another.
     pub fn evict(&mut self, slot: u32) {
         self.evicted += 1;
-        self.forget(slot);
+        self.remove(slot);
     }
 
     /// Creates a connection of `inside` behind `outside` with `peer`, with the existing mapping or a new one. Removes expired connections first. A
@@ -375,20 +386,20 @@ impl Table {
     pub fn connect(
         &mut self,
         protocol: u8,
-        (inside, outside, peer): (End, End, End),
-        (kind, inbound): (Kind, bool),
+        (inside, outside, peer): (NatEndpoint, NatEndpoint, NatEndpoint),
+        (kind, inbound): (ConnectionKind, bool),
         now: Instant,
         timeouts: &Timeouts,
-    ) -> Result<u32, Refused> {
+    ) -> Result<u32, ConnectError> {
         // Expired connections go first, so that an eviction hits a live one only if the table is full of them.
-        self.expire(now, timeouts, DUE_PER_CALL);
+        self.expire(now, timeouts, EXPIRED_PER_CALL);
         // Evict before looking up the mapping: the evicted connection may be the last one of that mapping.
         if self.connections.used() == self.connections.most {
-            let oldest = self.oldest_to_go().ok_or(Refused::Full)?;
+            let oldest = self.eviction_victim().ok_or(ConnectError::Full)?;
             self.evict(oldest);
         }
-        if self.foreseen.as_ref().is_some_and(|foreseen| foreseen.full) {
-            return Err(Refused::Full);
+        if self.predetermined.as_ref().is_some_and(|foreseen| foreseen.full) {
+            return Err(ConnectError::Full);
         }
         // An inbound connection to a forwarded port may be the first of its mapping.
         let mapping = match self.mapping_of_outside(protocol, outside) {
@@ -405,7 +416,7 @@ impl Table {
             inside,
             outside,
             peer,
-            used: now,
+            last_packet: now,
             packets: [0; 2],
             mapping,
             host: NONE,
@@ -413,7 +424,7 @@ impl Table {
             before,
             after,
         };
-        let Some(slot) = self.connections.take(connection) else { return Err(Refused::Full) };
+        let Some(slot) = self.connections.take(connection) else { return Err(ConnectError::Full) };
         if !inbound {
             self.connections.values[slot as usize].host = self.count_host(inside.address);
         }
@@ -421,7 +432,7 @@ impl Table {
         self.outbound.insert(self.hash(protocol, inside.key(), peer.key()), slot);
         self.inbound.insert(self.hash(protocol, outside.key(), peer.key()), slot);
         self.append(slot);
-        self.made += 1;
+        self.created += 1;
         Ok(slot)
     }
 
@@ -449,22 +460,22 @@ impl Table {
         }
     }
 
-    fn add_mapping(&mut self, mapping: Mapping) -> Result<u32, Refused> {
+    fn add_mapping(&mut self, mapping: Mapping) -> Result<u32, ConnectError> {
         let Mapping { protocol, inside, outside, .. } = mapping;
         // Every mapping has a connection, so there are never more mappings than connections.
-        let slot = self.mappings.take(mapping).ok_or(Refused::Full)?;
+        let slot = self.mappings.take(mapping).ok_or(ConnectError::Full)?;
         self.by_inside.insert(self.hash(protocol, inside.key(), outside.address.into()), slot);
         self.by_outside.insert(self.hash(protocol, outside.key(), 0), slot);
         Ok(slot)
     }
 
     /// Records a packet of a connection: moves it to the end of its list, which may have changed.
-    pub fn touch(&mut self, slot: u32, (kind, replied): (Kind, bool), now: Instant) {
+    pub fn touch(&mut self, slot: u32, (kind, replied): (ConnectionKind, bool), now: Instant) {
         let list = list_of(kind, replied) as u8;
         let connection = &mut self.connections.values[slot as usize];
-        (connection.used, connection.kind, connection.replied) = (now, kind, replied);
+        (connection.last_packet, connection.kind, connection.replied) = (now, kind, replied);
         // Already the newest of its list: a busy connection is usually not moved.
-        if connection.list == list && self.ages[usize::from(list)].1 == slot {
+        if connection.list == list && self.lists[usize::from(list)].1 == slot {
             return;
         }
         self.unlink(slot);
@@ -478,11 +489,11 @@ impl Table {
         for list in 0..LISTS {
             while forgotten < most {
                 // The list is in order of last use, so the first connection that is not due ends it.
-                let (oldest, _) = self.ages[list];
-                if oldest == NONE || !self.is_due(oldest, now, timeouts) {
+                let (oldest, _) = self.lists[list];
+                if oldest == NONE || !self.is_expired(oldest, now, timeouts) {
                     break;
                 }
-                self.forget(oldest);
+                self.remove(oldest);
                 forgotten += 1;
             }
         }
@@ -490,13 +501,13 @@ impl Table {
     }
 
     /// True if a connection has expired.
-    pub fn is_due(&self, slot: u32, now: Instant, timeouts: &Timeouts) -> bool {
+    pub fn is_expired(&self, slot: u32, now: Instant, timeouts: &Timeouts) -> bool {
         let connection = self.connection(slot);
-        connection.used + timeouts[connection.kind as usize] <= now
+        connection.last_packet + timeouts[connection.kind as usize] <= now
     }
 
     /// Removes a connection, and its mapping with the last connection.
-    pub fn forget(&mut self, slot: u32) {
+    pub fn remove(&mut self, slot: u32) {
         self.unlink(slot);
         let Connection { protocol, inside, outside, peer, mapping, host, .. } = *self.connection(slot);
         self.discount_host(host);
@@ -521,27 +532,27 @@ impl Table {
 
     /// The connections of a list, oldest first.
     fn slots_of(&self, list: usize) -> impl Iterator<Item = u32> + '_ {
-        let first = Some(self.ages[list].0).filter(|&slot| slot != NONE);
+        let first = Some(self.lists[list].0).filter(|&slot| slot != NONE);
         let step = move |slot: &u32| Some(self.connection(*slot).after).filter(|&slot| slot != NONE);
         std::iter::successors(first, step)
     }
 
     fn append(&mut self, slot: u32) {
         let list = usize::from(self.connection(slot).list);
-        let (first, last) = self.ages[list];
+        let (first, last) = self.lists[list];
         let connection = &mut self.connections.values[slot as usize];
         (connection.before, connection.after) = (last, NONE);
         if last == NONE {
-            self.ages[list] = (slot, slot);
+            self.lists[list] = (slot, slot);
         } else {
             self.connections.values[last as usize].after = slot;
-            self.ages[list] = (first, slot);
+            self.lists[list] = (first, slot);
         }
     }
 
     fn unlink(&mut self, slot: u32) {
         let Connection { before, after, list, .. } = *self.connection(slot);
-        let ends = &mut self.ages[usize::from(list)];
+        let ends = &mut self.lists[usize::from(list)];
         if before == NONE {
             ends.0 = after
         } else {

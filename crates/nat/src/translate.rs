@@ -4,7 +4,7 @@
 //! the sum over the header is added later. Headers of a super-frame's segments are copies of its own, so it is translated as one packet.
 
 use super::fragments::Datagram;
-use super::table::End;
+use super::table::NatEndpoint;
 use packet::Packet;
 use packet::wire::checksum::{self, update, update_double};
 use packet::wire::{Ipv4, Ipv4Header, icmp4, protocol};
@@ -12,7 +12,7 @@ use std::net::Ipv4Addr;
 
 /// An end of a packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Side {
+pub enum PacketEnd {
     /// The sender.
     Source,
     /// The receiver.
@@ -25,37 +25,37 @@ pub enum Form {
     /// A whole packet with two ends, or the first fragment of one.
     Flow,
     /// An ICMP error about a packet with these ends.
-    Error(Quoted),
+    Error(QuotedPacket),
     /// A later fragment, which has no ports.
     Fragment,
 }
 
 /// The packet quoted by an ICMP error.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Quoted {
+pub struct QuotedPacket {
     /// The protocol.
     pub protocol: u8,
     /// Source and destination, as in the quoted header.
-    pub source: End,
+    pub source: NatEndpoint,
     /// See `source`.
-    pub destination: End,
+    pub destination: NatEndpoint,
 }
 
 /// The fields of a packet that translation needs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct View {
+pub struct PacketView {
     /// The protocol.
     pub protocol: u8,
     /// The ends. Ports are zero if there are none.
-    pub source: End,
+    pub source: NatEndpoint,
     /// See `source`.
-    pub destination: End,
+    pub destination: NatEndpoint,
     /// The kind of packet.
     pub form: Form,
     /// The TCP flags.
     pub flags: u8,
     /// True if more fragments follow.
-    pub more: bool,
+    pub more_fragments: bool,
     /// The identification that all fragments of a packet share.
     pub identification: u16,
     /// The TTL.
@@ -118,21 +118,21 @@ const fn is_error(kind: u8) -> bool {
     matches!(kind, icmp4::UNREACHABLE | icmp4::SOURCE_QUENCH | icmp4::TIME_EXCEEDED | icmp4::PARAMETER_PROBLEM)
 }
 
-impl View {
+impl PacketView {
     /// Parses an IPv4 packet. `None` if it cannot be translated: a protocol other than TCP, UDP and ICMP, or a truncated header.
     #[inline]
-    pub fn of(l3: &[u8]) -> Option<View> {
-        let packet = Ipv4::parse_unsummed(l3).ok()?;
+    pub fn of(l3: &[u8]) -> Option<PacketView> {
+        let packet = Ipv4::parse_without_checksum(l3).ok()?;
         let header = packet.header;
         let protocol = header.protocol();
         let (source, destination) = (u32::from(header.source()), u32::from(header.destination()));
-        let mut view = View {
+        let mut view = PacketView {
             protocol,
-            source: End::new(source, 0),
-            destination: End::new(destination, 0),
+            source: NatEndpoint::new(source, 0),
+            destination: NatEndpoint::new(destination, 0),
             form: Form::Flow,
             flags: 0,
-            more: header.more_fragments(),
+            more_fragments: header.more_fragments(),
             identification: header.identification(),
             ttl: header.ttl(),
             l4: packet.header_length() as u8,
@@ -149,7 +149,7 @@ impl View {
             return None;
         }
         if protocol == protocol::ICMP && is_error(l4[0]) {
-            view.form = Form::Error(Quoted::of(&l4[8..])?);
+            view.form = Form::Error(QuotedPacket::of(&l4[8..])?);
             return Some(view);
         }
         (view.source.port, view.destination.port) = ports(protocol, l4)?;
@@ -166,17 +166,17 @@ impl View {
     }
 
     /// The end at this side, and the other end.
-    pub fn ends(&self, side: Side) -> (End, End) {
+    pub fn ends(&self, side: PacketEnd) -> (NatEndpoint, NatEndpoint) {
         match side {
-            Side::Source => (self.source, self.destination),
-            Side::Destination => (self.destination, self.source),
+            PacketEnd::Source => (self.source, self.destination),
+            PacketEnd::Destination => (self.destination, self.source),
         }
     }
 }
 
-impl Quoted {
+impl QuotedPacket {
     /// Parses the quoted packet of an ICMP error: its header and at least eight bytes (RFC 792).
-    fn of(quoted: &[u8]) -> Option<Quoted> {
+    fn of(quoted: &[u8]) -> Option<QuotedPacket> {
         let header = Ipv4Header::of(quoted)?;
         let length = header.header_length();
         if header.version() != 4 || length < 20 || !header.is_first() {
@@ -184,17 +184,17 @@ impl Quoted {
         }
         let protocol = header.protocol();
         let (from, to) = ports(protocol, quoted.get(length..)?)?;
-        Some(Quoted {
+        Some(QuotedPacket {
             protocol,
-            source: End::new(header.source().into(), from),
-            destination: End::new(header.destination().into(), to),
+            source: NatEndpoint::new(header.source().into(), from),
+            destination: NatEndpoint::new(header.destination().into(), to),
         })
     }
 }
 
 /// Replaces one end of a packet. The view must be that of the packet.
 #[inline]
-pub fn rewrite(packet: &mut Packet, view: &View, side: Side, new: End) {
+pub fn rewrite(packet: &mut Packet, view: &PacketView, side: PacketEnd, new: NatEndpoint) {
     let at = usize::from(packet.meta().l3);
     let partial = packet.is_offloaded()
         && packet.offload().checksum.is_some_and(|partial| {
@@ -204,32 +204,32 @@ pub fn rewrite(packet: &mut Packet, view: &View, side: Side, new: End) {
         });
     let Some(l3) = packet.bytes_mut().get_mut(at..) else { return };
     // The transport checksum covers the address through its pseudo-header, so `renumber` needs the old end.
-    let old = if side == Side::Source { view.source } else { view.destination };
+    let old = if side == PacketEnd::Source { view.source } else { view.destination };
     set_address(l3, side, new.address);
     if view.form == Form::Fragment {
         return;
     }
     let Some(l4) = l3.get_mut(usize::from(view.l4)..) else { return };
     if let Form::Flow = view.form {
-        renumber(l4, view.protocol, side, (old, new), partial);
+        rewrite_port(l4, view.protocol, side, (old, new), partial);
     }
 }
 
-fn set_address(l3: &mut [u8], side: Side, address: u32) {
+fn set_address(l3: &mut [u8], side: PacketEnd, address: u32) {
     if let Some(header) = Ipv4Header::of_mut(l3) {
         match side {
-            Side::Source => header.set_source(Ipv4Addr::from(address)),
-            Side::Destination => header.set_destination(Ipv4Addr::from(address)),
+            PacketEnd::Source => header.set_source(Ipv4Addr::from(address)),
+            PacketEnd::Destination => header.set_destination(Ipv4Addr::from(address)),
         }
     }
 }
 
 /// Replaces a port, and updates the checksum for port and address. A quoted header may end before its checksum, which is skipped then.
-fn renumber(l4: &mut [u8], protocol: u8, side: Side, (old, new): (End, End), partial: bool) {
+fn rewrite_port(l4: &mut [u8], protocol: u8, side: PacketEnd, (old, new): (NatEndpoint, NatEndpoint), partial: bool) {
     let place = match (protocol, side) {
         (protocol::ICMP, _) => 4,
-        (_, Side::Source) => 0,
-        (_, Side::Destination) => 2,
+        (_, PacketEnd::Source) => 0,
+        (_, PacketEnd::Destination) => 2,
     };
     // An ICMP reply has its identifier at one side only; the other side's port is zero and must not be written.
     if protocol != protocol::ICMP || old.port != new.port {
@@ -253,7 +253,13 @@ fn renumber(l4: &mut [u8], protocol: u8, side: Side, (old, new): (End, End), par
 }
 
 /// Replaces one end of the packet quoted by an ICMP error, and updates the error's checksum (RFC 5508 section 4.2).
-pub fn rewrite_quoted(packet: &mut Packet, view: &View, quoted: &Quoted, side: Side, new: End) {
+pub fn rewrite_quoted(
+    packet: &mut Packet,
+    view: &PacketView,
+    quoted: &QuotedPacket,
+    side: PacketEnd,
+    new: NatEndpoint,
+) {
     let at = usize::from(packet.meta().l3) + usize::from(view.l4);
     let Some(message) = packet.bytes_mut().get_mut(at..) else { return };
     let Some((head, body)) = message.split_at_mut_checked(8) else { return };
@@ -261,10 +267,10 @@ pub fn rewrite_quoted(packet: &mut Packet, view: &View, quoted: &Quoted, side: S
     // All bytes that may change, and an even number of them, so that their sum can be replaced as one word.
     let reach = (length + 20).min(body.len()) & !1;
     let before = checksum::sum(&body[..reach]);
-    let old = if side == Side::Source { quoted.source } else { quoted.destination };
+    let old = if side == PacketEnd::Source { quoted.source } else { quoted.destination };
     set_address(body, side, new.address);
     if let Some(l4) = body.get_mut(length..) {
-        renumber(l4, quoted.protocol, side, (old, new), false);
+        rewrite_port(l4, quoted.protocol, side, (old, new), false);
     }
     let after = checksum::sum(&body[..reach]);
     set_word(head, 2, update(word(head, 2), before, after));
@@ -280,7 +286,7 @@ mod tests {
     use std::net::IpAddr;
 
     /// An IPv4 packet with a transport header and valid checksums.
-    fn ip(protocol: u8, source: End, destination: End, payload: &[u8]) -> Vec<u8> {
+    fn ip(protocol: u8, source: NatEndpoint, destination: NatEndpoint, payload: &[u8]) -> Vec<u8> {
         let header = match protocol {
             protocol::TCP => 20,
             _ => 8,
@@ -341,13 +347,13 @@ mod tests {
         packet
     }
 
-    fn ends() -> impl Strategy<Value = (u8, End, End, End)> {
-        let end = || (1u32..0xdfff_ffff, 1u16..).prop_map(|(address, port)| End::new(address, port));
+    fn ends() -> impl Strategy<Value = (u8, NatEndpoint, NatEndpoint, NatEndpoint)> {
+        let end = || (1u32..0xdfff_ffff, 1u16..).prop_map(|(address, port)| NatEndpoint::new(address, port));
         (prop_oneof![Just(protocol::TCP), Just(protocol::UDP), Just(protocol::ICMP)], end(), end(), end()).prop_map(
             |(protocol, source, destination, new)| {
                 // An ICMP query has an identifier at the querier's side only.
                 let port = if protocol == protocol::ICMP { 0 } else { destination.port };
-                (protocol, source, End { port, ..destination }, new)
+                (protocol, source, NatEndpoint { port, ..destination }, new)
             },
         )
     }
@@ -361,18 +367,18 @@ mod tests {
             let mut pool = Pool::new(Region::new(2));
             let original = ip(protocol, source, destination, &payload);
             let mut packet = packet(&mut pool, &original);
-            let view = View::of(&packet.bytes()[14..]).unwrap();
+            let view = PacketView::of(&packet.bytes()[14..]).unwrap();
             prop_assert_eq!((view.source, view.destination), (source, destination));
-            rewrite(&mut packet, &view, Side::Source, new);
+            rewrite(&mut packet, &view, PacketEnd::Source, new);
             prop_assert_eq!(&packet.bytes()[14..], &ip(protocol, new, destination, &payload)[..]);
-            let view = View::of(&packet.bytes()[14..]).unwrap();
-            rewrite(&mut packet, &view, Side::Source, source);
+            let view = PacketView::of(&packet.bytes()[14..]).unwrap();
+            rewrite(&mut packet, &view, PacketEnd::Source, source);
             prop_assert_eq!(&packet.bytes()[14..], &original[..], "there and back");
             pool.give(packet);
         }
 
         #[test]
-        fn a_partial_checksum_is_right_once_it_is_completed(
+        fn completed_partial_checksum_is_correct(
             (protocol, source, destination, new) in ends(),
             payload in proptest::collection::vec(any::<u8>(), 0..64),
         ) {
@@ -387,8 +393,8 @@ mod tests {
             let partial = PartialChecksum { start: 34, offset: checksum_at(protocol) as u16 };
             let offload = Offload { segmentation: Segmentation::None, size: 0, checksum: Some(partial) };
             prop_assert!(packet.set_offload(offload));
-            let view = View::of(&packet.bytes()[14..]).unwrap();
-            rewrite(&mut packet, &view, Side::Source, new);
+            let view = PacketView::of(&packet.bytes()[14..]).unwrap();
+            rewrite(&mut packet, &view, PacketEnd::Source, new);
             prop_assert!(packet::wire::offload::complete(packet.bytes_mut(), partial));
             let expected = ip(protocol, new, destination, &payload);
             prop_assert_eq!(sum_of(&packet.bytes()[14..]), sum_of(&expected));
@@ -405,7 +411,7 @@ mod tests {
         ) {
             let mut pool = Pool::new(Region::new(2));
             let error = |inner: &[u8]| {
-                let mut bytes = ip(protocol::ICMP, End::new(0x0101_0101, 1), End::new(0x0202_0202, 0), inner);
+                let mut bytes = ip(protocol::ICMP, NatEndpoint::new(0x0101_0101, 1), NatEndpoint::new(0x0202_0202, 0), inner);
                 (bytes[20], bytes[21]) = (icmp4::UNREACHABLE, 3);
                 set_word(&mut bytes, 24, 0);
                 let sum = sum_of(&bytes);
@@ -413,10 +419,10 @@ mod tests {
                 bytes
             };
             let mut packet = packet(&mut pool, &error(&ip(protocol, source, destination, &payload)));
-            let view = View::of(&packet.bytes()[14..]).unwrap();
+            let view = PacketView::of(&packet.bytes()[14..]).unwrap();
             let Form::Error(quoted) = view.form else { panic!("{view:?}") };
             prop_assert_eq!((quoted.protocol, quoted.source, quoted.destination), (protocol, source, destination));
-            rewrite_quoted(&mut packet, &view, &quoted, Side::Source, new);
+            rewrite_quoted(&mut packet, &view, &quoted, PacketEnd::Source, new);
             let expected = error(&ip(protocol, new, destination, &payload));
             prop_assert_eq!(sum_of(&packet.bytes()[14..]), word(&packet.bytes()[14..], 22));
             prop_assert_eq!(&packet.bytes()[14 + 28..], &expected[28..]);
@@ -424,7 +430,7 @@ mod tests {
         }
 
         #[test]
-        fn any_bytes_give_a_view_or_none_and_can_be_rewritten(bytes in proptest::collection::vec(any::<u8>(), 0..120)) {
+        fn arbitrary_bytes_never_panic_parser_or_rewrite(bytes in proptest::collection::vec(any::<u8>(), 0..120)) {
             let mut pool = Pool::new(Region::new(2));
             let mut bytes = bytes;
             if let Some(first) = bytes.first_mut() {
@@ -437,10 +443,10 @@ mod tests {
                 bytes[9] = [1, 6, 17][usize::from(bytes[9]) % 3];
             }
             let mut packet = packet(&mut pool, &bytes);
-            if let Some(view) = View::of(&packet.bytes()[14..]) {
-                rewrite(&mut packet, &view, Side::Destination, End::new(1, 2));
+            if let Some(view) = PacketView::of(&packet.bytes()[14..]) {
+                rewrite(&mut packet, &view, PacketEnd::Destination, NatEndpoint::new(1, 2));
                 if let Form::Error(quoted) = view.form {
-                    rewrite_quoted(&mut packet, &view, &quoted, Side::Source, End::new(1, 2));
+                    rewrite_quoted(&mut packet, &view, &quoted, PacketEnd::Source, NatEndpoint::new(1, 2));
                 }
             }
             prop_assert_eq!(packet.len(), bytes.len() + 14);

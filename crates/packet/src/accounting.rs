@@ -1,10 +1,10 @@
 //! Accounting of packet fates on one worker. Every stage that ends a packet does so here, so that the ledger, the counters and the observers all
 //! record it.
 
-use crate::event::{Event, Fate, Observer, Stage, Wants};
-use crate::latency::Latencies;
+use crate::event::{Event, EventInterests, Fate, Observer, Stage};
+use crate::latency::LatencyHistograms;
 use crate::port::Port;
-use crate::{Batch, DropReason, Ledger, Meta, Packet, Pool, Shared};
+use crate::{Batch, DropReason, Ledger, Meta, Packet, Pool, SharedPacket};
 use units::{Instant, PortId, WorkerId};
 
 /// The worker's ledger, its pool and its observer.
@@ -18,15 +18,15 @@ pub struct Accounting {
     /// The observer that receives events.
     pub observer: Box<dyn Observer>,
     /// The events that the observer wants, as of the beginning of the step.
-    wants: Wants,
+    interests: EventInterests,
     /// True if the observer wants the fate of any packet.
-    watched: bool,
+    reports_fates: bool,
     /// The time at which the step began.
     pub now: Instant,
     /// Drops by port and reason. The port is the ingress port, or the egress port for drops of its queueing scheme.
     drops: Vec<[u64; DropReason::COUNT]>,
     /// Latency histograms by path.
-    pub latencies: Latencies,
+    pub latencies: LatencyHistograms,
 }
 
 impl Accounting {
@@ -37,92 +37,92 @@ impl Accounting {
             ledger: Ledger::default(),
             pool,
             observer,
-            wants: Wants::default(),
-            watched: false,
+            interests: EventInterests::default(),
+            reports_fates: false,
             now: Instant::START,
             drops: Vec::new(),
-            latencies: Latencies::default(),
+            latencies: LatencyHistograms::default(),
         }
     }
 
     /// Begins a step.
     #[inline]
-    pub fn begin(&mut self, now: Instant) {
+    pub fn begin_step(&mut self, now: Instant) {
         self.now = now;
-        self.wants = self.observer.wants();
-        self.watched = self.wants.packets | self.wants.stages;
+        self.interests = self.observer.interests();
+        self.reports_fates = self.interests.packets | self.interests.stages;
     }
 
     /// True if an observer follows packets. Tested once per batch, so that single packets cost nothing without an observer.
     #[inline(always)]
-    pub fn follows(&self) -> bool {
-        self.wants.stages
+    pub fn follows_packets(&self) -> bool {
+        self.interests.stages
     }
 
     /// True if the observer wants packets as they were received. Tested once per batch, like [`Accounting::follows`].
     #[inline(always)]
-    fn shows_arrivals(&self) -> bool {
-        self.wants.stages | self.wants.arrivals
+    fn observes_arrivals(&self) -> bool {
+        self.interests.stages | self.interests.arrivals
     }
 
     /// Packets of `port` have been received and classified. `given` marks packets whose fate a caller has asked for.
     #[inline(always)]
-    pub fn classified(&mut self, port: PortId, packets: &mut [Packet], given: bool) {
-        if self.shows_arrivals() {
+    pub fn record_classified(&mut self, port: PortId, packets: &mut [Packet], given: bool) {
+        if self.observes_arrivals() {
             if given {
                 packets.iter_mut().for_each(|packet| packet.meta_mut().flags |= Meta::FOLLOWED);
             }
-            self.choose(port, packets);
+            self.choose_followed(port, packets);
         }
     }
 
     /// Packets are about to wait in a queue that holds `ahead` packets and has room for `room`.
     #[inline(always)]
-    pub fn waits(&mut self, packets: &[Packet], ahead: usize, room: usize) {
-        if self.follows() {
+    pub fn record_waiting(&mut self, packets: &[Packet], ahead: usize, room: usize) {
+        if self.follows_packets() {
             for (position, packet) in packets.iter().take(room).enumerate() {
-                self.passed(packet, Stage::Waiting { behind: ahead + position });
+                self.record_stage(packet, Stage::Waiting { packets_ahead: ahead + position });
             }
         }
     }
 
     /// Packets of `port` have been received and classified. The observer chooses the packets to follow; their first stages are reported.
     #[cold]
-    fn choose(&mut self, port: PortId, packets: &mut [Packet]) {
+    fn choose_followed(&mut self, port: PortId, packets: &mut [Packet]) {
         self.observer.choose(self.now, port, packets);
         for packet in packets {
-            self.passed(packet, Stage::Received(port));
-            self.passed(packet, Stage::Classified);
+            self.record_stage(packet, Stage::Received(port));
+            self.record_stage(packet, Stage::Classified);
         }
     }
 
     /// A packet has passed a stage. Reported if it is followed.
     #[cold]
-    pub fn passed(&mut self, packet: &Packet, stage: Stage<'_>) {
-        if self.wants.stages && packet.meta().flags & Meta::FOLLOWED != 0 {
+    pub fn record_stage(&mut self, packet: &Packet, stage: Stage<'_>) {
+        if self.interests.stages && packet.meta().flags & Meta::FOLLOWED != 0 {
             let (frame, meta, number) = (&*packet.whole(), packet.meta(), packet.number());
-            self.observer.event(self.now, &Event::Passed { frame, meta, stage, number });
+            self.observer.event(self.now, &Event::StagePassed { frame, meta, stage, number });
         }
     }
 
     /// A packet passed a stage earlier, when its bytes were `frame`. Reported if it is followed.
     #[cold]
-    pub fn passed_as(&mut self, packet: &Packet, stage: Stage<'_>, frame: &[u8]) {
-        if self.wants.stages && packet.meta().flags & Meta::FOLLOWED != 0 {
+    pub fn record_stage_with_frame(&mut self, packet: &Packet, stage: Stage<'_>, frame: &[u8]) {
+        if self.interests.stages && packet.meta().flags & Meta::FOLLOWED != 0 {
             let (meta, number) = (packet.meta(), packet.number());
-            self.observer.event(self.now, &Event::Passed { frame, meta, stage, number });
+            self.observer.event(self.now, &Event::StagePassed { frame, meta, stage, number });
         }
     }
 
     /// Drops packets whose frames are not given back, because an abandoned thread holds them. `came` has their ingress ports. Observers that follow
     /// them receive no event.
-    pub fn forsake(&mut self, came: &[PortId], reason: DropReason) {
+    pub fn drop_abandoned(&mut self, came: &[PortId], reason: DropReason) {
         for port in came {
             if let Some(counts) = self.drops.get_mut(port.index()) {
                 counts[reason.index()] += 1;
             }
         }
-        self.ledger.forsake(came.len() as u64, reason, &mut self.pool);
+        self.ledger.drop_abandoned(came.len() as u64, reason, &mut self.pool);
     }
 
     /// Drops a packet, counted at its ingress port.
@@ -133,8 +133,8 @@ impl Accounting {
 
     /// Drops a packet, counted at `port`.
     pub fn drop_at(&mut self, port: PortId, packet: Packet, reason: DropReason) {
-        if self.watched {
-            self.tell(&packet, Fate::Dropped(reason));
+        if self.reports_fates {
+            self.report_fate(&packet, Fate::Dropped(reason));
         }
         if let Some(counts) = self.drops.get_mut(port.index()) {
             counts[reason.index()] += 1;
@@ -144,26 +144,26 @@ impl Accounting {
 
     /// Ends a packet for the router itself.
     pub fn consume(&mut self, packet: Packet) {
-        if self.watched {
-            self.tell(&packet, Fate::Consumed);
+        if self.reports_fates {
+            self.report_fate(&packet, Fate::Consumed);
         }
         self.ledger.consume(packet, &mut self.pool);
     }
 
     /// Ends a packet of which all copies are made.
-    pub fn replicate(&mut self, shared: Shared) {
-        if self.watched {
-            self.tell(shared.packet(), Fate::Consumed);
+    pub fn replicate(&mut self, shared: SharedPacket) {
+        if self.reports_fates {
+            self.report_fate(shared.packet(), Fate::Consumed);
         }
         self.ledger.replicate(shared, &mut self.pool);
     }
 
     /// Records that a copy of `packet` could not be made, at the packet's ingress port. Observers receive events of the existing copies only.
-    pub fn miss_copy(&mut self, packet: &Packet, reason: DropReason) {
+    pub fn record_missed_copy(&mut self, packet: &Packet, reason: DropReason) {
         if let Some(counts) = self.drops.get_mut(packet.meta().in_port.index()) {
             counts[reason.index()] += 1;
         }
-        self.ledger.miss_copy(reason);
+        self.ledger.drop_copy(reason);
     }
 
     /// Transmits the packets of `batch` by `port`, whose id is `id`. If the port is `relayed`, they go to another worker. Returns the number of
@@ -171,7 +171,7 @@ impl Accounting {
     #[inline]
     pub fn transmit(&mut self, id: PortId, port: &mut dyn Port, batch: &mut Batch, relayed: bool) -> u64 {
         let given = batch.len();
-        if self.watched {
+        if self.reports_fates {
             self.transmit_watched(id, port, batch);
         } else {
             port.transmit(self.now, batch, &mut self.pool);
@@ -191,10 +191,10 @@ impl Accounting {
     fn transmit_watched(&mut self, id: PortId, port: &mut dyn Port, batch: &mut Batch) {
         // A port without an MTU accepts every packet, so the fate is known beforehand.
         if port.mtu().is_none() {
-            batch.as_slice().iter().for_each(|packet| self.tell(packet, Fate::Sent(id)));
+            batch.as_slice().iter().for_each(|packet| self.report_fate(packet, Fate::Sent(id)));
             return port.transmit(self.now, batch, &mut self.pool);
         }
-        let wanted = |packet: &&Packet| self.wants.packets || packet.meta().flags & Meta::FOLLOWED != 0;
+        let wanted = |packet: &&Packet| self.interests.packets || packet.meta().flags & Meta::FOLLOWED != 0;
         let copy = |packet: &Packet| (packet.number(), *packet.meta(), packet.whole().into_owned());
         let kept: Vec<_> = batch.as_slice().iter().filter(wanted).map(copy).collect();
         port.transmit(self.now, batch, &mut self.pool);
@@ -208,16 +208,16 @@ impl Accounting {
 
     /// Packets counted as sent by `port` were refused by its medium.
     #[cold]
-    pub fn unsend(&mut self, port: PortId, packets: u64, reason: DropReason) {
-        self.ledger.unsend(packets, reason);
+    pub fn record_refused(&mut self, port: PortId, packets: u64, reason: DropReason) {
+        self.ledger.drop_refused(packets, reason);
         if let Some(counts) = self.drops.get_mut(port.index()) {
             counts[reason.index()] += packets;
         }
     }
 
     #[cold]
-    fn tell(&mut self, packet: &Packet, fate: Fate) {
-        if self.wants.packets || packet.meta().flags & Meta::FOLLOWED != 0 {
+    fn report_fate(&mut self, packet: &Packet, fate: Fate) {
+        if self.interests.packets || packet.meta().flags & Meta::FOLLOWED != 0 {
             let (frame, meta, number) = (&*packet.whole(), packet.meta(), packet.number());
             self.observer.event(self.now, &Event::Packet { frame, meta, fate, number });
         }

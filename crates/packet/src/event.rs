@@ -1,7 +1,7 @@
 //! Events of workers: one enum for counters, traces, captures, dashboards and golden tests. The plane never prints.
 
+use crate::advisory::Advisory;
 use crate::counters::LinkCounters;
-use crate::remark::Remark;
 use crate::{DropReason, Meta, Packet};
 use std::net::{IpAddr, Ipv6Addr};
 use units::{Generation, Instant, InterfaceId, Mac, Nanos, PathId, PortId, WorkerId};
@@ -67,7 +67,7 @@ pub enum Event<'a> {
         number: usize,
     },
     /// A followed packet has passed a stage.
-    Passed {
+    StagePassed {
         /// The frame at this stage.
         frame: &'a [u8],
         /// The packet's metadata.
@@ -136,7 +136,7 @@ pub enum Event<'a> {
         /// The port of the link.
         port: PortId,
         /// The treatment of the queued packets.
-        way: Way,
+        transition: SchemeTransition,
         /// The number of the scheme or parameter set among all that the link has had; the first is 1.
         version: u32,
         /// The link's counters since the previous change.
@@ -145,7 +145,7 @@ pub enum Event<'a> {
         packets: (u32, u32),
     },
     /// An advisory about a task of the CPU scheduler.
-    Remarked {
+    Advisory {
         /// The worker.
         worker: WorkerId,
         /// The task's port, for input and output.
@@ -153,7 +153,7 @@ pub enum Event<'a> {
         /// The task's path, for forwarding. If several paths share the task, the first of them.
         path: Option<PathId>,
         /// The advisory.
-        remark: Remark,
+        advisory: Advisory,
     },
     /// Preemptible functions failed. Reported the first time, and then at most once a minute.
     FunctionFailed {
@@ -164,7 +164,7 @@ pub enum Event<'a> {
         /// The egress port of its packets.
         port: Option<PortId>,
         /// The kind of failure.
-        misdeed: Misdeed<'a>,
+        failure: FunctionFailure<'a>,
     },
     /// The queueing scheme of a port panicked and is disabled. Queued and arriving packets leave in FIFO order until another scheme is set.
     SchemeFailed {
@@ -173,7 +173,7 @@ pub enum Event<'a> {
         /// The port.
         port: PortId,
         /// The panic message.
-        what: &'a str,
+        message: &'a str,
     },
     /// A guest queueing scheme of a port is disabled: its queues are served in FIFO order.
     GuestFailed {
@@ -182,9 +182,9 @@ pub enum Event<'a> {
         /// The port.
         port: PortId,
         /// The failure.
-        what: &'a str,
+        failure: &'a str,
         /// True if it is not tried again.
-        for_good: bool,
+        is_permanent: bool,
     },
     /// An instruction of ephemeral state that the operator registered failed. Its packet was not executed.
     InstructionFailed {
@@ -193,12 +193,12 @@ pub enum Event<'a> {
         /// The instruction.
         instruction: &'a str,
         /// The failure.
-        what: &'a str,
+        failure: &'a str,
         /// True if it is not tried again.
-        for_good: bool,
+        is_permanent: bool,
     },
     /// A guest queueing scheme of a port wrote to its log.
-    GuestSaid {
+    GuestLogged {
         /// The worker.
         worker: WorkerId,
         /// The port.
@@ -220,7 +220,7 @@ pub enum Event<'a> {
 
 /// The treatment of queued packets when a queueing scheme replaces another.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Way {
+pub enum SchemeTransition {
     /// The new scheme is of the same kind: the old one continues with new parameters.
     Tuned,
     /// Queued packets moved to the new scheme.
@@ -233,7 +233,7 @@ pub enum Way {
 
 /// The kind of failure of preemptible functions. Their path continues with new functions.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Misdeed<'a> {
+pub enum FunctionFailure<'a> {
     /// They panicked with this message.
     Panicked(&'a str),
     /// They were stopped after they used this much processor time, slightly more than their path allows.
@@ -241,7 +241,7 @@ pub enum Misdeed<'a> {
     /// They were abandoned after running for this long, because a new configuration waited for them.
     DidNotReturn(Nanos),
     /// They were not started: too many earlier calls have not returned.
-    NeverReturned,
+    TooManyStuck,
 }
 
 /// A stage of a packet in the router.
@@ -254,12 +254,12 @@ pub enum Stage<'a> {
     /// Made as a copy for a multicast group.
     Copied {
         /// The number of the original packet.
-        of: usize,
+        original: usize,
     },
     /// Waiting for the functions of its path.
     Waiting {
         /// Packets ahead of it in the queue.
-        behind: usize,
+        packets_ahead: usize,
     },
     /// Processed by a function of its path.
     Function {
@@ -269,7 +269,7 @@ pub enum Stage<'a> {
         before: &'a [u8],
     },
     /// Passed to the local protocols for this reason: a code of [`crate::Exception`].
-    Host(u8),
+    LocalProtocols(u8),
     /// Offered to the link of its egress port.
     Offered {
         /// The port.
@@ -279,13 +279,13 @@ pub enum Stage<'a> {
         /// Their bytes.
         bytes: u64,
         /// True if it bypasses the scheme, because the link is idle.
-        passes: bool,
+        bypasses_scheme: bool,
     },
 }
 
 /// The frequent events that an observer wants. Every observer receives the rare ones.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Wants {
+pub struct EventInterests {
     /// The fate of every packet.
     pub packets: bool,
     /// The stages of packets that it chooses: see [`Observer::choose`].
@@ -299,8 +299,8 @@ pub trait Observer: Send {
     /// Receives an event.
     fn event(&mut self, now: Instant, event: &Event<'_>);
     /// The frequent events that it wants. Asked once a step.
-    fn wants(&self) -> Wants {
-        Wants::default()
+    fn interests(&self) -> EventInterests {
+        EventInterests::default()
     }
     /// Packets of `port` have been received and classified. An observer that wants stages sets [`Meta::FOLLOWED`] on the packets to follow; it also
     /// receives their fates.

@@ -9,7 +9,7 @@ const HEADERS: usize = 14 + 20 + 8;
 
 /// A UDP packet over IPv4 and Ethernet without a checksum (RFC 768 allows it).
 #[derive(Clone, Copy, Debug)]
-pub struct Udp {
+pub struct UdpFrame {
     /// Link addresses: source, destination.
     pub link: (Mac, Mac),
     /// Addresses: source, destination.
@@ -22,12 +22,12 @@ pub struct Udp {
     pub length: usize,
 }
 
-impl Udp {
+impl UdpFrame {
     /// A packet of 60 bytes from 192.0.2.7 to 198.51.100.9, between these ports.
-    pub fn crossing(from: u16, to: u16) -> Udp {
+    pub fn between_ports(from: u16, to: u16) -> UdpFrame {
         let link = (Mac([2, 0, 0, 0, 0, 9]), Mac([2, 0, 0, 0, 0, 1]));
         let network = (Ipv4Addr::new(192, 0, 2, 7), Ipv4Addr::new(198, 51, 100, 9));
-        Udp { link, network, ports: (from, to), ttl: 64, length: 60 }
+        UdpFrame { link, network, ports: (from, to), ttl: 64, length: 60 }
     }
 
     /// The frame. Its payload is zero except for `payload` at the beginning.
@@ -35,14 +35,14 @@ impl Udp {
     /// # Panics
     /// If the length is too short for the headers and `payload`, or exceeds an IPv4 packet.
     pub fn frame(&self, payload: &[u8]) -> Vec<u8> {
-        self.coded(0, payload)
+        self.frame_with_dscp(0, payload)
     }
 
     /// The frame with this DSCP, 0 to 63.
     ///
     /// # Panics
     /// See [`Udp::frame`].
-    pub fn coded(&self, dscp: u8, payload: &[u8]) -> Vec<u8> {
+    pub fn frame_with_dscp(&self, dscp: u8, payload: &[u8]) -> Vec<u8> {
         let mut frame = vec![0; self.length];
         let (link, rest) = frame.split_at_mut(14);
         ethernet::write_header(link, self.link.1, self.link.0, None, ethertype::IPV4).expect("14 bytes are enough");

@@ -24,7 +24,7 @@ pub struct Histogram {
 
 impl std::fmt::Debug for Histogram {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Histogram of {:?}", self.told())
+        write!(f, "Histogram of {:?}", self.snapshot())
     }
 }
 
@@ -36,7 +36,7 @@ impl Default for Histogram {
 
 /// The bucket of a time.
 #[inline(always)]
-fn bucket(nanos: u64) -> usize {
+fn bucket_of(nanos: u64) -> usize {
     let octave = (nanos | u64::from(STEPS - 1)).ilog2() - (STEP_BITS - 1);
     // In the first two octaves a bucket is one nanosecond, so the time is the index.
     let shift = octave.saturating_sub(1);
@@ -44,7 +44,7 @@ fn bucket(nanos: u64) -> usize {
 }
 
 /// The first time after a bucket.
-fn behind(bucket: usize) -> u64 {
+fn bucket_end(bucket: usize) -> u64 {
     let shift = (bucket as u64 / u64::from(STEPS)).saturating_sub(1);
     ((bucket as u64 - shift * u64::from(STEPS)) + 1) << shift
 }
@@ -54,7 +54,7 @@ impl Histogram {
     #[inline]
     pub fn record(&mut self, time: Nanos, packets: u64) {
         let nanos = time.get();
-        self.buckets[bucket(nanos)] += packets;
+        self.buckets[bucket_of(nanos)] += packets;
         self.sum = self.sum.wrapping_add(nanos.wrapping_mul(packets));
         self.most = self.most.max(nanos);
     }
@@ -72,9 +72,9 @@ impl Histogram {
     }
 
     /// The contents of the histogram.
-    pub fn told(&self) -> Spread {
+    pub fn snapshot(&self) -> HistogramSnapshot {
         let filled = self.buckets.iter().enumerate().filter(|(_, packets)| **packets > 0);
-        Spread {
+        HistogramSnapshot {
             buckets: filled.map(|(index, &packets)| (index as u16, packets)).collect(),
             sum: self.sum,
             most: Nanos::new(self.most),
@@ -84,14 +84,14 @@ impl Histogram {
 
 /// The times of packets from a histogram: only its non-empty buckets.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Spread {
+pub struct HistogramSnapshot {
     /// Buckets and their numbers of packets, in order of the times.
     buckets: Vec<(u16, u64)>,
     sum: u64,
     most: Nanos,
 }
 
-impl Spread {
+impl HistogramSnapshot {
     /// The number of packets.
     pub fn count(&self) -> u64 {
         self.buckets.iter().map(|(_, packets)| packets).sum()
@@ -121,22 +121,22 @@ impl Spread {
             below >= rank
         };
         let &(bucket, _) = self.buckets.iter().find(reaches)?;
-        Some(Nanos::new(behind(bucket.into()) - 1).min(self.most))
+        Some(Nanos::new(bucket_end(bucket.into()) - 1).min(self.most))
     }
 
     /// The upper bound and the number of packets of each non-empty bucket.
     pub fn buckets(&self) -> impl Iterator<Item = (Nanos, u64)> + '_ {
-        self.buckets.iter().map(|&(bucket, packets)| (Nanos::new(behind(bucket.into()) - 1), packets))
+        self.buckets.iter().map(|&(bucket, packets)| (Nanos::new(bucket_end(bucket.into()) - 1), packets))
     }
 
     /// The number of packets in buckets that end at `most` or before.
     pub fn within(&self, most: Nanos) -> u64 {
-        let ends = |&&(bucket, _): &&(u16, u64)| behind(bucket.into()) - 1 <= most.get();
+        let ends = |&&(bucket, _): &&(u16, u64)| bucket_end(bucket.into()) - 1 <= most.get();
         self.buckets.iter().take_while(ends).map(|(_, packets)| packets).sum()
     }
 
     /// Adds the times of another spread.
-    pub fn add(&mut self, other: &Spread) {
+    pub fn add(&mut self, other: &HistogramSnapshot) {
         for &(bucket, packets) in &other.buckets {
             match self.buckets.binary_search_by_key(&bucket, |(bucket, _)| *bucket) {
                 Ok(at) => self.buckets[at].1 += packets,
@@ -148,12 +148,12 @@ impl Spread {
     }
 
     /// The times added since `before`. The maximum remains that of the whole time.
-    pub fn since(&self, before: &Spread) -> Spread {
+    pub fn since(&self, before: &HistogramSnapshot) -> HistogramSnapshot {
         let of = |wanted: u16| {
             before.buckets.iter().find(|(bucket, _)| *bucket == wanted).map_or(0, |(_, packets)| *packets)
         };
         let rest = self.buckets.iter().map(|&(bucket, packets)| (bucket, packets.saturating_sub(of(bucket))));
-        Spread {
+        HistogramSnapshot {
             buckets: rest.filter(|(_, packets)| *packets > 0).collect(),
             sum: self.sum.wrapping_sub(before.sum),
             most: self.most,
@@ -165,11 +165,11 @@ impl Spread {
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Latency {
     /// From arrival to the functions: in the receive ring, if the port timestamps its packets, and in the input queue.
-    pub before: Spread,
+    pub before_functions: HistogramSnapshot,
     /// From the functions to transmission: in the output queue and at the link.
-    pub behind: Spread,
+    pub after_functions: HistogramSnapshot,
     /// From arrival to transmission.
-    pub total: Spread,
+    pub total: HistogramSnapshot,
     /// Packets that took longer than their path's reservation allows.
     pub late: u64,
 }
@@ -177,8 +177,8 @@ pub struct Latency {
 impl Latency {
     /// Adds the times of another worker.
     pub fn add(&mut self, other: &Latency) {
-        self.before.add(&other.before);
-        self.behind.add(&other.behind);
+        self.before_functions.add(&other.before_functions);
+        self.after_functions.add(&other.after_functions);
         self.total.add(&other.total);
         self.late += other.late;
     }
@@ -186,57 +186,57 @@ impl Latency {
 
 /// The times of one path.
 #[derive(Debug, Default)]
-struct Times {
-    before: Histogram,
-    behind: Histogram,
+struct PathTimes {
+    before_functions: Histogram,
+    after_functions: Histogram,
     total: Histogram,
     /// The reserved delay, if any.
-    promised: Option<Nanos>,
+    reserved_delay: Option<Nanos>,
     late: u64,
     /// Late packets at the previous check, and the number of checks until lateness may be reported again.
-    told: (u64, u8),
+    reported: (u64, u8),
 }
 
-impl Times {
+impl PathTimes {
     #[inline]
-    fn sent(&mut self, took: Nanos, packets: u64) {
+    fn record_sent(&mut self, took: Nanos, packets: u64) {
         self.total.record(took, packets);
-        if self.promised.is_some_and(|promised| took > promised) {
+        if self.reserved_delay.is_some_and(|promised| took > promised) {
             self.late += packets;
         }
     }
 }
 
 /// Checks (one a second) without late packets, after which lateness is reported again.
-const CALM: u8 = 60;
+const QUIET_CHECKS: u8 = 60;
 
 /// Recent late packets of a path.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Late {
+pub struct LatePackets {
     /// The path.
     pub path: PathId,
     /// The number of late packets.
     pub packets: u64,
     /// The delay that its reservation allows.
-    pub promised: Nanos,
+    pub reserved_delay: Nanos,
     /// The longest time so far.
     pub most: Nanos,
 }
 
 /// The latency of all paths of a worker.
 #[derive(Debug, Default)]
-pub struct Latencies {
+pub struct LatencyHistograms {
     /// By path.
-    paths: Vec<Option<Box<Times>>>,
+    paths: Vec<Option<Box<PathTimes>>>,
 }
 
-impl Latencies {
+impl LatencyHistograms {
     /// Sets the paths, each with its reserved delay. Paths that remain keep their times.
-    pub fn keep(&mut self, paths: impl Iterator<Item = (PathId, Option<Nanos>)>) {
+    pub fn set_paths(&mut self, paths: impl Iterator<Item = (PathId, Option<Nanos>)>) {
         let mut old = std::mem::take(&mut self.paths);
         for (path, promised) in paths {
             let mut times = old.get_mut(path.index()).and_then(Option::take).unwrap_or_default();
-            times.promised = promised;
+            times.reserved_delay = promised;
             if path.index() >= self.paths.len() {
                 self.paths.resize_with(path.index() + 1, || None);
             }
@@ -245,76 +245,87 @@ impl Latencies {
     }
 
     #[inline]
-    fn of(&mut self, path: PathId) -> Option<&mut Times> {
+    fn path_times(&mut self, path: PathId) -> Option<&mut PathTimes> {
         self.paths.get_mut(path.index())?.as_deref_mut()
     }
 
     /// Packets of `path`, in queue order, are about to enter its functions.
     #[inline]
-    pub fn begun(&mut self, path: PathId, packets: &[Packet], now: Instant) {
-        let Some(times) = self.of(path) else { return };
-        each(packets, |came, packets| times.before.record(now.since(came), packets));
+    pub fn record_started(&mut self, path: PathId, packets: &[Packet], now: Instant) {
+        let Some(times) = self.path_times(path) else { return };
+        for_each_arrival(packets, |came, packets| times.before_functions.record(now.since(came), packets));
     }
 
     /// Packets of `path`, in queue order, are about to be transmitted without waiting at a link. `link` receives their times since the functions, one
     /// call for the packets of each vector.
     #[inline]
-    pub fn passed(
+    pub fn record_bypassed(
         &mut self,
         path: PathId,
         packets: &[Packet],
-        since: &mut Since,
+        since: &mut QueueEntryTimes,
         now: Instant,
         mut link: impl FnMut(Nanos, u64),
     ) {
-        let Some(times) = self.of(path) else {
-            return since.left(packets.len(), |worked, packets| link(now.since(worked), packets));
+        let Some(times) = self.path_times(path) else {
+            return since.record_departures(packets.len(), |worked, packets| link(now.since(worked), packets));
         };
-        since.left(packets.len(), |worked, packets| {
-            times.behind.record(now.since(worked), packets);
+        since.record_departures(packets.len(), |worked, packets| {
+            times.after_functions.record(now.since(worked), packets);
             link(now.since(worked), packets);
         });
-        each(packets, |came, packets| times.sent(now.since(came), packets));
+        for_each_arrival(packets, |came, packets| times.record_sent(now.since(came), packets));
     }
 
     /// Packets of any paths that waited at their link are about to be transmitted. Each packet has the time at which its functions ended.
-    pub fn sent(&mut self, packets: &[Packet], now: Instant) {
+    pub fn record_sent(&mut self, packets: &[Packet], now: Instant) {
         let mut rest = packets;
         while let Some(first) = rest.first() {
-            let (path, came, worked) = (first.meta().path, first.meta().timestamp, first.meta().worked);
+            let (path, came, worked) = (first.meta().path, first.meta().timestamp, first.meta().function_time);
             // Consecutive packets with the same path and times are recorded at once.
-            let like = |p: &Packet| p.meta().path == path && p.meta().timestamp == came && p.meta().worked == worked;
+            let like =
+                |p: &Packet| p.meta().path == path && p.meta().timestamp == came && p.meta().function_time == worked;
             let run = rest.iter().position(|packet| !like(packet)).unwrap_or(rest.len());
             rest = &rest[run..];
-            if let Some(times) = self.of(path) {
+            if let Some(times) = self.path_times(path) {
                 let took = now.since(came);
-                times.behind.record(Nanos::new(took.get().saturating_sub(worked.into())), run as u64);
-                times.sent(took, run as u64);
+                times.after_functions.record(Nanos::new(took.get().saturating_sub(worked.into())), run as u64);
+                times.record_sent(took, run as u64);
             }
         }
     }
 
     /// The latency of a path's packets.
-    pub fn told(&self, path: PathId) -> Latency {
+    pub fn path_latency(&self, path: PathId) -> Latency {
         let Some(Some(times)) = self.paths.get(path.index()) else { return Latency::default() };
-        let Times { before, behind, total, late, .. } = &**times;
-        Latency { before: before.told(), behind: behind.told(), total: total.told(), late: *late }
+        let PathTimes { before_functions: before, after_functions: behind, total, late, .. } = &**times;
+        Latency {
+            before_functions: before.snapshot(),
+            after_functions: behind.snapshot(),
+            total: total.snapshot(),
+            late: *late,
+        }
     }
 
     /// Checks once a second for paths with late packets. Reports each path when its lateness begins, and again only after a quiet period.
-    pub fn remark(&mut self, mut tell: impl FnMut(Late)) {
+    pub fn report_late(&mut self, mut tell: impl FnMut(LatePackets)) {
         for (index, times) in self.paths.iter_mut().enumerate().filter_map(|(i, times)| Some((i, times.as_mut()?))) {
             // `calm` counts down the checks without late packets; lateness is reported again only at zero.
-            let (before, calm) = times.told;
+            let (before, calm) = times.reported;
             let packets = times.late - before;
-            times.told.0 = times.late;
+            times.reported.0 = times.late;
             if packets == 0 {
-                times.told.1 = calm.saturating_sub(1);
+                times.reported.1 = calm.saturating_sub(1);
                 continue;
             }
-            times.told.1 = CALM;
-            if let (0, Some(promised)) = (calm, times.promised) {
-                tell(Late { path: PathId::at(index), packets, promised, most: Nanos::new(times.total.most) });
+            times.reported.1 = QUIET_CHECKS;
+            if let (0, Some(promised)) = (calm, times.reserved_delay) {
+                tell(LatePackets {
+                    path: PathId::at(index),
+                    packets,
+                    reserved_delay: promised,
+                    most: Nanos::new(times.total.most),
+                });
             }
         }
     }
@@ -322,7 +333,7 @@ impl Latencies {
 
 /// Visits packets by arrival time: all at once if the first and the last arrived together.
 #[inline]
-fn each(packets: &[Packet], mut take: impl FnMut(Instant, u64)) {
+fn for_each_arrival(packets: &[Packet], mut take: impl FnMut(Instant, u64)) {
     let (Some(first), Some(last)) = (packets.first(), packets.last()) else { return };
     let came = first.meta().timestamp;
     // Packets of one queue are in order of arrival: equal times at both ends mean equal times in between.
@@ -344,39 +355,39 @@ const VECTORS: usize = 32;
 
 /// The times at which the packets of an output queue left their functions, by vector.
 #[derive(Clone, Debug, Default)]
-pub struct Since {
+pub struct QueueEntryTimes {
     /// Packets and time of each vector: `vectors` entries from `head` on, wrapping.
-    came: [(u32, Instant); VECTORS],
+    arrivals: [(u32, Instant); VECTORS],
     head: usize,
     vectors: usize,
     packets: usize,
 }
 
-impl Since {
+impl QueueEntryTimes {
     /// The queue has this many packets now. Additional ones arrived at `now`.
     #[inline]
-    pub fn holds(&mut self, packets: usize, now: Instant) {
+    pub fn record_arrivals(&mut self, packets: usize, now: Instant) {
         if packets <= self.packets {
             // Some packets left without being sent, for example when the offloads of a port changed.
-            return self.left(self.packets - packets, |_, _| {});
+            return self.record_departures(self.packets - packets, |_, _| {});
         }
         let new = (packets - self.packets) as u32;
         self.packets = packets;
         if self.vectors == VECTORS {
-            self.came[(self.head + VECTORS - 1) % VECTORS].0 += new;
+            self.arrivals[(self.head + VECTORS - 1) % VECTORS].0 += new;
         } else {
-            self.came[(self.head + self.vectors) % VECTORS] = (new, now);
+            self.arrivals[(self.head + self.vectors) % VECTORS] = (new, now);
             self.vectors += 1;
         }
     }
 
     /// The first `packets` have left. `take` receives their arrival times.
     #[inline]
-    pub fn left(&mut self, packets: usize, mut take: impl FnMut(Instant, u64)) {
+    pub fn record_departures(&mut self, packets: usize, mut take: impl FnMut(Instant, u64)) {
         let mut left = packets.min(self.packets) as u32;
         self.packets -= left as usize;
         while left > 0 {
-            let (first, came) = &mut self.came[self.head];
+            let (first, came) = &mut self.arrivals[self.head];
             let run = left.min(*first);
             take(*came, run.into());
             (*first, left) = (*first - run, left - run);
@@ -388,13 +399,13 @@ impl Since {
     }
 
     /// The packets at the front of `packets` have left the queue but wait at the link. Stores in each the time at which its functions ended.
-    pub fn note(&mut self, packets: &mut [Packet]) {
+    pub fn stamp_function_end(&mut self, packets: &mut [Packet]) {
         let count = packets.len();
         let mut rest = packets.iter_mut();
-        self.left(count, |worked, packets| {
+        self.record_departures(count, |worked, packets| {
             for packet in rest.by_ref().take(packets as usize) {
                 let meta = packet.meta_mut();
-                meta.worked = u32::try_from(worked.since(meta.timestamp).get()).unwrap_or(u32::MAX);
+                meta.function_time = u32::try_from(worked.since(meta.timestamp).get()).unwrap_or(u32::MAX);
             }
         });
     }
@@ -408,14 +419,14 @@ mod tests {
 
     const PATH: PathId = PathId(2);
 
-    fn latencies(promised: Option<Nanos>) -> Latencies {
-        let mut latencies = Latencies::default();
-        latencies.keep([(PathId(0), None), (PATH, promised)].into_iter());
+    fn latencies(promised: Option<Nanos>) -> LatencyHistograms {
+        let mut latencies = LatencyHistograms::default();
+        latencies.set_paths([(PathId(0), None), (PATH, promised)].into_iter());
         latencies
     }
 
     /// Packets of [`PATH`] that arrived at these times.
-    fn came(pool: &mut Pool, times: &[u64]) -> Vec<Packet> {
+    fn arrived_packets(pool: &mut Pool, times: &[u64]) -> Vec<Packet> {
         let one = |&time: &u64| {
             let mut packet = pool.take().unwrap();
             (packet.meta_mut().timestamp, packet.meta_mut().path) = (Instant::new(time), PATH);
@@ -425,15 +436,15 @@ mod tests {
     }
 
     #[test]
-    fn buckets_follow_one_another_without_a_gap_and_a_time_is_in_its_own() {
-        assert!((1..BUCKETS).all(|i| bucket(behind(i - 1)) == i && bucket(behind(i) - 1) == i));
-        assert_eq!((bucket(0), bucket(31), bucket(32), bucket(u64::MAX)), (0, 31, 32, BUCKETS - 1));
-        assert_eq!(behind(BUCKETS - 1), 1 << OCTAVES);
+    fn histogram_buckets_have_no_gaps_and_contain_their_times() {
+        assert!((1..BUCKETS).all(|i| bucket_of(bucket_end(i - 1)) == i && bucket_of(bucket_end(i) - 1) == i));
+        assert_eq!((bucket_of(0), bucket_of(31), bucket_of(32), bucket_of(u64::MAX)), (0, 31, 32, BUCKETS - 1));
+        assert_eq!(bucket_end(BUCKETS - 1), 1 << OCTAVES);
     }
 
     proptest! {
         #[test]
-        fn quantiles_are_those_of_a_sorted_list_within_a_sixteenth_and_sum_and_most_are_exact(
+        fn histogram_quantiles_are_within_a_sixteenth_and_sum_and_maximum_exact(
             times in prop::collection::vec((0u64..1 << 34, 1u64..300), 1..60),
             thousandths in 1u64..=1000,
             cut in 0usize..60,
@@ -445,27 +456,27 @@ mod tests {
             }
             let mut list: Vec<u64> = times.iter().flat_map(|&(time, n)| std::iter::repeat_n(time, n as usize)).collect();
             list.sort_unstable();
-            let spread = all.told();
+            let spread = all.snapshot();
             let rank = (list.len() as u64 * thousandths).div_ceil(1000);
             let (exact, told) = (list[rank as usize - 1], spread.quantile(thousandths).unwrap().get());
             prop_assert!(told >= exact && told <= exact + exact / 16, "{} for {}", told, exact);
             prop_assert_eq!((spread.count(), spread.sum().get()), (list.len() as u64, list.iter().sum()));
             prop_assert_eq!(spread.most().get(), *list.last().unwrap());
             // Adding the difference to the part gives the whole.
-            let mut sum = half.told();
-            sum.add(&spread.since(&half.told()));
+            let mut sum = half.snapshot();
+            sum.add(&spread.since(&half.snapshot()));
             prop_assert_eq!(sum, spread);
         }
 
         /// For any arrivals and departures of an output queue: each packet that is sent has waited since its vector arrived.
         #[test]
-        fn a_queue_of_vectors_knows_since_when_each_packet_waits(steps in prop::collection::vec((0usize..40, 0usize..40), 0..60)) {
-            let (mut since, mut queue) = (Since::default(), std::collections::VecDeque::new());
+        fn queue_entry_time_is_kept_for_each_vector(steps in prop::collection::vec((0usize..40, 0usize..40), 0..60)) {
+            let (mut since, mut queue) = (QueueEntryTimes::default(), std::collections::VecDeque::new());
             for (time, &(new, gone)) in steps.iter().enumerate() {
                 queue.extend(std::iter::repeat_n(time as u64, new));
-                since.holds(queue.len(), Instant::new(time as u64));
+                since.record_arrivals(queue.len(), Instant::new(time as u64));
                 let mut told = Vec::new();
-                since.left(gone, |came, packets| told.extend(std::iter::repeat_n(came.get(), packets as usize)));
+                since.record_departures(gone, |came, packets| told.extend(std::iter::repeat_n(came.get(), packets as usize)));
                 let sent: Vec<u64> = queue.drain(..gone.min(queue.len())).collect();
                 prop_assert_eq!(told.len(), sent.len());
                 // Beyond the maximum number of vectors the newest count as part of the one before.
@@ -477,61 +488,64 @@ mod tests {
     }
 
     #[test]
-    fn packets_that_came_together_are_one_record_and_others_one_each() {
+    fn packets_of_one_arrival_time_are_recorded_together() {
         let (mut times, mut pool) = (latencies(None), Pool::new(Region::new(16)));
-        let packets = came(&mut pool, &[100, 100, 100]);
-        times.begun(PATH, &packets, Instant::new(110));
-        let others = came(&mut pool, &[90, 100, 100, 105]);
-        times.begun(PATH, &others, Instant::new(110));
-        times.begun(PathId(1), &others, Instant::new(110));
-        let told = times.told(PATH);
+        let packets = arrived_packets(&mut pool, &[100, 100, 100]);
+        times.record_started(PATH, &packets, Instant::new(110));
+        let others = arrived_packets(&mut pool, &[90, 100, 100, 105]);
+        times.record_started(PATH, &others, Instant::new(110));
+        times.record_started(PathId(1), &others, Instant::new(110));
+        let told = times.path_latency(PATH);
         assert_eq!(
-            told.before.buckets().map(|(most, n)| (most.get(), n)).collect::<Vec<_>>(),
+            told.before_functions.buckets().map(|(most, n)| (most.get(), n)).collect::<Vec<_>>(),
             [(5, 1), (10, 5), (20, 1)]
         );
-        assert_eq!((told.total.count(), times.told(PathId(1))), (0, Latency::default()));
+        assert_eq!((told.total.count(), times.path_latency(PathId(1))), (0, Latency::default()));
         packets.into_iter().chain(others).for_each(|packet| pool.give(packet));
     }
 
     #[test]
-    fn packets_that_pass_and_packets_that_wait_for_their_link_tell_the_same() {
+    fn latency_is_the_same_with_and_without_queueing_at_the_link() {
         let mut pool = Pool::new(Region::new(16));
-        let mut packets = came(&mut pool, &[100, 100, 130, 130]);
+        let mut packets = arrived_packets(&mut pool, &[100, 100, 130, 130]);
         let told = [true, false].map(|passes| {
-            let (mut times, mut since) = (latencies(Some(Nanos::new(75))), Since::default());
-            since.holds(3, Instant::new(140));
-            since.holds(4, Instant::new(160));
+            let (mut times, mut since) = (latencies(Some(Nanos::new(75))), QueueEntryTimes::default());
+            since.record_arrivals(3, Instant::new(140));
+            since.record_arrivals(4, Instant::new(160));
             match passes {
-                true => times.passed(PATH, &packets, &mut since, Instant::new(180), |_, _| {}),
+                true => times.record_bypassed(PATH, &packets, &mut since, Instant::new(180), |_, _| {}),
                 false => {
-                    since.note(&mut packets);
-                    times.sent(&packets, Instant::new(180));
+                    since.stamp_function_end(&mut packets);
+                    times.record_sent(&packets, Instant::new(180));
                 }
             }
-            times.told(PATH)
+            times.path_latency(PATH)
         });
         assert_eq!(told[0], told[1]);
-        let of = |spread: &Spread| (spread.count(), spread.sum().get(), spread.most().get());
-        assert_eq!((of(&told[0].behind), of(&told[0].total)), ((4, 3 * 40 + 20, 40), (4, 2 * 80 + 2 * 50, 80)));
+        let of = |spread: &HistogramSnapshot| (spread.count(), spread.sum().get(), spread.most().get());
+        assert_eq!(
+            (of(&told[0].after_functions), of(&told[0].total)),
+            ((4, 3 * 40 + 20, 40), (4, 2 * 80 + 2 * 50, 80))
+        );
         assert_eq!(told[0].late, 2);
         packets.into_iter().for_each(|packet| pool.give(packet));
     }
 
     #[test]
-    fn lateness_is_told_when_it_begins_and_again_when_it_was_over_for_a_while() {
+    fn late_packets_are_reported_at_onset_and_again_after_a_quiet_period() {
         let (mut times, mut pool) = (latencies(Some(Nanos::new(50))), Pool::new(Region::new(4)));
-        let packets = came(&mut pool, &[100, 100]);
+        let packets = arrived_packets(&mut pool, &[100, 100]);
         let mut look = |late: bool| {
             let now = Instant::new(if late { 151 } else { 150 });
-            times.sent(&packets, now);
+            times.record_sent(&packets, now);
             let mut told = Vec::new();
-            times.remark(|found| told.push((found.packets, found.most.get())));
+            times.report_late(|found| told.push((found.packets, found.most.get())));
             told
         };
         assert_eq!(look(false), []);
         assert_eq!(look(true), [(2, 51)]);
         assert!((0..100).all(|_| look(true).is_empty()));
-        assert!((0..CALM).all(|_| look(false).is_empty()));
+        assert!((0..QUIET_CHECKS).all(|_| look(false).is_empty()));
         assert_eq!(look(true), [(2, 51)]);
         packets.into_iter().for_each(|packet| pool.give(packet));
     }

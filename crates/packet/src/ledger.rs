@@ -1,6 +1,6 @@
 //! The conservation ledger of one worker: every packet has one fate.
 
-use crate::{DropReason, Packet, Pool, Shared};
+use crate::{DropReason, Packet, Pool, SharedPacket};
 use std::fmt;
 
 /// The fates of all packets of one worker since it started, in packets.
@@ -57,14 +57,14 @@ impl Ledger {
     }
 
     /// A copy of a packet could not be made.
-    pub fn miss_copy(&mut self, reason: DropReason) {
+    pub fn drop_copy(&mut self, reason: DropReason) {
         self.copy();
         self.dropped += 1;
         self.reasons[reason.index()] += 1;
     }
 
     /// All copies of a packet are made: the packet is consumed.
-    pub fn replicate(&mut self, shared: Shared, pool: &mut Pool) {
+    pub fn replicate(&mut self, shared: SharedPacket, pool: &mut Pool) {
         self.consumed += 1;
         self.replicated += 1;
         pool.give_shared(shared);
@@ -76,7 +76,7 @@ impl Ledger {
     }
 
     /// Packets counted as sent were refused by the medium: they are dropped.
-    pub fn unsend(&mut self, packets: u64, reason: DropReason) {
+    pub fn drop_refused(&mut self, packets: u64, reason: DropReason) {
         self.sent -= packets;
         self.dropped += packets;
         self.reasons[reason.index()] += packets;
@@ -113,14 +113,14 @@ impl Ledger {
     }
 
     /// Packets were dropped whose frames may never be given back, because their holder was abandoned.
-    pub fn forsake(&mut self, packets: u64, reason: DropReason, pool: &mut Pool) {
+    pub fn drop_abandoned(&mut self, packets: u64, reason: DropReason, pool: &mut Pool) {
         self.dropped += packets;
         self.reasons[reason.index()] += packets;
         pool.export(packets as usize);
     }
 
     /// Packets that this worker handed over and that no worker will take over. Their frames are not this worker's.
-    pub fn lose(&mut self, packets: u64, reason: DropReason) {
+    pub fn drop_undelivered(&mut self, packets: u64, reason: DropReason) {
         self.taken_over += packets;
         self.dropped += packets;
         self.reasons[reason.index()] += packets;
@@ -128,8 +128,8 @@ impl Ledger {
 
     /// Drops all packets without a fate, because the worker has lost track of them: its pool is [abandoned](Pool::abandon). Returns their number. If
     /// more packets have a fate than were received, the sums were wrong. The difference is then counted as generated.
-    pub fn settle(&mut self, reason: DropReason) -> u64 {
-        let held = self.held() as i64;
+    pub fn drop_unaccounted(&mut self, reason: DropReason) -> u64 {
+        let held = self.outstanding() as i64;
         let lost = held.max(0) as u64;
         self.dropped += lost;
         self.reasons[reason.index()] += lost;
@@ -184,7 +184,7 @@ impl Ledger {
 
     /// Packets without a fate, according to this ledger alone.
     #[inline]
-    pub fn held(&self) -> u64 {
+    pub fn outstanding(&self) -> u64 {
         let came = self.received + self.generated + self.taken_over;
         came.wrapping_sub(self.sent + self.consumed + self.dropped + self.handed_over)
     }
@@ -192,7 +192,7 @@ impl Ledger {
     /// Checks the law against `held`, which is counted independently.
     #[inline]
     pub fn check(&self, held: u64) -> Result<(), Unbalanced> {
-        if self.held() == held { Ok(()) } else { Err(Unbalanced { ledger: Box::new(self.clone()), held }) }
+        if self.outstanding() == held { Ok(()) } else { Err(Unbalanced { ledger: Box::new(self.clone()), held }) }
     }
 }
 
@@ -223,51 +223,51 @@ mod tests {
     use crate::Region;
 
     #[test]
-    fn a_ledger_is_settled_whichever_way_it_was_out_of_balance() {
+    fn unbalanced_ledger_is_settled_in_both_directions() {
         for (received, sent, lost, generated) in [(7, 4, 3, 0), (4, 7, 0, 3), (5, 5, 0, 0)] {
             let mut ledger = Ledger::default();
             ledger.receive(received);
             ledger.send(sent);
-            assert_eq!(ledger.settle(DropReason::WorkerFailed), lost);
+            assert_eq!(ledger.drop_unaccounted(DropReason::WorkerFailed), lost);
             assert_eq!(ledger.dropped_for(DropReason::WorkerFailed), lost);
             assert_eq!(ledger.generated(), generated);
-            ledger.lose(2, DropReason::WorkerFailed);
+            ledger.drop_undelivered(2, DropReason::WorkerFailed);
             assert_eq!((ledger.dropped(), ledger.taken_over()), (lost + 2, 2));
             ledger.check(0).unwrap();
         }
     }
 
     #[test]
-    fn copies_are_generated_and_what_they_are_copies_of_is_consumed() {
+    fn copies_count_as_generated_and_their_original_as_consumed() {
         let mut pool = Pool::new(Region::new(3));
         let mut ledger = Ledger::default();
         ledger.receive(1);
         let mut packet = pool.take().unwrap();
         assert!(packet.fill(&[1; 1000]));
-        let shared = Shared::new(packet);
+        let shared = SharedPacket::new(packet);
         let copies: Vec<Packet> = std::iter::from_fn(|| shared.copy(&mut pool)).collect();
         copies.iter().for_each(|_| ledger.copy());
-        ledger.miss_copy(DropReason::PoolEmpty);
+        ledger.drop_copy(DropReason::PoolEmpty);
         ledger.replicate(shared, &mut pool);
-        ledger.check(pool.outside()).unwrap();
-        assert_eq!((ledger.replicated(), ledger.copies(), ledger.held()), (1, 3, 2));
+        ledger.check(pool.frames_in_use()).unwrap();
+        assert_eq!((ledger.replicated(), ledger.copies(), ledger.outstanding()), (1, 3, 2));
         copies.into_iter().for_each(|copy| ledger.drop(copy, DropReason::PathQueue, &mut pool));
-        ledger.check(pool.outside()).unwrap();
-        assert_eq!((pool.outside(), ledger.dropped()), (0, 3));
+        ledger.check(pool.frames_in_use()).unwrap();
+        assert_eq!((pool.frames_in_use(), ledger.dropped()), (0, 3));
     }
 
     #[test]
-    fn a_forgotten_packet_is_noticed() {
+    fn ledger_without_a_fate_for_a_packet_does_not_balance() {
         let mut pool = Pool::new(Region::new(4));
         let mut ledger = Ledger::default();
         let (a, b) = (pool.take().unwrap(), pool.take().unwrap());
         ledger.receive(2);
-        assert!(ledger.check(pool.outside()).is_ok());
+        assert!(ledger.check(pool.frames_in_use()).is_ok());
         ledger.drop(a, DropReason::NoRoute, &mut pool);
-        ledger.check(pool.outside()).unwrap();
+        ledger.check(pool.frames_in_use()).unwrap();
         // Given back without the ledger: counted nowhere.
         pool.give(b);
-        let error = ledger.check(pool.outside()).unwrap_err().to_string();
+        let error = ledger.check(pool.frames_in_use()).unwrap_err().to_string();
         assert!(error.contains("received 2") && error.contains("held 0"), "{error}");
     }
 }

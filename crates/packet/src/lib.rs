@@ -4,6 +4,7 @@
 #![deny(unsafe_code)]
 
 pub mod accounting;
+mod advisory;
 mod counters;
 pub mod event;
 mod exception;
@@ -13,13 +14,12 @@ mod ledger;
 pub mod pool;
 pub mod port;
 mod reason;
-mod remark;
 pub mod segment;
 pub mod wire;
 
+pub use advisory::Advisory;
 pub use counters::{LinkCounters, PortCounters};
 pub use exception::Exception;
 pub use ledger::{Ledger, Unbalanced};
-pub use pool::{BATCH, Batch, Meta, Offload, Packet, Pool, Queue, Region, Shared};
+pub use pool::{BATCH, Batch, Meta, Offload, Packet, Pool, Queue, Region, SharedPacket};
 pub use reason::DropReason;
-pub use remark::Remark;

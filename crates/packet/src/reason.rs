@@ -294,7 +294,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_reason_has_one_name_and_a_sentence() {
+    fn drop_reasons_have_unique_names_and_an_explanation() {
         let names: std::collections::BTreeSet<_> = DropReason::ALL.iter().map(|r| r.name()).collect();
         assert_eq!(names.len(), DropReason::COUNT);
         for (i, &reason) in DropReason::ALL.iter().enumerate() {

@@ -69,7 +69,7 @@ pub fn network_length(packet: &Packet) -> Option<usize> {
 
 /// Reduces the segment size of a TCP super-frame to an MTU of `mtu` bytes. Returns false and changes nothing for UDP, whose sender has determined the
 /// size of each datagram.
-pub fn cut_smaller(packet: &mut Packet, mtu: usize) -> bool {
+pub fn reduce_segment_size(packet: &mut Packet, mtu: usize) -> bool {
     use crate::pool::Segmentation;
     let todo = packet.offload();
     if !matches!(todo.segmentation, Segmentation::Tcp4 | Segmentation::Tcp6) {
@@ -90,7 +90,7 @@ pub fn complete(packet: &mut Packet) -> bool {
 /// Completes the checksum of a packet with an exception before the host receives it, since the host reads bytes only. Forwarded
 /// super-frames stay as they are. False if the field of the checksum is missing.
 #[cold]
-pub fn ready_for_host(packet: &mut Packet) -> bool {
+pub fn complete_for_local(packet: &mut Packet) -> bool {
     let exception = Exception::of(packet.meta().exception);
     let ours = matches!(exception, Some(Exception::Local | Exception::Arp));
     let whole = !packet.offload().is_super_frame();
@@ -99,13 +99,13 @@ pub fn ready_for_host(packet: &mut Packet) -> bool {
 
 /// True if a packet must be segmented before a port with these offloads transmits it.
 #[inline]
-pub fn must_cut(packet: &Packet, can: Offloads) -> bool {
+pub fn must_segment(packet: &Packet, can: Offloads) -> bool {
     !can.super_frames && packet.is_offloaded() && packet.offload().is_super_frame()
 }
 
 /// Prepares a packet that need not be segmented for a port with these offloads. False if it must be joined and no frame is left for that.
 #[inline]
-pub fn fit(packet: &mut Packet, can: Offloads, pool: &mut Pool) -> bool {
+pub fn prepare_for_port(packet: &mut Packet, can: Offloads, pool: &mut Pool) -> bool {
     if !packet.is_offloaded() {
         return true;
     }
@@ -123,7 +123,7 @@ pub fn fit(packet: &mut Packet, can: Offloads, pool: &mut Pool) -> bool {
 /// A packet during segmentation: a super-frame into segments, a packet that exceeds the MTU into fragments, or a super-frame into segments and these
 /// into fragments.
 #[derive(Debug)]
-pub struct Half {
+pub struct PacketSplitter {
     packet: Packet,
     segments: Option<Segmenter>,
     /// The fragments of `segment`; of the packet itself if `segment` is empty.
@@ -135,7 +135,7 @@ pub struct Half {
 }
 
 /// The answer to a request for the next part.
-pub enum Segment {
+pub enum NextSegment {
     /// The next part, counted as generated.
     Next(Packet),
     /// All parts are made: the packet is consumed.
@@ -144,9 +144,9 @@ pub enum Segment {
     NoFrame,
 }
 
-impl Half {
+impl PacketSplitter {
     /// Prepares segmentation for an MTU of `mtu` bytes. Returns the packet if it contradicts its offload, or cannot be fragmented.
-    pub fn new(packet: Packet, mtu: usize) -> Result<Half, (Packet, DropReason)> {
+    pub fn new(packet: Packet, mtu: usize) -> Result<PacketSplitter, (Packet, DropReason)> {
         let super_frame = packet.is_offloaded() && packet.offload().is_super_frame();
         let (mut segments, mut fragments) = (None, None);
         if super_frame {
@@ -157,7 +157,7 @@ impl Half {
         if segments.is_none() && fragments.is_none() {
             return Err((packet, if super_frame { DropReason::BadOffload } else { DropReason::TooBig }));
         }
-        Ok(Half { packet, segments, fragments, segment: Vec::new(), mtu })
+        Ok(PacketSplitter { packet, segments, fragments, segment: Vec::new(), mtu })
     }
 
     /// Prepares the next segment if it must be fragmented itself.
@@ -185,13 +185,13 @@ impl Half {
     }
 
     /// The next part, with the metadata and link header of the whole.
-    pub fn next(&mut self, fates: &mut Accounting) -> Segment {
+    pub fn next(&mut self, fates: &mut Accounting) -> NextSegment {
         self.begin();
         let length = self.next_length();
         if length == 0 {
-            return Segment::All;
+            return NextSegment::All;
         }
-        let Some(mut part) = fates.pool.take_for(length) else { return Segment::NoFrame };
+        let Some(mut part) = fates.pool.take_for(length) else { return NextSegment::NoFrame };
         fates.ledger.generate(1);
         let meta = part.meta_mut();
         *meta = *self.packet.meta();
@@ -208,7 +208,7 @@ impl Half {
             (None, None) => None,
         });
         debug_assert_eq!(written, Some(Some(())), "a part has the length it was asked for");
-        Segment::Next(part)
+        NextSegment::Next(part)
     }
 
     /// True after the last part.
@@ -224,7 +224,7 @@ impl Half {
 
 /// The packet counts of a queue whose port supports less than before.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Refitted {
+pub struct RefitCounts {
     /// Parts generated.
     pub generated: u64,
     /// Packets consumed by segmentation.
@@ -235,8 +235,8 @@ pub struct Refitted {
 
 /// Prepares all packets of `queue` for a port with these offloads. Afterwards the queue may exceed its capacity.
 #[cold]
-pub fn refit(queue: &mut Queue, can: Offloads, fates: &mut Accounting) -> Refitted {
-    let (fitted, done) = refitted(|| queue.pop(), can, fates);
+pub fn refit_queue(queue: &mut Queue, can: Offloads, fates: &mut Accounting) -> RefitCounts {
+    let (fitted, done) = refit_packets(|| queue.pop(), can, fates);
     let capacity = queue.capacity();
     queue.resize(capacity.max(fitted.len()));
     for packet in fitted {
@@ -249,15 +249,15 @@ pub fn refit(queue: &mut Queue, can: Offloads, fates: &mut Accounting) -> Refitt
 
 /// Prepares all packets from `take` for a port with these offloads. Returns them or their segments.
 #[cold]
-pub fn refitted(
+pub fn refit_packets(
     mut take: impl FnMut() -> Option<Packet>,
     can: Offloads,
     fates: &mut Accounting,
-) -> (Vec<Packet>, Refitted) {
-    let (mut fitted, mut done) = (Vec::new(), Refitted::default());
+) -> (Vec<Packet>, RefitCounts) {
+    let (mut fitted, mut done) = (Vec::new(), RefitCounts::default());
     while let Some(mut packet) = take() {
-        if !must_cut(&packet, can) {
-            if fit(&mut packet, can, &mut fates.pool) {
+        if !must_segment(&packet, can) {
+            if prepare_for_port(&mut packet, can, &mut fates.pool) {
                 fitted.push(packet);
             } else {
                 done.dropped += 1;
@@ -266,7 +266,7 @@ pub fn refitted(
             continue;
         }
         // Packets in these queues already fit the MTU.
-        let mut half = match Half::new(packet, usize::MAX) {
+        let mut half = match PacketSplitter::new(packet, usize::MAX) {
             Ok(half) => half,
             Err((packet, reason)) => {
                 done.dropped += 1;
@@ -276,15 +276,15 @@ pub fn refitted(
         };
         loop {
             match half.next(fates) {
-                Segment::Next(segment) => {
+                NextSegment::Next(segment) => {
                     done.generated += 1;
                     fitted.push(segment);
                 }
-                Segment::All => {
+                NextSegment::All => {
                     done.consumed += 1;
                     break fates.consume(half.into_packet());
                 }
-                Segment::NoFrame => {
+                NextSegment::NoFrame => {
                     done.dropped += 1;
                     break fates.drop(half.into_packet(), DropReason::PoolEmpty);
                 }

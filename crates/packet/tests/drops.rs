@@ -3,7 +3,7 @@
 use packet::DropReason;
 
 #[test]
-fn the_reference_page_of_drop_reasons_is_that_of_the_code() {
+fn drop_reason_page_matches_the_code() {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reference/drops.md");
     let mut page = String::from(
         "# Why packets are dropped\n\n\

@@ -19,18 +19,18 @@
 
 mod costs;
 mod demand;
-mod divide;
+mod division;
+mod error;
 mod link;
-mod refused;
 mod wait;
 
-pub use crate::cost::{Figure, Source};
+pub use crate::cost::{CostEstimate, CostSource};
 pub use costs::{Costs, PathCosts, PortCosts, exits};
-pub use refused::{Refused, Shortage, Warning};
+pub use error::{AdmissionError, Shortage, Warning};
 
 use crate::{Admission, Batching, InputShare, Layout, Name, PathPlan, Plan, PortPlan, Reservation, throttle};
-use demand::{Claim, Load, Stages, WHOLE, load_of, part, parts};
-pub(crate) use link::{Fault, Link, Stream};
+use demand::{Load, ReservationDemand, Stages, WHOLE, load_of, part, parts};
+pub(crate) use link::{Link, LinkFault, Stream};
 use serde::{Serialize, Serializer};
 use units::{Nanos, PacketRate, Parts, Rate, Share};
 
@@ -81,7 +81,7 @@ pub struct PathAllotment {
     #[serde(serialize_with = "text")]
     pub cost: Nanos,
     /// The source of that cost.
-    pub source: Source,
+    pub source: CostSource,
     /// Packets it waits for before it runs; 1 without the throttle.
     pub threshold: u32,
     /// How long it waits for them. `None`: as long as other tasks are busy.
@@ -150,29 +150,30 @@ fn optional_text<T: std::fmt::Display, S: Serializer>(value: &Option<T>, seriali
 /// Checks that the reservations of a plan fit, and computes the allotments.
 ///
 /// `costs` has an entry for each port and each path of the plan, in its order.
-pub fn admit(plan: &Plan, costs: &Costs) -> Result<Allotment, Refused> {
+pub fn admit(plan: &Plan, costs: &Costs) -> Result<Allotment, AdmissionError> {
     assert_eq!((costs.ports.len(), costs.paths.len()), (plan.ports.len(), plan.paths.len()), "costs of this plan");
     let stages = Stages::of(plan, costs);
-    let claims = demand::claims(&stages);
-    cpu(&stages, &claims)?;
-    inputs(plan, &claims)?;
-    lines(plan, costs, &claims)?;
+    let claims = demand::reservation_demands(&stages);
+    check_cpu(&stages, &claims)?;
+    check_input_shares(plan, &claims)?;
+    check_line_rates(plan, costs, &claims)?;
     let runs = wait::Runs::of(&stages, &claims);
     let mut warnings = Vec::new();
-    let spread = Spread::of(&claims, &mut warnings, plan);
+    let spread = ReservationShares::of(&claims, &mut warnings, plan);
     let left = WHOLE - spread.reserved;
     // Best effort is divided before the waits are computed, because its share for input tasks shortens the wait of reservations.
-    let prompt = runs.prompt(&stages, &claims);
-    let division = divide::best_effort(&stages, &claims, (left, &prompt), &mut warnings);
+    let prompt = runs.prompt_output_shares(&stages, &claims);
+    let division = division::divide_rest(&stages, &claims, (left, &prompt), &mut warnings);
     let inputs: Vec<u64> =
         spread.inputs.iter().zip(&division.inputs).map(|(load, rest)| load.share(plan.cpu.charge) + rest).collect();
-    let waits = claims.iter().map(|claim| wait::of(&stages, &runs, claim, &inputs, threshold(&stages, claim.path)));
-    let mut waits: Vec<wait::Wait> = waits.collect();
-    let unkept = links(&stages, (&runs, &division), &claims, &mut waits);
+    let waits =
+        claims.iter().map(|claim| wait::worst_wait(&stages, &runs, claim, &inputs, threshold(&stages, claim.path)));
+    let mut waits: Vec<wait::WorstWait> = waits.collect();
+    let unkept = check_links(&stages, (&runs, &division), &claims, &mut waits);
     match unkept {
         // The reservation keeps its share of the processor although the link does not keep it.
         Err(unkept) if plan.cpu.admission == Admission::Warn => {
-            let Refused { path, shortage, hint } = unkept;
+            let AdmissionError { path, shortage, hint } = unkept;
             warnings.push(Warning { about: format!("path.{path}"), reason: shortage.to_string(), hint });
         }
         unkept => unkept?,
@@ -181,19 +182,19 @@ pub fn admit(plan: &Plan, costs: &Costs) -> Result<Allotment, Refused> {
     warnings.extend(wait::rings(&stages, &runs, &claims));
     warnings.extend(short_slices(&stages));
     warnings.extend(near_capacity(&stages));
-    Ok(Terms { stages, claims, runs, waits, spread, division, left, warnings }.allotment())
+    Ok(AllotmentInputs { stages, claims, runs, waits, spread, division, left, warnings }.allotment())
 }
 
 /// Admits reservations as long as they fit, the smallest demand first. So more of them are admitted, and their order in the file does not matter.
-fn cpu(stages: &Stages<'_>, claims: &[Claim]) -> Result<(), Refused> {
-    let mut left = WHOLE - divide::LEAST;
+fn check_cpu(stages: &Stages<'_>, claims: &[ReservationDemand]) -> Result<(), AdmissionError> {
+    let mut left = WHOLE - division::LEAST;
     for claim in claims {
         let needed = claim.total();
         if needed > left {
             let shortage = Shortage::Cpu { needed: parts(needed), available: Parts::millionths((left / 1000) as u32) };
             let path = &stages.plan.paths[claim.path];
             let said = path.cpu.reservation.expect("a claim has a reservation");
-            return Err(Refused { path: path.name.clone(), shortage, hint: fitting(stages, claim, left, said) });
+            return Err(AdmissionError { path: path.name.clone(), shortage, hint: fitting(stages, claim, left, said) });
         }
         left -= needed;
     }
@@ -201,7 +202,7 @@ fn cpu(stages: &Stages<'_>, claims: &[Claim]) -> Result<(), Refused> {
 }
 
 /// The largest value that would fit into the rest: a rate, or a share if the path sets one.
-fn fitting(stages: &Stages<'_>, claim: &Claim, left: u64, said: Reservation) -> String {
+fn fitting(stages: &Stages<'_>, claim: &ReservationDemand, left: u64, said: Reservation) -> String {
     let more = "a cheaper function, a lower overhead or another core make room for more";
     if stages.plan.paths[claim.path].cpu.share.is_some() {
         let rest = claim.total() - claim.forwarding.total();
@@ -220,7 +221,7 @@ fn fitting(stages: &Stages<'_>, claim: &Claim, left: u64, said: Reservation) -> 
 }
 
 /// Checks configured shares of input tasks: each has to serve the reservations that may enter by its port.
-fn inputs(plan: &Plan, claims: &[Claim]) -> Result<(), Refused> {
+fn check_input_shares(plan: &Plan, claims: &[ReservationDemand]) -> Result<(), AdmissionError> {
     if plan.cpu.input_share != InputShare::Explicit {
         return Ok(());
     }
@@ -236,7 +237,7 @@ fn inputs(plan: &Plan, claims: &[Claim]) -> Result<(), Refused> {
                     available: port.cpu.share.unwrap_or_default(),
                 };
                 let hint = format!("give the port share = \"{}\" or more", parts(needed));
-                return Err(Refused { path: plan.paths[claim.path].name.clone(), shortage, hint });
+                return Err(AdmissionError { path: plan.paths[claim.path].name.clone(), shortage, hint });
             }
         }
     }
@@ -244,7 +245,7 @@ fn inputs(plan: &Plan, claims: &[Claim]) -> Result<(), Refused> {
 }
 
 /// Checks that the reservations that enter by one port fit its line rate.
-fn lines(plan: &Plan, costs: &Costs, claims: &[Claim]) -> Result<(), Refused> {
+fn check_line_rates(plan: &Plan, costs: &Costs, claims: &[ReservationDemand]) -> Result<(), AdmissionError> {
     for (index, port) in plan.ports.iter().enumerate() {
         let Some(line) = port.cpu.line_rate.or(costs.ports[index].line_rate) else { continue };
         let mut left = line.get();
@@ -253,7 +254,7 @@ fn lines(plan: &Plan, costs: &Costs, claims: &[Claim]) -> Result<(), Refused> {
                 let available = PacketRate::pps(left);
                 let shortage = Shortage::Line { port: port.name.clone(), needed: claim.rate, available };
                 let path = plan.paths[claim.path].name.clone();
-                return Err(Refused { path, shortage, hint: format!("reserve = \"{available}\" would fit") });
+                return Err(AdmissionError { path, shortage, hint: format!("reserve = \"{available}\" would fit") });
             }
             left -= claim.rate.get();
         }
@@ -262,12 +263,12 @@ fn lines(plan: &Plan, costs: &Costs, claims: &[Claim]) -> Result<(), Refused> {
 }
 
 /// Checks that each link a reservation may leave by keeps it, and adds the link's delay to the wait.
-fn links(
+fn check_links(
     stages: &Stages<'_>,
-    (runs, division): (&wait::Runs, &divide::Division),
-    claims: &[Claim],
-    waits: &mut [wait::Wait],
-) -> Result<(), Refused> {
+    (runs, division): (&wait::Runs, &division::Division),
+    claims: &[ReservationDemand],
+    waits: &mut [wait::WorstWait],
+) -> Result<(), AdmissionError> {
     let plan = stages.plan;
     let others: Vec<usize> = (0..plan.paths.len()).filter(|&path| plan.paths[path].cpu.reservation.is_none()).collect();
     for (index, port) in plan.ports.iter().enumerate() {
@@ -279,8 +280,10 @@ fn links(
         let serve = match plan.cpu.layout {
             // No packet queues at the scheme.
             _ if !link::is_bounded(port, stages.costs.ports[index].link) => Nanos::ZERO,
-            Layout::One => runs.others(Nanos::ZERO),
-            _ => runs.others(runs.outputs[index]).max(runs.again(runs.outputs[index], division.outputs[index])),
+            Layout::One => runs.others_run_time(Nanos::ZERO),
+            _ => runs
+                .others_run_time(runs.outputs[index])
+                .max(runs.time_between_runs(runs.outputs[index], division.outputs[index])),
         };
         let stream = |&at: &usize| {
             let claim = &claims[at];
@@ -300,9 +303,9 @@ fn links(
         };
         for at in leaving {
             let path = &plan.paths[claims[at].path];
-            match link.wait(path.class) {
+            match link.worst_delay(path.class) {
                 Ok(wait) => waits[at].link = waits[at].link.max(wait),
-                Err(fault) => return Err(refused(port, path, fault)),
+                Err(fault) => return Err(link_error(port, path, fault)),
             }
         }
     }
@@ -312,14 +315,14 @@ fn links(
 }
 
 /// The refusal of a reservation that a link does not keep.
-fn refused(port: &PortPlan, path: &PathPlan, fault: Fault) -> Refused {
+fn link_error(port: &PortPlan, path: &PathPlan, fault: LinkFault) -> AdmissionError {
     let port = port.name.clone();
     let (path, shortage, hint) = match fault {
-        Fault::Rate { path, needed, available, of } => {
+        LinkFault::Rate { path, needed, available, of } => {
             let hint = "reserve less, or give it another port, a faster link or a larger part of it";
             (path, Shortage::Link { port, of, needed, available }, hint.to_string())
         }
-        Fault::Room(needed, available) => {
+        LinkFault::Room(needed, available) => {
             let [needed, available] = [needed, available].map(|packets| u32::try_from(packets).unwrap_or(u32::MAX));
             (
                 path.name.clone(),
@@ -327,12 +330,12 @@ fn refused(port: &PortPlan, path: &PathPlan, fault: Fault) -> Refused {
                 format!("give the scheme of '{port}' a longer queue"),
             )
         }
-        Fault::Scheme(_) | Fault::Class { .. } => {
+        LinkFault::Scheme(_) | LinkFault::Class { .. } => {
             let hint = "use a scheme with a class for it, as \"priority\"".to_string();
             (path.name.clone(), Shortage::Class { port, reason: fault.to_string() }, hint)
         }
     };
-    Refused { path, shortage, hint }
+    AdmissionError { path, shortage, hint }
 }
 
 /// Packets that a path's task waits for.
@@ -384,8 +387,8 @@ fn near_capacity(stages: &Stages<'_>) -> Vec<Warning> {
     let paths = stages.plan.paths.iter().enumerate().filter(|(_, path)| !(said && path.cpu.cost.is_some()));
     let near = paths.filter_map(|(index, path)| {
         let wanted = throttle::threshold(stages.costs.switch, overhead, cost(stages, index));
-        let capacity = path.waiting_room(stages.plan.cpu.layout);
-        throttle::near_capacity(wanted, capacity).then(|| Warning {
+        let capacity = path.queue_capacity(stages.plan.cpu.layout);
+        throttle::is_near_capacity(wanted, capacity).then(|| Warning {
             about: format!("path.{}", path.name),
             reason: format!(
                 "at an overhead of {overhead} it is worth a switch with {wanted} packets, more than half of its queue of \
@@ -400,17 +403,17 @@ fn near_capacity(stages: &Stages<'_>) -> Vec<Warning> {
 /// The shares of each port's tasks for reservations. A reservation that may enter or leave by several ports counts in full for each of them. If the
 /// total does not fit then, it is divided equally among its ports.
 #[derive(Clone, Debug)]
-struct Spread {
+struct ReservationShares {
     inputs: Vec<Load>,
     outputs: Vec<Load>,
     /// The total for reservations, in nanoseconds per second.
     reserved: u64,
 }
 
-impl Spread {
-    fn of(claims: &[Claim], warnings: &mut Vec<Warning>, plan: &Plan) -> Spread {
-        let full = Spread::with(claims, plan.ports.len(), |_| 1);
-        if full.reserved <= WHOLE - divide::LEAST {
+impl ReservationShares {
+    fn of(claims: &[ReservationDemand], warnings: &mut Vec<Warning>, plan: &Plan) -> ReservationShares {
+        let full = ReservationShares::with(claims, plan.ports.len(), |_| 1);
+        if full.reserved <= WHOLE - division::LEAST {
             return full;
         }
         let several = claims.iter().filter(|claim| claim.entries.len() > 1 || claim.exits.len() > 1);
@@ -419,12 +422,15 @@ impl Spread {
             reason: "it may come in or leave by several ports, and there is not enough for all of it by each".into(),
             hint: "say where it comes in (`iif`) and where to (`ip daddr`)".into(),
         }));
-        Spread::with(claims, plan.ports.len(), |ports| ports as u64)
+        ReservationShares::with(claims, plan.ports.len(), |ports| ports as u64)
     }
 
-    fn with(claims: &[Claim], ports: usize, divisor: impl Fn(usize) -> u64) -> Spread {
-        let mut spread =
-            Spread { inputs: vec![Load::default(); ports], outputs: vec![Load::default(); ports], reserved: 0 };
+    fn with(claims: &[ReservationDemand], ports: usize, divisor: impl Fn(usize) -> u64) -> ReservationShares {
+        let mut spread = ReservationShares {
+            inputs: vec![Load::default(); ports],
+            outputs: vec![Load::default(); ports],
+            reserved: 0,
+        };
         let add = |loads: &mut [Load], ports: &[usize], load: Load| {
             let each = load.part(1, divisor(ports.len()).max(1));
             ports.iter().for_each(|&port| loads[port] = loads[port].plus(each));
@@ -440,20 +446,20 @@ impl Spread {
 }
 
 /// The inputs of an allotment.
-struct Terms<'a> {
+struct AllotmentInputs<'a> {
     stages: Stages<'a>,
-    claims: Vec<Claim>,
+    claims: Vec<ReservationDemand>,
     runs: wait::Runs,
-    waits: Vec<wait::Wait>,
-    spread: Spread,
-    division: divide::Division,
+    waits: Vec<wait::WorstWait>,
+    spread: ReservationShares,
+    division: division::Division,
     left: u64,
     warnings: Vec<Warning>,
 }
 
-impl Terms<'_> {
+impl AllotmentInputs<'_> {
     fn allotment(self) -> Allotment {
-        let Terms { stages, claims, runs, waits, spread, division, left, .. } = &self;
+        let AllotmentInputs { stages, claims, runs, waits, spread, division, left, .. } = &self;
         let (plan, costs) = (stages.plan, stages.costs);
         let charge = plan.cpu.charge;
         let share = |load: u64| Share::of(load, WHOLE);
@@ -465,9 +471,10 @@ impl Terms<'_> {
         };
         let ports = plan.ports.iter().enumerate().map(|(index, port)| {
             let figures = &costs.ports[index];
-            let batch = |way: demand::Way, figure: Figure| way.batch(figure.cost.packet, u32::MAX);
+            let batch = |way: demand::TaskBatching, figure: CostEstimate| way.batch(figure.cost.packet, u32::MAX);
             // Only reservations with a single output port: for the others it is unknown how much uses this link.
-            let promised = claims.iter().filter(|claim| claim.exits == [index]).map(Claim::on_the_wire).sum::<u128>();
+            let promised =
+                claims.iter().filter(|claim| claim.exits == [index]).map(ReservationDemand::on_the_wire).sum::<u128>();
             PortAllotment {
                 name: port.name.clone(),
                 input: task(
@@ -507,14 +514,14 @@ impl Terms<'_> {
                 source: costs.paths[index].functions.source,
                 threshold: threshold(stages, index),
                 max_wait: demand::max_wait(&plan.cpu, path),
-                wait: runs.others(runs.paths[index]),
+                wait: runs.others_run_time(runs.paths[index]),
                 link: claim.map(|at| waits[at].link),
                 through: claim.map(|at| waits[at].through),
                 queue_needed: claim.map_or(0, |at| waits[at].queue),
                 queue: path.input_queue,
             }
         });
-        let sum = |of: fn(&Claim) -> u64| claims.iter().map(of).sum::<u64>();
+        let sum = |of: fn(&ReservationDemand) -> u64| claims.iter().map(of).sum::<u64>();
         let work = sum(|claim| claim.input.work + claim.forwarding.work + claim.output.work);
         let switches = sum(|claim| claim.input.switches + claim.forwarding.switches + claim.output.switches);
         let given = spread.reserved + division.used.total();
@@ -545,7 +552,7 @@ impl Terms<'_> {
 }
 
 /// The part of the reservations' total that is spent on switches.
-fn spread_switches(spread: &Spread, claims: &[Claim]) -> u64 {
+fn spread_switches(spread: &ReservationShares, claims: &[ReservationDemand]) -> u64 {
     let ports: u64 = spread.inputs.iter().chain(&spread.outputs).map(|load| load.switches).sum();
     ports + claims.iter().map(|claim| claim.forwarding.switches + claim.tax).sum::<u64>()
 }

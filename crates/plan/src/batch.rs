@@ -19,7 +19,7 @@ use crate::connected::{Connected, MAIN, VrfIndex, address, mac};
 use crate::diagnostic::{Diagnostics, Report};
 use crate::document::{Path, Text};
 use crate::section::route::destination;
-use crate::section::route::hop::{self, Way};
+use crate::section::route::hop::{self, NextHopContext};
 use crate::text::{did_you_mean, quote};
 use crate::{Name, NeighbourPlan, Plan, Prefix, RouteAction, RoutePlan};
 use std::collections::HashMap;
@@ -55,14 +55,14 @@ pub struct BatchLine {
 
 /// Changes that are valid for a plan.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Batch<'s> {
+pub struct ChangeBatch<'s> {
     source: &'s str,
     file: String,
     /// The changes in order, without blank lines and comments.
     pub lines: Vec<BatchLine>,
 }
 
-impl Batch<'_> {
+impl ChangeBatch<'_> {
     /// Reports errors in lines that appear only when the changes are made: the line number, reason and hint of each.
     pub fn refuse(&self, wrong: impl IntoIterator<Item = (usize, String, String)>) -> Diagnostics {
         let mut report = Report::new(self.source, &self.file);
@@ -81,9 +81,9 @@ impl Batch<'_> {
 }
 
 /// Parses `source`, called `file` in messages, and checks it against the running plan.
-pub fn batch<'s>(source: &'s str, file: &str, plan: &Plan) -> Result<Batch<'s>, Diagnostics> {
+pub fn batch<'s>(source: &'s str, file: &str, plan: &Plan) -> Result<ChangeBatch<'s>, Diagnostics> {
     let mut reader =
-        Reader { report: Report::new(source, file), connected: attached(plan), known: HashMap::new(), source };
+        Reader { report: Report::new(source, file), connected: connected_subnets(plan), known: HashMap::new(), source };
     let mut lines = Vec::new();
     let mut start = 0;
     for (number, line) in source.split_inclusive('\n').enumerate() {
@@ -106,12 +106,12 @@ pub fn batch<'s>(source: &'s str, file: &str, plan: &Plan) -> Result<Batch<'s>, 
     if reader.report.failed() {
         Err(reader.report.finish())
     } else {
-        Ok(Batch { source, file: file.to_string(), lines })
+        Ok(ChangeBatch { source, file: file.to_string(), lines })
     }
 }
 
 /// The connected subnets of a checked plan.
-fn attached(plan: &Plan) -> Connected {
+fn connected_subnets(plan: &Plan) -> Connected {
     let mut connected = Connected::default();
     // The plan has been checked, so this report stays empty.
     let mut report = Report::new("", "");
@@ -121,7 +121,7 @@ fn attached(plan: &Plan) -> Connected {
         let index = connected.add_interface(interface.name.clone(), vrf);
         interface.addresses.iter().for_each(|&prefix| connected.add_address(&mut report, prefix, index, &text));
     }
-    connected.settle(&mut report);
+    connected.index_subnets(&mut report);
     connected
 }
 
@@ -152,7 +152,7 @@ impl<'s> Words<'s> {
         Text { value: part, span: start..start + part.len(), path: Path::Root(&[]) }
     }
 
-    fn wanted(&mut self, report: &mut Report<'_>, what: &str, example: &str) -> Option<Text<'s>> {
+    fn next_or_report(&mut self, report: &mut Report<'_>, what: &str, example: &str) -> Option<Text<'s>> {
         let next = self.next();
         if next.is_none() {
             let end = self.line.end;
@@ -162,7 +162,7 @@ impl<'s> Words<'s> {
     }
 
     /// True if the address after the next `via` is IPv6.
-    fn lead_by_ipv6(&self) -> bool {
+    fn has_ipv6_gateway(&self) -> bool {
         self.rest.clone().skip_while(|word| *word != "via").nth(1).is_some_and(|address| address.contains(':'))
     }
 
@@ -197,15 +197,16 @@ impl<'s> Reader<'s> {
     /// Parses `[vrf NAME] PREFIX`. The other words stay for the caller.
     fn destination(&mut self, words: &mut Words<'s>) -> Option<(VrfIndex, Prefix)> {
         const EXAMPLE: &str = "add 10.0.0.0/8 via 192.0.2.1";
-        let first = words.wanted(&mut self.report, "the destination", EXAMPLE)?;
+        let first = words.next_or_report(&mut self.report, "the destination", EXAMPLE)?;
         if first.value != "vrf" {
-            let ipv6 = words.lead_by_ipv6();
+            let ipv6 = words.has_ipv6_gateway();
             return Some((MAIN, destination(&mut self.report, &first, || ipv6)?));
         }
-        let name = words.wanted(&mut self.report, "the name of the VRF", "add vrf red 10.0.0.0/8 via 192.0.2.1")?;
-        let to = words.wanted(&mut self.report, "the destination", EXAMPLE)?;
+        let name =
+            words.next_or_report(&mut self.report, "the name of the VRF", "add vrf red 10.0.0.0/8 via 192.0.2.1")?;
+        let to = words.next_or_report(&mut self.report, "the destination", EXAMPLE)?;
         let vrf = self.connected.vrf_named(&mut self.report, &name);
-        let ipv6 = words.lead_by_ipv6();
+        let ipv6 = words.has_ipv6_gateway();
         let to = destination(&mut self.report, &to, || ipv6);
         Some((vrf?, to?))
     }
@@ -269,7 +270,7 @@ impl<'s> Reader<'s> {
             _ => Text { value: "", span: text.span.clone(), path: Path::Root(&[]) },
         };
         let hops: Vec<Text<'s>> = words[1..].split(|word| *word == "via").map(hop).collect();
-        hop::action(&mut self.report, &self.connected, &hops, Way { to: Some(to), vrf, leak, port: None })
+        hop::action(&mut self.report, &self.connected, &hops, NextHopContext { to: Some(to), vrf, leak, port: None })
     }
 
     fn del(&mut self, mut words: Words<'s>) -> Option<Edit> {
@@ -286,7 +287,7 @@ impl<'s> Reader<'s> {
             });
             return None;
         }
-        let name = words.wanted(&mut self.report, "the name of the VRF", "flush vrf red")?;
+        let name = words.next_or_report(&mut self.report, "the name of the VRF", "flush vrf red")?;
         let vrf = self.connected.vrf_named(&mut self.report, &name)?;
         words.end(&mut self.report)?;
         Some(Edit::Flush(Some(self.connected.vrf_name(vrf).cloned())))
@@ -294,20 +295,20 @@ impl<'s> Reader<'s> {
 
     fn neighbour(&mut self, mut words: Words<'s>) -> Option<Edit> {
         const EXAMPLE: &str = "neighbour add 192.0.2.9 mac 02:00:00:00:00:09 port lan";
-        let verb = words.wanted(&mut self.report, "what to do with the neighbour", EXAMPLE)?;
+        let verb = words.next_or_report(&mut self.report, "what to do with the neighbour", EXAMPLE)?;
         if !matches!(verb.value, "add" | "del") {
             verb.error(&mut self.report, || {
                 (format!("{} is no change", quote(verb.value)), did_you_mean(verb.value, ["add", "del"]))
             });
             return None;
         }
-        let text = words.wanted(&mut self.report, "the address", EXAMPLE)?;
+        let text = words.next_or_report(&mut self.report, "the address", EXAMPLE)?;
         let (mut link, mut port) = (None, None);
         while let Some(word) = words.next() {
             let what = format!("what '{}' is", word.value);
             match word.value {
-                "mac" => link = Some(words.wanted(&mut self.report, &what, EXAMPLE)?),
-                "port" => port = Some(words.wanted(&mut self.report, &what, EXAMPLE)?),
+                "mac" => link = Some(words.next_or_report(&mut self.report, &what, EXAMPLE)?),
+                "port" => port = Some(words.next_or_report(&mut self.report, &what, EXAMPLE)?),
                 other => {
                     let hint = did_you_mean(other, ["mac", "port"]);
                     word.error(&mut self.report, || (format!("{} means nothing of a neighbour", quote(other)), hint));
@@ -323,7 +324,7 @@ impl<'s> Reader<'s> {
         };
         let on = self.connected.named(&mut self.report, &port).ok()?;
         let address = address(&mut self.report, &text)?;
-        let on = self.connected.station(&mut self.report, &text, address, Some(on), MAIN).ok()?;
+        let on = self.connected.host_interface(&mut self.report, &text, address, Some(on), MAIN).ok()?;
         let interface = self.connected.interface_name(on).clone();
         match (verb.value, link) {
             ("del", None) => Some(Edit::DelNeighbour(interface, address)),

@@ -3,7 +3,7 @@
 //! The syntax is `name` or `name(option=value, ...)`. Missing options take their declared default, so that texts with the same meaning give equal
 //! calls.
 
-use crate::cost::{Cost, Figure, Source};
+use crate::cost::{Cost, CostEstimate, CostSource};
 use crate::text::{TextError, did_you_mean, quote};
 use serde::Serialize;
 use std::any::Any;
@@ -54,9 +54,9 @@ pub enum Lag {
 /// The source of a configuration's guests: queueing schemes that are not built into this program.
 pub trait Guests: fmt::Debug + Send + Sync {
     /// The guest of that name, declared as `guest:NAME`, or a reason and a hint.
-    fn find(&self, name: &str) -> Result<(Declaration, Code), (String, String)>;
+    fn find(&self, name: &str) -> Result<(Declaration, GuestCode), (String, String)>;
     /// The ephemeral-state instruction of that name, or a reason and a hint.
-    fn instruction(&self, name: &str) -> Result<(InstructionDeclaration, Code), (String, String)> {
+    fn instruction(&self, name: &str) -> Result<(InstructionDeclaration, GuestCode), (String, String)> {
         Err((format!("there is no instruction '{name}'"), "take it out".to_string()))
     }
 }
@@ -76,22 +76,22 @@ pub struct InstructionDeclaration {
 
 /// The code of a guest. Only the module that builds schemes from it can interpret it.
 #[derive(Clone)]
-pub struct Code {
+pub struct GuestCode {
     /// Identifies the code.
     pub digest: u64,
     /// Builds schemes from it.
     pub maker: Arc<dyn Any + Send + Sync>,
 }
 
-impl PartialEq for Code {
-    fn eq(&self, other: &Code) -> bool {
+impl PartialEq for GuestCode {
+    fn eq(&self, other: &GuestCode) -> bool {
         self.digest == other.digest
     }
 }
 
-impl Eq for Code {}
+impl Eq for GuestCode {}
 
-impl fmt::Debug for Code {
+impl fmt::Debug for GuestCode {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Code {:016x}", self.digest)
     }
@@ -115,10 +115,10 @@ pub struct Call {
     pub inner: Vec<Call>,
     /// Its declared cost.
     #[serde(skip)]
-    pub cost: Figure,
+    pub cost: CostEstimate,
     /// The code of a guest. A rebuilt guest is a different call, although the text is the same.
     #[serde(skip)]
-    pub code: Option<Code>,
+    pub code: Option<GuestCode>,
 }
 
 fn as_map<S: serde::Serializer>(options: &[(&'static str, u64)], serializer: S) -> Result<S::Ok, S::Error> {
@@ -133,8 +133,8 @@ impl fmt::Display for Call {
 
 impl Call {
     /// An empty call in place of one that could not be parsed.
-    pub(crate) fn nothing() -> Call {
-        let cost = Figure::flat(Nanos::ZERO, Source::Assumed);
+    pub(crate) fn placeholder() -> Call {
+        let cost = CostEstimate::flat(Nanos::ZERO, CostSource::Assumed);
         let (text, brief) = Default::default();
         Call { name: "", options: Vec::new(), text, brief, inner: Vec::new(), cost, code: None }
     }
@@ -176,7 +176,7 @@ impl Call {
             };
             options.push((declared.name, value));
         }
-        above(declaration, &options, &given, name)?;
+        check_lower_bound(declaration, &options, &given, name)?;
         let cost = declared(declaration, &options);
         let text = canonical(declaration, &options, |_| true);
         let is_set =
@@ -191,7 +191,7 @@ impl Call {
     }
 
     /// The digest of a guest's code as text.
-    pub(crate) fn build(&self) -> String {
+    pub(crate) fn guest_digest(&self) -> String {
         self.code.as_ref().map_or_else(|| "none".to_string(), |code| format!("{:016x}", code.digest))
     }
 
@@ -201,11 +201,11 @@ impl Call {
     }
 }
 
-impl Figure {
+impl CostEstimate {
     /// The declared cost of several functions in sequence. The sum counts as declared only if all parts are.
-    pub fn sum(functions: &[Call]) -> Figure {
-        let nothing = Figure::flat(Nanos::ZERO, Source::Declared);
-        functions.iter().fold(nothing, |sum, call| Figure {
+    pub fn sum(functions: &[Call]) -> CostEstimate {
+        let nothing = CostEstimate::flat(Nanos::ZERO, CostSource::Declared);
+        functions.iter().fold(nothing, |sum, call| CostEstimate {
             cost: Cost {
                 packet: sum.cost.packet + call.cost.cost.packet,
                 kilobyte: sum.cost.kilobyte + call.cost.cost.kilobyte,
@@ -216,7 +216,7 @@ impl Figure {
 }
 
 /// Refuses an option that has to be above another one and is not. The error marks the one that the text sets.
-fn above(
+fn check_lower_bound(
     declaration: &Declaration,
     options: &[(&'static str, u64)],
     given: &[Option<(u64, Part<'_>)>],
@@ -236,13 +236,13 @@ fn above(
 }
 
 /// The declared cost of a call.
-fn declared(declaration: &Declaration, options: &[(&'static str, u64)]) -> Figure {
+fn declared(declaration: &Declaration, options: &[(&'static str, u64)]) -> CostEstimate {
     let ((packet, kilobyte), source) = match declaration.cost {
-        DeclaredCost::None => ((Nanos::ZERO, Nanos::ZERO), Source::Assumed),
-        DeclaredCost::Measured { packet, kilobyte } => ((packet, kilobyte), Source::Assumed),
-        DeclaredCost::Declared(of) => (of(options), Source::Declared),
+        DeclaredCost::None => ((Nanos::ZERO, Nanos::ZERO), CostSource::Assumed),
+        DeclaredCost::Measured { packet, kilobyte } => ((packet, kilobyte), CostSource::Assumed),
+        DeclaredCost::Declared(of) => (of(options), CostSource::Declared),
     };
-    Figure { cost: Cost { packet, kilobyte }, source }
+    CostEstimate { cost: Cost { packet, kilobyte }, source }
 }
 
 fn canonical(declaration: &Declaration, options: &[(&'static str, u64)], is_written: impl Fn(usize) -> bool) -> String {

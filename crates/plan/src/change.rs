@@ -1,7 +1,7 @@
 //! The difference between two plans: the steps of an apply, and the output of `diff`.
 
 use crate::Plan;
-use crate::diff::{Edit, Step};
+use crate::diff::{PropertyChange, Step};
 use crate::names::Name;
 use crate::section::multicast::{self, MulticastPlan};
 use crate::section::neighbour::{self, NeighbourPlan};
@@ -22,12 +22,12 @@ pub enum Change {
     /// Properties of the router as a whole.
     RouterChanged {
         /// The changed properties.
-        what: Vec<Edit>,
+        what: Vec<PropertyChange>,
     },
     /// The division of the processors.
     CpuChanged {
         /// The changed properties.
-        what: Vec<Edit>,
+        what: Vec<PropertyChange>,
     },
     /// A new port with all of its interfaces.
     PortAdded {
@@ -44,7 +44,7 @@ pub enum Change {
         /// Its name.
         name: Name,
         /// The changed properties.
-        what: Vec<Edit>,
+        what: Vec<PropertyChange>,
     },
     /// A new VLAN of an existing port.
     InterfaceAdded {
@@ -67,7 +67,7 @@ pub enum Change {
         /// The interface's name.
         name: Name,
         /// The changed properties.
-        what: Vec<Edit>,
+        what: Vec<PropertyChange>,
     },
     /// A route to a new destination.
     RouteAdded {
@@ -133,17 +133,17 @@ pub enum Change {
     /// Address and port translation, each side as text; `none` without it.
     NatChanged {
         /// The changed properties.
-        what: Vec<Edit>,
+        what: Vec<PropertyChange>,
     },
     /// Ephemeral state, each side as text; `none` without it.
     StateChanged {
         /// The changed properties.
-        what: Vec<Edit>,
+        what: Vec<PropertyChange>,
     },
     /// The objectives of code points.
     ObjectivesChanged {
         /// The changed code points of each objective.
-        what: Vec<Edit>,
+        what: Vec<PropertyChange>,
     },
     /// A new policy.
     PolicyAdded {
@@ -160,7 +160,7 @@ pub enum Change {
         /// Its name.
         name: Name,
         /// The changed properties.
-        what: Vec<Edit>,
+        what: Vec<PropertyChange>,
     },
     /// A new path. [`Change::PathsReordered`] or the new plan has its position.
     PathAdded {
@@ -177,7 +177,7 @@ pub enum Change {
         /// Its name.
         name: String,
         /// The changed properties.
-        what: Vec<Edit>,
+        what: Vec<PropertyChange>,
     },
     /// A changed order of paths: other than removing the old ones and appending the new ones would give.
     PathsReordered {
@@ -260,7 +260,7 @@ pub fn diff(old: &Plan, new: &Plan) -> Vec<Change> {
     all
 }
 
-fn edited(changes: &mut Vec<Change>, what: Vec<Edit>, change: impl FnOnce(Vec<Edit>) -> Change) {
+fn edited(changes: &mut Vec<Change>, what: Vec<PropertyChange>, change: impl FnOnce(Vec<PropertyChange>) -> Change) {
     if !what.is_empty() {
         changes.push(change(what));
     }
@@ -277,7 +277,7 @@ fn interface_change(port: &Name, step: Step<'_, InterfacePlan>) -> Change {
     }
 }
 
-fn edits(what: &[Edit]) -> String {
+fn edits(what: &[PropertyChange]) -> String {
     what.iter().map(|edit| edit.to_string()).collect::<Vec<_>>().join(", ")
 }
 
@@ -315,7 +315,7 @@ impl Display for Change {
             Change::MulticastAdded { multicast } => write!(f, "+ multicast {multicast}"),
             Change::MulticastRemoved { multicast } => write!(f, "- multicast {multicast}"),
             Change::MulticastChanged { old, new } => {
-                write!(f, "~ multicast {}: {} -> {}", new.title(), old.way(), new.way())
+                write!(f, "~ multicast {}: {} -> {}", new.title(), old.interfaces_text(), new.interfaces_text())
             }
             Change::PassThroughAdded { passthrough } => write!(f, "+ passthrough {passthrough}"),
             Change::PassThroughRemoved { passthrough } => write!(f, "- passthrough {passthrough}"),
@@ -366,9 +366,11 @@ impl Change {
             Change::NeighbourAdded { neighbour } => value(neighbour.path(), None, text(&neighbour.mac)),
             Change::NeighbourRemoved { neighbour } => value(neighbour.path(), text(&neighbour.mac), None),
             Change::NeighbourChanged { old, new } => value(new.path(), text(&old.mac), text(&new.mac)),
-            Change::MulticastAdded { multicast } => value(multicast.path(), None, Some(multicast.way())),
-            Change::MulticastRemoved { multicast } => value(multicast.path(), Some(multicast.way()), None),
-            Change::MulticastChanged { old, new } => value(new.path(), Some(old.way()), Some(new.way())),
+            Change::MulticastAdded { multicast } => value(multicast.path(), None, Some(multicast.interfaces_text())),
+            Change::MulticastRemoved { multicast } => value(multicast.path(), Some(multicast.interfaces_text()), None),
+            Change::MulticastChanged { old, new } => {
+                value(new.path(), Some(old.interfaces_text()), Some(new.interfaces_text()))
+            }
             Change::PassThroughAdded { passthrough } => value("passthrough".into(), None, text(passthrough)),
             Change::PassThroughRemoved { passthrough } => value("passthrough".into(), text(passthrough), None),
             Change::PathsReordered { order } => value("paths.order".into(), None, Some(order.join(" "))),
@@ -377,9 +379,9 @@ impl Change {
 }
 
 /// Changes of optional values, which are `none` if not set.
-fn edits_of(table: &str, what: &[Edit]) -> Vec<ValueChange> {
+fn edits_of(table: &str, what: &[PropertyChange]) -> Vec<ValueChange> {
     let side = |text: &str| (text != "none").then(|| text.to_owned());
-    let one = |edit: &Edit| ValueChange {
+    let one = |edit: &PropertyChange| ValueChange {
         path: format!("{table}.{}", edit.what),
         old: side(&edit.old),
         new: side(&edit.new),

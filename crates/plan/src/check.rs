@@ -1,7 +1,7 @@
 //! From text to a plan: one pass finds all errors, and a plan is accepted only as a whole.
 
-mod promises;
-mod reserved;
+mod cpu_settings;
+mod reserved_links;
 mod unused;
 
 use crate::diagnostic::{Diagnostics, Report};
@@ -21,14 +21,14 @@ const MOST_BYTES: usize = 64 << 20;
 
 /// A checked configuration: its plan, unless there was an error, and all diagnostics.
 #[derive(Clone, Debug)]
-pub struct Checked {
+pub struct CheckResult {
     /// The plan; `None` if the diagnostics have an error.
     pub plan: Option<Plan>,
     /// Errors and warnings. If there is a plan, only warnings.
     pub diagnostics: Diagnostics,
 }
 
-impl Checked {
+impl CheckResult {
     /// The plan, or the diagnostics. Drops the warnings of a valid configuration.
     pub fn into_result(self) -> Result<Plan, Diagnostics> {
         self.plan.ok_or(self.diagnostics)
@@ -46,11 +46,11 @@ pub fn load(path: &std::path::Path, catalogue: &Catalogue) -> Result<Plan, Diagn
 }
 
 /// As [`load`], with the warnings of a valid configuration.
-pub fn examine_file(path: &std::path::Path, catalogue: &Catalogue) -> Checked {
+pub fn examine_file(path: &std::path::Path, catalogue: &Catalogue) -> CheckResult {
     let name = path.to_string_lossy();
     match read(path, &name) {
         Ok(source) => examine(&source, &name, catalogue),
-        Err(diagnostics) => Checked { plan: None, diagnostics },
+        Err(diagnostics) => CheckResult { plan: None, diagnostics },
     }
 }
 
@@ -81,18 +81,23 @@ fn read(path: &std::path::Path, name: &str) -> Result<String, Diagnostics> {
 }
 
 /// As [`check`], with the warnings of a valid configuration.
-pub fn examine(source: &str, file_name: &str, catalogue: &Catalogue) -> Checked {
+pub fn examine(source: &str, file_name: &str, catalogue: &Catalogue) -> CheckResult {
     examine_in_chunks(source, file_name, catalogue, (chunks::LEAST, chunks::TABLES))
 }
 
 /// As [`examine`], in chunks of `tables` routes if there are at least `least`.
-fn examine_in_chunks(source: &str, file_name: &str, catalogue: &Catalogue, (least, tables): (usize, usize)) -> Checked {
+fn examine_in_chunks(
+    source: &str,
+    file_name: &str,
+    catalogue: &Catalogue,
+    (least, tables): (usize, usize),
+) -> CheckResult {
     let mut report = Report::new(source, file_name);
     if source.len() > MOST_BYTES {
         report.error(0..0, "", || {
             (format!("the file is larger than {} MiB", MOST_BYTES >> 20), "is this a configuration?".to_string())
         });
-        return Checked { plan: None, diagnostics: report.finish() };
+        return CheckResult { plan: None, diagnostics: report.finish() };
     }
     if let Some(chunks) = chunks::divide(source, least, tables) {
         if let Ok(plan) = plan(&mut report, &chunks.rest, Some(&chunks), catalogue) {
@@ -105,9 +110,9 @@ fn examine_in_chunks(source: &str, file_name: &str, catalogue: &Catalogue, (leas
     finished(plan, report)
 }
 
-fn finished(plan: Option<Plan>, report: Report<'_>) -> Checked {
+fn finished(plan: Option<Plan>, report: Report<'_>) -> CheckResult {
     let plan = plan.filter(|_| !report.failed());
-    Checked { plan, diagnostics: report.finish() }
+    CheckResult { plan, diagnostics: report.finish() }
 }
 
 /// The plan of `text` and of its routes in chunks, if there are any. `None` for an unknown version.
@@ -136,7 +141,7 @@ fn plan(
     let objectives = objectives::check(report, &root);
     let policies = policy::check(report, &root, catalogue);
     let (jumbo, batch, workers) = (router.super_frames > 0, cpu.input_limit(), router.workers);
-    let by = port::Shared { catalogue, jumbo, workers, batch, policies: &policies };
+    let by = port::PortContext { catalogue, jumbo, workers, batch, policies: &policies };
     let (mut ports, connected) = port::check(report, &root, &by);
     let routes = match chunks {
         None => route::check(report, &root, &connected),
@@ -148,7 +153,7 @@ fn plan(
     let paths = path::check(report, &root, &connected, catalogue, cpu.layout);
     let nat = nat::check(report, &root, &connected, (&ports, &paths));
     let state = state::check(report, &root, (&ports, workers), catalogue);
-    promises::Promises { cpu: &cpu, ports: &mut ports, paths: &paths }.settle(report, table);
+    cpu_settings::CpuSettings { cpu: &cpu, ports: &mut ports, paths: &paths }.check_all(report, table);
     unused::check(report, &root, (&objectives, &policies), (&ports, &paths));
     let mut plan = Plan {
         name: router.name,
@@ -171,7 +176,7 @@ fn plan(
         objectives,
         policies: policies.plans,
     };
-    reserved::settle(report, table, &mut plan, catalogue);
+    reserved_links::set_default_schemes(report, table, &mut plan, catalogue);
     Ok(Some(plan))
 }
 

@@ -19,7 +19,7 @@ pub(crate) type VrfIndex = usize;
 pub(crate) const MAIN: VrfIndex = 0;
 
 /// One local address.
-struct Attachment {
+struct LocalAddress {
     /// The local address with the prefix length of its subnet.
     prefix: Prefix,
     interface: InterfaceIndex,
@@ -32,13 +32,13 @@ struct Attachment {
 pub(crate) struct Connected {
     interfaces: Vec<Name>,
     /// The VRF of each interface.
-    places: Vec<VrfIndex>,
+    interface_vrfs: Vec<VrfIndex>,
     /// The names of the VRFs except the main one, which has the index 0.
     vrfs: Vec<Name>,
     by_name: HashMap<Name, InterfaceIndex>,
-    attachments: Vec<Attachment>,
+    attachments: Vec<LocalAddress>,
     /// Local addresses by VRF. Link-local ones also by interface, since each link may have the same.
-    own: HashMap<(VrfIndex, IpAddr, Option<InterfaceIndex>), usize>,
+    local_addresses: HashMap<(VrfIndex, IpAddr, Option<InterfaceIndex>), usize>,
     /// Subnets by VRF, without link-local ones, and an attachment of each.
     subnets: HashMap<(VrfIndex, Prefix), usize>,
     /// The prefix lengths of the subnets of each family. A lookup tries only these.
@@ -92,7 +92,7 @@ impl Connected {
     }
 
     pub fn add_interface(&mut self, name: Name, vrf: VrfIndex) -> InterfaceIndex {
-        self.places.push(vrf);
+        self.interface_vrfs.push(vrf);
         let index = self.interfaces.len();
         self.interfaces.push(name.clone());
         self.by_name.insert(name, index);
@@ -104,13 +104,13 @@ impl Connected {
     }
 
     /// The VRF of an interface.
-    pub fn place(&self, index: InterfaceIndex) -> VrfIndex {
-        self.places[index]
+    pub fn vrf_of(&self, index: InterfaceIndex) -> VrfIndex {
+        self.interface_vrfs[index]
     }
 
     /// True if an interface has an address of this family. An interface without one takes no part in the protocol.
-    pub fn speaks(&self, index: InterfaceIndex, ipv4: bool) -> bool {
-        let of = |a: &Attachment| a.interface == index && a.prefix.address.is_ipv4() == ipv4;
+    pub fn has_family(&self, index: InterfaceIndex, ipv4: bool) -> bool {
+        let of = |a: &LocalAddress| a.interface == index && a.prefix.address.is_ipv4() == ipv4;
         self.incomplete || self.attachments.iter().any(of)
     }
 
@@ -121,8 +121,8 @@ impl Connected {
     /// Adds a local address, unless the router has it already.
     pub fn add_address(&mut self, report: &mut Report<'_>, prefix: Prefix, interface: InterfaceIndex, text: &Text<'_>) {
         let scope = is_link_local(prefix.address).then_some(interface);
-        let key = (self.places[interface], prefix.address, scope);
-        if let Some(first) = self.own.get(&key) {
+        let key = (self.interface_vrfs[interface], prefix.address, scope);
+        if let Some(first) = self.local_addresses.get(&key) {
             let owner = &self.interfaces[self.attachments[*first].interface];
             return text.error(report, || {
                 (
@@ -132,26 +132,26 @@ impl Connected {
             });
         }
         let index = self.attachments.len();
-        self.own.insert(key, index);
+        self.local_addresses.insert(key, index);
         let path = text.path.to_string();
-        self.attachments.push(Attachment { prefix, interface, span: text.span.clone(), path });
+        self.attachments.push(LocalAddress { prefix, interface, span: text.span.clone(), path });
     }
 
     /// Indexes the subnets, and reports subnets of different interfaces that overlap: the output interface would be ambiguous.
-    pub fn settle(&mut self, report: &mut Report<'_>) {
+    pub fn index_subnets(&mut self, report: &mut Report<'_>) {
         let mut order: Vec<usize> = (0..self.attachments.len()).collect();
         order.retain(|&index| !is_link_local(self.attachments[index].prefix.address));
         // Prefixes are sorted after those that contain them. So the enclosing ones form a stack, with at most one of each length.
         order.sort_by_key(|&index| {
             let a = &self.attachments[index];
-            (self.places[a.interface], a.prefix.network(), a.span.start)
+            (self.interface_vrfs[a.interface], a.prefix.network(), a.span.start)
         });
         let mut open: Vec<usize> = Vec::new();
         for index in order {
             let (subnet, interface) = (self.attachments[index].prefix.network(), self.attachments[index].interface);
-            let vrf = self.places[interface];
+            let vrf = self.interface_vrfs[interface];
             // Entries that do not contain this subnet cannot contain a later one either, because of the sort order.
-            let apart = |top: &Attachment| self.places[top.interface] != vrf || !top.prefix.covers(subnet);
+            let apart = |top: &LocalAddress| self.interface_vrfs[top.interface] != vrf || !top.prefix.covers(subnet);
             while open.last().is_some_and(|&top| apart(&self.attachments[top])) {
                 open.pop();
             }
@@ -182,7 +182,7 @@ impl Connected {
     }
 
     /// The attachment whose subnet contains the address in a VRF; the longest match if they nest.
-    fn find(&self, vrf: VrfIndex, address: IpAddr) -> Option<&Attachment> {
+    fn find(&self, vrf: VrfIndex, address: IpAddr) -> Option<&LocalAddress> {
         let lengths = &self.lengths[usize::from(address.is_ipv6())];
         let subnet = |&length: &u8| self.subnets.get(&(vrf, Prefix { address: masked(address, length), length }));
         lengths.iter().rev().find_map(subnet).map(|&index| &self.attachments[index])
@@ -223,7 +223,7 @@ impl Connected {
 
     /// The interface of a neighbour or gateway with this address. The address has to be on a connected subnet. It must not be a local, network or
     /// broadcast address. The lookup uses the VRF of `on`, or `vrf` if no interface is named. `Err` if it was reported or excused.
-    pub fn station(
+    pub fn host_interface(
         &self,
         report: &mut Report<'_>,
         text: &Text<'_>,
@@ -231,17 +231,17 @@ impl Connected {
         on: Option<InterfaceIndex>,
         vrf: VrfIndex,
     ) -> Result<InterfaceIndex, ()> {
-        let vrf = on.map_or(vrf, |on| self.places[on]);
+        let vrf = on.map_or(vrf, |on| self.interface_vrfs[on]);
         let mut wrong = |reason: String, hint: &str| {
             text.error(report, || (reason, hint.to_string()));
             Err(())
         };
-        if let Some(kind) = no_host(address) {
+        if let Some(kind) = no_host_reason(address) {
             return wrong(format!("{address} is {kind}, not the address of a station"), "write a unicast address");
         }
         let local = is_link_local(address);
         // Local addresses are indexed by interface only if they are link-local.
-        if self.own.contains_key(&(vrf, address, on.filter(|_| local))) {
+        if self.local_addresses.contains_key(&(vrf, address, on.filter(|_| local))) {
             return wrong(format!("{address} is the router's own address"), "write the address of the other station");
         }
         if local {
@@ -257,7 +257,7 @@ impl Connected {
             }
             return Err(());
         };
-        if let Some(kind) = edge_of(found.prefix, address) {
+        if let Some(kind) = reserved_address_name(found.prefix, address) {
             return wrong(
                 format!("{address} is the {kind} of {}", found.prefix.network()),
                 "write the address of a station",
@@ -274,14 +274,14 @@ impl Connected {
     }
 
     /// True if the interface of a gateway is in the VRF of its route. Otherwise reports it, unless the route may leak.
-    pub fn stays(
+    pub fn is_gateway_in_vrf(
         &self,
         report: &mut Report<'_>,
         text: &Text<'_>,
         on: InterfaceIndex,
         (vrf, leak): (VrfIndex, bool),
     ) -> bool {
-        let (its, name) = (self.places[on], &self.interfaces[on]);
+        let (its, name) = (self.interface_vrfs[on], &self.interfaces[on]);
         if its == vrf || leak {
             return true;
         }
@@ -296,7 +296,7 @@ impl Connected {
     fn connected_hint(&self, address: IpAddr, vrf: VrfIndex) -> String {
         const LISTED: usize = 4;
         let family = self.attachments.iter().filter(|a| a.prefix.address.is_ipv4() == address.is_ipv4());
-        let known = family.filter(|a| !is_link_local(a.prefix.address) && self.places[a.interface] == vrf);
+        let known = family.filter(|a| !is_link_local(a.prefix.address) && self.interface_vrfs[a.interface] == vrf);
         let mut listed: Vec<String> = known
             .take(LISTED + 1)
             .map(|a| format!("{} ({})", a.prefix.network(), self.interfaces[a.interface]))
@@ -318,7 +318,7 @@ fn is_link_local(address: IpAddr) -> bool {
 }
 
 /// The reason why no host can have the address (RFC 1122, section 3.2.1.3; RFC 4291, section 2.5 and 2.7).
-pub(crate) fn no_host(address: IpAddr) -> Option<&'static str> {
+pub(crate) fn no_host_reason(address: IpAddr) -> Option<&'static str> {
     Some(match address {
         IpAddr::V4(a) if a.is_broadcast() => "the broadcast address",
         IpAddr::V4(a) if a.octets()[0] == 0 => "an address of 'this network'",
@@ -333,7 +333,7 @@ pub(crate) fn no_host(address: IpAddr) -> Option<&'static str> {
 
 /// The name of a reserved first or last address of a subnet. These are network and broadcast (RFC 1122; not for /31, RFC 3021), and subnet-router
 /// anycast (RFC 4291, section 2.6.1; not for /127, RFC 6164).
-pub(crate) fn edge_of(subnet: Prefix, address: IpAddr) -> Option<&'static str> {
+pub(crate) fn reserved_address_name(subnet: Prefix, address: IpAddr) -> Option<&'static str> {
     let first = subnet.network().address == address;
     match address {
         IpAddr::V4(_) if subnet.length >= 31 => None,

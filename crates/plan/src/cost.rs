@@ -78,7 +78,7 @@ impl FromStr for Cost {
 /// The source of a cost.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Source {
+pub enum CostSource {
     /// Measured on this machine.
     Measured,
     /// Declared by the configuration or the function.
@@ -87,30 +87,30 @@ pub enum Source {
     Assumed,
 }
 
-impl Source {
+impl CostSource {
     /// Its name.
     pub const fn name(self) -> &'static str {
         match self {
-            Source::Measured => "measured",
-            Source::Declared => "declared",
-            Source::Assumed => "assumed",
+            CostSource::Measured => "measured",
+            CostSource::Declared => "declared",
+            CostSource::Assumed => "assumed",
         }
     }
 }
 
 /// A cost with its source.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Figure {
+pub struct CostEstimate {
     /// The cost.
     pub cost: Cost,
     /// The source of the cost.
-    pub source: Source,
+    pub source: CostSource,
 }
 
-impl Figure {
+impl CostEstimate {
     /// A constant cost per packet.
-    pub const fn flat(packet: Nanos, source: Source) -> Figure {
-        Figure { cost: Cost { packet, kilobyte: Nanos::ZERO }, source }
+    pub const fn flat(packet: Nanos, source: CostSource) -> CostEstimate {
+        CostEstimate { cost: Cost { packet, kilobyte: Nanos::ZERO }, source }
     }
 }
 

@@ -178,7 +178,7 @@ impl<'s> Report<'s> {
     }
 
     /// Adds an error about something missing, unless a syntax error is the likely cause.
-    pub fn absent(&mut self, span: Range<usize>, path: impl fmt::Display, say: impl FnOnce() -> (String, String)) {
+    pub fn missing(&mut self, span: Range<usize>, path: impl fmt::Display, say: impl FnOnce() -> (String, String)) {
         if self.broken.is_empty() {
             self.error(span, path, say);
         }
@@ -207,7 +207,7 @@ impl<'s> Report<'s> {
     }
 
     /// Converts an offset within the part to one in the whole source.
-    pub fn place(&self, offset: usize) -> usize {
+    pub fn source_offset(&self, offset: usize) -> usize {
         self.base + offset
     }
 
@@ -244,7 +244,7 @@ impl<'s> Report<'s> {
             self.omitted += 1;
             return;
         }
-        let span = self.sound(span);
+        let span = self.source_span(span);
         let line = self.line_of(span.start);
         if self.broken.contains(&line) {
             return;
@@ -264,7 +264,7 @@ impl<'s> Report<'s> {
     }
 
     /// The span in the whole source, on character boundaries.
-    fn sound(&self, span: Range<usize>) -> Range<usize> {
+    fn source_span(&self, span: Range<usize>) -> Range<usize> {
         let span = self.base.saturating_add(span.start)..self.base.saturating_add(span.end);
         let start = self.source.floor_char_boundary(span.start.min(self.source.len()));
         let end = self.source.floor_char_boundary(span.end.clamp(start, self.source.len()));

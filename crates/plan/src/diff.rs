@@ -7,7 +7,7 @@ use std::hash::Hash;
 
 /// A changed property, as text.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
-pub struct Edit {
+pub struct PropertyChange {
     /// The key in the configuration, like `scheme`.
     pub what: &'static str,
     /// The old value.
@@ -16,7 +16,7 @@ pub struct Edit {
     pub new: String,
 }
 
-impl Display for Edit {
+impl Display for PropertyChange {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} {} -> {}", self.what, self.old, self.new)
     }
@@ -51,10 +51,10 @@ pub(crate) fn steps<'p, T: PartialEq, K: Hash + Eq>(
 }
 
 /// Adds an edit if the texts differ.
-pub(crate) fn edit(edits: &mut Vec<Edit>, what: &'static str, old: impl Display, new: impl Display) {
+pub(crate) fn edit(edits: &mut Vec<PropertyChange>, what: &'static str, old: impl Display, new: impl Display) {
     let (old, new) = (old.to_string(), new.to_string());
     if old != new {
-        edits.push(Edit { what, old, new });
+        edits.push(PropertyChange { what, old, new });
     }
 }
 

@@ -118,7 +118,7 @@ impl<'a> Section<'a> {
             }
         }
         for key in keys.iter().filter(|key| key.required && !table.contains_key(key.name)) {
-            report.absent(span.clone(), path, || {
+            report.missing(span.clone(), path, || {
                 (format!("the key '{}' is missing", key.name), format!("add {} = {}", key.name, key.example))
             });
         }

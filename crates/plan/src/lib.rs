@@ -33,23 +33,26 @@ mod text;
 pub mod throttle;
 
 pub use address::Prefix;
-pub use call::{Call, Catalogue, Code, CpuSchedulerDeclaration, Guests, InstructionDeclaration, Lag};
+pub use call::{Call, Catalogue, CpuSchedulerDeclaration, GuestCode, Guests, InstructionDeclaration, Lag};
 pub use change::{Change, ValueChange, diff};
-pub use check::{Checked, check, examine, examine_file, load};
+pub use check::{CheckResult, check, examine, examine_file, load};
 pub use cost::Cost;
 pub use diagnostic::{Diagnostic, Diagnostics, MOST_DIAGNOSTICS, Report, Severity};
-pub use diff::Edit;
+pub use diff::PropertyChange;
 pub use footprint::footprint;
 pub use matching::{
-    Condition, Family, Fields, Match, MatchError, dscp_name, dscp_number, protocol_name, protocol_number,
+    Condition, Match, MatchError, MatchFamily, MatchFields, dscp_name, dscp_number, protocol_name, protocol_number,
 };
-pub use medium::{BrownianPlan, Loss, MediumPlan, MediumText, Service, TraceEnd, TraceMode, TracePlan, TraceSource};
+pub use medium::{
+    BrownianPlan, LinkService, Loss, MediumPlan, MediumText, TraceEnd, TraceMode, TracePlan, TraceSource,
+};
 pub use names::Name;
 pub use plan::Plan;
 pub use ring::Ring;
 pub use schema::schema;
 pub use section::cpu::{
-    Admission, Batching, Charge, CpuPlan, CpuScheduler, Grouping, InputShare, LENT, Layout, Receive, TunePlan,
+    Admission, Batching, Charge, CpuPlan, CpuSchedulerChoice, DEFAULT_PREEMPTIBLE_SLICE, Grouping, InputShare, Layout,
+    Receive, TunePlan,
 };
 pub use section::multicast::MulticastPlan;
 pub use section::nat::{ForwardPlan, NatPlan};
@@ -58,15 +61,15 @@ pub use section::objectives::{CodePoints, Objective};
 pub use section::passthrough::PassThroughPlan;
 pub use section::path::PathPlan;
 pub use section::path::cpu::{PathCpu, Reservation};
-pub use section::path::dispatch::{Carries, DispatchRule, NamePattern};
+pub use section::path::dispatch::{DispatchRule, NamePattern, PayloadCondition};
 pub use section::path::filter::{FilterFields, FilterRule, FilterVerdict};
 pub use section::policy::PolicyPlan;
 pub use section::port::cpu::{Congestion, EstimatorPlan, PortCpu, SleepLaw};
-pub use section::port::device::{Checksums, DevicePlan, Pace};
+pub use section::port::device::{Checksums, DevicePlan, ReplayPace};
 pub use section::port::faults::FaultsPlan;
 pub use section::port::interface::{InterfacePlan, ReversePath};
 pub use section::port::link::LinkPlan;
-pub use section::port::ra::{Preference, RaPlan, RaPrefix};
+pub use section::port::ra::{RaPlan, RaPrefix, RouterPreference};
 pub use section::port::{PortPlan, SchemeChange};
 pub use section::route::RoutePlan;
 pub use section::route::hop::{NextHopPlan, RouteAction};

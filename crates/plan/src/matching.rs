@@ -28,7 +28,7 @@ pub type MatchError = TextError;
 
 /// The IP version of a match.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
-pub enum Family {
+pub enum MatchFamily {
     /// Either.
     #[default]
     Any,
@@ -47,7 +47,7 @@ pub struct Match {
     /// The input interface, `lan` or `lan.20`. [`Match::matches`] ignores it: the caller knows interfaces by id and compares them itself.
     pub iif: Option<String>,
     /// The IP version.
-    pub family: Family,
+    pub family: MatchFamily,
     /// The IP protocol, or the upper-layer protocol behind IPv6 extension headers.
     pub protocol: Option<u8>,
     /// Source addresses.
@@ -101,7 +101,7 @@ impl Condition {
 
 /// The fields of a packet that matches use.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Fields {
+pub struct MatchFields {
     /// Source address; it determines the family.
     pub source: IpAddr,
     /// Destination address, of the same family.
@@ -120,17 +120,17 @@ pub struct Fields {
 
 impl Match {
     /// True if every condition but `iif` holds.
-    pub fn matches(&self, f: &Fields) -> bool {
+    pub fn matches(&self, f: &MatchFields) -> bool {
         self.unmet(f).is_none()
     }
 
     /// The first condition, except for `iif`, that does not hold; `None` if the packet matches.
     #[inline]
-    pub fn unmet(&self, f: &Fields) -> Option<Condition> {
+    pub fn unmet(&self, f: &MatchFields) -> Option<Condition> {
         let family = match self.family {
-            Family::Any => true,
-            Family::V4 => f.source.is_ipv4(),
-            Family::V6 => f.source.is_ipv6(),
+            MatchFamily::Any => true,
+            MatchFamily::V4 => f.source.is_ipv4(),
+            MatchFamily::V6 => f.source.is_ipv6(),
         };
         let ports = |range: &Option<RangeInclusive<u16>>, port: u16| {
             range.as_ref().is_none_or(|range| !f.fragment && range.contains(&port))
@@ -155,7 +155,7 @@ impl Match {
             }
         }
         let range = |a: &RangeInclusive<u16>, b: &RangeInclusive<u16>| a.start() <= b.start() && b.end() <= a.end();
-        (self.family == Family::Any || self.family == other.family)
+        (self.family == MatchFamily::Any || self.family == other.family)
             && holds(&self.iif, &other.iif, |a, b| a == b)
             && holds(&self.protocol, &other.protocol, |a, b| a == b)
             && holds(&self.dscp, &other.dscp, |a, b| a == b)
@@ -183,7 +183,7 @@ impl fmt::Display for Match {
 impl Match {
     fn clauses(&self) -> Vec<String> {
         let mut clauses: Vec<String> = self.iif.iter().map(|name| format!("iif {name}")).collect();
-        let ip = if self.family == Family::V6 { "ip6" } else { "ip" };
+        let ip = if self.family == MatchFamily::V6 { "ip6" } else { "ip" };
         let before = clauses.len();
         let address = |prefix: Prefix| match prefix == Prefix::host(prefix.address) {
             true => prefix.address.to_string(),
@@ -194,18 +194,18 @@ impl Match {
         clauses.extend(self.dscp.map(|d| format!("{ip} dscp {}", dscp_name(d))));
         let family_said = clauses.len() > before;
         match (self.family, self.protocol) {
-            (Family::V4, Some(ICMP)) => clauses.push("icmp".to_string()),
-            (Family::V6, Some(ICMPV6)) => clauses.push("icmpv6".to_string()),
+            (MatchFamily::V4, Some(ICMP)) => clauses.push("icmp".to_string()),
+            (MatchFamily::V6, Some(ICMPV6)) => clauses.push("icmpv6".to_string()),
             (family, Some(protocol @ (TCP | UDP))) => {
-                if family != Family::Any && !family_said {
+                if family != MatchFamily::Any && !family_said {
                     clauses.push(ip.to_string());
                 }
                 clauses.extend(self.transport(if protocol == TCP { "tcp" } else { "udp" }));
             }
-            (Family::Any, Some(protocol)) => clauses.push(format!("meta l4proto {}", protocol_name(protocol))),
-            (Family::V4, Some(protocol)) => clauses.push(format!("ip protocol {}", protocol_name(protocol))),
-            (Family::V6, Some(protocol)) => clauses.push(format!("ip6 nexthdr {}", protocol_name(protocol))),
-            (Family::Any, None) => {}
+            (MatchFamily::Any, Some(protocol)) => clauses.push(format!("meta l4proto {}", protocol_name(protocol))),
+            (MatchFamily::V4, Some(protocol)) => clauses.push(format!("ip protocol {}", protocol_name(protocol))),
+            (MatchFamily::V6, Some(protocol)) => clauses.push(format!("ip6 nexthdr {}", protocol_name(protocol))),
+            (MatchFamily::Any, None) => {}
             (_, None) if family_said => {}
             (_, None) => clauses.push(ip.to_string()),
         }

@@ -16,7 +16,7 @@ use units::{Bytes, Nanos, Pace, PacketRate, Parts, Rate, UnitError};
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct MediumPlan {
     /// When it sends packets.
-    pub service: Service,
+    pub service: LinkService,
     /// The propagation delay after a packet's last bit has left.
     pub delay: Nanos,
     /// The largest additional delay, drawn for each packet.
@@ -37,7 +37,7 @@ pub struct MediumPlan {
 impl Default for MediumPlan {
     fn default() -> MediumPlan {
         MediumPlan {
-            service: Service::Constant(Rate::MAX),
+            service: LinkService::Constant(Rate::MAX),
             delay: Nanos::ZERO,
             jitter: Nanos::ZERO,
             loss: Loss::default(),
@@ -56,7 +56,7 @@ const MOST_OVERHEAD: i32 = 4096;
 
 /// When a link sends packets.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Service {
+pub enum LinkService {
     /// At a constant rate; [`Rate::MAX`] for no limit.
     Constant(Rate),
     /// At a rate, with a burst of this many bytes after an idle time.
@@ -222,12 +222,12 @@ impl MediumPlan {
     /// The link that `texts` describe, with missing keys from `base`. Errors are reported; `path` is the link's name in messages.
     pub fn read(report: &mut Report<'_>, path: &str, texts: &[MediumText<'_>], base: &MediumPlan) -> MediumPlan {
         let mut reader = Reader { report, path, texts };
-        reader.clashes();
+        reader.report_exclusive_keys();
         let service = reader.service().unwrap_or_else(|| base.service.clone());
         // If IP packets count, follow the published tools: cellsim has 1500 bytes, mahimahi adds four of a tunnel device.
         let usual = match &service {
-            Service::Trace(TracePlan { mode: TraceMode::Bytes(1504), .. }) => -10,
-            Service::Trace(_) => -14,
+            LinkService::Trace(TracePlan { mode: TraceMode::Bytes(1504), .. }) => -10,
+            LinkService::Trace(_) => -14,
             _ => base.overhead,
         };
         MediumPlan {
@@ -244,7 +244,7 @@ impl MediumPlan {
 }
 
 /// Reason and hint of an error in a text.
-type Wrong = (String, String);
+type ReasonAndHint = (String, String);
 
 struct Reader<'r, 's, 't> {
     report: &'r mut Report<'s>,
@@ -257,7 +257,7 @@ impl<'t> Reader<'_, '_, 't> {
         self.texts.iter().find(|text| text.key == key).cloned()
     }
 
-    fn read<T>(&mut self, key: &str, read: impl FnOnce(&str) -> Result<T, Wrong>) -> Option<T> {
+    fn read<T>(&mut self, key: &str, read: impl FnOnce(&str) -> Result<T, ReasonAndHint>) -> Option<T> {
         let MediumText { text, span, .. } = self.text(key)?;
         let read = read(text);
         read.map_err(|wrong| self.report.error(span, format!("{}.{key}", self.path), || wrong)).ok()
@@ -268,7 +268,7 @@ impl<'t> Reader<'_, '_, 't> {
     }
 
     /// Reports keys that exclude each other.
-    fn clashes(&mut self) {
+    fn report_exclusive_keys(&mut self) {
         let mut given = SERVICES.iter().filter_map(|key| self.text(key));
         if let Some(first) = given.next()
             && let Some(second) = given.next()
@@ -285,20 +285,20 @@ impl<'t> Reader<'_, '_, 't> {
         }
     }
 
-    fn service(&mut self) -> Option<Service> {
+    fn service(&mut self) -> Option<LinkService> {
         if let Some(rate) = self.read("rate", rate) {
             return Some(match self.quantity::<Bytes>("burst") {
-                Some(burst) => Service::Bucket(rate, burst),
-                None => Service::Constant(rate),
+                Some(burst) => LinkService::Bucket(rate, burst),
+                None => LinkService::Constant(rate),
             });
         }
         if let Some(source) = self.read("trace", trace) {
             let mode = self.read("mode", mode).unwrap_or(TraceMode::Bytes(1504));
             let end = self.read("end", end).unwrap_or_default();
-            return Some(Service::Trace(TracePlan { source, mode, end }));
+            return Some(LinkService::Trace(TracePlan { source, mode, end }));
         }
         if let Some(pace) = self.quantity("poisson") {
-            return Some(Service::Poisson(pace));
+            return Some(LinkService::Poisson(pace));
         }
         let start = self.quantity("brownian")?;
         let sigma = self.quantity("sigma").unwrap_or(PacketRate::pps(100));
@@ -309,15 +309,15 @@ impl<'t> Reader<'_, '_, 't> {
             let hint = "write brownian = \"500pps\", sigma = \"100pps\", most = \"1250pps\"".into();
             self.report.error(span, format!("{}.brownian", self.path), || (reason, hint));
         }
-        Some(Service::Brownian(BrownianPlan { start, sigma, most }))
+        Some(LinkService::Brownian(BrownianPlan { start, sigma, most }))
     }
 }
 
-fn quantity<T: FromStr<Err = UnitError>>(text: &str) -> Result<T, Wrong> {
+fn quantity<T: FromStr<Err = UnitError>>(text: &str) -> Result<T, ReasonAndHint> {
     text.parse().map_err(|error: UnitError| (error.reason, error.hint))
 }
 
-fn rate(text: &str) -> Result<Rate, Wrong> {
+fn rate(text: &str) -> Result<Rate, ReasonAndHint> {
     match quantity(text)? {
         Rate::ZERO => Err(("nothing would ever leave".into(), "write a rate above zero, or leave it out".into())),
         rate => Ok(rate),
@@ -325,7 +325,7 @@ fn rate(text: &str) -> Result<Rate, Wrong> {
 }
 
 /// Parses a fraction of the packets. A bare number is refused, because it is ambiguous: tc reads 1 as 1 %, others as all packets.
-fn part(text: &str) -> Result<Parts, Wrong> {
+fn part(text: &str) -> Result<Parts, ReasonAndHint> {
     if let Some(hint) = ambiguous(text) {
         return Err((format!("{} can be read as a percentage and as a part of one", quote(text)), hint));
     }
@@ -343,15 +343,15 @@ fn ambiguous(text: &str) -> Option<String> {
     })
 }
 
-fn called(text: &str, declaration: Declaration, what: &str) -> Result<Call, Wrong> {
+fn parse_call(text: &str, declaration: Declaration, what: &str) -> Result<Call, ReasonAndHint> {
     Call::parse(text, &[declaration], what).map_err(|TextError { reason, hint, .. }| (reason, hint))
 }
 
-fn loss(text: &str) -> Result<Loss, Wrong> {
+fn loss(text: &str) -> Result<Loss, ReasonAndHint> {
     if !text.trim_start().starts_with(|c: char| c.is_ascii_alphabetic()) {
         return part(text).map(Loss::Independent);
     }
-    let call = called(text, GILBERT, "kind of loss")?;
+    let call = parse_call(text, GILBERT, "kind of loss")?;
     let values = text.split(['(', ')', ',']).filter_map(|option| option.split_once('='));
     if let Some((name, value, hint)) = values.filter_map(|(name, value)| Some((name, value, ambiguous(value)?))).next()
     {
@@ -362,20 +362,20 @@ fn loss(text: &str) -> Result<Loss, Wrong> {
     Ok(Loss::Gilbert { begin: part("begin"), end: part("end"), good: part("good"), bad: part("bad") })
 }
 
-fn trace(text: &str) -> Result<TraceSource, Wrong> {
+fn trace(text: &str) -> Result<TraceSource, ReasonAndHint> {
     if text.is_empty() {
         return Err(("no file is named".into(), "write trace = \"FILE\", or trace = \"lte\" for one made up".into()));
     }
     if text != LTE.name && !text.starts_with("lte(") {
         return Ok(TraceSource::File(text.to_owned()));
     }
-    let call = called(text, LTE, "made up trace")?;
+    let call = parse_call(text, LTE, "made up trace")?;
     let value = |name| call.option(name).unwrap_or(0);
     let (mean, length) = (Rate::bits(value("mean")), Nanos::new(value("length")));
     Ok(TraceSource::Lte { mean, length, seed: value("seed") })
 }
 
-fn mode(text: &str) -> Result<TraceMode, Wrong> {
+fn mode(text: &str) -> Result<TraceMode, ReasonAndHint> {
     if text == "packet" {
         return Ok(TraceMode::Packet);
     }
@@ -389,13 +389,13 @@ fn mode(text: &str) -> Result<TraceMode, Wrong> {
     }
 }
 
-fn end(text: &str) -> Result<TraceEnd, Wrong> {
+fn end(text: &str) -> Result<TraceEnd, ReasonAndHint> {
     TraceEnd::ALL.iter().find(|end| end.name() == text).copied().ok_or_else(|| {
         (format!("{} is no end of a trace", quote(text)), did_you_mean(text, TraceEnd::NAMES.iter().copied()))
     })
 }
 
-fn overhead(text: &str) -> Result<i32, Wrong> {
+fn overhead(text: &str) -> Result<i32, ReasonAndHint> {
     let (sign, size) = match text.trim().strip_prefix('-') {
         Some(size) => (-1, size),
         None => (1, text),
@@ -442,25 +442,25 @@ impl Serialize for MediumPlan {
     }
 }
 
-impl Service {
+impl LinkService {
     /// The keys that describe it, each with its text; none for an unlimited link.
     pub fn keys(&self) -> Vec<(&'static str, String)> {
         match self {
-            Service::Constant(Rate::MAX) => Vec::new(),
-            Service::Constant(rate) => vec![("rate", rate.to_string())],
-            Service::Bucket(rate, burst) => vec![("rate", rate.to_string()), ("burst", burst.to_string())],
-            Service::Trace(TracePlan { source, mode, end }) => {
+            LinkService::Constant(Rate::MAX) => Vec::new(),
+            LinkService::Constant(rate) => vec![("rate", rate.to_string())],
+            LinkService::Bucket(rate, burst) => vec![("rate", rate.to_string()), ("burst", burst.to_string())],
+            LinkService::Trace(TracePlan { source, mode, end }) => {
                 vec![("trace", source.to_string()), ("mode", mode.to_string()), ("end", end.to_string())]
             }
-            Service::Poisson(pace) => vec![("poisson", pace.to_string())],
-            Service::Brownian(BrownianPlan { start, sigma, most }) => {
+            LinkService::Poisson(pace) => vec![("poisson", pace.to_string())],
+            LinkService::Brownian(BrownianPlan { start, sigma, most }) => {
                 vec![("brownian", start.to_string()), ("sigma", sigma.to_string()), ("most", most.to_string())]
             }
         }
     }
 }
 
-impl fmt::Display for Service {
+impl fmt::Display for LinkService {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let keys = self.keys();
         let words: Vec<String> = keys.iter().map(|(key, value)| format!("{key} {value}")).collect();

@@ -18,7 +18,7 @@ impl Diagnostics {
             GraphicalReportHandler::new_themed(theme).with_width(WIDTH).with_context_lines(1).with_links(false);
         let mut out = String::new();
         for diagnostic in self.list() {
-            if handler.render_report(&mut out, &Shown::of(diagnostic)).is_err() {
+            if handler.render_report(&mut out, &RenderedDiagnostic::of(diagnostic)).is_err() {
                 // If the excerpt cannot be drawn, print at least the position.
                 out.push_str(&diagnostic.to_string());
             }
@@ -45,19 +45,19 @@ impl Diagnostics {
 
 /// A diagnostic for miette.
 #[derive(Debug)]
-struct Shown<'d> {
+struct RenderedDiagnostic<'d> {
     diagnostic: &'d Diagnostic,
-    source: Option<Source<'d>>,
+    source: Option<ExcerptSource<'d>>,
 }
 
-impl<'d> Shown<'d> {
+impl<'d> RenderedDiagnostic<'d> {
     fn of(diagnostic: &'d Diagnostic) -> Self {
-        let source = diagnostic.excerpt.as_ref().map(|excerpt| Source { diagnostic, excerpt });
-        Shown { diagnostic, source }
+        let source = diagnostic.excerpt.as_ref().map(|excerpt| ExcerptSource { diagnostic, excerpt });
+        RenderedDiagnostic { diagnostic, source }
     }
 }
 
-impl Display for Shown<'_> {
+impl Display for RenderedDiagnostic<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.source.is_none() {
             write!(f, "{}: ", self.diagnostic.file)?;
@@ -66,9 +66,9 @@ impl Display for Shown<'_> {
     }
 }
 
-impl std::error::Error for Shown<'_> {}
+impl std::error::Error for RenderedDiagnostic<'_> {}
 
-impl miette::Diagnostic for Shown<'_> {
+impl miette::Diagnostic for RenderedDiagnostic<'_> {
     fn severity(&self) -> Option<miette::Severity> {
         Some(match self.diagnostic.severity {
             Severity::Error => miette::Severity::Error,
@@ -95,12 +95,12 @@ impl miette::Diagnostic for Shown<'_> {
 
 /// The excerpt of a diagnostic as a source for miette. The whole file is not kept, to save a copy of a million routes.
 #[derive(Debug)]
-struct Source<'d> {
+struct ExcerptSource<'d> {
     diagnostic: &'d Diagnostic,
     excerpt: &'d Excerpt,
 }
 
-impl SourceCode for Source<'_> {
+impl SourceCode for ExcerptSource<'_> {
     fn read_span<'a>(
         &'a self,
         _span: &SourceSpan,

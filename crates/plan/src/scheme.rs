@@ -14,7 +14,7 @@ const QUEUES: u64 = units::QueueId::MOST as u64;
 /// The prefix of guest names.
 const GUEST: &str = "guest:";
 /// Names of schemes in other systems, and the most similar scheme here.
-const ELSEWHERE: &[(&str, &str)] = &[
+const FOREIGN_NAMES: &[(&str, &str)] = &[
     ("pfifo", "fifo"),
     ("bfifo", "fifo"),
     ("droptail", "fifo"),
@@ -46,8 +46,8 @@ impl Call {
     }
 
     /// True if `is` holds for the scheme or any scheme inside it.
-    pub(crate) fn is_anywhere(&self, is: &dyn Fn(&Call) -> bool) -> bool {
-        is(self) || self.inner.iter().any(|inner| inner.is_anywhere(is))
+    pub(crate) fn contains_scheme(&self, is: &dyn Fn(&Call) -> bool) -> bool {
+        is(self) || self.inner.iter().any(|inner| inner.contains_scheme(is))
     }
 
     /// The number of queues that it needs on its link.
@@ -61,7 +61,7 @@ impl Call {
 /// The scheme that a text names. `None` if it was reported.
 pub(crate) fn scheme(report: &mut Report<'_>, text: &Text<'_>, catalogue: &Catalogue) -> Option<Call> {
     let call = Call::scheme(text.value, catalogue).map_err(|error| text.wrong(report, error)).ok()?;
-    if call.is_anywhere(&|call| call.inner.is_empty() && call.option("limit") == Some(1)) {
+    if call.contains_scheme(&|call| call.inner.is_empty() && call.option("limit") == Some(1)) {
         report.warning(text.span.clone(), text.path, || {
             let reason = "with a limit of 1 every burst loses all but one packet".to_string();
             (reason, "give a limit of a hundred or more".to_string())
@@ -204,7 +204,7 @@ impl Reader<'_> {
     fn inside(&self, order: &OrderDeclaration, inside: Option<Piece<'_>>) -> Result<Vec<Call>, TextError> {
         let deeper = Reader { depth: self.depth + 1, ..*self };
         let inside = inside.unwrap_or(Piece { offset: 0, text: order.usual });
-        Ok(match order.inside {
+        Ok(match order.inner {
             Inside::Manager => vec![deeper.manager(inside)?],
             Inside::Any => vec![deeper.any(inside)?],
             Inside::Branches(branch, most) => deeper.branches(inside, branch, most)?,
@@ -235,7 +235,7 @@ impl Reader<'_> {
         }
         let names: Vec<&str> = declarations.iter().map(|declaration| declaration.name).collect();
         let like = closest(name.text, names.iter().copied()).map(str::to_string);
-        let hint = match like.or_else(|| self.meant(name.text, &names)) {
+        let hint = match like.or_else(|| self.suggestion(name.text, &names)) {
             Some(meant) => format!("did you mean '{meant}'?"),
             None => format!("use one of {}", names.join(", ")),
         };
@@ -243,9 +243,9 @@ impl Reader<'_> {
     }
 
     /// The scheme most similar to the name that another system uses. For a name like `fq_codel` both parts, or the part that is allowed here.
-    fn meant(&self, name: &str, names: &[&str]) -> Option<String> {
+    fn suggestion(&self, name: &str, names: &[&str]) -> Option<String> {
         let name = name.to_ascii_lowercase();
-        let elsewhere = ELSEWHERE.iter().find(|(other, ours)| *other == name && names.contains(ours));
+        let elsewhere = FOREIGN_NAMES.iter().find(|(other, ours)| *other == name && names.contains(ours));
         if let Some((_, ours)) = elsewhere {
             return Some(ours.to_string());
         }
@@ -305,7 +305,7 @@ fn parse(piece: Piece<'_>, declarations: &[Declaration], what: &str) -> Result<C
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Code, Guests};
+    use crate::{GuestCode, Guests};
     use expect_test::{Expect, expect};
     use std::sync::Arc;
     use units::declare::{DeclaredCost, OptionDeclaration, OrderDeclaration, Unit};
@@ -327,7 +327,7 @@ mod tests {
         inside: Inside,
         usual: &'static str,
     ) -> OrderDeclaration {
-        OrderDeclaration { declaration: declared(name, options), inside, usual, queues: None }
+        OrderDeclaration { declaration: declared(name, options), inner: inside, usual, queues: None }
     }
 
     const CLASS: OptionDeclaration =
@@ -370,16 +370,16 @@ mod tests {
     struct Two;
 
     impl Guests for Two {
-        fn find(&self, name: &str) -> Result<(Declaration, Code), (String, String)> {
+        fn find(&self, name: &str) -> Result<(Declaration, GuestCode), (String, String)> {
             match name {
-                "mine" => Ok((declared("guest:mine", LIMIT), Code { digest: 7, maker: Arc::new(()) })),
+                "mine" => Ok((declared("guest:mine", LIMIT), GuestCode { digest: 7, maker: Arc::new(()) })),
                 other => Err((format!("there is no guest '{other}'"), "build it".to_string())),
             }
         }
     }
 
     #[test]
-    fn guests_are_whole_schemes() {
+    fn guest_scheme_takes_no_inner_schemes() {
         let catalogue = Catalogue {
             guests: Some(Arc::new(Two)),
             schemes: vec![declared("fifo", LIMIT)],
@@ -390,7 +390,7 @@ mod tests {
         assert_eq!((call.text.as_str(), call.option("limit")), ("guest:mine(limit=5)", Some(5)));
         assert_eq!(call.code.as_ref().map(|code| code.digest), Some(7));
         let same = Call::scheme(&call.text, &catalogue).unwrap();
-        let newer = Call { code: Some(Code { digest: 8, maker: Arc::new(()) }), ..call.clone() };
+        let newer = Call { code: Some(GuestCode { digest: 8, maker: Arc::new(()) }), ..call.clone() };
         assert!(same == call && newer != call);
         let wrong = |text: &str| {
             let e = Call::scheme(text, &catalogue).unwrap_err();

@@ -2,7 +2,7 @@
 //! the reference page follow from the declaration.
 
 use crate::diagnostic::Report;
-use crate::diff::{Edit, edit, file, joined, or_none};
+use crate::diff::{PropertyChange, edit, file, joined, or_none};
 use crate::document::{Path, Section};
 use crate::key::Key;
 use std::fmt::Display;
@@ -80,7 +80,7 @@ pub(crate) fn defaults<P>(keys: &'static [Key], read: impl FnOnce(&mut Report<'_
 }
 
 /// The edits between the fields of two plans.
-pub(crate) fn edits(old: &[(&'static str, String)], new: &[(&'static str, String)]) -> Vec<Edit> {
+pub(crate) fn edits(old: &[(&'static str, String)], new: &[(&'static str, String)]) -> Vec<PropertyChange> {
     let mut what = Vec::new();
     old.iter().zip(new).for_each(|((name, old), (_, new))| edit(&mut what, name, old, new));
     what

@@ -15,12 +15,12 @@ pub fn threshold(switch: Nanos, overhead: Parts, packet: Nanos) -> u32 {
 
 /// The number that a task really waits for. A task whose queues hold fewer would wait forever, so the number is limited to their capacity, unless
 /// `strict` is set.
-pub fn effective(threshold: u32, input: u32, output: u32, strict: bool) -> u32 {
+pub fn effective_threshold(threshold: u32, input: u32, output: u32, strict: bool) -> u32 {
     if strict { threshold } else { threshold.min(input).min(output).max(1) }
 }
 
 /// True if a task waits for so many packets that its queue is more than half full by then: the next delay causes drops.
-pub fn near_capacity(threshold: u32, capacity: u32) -> bool {
+pub fn is_near_capacity(threshold: u32, capacity: u32) -> bool {
     u64::from(threshold) * 2 > u64::from(capacity)
 }
 
@@ -38,7 +38,7 @@ pub fn least_slice(switch: Nanos, overhead: Parts) -> Nanos {
 }
 
 /// The part of the processor that is left for work at this overhead: `1 / (1 + overhead)`, rounded down.
-pub fn reachable(overhead: Parts) -> Parts {
+pub fn reachable_share(overhead: Parts) -> Parts {
     // At most a million.
     Parts::millionths((1_000_000_000_000u64 / (1_000_000 + u64::from(overhead.get()))) as u32)
 }
@@ -61,7 +61,7 @@ mod tests {
 
     /// The table of the paper's thirteen flows: costs of 1, 3 and 10 us at five overheads.
     #[test]
-    fn thresholds_match_the_paper() {
+    fn throttle_thresholds_match_the_paper() {
         for (percent, expected) in
             [(30, [10, 4, 1]), (20, [15, 5, 2]), (10, [30, 10, 3]), (5, [60, 20, 6]), (2, [150, 50, 15])]
         {
@@ -71,20 +71,20 @@ mod tests {
     }
 
     #[test]
-    fn slices_and_efficiency_match_the_paper() {
+    fn throttle_slices_and_reachable_share_match_the_paper() {
         let slices = [30, 20, 10, 5, 2].map(|t| least_slice(SWITCH, Parts::percent(t)));
         assert_eq!(slices, [10, 15, 30, 60, 150].map(Nanos::micros));
-        let reached = [30, 20, 10, 5, 2].map(|t| reachable(Parts::percent(t)).get() / 1000);
+        let reached = [30, 20, 10, 5, 2].map(|t| reachable_share(Parts::percent(t)).get() / 1000);
         assert_eq!(reached, [769, 833, 909, 952, 980]);
     }
 
     #[test]
     fn task_waits_for_at_most_its_queue_capacity_unless_strict() {
         let b = threshold(SWITCH, Parts::percent(2), Nanos::micros(1));
-        assert_eq!(effective(b, 128, 128, false), 128);
-        assert_eq!(effective(b, 512, 100, false), 100);
-        assert_eq!(effective(b, 128, 128, true), 150);
-        assert!(near_capacity(65, 128) && !near_capacity(64, 128));
+        assert_eq!(effective_threshold(b, 128, 128, false), 128);
+        assert_eq!(effective_threshold(b, 512, 100, false), 100);
+        assert_eq!(effective_threshold(b, 128, 128, true), 150);
+        assert!(is_near_capacity(65, 128) && !is_near_capacity(64, 128));
     }
 
     #[test]

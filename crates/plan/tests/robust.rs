@@ -5,7 +5,7 @@ mod catalogue;
 
 use catalogue::catalogue;
 use plan::admission::{Costs, admit};
-use plan::{Checked, MOST_DIAGNOSTICS, examine};
+use plan::{CheckResult, MOST_DIAGNOSTICS, examine};
 use proptest::prelude::*;
 use std::fmt::Write;
 use std::path::Path;
@@ -21,7 +21,7 @@ fn corpus() -> Vec<(String, String)> {
 }
 
 /// Rules that hold for every text.
-fn laws(source: &str) -> Checked {
+fn check_invariants(source: &str) -> CheckResult {
     let checked = examine(source, "f", &catalogue());
     let diagnostics = &checked.diagnostics;
     assert_eq!(checked.plan.is_none(), diagnostics.errors().next().is_some(), "no plan just where there is an error");
@@ -47,7 +47,7 @@ fn laws(source: &str) -> Checked {
 #[test]
 fn corpus_files_are_judged_as_named() {
     for (name, source) in corpus() {
-        let checked = laws(&source);
+        let checked = check_invariants(&source);
         assert_eq!(checked.plan.is_some(), name.starts_with("good-"), "{name}: {}", checked.diagnostics);
     }
 }
@@ -133,12 +133,12 @@ proptest! {
 
     #[test]
     fn mutated_configuration_never_panics(source in mutated()) {
-        laws(&source);
+        check_invariants(&source);
     }
 
     #[test]
     fn arbitrary_text_never_panics(source in "\\PC{0,60}|[ -~\n]{0,80}") {
-        laws(&source);
+        check_invariants(&source);
     }
 }
 
@@ -161,7 +161,7 @@ fn many() -> u32 {
 #[test]
 fn many_routes_are_parsed_and_compared() {
     let count = many();
-    let mut old = laws(&routes(count)).plan.unwrap();
+    let mut old = check_invariants(&routes(count)).plan.unwrap();
     assert_eq!(old.routes.len(), count as usize);
     assert!(old.routes.is_sorted_by_key(|r| r.to));
     let new = old.clone();
@@ -177,7 +177,7 @@ fn many_routes_are_parsed_and_compared() {
 fn many_errors_are_counted() {
     let count = many() / 4;
     let source = routes(count).replace("via = \"192.0.2.", "via = \"198.51.100.");
-    let checked = laws(&source);
+    let checked = check_invariants(&source);
     assert_eq!(checked.diagnostics.list().len() + checked.diagnostics.omitted(), count as usize);
 }
 
@@ -188,6 +188,6 @@ fn suggestions_among_many_names_are_fast() {
     let route =
         |i| format!("[[route]]\nto = \"10.{}.{}.0/24\"\nvia = \"fe80::1\"\nport = \"lam.{i}\"\n", i >> 8, i & 255);
     (0..5000u32).for_each(|i| source.push_str(&route(i)));
-    let checked = laws(&source);
+    let checked = check_invariants(&source);
     assert_eq!(checked.diagnostics.list().len(), MOST_DIAGNOSTICS);
 }

@@ -4,9 +4,9 @@
 use cpu::{CpuScheduler, RoundRobin};
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use fib::{Origin, Outcome, RouteChange, Tables};
-use packet::port::{Port, Wire};
+use packet::port::{MemoryWire, Port};
 use packet::{Batch, Pool, Queue, Region, wire};
-use plane::rig::OneLink;
+use plane::rig::StandaloneLink;
 use std::hint::black_box;
 use std::net::{IpAddr, Ipv4Addr};
 use units::{Instant, Nanos, Share, TaskId};
@@ -40,8 +40,8 @@ fn lookup(c: &mut Criterion) {
 fn link(c: &mut Criterion) {
     let region = Region::new(1024);
     let mut pool = Pool::new(region.clone());
-    let (near, mut far) = Wire::pair(BULK);
-    let mut link = OneLink::new(Box::new(near), "fifo", Pool::new(region));
+    let (near, mut far) = MemoryWire::pair(BULK);
+    let mut link = StandaloneLink::new(Box::new(near), "fifo", Pool::new(region));
     let (mut queue, mut batch) = (Queue::new(BULK), Batch::new());
     for _ in 0..BULK {
         let mut packet = pool.take().expect("the pool has frames");
@@ -53,7 +53,7 @@ fn link(c: &mut Criterion) {
     group.throughput(Throughput::Elements(BULK as u64));
     group.bench_function("fifo, idle", |b| {
         b.iter(|| {
-            link.pass(Instant::START, &mut queue);
+            link.offer_and_serve(Instant::START, &mut queue);
             far.receive(Instant::START, &mut batch, &mut pool);
             queue.append(&mut batch, BULK)
         })

@@ -5,7 +5,7 @@
 //! of one computation to one worker, and counts those that end. [adr/0040](../../../adr/0040-one-owner-per-shard.md) explains
 //! why.
 
-use crate::registered::InstructionTrouble;
+use crate::instructions::InstructionFault;
 use packet::wire::{ethertype, protocol};
 use packet::{BATCH, Packet};
 use plan::StatePlan;
@@ -17,7 +17,7 @@ use units::{Instant, Nanos, PortId, Rate};
 
 /// The place in the router at which a packet is.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum Place {
+pub enum HookPoint {
     /// At the port that received it.
     Input(PortId),
     /// In the centre, between input and output.
@@ -28,7 +28,7 @@ pub enum Place {
 
 /// The variables of a port that an instruction may read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Variables {
+pub struct PortVariables {
     /// Packets queued at its link.
     pub queue: u64,
     /// Packets that its link has dropped.
@@ -59,10 +59,10 @@ pub type Dedicated = [bool];
 pub const UNKNOWN: &Dedicated = &[false; BATCH];
 
 /// Packets that are passed to a hook, and what the classifier knows about each.
-pub type Shown<'a> = (&'a mut [Packet], &'a Dedicated);
+pub type HookBatch<'a> = (&'a mut [Packet], &'a Dedicated);
 
 /// The default interval between calls of [`PacketHook::tend`] while packets arrive.
-pub const PACE: Nanos = Nanos::millis(10);
+pub const MAINTENANCE_INTERVAL: Nanos = Nanos::millis(10);
 
 /// The maximum number of queues for packets on their way to another worker.
 pub const MOST_QUEUES: usize = plan::state::MOST_QUEUES as usize;
@@ -81,43 +81,43 @@ pub trait PacketHook: Send {
     /// The owner of an IP packet that arrived at `now`. `None` if any worker may process it.
     fn owner(&mut self, l3: &[u8], now: Instant) -> Option<Owner>;
     /// True if packets that carry no instruction may have an owner, because a packet of their flow carried one lately.
-    fn follows(&mut self, now: Instant) -> bool;
+    fn follows_flows(&mut self, now: Instant) -> bool;
     /// True if the hook reads the [`Variables`] of this port.
-    fn asks(&self, place: Place) -> bool;
+    fn reads_variables(&self, place: HookPoint) -> bool;
     /// Executes the instructions of packets in their order. Skips refused packets and packets that the router itself generated. Sets `refused`
     /// on those that end.
-    fn visit(&mut self, place: Place, variables: Variables, now: Instant, packets: Shown<'_>) -> Visited;
+    fn visit(&mut self, place: HookPoint, variables: PortVariables, now: Instant, packets: HookBatch<'_>) -> Visited;
     /// Reports that `packets` packets were dequeued for a place: from a port, from a path that leads to one, or, for the centre, from other
     /// workers. If there are always `more`, the worker does not keep up.
-    fn polled(&mut self, _at: Place, _now: Instant, _packets: usize, _more: bool) {}
+    fn record_dequeued(&mut self, _at: HookPoint, _now: Instant, _packets: usize, _more: bool) {}
     /// True if packets that find the queue to their owner full continue unexecuted. Otherwise they are dropped.
-    fn passes(&self) -> bool {
+    fn passes_overflow(&self) -> bool {
         false
     }
     /// An IP packet passed a place unexecuted that could have executed its instruction.
-    fn passed(&mut self, _place: Place, _l3: &[u8]) {}
+    fn record_unexecuted(&mut self, _place: HookPoint, _l3: &[u8]) {}
     /// Does work that needs no packet, e.g. expiry. Returns when to be called again; [`Instant::FAR`] for never.
-    fn tend(&mut self, now: Instant) -> Instant;
+    fn maintain(&mut self, now: Instant) -> Instant;
     /// The minimum interval between calls of `tend` while packets arrive.
-    fn pace(&self) -> Nanos {
-        PACE
+    fn maintenance_interval(&self) -> Nanos {
+        MAINTENANCE_INTERVAL
     }
     /// Replaces `old`, and keeps those of its stores that both have.
-    fn succeed(&mut self, old: Box<dyn PacketHook>);
+    fn replace(&mut self, old: Box<dyn PacketHook>);
     /// The fault of a registered instruction since the last call, if any.
-    fn trouble(&mut self) -> Option<InstructionTrouble> {
+    fn take_fault(&mut self) -> Option<InstructionFault> {
         None
     }
     /// The hook's counters and the contents of its stores: see [`HookReport::inner`].
     fn report(&self, now: Instant) -> Arc<dyn Any + Send + Sync>;
     /// Read access to the stores of all workers, each with the port it belongs to; `None` for the central store.
-    fn onlookers(&self) -> Vec<(Option<PortId>, Arc<dyn Onlooker>)>;
+    fn store_readers(&self) -> Vec<(Option<PortId>, Arc<dyn StoreReader>)>;
     /// For callers that know the concrete type.
     fn into_any(self: Box<Self>) -> Box<dyn Any>;
 }
 
 /// Reads a store while packets change it.
-pub trait Onlooker: fmt::Debug + Send + Sync {
+pub trait StoreReader: fmt::Debug + Send + Sync {
     /// At most `most` of the entries that have not expired at `now`.
     fn entries(&self, now: Instant, most: usize) -> Vec<Entry>;
 }
@@ -139,7 +139,7 @@ pub struct Entry {
 
 /// The instructions that a configuration enables, with ports by id.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Wanted {
+pub struct StateConfig {
     /// The section of the configuration.
     pub plan: StatePlan,
     /// The configuration of each port that executes instructions.
@@ -151,50 +151,50 @@ pub struct Wanted {
     /// A secret that spreads computations over workers.
     pub secret: u64,
     /// A fingerprint of the contents of the files that the plan names.
-    pub print: u64,
+    pub fingerprint: u64,
 }
 
 /// Makes packet hooks.
-pub trait Maker: Send + Sync {
+pub trait HookMaker: Send + Sync {
     /// Makes a hook for each worker, in the order of workers. It omits stores that `before` has too and the workers keep: the new hooks [take
     /// over](PacketHook::succeed) those.
-    fn make(&self, before: Option<&Wanted>, wanted: &Wanted) -> Result<Vec<Box<dyn PacketHook>>, CannotMake>;
+    fn make(&self, before: Option<&StateConfig>, wanted: &StateConfig) -> Result<Vec<Box<dyn PacketHook>>, HookError>;
     /// A fingerprint of the contents of the files that a plan names. Without `secret` it reveals nothing about the contents.
-    fn print(&self, _plan: &StatePlan, _secret: u64) -> u64 {
+    fn fingerprint(&self, _plan: &StatePlan, _secret: u64) -> u64 {
         0
     }
     /// Describes the instruction of an IP packet. `None` if the packet carries none.
-    fn read(&self, plan: &StatePlan, l3: &[u8]) -> Option<Asked>;
+    fn read(&self, plan: &StatePlan, l3: &[u8]) -> Option<DecodedInstruction>;
 }
 
 /// Why there is no hook.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct CannotMake {
+pub struct HookError {
     /// The fault.
     pub reason: String,
     /// What to change.
     pub hint: String,
 }
 
-impl fmt::Display for CannotMake {
+impl fmt::Display for HookError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.reason)
     }
 }
 
-impl std::error::Error for CannotMake {}
+impl std::error::Error for HookError {}
 
 /// The instruction of a packet, decoded.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Asked {
+pub struct DecodedInstruction {
     /// The instruction with its operands.
     pub instruction: String,
     /// Its computation.
     pub computation: u64,
     /// For the input port, the centre and the output port: true if it is to be executed there.
-    pub at: [bool; 3],
+    pub points: [bool; 3],
     /// Why no router executes it. `None` if routers do.
-    pub not: Option<String>,
+    pub refusal: Option<String>,
 }
 
 /// A worker's report about its hook.
@@ -203,7 +203,7 @@ pub struct HookReport {
     /// The hook's own report. Code that knows the hook knows the type.
     pub inner: Arc<dyn Any + Send + Sync>,
     /// Packets handed to their owners.
-    pub handed: u64,
+    pub handed_over: u64,
     /// Packets queued for their owners.
     pub waiting: u64,
 }
@@ -241,10 +241,10 @@ impl Marks {
     #[inline(always)]
     pub(crate) fn is_dedicated(self, hop: &[u8; 4]) -> bool {
         // The mask ignores the flags (a first fragment has offset zero, like a whole packet) and the TTL.
-        const LOOKED_AT: u32 = u32::from_le_bytes([0x1f, 0xff, 0, 0xff]);
+        const MASK: u32 = u32::from_le_bytes([0x1f, 0xff, 0, 0xff]);
         // `Marks::NONE` sets a bit where the mask has none, so that nothing is equal to it.
         let [protocol, beyond] = self.protocol.to_le_bytes();
-        u32::from_le_bytes(*hop) & LOOKED_AT == u32::from_le_bytes([0, 0, beyond, protocol])
+        u32::from_le_bytes(*hop) & MASK == u32::from_le_bytes([0, 0, beyond, protocol])
     }
 
     /// True if an IP packet of this protocol may carry an instruction. `upper` reads the bytes behind its IP header.
@@ -279,25 +279,25 @@ const VLAN: u16 = 0x8100;
 
 /// The packet hooks of a generation.
 #[derive(Clone)]
-pub struct Stations {
+pub struct HookConfig {
     /// The requested configuration.
-    pub wanted: Wanted,
+    pub state: StateConfig,
     /// The marks of its packets.
     pub marks: Marks,
     /// The maker of the hooks.
-    pub maker: Arc<dyn Maker>,
+    pub maker: Arc<dyn HookMaker>,
 }
 
-impl PartialEq for Stations {
-    fn eq(&self, other: &Stations) -> bool {
-        self.wanted == other.wanted
+impl PartialEq for HookConfig {
+    fn eq(&self, other: &HookConfig) -> bool {
+        self.state == other.state
     }
 }
 
-impl Eq for Stations {}
+impl Eq for HookConfig {}
 
-impl fmt::Debug for Stations {
+impl fmt::Debug for HookConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Stations of {:?}", self.wanted)
+        write!(f, "Stations of {:?}", self.state)
     }
 }

@@ -5,17 +5,17 @@
 
 #![forbid(unsafe_code)]
 
-pub mod aside;
-mod bell;
 pub mod classify;
 pub mod explain;
 pub mod function;
 pub mod hook;
+pub mod instructions;
 pub mod multicast;
+mod parker;
 mod path;
 pub mod policy;
 pub mod port;
-pub mod registered;
+pub mod preempt;
 mod relay;
 pub mod rig;
 mod router;
@@ -25,12 +25,13 @@ mod worker;
 
 pub use path::PathCounters;
 pub use router::{
-    ApplyError, Build, Choice, EditError, EditSummary, Edits, KnownCosts, Nudge, Opener, PolicyReport, Prepared,
-    Published, Router,
+    ApplyError, Build, EditError, EditSummary, Edits, KnownCosts, Opener, PolicyChange, PolicyReport, Prepared,
+    Published, Router, WakeFn,
 };
 pub use worker::{
-    Adopted, Change, Command, Decorate, HalfAdopted, LinksReport, Mailbox, NewFunctions, NewHook, NewPort, Onlookers,
-    PathReport, PortReport, QueueReport, Reschedule, Step, TaskReport, Watched, Worker, WorkerReport, add_counters,
+    Adopted, AdoptionUnfinished, Command, Decorate, LinksReport, Mailbox, NewFunctions, NewHook, NewPort, PathReport,
+    PortReport, QueueReport, Reschedule, StepResult, StoreReaders, TaskReport, TraceReport, Worker, WorkerChange,
+    WorkerReport, add_counters,
 };
 
 /// The names available to a configuration: the schemes, the functions and the kinds of port of this build.

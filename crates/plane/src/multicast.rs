@@ -8,12 +8,12 @@ use std::net::IpAddr;
 use units::{AdjacencyId, InterfaceId, VrfId};
 
 /// The adjacency of a replica. It has no neighbour: its link-layer address follows from the group (RFC 1112 6.4, RFC 2464 7).
-pub(crate) const COPY: AdjacencyId = AdjacencyId(u32::MAX - 1);
+pub(crate) const REPLICA: AdjacencyId = AdjacencyId(u32::MAX - 1);
 /// The adjacency of packets that leave unchanged by the other pass-through port.
-pub(crate) const THROUGH: AdjacencyId = AdjacencyId(u32::MAX - 2);
+pub(crate) const PASSTHROUGH: AdjacencyId = AdjacencyId(u32::MAX - 2);
 
 /// The output interface of a packet whose replicas leave by several.
-pub const SEVERAL: InterfaceId = InterfaceId(u16::MAX);
+pub const SEVERAL_INTERFACES: InterfaceId = InterfaceId(u16::MAX);
 
 /// The source and the group of a multicast route.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -85,7 +85,7 @@ impl MulticastRoutes {
     }
 
     /// The counters of the routes of `old`, in the order of these routes. Routes that stay keep their counters.
-    pub(crate) fn carry(&self, old: &MulticastRoutes, counted: &[GroupCounters]) -> Vec<GroupCounters> {
+    pub(crate) fn carry_counters(&self, old: &MulticastRoutes, counted: &[GroupCounters]) -> Vec<GroupCounters> {
         let before = |route: &MulticastRoute| {
             let position = old.positions.get(&route.key)?;
             counted.get(*position).copied()
@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn the_route_of_the_source_goes_before_that_of_the_group() {
+    fn source_route_precedes_group_route() {
         let table = routes(&[key(1, None), key(1, Some(7)), key(2, Some(7))]);
         let find = |group: u8, host: u8| table.find(VrfId::MAIN, [192, 0, 2, host].into(), [239, 0, 0, group].into());
         assert_eq!(
@@ -120,12 +120,12 @@ mod tests {
     }
 
     #[test]
-    fn routes_that_stay_go_on_counting_wherever_they_stand() {
+    fn kept_routes_keep_their_counters_at_any_position() {
         let old = routes(&[key(1, None), key(2, None), key(2, Some(7))]);
         let counted: Vec<GroupCounters> =
             (1..4).map(|packets| GroupCounters { packets, ..GroupCounters::default() }).collect();
         let new = routes(&[key(0, None), key(2, Some(7)), key(1, None)]);
-        let carried: Vec<u64> = new.carry(&old, &counted).iter().map(|counters| counters.packets).collect();
+        let carried: Vec<u64> = new.carry_counters(&old, &counted).iter().map(|counters| counters.packets).collect();
         assert_eq!(carried, [0, 3, 1]);
     }
 }

@@ -3,11 +3,11 @@
 //! A path of the configuration has one instance for each port by which its packets may leave, so that a slow port delays no other. The two
 //! built-in paths of the local protocols also have one instance each that receives and belongs to no port.
 
-use crate::aside::Side;
 use crate::function::Function;
+use crate::preempt::ThreadSlot;
 use link::Outgoing;
-use packet::latency::Since;
-use packet::segment::{Half, is_to_fragment};
+use packet::latency::QueueEntryTimes;
+use packet::segment::{PacketSplitter, is_to_fragment};
 use packet::{Packet, Queue};
 use units::{Bytes, Instant, Meter, Nanos, PacketRate, PathId, PortId, Rate, TaskId};
 
@@ -39,7 +39,7 @@ impl PathCounters {
 
     /// Counts the packets on the path as dropped, because a worker has failed. If more packets have left than entered, the counters were wrong,
     /// and the difference is counted as generated.
-    pub(crate) fn settle(&mut self) {
+    pub(crate) fn drop_waiting(&mut self) {
         let waiting = self.waiting() as i64;
         self.dropped += waiting.max(0) as u64;
         self.generated += waiting.min(0).unsigned_abs();
@@ -58,7 +58,7 @@ pub(crate) struct Instance {
     pub input: Queue,
     pub output: Queue,
     /// A super-frame from the front of the input queue, some of whose segments are on the output queue.
-    pub half: Option<Half>,
+    pub half: Option<PacketSplitter>,
     /// True if packets of the input queue may need segmentation, fragmentation or checksums behind the functions.
     pub offloads: bool,
     /// True if packets of the input queue may have to visit a packet hook at the output.
@@ -66,7 +66,7 @@ pub(crate) struct Instance {
     pub functions: Vec<Box<dyn Function>>,
     pub counters: PathCounters,
     /// True if an input task may run its functions: they only forward, and the configuration permits it.
-    pub minimal: bool,
+    pub may_inline: bool,
     /// True if the running input task will process all its packets.
     pub inlined: bool,
     /// True if its task knows that it has work, and room for the results.
@@ -74,11 +74,11 @@ pub(crate) struct Instance {
     /// The maximum time for a packet. Packets that exceed it are dropped.
     pub limit: Option<Nanos>,
     /// The fill level of its input queue.
-    pub fill: Fill,
+    pub fill: QueueFill,
     /// The function thread, if its path is preemptible.
-    pub side: Option<Box<Side>>,
+    pub function_thread: Option<Box<ThreadSlot>>,
     /// The arrival times of the packets on its output queue.
-    pub since: Since,
+    pub arrivals: QueueEntryTimes,
     /// The part of the output task that is reserved for its packets. `None` for best effort.
     pub allowance: Option<Allowance>,
 }
@@ -118,19 +118,19 @@ impl Allowance {
 
 /// The fill level of a queue.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Fill {
+pub struct QueueFill {
     /// The maximum number of packets.
     pub most: usize,
     /// The number of packets, summed over all observations.
     pub sum: u64,
     /// The number of observations: one each time its task began to work on it.
-    pub looks: u64,
+    pub observations: u64,
 }
 
 impl Instance {
     /// Packets in its queues, and between them.
     pub fn queued(&self) -> usize {
-        self.input.len() + self.output.len() + usize::from(self.half.is_some()) + self.away()
+        self.input.len() + self.output.len() + usize::from(self.half.is_some()) + self.packets_in_flight()
     }
 
     /// Puts a packet generated or rerouted inside the router on its input queue. Returns the packet if the queue is full.
@@ -145,19 +145,19 @@ impl Instance {
     }
 
     /// Packets that a function thread works on.
-    pub fn away(&self) -> usize {
-        self.side.as_ref().map_or(0, |side| side.away())
+    pub fn packets_in_flight(&self) -> usize {
+        self.function_thread.as_ref().map_or(0, |side| side.packets_in_flight())
     }
 
     /// The packets ready for its link.
     #[inline]
     pub fn outgoing(&mut self) -> Outgoing<'_> {
-        Outgoing { path: self.path, queue: &mut self.output, since: &mut self.since }
+        Outgoing { path: self.path, queue: &mut self.output, since: &mut self.arrivals }
     }
 
     /// Counts packets of its output queue that were given to the link.
     #[inline]
-    pub fn left(&mut self, packets: usize) {
+    pub fn record_sent(&mut self, packets: usize) {
         self.counters.left += packets as u64;
         if let Some(allowance) = &mut self.allowance {
             allowance.charge(packets);
@@ -170,12 +170,12 @@ impl Instance {
     }
 }
 
-impl Fill {
+impl QueueFill {
     /// The task begins to work on `packets` packets: records the fill level.
     #[inline]
-    pub fn look(&mut self, packets: usize) {
+    pub fn record(&mut self, packets: usize) {
         self.most = self.most.max(packets);
         self.sum += packets as u64;
-        self.looks += 1;
+        self.observations += 1;
     }
 }

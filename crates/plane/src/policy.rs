@@ -10,7 +10,7 @@ use units::{Instant, Nanos, Parts};
 
 /// The rules of a controller.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Rules {
+pub struct PolicyRules {
     /// The length of a window, in which packets are counted.
     pub window: Nanos,
     /// The minimum time between two changes.
@@ -21,9 +21,9 @@ pub struct Rules {
     pub packets: u64,
 }
 
-impl From<&PolicyPlan> for Rules {
-    fn from(plan: &PolicyPlan) -> Rules {
-        Rules { window: plan.window, dwell: plan.dwell, share: plan.share, packets: plan.packets }
+impl From<&PolicyPlan> for PolicyRules {
+    fn from(plan: &PolicyPlan) -> PolicyRules {
+        PolicyRules { window: plan.window, dwell: plan.dwell, share: plan.share, packets: plan.packets }
     }
 }
 
@@ -41,12 +41,12 @@ pub struct Decision {
 /// Decides for one port.
 #[derive(Clone, Debug)]
 pub struct Controller {
-    rules: Rules,
+    rules: PolicyRules,
     in_force: Objective,
     /// The start of the window, and the counters at that time.
     window: Option<(Instant, Demand)>,
     /// The counts of the previous window.
-    lately: Demand,
+    last_window: Demand,
     /// The time of the last decision, carried out or not.
     decided: Option<Instant>,
     changes: u64,
@@ -54,13 +54,13 @@ pub struct Controller {
 
 impl Controller {
     /// A controller without an objective in force and without history.
-    pub fn new(rules: Rules) -> Controller {
+    pub fn new(rules: PolicyRules) -> Controller {
         let (in_force, lately) = (Objective::None, Demand::default());
-        Controller { rules, in_force, window: None, lately, decided: None, changes: 0 }
+        Controller { rules, in_force, window: None, last_window: lately, decided: None, changes: 0 }
     }
 
     /// Replaces the rules. The objective in force stays.
-    pub fn rule(&mut self, rules: Rules) {
+    pub fn set_rules(&mut self, rules: PolicyRules) {
         self.rules = rules;
     }
 
@@ -75,7 +75,7 @@ impl Controller {
             return None;
         }
         let (_, before) = self.window.replace((now, *counted))?;
-        self.lately = counted.since(&before);
+        self.last_window = counted.since(&before);
         let (to, share) = self.winner()?;
         let held = self.decided.is_some_and(|decided| now.since(decided) < self.rules.dwell);
         if to == self.in_force || held {
@@ -95,7 +95,7 @@ impl Controller {
 
     /// The objective with the required share of the last window's bytes.
     fn winner(&self) -> Option<(Objective, Parts)> {
-        let Demand { packets, bytes } = &self.lately;
+        let Demand { packets, bytes } = &self.last_window;
         let total: u128 = bytes.iter().map(|bytes| u128::from(*bytes)).sum();
         if total == 0 || packets.iter().sum::<u64>() < self.rules.packets {
             return None;
@@ -112,8 +112,8 @@ impl Controller {
     }
 
     /// The counts of the last complete window.
-    pub fn lately(&self) -> &Demand {
-        &self.lately
+    pub fn last_window(&self) -> &Demand {
+        &self.last_window
     }
 
     /// The number of changes.
@@ -122,7 +122,7 @@ impl Controller {
     }
 
     /// The time until the next change is possible.
-    pub fn held(&self, now: Instant) -> Nanos {
+    pub fn dwell_left(&self, now: Instant) -> Nanos {
         self.decided.map_or(Nanos::ZERO, |decided| (decided + self.rules.dwell).since(now))
     }
 }
@@ -132,12 +132,12 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    const RULES: Rules =
-        Rules { window: Nanos::secs(1), dwell: Nanos::secs(10), share: Parts::percent(60), packets: 10 };
+    const RULES: PolicyRules =
+        PolicyRules { window: Nanos::secs(1), dwell: Nanos::secs(10), share: Parts::percent(60), packets: 10 };
 
     /// Simulates a port at which these numbers of packets of 1000 bytes arrive in each second. Returns the changes of objective, with their
     /// second.
-    fn play(rules: Rules, seconds: impl IntoIterator<Item = Vec<(Objective, u64)>>) -> Vec<(u64, Objective)> {
+    fn play(rules: PolicyRules, seconds: impl IntoIterator<Item = Vec<(Objective, u64)>>) -> Vec<(u64, Objective)> {
         let (mut controller, mut counted, mut changes) = (Controller::new(rules), Demand::default(), Vec::new());
         assert_eq!(controller.observe(Instant::START, &counted), None);
         for (second, arrivals) in (1..).zip(seconds) {
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn few_packets_say_nothing() {
+    fn window_with_few_packets_is_ignored() {
         assert_eq!(play(RULES, vec![vec![(Delay, 9)]; 30]), []);
         assert_eq!(play(RULES, vec![vec![]; 30]), []);
     }
@@ -180,13 +180,13 @@ mod tests {
     }
 
     #[test]
-    fn after_a_change_all_stays_for_a_while() {
+    fn objective_stays_for_the_dwell_after_a_change() {
         let seconds = (0..40).map(|second| vec![(if second % 2 == 0 { Delay } else { Throughput }, 50)]);
         assert_eq!(play(RULES, seconds), [(1, Delay), (12, Throughput), (23, Delay), (34, Throughput)]);
     }
 
     #[test]
-    fn a_window_is_looked_at_when_it_is_over() {
+    fn window_is_evaluated_at_its_end() {
         let mut controller = Controller::new(RULES);
         let mut counted = Demand::default();
         let at = |millis| Instant::START + Nanos::millis(millis);
@@ -198,11 +198,14 @@ mod tests {
         let decision = Decision { from: Nothing, to: Delay, share: Parts::ONE };
         assert_eq!(controller.observe(at(1005), &counted), Some(decision));
         assert_eq!((controller.in_force(), controller.changes()), (Delay, 1));
-        assert_eq!((controller.held(at(2005)), controller.lately().packets[Delay.index()]), (Nanos::secs(9), 50));
+        assert_eq!(
+            (controller.dwell_left(at(2005)), controller.last_window().packets[Delay.index()]),
+            (Nanos::secs(9), 50)
+        );
     }
 
     #[test]
-    fn a_decision_that_fails_is_taken_back_and_tried_again_after_the_dwell() {
+    fn failed_decision_is_withdrawn_and_retried_after_the_dwell() {
         let (mut controller, mut counted, mut tries) = (Controller::new(RULES), Demand::default(), Vec::new());
         for second in 0..25 {
             (0..50).for_each(|_| counted.count(Delay.index() as u8, 100));
@@ -225,7 +228,7 @@ mod tests {
             looks in prop::collection::vec((0u64..4000, prop::array::uniform6(0u64..1 << 40), any::<bool>()), 1..200),
         ) {
             let (window, dwell) = (Nanos::millis(window), Nanos::millis(dwell));
-            let mut controller = Controller::new(Rules { window, dwell, share: Parts::percent(share), packets: 1 });
+            let mut controller = Controller::new(PolicyRules { window, dwell, share: Parts::percent(share), packets: 1 });
             let (mut now, mut counted, mut last) = (Instant::START, Demand::default(), None::<Instant>);
             for (millis, arrivals, anew) in looks {
                 now += Nanos::millis(millis);

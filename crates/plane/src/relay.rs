@@ -4,8 +4,8 @@
 //! [`relay`] makes both ends. The [`Relay`] is a port like any other. It has room while its ring has, so every worker's queueing scheme notices
 //! a slow device. The [`Lane`] stays with the owner of the queue.
 
-use crate::bell::Bell;
-use packet::port::{Offloads, Port, PortStatistics, Waiter};
+use crate::parker::Parker;
+use packet::port::{Offloads, Port, PortStatistics, WakeSource};
 use packet::{Batch, Packet, Pool};
 use rtrb::{Consumer, Producer, RingBuffer};
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use units::{Instant, Mac, Rate};
 
 /// The state of the device, which its worker publishes to the others.
 #[derive(Debug)]
-struct Mirror {
+struct DeviceState {
     up: AtomicBool,
     rate: AtomicU64,
     /// Its offloads: see [`offloads_of`].
@@ -29,15 +29,15 @@ struct Mirror {
 
 /// The owner's end of a relay.
 #[derive(Debug)]
-pub(crate) struct Lane {
+pub(crate) struct RelayOwner {
     /// Packets for the other worker. `None` once the device is about to be removed.
     to: Option<Producer<Packet>>,
     /// Packets that the other worker transmits.
     pub from: Consumer<Packet>,
-    mirror: Arc<Mirror>,
-    bell: Arc<Bell>,
+    device_state: Arc<DeviceState>,
+    parker: Arc<Parker>,
     /// Packets on the ring to the other worker when it was found to have ended.
-    forsaken: usize,
+    stranded: usize,
 }
 
 /// The other worker's end: its port.
@@ -45,20 +45,20 @@ pub(crate) struct Lane {
 pub(crate) struct Relay {
     out: Producer<Packet>,
     input: Consumer<Packet>,
-    mirror: Arc<Mirror>,
+    device_state: Arc<DeviceState>,
     /// The owner's.
-    bell: Arc<Bell>,
+    parker: Arc<Parker>,
     mac: Option<Mac>,
     /// True if the packets on the ring to an ended owner were counted.
-    mourned: bool,
+    stranded_counted: bool,
 }
 
 /// The two ends of a relay to `device`, with room for `capacity` packets in each direction. The bells are those of the owner and of the other
 /// worker.
-pub(crate) fn relay(device: &dyn Port, capacity: usize, owner: Arc<Bell>, other: Arc<Bell>) -> (Lane, Relay) {
+pub(crate) fn relay(device: &dyn Port, capacity: usize, owner: Arc<Parker>, other: Arc<Parker>) -> (RelayOwner, Relay) {
     let (to, input) = RingBuffer::new(capacity);
     let (out, from) = RingBuffer::new(capacity);
-    let mirror = Arc::new(Mirror {
+    let mirror = Arc::new(DeviceState {
         up: AtomicBool::new(device.is_up()),
         rate: AtomicU64::new(device.link_rate().get()),
         offloads: AtomicU8::new(offloads_of(device)),
@@ -66,12 +66,12 @@ pub(crate) fn relay(device: &dyn Port, capacity: usize, owner: Arc<Bell>, other:
         ended: AtomicBool::new(false),
         attached: AtomicBool::new(false),
     });
-    let lane = Lane { to: Some(to), from, mirror: mirror.clone(), bell: other, forsaken: 0 };
-    (lane, Relay { out, input, mirror, bell: owner, mac: device.mac(), mourned: false })
+    let lane = RelayOwner { to: Some(to), from, device_state: mirror.clone(), parker: other, stranded: 0 };
+    (lane, Relay { out, input, device_state: mirror, parker: owner, mac: device.mac(), stranded_counted: false })
 }
 
 /// The number of packets on a ring whose reader has ended. They stay until the ring is freed, and none is added.
-pub(crate) fn stranded(ring: &Producer<Packet>) -> usize {
+pub(crate) fn count_stranded(ring: &Producer<Packet>) -> usize {
     if ring.is_abandoned() { ring.buffer().capacity() - ring.slots() } else { 0 }
 }
 
@@ -81,11 +81,11 @@ fn offloads_of(device: &dyn Port) -> u8 {
     u8::from(super_frames) | u8::from(checksums) << 1 | u8::from(gather) << 2
 }
 
-impl Lane {
+impl RelayOwner {
     /// True if the other worker has begun to receive, or never will.
     pub fn is_attached(&self) -> bool {
         // Pairs with the release store in `attach`.
-        self.mirror.attached.load(Ordering::Acquire) || self.is_abandoned()
+        self.device_state.attached.load(Ordering::Acquire) || self.is_abandoned()
     }
 
     /// True if the other end has ended: nothing is put on the rings any more.
@@ -105,13 +105,13 @@ impl Lane {
         chunk.fill_from_iter(batch.drain().take(count));
         pool.export(count);
         // After the commit of the chunk: the woken worker must see the packets.
-        self.bell.ring();
+        self.parker.unpark();
         count
     }
 
     /// Accepts at most `most` packets to be transmitted. Returns their number.
     #[inline]
-    pub fn take_over(&mut self, batch: &mut Batch, most: usize, pool: &mut Pool) -> usize {
+    pub fn accept(&mut self, batch: &mut Batch, most: usize, pool: &mut Pool) -> usize {
         let count = self.from.slots().min(most).min(batch.room());
         let Ok(chunk) = self.from.read_chunk(count) else { return 0 };
         chunk.into_iter().for_each(|packet| batch.push(packet));
@@ -120,29 +120,29 @@ impl Lane {
     }
 
     /// Packets that were handed to the other worker and that it left behind when it ended, counted once.
-    pub fn forsaken(&mut self) -> usize {
+    pub fn take_stranded(&mut self) -> usize {
         if self.to.as_ref().is_some_and(Producer::is_abandoned) {
             self.stop();
         }
-        std::mem::take(&mut self.forsaken)
+        std::mem::take(&mut self.stranded)
     }
 
     /// Stops handing packets over. The other worker notices.
     pub fn stop(&mut self) {
         let Some(to) = self.to.take() else { return };
-        self.forsaken += stranded(&to);
-        self.bell.ring();
+        self.stranded += count_stranded(&to);
+        self.parker.unpark();
     }
 
     /// Publishes the state of `device` to the other worker.
-    pub fn reflect(&self, device: &dyn Port) {
-        self.mirror.up.store(device.is_up(), Ordering::Relaxed);
-        self.mirror.rate.store(device.link_rate().get(), Ordering::Relaxed);
-        self.mirror.offloads.store(offloads_of(device), Ordering::Relaxed);
-        self.mirror.mtu.store(device.mtu().unwrap_or(0), Ordering::Relaxed);
+    pub fn publish_state(&self, device: &dyn Port) {
+        self.device_state.up.store(device.is_up(), Ordering::Relaxed);
+        self.device_state.rate.store(device.link_rate().get(), Ordering::Relaxed);
+        self.device_state.offloads.store(offloads_of(device), Ordering::Relaxed);
+        self.device_state.mtu.store(device.mtu().unwrap_or(0), Ordering::Relaxed);
         // Release: a reader that sees `ended` also sees all packets handed over before.
-        if device.waiter() == Waiter::Never && !self.mirror.ended.swap(true, Ordering::Release) {
-            self.bell.ring();
+        if device.wake_source() == WakeSource::Never && !self.device_state.ended.swap(true, Ordering::Release) {
+            self.parker.unpark();
         }
     }
 }
@@ -150,8 +150,8 @@ impl Lane {
 impl Relay {
     /// This end receives from now on.
     pub fn attach(&self) {
-        self.mirror.attached.store(true, Ordering::Release);
-        self.bell.ring();
+        self.device_state.attached.store(true, Ordering::Release);
+        self.parker.unpark();
     }
 }
 
@@ -175,30 +175,30 @@ impl Port for Relay {
         pool.export(count);
         let chunk = self.out.write_chunk_uninit(count).expect("no more is sent than there is room");
         chunk.fill_from_iter(batch.drain());
-        self.bell.ring();
+        self.parker.unpark();
     }
 
     fn link_rate(&self) -> Rate {
-        Rate::bits(self.mirror.rate.load(Ordering::Relaxed))
+        Rate::bits(self.device_state.rate.load(Ordering::Relaxed))
     }
 
     fn mtu(&self) -> Option<u16> {
-        Some(self.mirror.mtu.load(Ordering::Relaxed)).filter(|mtu| *mtu > 0)
+        Some(self.device_state.mtu.load(Ordering::Relaxed)).filter(|mtu| *mtu > 0)
     }
 
     fn is_up(&self) -> bool {
-        self.mirror.up.load(Ordering::Relaxed) && !self.out.is_abandoned()
+        self.device_state.up.load(Ordering::Relaxed) && !self.out.is_abandoned()
     }
 
     fn offloads(&self) -> Offloads {
-        let bits = self.mirror.offloads.load(Ordering::Relaxed);
+        let bits = self.device_state.offloads.load(Ordering::Relaxed);
         Offloads { super_frames: bits & 1 != 0, checksums: bits & 2 != 0, gather: bits & 4 != 0 }
     }
 
-    fn waiter(&self) -> Waiter {
+    fn wake_source(&self) -> WakeSource {
         // `ended` before the ring: in the other order the last packets could be missed.
-        let ended = self.mirror.ended.load(Ordering::Acquire) || self.input.is_abandoned();
-        if ended && self.input.is_empty() { Waiter::Never } else { Waiter::Rung }
+        let ended = self.device_state.ended.load(Ordering::Acquire) || self.input.is_abandoned();
+        if ended && self.input.is_empty() { WakeSource::Never } else { WakeSource::WakesWorker }
     }
 
     fn mac(&self) -> Option<Mac> {
@@ -209,16 +209,16 @@ impl Port for Relay {
         !self.input.is_empty()
     }
 
-    fn may_go(&self) -> bool {
+    fn may_close(&self) -> bool {
         self.input.is_abandoned() && self.input.is_empty()
     }
 
-    fn forsaken(&mut self) -> usize {
-        if self.mourned || !self.out.is_abandoned() {
+    fn take_abandoned(&mut self) -> usize {
+        if self.stranded_counted || !self.out.is_abandoned() {
             return 0;
         }
-        self.mourned = true;
-        stranded(&self.out)
+        self.stranded_counted = true;
+        count_stranded(&self.out)
     }
 
     fn undecorated(self: Box<Self>) -> Box<dyn Port> {
@@ -235,7 +235,7 @@ impl Port for Relay {
 mod tests {
     use super::*;
     use packet::Region;
-    use packet::port::Wire;
+    use packet::port::MemoryWire;
 
     fn numbers(batch: &Batch) -> Vec<u8> {
         batch.as_slice().iter().map(|packet| packet.bytes()[0]).collect()
@@ -250,25 +250,25 @@ mod tests {
     }
 
     #[test]
-    fn packets_cross_both_ways_in_order_and_what_has_no_room_stays() {
+    fn relay_keeps_order_and_returns_packets_without_room() {
         let region = Region::new(64);
         let (mut ours, mut theirs) = (Pool::new(region.clone()), Pool::new(region));
-        let (device, _far) = Wire::pair(1);
+        let (device, _far) = MemoryWire::pair(1);
         let (mut lane, mut port) = relay(&device, 4, Arc::default(), Arc::default());
         let mut batch = Batch::new();
         fill(&mut batch, &mut ours, 0..6);
         assert_eq!(lane.hand_over(&mut batch, &mut ours), 4);
         assert_eq!(numbers(&batch), [4, 5]);
-        assert_eq!(ours.outside(), 2);
+        assert_eq!(ours.frames_in_use(), 2);
         batch.drain().for_each(|packet| ours.give(packet));
         port.receive(Instant::START, &mut batch, &mut theirs);
-        assert_eq!((numbers(&batch), theirs.outside()), (vec![0, 1, 2, 3], 4));
+        assert_eq!((numbers(&batch), theirs.frames_in_use()), (vec![0, 1, 2, 3], 4));
         assert_eq!(port.room(), 4);
         port.transmit(Instant::START, &mut batch, &mut theirs);
-        assert_eq!((port.room(), theirs.outside()), (0, 0));
-        assert_eq!(lane.take_over(&mut batch, 3, &mut ours), 3);
-        assert_eq!(lane.take_over(&mut batch, 3, &mut ours), 1);
-        assert_eq!((numbers(&batch), ours.outside()), (vec![0, 1, 2, 3], 4));
+        assert_eq!((port.room(), theirs.frames_in_use()), (0, 0));
+        assert_eq!(lane.accept(&mut batch, 3, &mut ours), 3);
+        assert_eq!(lane.accept(&mut batch, 3, &mut ours), 1);
+        assert_eq!((numbers(&batch), ours.frames_in_use()), (vec![0, 1, 2, 3], 4));
         batch.drain().for_each(|packet| ours.give(packet));
     }
 
@@ -276,40 +276,40 @@ mod tests {
     fn packets_left_by_an_ended_worker_are_counted_once_and_their_frames_return() {
         let region = Region::new(64);
         let mut pool = Pool::new(region.clone());
-        let (device, _far) = Wire::pair(1);
+        let (device, _far) = MemoryWire::pair(1);
         let mut batch = Batch::new();
         let (mut lane, port) = relay(&device, 8, Arc::default(), Arc::default());
         fill(&mut batch, &mut pool, 0..5);
         lane.hand_over(&mut batch, &mut pool);
-        assert_eq!(lane.forsaken(), 0);
+        assert_eq!(lane.take_stranded(), 0);
         drop(port);
-        assert_eq!((lane.forsaken(), lane.forsaken()), (5, 0));
+        assert_eq!((lane.take_stranded(), lane.take_stranded()), (5, 0));
         let (lane, mut port) = relay(&device, 8, Arc::default(), Arc::default());
         fill(&mut batch, &mut pool, 0..3);
         port.transmit(Instant::START, &mut batch, &mut pool);
-        assert_eq!(port.forsaken(), 0);
+        assert_eq!(port.take_abandoned(), 0);
         drop(lane);
-        assert_eq!((port.forsaken(), port.forsaken()), (3, 0));
+        assert_eq!((port.take_abandoned(), port.take_abandoned()), (3, 0));
         drop((port, pool));
         assert_eq!(region.spare(), 64);
     }
 
     #[test]
-    fn each_end_sees_that_the_other_is_gone() {
-        let (device, far) = Wire::pair(1);
+    fn each_end_detects_that_the_other_has_ended() {
+        let (device, far) = MemoryWire::pair(1);
         let (mut lane, port) = relay(&device, 4, Arc::default(), Arc::default());
-        assert!(!lane.is_attached() && port.is_up() && !port.may_go());
+        assert!(!lane.is_attached() && port.is_up() && !port.may_close());
         port.attach();
         assert!(lane.is_attached());
         drop(far);
-        lane.reflect(&device);
+        lane.publish_state(&device);
         assert!(!port.is_up(), "as the device");
         lane.stop();
-        assert!(port.may_go() && port.waiter() == Waiter::Never);
-        let (lane, port) = relay(&Wire::pair(1).0, 4, Arc::default(), Arc::default());
+        assert!(port.may_close() && port.wake_source() == WakeSource::Never);
+        let (lane, port) = relay(&MemoryWire::pair(1).0, 4, Arc::default(), Arc::default());
         drop(lane);
         assert_eq!(port.room(), 0);
-        let (lane, port) = relay(&Wire::pair(1).0, 4, Arc::default(), Arc::default());
+        let (lane, port) = relay(&MemoryWire::pair(1).0, 4, Arc::default(), Arc::default());
         drop(port);
         assert!(lane.is_abandoned() && lane.is_attached());
     }

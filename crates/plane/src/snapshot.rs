@@ -1,12 +1,12 @@
 //! One generation of the configuration, as workers read it: immutable, shared, replaced as a whole.
 
 use crate::function::Ip;
-use crate::hook::{Marks, Stations};
+use crate::hook::{HookConfig, Marks};
 use crate::multicast::MulticastRoutes;
 use nat::Nat;
 pub use plan::Layout;
 use plan::{Call, CpuPlan, DispatchRule, FilterRule, Match, Objective, PathCpu, PortCpu};
-use stack::{HostLimits, Interface};
+use stack::{Interface, LocalProtocolLimits};
 use std::net::Ipv6Addr;
 use std::sync::Arc;
 use units::{Generation, InterfaceId, Mac, Nanos, PathId, PortId, Share};
@@ -47,7 +47,7 @@ pub struct PortView {
     /// The CPU shares of its tasks on each core.
     pub shares: PortShares,
     /// The pass-through port by which all its frames leave unchanged: the other end of a cable.
-    pub through: Option<PortId>,
+    pub passthrough: Option<PortId>,
     /// The interface of frames without a VLAN tag.
     pub untagged: InterfaceId,
     /// The interfaces of VLANs, by VLAN.
@@ -72,7 +72,8 @@ pub struct Egress {
     pub redirects: bool,
 }
 
-const GONE: Egress = Egress { mac: 0, vlan: None, mtu: 0, header_length: 14, port: PortId(u16::MAX), redirects: false };
+const REMOVED_EGRESS: Egress =
+    Egress { mac: 0, vlan: None, mtu: 0, header_length: 14, port: PortId(u16::MAX), redirects: false };
 
 /// A path.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -107,7 +108,7 @@ pub struct PathSpec {
 
 impl PathSpec {
     /// True if its functions read only the heads of packets: replicas need not be contiguous for them.
-    pub(crate) fn takes_heads(&self) -> bool {
+    pub(crate) fn reads_only_headers(&self) -> bool {
         self.functions.iter().all(|call| call.name == Ip::DECLARATION.name)
     }
 }
@@ -142,15 +143,15 @@ pub struct Snapshot {
     /// In the order of matching.
     pub rules: Vec<Rule>,
     /// The limits of the local protocols.
-    pub limits: HostLimits,
+    pub limits: LocalProtocolLimits,
     /// The rules of address translation. `None` without it.
-    pub nat: Option<nat::Rules>,
+    pub nat: Option<nat::NatRules>,
     /// Translated connections, which outlive generations.
     pub translations: Arc<Nat>,
     /// The routes of multicast groups.
     pub multicast: MulticastRoutes,
     /// The packet hooks. `None` without ephemeral state.
-    pub stations: Option<Arc<Stations>>,
+    pub hooks: Option<Arc<HookConfig>>,
     /// The marks of packets that may carry an instruction.
     pub(crate) marks: Marks,
     egress: Vec<Egress>,
@@ -168,12 +169,12 @@ impl Snapshot {
         mut interfaces: Vec<Interface>,
         paths: Vec<PathSpec>,
         rules: Vec<Rule>,
-        limits: HostLimits,
+        limits: LocalProtocolLimits,
     ) -> Snapshot {
         interfaces.sort_by_key(|interface| interface.id);
         // Both tables are indexed by id. Ids are never reused, so the tables have holes.
         let slots = interfaces.last().map_or(0, |interface| interface.id.index() + 1);
-        let (mut egress, mut positions) = (vec![GONE; slots], vec![None; slots]);
+        let (mut egress, mut positions) = (vec![REMOVED_EGRESS; slots], vec![None; slots]);
         let (mut own4_filter, mut own6_filter) = (Filter::EMPTY, Filter::EMPTY);
         for (position, interface) in interfaces.iter().enumerate() {
             positions[interface.id.index()] = Some(position as u16);
@@ -190,7 +191,7 @@ impl Snapshot {
                 let nobodys = [attached.broadcast(), attached.network()].into_iter().flatten();
                 nobodys.chain([attached.address]).for_each(|address| own4_filter.add(u32::from(address)));
             }
-            interface.ipv6.iter().for_each(|attached| own6_filter.add(folded(attached.address)));
+            interface.ipv6.iter().for_each(|attached| own6_filter.add(fold_address(attached.address)));
         }
         let layout = cpu.layout;
         Snapshot {
@@ -205,7 +206,7 @@ impl Snapshot {
             nat: None,
             translations: Arc::default(),
             multicast: MulticastRoutes::default(),
-            stations: None,
+            hooks: None,
             marks: Marks::NONE,
             egress,
             positions,
@@ -216,20 +217,20 @@ impl Snapshot {
 
     /// The generation before the first: nothing is configured.
     pub fn empty() -> Snapshot {
-        let limits = HostLimits::default();
+        let limits = LocalProtocolLimits::default();
         Snapshot::new(Generation(0), CpuPlan::default(), Vec::new(), Vec::new(), Vec::new(), Vec::new(), limits)
     }
 
     /// The same generation with packet hooks.
-    pub fn executing(self, stations: Option<Arc<Stations>>) -> Snapshot {
+    pub fn with_hooks(self, stations: Option<Arc<HookConfig>>) -> Snapshot {
         let marks = stations.as_ref().map_or(Marks::NONE, |stations| stations.marks);
-        Snapshot { stations, marks, ..self }
+        Snapshot { hooks: stations, marks, ..self }
     }
 
     /// The egress properties of `interface`. The MTU is zero if it no longer exists.
     #[inline(always)]
     pub fn egress(&self, interface: InterfaceId) -> &Egress {
-        self.egress.get(interface.index()).unwrap_or(&GONE)
+        self.egress.get(interface.index()).unwrap_or(&REMOVED_EGRESS)
     }
 
     /// An interface of this generation.
@@ -257,7 +258,7 @@ impl Snapshot {
     /// True if `address` may be one of the router's own, in any VRF. No false negatives.
     #[inline(always)]
     pub fn may_be_own6(&self, address: Ipv6Addr) -> bool {
-        self.own6_filter.has(folded(address))
+        self.own6_filter.has(fold_address(address))
     }
 
     /// True if `address` is one of the router's own on `interface`.
@@ -294,7 +295,7 @@ impl Filter {
 
 /// Folds an IPv6 address into 32 bits. Every bit of the address contributes.
 #[inline(always)]
-fn folded(address: Ipv6Addr) -> u32 {
+fn fold_address(address: Ipv6Addr) -> u32 {
     let bits = address.to_bits();
     let half = (bits >> 64) as u64 ^ (bits as u64).rotate_left(17);
     (half >> 32) as u32 ^ half as u32

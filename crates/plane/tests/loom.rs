@@ -8,10 +8,10 @@
 mod sync {
     pub use loom::sync::atomic::{AtomicBool, AtomicU32, Ordering, fence};
 }
-#[path = "../src/bell.rs"]
-mod bell;
+#[path = "../src/parker.rs"]
+mod parker;
 
-use bell::Bell;
+use parker::Parker;
 use loom::sync::Arc;
 use loom::thread;
 use sync::{AtomicU32, Ordering};
@@ -20,36 +20,36 @@ use sync::{AtomicU32, Ordering};
 /// enough, however many there are.
 fn hand_over_to_a_sleeper(colleagues: u32) {
     loom::model(move || {
-        let bell = Arc::new(Bell::default());
-        let (work, rung) = (Arc::new(AtomicU32::new(0)), Arc::new(AtomicU32::new(0)));
-        let counter = rung.clone();
-        bell.hang(Box::new(move || _ = counter.fetch_add(1, Ordering::Relaxed)));
+        let parker = Arc::new(Parker::default());
+        let (work, woken) = (Arc::new(AtomicU32::new(0)), Arc::new(AtomicU32::new(0)));
+        let counter = woken.clone();
+        parker.set_wake(Box::new(move || _ = counter.fetch_add(1, Ordering::Relaxed)));
         let colleague = |_| {
-            let (bell, work) = (bell.clone(), work.clone());
+            let (parker, work) = (parker.clone(), work.clone());
             thread::spawn(move || {
                 work.fetch_add(1, Ordering::Relaxed);
-                bell.ring();
+                parker.unpark();
             })
         };
         let colleagues_at_work: Vec<_> = (0..colleagues).map(colleague).collect();
-        bell.lie_down();
+        parker.prepare_park();
         let found = work.load(Ordering::Relaxed);
         if found > 0 {
-            bell.get_up();
+            parker.end_park();
         }
         colleagues_at_work.into_iter().for_each(|colleague| colleague.join().unwrap());
-        let rung = rung.load(Ordering::Relaxed);
-        assert!(found > 0 || rung == 1, "asleep, with work to do: rung {rung} times");
-        assert!(rung <= 1, "rung {rung} times in one sleep");
+        let woken = woken.load(Ordering::Relaxed);
+        assert!(found > 0 || woken == 1, "asleep, with work to do: woken {woken} times");
+        assert!(woken <= 1, "woken {woken} times in one sleep");
     });
 }
 
 #[test]
-fn no_work_is_slept_through() {
+fn no_wakeup_is_lost() {
     hand_over_to_a_sleeper(1);
 }
 
 #[test]
-fn of_two_who_hand_over_to_a_sleeper_one_wakes_it() {
+fn one_of_two_senders_wakes_a_sleeping_worker() {
     hand_over_to_a_sleeper(2);
 }

@@ -1,9 +1,9 @@
 //! The fast path allocates nothing: neither in the stages nor in what they call.
 
-use cpu::meter::Flat;
-use packet::port::{Offloads, Port, Wire};
+use cpu::meter::ConstantMeter;
+use packet::port::{MemoryWire, Offloads, Port};
 use packet::{Packet, Pool, Queue, Region};
-use plane::rig::{LAN_AND_WAN, OneLink, Rig, Team, Udp};
+use plane::rig::{LAN_AND_WAN, Rig, StandaloneLink, UdpFrame, WorkerGroup};
 use plane::snapshot::Layout;
 use std::alloc::{GlobalAlloc, Layout as Memory, System};
 use std::net::Ipv4Addr;
@@ -49,8 +49,9 @@ fn config() -> String {
 fn frame(i: u32) -> Vec<u8> {
     // Every other packet takes the configured path.
     let port = if i.is_multiple_of(2) { 5060 } else { 9 };
-    let Udp { network: (from, _), .. } = Udp::crossing(9, port);
-    Udp { network: (from, Ipv4Addr::from(0x0a00_0000 | i)), ttl: 255, ..Udp::crossing(9, port) }.frame(&[])
+    let UdpFrame { network: (from, _), .. } = UdpFrame::between_ports(9, port);
+    UdpFrame { network: (from, Ipv4Addr::from(0x0a00_0000 | i)), ttl: 255, ..UdpFrame::between_ports(9, port) }
+        .frame(&[])
 }
 
 /// Sends `frames` through the router `passes` times.
@@ -65,7 +66,7 @@ fn forward(rig: &mut Rig, frames: &mut Vec<Packet>, passes: usize) {
         let Rig { wires, pool, now, .. } = rig;
         wires.far.get_mut("lan").unwrap().transmit(*now, &mut batch, pool);
         while rig.wires.far["wan"].waiting() < count {
-            rig.step(&mut Flat(Nanos::new(10)));
+            rig.step(&mut ConstantMeter(Nanos::new(10)));
         }
         let Rig { wires, pool, now, .. } = rig;
         wires.far.get_mut("wan").unwrap().receive(*now, &mut batch, pool);
@@ -78,7 +79,7 @@ fn forward(rig: &mut Rig, frames: &mut Vec<Packet>, passes: usize) {
 }
 
 /// The same, by two workers: one has the port they come in by, and hands the flows of the other over, and its own to be sent.
-fn forward_by_two(team: &mut Team, frames: &mut Vec<Packet>, passes: usize) {
+fn forward_by_two(team: &mut WorkerGroup, frames: &mut Vec<Packet>, passes: usize) {
     let count = frames.len();
     let mut batch = packet::Batch::new();
     let before = ALLOCATIONS.load(Ordering::Relaxed);
@@ -86,12 +87,12 @@ fn forward_by_two(team: &mut Team, frames: &mut Vec<Packet>, passes: usize) {
         for packet in frames.drain(..) {
             batch.push(packet);
         }
-        let Team { wires, pool, now, .. } = team;
+        let WorkerGroup { wires, pool, now, .. } = team;
         wires.far.get_mut("lan").unwrap().transmit(*now, &mut batch, pool);
         while team.wires.far["wan"].waiting() < count {
             (0..2).for_each(|worker| _ = team.step(worker));
         }
-        let Team { wires, pool, now, .. } = team;
+        let WorkerGroup { wires, pool, now, .. } = team;
         wires.far.get_mut("wan").unwrap().receive(*now, &mut batch, pool);
         frames.extend(batch.drain());
     }
@@ -118,7 +119,7 @@ fn translate(rig: &mut Rig, (from, to): (&str, &str), frames: &mut Vec<Packet>, 
         let Rig { wires, pool, now, .. } = rig;
         wires.far.get_mut(from).unwrap().transmit(*now, &mut batch, pool);
         while rig.wires.far[to].waiting() < bytes.len() {
-            rig.step(&mut Flat(Nanos::new(10)));
+            rig.step(&mut ConstantMeter(Nanos::new(10)));
         }
         let Rig { wires, pool, now, .. } = rig;
         wires.far.get_mut(to).unwrap().receive(*now, &mut batch, pool);
@@ -149,7 +150,7 @@ fn copy_to_a_group() {
     let link = (Mac([2, 0, 0, 0, 0, 9]), Mac([1, 0, 0x5e, 1, 2, 3]));
     let (group, length) = (Ipv4Addr::new(239, 1, 2, 3), 1000);
     let network = (Ipv4Addr::new(192, 0, 2, 7), group);
-    let bytes = Udp { link, network, length, ..Udp::crossing(9, 9) }.frame(&[]);
+    let bytes = UdpFrame { link, network, length, ..UdpFrame::between_ports(9, 9) }.frame(&[]);
     let (mut batch, mut before) = (packet::Batch::new(), 0);
     for pass in 0..PASSES {
         if pass == 2 {
@@ -164,7 +165,7 @@ fn copy_to_a_group() {
         wires.far.get_mut("lan").unwrap().transmit(*now, &mut batch, pool);
         for wire in ["wan", "dmz"] {
             while rig.wires.far[wire].waiting() < 100 {
-                rig.step(&mut Flat(Nanos::new(10)));
+                rig.step(&mut ConstantMeter(Nanos::new(10)));
             }
             let Rig { wires, pool, now, .. } = &mut rig;
             wires.far.get_mut(wire).unwrap().receive(*now, &mut batch, pool);
@@ -183,8 +184,8 @@ fn copy_to_a_group() {
 fn replace_schemes() {
     let region = Region::new(2048);
     let mut pool = Pool::new(region.clone());
-    let (near, _far) = Wire::pair(16);
-    let mut link = OneLink::new(Box::new(near), "fifo", Pool::new(region));
+    let (near, _far) = MemoryWire::pair(16);
+    let mut link = StandaloneLink::new(Box::new(near), "fifo", Pool::new(region));
     let mut queue = Queue::new(512);
     for i in 0..512 {
         let mut packet = pool.take().expect("the pool has frames");
@@ -192,7 +193,7 @@ fn replace_schemes() {
         assert!(queue.push(packet).is_none());
     }
     while !queue.is_empty() {
-        link.pass(Instant::new(1), &mut queue);
+        link.offer_and_serve(Instant::new(1), &mut queue);
     }
     assert_eq!(link.waiting(), 512 - 16);
     let texts = [
@@ -207,7 +208,7 @@ fn replace_schemes() {
         "las",
         "sfq(flows=1)",
     ];
-    let mut prepared = texts.map(|text| Some(OneLink::prepare(text)));
+    let mut prepared = texts.map(|text| Some(StandaloneLink::prepare(text)));
     let before = ALLOCATIONS.load(Ordering::Relaxed);
     for (i, queueing) in prepared.iter_mut().enumerate() {
         if let Some(new) = queueing.take() {
@@ -223,10 +224,10 @@ fn replace_schemes() {
 fn look_at_a_link() {
     let region = Region::new(2048);
     let mut pool = Pool::new(region.clone());
-    let (near, mut far) = Wire::pair(16);
+    let (near, mut far) = MemoryWire::pair(16);
     let scheme =
         "tree{branch(class=1){codel(target=1us, interval=20us, mtu=0b)}, branch{red(min=1, max=20, weight=20%)}}";
-    let mut link = OneLink::new(Box::new(near), scheme, Pool::new(region));
+    let mut link = StandaloneLink::new(Box::new(near), scheme, Pool::new(region));
     let (mut queue, mut batch, mut now) = (Queue::new(512), packet::Batch::new(), Instant::new(1));
     let (mut before, bytes) = (0, frame(0));
     for round in 0..700u32 {
@@ -239,15 +240,15 @@ fn look_at_a_link() {
             (packet.meta_mut().timestamp, packet.meta_mut().class) = (now, i % 2);
             assert!(queue.push(packet).is_none());
         }
-        link.pass(now, &mut queue);
+        link.offer_and_serve(now, &mut queue);
         far.receive(now, &mut batch, &mut pool);
         batch.drain().for_each(|packet| pool.give(packet));
         now += Nanos::millis(100);
-        link.look(now);
+        link.sample(now);
     }
     let allocated = ALLOCATIONS.load(Ordering::Relaxed) - before;
     assert_eq!(allocated, 0, "allocations while a link was looked at");
-    let told = link.told(now);
+    let told = link.report(now);
     assert_eq!((told.samples.len(), told.drops.len()), (300, 2), "{:?}", told.drops);
     assert!(told.sojourn.count() > 5000);
 }
@@ -255,7 +256,7 @@ fn look_at_a_link() {
 // One test: what another one allocates would be counted.
 #[test]
 fn forwarding_allocates_nothing() {
-    let mut team = Team::new(2, 1, 2048, Layout::Three);
+    let mut team = WorkerGroup::new(2, 1, 2048, Layout::Three);
     team.apply(&config());
     team.settle();
     ["lan", "wan"].into_iter().for_each(|wire| drop(team.received(wire)));

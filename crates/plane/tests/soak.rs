@@ -67,24 +67,24 @@ fn soak(layout: Layout, frames: u64, seed: u64) {
             sent += 1;
         }
         rig.settle();
-        rig.pass(Nanos::new(chance.next() % 2_000_000));
+        rig.advance(Nanos::new(chance.next() % 2_000_000));
         forwarded += rig.received("wan").len() as u64;
         rig.received("lan");
         if sent % BETWEEN_PAUSES == 0 {
-            rig.pass(Nanos::secs(60));
+            rig.advance(Nanos::secs(60));
             rig.received("lan");
             rig.received("wan");
         }
     }
     // Neighbours are given up, reassembly times out, and then every frame is where it was.
-    rig.pass(Nanos::secs(120));
+    rig.advance(Nanos::secs(120));
     rig.received("lan");
     rig.received("wan");
     let report = rig.report();
     let ledger = &report.ledger;
     assert_eq!(ledger.received(), sent, "{layout:?}: every frame was received");
-    assert_eq!((report.held, ledger.held()), (0, 0), "{layout:?}: nothing stays behind");
-    assert_eq!(rig.pool.outside(), 0, "{layout:?}: the hosts hold nothing either");
+    assert_eq!((report.held_packets, ledger.outstanding()), (0, 0), "{layout:?}: nothing stays behind");
+    assert_eq!(rig.pool.frames_in_use(), 0, "{layout:?}: the hosts hold nothing either");
     assert!(report.frames_spare >= FRAMES - KEPT, "{layout:?}: of {FRAMES} frames {} are left", report.frames_spare);
     assert!(forwarded > sent / 20, "{layout:?}: only {forwarded} of {sent} were forwarded");
     assert!(ledger.consumed() > 0 && ledger.generated() > 0, "{layout:?}: {ledger:?}");

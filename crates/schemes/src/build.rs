@@ -1,9 +1,11 @@
 //! Builds a scheme from its declared name and options.
 
 use crate::aqm::{self, Aqm, Head, Manage, managers};
-use crate::bins::{Attained, Bins, By, Deficit, Exact, Finish, Grouped, Order, Rank, Weights};
 use crate::options::{BuildError, Layer, Values};
-use crate::shape::Shape;
+use crate::sched::{
+    BinKey, BinOrder, BinScheme, DrrOrder, ExactWf2q, GroupedWf2q, LasOrder, PriorityOrder, Weights, WfqOrder,
+};
+use crate::shape::Shaper;
 use crate::sharing::Sharing;
 use crate::single::Single;
 use crate::stage::Stage;
@@ -46,11 +48,11 @@ pub fn build_for<W: Wires + 'static>(
 
 /// Builds a scheme that may be placed inside another.
 fn managed<W: Wires + 'static>(layer: &Layer<'_>, sharing: &mut Sharing) -> Result<Box<dyn Stage<W>>, BuildError> {
-    if layer.inside.is_empty() { alone(layer.name, &Values(layer.options)) } else { composed(layer, sharing) }
+    if layer.inside.is_empty() { single_queue(layer.name, &Values(layer.options)) } else { composed(layer, sharing) }
 }
 
 /// Builds a scheme that manages a single queue.
-fn alone<W: Wires>(name: &str, values: &Values<'_>) -> Result<Box<dyn Stage<W>>, BuildError> {
+fn single_queue<W: Wires>(name: &str, values: &Values<'_>) -> Result<Box<dyn Stage<W>>, BuildError> {
     fn single<W: Wires, M: Manage + 'static>(node: M) -> Box<dyn Stage<W>> {
         Box::new(Single::new(node))
     }
@@ -70,8 +72,12 @@ fn alone<W: Wires>(name: &str, values: &Values<'_>) -> Result<Box<dyn Stage<W>>,
 }
 
 /// Builds a scheme that orders queues, each managed by `manager`.
-fn ordering<W: Wires>(name: &str, options: &Values<'_>, manager: &Layer<'_>) -> Result<Box<dyn Stage<W>>, BuildError> {
-    fn whole<W: Wires, O: Order + 'static>(bins: Bins<O>) -> Box<dyn Stage<W>> {
+fn multi_queue<W: Wires>(
+    name: &str,
+    options: &Values<'_>,
+    manager: &Layer<'_>,
+) -> Result<Box<dyn Stage<W>>, BuildError> {
+    fn whole<W: Wires, O: BinOrder + 'static>(bins: BinScheme<O>) -> Box<dyn Stage<W>> {
         Box::new(bins)
     }
     if !manager.inside.is_empty() {
@@ -79,8 +85,8 @@ fn ordering<W: Wires>(name: &str, options: &Values<'_>, manager: &Layer<'_>) -> 
     }
     let aqm = |queues: u32| Aqm::of(manager.name, &Values(manager.options), queues as usize);
     if name == "priority" {
-        let levels = options.count("levels")?.min(Rank::MOST as u32);
-        return Ok(whole(Bins::new(Rank::default(), aqm(levels)?, By::Class, levels, u32::MAX)));
+        let levels = options.count("levels")?.min(PriorityOrder::MOST as u32);
+        return Ok(whole(BinScheme::new(PriorityOrder::default(), aqm(levels)?, BinKey::Class, levels, u32::MAX)));
     }
     let flows = match name {
         "fq" | "drr" | "sfq" | "las" | "wfq" | "wf2q" => options.count("flows")?,
@@ -88,16 +94,20 @@ fn ordering<W: Wires>(name: &str, options: &Values<'_>, manager: &Layer<'_>) -> 
     };
     let (bins, aqm, limit) = (flows as usize, aqm(flows)?, options.count("limit")?);
     let quantum = || options.bytes("quantum").map(|quantum| u32::try_from(quantum.get()).unwrap_or(u32::MAX));
-    let by = || options.choice("by", &[By::Flow, By::Class]);
+    let by = || options.choice("by", &[BinKey::Flow, BinKey::Class]);
     let weights = || options.value("weights").map(Weights::new);
     Ok(match name {
-        "fq" => whole(Bins::new(Deficit::new(bins, quantum()?, true), aqm, By::Flow, flows, limit)),
-        "drr" => whole(Bins::new(Deficit::new(bins, quantum()?, false), aqm, by()?, flows, limit).weighing(weights()?)),
-        "sfq" => whole(Bins::new(Deficit::new(bins, 0, false), aqm, By::Flow, flows, limit)),
-        "las" => whole(Bins::new(Attained::new(bins), aqm, By::Flow, flows, limit)),
-        "wfq" => whole(Bins::new(Finish::new(bins), aqm, by()?, flows, limit).weighing(weights()?)),
-        _ if bins > FEW => whole(Bins::new(Grouped::new(bins), aqm, by()?, flows, limit).weighing(weights()?)),
-        _ => whole(Bins::new(Exact::new(bins), aqm, by()?, flows, limit).weighing(weights()?)),
+        "fq" => whole(BinScheme::new(DrrOrder::new(bins, quantum()?, true), aqm, BinKey::Flow, flows, limit)),
+        "drr" => whole(
+            BinScheme::new(DrrOrder::new(bins, quantum()?, false), aqm, by()?, flows, limit).with_weights(weights()?),
+        ),
+        "sfq" => whole(BinScheme::new(DrrOrder::new(bins, 0, false), aqm, BinKey::Flow, flows, limit)),
+        "las" => whole(BinScheme::new(LasOrder::new(bins), aqm, BinKey::Flow, flows, limit)),
+        "wfq" => whole(BinScheme::new(WfqOrder::new(bins), aqm, by()?, flows, limit).with_weights(weights()?)),
+        _ if bins > FEW => {
+            whole(BinScheme::new(GroupedWf2q::new(bins), aqm, by()?, flows, limit).with_weights(weights()?))
+        }
+        _ => whole(BinScheme::new(ExactWf2q::new(bins), aqm, by()?, flows, limit).with_weights(weights()?)),
     })
 }
 
@@ -117,14 +127,14 @@ fn branch<W: Wires + 'static>(layer: &Layer<'_>, sharing: &mut Sharing) -> Resul
 fn composed<W: Wires + 'static>(layer: &Layer<'_>, sharing: &mut Sharing) -> Result<Box<dyn Stage<W>>, BuildError> {
     let options = Values(layer.options);
     match (layer.name, &layer.inside[..]) {
-        ("shape", [inside]) => Ok(Box::new(Shape::of(&options, sharing, |sharing| managed(inside, sharing))?)),
+        ("shape", [inside]) => Ok(Box::new(Shaper::of(&options, sharing, |sharing| managed(inside, sharing))?)),
         ("tree", [_, ..]) if layer.inside.len() <= tree::MOST => {
             let branches: Result<Vec<Branch<W>>, BuildError> =
                 layer.inside.iter().map(|layer| branch(layer, sharing)).collect();
             Ok(Box::new(Tree::new(branches?)))
         }
         ("cake", [manager]) => cake::build(&options, manager, sharing),
-        (name, [manager]) => ordering(name, &options, manager),
+        (name, [manager]) => multi_queue(name, &options, manager),
         (name, _) => Err(BuildError::Unknown(name.to_string())),
     }
 }

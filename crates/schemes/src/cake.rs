@@ -5,12 +5,12 @@
 //! Each tin has a part of the rate. Of the tins within their part the highest sends. If all have used their part, the tin sends that may do so first.
 //! A tin therefore precedes lower tins only up to its part, and unused rate is available to the others.
 
-use crate::aqm::{Aqm, Turn};
-use crate::bins::options::{FLOWS, TOGETHER};
-use crate::bins::{Bins, By, Hosts, Isolate};
+use crate::aqm::{Aqm, Evaluation};
 use crate::options::{BuildError, Layer, Values};
-use crate::shape::{self, Shape};
-use crate::sharing::{Metering, Sharing};
+use crate::sched::options::{FLOWS, TOGETHER};
+use crate::sched::{BinKey, BinScheme, HostIsolation, HostOrder};
+use crate::shape::{self, Shaper};
+use crate::sharing::{RateMeter, Sharing};
 use crate::stage::{Stage, arrive_all};
 use crate::{Group, Next, Progress, Record, Scheme, Size, Tell, Wires};
 use alloc::boxed::Box;
@@ -90,15 +90,15 @@ impl Tins {
 }
 
 struct Tin {
-    bins: Bins<Hosts>,
+    bins: BinScheme<HostOrder>,
     /// The tin has not used its part of the rate while this meter allows a packet.
-    part: Metering,
+    part: RateMeter,
 }
 
 /// The tins behind the shaper.
 struct Cake {
     tins: Vec<Tin>,
-    sorts: Tins,
+    tin_mapping: Tins,
     line: Framing,
 }
 
@@ -112,27 +112,27 @@ pub(crate) fn build<W: Wires + 'static>(
         return Err(BuildError::Unknown(manager.name.to_string()));
     }
     let sorts = options.choice("tins", &[Tins::One, Tins::Three, Tins::Four])?;
-    let all = [Isolate::Flows, Isolate::Sources, Isolate::Destinations, Isolate::Both];
+    let all = [HostIsolation::Flows, HostIsolation::Sources, HostIsolation::Destinations, HostIsolation::Both];
     let (isolate, line, rate) = (options.choice("hosts", &all)?, shape::framing(options)?, options.value("rate")?);
     let flows = options.count("flows")?;
     let limit = options.count("limit")?;
     let whole = sharing.meter(Rate::bits(rate), options.bytes("burst")?);
     let tin = |part: &u64| {
         let aqm = Aqm::of(manager.name, &Values(manager.options), flows as usize)?;
-        let bins = Bins::new(Hosts::new(flows as usize, isolate), aqm, By::Flow, flows, limit);
+        let bins = BinScheme::new(HostOrder::new(flows as usize, isolate), aqm, BinKey::Flow, flows, limit);
         Ok(Tin { bins, part: sharing.meter(Rate::bits((rate * part / 16).max(1)), Bytes::ZERO) })
     };
     let tins: Result<Vec<Tin>, BuildError> = sorts.parts().iter().map(tin).collect();
-    let mut cake = Cake { tins: tins?, sorts, line };
+    let mut cake = Cake { tins: tins?, tin_mapping: sorts, line };
     Stage::<W>::begin_at(&mut cake, 0);
-    Ok(Box::new(Shape::new(Box::new(cake), whole, line)))
+    Ok(Box::new(Shaper::new(Box::new(cake), whole, line)))
 }
 
 impl Cake {
     /// The tin of a packet.
     #[inline]
     fn of(&self, packet: &Record) -> usize {
-        self.sorts.of(packet.dscp).min(self.tins.len() - 1)
+        self.tin_mapping.of(packet.dscp).min(self.tins.len() - 1)
     }
 
     /// The tin that sends next.
@@ -192,7 +192,7 @@ impl<W: Wires> Scheme<W> for Cake {
     }
 
     fn groups(&self) -> Vec<Group> {
-        let names = self.sorts.names().iter().zip(&self.tins);
+        let names = self.tin_mapping.names().iter().zip(&self.tins);
         names.map(|(name, tin)| Group::new(name, Scheme::<W>::queues(&tin.bins)).of_flows()).collect()
     }
 
@@ -209,7 +209,9 @@ impl<W: Wires> Scheme<W> for Cake {
     }
 
     fn tune(&mut self, other: &dyn Any, wires: &W) -> bool {
-        let Some(other) = other.downcast_ref::<Self>().filter(|other| self.sorts == other.sorts) else { return false };
+        let Some(other) = other.downcast_ref::<Self>().filter(|other| self.tin_mapping == other.tin_mapping) else {
+            return false;
+        };
         self.line = other.line;
         self.tins.iter_mut().zip(&other.tins).all(|(tin, other)| {
             tin.part.tune(&other.part, wires.now());
@@ -235,12 +237,12 @@ impl<W: Wires> Stage<W> for Cake {
         self.tins[tin].bins.arrive(wires, packet);
     }
 
-    fn evaluate(&mut self, wires: &mut W) -> Turn {
-        let Some(place) = self.pick(wires) else { return Turn::Nothing };
+    fn evaluate(&mut self, wires: &mut W) -> Evaluation {
+        let Some(place) = self.pick(wires) else { return Evaluation::Nothing };
         let tin = &mut self.tins[place];
         let turn = tin.bins.evaluate(wires);
-        if let Turn::Sent(length) = turn {
-            tin.part.charge(self.line.takes(length), wires.now());
+        if let Evaluation::Sent(length) = turn {
+            tin.part.charge(self.line.line_bytes(length), wires.now());
         }
         turn
     }
@@ -249,7 +251,7 @@ impl<W: Wires> Stage<W> for Cake {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{Fate, Model};
+    use crate::model::{Model, ModelFate};
     use units::Nanos;
 
     const GIVEN: [(&str, u64); 9] = [
@@ -272,7 +274,7 @@ mod tests {
 
     /// Packets of each kind sent in one second, with all of them backlogged.
     fn shares<const N: usize>(kinds: [Record; N]) -> [usize; N] {
-        let (mut scheme, mut model) = (cake(), Model::with(256));
+        let (mut scheme, mut model) = (cake(), Model::with_queues(256));
         model.arrive_all(&mut *scheme, (0..2000).flat_map(|_| kinds));
         while model.now < Instant::START + Nanos::secs(1) {
             model.ready(&mut *scheme, 9);
@@ -281,7 +283,7 @@ mod tests {
         }
         let mut sent = [0; N];
         for fate in &model.fates {
-            let Fate::Sent(number) = *fate else { panic!("nothing is dropped") };
+            let ModelFate::Sent(number) = *fate else { panic!("nothing is dropped") };
             sent[number % N] += 1;
         }
         sent
@@ -294,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tin_goes_before_others_up_to_its_part_of_the_rate() {
+    fn higher_tin_has_precedence_up_to_its_rate() {
         // 1000 packets a second: a sixteenth for bulk, a half for video and a quarter for voice. Best effort gets the rest.
         let [bulk, best, video, voice] = shares([of(1, 1, 8), of(2, 2, 0), of(3, 3, 34), of(4, 4, 46)]);
         assert_eq!(bulk + best + video + voice, 1000);
@@ -303,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn unused_rate_of_tins_goes_to_others_and_hosts_share_it() {
+    fn unused_tin_rate_is_shared_by_hosts_of_other_tins() {
         let alone = shares([of(1, 1, 46), of(2, 1, 46), of(3, 1, 46), of(4, 2, 46)]);
         assert_eq!(alone.iter().sum::<usize>(), 1000, "voice has the whole rate where nobody else wants it");
         assert!(alone[3].abs_diff(500) <= 2 && alone[0].abs_diff(167) <= 2, "{alone:?}");

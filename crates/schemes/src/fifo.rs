@@ -56,17 +56,17 @@ pub(crate) fn bounds(options: &Values<'_>) -> Result<Tail, BuildError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{Fate, Model};
+    use crate::model::{Model, ModelFate};
     use crate::single::Single;
     use crate::{Next, Scheme};
-    use Fate::{Refused, Sent};
+    use ModelFate::{Refused, Sent};
 
     fn tail(limit: u32, bytes: u64) -> Single<Tail> {
         Single::new(Tail { limit, bytes: Bytes::new(bytes) })
     }
 
     #[test]
-    fn packets_leave_in_the_order_they_came_as_the_link_takes_them() {
+    fn fifo_sends_packets_in_arrival_order() {
         let (mut fifo, mut model) = (tail(10, 10_000), Model::default());
         model.arrive(&mut fifo, &[100; 4]);
         assert_eq!(Scheme::<Model>::next(&fifo, &model), Next::Ready);
@@ -78,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn a_packet_that_finds_the_queue_full_is_refused_and_those_waiting_stay() {
+    fn full_fifo_drops_arriving_packet() {
         let (mut fifo, mut model) = (tail(2, 10_000), Model::default());
         model.arrive(&mut fifo, &[100; 4]);
         model.ready(&mut fifo, 1);
@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_are_bounded_too_and_a_small_packet_may_fit_where_a_large_one_did_not() {
+    fn byte_limit_drops_large_packet_and_admits_small_one() {
         let (mut fifo, mut model) = (tail(10, 1000), Model::default());
         model.arrive(&mut fifo, &[600, 600, 400, 1]);
         model.ready(&mut fifo, 9);

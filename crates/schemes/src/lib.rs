@@ -9,20 +9,21 @@
 extern crate alloc;
 
 mod aqm;
-mod bins;
 mod build;
 mod cake;
-mod chance;
+#[cfg(test)]
+mod complexity;
 pub mod conformance;
+mod disciplines;
 mod fifo;
+mod inspect;
 #[cfg(test)]
-mod growth;
-#[cfg(test)]
-mod laws;
+mod invariants;
+mod lfsr;
 pub mod model;
 mod options;
-mod orders;
-mod seen;
+pub mod recordings;
+mod sched;
 #[cfg(test)]
 mod segments;
 mod shape;
@@ -30,13 +31,12 @@ mod sharing;
 mod single;
 mod stage;
 mod tree;
-pub mod trial;
 mod wires;
 
 pub use build::{DECLARATIONS, build, build_for};
-pub use options::{BuildError, Layer, Options};
-pub use orders::ORDERS;
-pub use seen::{Group, Tell};
+pub use disciplines::ORDERS;
+pub use inspect::{Group, Tell};
+pub use options::{BuildError, Layer, OptionValues};
 pub use sharing::Sharing;
 pub use units::{SEGMENTS, Size};
 pub use wires::{Ahead, Next, Progress, Record, Scheme, Trouble, Wires};

@@ -8,7 +8,7 @@ use units::{Bytes, Instant, QueueId, Rate};
 
 /// The fate of a packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Fate {
+pub enum ModelFate {
     /// It was sent.
     Sent(usize),
     /// It was not enqueued.
@@ -17,11 +17,11 @@ pub enum Fate {
     Dropped(usize),
 }
 
-impl Fate {
+impl ModelFate {
     /// The number of the packet.
     pub fn number(self) -> usize {
         match self {
-            Fate::Sent(number) | Fate::Refused(number) | Fate::Dropped(number) => number,
+            ModelFate::Sent(number) | ModelFate::Refused(number) | ModelFate::Dropped(number) => number,
         }
     }
 }
@@ -31,7 +31,7 @@ type Numbered = (usize, Record);
 
 /// A queue of packets and its length.
 #[derive(Debug, Default)]
-struct Line {
+struct ModelQueue {
     packets: VecDeque<Numbered>,
     size: Size,
 }
@@ -50,31 +50,31 @@ pub struct Model {
     arriving: VecDeque<Numbered>,
     current: Option<Numbered>,
     /// The number of packets in `arriving` that [`Wires::foresee`] has shown.
-    foreseen: usize,
-    queues: Vec<Line>,
+    peeked: usize,
+    queues: Vec<ModelQueue>,
     /// Packets in all queues: there may be thousands.
     waiting: usize,
-    hand: Option<Numbered>,
+    dequeued: Option<Numbered>,
     count: usize,
     /// The room of the link in packets.
     pub room: usize,
     /// Fates in the order of the decisions.
-    pub fates: Vec<Fate>,
+    pub fates: Vec<ModelFate>,
     /// How often the scheme read the length or the first packet of a queue.
-    pub looks: Cell<u64>,
+    pub queue_accesses: Cell<u64>,
     /// The numbers of the marked packets, in the order of marking.
     pub marked: Vec<usize>,
 }
 
 impl Default for Model {
     fn default() -> Model {
-        Model::with(8)
+        Model::with_queues(8)
     }
 }
 
 impl Model {
     /// A model with `queues` queues.
-    pub fn with(queues: usize) -> Model {
+    pub fn with_queues(queues: usize) -> Model {
         Model {
             now: Instant::START,
             rate: Rate::mbit(10),
@@ -82,14 +82,14 @@ impl Model {
             vectors: true,
             arriving: VecDeque::new(),
             current: None,
-            foreseen: 0,
-            queues: (0..queues).map(|_| Line::default()).collect(),
+            peeked: 0,
+            queues: (0..queues).map(|_| ModelQueue::default()).collect(),
             waiting: 0,
-            hand: None,
+            dequeued: None,
             count: 0,
             room: 0,
             fates: Vec::new(),
-            looks: Cell::new(0),
+            queue_accesses: Cell::new(0),
             marked: Vec::new(),
         }
     }
@@ -134,7 +134,7 @@ impl Model {
     }
 
     /// The number of fates for which `is` is true.
-    pub fn fated(&self, is: impl Fn(Fate) -> bool) -> usize {
+    pub fn count_fates(&self, is: impl Fn(ModelFate) -> bool) -> usize {
         self.fates.iter().filter(|fate| is(**fate)).count()
     }
 
@@ -154,17 +154,17 @@ impl Wires for Model {
         self.now
     }
     fn size(&self, queue: QueueId) -> Size {
-        self.looks.set(self.looks.get() + 1);
+        self.queue_accesses.set(self.queue_accesses.get() + 1);
         self.queues.get(queue.index()).map_or_else(Size::default, |line| line.size)
     }
     fn head(&self, queue: QueueId) -> Option<Record> {
-        self.looks.set(self.looks.get() + 1);
+        self.queue_accesses.set(self.queue_accesses.get() + 1);
         Some(self.queues.get(queue.index())?.packets.front()?.1)
     }
     fn arriving(&mut self) -> Option<Record> {
-        self.fates.extend(self.current.take().map(|(number, ..)| Fate::Refused(number)));
+        self.fates.extend(self.current.take().map(|(number, ..)| ModelFate::Refused(number)));
         self.current = self.arriving.pop_front();
-        self.foreseen = self.foreseen.saturating_sub(1);
+        self.peeked = self.peeked.saturating_sub(1);
         self.current.map(|(_, record)| record)
     }
     fn enqueue(&mut self, queue: QueueId) -> bool {
@@ -182,28 +182,28 @@ impl Wires for Model {
     }
     fn drop_front(&mut self, queue: QueueId) -> Option<Record> {
         let packet = self.take(queue, VecDeque::pop_front)?;
-        self.fates.push(Fate::Dropped(packet.0));
+        self.fates.push(ModelFate::Dropped(packet.0));
         Some(packet.1)
     }
     fn drop_tail(&mut self, queue: QueueId) -> Option<Record> {
         let packet = self.take(queue, VecDeque::pop_back)?;
-        self.fates.push(Fate::Dropped(packet.0));
+        self.fates.push(ModelFate::Dropped(packet.0));
         Some(packet.1)
     }
     fn dequeue(&mut self, queue: QueueId) -> Option<Record> {
         self.transmit();
-        self.hand = self.take(queue, VecDeque::pop_front);
-        self.hand.map(|(_, record)| record)
+        self.dequeued = self.take(queue, VecDeque::pop_front);
+        self.dequeued.map(|(_, record)| record)
     }
     fn transmit(&mut self) {
-        if let Some((number, ..)) = self.hand.take() {
+        if let Some((number, ..)) = self.dequeued.take() {
             assert!(self.room > 0, "a packet is sent only while the link is ready");
             self.room -= 1;
-            self.fates.push(Fate::Sent(number));
+            self.fates.push(ModelFate::Sent(number));
         }
     }
     fn mark(&mut self) -> bool {
-        let Some((number, record)) = self.hand.as_mut().or(self.current.as_mut()) else { return false };
+        let Some((number, record)) = self.dequeued.as_mut().or(self.current.as_mut()) else { return false };
         if record.ecn != 0 {
             self.marked.push(*number);
             record.ecn = 3;
@@ -238,9 +238,9 @@ impl Wires for Model {
         }
         sent
     }
-    fn foresee(&mut self) -> Option<Record> {
-        let (_, record) = self.arriving.get(self.foreseen)?;
-        self.foreseen += 1;
+    fn peek_arriving(&mut self) -> Option<Record> {
+        let (_, record) = self.arriving.get(self.peeked)?;
+        self.peeked += 1;
         Some(*record)
     }
 }

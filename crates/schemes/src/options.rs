@@ -7,7 +7,7 @@ use units::declare::{OptionDeclaration, Unit};
 use units::{Bytes, Nanos, Parts, QueueId};
 
 /// Every option of a scheme with its value, in the order of the declaration.
-pub type Options<'a> = &'a [(&'static str, u64)];
+pub type OptionValues<'a> = &'a [(&'static str, u64)];
 
 /// The name of a scheme with its options, and the schemes inside.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -15,7 +15,7 @@ pub struct Layer<'a> {
     /// The declared name.
     pub name: &'a str,
     /// All of its options.
-    pub options: Options<'a>,
+    pub options: OptionValues<'a>,
     /// The schemes inside; none for a scheme that manages a single queue.
     pub inside: Vec<Layer<'a>>,
 }
@@ -51,7 +51,7 @@ pub(crate) const fn switch(name: &'static str, default: &'static str, doc: &'sta
 }
 
 /// Options by name.
-pub(crate) struct Values<'a>(pub Options<'a>);
+pub(crate) struct Values<'a>(pub OptionValues<'a>);
 
 impl Values<'_> {
     pub fn value(&self, wanted: &str) -> Result<u64, BuildError> {

@@ -14,7 +14,7 @@ const LIMIT: u32 = 300;
 const FAST: Rate = Rate::bits(10_000_000_000);
 
 /// A scheme with its name, and the bound on the packets in all its queues.
-type Tried = (String, Box<dyn Scheme<Model>>, Option<u32>);
+type NamedScheme = (String, Box<dyn Scheme<Model>>, Option<u32>);
 
 /// The default options of a scheme, except `limit` and the rates.
 fn options(declaration: &Declaration, rate: Rate, limit: u32) -> Vec<(&'static str, u64)> {
@@ -27,7 +27,7 @@ fn options(declaration: &Declaration, rate: Rate, limit: u32) -> Vec<(&'static s
 }
 
 /// Every management alone and in every order, with this rate if it has one. Each with the bound on the packets in all its queues.
-fn every(rate: Rate, limit: u32) -> Vec<Tried> {
+fn all_schemes(rate: Rate, limit: u32) -> Vec<NamedScheme> {
     let mut all = Vec::new();
     for managed in DECLARATIONS {
         let own = options(managed, rate, limit);
@@ -37,7 +37,7 @@ fn every(rate: Rate, limit: u32) -> Vec<Tried> {
             let outer = options(&order.declaration, rate, limit);
             let together = outer.iter().any(|(name, _)| *name == "limit").then_some(limit);
             let branch;
-            let inside = match order.inside {
+            let inside = match order.inner {
                 Inside::Manager | Inside::Any => manager(),
                 Inside::Branches(inner, _) => {
                     branch = options(&inner.declaration, rate, limit);
@@ -65,7 +65,7 @@ fn given(scheme: &dyn Scheme<Model>, rate: Rate, whole: Record) -> impl Iterator
 #[test]
 fn super_frames_are_split_on_links_that_need_a_millisecond_for_one() {
     let splits = |rate, link| {
-        let all = every(rate, 1000).into_iter();
+        let all = all_schemes(rate, 1000).into_iter();
         all.map(|(name, scheme, _)| (name, scheme.splits_super_frames(link))).collect::<Vec<_>>()
     };
     let has_rate = |name: &str| ["shape", "tree", "cake"].iter().any(|outer| name.starts_with(outer));
@@ -78,15 +78,15 @@ fn super_frames_are_split_on_links_that_need_a_millisecond_for_one() {
     for (name, splits) in splits(FAST, Rate::MAX) {
         assert_eq!(splits, name.contains("choke"), "{name} where all is fast");
     }
-    for (name, scheme, _) in every(FAST, SEGMENTS - 1) {
+    for (name, scheme, _) in all_schemes(FAST, SEGMENTS - 1) {
         assert!(scheme.splits_super_frames(FAST), "one might not fit the queues of {name}");
     }
 }
 
 #[test]
 fn super_frame_is_admitted_to_an_empty_queue() {
-    for (name, mut scheme, _) in every(FAST, LIMIT) {
-        let mut model = Model::with(scheme.queues() as usize);
+    for (name, mut scheme, _) in all_schemes(FAST, LIMIT) {
+        let mut model = Model::with_queues(scheme.queues() as usize);
         model.rate = FAST;
         if scheme.splits_super_frames(FAST) {
             continue;
@@ -94,7 +94,7 @@ fn super_frame_is_admitted_to_an_empty_queue() {
         let whole = Record { length: 45 * 1500, more: 44, ecn: 1, ..Record::default() };
         model.arrive_all(&mut *scheme, [whole].into_iter());
         model.ready(&mut *scheme, 1);
-        assert_eq!(model.fates, [crate::model::Fate::Sent(0)], "{name}");
+        assert_eq!(model.fates, [crate::model::ModelFate::Sent(0)], "{name}");
     }
 }
 
@@ -105,8 +105,8 @@ proptest! {
     fn queues_of_super_frames_hold_no_more_segments_than_queues_of_packets(
         rounds in prop::collection::vec((prop::collection::vec((0u8..45, 0u32..5, 0u8..4), 0..40), 0usize..20), 1..30),
     ) {
-        for (name, mut scheme, together) in every(FAST, LIMIT) {
-            let mut model = Model::with(scheme.queues() as usize);
+        for (name, mut scheme, together) in all_schemes(FAST, LIMIT) {
+            let mut model = Model::with_queues(scheme.queues() as usize);
             model.rate = FAST;
             for (arrivals, room) in &rounds {
                 for &(more, flow, class) in arrivals {

@@ -2,9 +2,9 @@
 //!
 //! A packet counts with the bytes that it takes on the line behind the link ([`Framing`]).
 
-use crate::aqm::Turn;
+use crate::aqm::Evaluation;
 use crate::options::{BuildError, Values};
-use crate::sharing::{Metering, Sharing};
+use crate::sharing::{RateMeter, Sharing};
 use crate::stage::{self, Stage, arrive_all};
 use crate::{Group, Next, Progress, Record, Scheme, Size, Tell, Wires};
 use alloc::boxed::Box;
@@ -74,18 +74,18 @@ pub(crate) fn framing(values: &Values<'_>) -> Result<Framing, BuildError> {
 }
 
 /// A stage that limits its departures to a rate.
-pub(crate) struct Shape<W> {
+pub(crate) struct Shaper<W> {
     inside: Box<dyn Stage<W>>,
-    meter: Metering,
+    meter: RateMeter,
     line: Framing,
     /// When it may send again, as last computed.
     ready: Instant,
 }
 
-impl<W: Wires> Shape<W> {
+impl<W: Wires> Shaper<W> {
     /// A shaper around `inside`.
-    pub fn new(inside: Box<dyn Stage<W>>, meter: Metering, line: Framing) -> Shape<W> {
-        Shape { inside, meter, line, ready: Instant::START }
+    pub fn new(inside: Box<dyn Stage<W>>, meter: RateMeter, line: Framing) -> Shaper<W> {
+        Shaper { inside, meter, line, ready: Instant::START }
     }
 
     /// A shaper from its options.
@@ -93,13 +93,13 @@ impl<W: Wires> Shape<W> {
         values: &Values<'_>,
         sharing: &mut Sharing,
         inside: impl FnOnce(&mut Sharing) -> Result<Box<dyn Stage<W>>, BuildError>,
-    ) -> Result<Shape<W>, BuildError> {
+    ) -> Result<Shaper<W>, BuildError> {
         let meter = sharing.meter(Rate::bits(values.value("rate")?), values.bytes("burst")?);
-        Ok(Shape::new(inside(sharing)?, meter, framing(values)?))
+        Ok(Shaper::new(inside(sharing)?, meter, framing(values)?))
     }
 }
 
-impl<W: Wires + 'static> Scheme<W> for Shape<W> {
+impl<W: Wires + 'static> Scheme<W> for Shaper<W> {
     fn arrival(&mut self, wires: &mut W) {
         arrive_all(self, wires);
     }
@@ -172,7 +172,7 @@ impl<W: Wires + 'static> Scheme<W> for Shape<W> {
     }
 }
 
-impl<W: Wires + 'static> Stage<W> for Shape<W> {
+impl<W: Wires + 'static> Stage<W> for Shaper<W> {
     fn begin_at(&mut self, first: u32) {
         self.inside.begin_at(first);
     }
@@ -181,18 +181,18 @@ impl<W: Wires + 'static> Stage<W> for Shape<W> {
         self.inside.arrive(wires, packet);
     }
 
-    fn evaluate(&mut self, wires: &mut W) -> Turn {
+    fn evaluate(&mut self, wires: &mut W) -> Evaluation {
         // Ask first: the meter is for a packet that is ready to leave.
         if self.inside.next(wires) != Next::Ready {
-            return Turn::Nothing;
+            return Evaluation::Nothing;
         }
         if !self.meter.allows(wires.now()) {
             self.ready = self.meter.ready();
-            return Turn::Nothing;
+            return Evaluation::Nothing;
         }
         let turn = self.inside.evaluate(wires);
-        if let Turn::Sent(length) = turn {
-            self.meter.charge(self.line.takes(length), wires.now());
+        if let Evaluation::Sent(length) = turn {
+            self.meter.charge(self.line.line_bytes(length), wires.now());
             self.ready = self.meter.ready();
         }
         turn
@@ -203,16 +203,16 @@ impl<W: Wires + 'static> Stage<W> for Shape<W> {
 mod tests {
     use super::*;
     use crate::aqm::Tail;
-    use crate::model::{Fate, Model};
+    use crate::model::{Model, ModelFate};
     use crate::single::Single;
     use proptest::prelude::*;
     use units::{Bytes, Nanos};
 
     const PLAIN: Framing = Framing { overhead: 0, minimum: 0, cells: Cells::None };
 
-    fn shape(rate: Rate, burst: u64, line: Framing) -> Shape<Model> {
+    fn shape(rate: Rate, burst: u64, line: Framing) -> Shaper<Model> {
         let fifo = Single::new(Tail { limit: 1000, bytes: Bytes::new(1 << 30) });
-        Shape::new(Box::new(fifo), Sharing::alone().meter(rate, Bytes::new(burst)), line)
+        Shaper::new(Box::new(fifo), Sharing::alone().meter(rate, Bytes::new(burst)), line)
     }
 
     #[test]
@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn the_rate_is_that_of_the_cells_that_packets_take() {
+    fn shaper_rate_counts_atm_cells() {
         // 48 of 53 bytes carry payload: of 53 Mbit/s, 48 Mbit/s are left for packets.
         let (mut scheme, mut model) =
             (shape(Rate::mbit(53), 1060, Framing { overhead: 0, minimum: 0, cells: Cells::Atm }), Model::default());
@@ -260,14 +260,14 @@ mod tests {
             model.now += Nanos::micros(100);
             model.ready(&mut scheme, 99);
         });
-        let sent = model.fated(|fate| matches!(fate, Fate::Sent(_)));
+        let sent = model.count_fates(|fate| matches!(fate, ModelFate::Sent(_)));
         assert!((625..=630).contains(&sent), "{sent} of 480 bytes in 50 ms");
     }
 
     proptest! {
         /// For any offered load.
         #[test]
-        fn no_more_leaves_than_rate_burst_and_a_packet(
+        fn shaper_sends_at_most_rate_burst_and_one_packet(
             rate in 100_000u64..1_000_000_000,
             burst in 0u64..20_000,
             steps in prop::collection::vec((prop::collection::vec(64u32..1515, 0..6), 0u64..3_000_000, 0usize..9), 1..60),
@@ -281,7 +281,7 @@ mod tests {
                 model.ready(&mut scheme, room);
                 let allowed = u128::from(rate) * u128::from(model.now.get() + 1) + u128::from(burst) * 8_000_000_000;
                 for fate in &model.fates[before..] {
-                    let Fate::Sent(number) = *fate else { panic!("nothing is dropped") };
+                    let ModelFate::Sent(number) = *fate else { panic!("nothing is dropped") };
                     prop_assert!(bytes * 8_000_000_000 <= allowed, "{} bytes before the last", bytes);
                     bytes += u128::from(lengths[number]);
                 }

@@ -1,24 +1,24 @@
 //! Rates that the schemes of several workers at one port share.
 
 use alloc::vec::Vec;
-use units::{Bytes, CommonMeter, Instant, Meter, Rate};
+use units::{Bytes, Instant, Meter, Rate, SharedMeter};
 
 /// The meter of a rate: the scheme's own, or its part of a shared one.
 #[derive(Clone, Debug)]
-pub(crate) enum Metering {
+pub(crate) enum RateMeter {
     /// A meter of its own.
     Own(Meter),
     /// A part of a shared meter.
-    Common(CommonMeter),
+    Shared(SharedMeter),
 }
 
-impl Metering {
+impl RateMeter {
     /// True if a waiting packet may leave.
     #[inline]
     pub fn allows(&mut self, now: Instant) -> bool {
         match self {
-            Metering::Own(meter) => meter.allows(now),
-            Metering::Common(part) => part.allows(now),
+            RateMeter::Own(meter) => meter.allows(now),
+            RateMeter::Shared(part) => part.allows(now),
         }
     }
 
@@ -26,15 +26,15 @@ impl Metering {
     #[inline]
     pub fn charge(&mut self, size: Bytes, now: Instant) {
         match self {
-            Metering::Own(meter) => meter.charge(size),
-            Metering::Common(part) => part.charge(size, now),
+            RateMeter::Own(meter) => meter.charge(size),
+            RateMeter::Shared(part) => part.charge(size, now),
         }
     }
 
     /// Changes rate and burst to those of `other`. Debts are kept, unless the meter is shared.
-    pub fn tune(&mut self, other: &Metering, now: Instant) {
+    pub fn tune(&mut self, other: &RateMeter, now: Instant) {
         match (self, other) {
-            (Metering::Own(meter), Metering::Own(other)) => meter.tune(other, now),
+            (RateMeter::Own(meter), RateMeter::Own(other)) => meter.reconfigure(other, now),
             (meter, other) => *meter = other.clone(),
         }
     }
@@ -42,8 +42,8 @@ impl Metering {
     /// The rate, which is the same for all members that share it.
     pub fn rate(&self) -> Rate {
         match self {
-            Metering::Own(meter) => meter.rate(),
-            Metering::Common(part) => part.rate(),
+            RateMeter::Own(meter) => meter.rate(),
+            RateMeter::Shared(part) => part.rate(),
         }
     }
 
@@ -51,8 +51,8 @@ impl Metering {
     #[inline]
     pub fn ready(&self) -> Instant {
         match self {
-            Metering::Own(meter) => meter.ready(),
-            Metering::Common(part) => part.ready(),
+            RateMeter::Own(meter) => meter.ready(),
+            RateMeter::Shared(part) => part.ready(),
         }
     }
 }
@@ -63,14 +63,14 @@ pub struct Sharing {
     members: usize,
     member: usize,
     /// The meters made for all members, in the order in which a scheme requests them.
-    made: Vec<Vec<CommonMeter>>,
+    shared_meters: Vec<Vec<SharedMeter>>,
     next: usize,
 }
 
 impl Sharing {
     /// Sharing among `members` workers. The first scheme is built for the first of them.
     pub fn among(members: usize) -> Sharing {
-        Sharing { members, member: 0, made: Vec::new(), next: 0 }
+        Sharing { members, member: 0, shared_meters: Vec::new(), next: 0 }
     }
 
     /// A scheme without sharing.
@@ -89,18 +89,18 @@ impl Sharing {
     }
 
     /// The next meter of the scheme that is being built.
-    pub(crate) fn meter(&mut self, rate: Rate, burst: Bytes) -> Metering {
+    pub(crate) fn meter(&mut self, rate: Rate, burst: Bytes) -> RateMeter {
         if self.members <= 1 {
-            return Metering::Own(Meter::new(rate, burst));
+            return RateMeter::Own(Meter::new(rate, burst));
         }
         // The first member makes the parts of all members. The others request theirs in the same order.
-        if self.made.len() <= self.next {
-            self.made.push(CommonMeter::parts(rate, burst, self.members).collect());
+        if self.shared_meters.len() <= self.next {
+            self.shared_meters.push(SharedMeter::parts(rate, burst, self.members).collect());
         }
         self.next += 1;
-        match self.made[self.next - 1].get(self.member) {
-            Some(part) => Metering::Common(part.clone()),
-            None => Metering::Own(Meter::new(rate, burst)),
+        match self.shared_meters[self.next - 1].get(self.member) {
+            Some(part) => RateMeter::Shared(part.clone()),
+            None => RateMeter::Own(Meter::new(rate, burst)),
         }
     }
 }

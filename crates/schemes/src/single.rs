@@ -1,6 +1,6 @@
 //! One queue with one kind of management: packets leave in the order of arrival.
 
-use crate::aqm::{At, Manage, Turn};
+use crate::aqm::{Evaluation, Manage, QueueContext};
 use crate::stage::Stage;
 use crate::wires::is_slow;
 use crate::{Next, Progress, Record, Scheme, Size, Tell, Wires};
@@ -34,15 +34,15 @@ impl<M: Manage> Single<M> {
 }
 
 #[inline(always)]
-fn at<W: Wires>(wires: &mut W, queue: QueueId) -> At<'_, W> {
+fn at<W: Wires>(wires: &mut W, queue: QueueId) -> QueueContext<'_, W> {
     let waiting = wires.size(queue);
-    At { wires, queue, waiting, backlog: waiting.bytes }
+    QueueContext { wires, queue, waiting, backlog: waiting.bytes }
 }
 
 impl<W: Wires, M: Manage> Scheme<W> for Single<M> {
     #[inline]
     fn arrival(&mut self, wires: &mut W) {
-        let bounds = self.node.takes_any_within();
+        let bounds = self.node.unconditional_bounds();
         // Move the state to a local variable, so that it stays in registers. The compiler cannot rule out that the wires write to `self`.
         let mut memory = core::mem::take(&mut self.memory);
         loop {
@@ -94,10 +94,10 @@ impl<W: Wires, M: Manage> Scheme<W> for Single<M> {
 
     fn tune(&mut self, other: &dyn Any, wires: &W) -> bool {
         let Some(other) = other.downcast_ref::<Self>() else { return false };
-        let like = self.node.remembers_like(&other.node);
+        let like = self.node.has_compatible_state(&other.node);
         if like {
             self.node.clone_from(&other.node);
-            self.node.retuned(&mut self.memory, wires.size(self.queue));
+            self.node.parameters_changed(&mut self.memory, wires.size(self.queue));
         }
         like
     }
@@ -109,7 +109,7 @@ impl<W: Wires, M: Manage> Scheme<W> for Single<M> {
     fn serve(&mut self, wires: &mut W) {
         while wires.link_ready() {
             // Packets that need no decision leave in one call. Then a single evaluation decides about the next packet.
-            self.node.send_unquestioned(&mut self.memory, &mut at(wires, self.queue));
+            self.node.send_unconditionally(&mut self.memory, &mut at(wires, self.queue));
             if !wires.link_ready() || self.link_ready(wires) == Progress::None {
                 return;
             }
@@ -128,7 +128,7 @@ impl<W: Wires, M: Manage> Stage<W> for Single<M> {
     }
 
     #[inline(always)]
-    fn evaluate(&mut self, wires: &mut W) -> Turn {
+    fn evaluate(&mut self, wires: &mut W) -> Evaluation {
         self.node.evaluate(&mut self.memory, &mut at(wires, self.queue))
     }
 }

@@ -1,6 +1,6 @@
 //! A stage: a scheme that manages some of the queues of its link. It is the whole scheme, or inside another.
 
-use crate::aqm::Turn;
+use crate::aqm::Evaluation;
 use crate::{Record, Scheme, Wires};
 
 /// See the [module](self).
@@ -10,7 +10,7 @@ pub(crate) trait Stage<W: Wires>: Scheme<W> {
     /// Enqueues, marks or refuses the arriving packet.
     fn arrive(&mut self, wires: &mut W, packet: &Record);
     /// One evaluation: drops or sends at most one packet.
-    fn evaluate(&mut self, wires: &mut W) -> Turn;
+    fn evaluate(&mut self, wires: &mut W) -> Evaluation;
 }
 
 /// Like [`Scheme::tune`].

@@ -12,8 +12,8 @@
 //! **The bound.** For two branches that may send all the time, compare the bytes sent divided by the weight. The difference is at most the longest
 //! packet of each, divided by its weight (theorem 1 there).
 
-use crate::aqm::Turn;
-use crate::sharing::Metering;
+use crate::aqm::Evaluation;
+use crate::sharing::RateMeter;
 use crate::stage::{self, Stage, arrive_all};
 use crate::{Group, Next, Progress, Record, Scheme, Size, Tell, Wires};
 use alloc::boxed::Box;
@@ -31,12 +31,12 @@ pub(crate) struct Branch<W> {
     /// The lowest class of the branch. It ends below the next branch's class.
     class: u8,
     weight: u32,
-    ceiling: Option<Metering>,
+    ceiling: Option<RateMeter>,
     /// The cached next departure of the scheme inside.
     next: Next,
     /// The virtual start time of its next packet, and whether it could send at the last scan.
     start: u128,
-    could: bool,
+    was_ready: bool,
 }
 
 /// See the [module](self).
@@ -68,7 +68,7 @@ impl<W: Wires> Tree<W> {
 
     /// The branch of a packet.
     #[inline]
-    fn of(&self, packet: &Record) -> usize {
+    fn branch_of(&self, packet: &Record) -> usize {
         let own = self.branches.iter().position(|branch| packet.class >= branch.class);
         // The lowest branch also has the classes below it.
         own.unwrap_or(self.branches.len() - 1)
@@ -79,12 +79,12 @@ impl<W: Wires> Tree<W> {
         let (now, time) = (self.now, wires.now());
         let mut best = None;
         for (place, branch) in self.branches.iter_mut().enumerate() {
-            let ready = branch.ask(wires) == Next::Ready;
+            let ready = branch.update_next(wires) == Next::Ready;
             let could = core::mem::replace(
-                &mut branch.could,
+                &mut branch.was_ready,
                 ready && branch.ceiling.as_mut().is_none_or(|ceiling| ceiling.allows(time)),
             );
-            if branch.could {
+            if branch.was_ready {
                 if !could {
                     // The branch was idle or at its ceiling: it restarts at the present virtual time, without credit.
                     branch.start = branch.start.max(now);
@@ -108,13 +108,13 @@ impl<W: Wires> Branch<W> {
     }
 
     /// Like `next`, and caches it.
-    fn ask(&mut self, wires: &W) -> Next {
+    fn update_next(&mut self, wires: &W) -> Next {
         self.next = self.next(wires);
         self.next
     }
 
     /// Updates the cached departure after a change inside.
-    fn touched(&mut self, wires: &W) {
+    fn refresh_next(&mut self, wires: &W) {
         self.next = self.inside.next(wires);
     }
 
@@ -123,7 +123,7 @@ impl<W: Wires> Branch<W> {
         if self.class != other.class || !stage::tune(&mut *self.inside, &*other.inside, wires) {
             return false;
         }
-        self.touched(wires);
+        self.refresh_next(wires);
         self.weight = other.weight;
         match (&mut self.ceiling, &other.ceiling) {
             (Some(ceiling), Some(other)) => ceiling.tune(other, wires.now()),
@@ -135,13 +135,13 @@ impl<W: Wires> Branch<W> {
 
 impl<W> Branch<W> {
     /// A branch that has not sent yet.
-    pub fn new(inside: Box<dyn Stage<W>>, class: u8, weight: u32, ceiling: Option<Metering>) -> Branch<W> {
-        Branch { inside, class, weight: weight.max(1), ceiling, next: Next::Idle, start: 0, could: false }
+    pub fn new(inside: Box<dyn Stage<W>>, class: u8, weight: u32, ceiling: Option<RateMeter>) -> Branch<W> {
+        Branch { inside, class, weight: weight.max(1), ceiling, next: Next::Idle, start: 0, was_ready: false }
     }
 
     /// The departure time `next`, postponed by the ceiling.
     fn at(&self, next: Next, now: Instant) -> Next {
-        let ready = self.ceiling.as_ref().map_or(Instant::START, Metering::ready);
+        let ready = self.ceiling.as_ref().map_or(Instant::START, RateMeter::ready);
         match next {
             Next::Ready if ready > now => Next::At(ready),
             Next::At(time) => Next::At(time.max(ready)),
@@ -182,7 +182,7 @@ impl<W: Wires + 'static> Scheme<W> for Tree<W> {
 
     /// One slow branch makes the tree split all super-frames, because a packet's branch is chosen only later.
     fn splits_super_frames(&self, link: Rate) -> bool {
-        let slowest = |branch: &Branch<W>| link.min(branch.ceiling.as_ref().map_or(Rate::MAX, Metering::rate));
+        let slowest = |branch: &Branch<W>| link.min(branch.ceiling.as_ref().map_or(Rate::MAX, RateMeter::rate));
         self.branches.iter().any(|branch| branch.inside.splits_super_frames(slowest(branch)))
     }
 
@@ -211,7 +211,7 @@ impl<W: Wires + 'static> Scheme<W> for Tree<W> {
     }
 
     fn queue_of(&self, packet: &Record) -> Option<QueueId> {
-        self.branches[self.of(packet)].inside.queue_of(packet)
+        self.branches[self.branch_of(packet)].inside.queue_of(packet)
     }
 
     fn state(&self, queue: QueueId, now: Instant, waiting: Size, tell: &mut Tell<'_>) {
@@ -221,7 +221,7 @@ impl<W: Wires + 'static> Scheme<W> for Tree<W> {
     fn recount(&mut self, wires: &W) {
         for branch in &mut self.branches {
             branch.inside.recount(wires);
-            branch.touched(wires);
+            branch.refresh_next(wires);
         }
     }
 
@@ -242,18 +242,18 @@ impl<W: Wires + 'static> Stage<W> for Tree<W> {
     }
 
     fn arrive(&mut self, wires: &mut W, packet: &Record) {
-        let place = self.of(packet);
+        let place = self.branch_of(packet);
         let branch = &mut self.branches[place];
         branch.inside.arrive(wires, packet);
-        branch.touched(wires);
+        branch.refresh_next(wires);
     }
 
-    fn evaluate(&mut self, wires: &mut W) -> Turn {
-        let Some(place) = self.pick(wires) else { return Turn::Nothing };
+    fn evaluate(&mut self, wires: &mut W) -> Evaluation {
+        let Some(place) = self.pick(wires) else { return Evaluation::Nothing };
         let branch = &mut self.branches[place];
         let turn = branch.inside.evaluate(wires);
-        branch.touched(wires);
-        if let Turn::Sent(length) = turn {
+        branch.refresh_next(wires);
+        if let Evaluation::Sent(length) = turn {
             // The virtual time is the start of this packet, before its branch advances.
             self.now = branch.start;
             // At least one unit, or a branch with tiny packets and a large weight would never give way.
@@ -268,7 +268,7 @@ impl<W: Wires + 'static> Stage<W> for Tree<W> {
 mod tests {
     use super::*;
     use crate::aqm::Tail;
-    use crate::model::{Fate, Model};
+    use crate::model::{Model, ModelFate};
     use crate::single::Single;
     use units::Nanos;
 
@@ -291,7 +291,7 @@ mod tests {
     fn sent<const N: usize>(model: &Model, packets: &[(u32, u8); N]) -> [u64; N] {
         let mut sent = [0; N];
         for fate in &model.fates {
-            let Fate::Sent(number) = *fate else { panic!("nothing is dropped") };
+            let ModelFate::Sent(number) = *fate else { panic!("nothing is dropped") };
             sent[number % N] += u64::from(packets[number % N].0);
         }
         sent
@@ -322,7 +322,8 @@ mod tests {
         // Branch 1 was idle: from now on it gets its half, and no compensation.
         model.arrive_as(&mut tree, &[(1000, 1); 100]);
         model.ready(&mut tree, 40);
-        let late = model.fates[50..].iter().filter(|fate| matches!(fate, Fate::Sent(number) if *number >= 100)).count();
+        let late =
+            model.fates[50..].iter().filter(|fate| matches!(fate, ModelFate::Sent(number) if *number >= 100)).count();
         assert!((20..=21).contains(&late), "{late}");
     }
 

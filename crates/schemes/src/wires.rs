@@ -4,7 +4,7 @@
 //! keeps one register for the arriving packet and one for the packet taken out of a queue. A scheme can therefore neither copy, forge nor lose a
 //! packet.
 
-use crate::seen::{Group, Tell};
+use crate::inspect::{Group, Tell};
 use crate::{SEGMENTS, Size};
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -53,7 +53,7 @@ pub(crate) fn is_short(bounds: Size) -> bool {
 }
 
 /// Bounds in packets, without a bound in bytes.
-pub(crate) fn holding(packets: u32) -> Size {
+pub(crate) fn packet_bounds(packets: u32) -> Size {
     Size { packets, bytes: Bytes::new(u64::MAX) }
 }
 
@@ -118,19 +118,19 @@ pub trait Wires {
 
     /// The record of the next arriving packet that was neither seen nor foreseen. It is returned again when its turn comes. None if there is none, or
     /// if the wires do not look ahead.
-    fn foresee(&mut self) -> Option<Record> {
+    fn peek_arriving(&mut self) -> Option<Record> {
         None
     }
     /// A hint that `queue` is used soon, so that the link can prefetch it. With many queues a cache miss costs more than all other work on a queue.
-    fn soon(&self, queue: QueueId) {
+    fn prefetch_queue(&self, queue: QueueId) {
         let _ = queue;
     }
     /// A hint after [`Wires::soon`]: the first packets of `queue`, up to so many bytes, are read soon.
-    fn head_soon(&self, queue: QueueId, bytes: u32) {
+    fn prefetch_head(&self, queue: QueueId, bytes: u32) {
         let _ = (queue, bytes);
     }
     /// A hint that the scheme uses `kept` soon.
-    fn fetch<T>(&self, kept: &T) {
+    fn prefetch<T>(&self, kept: &T) {
         let _ = kept;
     }
 }
@@ -154,9 +154,9 @@ pub trait Ahead: Wires {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Trouble {
     /// A description of the fault.
-    pub what: String,
+    pub description: String,
     /// True if the guest is not restarted: its queues are served first come, first served until the configuration changes.
-    pub for_good: bool,
+    pub permanent: bool,
 }
 
 /// The result of an evaluation of [`Scheme::link_ready`].
@@ -245,12 +245,12 @@ pub trait Scheme<W: Wires>: Send {
     }
 
     /// The next fault, each reported once.
-    fn trouble(&mut self) -> Option<Trouble> {
+    fn next_fault(&mut self) -> Option<Trouble> {
         None
     }
 
     /// The next line for the operator, each reported once.
-    fn remark(&mut self) -> Option<String> {
+    fn next_message(&mut self) -> Option<String> {
         None
     }
 

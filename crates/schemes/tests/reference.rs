@@ -92,7 +92,7 @@ fn section(declaration: &Declaration) -> String {
 }
 
 fn order(order: &OrderDeclaration) -> String {
-    let (what, part) = match order.inside {
+    let (what, part) = match order.inner {
         Inside::Manager => ("what manages each queue".to_string(), None),
         Inside::Any => ("any scheme".to_string(), None),
         Inside::Branches(branch, most) => (format!("1 to {most} of `{}`", branch.declaration.name), Some(branch)),
@@ -103,7 +103,7 @@ fn order(order: &OrderDeclaration) -> String {
 }
 
 #[test]
-fn the_page_of_queueing_schemes_is_that_of_the_code() {
+fn scheme_reference_matches_declarations() {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reference/schemes.md");
     let alone: Vec<String> = DECLARATIONS.iter().map(section).collect();
     let orders: Vec<String> = ORDERS.iter().map(order).collect();

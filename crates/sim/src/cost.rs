@@ -1,8 +1,8 @@
 //! The cost of work in virtual time: a distribution for each kind of work, and the meter that draws from them.
 
-use crate::chance::Chance;
+use crate::random::RandomStream;
 use crate::real::Pacer;
-use cpu::meter::{Meter, Stage, Work};
+use cpu::meter::{Work, WorkKind, WorkMeter};
 use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
@@ -11,16 +11,16 @@ use units::{Nanos, Parts, PortId, UnitError};
 
 /// The cost of a packet: drawn from a distribution, plus a part per byte.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub struct Cost {
+pub struct PacketCost {
     /// The part that does not depend on the length.
-    pub packet: Spread,
+    pub packet: CostDistribution,
     /// The part for each 1000 bytes.
     pub kilobyte: Nanos,
 }
 
 /// The distribution of the cost of packets.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub enum Spread {
+pub enum CostDistribution {
     /// The same for all packets.
     Fixed(Nanos),
     /// Uniform from the first to the second, both included.
@@ -31,20 +31,20 @@ pub enum Spread {
     Pareto(Nanos, Nanos, f64),
 }
 
-impl Cost {
+impl PacketCost {
     /// Zero cost.
-    pub const NOTHING: Cost = Cost::fixed(Nanos::ZERO);
+    pub const NOTHING: PacketCost = PacketCost::fixed(Nanos::ZERO);
 
     /// The same for each packet, independent of its length.
-    pub const fn fixed(packet: Nanos) -> Cost {
-        Cost { packet: Spread::Fixed(packet), kilobyte: Nanos::ZERO }
+    pub const fn fixed(packet: Nanos) -> PacketCost {
+        PacketCost { packet: CostDistribution::Fixed(packet), kilobyte: Nanos::ZERO }
     }
 
     /// Draws the cost of `packets` packets with `bytes` bytes in total.
-    fn draw(&self, packets: u32, bytes: u32, chance: &mut Chance) -> u64 {
+    fn draw(&self, packets: u32, bytes: u32, chance: &mut RandomStream) -> u64 {
         let packets = u64::from(packets);
         let fixed = match self.packet {
-            Spread::Fixed(each) => each.get() * packets,
+            CostDistribution::Fixed(each) => each.get() * packets,
             other => (0..packets).map(|_| other.draw(chance)).sum(),
         };
         fixed + self.kilobyte.get() * u64::from(bytes) / 1000
@@ -56,13 +56,13 @@ impl Cost {
     }
 }
 
-impl Spread {
-    fn draw(self, chance: &mut Chance) -> u64 {
+impl CostDistribution {
+    fn draw(self, chance: &mut RandomStream) -> u64 {
         match self {
-            Spread::Fixed(each) => each.get(),
-            Spread::Uniform(low, high) => low.get() + chance.below(high.get() - low.get() + 1),
-            Spread::Bimodal(low, high, often) => if chance.happens(often) { high } else { low }.get(),
-            Spread::Pareto(low, high, shape) => {
+            CostDistribution::Fixed(each) => each.get(),
+            CostDistribution::Uniform(low, high) => low.get() + chance.below(high.get() - low.get() + 1),
+            CostDistribution::Bimodal(low, high, often) => if chance.happens(often) { high } else { low }.get(),
+            CostDistribution::Pareto(low, high, shape) => {
                 // By inversion of the distribution function.
                 let (low, high) = (low.get() as f64, high.get() as f64);
                 let reach = 1.0 - libm::pow(low / high, shape);
@@ -74,13 +74,13 @@ impl Spread {
     /// The mean, in nanoseconds.
     fn mean(self) -> f64 {
         match self {
-            Spread::Fixed(each) => each.get() as f64,
-            Spread::Uniform(low, high) => (low.get() + high.get()) as f64 / 2.0,
-            Spread::Bimodal(low, high, often) => {
+            CostDistribution::Fixed(each) => each.get() as f64,
+            CostDistribution::Uniform(low, high) => (low.get() + high.get()) as f64 / 2.0,
+            CostDistribution::Bimodal(low, high, often) => {
                 let part = often.as_f64();
                 low.get() as f64 * (1.0 - part) + high.get() as f64 * part
             }
-            Spread::Pareto(low, high, shape) => {
+            CostDistribution::Pareto(low, high, shape) => {
                 let (low, high) = (low.get() as f64, high.get() as f64);
                 let reach = 1.0 - libm::pow(low / high, shape);
                 if (shape - 1.0).abs() < 1e-9 {
@@ -101,10 +101,10 @@ fn wrong(reason: impl Into<String>) -> UnitError {
     UnitError { reason: reason.into(), hint: format!("write a cost like {FORMS}") }
 }
 
-impl FromStr for Cost {
+impl FromStr for PacketCost {
     type Err = UnitError;
 
-    fn from_str(text: &str) -> Result<Cost, UnitError> {
+    fn from_str(text: &str) -> Result<PacketCost, UnitError> {
         let (mut packet, mut kilobyte) = (None, None);
         for part in text.split('+').map(str::trim) {
             match part.strip_suffix("/b") {
@@ -113,8 +113,8 @@ impl FromStr for Cost {
                 _ => return Err(wrong(format!("'{text}' says the same twice"))),
             }
         }
-        let packet = packet.unwrap_or(Spread::Fixed(Nanos::ZERO));
-        Ok(Cost { packet, kilobyte: kilobyte.unwrap_or_default() })
+        let packet = packet.unwrap_or(CostDistribution::Fixed(Nanos::ZERO));
+        Ok(PacketCost { packet, kilobyte: kilobyte.unwrap_or_default() })
     }
 }
 
@@ -130,8 +130,8 @@ fn per_kilobyte(text: &str) -> Result<Nanos, UnitError> {
     format!("{}{unit}", &text[..split]).parse()
 }
 
-fn spread(text: &str) -> Result<Spread, UnitError> {
-    let Some((name, rest)) = text.split_once('(') else { return text.parse().map(Spread::Fixed) };
+fn spread(text: &str) -> Result<CostDistribution, UnitError> {
+    let Some((name, rest)) = text.split_once('(') else { return text.parse().map(CostDistribution::Fixed) };
     let arguments = rest.strip_suffix(')').ok_or_else(|| wrong(format!("'{text}' has no closing bracket")))?;
     let arguments: Vec<&str> = arguments.split(',').map(str::trim).collect();
     let (low, high) = match arguments[..] {
@@ -142,13 +142,13 @@ fn spread(text: &str) -> Result<Spread, UnitError> {
         return Err(wrong(format!("{low} is more than {high}")));
     }
     match (name.trim(), &arguments[2..]) {
-        ("uniform", []) => Ok(Spread::Uniform(low, high)),
+        ("uniform", []) => Ok(CostDistribution::Uniform(low, high)),
         ("bimodal", [often]) => {
             let often = often.parse::<Parts>()?;
             if often > Parts::ONE {
                 return Err(wrong(format!("{often} is more than all packets")));
             }
-            Ok(Spread::Bimodal(low, high, often))
+            Ok(CostDistribution::Bimodal(low, high, often))
         }
         ("pareto", [shape]) => {
             let value = shape.parse::<f64>().ok().filter(|shape| (0.01..=100.0).contains(shape));
@@ -156,19 +156,19 @@ fn spread(text: &str) -> Result<Spread, UnitError> {
             if low == Nanos::ZERO {
                 return Err(wrong("the least of a Pareto distribution is more than zero"));
             }
-            Ok(Spread::Pareto(low, high, shape))
+            Ok(CostDistribution::Pareto(low, high, shape))
         }
         (name, _) => Err(wrong(format!("no distribution is called '{name}' with {} arguments", arguments.len()))),
     }
 }
 
-impl fmt::Display for Cost {
+impl fmt::Display for PacketCost {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.packet {
-            Spread::Fixed(each) => write!(f, "{each}")?,
-            Spread::Uniform(low, high) => write!(f, "uniform({low}, {high})")?,
-            Spread::Bimodal(low, high, often) => write!(f, "bimodal({low}, {high}, {often})")?,
-            Spread::Pareto(low, high, shape) => write!(f, "pareto({low}, {high}, {shape})")?,
+            CostDistribution::Fixed(each) => write!(f, "{each}")?,
+            CostDistribution::Uniform(low, high) => write!(f, "uniform({low}, {high})")?,
+            CostDistribution::Bimodal(low, high, often) => write!(f, "bimodal({low}, {high}, {often})")?,
+            CostDistribution::Pareto(low, high, shape) => write!(f, "pareto({low}, {high}, {shape})")?,
         }
         if self.kilobyte > Nanos::ZERO {
             write!(f, " + {}ns/b", self.kilobyte.get() as f64 / 1000.0)?;
@@ -185,17 +185,17 @@ pub struct CostModel {
     /// Polling a port that has no packets. If that is free, ports are polled all the time.
     pub poll: Nanos,
     /// Receiving and classifying a packet in an input task.
-    pub input: Cost,
+    pub input: PacketCost,
     /// The same in an interrupt, ahead of all tasks.
-    pub interrupt: Cost,
+    pub interrupt: PacketCost,
     /// The functions of a path that has no entry below, if the configuration declares no cost.
-    pub forwarding: Cost,
+    pub forwarding: PacketCost,
     /// The queueing scheme and transmission.
-    pub output: Cost,
+    pub output: PacketCost,
     /// An ephemeral-state instruction, in addition to the cost of its packet.
-    pub instruction: Cost,
+    pub instruction: PacketCost,
     /// The functions of paths, by path name.
-    pub paths: Vec<(String, Cost)>,
+    pub paths: Vec<(String, PacketCost)>,
 }
 
 impl Default for CostModel {
@@ -203,11 +203,11 @@ impl Default for CostModel {
         CostModel {
             switch: Nanos::ZERO,
             poll: Nanos::ZERO,
-            input: Cost::NOTHING,
-            interrupt: Cost::NOTHING,
-            forwarding: Cost::NOTHING,
-            output: Cost::NOTHING,
-            instruction: Cost::NOTHING,
+            input: PacketCost::NOTHING,
+            interrupt: PacketCost::NOTHING,
+            forwarding: PacketCost::NOTHING,
+            output: PacketCost::NOTHING,
+            instruction: PacketCost::NOTHING,
             paths: Vec::new(),
         }
     }
@@ -215,7 +215,7 @@ impl Default for CostModel {
 
 /// The time of a core by kind of work, in nanoseconds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Spent {
+pub struct CoreTime {
     /// Input tasks and interrupts that received packets.
     pub input: u64,
     /// Polls of ports without packets.
@@ -236,7 +236,7 @@ pub struct Spent {
     pub forwarded: u64,
 }
 
-impl Spent {
+impl CoreTime {
     /// Time spent on packets.
     pub fn useful(&self) -> u64 {
         self.input + self.forwarding + self.output
@@ -250,26 +250,26 @@ impl Spent {
     /// Adds work that took `cost` nanoseconds.
     #[inline]
     fn add(&mut self, work: Work, cost: u64) {
-        match work.stage {
-            Stage::Switch => {
+        match work.kind {
+            WorkKind::Switch => {
                 self.dispatches += 1;
                 self.switch += cost;
             }
-            Stage::Input | Stage::Interrupt if work.packets == 0 => self.poll += cost,
-            Stage::Input | Stage::Interrupt => self.input += cost,
-            Stage::Forwarding => {
+            WorkKind::Input | WorkKind::Interrupt if work.packets == 0 => self.poll += cost,
+            WorkKind::Input | WorkKind::Interrupt => self.input += cost,
+            WorkKind::Forwarding => {
                 self.forwarding += cost;
                 // A vector that is preempted is reported in parts. It is counted with its last part, the only one that has packets.
-                self.vectors += u64::from(work.foretold.is_none() || work.packets > 0);
+                self.vectors += u64::from(work.predicted.is_none() || work.packets > 0);
                 self.forwarded += u64::from(work.packets);
             }
-            Stage::Output => self.output += cost,
+            WorkKind::Output => self.output += cost,
         }
     }
 
     /// The time spent since `before`.
-    pub fn since(&self, before: &Spent) -> Spent {
-        Spent {
+    pub fn since(&self, before: &CoreTime) -> CoreTime {
+        CoreTime {
             input: self.input - before.input,
             poll: self.poll - before.poll,
             polls: self.polls - before.polls,
@@ -283,8 +283,8 @@ impl Spent {
     }
 }
 
-impl std::ops::AddAssign for Spent {
-    fn add_assign(&mut self, other: Spent) {
+impl std::ops::AddAssign for CoreTime {
+    fn add_assign(&mut self, other: CoreTime) {
         self.input += other.input;
         self.poll += other.poll;
         self.polls += other.polls;
@@ -301,26 +301,26 @@ impl std::ops::AddAssign for Spent {
 pub(crate) struct CostMeter {
     model: CostModel,
     /// By path id.
-    paths: Vec<Cost>,
+    paths: Vec<PacketCost>,
     /// Polls without packets, by port id.
     polls: Vec<u64>,
-    chance: Chance,
+    chance: RandomStream,
     /// The time of the core, shared with the ports that it polls.
     clock: Arc<AtomicU64>,
     now: u64,
-    pub spent: Spent,
+    pub spent: CoreTime,
     /// Spends the cost as real time, in worlds on real packets.
     pub pacer: Option<Box<Pacer>>,
 }
 
 impl CostMeter {
-    pub fn new(model: CostModel, chance: Chance, clock: Arc<AtomicU64>) -> CostMeter {
-        let (paths, polls, spent) = (Vec::new(), Vec::new(), Spent::default());
+    pub fn new(model: CostModel, chance: RandomStream, clock: Arc<AtomicU64>) -> CostMeter {
+        let (paths, polls, spent) = (Vec::new(), Vec::new(), CoreTime::default());
         CostMeter { model, paths, polls, chance, clock, now: 0, spent, pacer: None }
     }
 
     /// Sets the cost of the functions of each path, by path id.
-    pub fn set_paths(&mut self, paths: Vec<Cost>) {
+    pub fn set_paths(&mut self, paths: Vec<PacketCost>) {
         self.paths = paths;
     }
 
@@ -340,7 +340,7 @@ impl CostMeter {
     }
 
     /// True if any cost depends on bytes.
-    pub fn weighs(&self) -> bool {
+    pub fn has_byte_costs(&self) -> bool {
         let costs = [&self.model.input, &self.model.interrupt, &self.model.forwarding, &self.model.output];
         costs.into_iter().chain(&self.paths).any(|cost| cost.kilobyte > Nanos::ZERO)
     }
@@ -360,28 +360,28 @@ impl CostMeter {
     }
 }
 
-impl Meter for CostMeter {
+impl WorkMeter for CostMeter {
     #[inline]
     fn lap(&mut self, work: Work) -> Nanos {
-        if work.stage == Stage::Input && work.packets == 0 {
+        if work.kind == WorkKind::Input && work.packets == 0 {
             self.polled(work.port);
         }
         let CostMeter { model, paths, chance, .. } = self;
-        let mut draw = |cost: &Cost| cost.draw(work.packets, work.bytes, chance);
-        let cost = match work.stage {
-            Stage::Switch => model.switch.get(),
-            Stage::Input if work.packets == 0 => model.poll.get(),
-            Stage::Interrupt if work.packets == 0 => 0,
-            Stage::Input => draw(&model.input),
-            Stage::Interrupt => draw(&model.interrupt),
-            Stage::Forwarding => match work.foretold {
+        let mut draw = |cost: &PacketCost| cost.draw(work.packets, work.bytes, chance);
+        let cost = match work.kind {
+            WorkKind::Switch => model.switch.get(),
+            WorkKind::Input if work.packets == 0 => model.poll.get(),
+            WorkKind::Interrupt if work.packets == 0 => 0,
+            WorkKind::Input => draw(&model.input),
+            WorkKind::Interrupt => draw(&model.interrupt),
+            WorkKind::Forwarding => match work.predicted {
                 Some(cost) => cost.get(),
                 None => {
                     let path = work.path.and_then(|path| paths.get(path.index())).unwrap_or(&model.forwarding);
                     forwarding(draw(path), work)
                 }
             },
-            Stage::Output => draw(&model.output),
+            WorkKind::Output => draw(&model.output),
         };
         // Without instructions nothing is drawn, so the random numbers of other worlds do not depend on them.
         let cost = match work.instructions {
@@ -398,7 +398,7 @@ impl Meter for CostMeter {
         Nanos::new(cost)
     }
 
-    fn foretell(&mut self, work: Work) -> Option<Nanos> {
+    fn predict(&mut self, work: Work) -> Option<Nanos> {
         let path = work.path.and_then(|path| self.paths.get(path.index())).unwrap_or(&self.model.forwarding);
         Some(Nanos::new(forwarding(path.draw(work.packets, work.bytes, &mut self.chance), work)))
     }
@@ -408,21 +408,21 @@ impl Meter for CostMeter {
 /// above the limit of the path.
 fn forwarding(drawn: u64, work: Work) -> u64 {
     let most = work.limit.map_or(u64::MAX, |limit| limit.get().saturating_add(1));
-    drawn.saturating_add(work.asked.get()).min(most.saturating_mul(u64::from(work.packets.max(1))))
+    drawn.saturating_add(work.extra_time.get()).min(most.saturating_mul(u64::from(work.packets.max(1))))
 }
 
 /// The same meter with byte counts, for costs that depend on bytes.
-pub(crate) struct Weighing<'a>(pub &'a mut CostMeter);
+pub(crate) struct ByteCostMeter<'a>(pub &'a mut CostMeter);
 
-impl Meter for Weighing<'_> {
+impl WorkMeter for ByteCostMeter<'_> {
     const BYTES: bool = true;
 
     fn lap(&mut self, work: Work) -> Nanos {
         self.0.lap(work)
     }
 
-    fn foretell(&mut self, work: Work) -> Option<Nanos> {
-        self.0.foretell(work)
+    fn predict(&mut self, work: Work) -> Option<Nanos> {
+        self.0.predict(work)
     }
 }
 
@@ -432,24 +432,27 @@ mod tests {
     use units::PathId;
 
     #[test]
-    fn costs_are_read_and_printed_alike() {
+    fn costs_parse_and_print_alike() {
         for text in
             ["6us", "1us + 2ns/b", "uniform(1us, 3us)", "bimodal(1us, 30us, 5%) + 0.5ns/b", "pareto(1us, 1ms, 1.3)"]
         {
-            assert_eq!(text.parse::<Cost>().unwrap().to_string(), text);
+            assert_eq!(text.parse::<PacketCost>().unwrap().to_string(), text);
         }
         for text in
             ["", "6", "uniform(3us, 1us)", "bimodal(1us, 2us)", "pareto(0s, 1us, 1)", "gauss(1us, 2us)", "1us+1us"]
         {
-            assert!(text.parse::<Cost>().unwrap_err().hint.contains('"') || text == "6" || text.is_empty(), "{text}");
+            assert!(
+                text.parse::<PacketCost>().unwrap_err().hint.contains('"') || text == "6" || text.is_empty(),
+                "{text}"
+            );
         }
     }
 
     #[test]
-    fn each_distribution_has_the_mean_it_should_and_keeps_its_bounds() {
-        let mut chance = Chance::new(3, "cost");
+    fn distributions_have_expected_mean_and_bounds() {
+        let mut chance = RandomStream::new(3, "cost");
         for text in ["uniform(1us, 3us)", "bimodal(1us, 30us, 5%)", "pareto(1us, 1ms, 1.3)", "pareto(1us, 1ms, 1)"] {
-            let cost: Cost = text.parse().unwrap();
+            let cost: PacketCost = text.parse().unwrap();
             let draws: Vec<u64> = (0..300_000).map(|_| cost.draw(1, 0, &mut chance)).collect();
             assert!(draws.iter().all(|draw| (1000..=1_000_000).contains(draw)), "{text}");
             let mean = draws.iter().sum::<u64>() as f64 / draws.len() as f64;
@@ -464,28 +467,28 @@ mod tests {
             switch: Nanos::new(7),
             poll: Nanos::new(3),
             input: "100ns + 1ns/b".parse().unwrap(),
-            output: Cost::fixed(Nanos::new(10)),
+            output: PacketCost::fixed(Nanos::new(10)),
             ..CostModel::default()
         };
-        let mut meter = CostMeter::new(model, Chance::new(0, ""), clock.clone());
-        meter.set_paths(vec![Cost::NOTHING, Cost::fixed(Nanos::new(50))]);
-        assert!(meter.weighs());
+        let mut meter = CostMeter::new(model, RandomStream::new(0, ""), clock.clone());
+        meter.set_paths(vec![PacketCost::NOTHING, PacketCost::fixed(Nanos::new(50))]);
+        assert!(meter.has_byte_costs());
         meter.begin(1000);
         let work = |stage, path, packets, bytes| Work {
-            stage,
+            kind: stage,
             port: None,
             path,
             packets,
             bytes,
             instructions: 0,
             limit: None,
-            asked: Nanos::ZERO,
-            foretold: None,
+            extra_time: Nanos::ZERO,
+            predicted: None,
         };
-        assert_eq!(meter.lap(work(Stage::Input, None, 2, 120)), Nanos::new(320));
-        assert_eq!(meter.lap(work(Stage::Input, None, 0, 0)), Nanos::new(3));
-        assert_eq!(meter.lap(work(Stage::Forwarding, Some(PathId(1)), 3, 0)), Nanos::new(150));
-        assert_eq!(meter.lap(work(Stage::Forwarding, Some(PathId(9)), 3, 0)), Nanos::ZERO);
+        assert_eq!(meter.lap(work(WorkKind::Input, None, 2, 120)), Nanos::new(320));
+        assert_eq!(meter.lap(work(WorkKind::Input, None, 0, 0)), Nanos::new(3));
+        assert_eq!(meter.lap(work(WorkKind::Forwarding, Some(PathId(1)), 3, 0)), Nanos::new(150));
+        assert_eq!(meter.lap(work(WorkKind::Forwarding, Some(PathId(9)), 3, 0)), Nanos::ZERO);
         assert_eq!(clock.load(Ordering::Relaxed), 1473);
         assert_eq!(meter.end(), 1473);
         meter.begin(2000);

@@ -4,7 +4,7 @@
 //! the check sequence) has room for exactly that.
 
 use crate::describe::FlowFields;
-use crate::ephemeral::Carries;
+use crate::ephemeral::CarriedInstruction;
 use packet::Packet;
 use packet::wire::{Ipv4Spec, ethernet, ethertype, protocol};
 use units::Mac;
@@ -21,7 +21,7 @@ const MAGIC: u16 = 0x53e1;
 /// The identity of a packet: its source, its number, and its send time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Tag {
-    pub born: u64,
+    pub sent_at: u64,
     pub sequence: u64,
     pub source: usize,
 }
@@ -31,7 +31,7 @@ impl Tag {
     #[inline]
     pub fn write(self, frame: &mut [u8]) {
         let Some(end) = frame.last_chunk_mut::<TAG>() else { return };
-        end[..8].copy_from_slice(&self.born.to_be_bytes());
+        end[..8].copy_from_slice(&self.sent_at.to_be_bytes());
         end[8..16].copy_from_slice(&(self.sequence << 16 | self.source as u64 & 0xffff).to_be_bytes());
         end[16..].copy_from_slice(&MAGIC.to_be_bytes());
     }
@@ -44,7 +44,7 @@ impl Tag {
             return None;
         }
         Some(Tag {
-            born: u64::from_be_bytes([b0, b1, b2, b3, b4, b5, b6, b7]),
+            sent_at: u64::from_be_bytes([b0, b1, b2, b3, b4, b5, b6, b7]),
             sequence: u64::from_be_bytes([0, 0, s0, s1, s2, s3, s4, s5]),
             source: u16::from_be_bytes([n0, n1]).into(),
         })
@@ -71,12 +71,12 @@ pub(crate) struct Template {
     frames: Vec<Vec<u8>>,
     flows: u64,
     port: u16,
-    carries: Option<Carries>,
+    carries: Option<CarriedInstruction>,
 }
 
 impl Template {
     /// Frames of these sizes. A size includes the check sequence and has room for the carried instruction.
-    pub fn new((fields, carries): (&FlowFields, Option<Carries>), sizes: &[u64], mac: Mac) -> Template {
+    pub fn new((fields, carries): (&FlowFields, Option<CarriedInstruction>), sizes: &[u64], mac: Mac) -> Template {
         let frame = |&size: &u64| {
             let mut frame = vec![0; (size - CHECK_SEQUENCE) as usize];
             let length = frame.len();
@@ -170,11 +170,11 @@ mod tests {
     }
 
     #[test]
-    fn a_frame_of_64_bytes_has_its_headers_and_its_tag_and_nothing_else() {
+    fn frame_of_64_bytes_has_only_headers_and_tag() {
         let template = Template::new((&fields(), None), &[64, 1518], Mac([2, 0, 0, 0, 0, 9]));
         let mut pool = Pool::new(Region::new(4));
         let mut packet = pool.take().unwrap();
-        let tag = Tag { born: u64::MAX - 5, sequence: (1 << 48) - 2, source: 65_000 };
+        let tag = Tag { sent_at: u64::MAX - 5, sequence: (1 << 48) - 2, source: 65_000 };
         template.fill(&mut packet, tag);
         assert_eq!((packet.len(), template.length(1), HEADERS + TAG), (60, 1514, 60));
         assert_eq!(Tag::read(packet.bytes()), Some(tag));

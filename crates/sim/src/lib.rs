@@ -43,7 +43,7 @@
 
 #![forbid(unsafe_code)]
 
-mod chance;
+mod card_link;
 mod check;
 mod cost;
 mod describe;
@@ -51,21 +51,22 @@ mod digest;
 pub mod ephemeral;
 pub mod experiment;
 mod frame;
+mod histogram;
 mod hosts;
-mod line;
 mod net;
 mod port;
+mod random;
 pub mod real;
 mod run;
 mod source;
 pub mod tcp;
-mod times;
 
-pub use check::{Law, Violation};
-pub use cost::{Cost, CostModel, Spent, Spread};
+pub use check::{Violation, WorldInvariant};
+pub use cost::{CoreTime, CostDistribution, CostModel, PacketCost};
 pub use describe::{
-    CardPlan, End, FlowFields, FlowPlan, Happening, HostLink, HostsPlan, RouterPlan, SourcePlan, World, catalogue,
+    CardPlan, FlowFields, FlowPlan, HostLink, HostsPlan, LinkEnd, RouterPlan, SourcePlan, WorldEvent, WorldPlan,
+    catalogue,
 };
-pub use hosts::{Change, Direction, Look, Passage, Watched};
-pub use run::{Measured, Progress, RunError, run, run_watched};
-pub use source::{Captures, NoCaptures, Pattern, Recorded};
+pub use hosts::{HostNetwork, KernelTcpInfo, NetworkDirection, RealFlow, SchemeReplacement};
+pub use run::{Measurements, ProgressCallback, RunError, run, run_traced};
+pub use source::{CapturedPacket, Captures, NoCaptures, Pattern};

@@ -11,12 +11,12 @@ pub(crate) use cable::Cable;
 pub(crate) use card::{Card, CardCounters};
 pub(crate) use sink::{Delivery, Sink};
 
-use crate::check::{Law, Violations};
-use crate::describe::{CardPlan, End, World};
+use crate::check::{Violations, WorldInvariant};
+use crate::describe::{CardPlan, LinkEnd, WorldPlan};
 use crate::frame::{Tag, Template};
+use crate::histogram::DurationHistogram;
 use crate::source::{Pattern, Schedule};
-use crate::times::Times;
-use link::medium::{Crossing, Trace};
+use link::medium::{Trace, TransitResult};
 use packet::{Batch, DropReason, Packet, Pool};
 use parking_lot::{Mutex, MutexGuard};
 use std::sync::Arc;
@@ -58,15 +58,15 @@ pub(crate) struct Fates {
     pub delivered: u64,
     pub delivered_bytes: u64,
     /// Lost at a card with a full receive ring.
-    pub ring: u64,
+    pub ring_full: u64,
     /// Lost on a link that was down.
     pub down: u64,
     /// Lost on a link with random loss.
     pub link: u64,
     /// Lost behind a card without a link.
-    pub nowhere: u64,
+    pub no_link: u64,
     /// Duplicates that a link made; each has a fate of its own.
-    pub doubled: u64,
+    pub duplicated: u64,
     pub consumed: u64,
     /// Dropped by a router, by reason.
     pub dropped: Drops,
@@ -79,7 +79,7 @@ impl Fates {
 
     /// The number of packets with a final fate.
     pub fn ended(&self) -> u64 {
-        self.delivered + self.ring + self.down + self.link + self.nowhere + self.consumed + self.dropped()
+        self.delivered + self.ring_full + self.down + self.link + self.no_link + self.consumed + self.dropped()
     }
 }
 
@@ -89,18 +89,18 @@ impl std::ops::AddAssign<&Fates> for Fates {
         self.sent_bytes += other.sent_bytes;
         self.delivered += other.delivered;
         self.delivered_bytes += other.delivered_bytes;
-        self.ring += other.ring;
+        self.ring_full += other.ring_full;
         self.down += other.down;
         self.link += other.link;
-        self.nowhere += other.nowhere;
-        self.doubled += other.doubled;
+        self.no_link += other.no_link;
+        self.duplicated += other.duplicated;
         self.consumed += other.consumed;
         DropReason::ALL.iter().for_each(|&reason| self.dropped.add(reason, other.dropped.of(reason)));
     }
 }
 
 /// A source and its counters.
-pub(crate) struct Flow {
+pub(crate) struct TrafficSource {
     pub name: String,
     pub schedule: Schedule,
     /// The number of its flows, which take turns; zero if that is unknown.
@@ -110,10 +110,10 @@ pub(crate) struct Flow {
     /// Fates of packets sent during the warm-up, and of those sent in the measured time.
     pub fates: [Fates; 2],
     /// The time from arrival at a card to departure from the router.
-    pub wait: Times,
+    pub wait: DurationHistogram,
 }
 
-impl Flow {
+impl TrafficSource {
     /// The fates of all its packets.
     pub fn all(&self) -> Fates {
         let mut all = self.fates[0].clone();
@@ -123,17 +123,17 @@ impl Flow {
 }
 
 /// Frames have arrived at a router from another one, readable from this time on.
-pub(crate) struct Poke {
+pub(crate) struct Wakeup {
     pub router: usize,
     pub at: u64,
 }
 
 /// Everything outside of the routers.
 pub(crate) struct Net {
-    pub flows: Vec<Flow>,
+    pub sources: Vec<TrafficSource>,
     pub cards: Vec<Card>,
     pub sinks: Vec<Sink>,
-    pub pokes: Vec<Poke>,
+    pub wakeups: Vec<Wakeup>,
     pub violations: Violations,
     /// Fates of packets that belong to no source.
     pub others: Fates,
@@ -147,14 +147,14 @@ pub(crate) struct Net {
 
 /// The outside, shared by all ports, and the time of the running core.
 #[derive(Clone)]
-pub(crate) struct Outside {
+pub(crate) struct SharedNet {
     net: Arc<Mutex<Net>>,
     pub clock: Arc<AtomicU64>,
 }
 
-impl Outside {
-    pub fn new(net: Net) -> Outside {
-        Outside { net: Arc::new(Mutex::new(net)), clock: Arc::default() }
+impl SharedNet {
+    pub fn new(net: Net) -> SharedNet {
+        SharedNet { net: Arc::new(Mutex::new(net)), clock: Arc::default() }
     }
 
     pub fn lock(&self) -> MutexGuard<'_, Net> {
@@ -168,7 +168,7 @@ impl Outside {
 
 impl Net {
     /// The outside of a world; `flows` are its sources.
-    pub fn new(world: &World, flows: Vec<Flow>, traces: &Traces) -> Net {
+    pub fn new(world: &WorldPlan, flows: Vec<TrafficSource>, traces: &Traces) -> Net {
         let card = |(plan, trace): (&CardPlan, &Option<_>)| Card::new(plan, trace.clone(), world.seed);
         let cards: Vec<Card> = world.cards.iter().zip(traces).map(card).collect();
         let width = world.sample.get();
@@ -179,11 +179,21 @@ impl Net {
         let keeps =
             |card: &CardPlan| card.medium.reorder == Parts::default() && card.medium.duplicate == Parts::default();
         let ordered = world.cards.iter().all(keeps);
-        Net { flows, cards, sinks, pokes, violations, others, ordered, inside: vec![0; world.routers.len()], warmup }
+        Net {
+            sources: flows,
+            cards,
+            sinks,
+            wakeups: pokes,
+            violations,
+            others,
+            ordered,
+            inside: vec![0; world.routers.len()],
+            warmup,
+        }
     }
 
     /// Starts the sources. Before that, routers need their first configurations, and cards their addresses.
-    pub fn begin(&mut self, world: &World) {
+    pub fn begin(&mut self, world: &WorldPlan) {
         for (index, source) in world.sources.iter().enumerate() {
             self.cards[source.card].sources.push(index);
         }
@@ -191,9 +201,9 @@ impl Net {
     }
 
     /// Sets the address of a card, and makes the packet templates of its sources.
-    pub fn address(&mut self, world: &World, card: usize, mac: Mac) {
+    pub fn address(&mut self, world: &WorldPlan, card: usize, mac: Mac) {
         self.cards[card].mac = mac;
-        for (flow, source) in self.flows.iter_mut().zip(&world.sources).filter(|(_, source)| source.card == card) {
+        for (flow, source) in self.sources.iter_mut().zip(&world.sources).filter(|(_, source)| source.card == card) {
             if !matches!(source.pattern, Pattern::Replay { .. }) {
                 flow.template = Some(Template::new((&source.fields, source.carries), &source.sizes, mac));
             }
@@ -206,15 +216,15 @@ impl Net {
         match card.ring.front() {
             Some(first) => first.at,
             None if card.cable.as_ref().is_some_and(|cable| cable.has_arrivals()) => 0,
-            None => card.next.min(card.feed.front().map_or(u64::MAX, |frame| frame.at)),
+            None => card.next.min(card.incoming.front().map_or(u64::MAX, |frame| frame.at)),
         }
     }
 
     /// Finds the next source to send to a card.
     fn look_ahead(&mut self, card: usize) {
         let card = &mut self.cards[card];
-        let next = card.sources.iter().map(|&flow| (self.flows[flow].schedule.next(), flow)).min();
-        (card.next, card.turn) = next.unwrap_or((u64::MAX, 0));
+        let next = card.sources.iter().map(|&flow| (self.sources[flow].schedule.next(), flow)).min();
+        (card.next, card.next_source) = next.unwrap_or((u64::MAX, 0));
     }
 
     /// Admits all frames due at a card by `now` to the receive ring; those without room are lost.
@@ -222,20 +232,20 @@ impl Net {
         loop {
             let one = &self.cards[card];
             // The earlier of the next frame from the link and the next packet of a source; at equal times the source is first.
-            let fed = one.feed.front().map_or(u64::MAX, |frame| frame.at);
+            let fed = one.incoming.front().map_or(u64::MAX, |frame| frame.at);
             if fed.min(one.next) > now {
                 return;
             }
-            if fed < one.next { self.admit_frame(card) } else { self.admit_made(card) }
+            if fed < one.next { self.admit_frame(card) } else { self.admit_packet(card) }
         }
     }
 
     /// Advances the source that sends next to a card. Returns the time, the source, and the number of the packet.
     #[inline]
-    pub fn made(&mut self, index: usize) -> (u64, usize, u64) {
+    pub fn next_packet(&mut self, index: usize) -> (u64, usize, u64) {
         let card = &mut self.cards[index];
-        let (at, turn) = (card.next, card.turn);
-        let flow = &mut self.flows[turn];
+        let (at, turn) = (card.next, card.next_source);
+        let flow = &mut self.sources[turn];
         let sequence = flow.schedule.advance();
         let length = match &flow.template {
             Some(template) => template.length(sequence),
@@ -245,7 +255,7 @@ impl Net {
         fates.sent += 1;
         fates.sent_bytes += length as u64 + crate::frame::CHECK_SEQUENCE;
         if let [only] = card.sources[..] {
-            card.next = self.flows[only].schedule.next();
+            card.next = self.sources[only].schedule.next();
         } else {
             self.look_ahead(index);
         }
@@ -254,25 +264,25 @@ impl Net {
 
     /// Admits the next packet of a card's sources to the receive ring, or loses it.
     #[inline]
-    fn admit_made(&mut self, index: usize) {
-        let (at, turn, sequence) = self.made(index);
+    fn admit_packet(&mut self, index: usize) {
+        let (at, turn, sequence) = self.next_packet(index);
         let card = &mut self.cards[index];
-        let fates = &mut self.flows[turn].fates[usize::from(at >= self.warmup)];
+        let fates = &mut self.sources[turn].fates[usize::from(at >= self.warmup)];
         if !card.up {
             fates.down += 1;
             card.counters.down += 1;
         } else if card.ring.len() >= card.slots {
-            fates.ring += 1;
-            card.counters.ring += 1;
+            fates.ring_full += 1;
+            card.counters.ring_full += 1;
         } else {
-            card.enter(card::Waiting { at, what: card::Frame::Made { flow: turn as u32, sequence } });
+            card.push_frame(card::RingFrame { at, frame: card::Frame::Made { flow: turn as u32, sequence } });
         }
     }
 
     /// Fills `packet` with the frame of a source that sends to a card.
     #[inline]
-    pub fn print(&self, index: usize, packet: &mut Packet, tag: Tag) {
-        let flow = &self.flows[tag.source];
+    pub fn write_frame(&self, index: usize, packet: &mut Packet, tag: Tag) {
+        let flow = &self.sources[tag.source];
         match &flow.template {
             Some(template) => template.fill(packet, tag),
             None => self.cards[index].replay(&flow.schedule, packet, tag),
@@ -282,22 +292,22 @@ impl Net {
     /// Admits the next frame from a card's link to the receive ring, or loses it.
     fn admit_frame(&mut self, index: usize) {
         let card = &mut self.cards[index];
-        let Some(frame) = card.feed.pop_front() else { return };
+        let Some(frame) = card.incoming.pop_front() else { return };
         if card.up && card.ring.len() < card.slots {
-            return card.enter(frame);
+            return card.push_frame(frame);
         }
-        let lost = if card.up { &mut card.counters.ring } else { &mut card.counters.down };
+        let lost = if card.up { &mut card.counters.ring_full } else { &mut card.counters.down };
         *lost += 1;
         let up = card.up;
-        if let card::Frame::Carried(bytes) = frame.what {
-            self.fate(Tag::read(&bytes), |fates| if up { fates.ring += 1 } else { fates.down += 1 });
+        if let card::Frame::Carried(bytes) = frame.frame {
+            self.count_fate(Tag::read(&bytes), |fates| if up { fates.ring_full += 1 } else { fates.down += 1 });
         }
     }
 
     /// Counts the fate of a packet.
-    pub fn fate(&mut self, tag: Option<Tag>, count: impl FnOnce(&mut Fates)) {
+    pub fn count_fate(&mut self, tag: Option<Tag>, count: impl FnOnce(&mut Fates)) {
         let warmup = self.warmup;
-        let flow = tag.and_then(|tag| Some((tag.born, self.flows.get_mut(tag.source)?)));
+        let flow = tag.and_then(|tag| Some((tag.sent_at, self.sources.get_mut(tag.source)?)));
         count(match flow {
             Some((born, flow)) => &mut flow.fates[usize::from(born >= warmup)],
             None => &mut self.others,
@@ -315,9 +325,9 @@ impl Net {
         for _ in 0..self.cards[index].ring.len().min(batch.room()) {
             let Some(mut packet) = pool.take() else { break };
             let Some(waiting) = self.cards[index].ring.pop_front() else { break };
-            match waiting.what {
+            match waiting.frame {
                 card::Frame::Made { flow, sequence } => {
-                    self.print(index, &mut packet, Tag { born: waiting.at, sequence, source: flow as usize });
+                    self.write_frame(index, &mut packet, Tag { sent_at: waiting.at, sequence, source: flow as usize });
                 }
                 card::Frame::Carried(bytes) => {
                     packet.fill(&bytes);
@@ -328,12 +338,12 @@ impl Net {
             packet.meta_mut().timestamp = units::Instant::new(waiting.at);
             batch.push(packet);
         }
-        self.handed_out(index, batch.len() - before);
+        self.count_received(index, batch.len() - before);
     }
 
     /// Counts packets that a card has handed to its router.
     #[inline]
-    fn handed_out(&mut self, index: usize, packets: usize) {
+    fn count_received(&mut self, index: usize, packets: usize) {
         let card = &mut self.cards[index];
         card.counters.received += packets as u64;
         self.inside[card.router] += packets as i64;
@@ -351,19 +361,19 @@ impl Net {
             let bytes = packet.bytes();
             let tag = Tag::read(bytes);
             let came = match self.depart(index, now, bytes.len(), tag) {
-                Crossing::Lost => [None, None],
-                Crossing::Once(at) => [Some(at), None],
-                Crossing::Twice(at, again) => [Some(at), Some(again)],
+                TransitResult::Lost => [None, None],
+                TransitResult::Once(at) => [Some(at), None],
+                TransitResult::Twice(at, again) => [Some(at), Some(again)],
             };
             for (copy, at) in came.into_iter().flatten().enumerate() {
                 if copy > 0 {
-                    self.fate(tag, |fates| fates.doubled += 1);
+                    self.count_fate(tag, |fates| fates.duplicated += 1);
                 }
                 let waited = now.saturating_sub(packet.meta().timestamp.get());
                 match self.cards[index].end {
-                    End::Nothing => self.fate(tag, |fates| fates.nowhere += 1),
-                    End::Card(other) => self.feed(other, at.get(), bytes),
-                    End::Sink(sink) => self.deliver(sink, at.get(), bytes.len(), tag, Some(waited)),
+                    LinkEnd::Nothing => self.count_fate(tag, |fates| fates.no_link += 1),
+                    LinkEnd::Card(other) => self.feed(other, at.get(), bytes),
+                    LinkEnd::Sink(sink) => self.deliver(sink, at.get(), bytes.len(), tag, Some(waited)),
                 }
             }
             pool.give(packet);
@@ -372,27 +382,27 @@ impl Net {
 
     /// Sends a frame over a card's link. Returns when it arrives at the other end.
     #[inline]
-    fn depart(&mut self, index: usize, now: u64, length: usize, tag: Option<Tag>) -> Crossing {
+    fn depart(&mut self, index: usize, now: u64, length: usize, tag: Option<Tag>) -> TransitResult {
         let card = &mut self.cards[index];
         card.counters.transmitted += 1;
         card.counters.transmitted_bytes += length as u64;
         if !card.up {
             card.counters.down += 1;
-            self.fate(tag, |fates| fates.down += 1);
-            return Crossing::Lost;
+            self.count_fate(tag, |fates| fates.down += 1);
+            return TransitResult::Lost;
         }
-        let left = card.line.send(now, length);
-        if let Some(early) = card.carried(now, left, length) {
+        let left = card.link.send(now, length);
+        if let Some(early) = card.check_rate(now, left, length) {
             let name = &card.name;
-            self.violations.add(now, Law::RateBound, || {
+            self.violations.add(now, WorldInvariant::RateBound, || {
                 format!("the link of card {name} is done with a frame {early} ns before its rate allows")
             });
         }
         let card = &mut self.cards[index];
-        let crossing = card.line.cross(left);
-        if crossing == Crossing::Lost {
+        let crossing = card.link.cross(left);
+        if crossing == TransitResult::Lost {
             card.counters.lost += 1;
-            self.fate(tag, |fates| fates.link += 1);
+            self.count_fate(tag, |fates| fates.link += 1);
         }
         crossing
     }
@@ -403,15 +413,15 @@ impl Net {
         copy.clear();
         copy.extend_from_slice(bytes);
         // On a reordering link a frame may arrive before others that were sent earlier.
-        let position = card.feed.iter().rposition(|frame| frame.at <= at).map_or(0, |before| before + 1);
-        card.feed.insert(position, card::Waiting { at, what: card::Frame::Carried(copy) });
-        self.pokes.push(Poke { router: card.router, at });
+        let position = card.incoming.iter().rposition(|frame| frame.at <= at).map_or(0, |before| before + 1);
+        card.incoming.insert(position, card::RingFrame { at, frame: card::Frame::Carried(copy) });
+        self.wakeups.push(Wakeup { router: card.router, at });
     }
 
     /// Delivers a frame to a sink. `waited` is its time in the last router, if known.
     #[inline]
     pub fn deliver(&mut self, sink: usize, at: u64, length: usize, tag: Option<Tag>, waited: Option<u64>) {
-        let Net { flows, sinks, violations, warmup, ordered, .. } = self;
+        let Net { sources: flows, sinks, violations, warmup, ordered, .. } = self;
         let sink = &mut sinks[sink];
         let size = length as u64 + crate::frame::CHECK_SEQUENCE;
         let Some((tag, flow)) = tag.and_then(|tag| Some((tag, flows.get_mut(tag.source)?))) else {
@@ -419,16 +429,16 @@ impl Net {
             self.others.delivered += 1;
             return;
         };
-        let measured = tag.born >= *warmup;
+        let measured = tag.sent_at >= *warmup;
         let fates = &mut flow.fates[usize::from(measured)];
         fates.delivered += 1;
         fates.delivered_bytes += size;
         if let Some(waited) = waited.filter(|_| measured) {
             flow.wait.record(waited);
         }
-        if let Some(later) = sink.take(tag, at, size, measured, flow.flows).filter(|_| *ordered) {
+        if let Some(later) = sink.record_packet(tag, at, size, measured, flow.flows).filter(|_| *ordered) {
             let (sequence, source, sink) = (tag.sequence, &flow.name, &sink.name);
-            violations.add(at, Law::Order, || {
+            violations.add(at, WorldInvariant::Order, || {
                 format!("packet {sequence} of source {source} came to sink {sink} after packet {later} of its flow")
             });
         }
@@ -437,7 +447,7 @@ impl Net {
     /// Takes the link of a card down or up, at both ends.
     pub fn set_link(&mut self, card: usize, up: bool) {
         let other = match self.cards[card].end {
-            End::Card(other) => Some(other),
+            LinkEnd::Card(other) => Some(other),
             _ => None,
         };
         for card in [Some(card), other].into_iter().flatten() {
@@ -446,13 +456,13 @@ impl Net {
     }
 
     /// Adds the counts of the end systems, which they kept separately.
-    pub fn join(&mut self, stations: Net) {
-        for (flow, theirs) in self.flows.iter_mut().zip(&stations.flows) {
+    pub fn merge(&mut self, stations: Net) {
+        for (flow, theirs) in self.sources.iter_mut().zip(&stations.sources) {
             flow.fates.iter_mut().zip(&theirs.fates).for_each(|(all, more)| *all += more);
         }
         self.others += &stations.others;
         self.sinks = stations.sinks;
         self.violations.list.extend(stations.violations.list);
-        self.violations.more += stations.violations.more;
+        self.violations.omitted += stations.violations.omitted;
     }
 }

@@ -1,9 +1,9 @@
 //! The port of a router on a card of the world, and the observer that counts packets that end in a router.
 
 use crate::frame::Tag;
-use crate::net::Outside;
-use packet::event::{Event, Fate, Observer, Wants};
-use packet::port::{Port, PortStatistics, Waiter};
+use crate::net::SharedNet;
+use packet::event::{Event, EventInterests, Fate, Observer};
+use packet::port::{Port, PortStatistics, WakeSource};
 use packet::{Batch, Pool, Region};
 use plan::PortPlan;
 use plane::{ApplyError, Decorate, Opener};
@@ -12,7 +12,7 @@ use units::{Instant, Mac, Rate};
 
 /// A card, as its router sees it.
 struct CardPort {
-    outside: Outside,
+    outside: SharedNet,
     card: usize,
 }
 
@@ -25,7 +25,7 @@ impl Port for CardPort {
     fn room(&self) -> usize {
         let now = self.outside.now();
         let card = &mut self.outside.lock().cards[self.card];
-        let room = card.line.room(now);
+        let room = card.link.room(now);
         card.cable.as_ref().map_or(room, |cable| room.min(cable.room()))
     }
 
@@ -36,10 +36,10 @@ impl Port for CardPort {
 
     fn link_rate(&self) -> Rate {
         let now = self.outside.now();
-        self.outside.lock().cards[self.card].line.rate(now)
+        self.outside.lock().cards[self.card].link.rate(now)
     }
 
-    fn ring(&self) -> u32 {
+    fn ring_size(&self) -> u32 {
         self.outside.lock().cards[self.card].slots as u32
     }
 
@@ -47,10 +47,10 @@ impl Port for CardPort {
         self.outside.lock().cards[self.card].up
     }
 
-    fn waiter(&self) -> Waiter {
+    fn wake_source(&self) -> WakeSource {
         match self.outside.lock().next_arrival(self.card) {
-            u64::MAX => Waiter::Rung,
-            at => Waiter::At(Instant::new(at)),
+            u64::MAX => WakeSource::WakesWorker,
+            at => WakeSource::At(Instant::new(at)),
         }
     }
 
@@ -68,14 +68,14 @@ impl Port for CardPort {
 
     fn statistics(&self) -> PortStatistics {
         let counters = self.outside.lock().cards[self.card].counters;
-        PortStatistics { lost_before_receive: counters.ring, lost_after_transmit: counters.lost }
+        PortStatistics { lost_before_receive: counters.ring_full, lost_after_transmit: counters.lost }
     }
 }
 
 /// Opens cards by name.
-pub(crate) struct Cards(pub Outside);
+pub(crate) struct CardOpener(pub SharedNet);
 
-impl Opener for Cards {
+impl Opener for CardOpener {
     fn open(&mut self, plan: &PortPlan, _: &Arc<Region>, _: usize) -> Result<Vec<Box<dyn Port>>, ApplyError> {
         let card = self.0.lock().cards.iter().position(|card| card.name == plan.device.target);
         let Some(card) = card else {
@@ -98,9 +98,9 @@ impl Opener for Cards {
 }
 
 /// Counts the fates of packets in the router with this index, by source.
-pub(crate) struct Witness(pub Outside, pub usize);
+pub(crate) struct FateObserver(pub SharedNet, pub usize);
 
-impl Observer for Witness {
+impl Observer for FateObserver {
     fn event(&mut self, _: Instant, event: &Event<'_>) {
         let Event::Packet { frame, fate, .. } = event else { return };
         if let Fate::Sent(_) = fate {
@@ -108,13 +108,13 @@ impl Observer for Witness {
         }
         let mut net = self.0.lock();
         net.inside[self.1] -= 1;
-        net.fate(Tag::read(frame), |fates| match *fate {
+        net.count_fate(Tag::read(frame), |fates| match *fate {
             Fate::Dropped(reason) => fates.dropped.add(reason, 1),
             _ => fates.consumed += 1,
         });
     }
 
-    fn wants(&self) -> Wants {
-        Wants { packets: true, stages: false, arrivals: false }
+    fn interests(&self) -> EventInterests {
+        EventInterests { packets: true, stages: false, arrivals: false }
     }
 }

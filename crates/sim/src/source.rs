@@ -1,9 +1,9 @@
 //! The send times of a source: constant, Poisson, on-off, a ramp, or those of a capture. Sources are not events: a poll of a card takes all packets
 //! due by then.
 
-use crate::chance::Chance;
+use crate::random::RandomStream;
 use std::sync::Arc;
-use units::{Exact, Instant, Nanos, Pace, PacketRate};
+use units::{ExactTime, Instant, Nanos, Pace, PacketRate};
 
 /// The arrival process of a source.
 #[derive(Clone, PartialEq, Debug)]
@@ -47,7 +47,7 @@ pub enum Pattern {
 
 /// A packet of a capture.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Recorded {
+pub struct CapturedPacket {
     /// Its arrival time, relative to the first.
     pub after: Nanos,
     /// The frame, from the destination address on, without check sequence.
@@ -57,7 +57,7 @@ pub struct Recorded {
 /// Reads files for a world. The world opens no files by itself.
 pub trait Captures {
     /// Every packet of the capture, in order.
-    fn read(&mut self, file: &str) -> Result<Vec<Recorded>, String>;
+    fn read(&mut self, file: &str) -> Result<Vec<CapturedPacket>, String>;
 
     /// Any other file that a world names: a trace of a link, or sizes of transfers.
     fn bytes(&mut self, file: &str) -> Result<Vec<u8>, String> {
@@ -70,7 +70,7 @@ pub trait Captures {
 pub struct NoCaptures;
 
 impl Captures for NoCaptures {
-    fn read(&mut self, file: &str) -> Result<Vec<Recorded>, String> {
+    fn read(&mut self, file: &str) -> Result<Vec<CapturedPacket>, String> {
         Err(format!("'{file}' cannot be read: captures are not opened here"))
     }
 }
@@ -78,20 +78,20 @@ impl Captures for NoCaptures {
 /// A running source: the time of its next packet.
 #[derive(Debug)]
 pub(crate) struct Schedule {
-    law: Pattern,
-    chance: Chance,
+    pattern: Pattern,
+    chance: RandomStream,
     /// The sizes of packets with their check sequence; packets use them in turn.
     sizes: Vec<u64>,
     /// The gap between packets, for processes with a constant gap.
     gap: Option<(u64, u64)>,
-    time: Exact,
+    time: ExactTime,
     /// No packet is sent at this time or later.
     end: u64,
     sent: u64,
     /// For on-off sources, the end of the on period. For replays, `began` is the start of the round.
-    turn: u64,
+    period_end: u64,
     began: u64,
-    pub recorded: Arc<[Recorded]>,
+    pub recorded: Arc<[CapturedPacket]>,
 }
 
 impl Schedule {
@@ -101,8 +101,8 @@ impl Schedule {
         sizes: Vec<u64>,
         (start, end): (u64, u64),
         staggered: bool,
-        mut chance: Chance,
-        recorded: Arc<[Recorded]>,
+        mut chance: RandomStream,
+        recorded: Arc<[CapturedPacket]>,
     ) -> Schedule {
         let same = sizes.len() == 1;
         let gap = match &law {
@@ -110,28 +110,28 @@ impl Schedule {
             _ => None,
         };
         let mut schedule = Schedule {
-            time: Exact::new(Instant::new(start)),
-            turn: start,
+            time: ExactTime::new(Instant::new(start)),
+            period_end: start,
             began: start,
             gap,
             sizes,
             end,
             sent: 0,
             recorded,
-            law,
+            pattern: law,
             chance: chance.clone(),
         };
         // The time to the first packet of a Poisson process is exponential too.
-        if let Pattern::Poisson(_) = schedule.law {
+        if let Pattern::Poisson(_) = schedule.pattern {
             let gap = schedule.exponential(schedule.mean_gap());
-            schedule.time.wait(Nanos::new(gap));
+            schedule.time.advance(Nanos::new(gap));
         } else if staggered {
             let (part, whole) = schedule.mean_gap();
-            schedule.time.wait(Nanos::new(chance.below((part / whole).max(1))));
+            schedule.time.advance(Nanos::new(chance.below((part / whole).max(1))));
         }
-        if let Pattern::OnOff { spans, random, .. } = schedule.law {
+        if let Pattern::OnOff { spans, random, .. } = schedule.pattern {
             schedule.began = schedule.time.at().get();
-            schedule.turn = schedule.time.at().get() + schedule.span(spans.0, random);
+            schedule.period_end = schedule.time.at().get() + schedule.span(spans.0, random);
         }
         schedule
     }
@@ -139,8 +139,8 @@ impl Schedule {
     /// The time of the next packet; `u64::MAX` if there is none.
     #[inline]
     pub fn next(&self) -> u64 {
-        let over =
-            self.time.at().get() >= self.end || matches!(self.law, Pattern::Replay { .. }) && self.recorded.is_empty();
+        let over = self.time.at().get() >= self.end
+            || matches!(self.pattern, Pattern::Replay { .. }) && self.recorded.is_empty();
         if over { u64::MAX } else { self.time.at().get() }
     }
 
@@ -149,35 +149,35 @@ impl Schedule {
     pub fn advance(&mut self) -> u64 {
         let number = self.sent;
         self.sent += 1;
-        match (self.gap, &self.law) {
-            (Some(gap), Pattern::Constant(_)) => self.time.pass(gap),
+        match (self.gap, &self.pattern) {
+            (Some(gap), Pattern::Constant(_)) => self.time.advance_fraction(gap),
             _ => self.step(number),
         }
         number
     }
 
     fn step(&mut self, number: u64) {
-        match self.law {
-            Pattern::Constant(_) | Pattern::Ramp { .. } => self.time.pass(self.gap_after(number)),
+        match self.pattern {
+            Pattern::Constant(_) | Pattern::Ramp { .. } => self.time.advance_fraction(self.gap_after(number)),
             Pattern::Poisson(_) => {
                 let gap = self.exponential(self.gap_after(number));
-                self.time.wait(Nanos::new(gap));
+                self.time.advance(Nanos::new(gap));
             }
             Pattern::OnOff { spans, random, .. } => {
-                self.time.pass(self.gap_after(number));
+                self.time.advance_fraction(self.gap_after(number));
                 // Skips whole off periods: with random durations, one gap may span several.
-                while self.time.at().get() >= self.turn {
-                    let on = self.turn + self.span(spans.1, random);
-                    self.time = Exact::new(Instant::new(on));
-                    self.turn = on.saturating_add(self.span(spans.0, random));
+                while self.time.at().get() >= self.period_end {
+                    let on = self.period_end + self.span(spans.1, random);
+                    self.time = ExactTime::new(Instant::new(on));
+                    self.period_end = on.saturating_add(self.span(spans.0, random));
                 }
             }
             Pattern::Replay { pace: Some(_), again, .. } => {
                 let over = !again && self.sent as usize >= self.recorded.len();
                 if over {
-                    self.time = Exact::new(Instant::new(u64::MAX))
+                    self.time = ExactTime::new(Instant::new(u64::MAX))
                 } else {
-                    self.time.pass(self.gap_after(number))
+                    self.time.advance_fraction(self.gap_after(number))
                 }
             }
             Pattern::Replay { pace: None, again, .. } => self.replay(again),
@@ -192,13 +192,13 @@ impl Schedule {
             let last = self.recorded.last().map_or(0, |packet| packet.after.get());
             self.began += (last + last / (count - 1).max(1)).max(1);
             if !again {
-                self.time = Exact::new(Instant::new(u64::MAX));
+                self.time = ExactTime::new(Instant::new(u64::MAX));
                 return;
             }
         }
         // If the times of a capture decrease, packets keep their order.
         let at = (self.began + self.recorded[position as usize].after.get()).max(self.time.at().get());
-        self.time = Exact::new(Instant::new(at));
+        self.time = ExactTime::new(Instant::new(at));
     }
 
     /// The gap between this packet and the next.
@@ -206,7 +206,7 @@ impl Schedule {
         if let Some(gap) = self.gap {
             return gap;
         }
-        let size = match &self.law {
+        let size = match &self.pattern {
             Pattern::Replay { .. } => {
                 self.recorded[(number % self.recorded.len() as u64) as usize].frame.len() as u64 + 4
             }
@@ -216,14 +216,14 @@ impl Schedule {
     }
 
     fn mean_gap(&self) -> (u64, u64) {
-        match &self.law {
+        match &self.pattern {
             Pattern::Replay { .. } => (1, 1),
             _ => self.pace_at(self.time.at().get()).gap(self.sizes.iter().sum::<u64>() / self.sizes.len() as u64),
         }
     }
 
     fn pace_at(&self, time: u64) -> Pace {
-        match self.law {
+        match self.pattern {
             Pattern::Constant(pace) | Pattern::Poisson(pace) | Pattern::OnOff { pace, .. } => pace,
             Pattern::Ramp { from, to, step, every, rise } => match time.checked_sub(rise.get()) {
                 None => from,
@@ -250,7 +250,7 @@ mod tests {
     const SECOND: u64 = 1_000_000_000;
 
     fn schedule(law: Pattern, until: u64) -> Schedule {
-        Schedule::new(law, vec![64], (0, until), false, Chance::new(5, "s"), Arc::from([]))
+        Schedule::new(law, vec![64], (0, until), false, RandomStream::new(5, "s"), Arc::from([]))
     }
 
     fn times(mut schedule: Schedule) -> Vec<u64> {
@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn a_constant_source_sends_evenly_from_its_start_and_nothing_at_its_end() {
+    fn constant_source_sends_evenly_until_stop() {
         assert_eq!(
             times(schedule(Pattern::Constant(pace("4pps")), SECOND)),
             [0, SECOND / 4, SECOND / 2, SECOND * 3 / 4]
@@ -274,17 +274,17 @@ mod tests {
     }
 
     #[test]
-    fn sizes_take_turns_and_each_takes_its_time_of_a_rate_in_bits() {
+    fn bit_rate_source_spaces_packets_by_size() {
         let sizes = vec![125, 250];
         let law = Pattern::Constant(pace("1mbit"));
-        let source = Schedule::new(law, sizes, (0, 5_000_000), false, Chance::new(0, ""), Arc::from([]));
+        let source = Schedule::new(law, sizes, (0, 5_000_000), false, RandomStream::new(0, ""), Arc::from([]));
         assert_eq!(times(source), [0, 1_000_000, 3_000_000, 4_000_000]);
     }
 
     #[test]
     fn a_staggered_source_begins_within_its_first_gap_and_stays_even() {
         let law = Pattern::Constant(pace("1kpps"));
-        let source = Schedule::new(law, vec![64], (0, SECOND), true, Chance::new(9, "phase"), Arc::from([]));
+        let source = Schedule::new(law, vec![64], (0, SECOND), true, RandomStream::new(9, "phase"), Arc::from([]));
         let times = times(source);
         assert!(times[0] > 0 && times[0] < 1_000_000);
         assert!(times.windows(2).all(|pair| pair[1] - pair[0] == 1_000_000));
@@ -328,11 +328,18 @@ mod tests {
     }
 
     #[test]
-    fn a_replay_keeps_the_recorded_times_and_may_begin_again() {
-        let packets = [0, 10, 5, 40].map(|after| Recorded { after: Nanos::new(after), frame: vec![0; 60] });
+    fn replay_uses_recorded_times_and_may_repeat() {
+        let packets = [0, 10, 5, 40].map(|after| CapturedPacket { after: Nanos::new(after), frame: vec![0; 60] });
         let replay = |pace, again, until| {
             let law = Pattern::Replay { file: "x".into(), pace, again };
-            times(Schedule::new(law, vec![64], (100, until), false, Chance::new(0, ""), Arc::from(packets.clone())))
+            times(Schedule::new(
+                law,
+                vec![64],
+                (100, until),
+                false,
+                RandomStream::new(0, ""),
+                Arc::from(packets.clone()),
+            ))
         };
         assert_eq!(replay(None, false, 1000), [100, 110, 110, 140]);
         assert_eq!(replay(None, true, 220), [100, 110, 110, 140, 153, 163, 163, 193, 206, 216, 216]);

@@ -3,7 +3,8 @@
 //! `UPDATE_EXPECT=1` rewrites golden files. The tests run the `[quick]` form of each experiment; `make reproduce` runs all in full.
 
 use sim::experiment::{
-    Entry, Experiment, Parameters, Run, Runner, Simulation, Verdict, describe, entries, golden, is_experiment,
+    ClaimVerdict, CompletedRun, Experiment, ExperimentFile, Parameters, Runner, Simulation, describe, entries, golden,
+    is_experiment,
 };
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -12,7 +13,7 @@ fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../experiments")
 }
 
-fn read(entry: &Entry) -> Experiment {
+fn read(entry: &ExperimentFile) -> Experiment {
     let beside = |name: &str| {
         let other = entries().find(|other| other.paper == entry.paper && other.file == name);
         other.map(|other| other.text.to_owned()).ok_or_else(|| format!("{name} is not there"))
@@ -22,8 +23,8 @@ fn read(entry: &Entry) -> Experiment {
 }
 
 /// Of runs that differ only in the seed, those with equal results: the seed has no effect on them.
-fn same_for_every_seed(runs: &[Run]) -> Vec<String> {
-    let without = |run: &Run| {
+fn same_for_every_seed(runs: &[CompletedRun]) -> Vec<String> {
+    let without = |run: &CompletedRun| {
         let mut parameters = run.parameters.clone();
         // Parameters that follow from the seed alone are removed too.
         ["seed", "start"].iter().for_each(|name| drop(parameters.remove(*name)));
@@ -40,17 +41,17 @@ fn same_for_every_seed(runs: &[Run]) -> Vec<String> {
 }
 
 /// Runs an experiment on two threads: there are few cores and many runs.
-fn report(experiment: &Experiment) -> sim::experiment::Report {
+fn report(experiment: &Experiment) -> sim::experiment::ExperimentReport {
     let jobs = experiment.jobs(&Parameters::new(), true).unwrap_or_else(|error| panic!("{error}"));
     assert!(!jobs.is_empty(), "{}: nothing is run", experiment.file);
     let run = |job| {
         let measured = Simulation::default().run(job).unwrap_or_else(|error| panic!("{}: {error}", experiment.file));
-        Run { parameters: job.parameters.clone(), measured }
+        CompletedRun { parameters: job.parameters.clone(), measured }
     };
     let (first, second) = jobs.split_at(jobs.len() / 2);
     let runs = std::thread::scope(|scope| {
-        let half = scope.spawn(|| first.iter().map(run).collect::<Vec<Run>>());
-        let other: Vec<Run> = second.iter().map(run).collect();
+        let half = scope.spawn(|| first.iter().map(run).collect::<Vec<CompletedRun>>());
+        let other: Vec<CompletedRun> = second.iter().map(run).collect();
         let mut runs = half.join().expect("a run failed");
         runs.extend(other);
         runs
@@ -68,17 +69,17 @@ fn check(paper: &str, name: &str) {
         report.errors.iter().chain(report.verdicts.iter().filter_map(|v| v.error.as_ref())).collect();
     assert!(wrong.is_empty(), "{wrong:#?}");
     expect_test::expect_file![folder().join(paper).join(format!("{name}.golden.csv"))].assert_eq(&golden(&report));
-    let of = |is: &dyn Fn(&Verdict) -> bool| {
+    let of = |is: &dyn Fn(&ClaimVerdict) -> bool| {
         report.verdicts.iter().filter(|v| is(v)).map(|v| v.claim.as_str()).collect::<Vec<&str>>()
     };
-    let silent = of(&|v| v.verdict.is_off() && v.differs.is_none());
+    let silent = of(&|v| v.verdict.is_missed() && v.differs.is_none());
     assert!(silent.is_empty(), "{paper} {name}: of {silent:?} the published figure is missed: say what `differs`");
     let document = read(entry).document;
-    let says = |v: &Verdict| {
+    let says = |v: &ClaimVerdict| {
         document.claims.iter().any(|claim| v.claim.split(" @ ").next() == Some(&claim.id) && claim.differs.is_some())
     };
     // Of an experiment with several cases only one runs here, and another case may be the one that differs.
-    let stale = of(&|v| !v.verdict.is_off() && document.each.is_empty() && says(v));
+    let stale = of(&|v| !v.verdict.is_missed() && document.each.is_empty() && says(v));
     assert!(stale.is_empty(), "{paper} {name}: {stale:?} say what `differs`, and nothing does");
 }
 
@@ -168,7 +169,7 @@ fn cells(line: &str) -> Vec<String> {
 }
 
 #[test]
-fn the_readme_of_a_paper_has_the_tables_of_its_goldens() {
+fn readme_has_golden_tables() {
     for paper in ["scheduling", "queueing", "ephemeral"] {
         let path = folder().join(paper).join("README.md");
         let text = std::fs::read_to_string(&path).unwrap();
@@ -193,7 +194,7 @@ fn the_readme_of_a_paper_has_the_tables_of_its_goldens() {
 }
 
 #[test]
-fn every_file_of_the_folder_is_in_the_library_and_every_experiment_is_tested() {
+fn every_experiment_is_in_library_and_tested() {
     let mut files = BTreeSet::new();
     for paper in std::fs::read_dir(folder()).unwrap().map(|entry| entry.unwrap().path()).filter(|path| path.is_dir()) {
         for file in std::fs::read_dir(&paper).unwrap().map(|entry| entry.unwrap().path()) {

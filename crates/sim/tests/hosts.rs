@@ -1,9 +1,9 @@
 //! Worlds of hosts: results that can be computed by hand, results that must be equal, and errors.
 
-use sim::{Measured, NoCaptures, World};
+use sim::{Measurements, NoCaptures, WorldPlan};
 
 /// A sender, a gateway and a far host. `bottleneck` has the keys of the link between the last two, and `rest` the flows and other tables.
-fn world(bottleneck: &str, rest: &str) -> World {
+fn world(bottleneck: &str, rest: &str) -> WorldPlan {
     let text = format!(
         r#"
 duration = "20s"
@@ -23,10 +23,10 @@ between = ["gateway", "far"]
 {rest}
 "#
     );
-    World::parse(&text, "w.toml").unwrap_or_else(|wrong| panic!("{wrong}"))
+    WorldPlan::parse(&text, "w.toml").unwrap_or_else(|wrong| panic!("{wrong}"))
 }
 
-fn run(world: &World) -> Measured {
+fn run(world: &WorldPlan) -> Measurements {
     sim::run(world, &mut NoCaptures, &mut |_| {}).unwrap_or_else(|error| panic!("{error}"))
 }
 
@@ -50,7 +50,7 @@ application = "web"
 "#;
 
 #[test]
-fn a_window_that_a_buffer_cannot_hold_fills_the_link_and_no_more() {
+fn window_beyond_buffer_fills_link() {
     // 10 packets of 1260 bytes at 8.064 Mbit/s take 12.5 ms, less than the round trip of 100 ms.
     let flow = format!("{ONE}transport = \"newreno(receive=10)\"");
     let measured = run(&world("rate = \"8064kbit\"\ndelay = \"49ms\"", &flow));
@@ -69,7 +69,7 @@ fn a_window_that_a_buffer_cannot_hold_fills_the_link_and_no_more() {
 }
 
 #[test]
-fn a_world_gives_the_same_byte_for_byte_and_another_seed_something_else() {
+fn results_depend_only_on_seed() {
     let bottleneck = "trace = \"lte(mean=5mbit, length=10s)\"\nmode = \"packet\"\ndelay = \"20ms\"\nscheme = \"fq\"";
     let of = |seed: &str| run(&world(bottleneck, &format!("{TWO}\n"))).to_string() + seed;
     assert_eq!(of(""), of(""));
@@ -79,8 +79,8 @@ fn a_world_gives_the_same_byte_for_byte_and_another_seed_something_else() {
 }
 
 /// The results without the inputs, which differ in the name of the scheme.
-fn values(measured: Measured) -> Measured {
-    Measured { parameters: Vec::new(), ..measured }
+fn values(measured: Measurements) -> Measurements {
+    Measurements { parameters: Vec::new(), ..measured }
 }
 
 #[test]
@@ -103,7 +103,7 @@ fn fcfs_eq_fq_one_bin() {
         assert!(measured.get("link.gateway-far.dropped.scheme_front").unwrap() > 3.0);
         // The state of a queue is reported only for schemes with a single queue.
         let series = measured.series.into_iter().filter(|(name, _)| !name.contains(".state.")).collect();
-        Measured { series, ..measured }
+        Measurements { series, ..measured }
     };
     let one = with("codel(again=sfqcodel)");
     for order in ["sfq", "fq", "drr"] {
@@ -113,7 +113,7 @@ fn fcfs_eq_fq_one_bin() {
 }
 
 #[test]
-fn flows_have_queues_of_their_own_by_their_ports_or_exactly() {
+fn flows_hash_to_queues_by_ports_or_exactly() {
     for hash in ["tuple", "exact"] {
         let flows: String = (0..8)
             .map(|n| format!("[[flow]]\nname = \"f{n}\"\nfrom = \"near\"\nto = \"far\"\nstart = \"{n}ms\"\n"))
@@ -202,7 +202,7 @@ fn directions_may_differ() {
 
 #[test]
 fn errors_in_a_world_of_hosts_have_their_position() {
-    let refused = |text: &str| World::parse(text, "w.toml").unwrap_err().to_string();
+    let refused = |text: &str| WorldPlan::parse(text, "w.toml").unwrap_err().to_string();
     let hosts = "duration = \"1s\"\n[[host]]\nname = \"a\"\n[[host]]\nname = \"b\"\n";
     let link = "[[link]]\nbetween = [\"a\", \"b\"]\n";
     for (more, said) in [
@@ -234,7 +234,7 @@ fn alone(transport: &str, scheme: &str) -> [f64; 4] {
 }
 
 #[test]
-fn transports_fill_a_link_each_in_its_way() {
+fn each_transport_fills_link() {
     // 79 packets are in flight in 40 ms; the buffer holds as many again.
     for transport in ["newreno", "cubic", "newreno(like=kernel)", "cubic(like=kernel)"] {
         let [goodput, rtt, dropped, marked] = alone(transport, "fifo(limit=80)");
@@ -252,7 +252,7 @@ fn transports_fill_a_link_each_in_its_way() {
 }
 
 #[test]
-fn a_file_of_sizes_that_is_not_there_is_an_error_and_none_at_all_a_table() {
+fn missing_size_file_is_error() {
     let with = |sizes: &str| {
         let world = world("rate = \"5mbit\"\ndelay = \"30ms\"", &format!("{TWO}{sizes}"));
         sim::run(&world, &mut sim::experiment::DataFiles::default(), &mut |_| {})

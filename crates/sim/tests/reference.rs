@@ -3,8 +3,8 @@
 //!
 //! `UPDATE_EXPECT=1` writes the table of keys and the examples anew.
 
-use sim::World;
-use sim::experiment::{Agreement, Experiment, Parameters, Run, Runner, Simulation};
+use sim::WorldPlan;
+use sim::experiment::{Agreement, CompletedRun, Experiment, Parameters, Runner, Simulation};
 use std::path::{Path, PathBuf};
 
 /// The declarations of an experiment's keys, with their doc comments.
@@ -77,10 +77,10 @@ fn with(document: &str, (before, after): (&str, &str), content: &str) -> String 
     format!("{}{content}{}", &document[..start], &document[end..])
 }
 
-fn run_example() -> sim::experiment::Report {
+fn run_example() -> sim::experiment::ExperimentReport {
     let file = "examples/worlds/queue-length.toml";
     let experiment = Experiment::read(file, &read(file), &|name| Ok(read(&format!("examples/worlds/{name}")))).unwrap();
-    let run = |job| Run {
+    let run = |job| CompletedRun {
         parameters: sim::experiment::Job::clone(job).parameters,
         measured: Simulation::default().run(job).unwrap_or_else(|error| panic!("{error}")),
     };
@@ -89,7 +89,7 @@ fn run_example() -> sim::experiment::Report {
 }
 
 #[test]
-fn the_document_has_the_keys_and_the_examples_that_there_are() {
+fn document_lists_experiment_keys_and_examples() {
     let text = read("docs/operate/simulation.md");
     let world = read("examples/worlds/slow-link.toml");
     let example = read("examples/worlds/queue-length.toml");
@@ -102,7 +102,7 @@ fn the_document_has_the_keys_and_the_examples_that_there_are() {
 }
 
 #[test]
-fn every_key_of_the_table_is_read_and_no_other() {
+fn documented_keys_are_those_parsed() {
     for (declaration, place, _) in PLACES {
         let known: Vec<String> = keys(declaration).into_iter().map(|(name, ..)| name).collect();
         // The error about a wrong key lists the valid ones.
@@ -125,8 +125,8 @@ fn every_key_of_the_table_is_read_and_no_other() {
 }
 
 #[test]
-fn the_keys_of_a_world_are_in_the_document() {
-    let wrong = World::parse("wrong = 1", "w.toml").unwrap_err().to_string();
+fn document_lists_world_keys() {
+    let wrong = WorldPlan::parse("wrong = 1", "w.toml").unwrap_err().to_string();
     let text = read("docs/operate/simulation.md");
     let keys = text.split("<!-- keys: world -->").nth(1).unwrap().split("<!-- end -->").next().unwrap();
     let known: Vec<&str> = wrong.split("expected one of").nth(1).expect(&wrong).split('`').skip(1).step_by(2).collect();
@@ -137,7 +137,7 @@ fn the_keys_of_a_world_are_in_the_document() {
 }
 
 #[test]
-fn the_example_of_the_document_holds() {
+fn documented_example_holds() {
     let report = run_example();
     assert!(report.verdicts.iter().all(|verdict| verdict.verdict == Agreement::Matches), "{:#?}", report.verdicts);
 }

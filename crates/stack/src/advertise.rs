@@ -1,11 +1,11 @@
 //! Router advertisements: their times and contents (RFC 4861 6.2, RFC 4191, RFC 8106).
 
-use super::output::written;
-use super::{Chore, Host, World};
+use super::output::packet_with;
+use super::{LocalProtocols, TimedAction, World};
 use packet::event::Event;
-use packet::wire::ndp::{self, Advertises, NdpOption, NdpOptions};
+use packet::wire::ndp::{self, NdpOption, NdpOptions, RouterParameters};
 use packet::wire::{RouterAdvertisement, ipv6};
-use plan::{Preference, RaPlan};
+use plan::{RaPlan, RouterPreference};
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::Arc;
@@ -21,7 +21,7 @@ const LEAST_DELAY: Nanos = Nanos::secs(3);
 const FINAL: u8 = 3;
 /// The number of contradicting routers that are remembered, and the time before one is reported again.
 const OTHERS: usize = 16;
-const COMPLAINT: Nanos = Nanos::secs(600);
+const CONTRADICTION_INTERVAL: Nanos = Nanos::secs(600);
 
 /// The advertisements of an interface.
 #[derive(Clone, Debug)]
@@ -30,15 +30,15 @@ pub(super) struct Advertiser {
     /// The number of initial advertisements left.
     initial: u8,
     /// The number of final advertisements left, if advertising was switched off.
-    farewells: Option<u8>,
+    final_left: Option<u8>,
     last: Option<Instant>,
     /// Routers that have contradicted this one, and when.
-    others: BTreeMap<Ipv6Addr, Instant>,
+    contradicting: BTreeMap<Ipv6Addr, Instant>,
 }
 
 impl Advertiser {
     fn new(plan: Arc<RaPlan>) -> Advertiser {
-        Advertiser { plan, initial: INITIAL, farewells: None, last: None, others: BTreeMap::new() }
+        Advertiser { plan, initial: INITIAL, final_left: None, last: None, contradicting: BTreeMap::new() }
     }
 
     /// The time to the next unsolicited advertisement. `draw` returns a random time below its argument (RFC 4861 6.2.4).
@@ -56,18 +56,18 @@ impl Advertiser {
     }
 }
 
-impl Host {
+impl LocalProtocols {
     /// Applies the advertising configuration of the interface.
     pub(super) fn adopt_advertiser(&mut self, id: InterfaceId, now: Instant) {
-        let Some(attachment) = self.attachments.get_mut(&id) else { return };
-        match (attachment.known.ra.clone(), attachment.advertiser.as_mut()) {
+        let Some(attachment) = self.interfaces.get_mut(&id) else { return };
+        match (attachment.interface.ra.clone(), attachment.advertiser.as_mut()) {
             (Some(plan), None) => attachment.advertiser = Some(Advertiser::new(plan)),
-            (Some(plan), Some(old)) if old.plan != plan || old.farewells.is_some() => {
+            (Some(plan), Some(old)) if old.plan != plan || old.final_left.is_some() => {
                 // The least delay between advertisements also holds across a change of the configuration.
                 let last = old.last;
                 attachment.advertiser = Some(Advertiser { last, ..Advertiser::new(plan) });
             }
-            (None, Some(old)) if old.farewells.is_none() => old.farewells = Some(FINAL),
+            (None, Some(old)) if old.final_left.is_none() => old.final_left = Some(FINAL),
             _ => return,
         }
         let last = attachment.advertiser.as_ref().and_then(|advertiser| advertiser.last);
@@ -76,33 +76,33 @@ impl Host {
 
     /// The link is up again: hosts on it receive an advertisement soon.
     pub(super) fn restart_advertiser(&mut self, id: InterfaceId, now: Instant) {
-        let Some(advertiser) = self.attachments.get_mut(&id).and_then(|a| a.advertiser.as_mut()) else { return };
+        let Some(advertiser) = self.interfaces.get_mut(&id).and_then(|a| a.advertiser.as_mut()) else { return };
         advertiser.initial = INITIAL;
         let at = advertiser.last.map_or(now, |last| now.max(last + LEAST_DELAY));
         self.schedule_advertisement(id, at);
     }
 
     fn schedule_advertisement(&mut self, id: InterfaceId, at: Instant) {
-        let Some(attachment) = self.attachments.get_mut(&id) else { return };
+        let Some(attachment) = self.interfaces.get_mut(&id) else { return };
         if let Some(old) = attachment.advertise_at.replace(at) {
-            self.timers.remove(&(old, id, Chore::Advertise));
+            self.timers.remove(&(old, id, TimedAction::Advertise));
         }
-        self.timers.insert((at, id, Chore::Advertise));
+        self.timers.insert((at, id, TimedAction::Advertise));
     }
 
     /// The advertisement timer has expired.
     pub(super) fn advertise(&mut self, id: InterfaceId, world: &mut impl World) {
         let now = world.now();
-        let Some(attachment) = self.attachments.get_mut(&id) else { return };
+        let Some(attachment) = self.interfaces.get_mut(&id) else { return };
         attachment.advertise_at = None;
-        let sure = attachment.known.link_local().is_some_and(|own| !attachment.detections.contains_key(&own));
+        let sure = attachment.interface.link_local().is_some_and(|own| !attachment.detections.contains_key(&own));
         let Some(advertiser) = attachment.advertiser.as_mut() else { return };
         if !sure {
             // Do not advertise an address that may be a duplicate (RFC 4429 3.3).
             return self.schedule_advertisement(id, now + Nanos::secs(1));
         }
         advertiser.last = Some(now);
-        let next = match &mut advertiser.farewells {
+        let next = match &mut advertiser.final_left {
             None => None,
             Some(left) => {
                 *left = left.saturating_sub(1);
@@ -112,14 +112,14 @@ impl Host {
         self.send_advertisement(id, world);
         match next {
             Some(0) => {
-                if let Some(attachment) = self.attachments.get_mut(&id) {
+                if let Some(attachment) = self.interfaces.get_mut(&id) {
                     attachment.advertiser = None;
                 }
             }
             Some(_) => self.schedule_advertisement(id, now + LEAST_DELAY),
             None => {
                 let drawn = self.draw();
-                let Some(advertiser) = self.attachments.get_mut(&id).and_then(|a| a.advertiser.as_mut()) else {
+                let Some(advertiser) = self.interfaces.get_mut(&id).and_then(|a| a.advertiser.as_mut()) else {
                     return;
                 };
                 let pause = advertiser.pause(|span| Nanos::new(drawn % span.get().max(1)));
@@ -129,12 +129,12 @@ impl Host {
     }
 
     /// Answers a router solicitation by multicast (RFC 4861 6.2.6).
-    pub(super) fn hear_router_solicitation(&mut self, id: InterfaceId, world: &impl World) {
+    pub(super) fn receive_router_solicitation(&mut self, id: InterfaceId, world: &impl World) {
         let now = world.now();
         let delay = self.jitter(ANSWER_DELAY);
-        let Some(attachment) = self.attachments.get(&id) else { return };
+        let Some(attachment) = self.interfaces.get(&id) else { return };
         let (Some(advertiser), Some(next)) = (&attachment.advertiser, attachment.advertise_at) else { return };
-        if advertiser.farewells.is_some() {
+        if advertiser.final_left.is_some() {
             return;
         }
         let soonest = advertiser.last.map_or(now, |last| last + LEAST_DELAY);
@@ -146,9 +146,9 @@ impl Host {
     }
 
     /// Sends a final advertisement on every link: the router is about to exit.
-    pub fn farewell(&mut self, world: &mut impl World) {
-        let advertising = self.attachments.iter_mut().filter_map(|(&id, attachment)| {
-            attachment.advertiser.as_mut()?.farewells = Some(0);
+    pub fn send_final_advertisements(&mut self, world: &mut impl World) {
+        let advertising = self.interfaces.iter_mut().filter_map(|(&id, attachment)| {
+            attachment.advertiser.as_mut()?.final_left = Some(0);
             Some(id)
         });
         let ids: Vec<InterfaceId> = advertising.collect();
@@ -158,14 +158,17 @@ impl Host {
     }
 
     fn send_advertisement(&mut self, id: InterfaceId, world: &mut impl World) {
-        let Some(attachment) = self.attachments.get(&id) else { return };
+        let Some(attachment) = self.interfaces.get(&id) else { return };
         let Some(advertiser) = &attachment.advertiser else { return };
-        let Some(source) = attachment.known.link_local() else { return };
-        let (mac, mtu) = (attachment.known.mac, world.mtu(id).unwrap_or(attachment.known.mtu));
-        let (plan, ends) = (advertiser.plan.clone(), advertiser.farewells.is_some());
-        let prefixes: Vec<ndp::Prefix> = plan.prefixes.iter().filter_map(wire_prefix).collect();
+        let Some(source) = attachment.interface.link_local() else { return };
+        let (mac, mtu) = (attachment.interface.mac, world.mtu(id).unwrap_or(attachment.interface.mtu));
+        let (plan, ends) = (advertiser.plan.clone(), advertiser.final_left.is_some());
+        let prefixes: Vec<ndp::PrefixInformation> = plan.prefixes.iter().filter_map(wire_prefix).collect();
         let message = RouterAdvertisement {
-            says: Advertises { lifetime_s: if ends { 0 } else { seconds(plan.lifetime) as u16 }, ..says(&plan) },
+            parameters: RouterParameters {
+                lifetime_s: if ends { 0 } else { seconds(plan.lifetime) as u16 },
+                ..advertised_parameters(&plan)
+            },
             mac: Some(mac),
             mtu: plan.mtu.then_some(mtu.into()),
             prefixes: &prefixes,
@@ -175,32 +178,32 @@ impl Host {
             dns_lifetime_s: if ends { 0 } else { seconds(plan.dns_lifetime) },
         };
         let write = |buffer: &mut [u8]| message.write(buffer, source, ipv6::ALL_NODES);
-        if let Some(packet) = written(ipv6::MINIMUM_MTU, world, write) {
+        if let Some(packet) = packet_with(ipv6::MINIMUM_MTU, world, write) {
             self.transmit_ip(id, packet, ipv6::multicast_mac(ipv6::ALL_NODES), world);
         }
     }
 
     /// Checks an advertisement of another router. Its contents are for hosts, but a contradiction to this router's advertisements is a configuration
     /// error (RFC 4861 6.2.7).
-    pub(super) fn hear_router(
+    pub(super) fn receive_router_advertisement(
         &mut self,
         id: InterfaceId,
         router: Ipv6Addr,
-        says: Advertises,
+        says: RouterParameters,
         told: NdpOptions<'_>,
         world: &mut impl World,
     ) {
         let now = world.now();
-        let Some(attachment) = self.attachments.get_mut(&id) else { return };
-        let mtu = world.mtu(id).unwrap_or(attachment.known.mtu);
+        let Some(attachment) = self.interfaces.get_mut(&id) else { return };
+        let mtu = world.mtu(id).unwrap_or(attachment.interface.mtu);
         let Some(advertiser) = attachment.advertiser.as_mut() else { return };
         let Some(about) = contradiction(&advertiser.plan, mtu, says, told) else { return };
         // One report a router in ten minutes, and a bound on the routers: forged sources cannot flood the log.
-        advertiser.others.retain(|_, &mut when| now.since(when) < COMPLAINT);
-        if advertiser.others.contains_key(&router) || advertiser.others.len() >= OTHERS {
+        advertiser.contradicting.retain(|_, &mut when| now.since(when) < CONTRADICTION_INTERVAL);
+        if advertiser.contradicting.contains_key(&router) || advertiser.contradicting.len() >= OTHERS {
             return;
         }
-        advertiser.others.insert(router, now);
+        advertiser.contradicting.insert(router, now);
         world.event(Event::RouterContradicts { interface: id, router, about });
     }
 }
@@ -209,28 +212,28 @@ fn seconds(time: Nanos) -> u32 {
     u32::try_from(time.get() / 1_000_000_000).unwrap_or(u32::MAX)
 }
 
-fn says(plan: &RaPlan) -> Advertises {
+fn advertised_parameters(plan: &RaPlan) -> RouterParameters {
     let preference = match plan.preference {
-        Preference::High => ndp::Preference::High,
-        Preference::Medium => ndp::Preference::Medium,
-        Preference::Low => ndp::Preference::Low,
+        RouterPreference::High => ndp::Preference::High,
+        RouterPreference::Medium => ndp::Preference::Medium,
+        RouterPreference::Low => ndp::Preference::Low,
     };
     let RaPlan { hop_limit, managed, other, .. } = *plan;
     // A router that is no default router has no preference (RFC 4191 2.2).
     let preference = if plan.lifetime == Nanos::ZERO { ndp::Preference::Medium } else { preference };
-    Advertises {
+    RouterParameters {
         hop_limit,
         managed,
         other,
         preference,
         lifetime_s: seconds(plan.lifetime) as u16,
-        ..Advertises::default()
+        ..RouterParameters::default()
     }
 }
 
-fn wire_prefix(prefix: &plan::RaPrefix) -> Option<ndp::Prefix> {
+fn wire_prefix(prefix: &plan::RaPrefix) -> Option<ndp::PrefixInformation> {
     let IpAddr::V6(address) = prefix.prefix.address else { return None };
-    Some(ndp::Prefix {
+    Some(ndp::PrefixInformation {
         address,
         length: prefix.prefix.length,
         on_link: prefix.on_link,
@@ -241,8 +244,8 @@ fn wire_prefix(prefix: &plan::RaPrefix) -> Option<ndp::Prefix> {
 }
 
 /// The first difference between both advertisements. Unspecified values do not count.
-fn contradiction(plan: &RaPlan, mtu: u16, theirs: Advertises, told: NdpOptions<'_>) -> Option<&'static str> {
-    let ours = says(plan);
+fn contradiction(plan: &RaPlan, mtu: u16, theirs: RouterParameters, told: NdpOptions<'_>) -> Option<&'static str> {
+    let ours = advertised_parameters(plan);
     if theirs.hop_limit != 0 && ours.hop_limit != 0 && theirs.hop_limit != ours.hop_limit {
         return Some("the hop limit");
     }
@@ -255,7 +258,7 @@ fn contradiction(plan: &RaPlan, mtu: u16, theirs: Advertises, told: NdpOptions<'
     told.into_iter().find_map(|option| match option {
         NdpOption::Mtu(theirs) if plan.mtu && theirs != u32::from(mtu) => Some("the MTU"),
         NdpOption::Prefix(theirs) => {
-            let same = |ours: &ndp::Prefix| (ours.address, ours.length) == (theirs.address, theirs.length);
+            let same = |ours: &ndp::PrefixInformation| (ours.address, ours.length) == (theirs.address, theirs.length);
             let ours = plan.prefixes.iter().filter_map(wire_prefix).find(same)?;
             let other = (ours.valid_s, ours.preferred_s) != (theirs.valid_s, theirs.preferred_s);
             other.then_some("the lifetime of a prefix")

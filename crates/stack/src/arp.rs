@@ -1,8 +1,8 @@
 //! ARP: resolution of IPv4 neighbours and replies to requests (RFC 826, RFC 1122 2.3.2), and address conflicts (RFC 5227).
 
-use super::machine::{Answer, Input};
-use super::output::written;
-use super::{Host, World, is_on_link, is_own, l3};
+use super::nud::{Answer, NudEvent};
+use super::output::packet_with;
+use super::{LocalProtocols, World, is_on_link, is_own, l3};
 use packet::event::Event;
 use packet::wire::{Arp, ArpOperation, arp, ethertype};
 use packet::{DropReason, Meta, Packet};
@@ -12,12 +12,12 @@ use units::{InterfaceId, Mac, Nanos};
 /// The least time between two defences of an address (RFC 5227 1.1, DEFEND_INTERVAL).
 const DEFEND_INTERVAL: Nanos = Nanos::secs(10);
 
-impl Host {
+impl LocalProtocols {
     pub(super) fn receive_arp(&mut self, packet: Packet, world: &mut impl World) {
         let id = packet.meta().in_interface;
         let Ok(message) = Arp::parse(l3(&packet)) else { return world.drop(packet, DropReason::BadArp) };
         let Some(interface) = world.interface(id) else { return world.drop(packet, DropReason::PortRemoved) };
-        if !message.sender_is_believable() {
+        if !message.has_unicast_sender() {
             return world.drop(packet, DropReason::BadArp);
         }
         if message.sender_ip.is_loopback() || message.sender_ip.is_multicast() || message.sender_ip.is_broadcast() {
@@ -26,7 +26,7 @@ impl Host {
         }
         let sender = IpAddr::V4(message.sender_ip);
         let answers = message.operation == ArpOperation::Reply;
-        if !self.hears((id, sender), message.sender_mac, answers, world.now()) {
+        if !self.accepts_message_from((id, sender), message.sender_mac, answers, world.now()) {
             return world.drop(packet, DropReason::NeighbourFlood);
         }
         let (ours, mac) = (is_own(interface, IpAddr::V4(message.target_ip)), interface.mac);
@@ -56,19 +56,19 @@ impl Host {
     fn learn4(&mut self, id: InterfaceId, message: &Arp, to_us: bool, ours: bool, world: &mut impl World) {
         let key = (id, IpAddr::V4(message.sender_ip));
         // A reply proves that the neighbour receives our frames only if we sent a request.
-        let asked = self.neighbours.machine(key).is_some_and(|machine| machine.is_asked());
+        let asked = self.neighbours.nud(key).is_some_and(|machine| machine.awaits_answer());
         let input = if message.operation == ArpOperation::Reply && to_us && asked {
-            Input::Answer(Answer { mac: Some(message.sender_mac), solicited: true, overrides: true })
+            NudEvent::Answer(Answer { mac: Some(message.sender_mac), solicited: true, overrides: true })
         } else {
-            Input::Claim(message.sender_mac)
+            NudEvent::Claim(message.sender_mac)
         };
-        self.hear(key, input, message.operation == ArpOperation::Request && ours, world);
+        self.receive_neighbour_message(key, input, message.operation == ArpOperation::Request && ours, world);
     }
 
     /// Another host claims a local address: reports that and announces the address, but at a limited rate to avoid an ARP war (RFC 5227 2.4(c)).
     pub(super) fn defend(&mut self, id: InterfaceId, address: IpAddr, mac: Mac, world: &mut impl World) {
         let now = world.now();
-        let Some(attachment) = self.attachment(id) else { return };
+        let Some(attachment) = self.interface_state(id) else { return };
         let may = attachment.defended.get(&address).is_none_or(|&last| now.since(last) >= DEFEND_INTERVAL);
         if !may {
             return;
@@ -88,7 +88,13 @@ impl Host {
     }
 
     /// Sends a request for `target`: by broadcast, or by unicast to its last known address (RFC 1122 2.3.2.1, "unicast poll").
-    pub(super) fn ask4(&mut self, id: InterfaceId, target: Ipv4Addr, directly: Option<Mac>, world: &mut impl World) {
+    pub(super) fn send_arp_request(
+        &mut self,
+        id: InterfaceId,
+        target: Ipv4Addr,
+        directly: Option<Mac>,
+        world: &mut impl World,
+    ) {
         let Some(interface) = world.interface(id) else { return };
         let Some(source) = interface.source4(target) else { return };
         let request = Arp::request(interface.mac, source, target);
@@ -97,7 +103,7 @@ impl Host {
 
     fn send_arp(&mut self, id: InterfaceId, message: &Arp, destination: Mac, world: &mut impl World) {
         let bytes = message.to_bytes();
-        let packet = written(arp::LENGTH, world, |buffer| {
+        let packet = packet_with(arp::LENGTH, world, |buffer| {
             buffer.copy_from_slice(&bytes);
             Some(bytes.len())
         });

@@ -1,9 +1,9 @@
 //! Neighbour discovery: resolution of IPv6 neighbours and answers to solicitations (RFC 4861 7).
 
-use super::detection::Standing;
-use super::machine::{Answer, Input};
-use super::output::{way, written};
-use super::{Host, Waiting, World, is_on_link, is_own, l3};
+use super::dad::AddressStatus;
+use super::nud::{Answer, NudEvent};
+use super::output::{next_hop_key, packet_with};
+use super::{HeldPacket, LocalProtocols, World, is_on_link, is_own, l3};
 use packet::wire::ndp::{self, NeighbourFlags};
 use packet::wire::{Ethernet, Ipv6, Ipv6Header, Ndp, complete_checksum, ipv6};
 use packet::{DropReason, Packet};
@@ -17,7 +17,7 @@ const MAC_OPTION: usize = 8;
 
 /// The contents of a message.
 #[derive(Clone, Copy)]
-enum Said {
+enum MessageBody {
     Solicitation {
         target: Ipv6Addr,
         mac: Option<Mac>,
@@ -42,78 +42,89 @@ struct Message {
     source: Ipv6Addr,
     destination: Ipv6Addr,
     /// The source address of the frame.
-    station: Mac,
-    said: Said,
+    sender_mac: Mac,
+    body: MessageBody,
 }
 
 /// Parses and validates a message by RFC 4861 6.1, 7.1 and 8.1. A link-layer address that no host can have makes it invalid too.
-fn read(packet: &Packet) -> Option<Message> {
+fn parse_message(packet: &Packet) -> Option<Message> {
     let ip = Ipv6::parse(l3(packet)).ok()?;
     let said = match Ndp::of(&ip).ok()? {
-        Ndp::NeighbourSolicitation { target, options } => Said::Solicitation { target, mac: options.source_mac() },
-        Ndp::NeighbourAdvertisement { flags, target, options } => {
-            Said::Advertisement { target, mac: options.target_mac(), flags }
+        Ndp::NeighbourSolicitation { target, options } => {
+            MessageBody::Solicitation { target, mac: options.source_mac() }
         }
-        Ndp::RouterSolicitation { options } => Said::RouterSolicitation { mac: options.source_mac() },
-        Ndp::RouterAdvertisement { .. } => Said::RouterAdvertisement,
-        Ndp::Redirect { .. } => Said::Other,
+        Ndp::NeighbourAdvertisement { flags, target, options } => {
+            MessageBody::Advertisement { target, mac: options.target_mac(), flags }
+        }
+        Ndp::RouterSolicitation { options } => MessageBody::RouterSolicitation { mac: options.source_mac() },
+        Ndp::RouterAdvertisement { .. } => MessageBody::RouterAdvertisement,
+        Ndp::Redirect { .. } => MessageBody::Other,
     };
     let mac = match said {
-        Said::Solicitation { mac, .. } | Said::Advertisement { mac, .. } | Said::RouterSolicitation { mac } => mac,
-        Said::RouterAdvertisement | Said::Other => None,
+        MessageBody::Solicitation { mac, .. }
+        | MessageBody::Advertisement { mac, .. }
+        | MessageBody::RouterSolicitation { mac } => mac,
+        MessageBody::RouterAdvertisement | MessageBody::Other => None,
     };
     let believable = mac.is_none_or(|mac| !mac.is_group() && mac != Mac::default());
     let station = Ethernet::parse(packet.bytes()).ok()?.source;
-    believable.then_some(Message { source: ip.header.source(), destination: ip.header.destination(), station, said })
+    believable.then_some(Message {
+        source: ip.header.source(),
+        destination: ip.header.destination(),
+        sender_mac: station,
+        body: said,
+    })
 }
 
-impl Host {
+impl LocalProtocols {
     pub(super) fn receive_discovery(&mut self, packet: Packet, world: &mut impl World) {
         let id = packet.meta().in_interface;
-        let Some(message) = read(&packet) else {
+        let Some(message) = parse_message(&packet) else {
             return world.drop(packet, DropReason::BadNeighbourDiscovery);
         };
-        if !self.hears_message(id, message, world.now()) {
+        if !self.accepts_message(id, message, world.now()) {
             return world.drop(packet, DropReason::NeighbourFlood);
         }
         let Some(interface) = world.interface(id) else { return world.drop(packet, DropReason::PortRemoved) };
         if is_own(interface, IpAddr::V6(message.source)) {
             // No other host may use this source: it is a loop or a forgery, or an objection in detection.
-            let objects = matches!(message.said, Said::Advertisement { target, .. } if target == message.source);
-            if objects && self.object(id, message.source, message.station, world) {
+            let objects = matches!(message.body, MessageBody::Advertisement { target, .. } if target == message.source);
+            if objects && self.receive_objection(id, message.source, message.sender_mac, world) {
                 return world.consume(packet);
             }
             return world.drop(packet, DropReason::BadNeighbourDiscovery);
         }
-        let valid = match message.said {
-            Said::Solicitation { target, mac } => {
+        let valid = match message.body {
+            MessageBody::Solicitation { target, mac } => {
                 let anycast = interface.ipv6.iter().any(|attached| attached.subnet_router() == Some(target));
                 if anycast || is_own(interface, IpAddr::V6(target)) {
                     self.answer_solicitation(id, message, target, mac, anycast, world);
                 }
                 true
             }
-            Said::Advertisement { target, mac, flags } => {
+            MessageBody::Advertisement { target, mac, flags } => {
                 let own = is_own(interface, IpAddr::V6(target));
-                if own && self.object(id, target, mac.unwrap_or(message.station), world) {
+                if own && self.receive_objection(id, target, mac.unwrap_or(message.sender_mac), world) {
                     true
                 } else {
-                    self.hear_advertisement(id, target, mac, flags, world)
+                    self.receive_advertisement(id, target, mac, flags, world)
                 }
             }
-            Said::RouterSolicitation { mac } => {
+            MessageBody::RouterSolicitation { mac } => {
                 self.learn6(id, message.source, mac, world);
-                self.hear_router_solicitation(id, world);
+                self.receive_router_solicitation(id, world);
                 true
             }
-            Said::RouterAdvertisement => {
+            MessageBody::RouterAdvertisement => {
                 let read = Ipv6::parse(l3(&packet)).ok();
-                if let Some(Ndp::RouterAdvertisement { says, options }) = read.and_then(|ip| Ndp::of(&ip).ok()) {
-                    self.hear_router(id, message.source, says, options, world);
+                if let Some(Ndp::RouterAdvertisement { parameters: says, options }) =
+                    read.and_then(|ip| Ndp::of(&ip).ok())
+                {
+                    self.receive_router_advertisement(id, message.source, says, options, world);
                 }
                 true
             }
-            Said::Other => true,
+            MessageBody::Other => true,
         };
         if valid {
             world.consume(packet);
@@ -122,21 +133,23 @@ impl Host {
         }
     }
 
-    fn hears_message(&mut self, id: InterfaceId, message: Message, now: Instant) -> bool {
-        let (about, mac, answers) = match message.said {
+    fn accepts_message(&mut self, id: InterfaceId, message: Message, now: Instant) -> bool {
+        let (about, mac, answers) = match message.body {
             // An objection to an address must not be lost in a flood.
-            Said::Advertisement { target, .. } if self.awaits_objection(id, target) => return true,
-            Said::Advertisement { target, mac, .. } => (target, mac, true),
-            Said::Solicitation { target, mac } if message.source.is_unspecified() => {
+            MessageBody::Advertisement { target, .. } if self.awaits_objection(id, target) => return true,
+            MessageBody::Advertisement { target, mac, .. } => (target, mac, true),
+            MessageBody::Solicitation { target, mac } if message.source.is_unspecified() => {
                 if self.awaits_objection(id, target) {
                     return true;
                 }
                 (message.source, mac, false)
             }
-            Said::Solicitation { mac, .. } | Said::RouterSolicitation { mac } => (message.source, mac, false),
-            Said::RouterAdvertisement | Said::Other => (message.source, None, false),
+            MessageBody::Solicitation { mac, .. } | MessageBody::RouterSolicitation { mac } => {
+                (message.source, mac, false)
+            }
+            MessageBody::RouterAdvertisement | MessageBody::Other => (message.source, None, false),
         };
-        self.hears((id, about.into()), mac.unwrap_or(message.station), answers, now)
+        self.accepts_message_from((id, about.into()), mac.unwrap_or(message.sender_mac), answers, now)
     }
 
     /// Learns the sender's link-layer address (RFC 4861 7.2.3, 6.2.6).
@@ -144,7 +157,7 @@ impl Host {
         let address = IpAddr::V6(source);
         let on_link = !source.is_unspecified() && world.interface(id).is_some_and(|i| is_on_link(i, address));
         if let (Some(mac), true) = (mac, on_link) {
-            self.hear((id, address), Input::Claim(mac), true, world);
+            self.receive_neighbour_message((id, address), NudEvent::Claim(mac), true, world);
         }
     }
 
@@ -160,11 +173,11 @@ impl Host {
     ) {
         let Some(own) = world.interface(id).map(|interface| interface.mac) else { return };
         let detecting = message.source.is_unspecified();
-        let standing = self.standing(id, target);
-        if mac == Some(own) || standing == Standing::Lost && !detecting {
+        let standing = self.address_status(id, target);
+        if mac == Some(own) || standing == AddressStatus::Duplicate && !detecting {
             return;
         }
-        if detecting && self.object(id, target, message.station, world) {
+        if detecting && self.receive_objection(id, target, message.sender_mac, world) {
             // Two hosts probe for the same address: neither gets it (RFC 4862 5.4.3).
             return;
         }
@@ -174,13 +187,13 @@ impl Host {
         // A unicast solicitation comes from a host that knows the address, so the answer overrides nothing (RFC 4861 7.2.4).
         let tells = message.destination.is_multicast();
         // Nor do answers for an anycast address or for one under detection (RFC 4861 7.2.7, RFC 4429 3.3).
-        let overrides = tells && !anycast && standing == Standing::Own;
+        let overrides = tells && !anycast && standing == AddressStatus::Own;
         let flags = NeighbourFlags { router: true, solicited: !detecting, overrides };
         let Some(packet) = advertisement(target, destination, target, flags, own, tells, world) else { return };
         match (detecting, mac) {
             (true, _) => self.transmit_ip(id, packet, ipv6::multicast_mac(destination), world),
             (false, Some(mac)) => self.transmit_ip(id, packet, mac, world),
-            (false, None) => match way(IpAddr::V6(destination), id, world) {
+            (false, None) => match next_hop_key(IpAddr::V6(destination), id, world) {
                 Some(way) => self.originate(way, packet, world),
                 None => world.drop(packet, DropReason::NoRoute),
             },
@@ -188,7 +201,7 @@ impl Host {
     }
 
     /// Processes an advertisement (RFC 4861 7.2.5). False if another host advertises a local address.
-    fn hear_advertisement(
+    fn receive_advertisement(
         &mut self,
         id: InterfaceId,
         target: Ipv6Addr,
@@ -205,7 +218,7 @@ impl Host {
             return false;
         }
         let answer = Answer { mac, solicited: flags.solicited, overrides: flags.overrides };
-        self.hear((id, address), Input::Answer(answer), false, world);
+        self.receive_neighbour_message((id, address), NudEvent::Answer(answer), false, world);
         true
     }
 
@@ -219,18 +232,24 @@ impl Host {
     }
 
     /// Sends a solicitation for `target`: to its solicited-node group, or to its last known address (RFC 4861 7.2.2, 7.3.3).
-    pub(super) fn ask6(&mut self, id: InterfaceId, target: Ipv6Addr, directly: Option<Mac>, world: &mut impl World) {
+    pub(super) fn send_solicitation(
+        &mut self,
+        id: InterfaceId,
+        target: Ipv6Addr,
+        directly: Option<Mac>,
+        world: &mut impl World,
+    ) {
         let Some(interface) = world.interface(id) else { return };
         // Prefer the source of the packet that triggered the resolution, if that is a local address on the link (RFC 4861 7.2.2).
-        let prompting = match self.neighbours.first_waiting((id, IpAddr::V6(target))) {
-            Some(Waiting::Own(packet)) => Ipv6Header::of(packet.bytes()).map(|header| header.source()),
+        let prompting = match self.neighbours.first_held((id, IpAddr::V6(target))) {
+            Some(HeldPacket::Own(packet)) => Ipv6Header::of(packet.bytes()).map(|header| header.source()),
             _ => None,
         };
         let prompting = prompting.filter(|&source| is_own(interface, IpAddr::V6(source)));
-        let usable = |source: &Ipv6Addr| !self.is_lost(id, *source);
+        let usable = |source: &Ipv6Addr| !self.is_duplicate(id, *source);
         let source = prompting.filter(usable).or_else(|| interface.link_local().filter(usable));
         let Some(source) = source.or_else(|| self.source6(interface, target)) else { return };
-        let (own, tells) = (interface.mac, self.standing(id, source) == Standing::Own);
+        let (own, tells) = (interface.mac, self.address_status(id, source) == AddressStatus::Own);
         let (destination, mac) = match directly {
             Some(mac) => (target, mac),
             None => (ipv6::solicited_node(target), ipv6::multicast_mac(ipv6::solicited_node(target))),
@@ -240,7 +259,7 @@ impl Host {
             // Include no link-layer address for a source under detection (RFC 4429 3.2).
             if tells { Some(length) } else { without_mac(buffer, length) }
         };
-        if let Some(packet) = written(ROOM, world, write) {
+        if let Some(packet) = packet_with(ROOM, world, write) {
             self.transmit_ip(id, packet, mac, world);
         }
     }
@@ -256,7 +275,7 @@ fn advertisement(
     tells: bool,
     world: &mut impl World,
 ) -> Option<Packet> {
-    written(ROOM, world, |buffer| {
+    packet_with(ROOM, world, |buffer| {
         let length = ndp::write_neighbour_advertisement(buffer, source, destination, target, flags, mac)?;
         if tells { Some(length) } else { without_mac(buffer, length) }
     })

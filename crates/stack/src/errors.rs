@@ -1,9 +1,9 @@
 //! ICMP errors to the senders of packets (RFC 1812 4.3.2 and 5.2.7, RFC 4443 2.4 and 3).
 
-use super::output::{HOPS, way, written};
-use super::{Host, Parsed, World, parse};
+use super::output::{HOPS, next_hop_key, packet_with};
+use super::{LocalProtocols, Parsed, World, parse};
 use fib::Outcome;
-use nat::{Nat, Rules};
+use nat::{Nat, NatRules};
 use packet::wire::{
     Cast, Error4, Error6, Ipv4, Ipv6, Ipv6Header, icmp4, ipv4, ipv6, may_answer_with_error4, may_answer_with_error6,
 };
@@ -12,7 +12,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// The cause of an ICMP error, in both families.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Complaint {
+pub(super) enum IcmpErrorCause {
     /// The time to live or hop limit is used up.
     Expired,
     /// A packet filter rejects it.
@@ -36,74 +36,86 @@ pub(super) enum Complaint {
     /// The IPv6 option at this offset is unknown and requires an error.
     Option { pointer: usize },
     /// A first fragment ends within its headers.
-    CutHeaders,
+    TruncatedHeaders,
     /// The reassembly timed out.
     Reassembly,
 }
 
-impl Complaint {
+impl IcmpErrorCause {
     /// The bytes of the packet that the error is about.
-    fn about(self, packet: &[u8]) -> &[u8] {
+    fn quoted_bytes(self, packet: &[u8]) -> &[u8] {
         match self {
-            Complaint::Port { length } => packet.get(..length).unwrap_or(packet),
+            IcmpErrorCause::Port { length } => packet.get(..length).unwrap_or(packet),
             _ => packet,
         }
     }
 
     fn in_ipv4(self) -> Option<Error4> {
         Some(match self {
-            Complaint::Expired => Error4::TimeExceeded,
-            Complaint::Prohibited => Error4::CommunicationProhibited,
-            Complaint::NoRoute => Error4::NetUnreachable,
-            Complaint::Unreachable | Complaint::NoAnswer => Error4::HostUnreachable,
-            Complaint::TooBig { mtu } => Error4::FragmentationNeeded { mtu },
-            Complaint::Port { .. } => Error4::PortUnreachable,
-            Complaint::Protocol { .. } => Error4::ProtocolUnreachable,
-            Complaint::Field { pointer } => Error4::ParameterProblem { pointer: u8::try_from(pointer).ok()? },
-            Complaint::Reassembly => Error4::ReassemblyTimeExceeded,
-            Complaint::BeyondScope | Complaint::Option { .. } | Complaint::CutHeaders => return None,
+            IcmpErrorCause::Expired => Error4::TimeExceeded,
+            IcmpErrorCause::Prohibited => Error4::CommunicationProhibited,
+            IcmpErrorCause::NoRoute => Error4::NetUnreachable,
+            IcmpErrorCause::Unreachable | IcmpErrorCause::NoAnswer => Error4::HostUnreachable,
+            IcmpErrorCause::TooBig { mtu } => Error4::FragmentationNeeded { mtu },
+            IcmpErrorCause::Port { .. } => Error4::PortUnreachable,
+            IcmpErrorCause::Protocol { .. } => Error4::ProtocolUnreachable,
+            IcmpErrorCause::Field { pointer } => Error4::ParameterProblem { pointer: u8::try_from(pointer).ok()? },
+            IcmpErrorCause::Reassembly => Error4::ReassemblyTimeExceeded,
+            IcmpErrorCause::BeyondScope | IcmpErrorCause::Option { .. } | IcmpErrorCause::TruncatedHeaders => {
+                return None;
+            }
         })
     }
 
     fn in_ipv6(self) -> Option<Error6> {
         Some(match self {
-            Complaint::Expired => Error6::HopLimitExceeded,
-            Complaint::Prohibited => Error6::AdminProhibited,
-            Complaint::NoRoute | Complaint::Unreachable => Error6::NoRoute,
-            Complaint::NoAnswer => Error6::AddressUnreachable,
-            Complaint::BeyondScope => Error6::BeyondScope,
-            Complaint::TooBig { mtu } => Error6::PacketTooBig { mtu: mtu.into() },
-            Complaint::Port { .. } => Error6::PortUnreachable,
-            Complaint::Protocol { named_at } => {
+            IcmpErrorCause::Expired => Error6::HopLimitExceeded,
+            IcmpErrorCause::Prohibited => Error6::AdminProhibited,
+            IcmpErrorCause::NoRoute | IcmpErrorCause::Unreachable => Error6::NoRoute,
+            IcmpErrorCause::NoAnswer => Error6::AddressUnreachable,
+            IcmpErrorCause::BeyondScope => Error6::BeyondScope,
+            IcmpErrorCause::TooBig { mtu } => Error6::PacketTooBig { mtu: mtu.into() },
+            IcmpErrorCause::Port { .. } => Error6::PortUnreachable,
+            IcmpErrorCause::Protocol { named_at } => {
                 Error6::UnrecognizedNextHeader { pointer: u32::try_from(named_at).ok()? }
             }
-            Complaint::Field { pointer } => Error6::ErroneousField { pointer: u32::try_from(pointer).ok()? },
-            Complaint::Option { pointer } => Error6::UnrecognizedOption { pointer: u32::try_from(pointer).ok()? },
-            Complaint::CutHeaders => Error6::IncompleteHeaders,
-            Complaint::Reassembly => Error6::ReassemblyTimeExceeded,
+            IcmpErrorCause::Field { pointer } => Error6::ErroneousField { pointer: u32::try_from(pointer).ok()? },
+            IcmpErrorCause::Option { pointer } => Error6::UnrecognizedOption { pointer: u32::try_from(pointer).ok()? },
+            IcmpErrorCause::TruncatedHeaders => Error6::IncompleteHeaders,
+            IcmpErrorCause::Reassembly => Error6::ReassemblyTimeExceeded,
         })
     }
 }
 
-impl Host {
+impl LocalProtocols {
     /// Drops a packet for `reason` and sends an ICMP error, if that is allowed and within the rate limit.
-    pub(super) fn refuse(&mut self, mut packet: Packet, what: Complaint, reason: DropReason, world: &mut impl World) {
-        if !restored(&mut packet, world) {
+    pub(super) fn drop_with_error(
+        &mut self,
+        mut packet: Packet,
+        what: IcmpErrorCause,
+        reason: DropReason,
+        world: &mut impl World,
+    ) {
+        if !restore_translated(&mut packet, world) {
             return world.drop(packet, reason);
         }
-        if what == Complaint::NoAnswer {
+        if what == IcmpErrorCause::NoAnswer {
             // The packet was forwarded to the last hop: quote it with the time to live with which it would have left.
             lower_hops(&mut packet);
         }
         match parse(&packet) {
-            Some(Parsed::V4(ip)) => self.tell4(&packet, &Ipv4 { bytes: what.about(ip.bytes), ..ip }, what, world),
-            Some(Parsed::V6(ip)) => self.tell6(&packet, &Ipv6 { bytes: what.about(ip.bytes), ..ip }, what, world),
+            Some(Parsed::V4(ip)) => {
+                self.send_error4(&packet, &Ipv4 { bytes: what.quoted_bytes(ip.bytes), ..ip }, what, world)
+            }
+            Some(Parsed::V6(ip)) => {
+                self.send_error6(&packet, &Ipv6 { bytes: what.quoted_bytes(ip.bytes), ..ip }, what, world)
+            }
             None => {}
         }
         world.drop(packet, reason);
     }
 
-    fn tell4(&mut self, packet: &Packet, ip: &Ipv4<'_>, what: Complaint, world: &mut impl World) {
+    fn send_error4(&mut self, packet: &Packet, ip: &Ipv4<'_>, what: IcmpErrorCause, world: &mut impl World) {
         let Some(error) = what.in_ipv4() else { return };
         let (from, to) = (ip.header.source(), ip.header.destination());
         let asked = world.lookup(packet.meta().in_interface, IpAddr::V4(to));
@@ -112,56 +124,56 @@ impl Host {
             return;
         }
         let id = packet.meta().in_interface;
-        let Some(way) = way(IpAddr::V4(from), id, world) else { return };
+        let Some(way) = next_hop_key(IpAddr::V4(from), id, world) else { return };
         let Some(source) = source4(to, asked, way, world) else { return };
         // The rate limit comes last, so that only errors that are sent use tokens.
-        if !self.may_complain(packet, world) {
+        if !self.may_send_error(packet, world) {
             return;
         }
         let identification = self.next_identification();
         let write = |buffer: &mut [u8]| error.write(buffer, ip, source, HOPS, identification);
-        if let Some(error) = written(icmp4::LONGEST_ERROR, world, write) {
+        if let Some(error) = packet_with(icmp4::LONGEST_ERROR, world, write) {
             self.originate(way, error, world);
         }
     }
 
-    fn tell6(&mut self, packet: &Packet, ip: &Ipv6<'_>, what: Complaint, world: &mut impl World) {
+    fn send_error6(&mut self, packet: &Packet, ip: &Ipv6<'_>, what: IcmpErrorCause, world: &mut impl World) {
         let Some(error) = what.in_ipv6() else { return };
         if may_answer_with_error6(cast(packet), ip, error).is_err() {
             return;
         }
         let (from, to) = (ip.header.source(), ip.header.destination());
         let id = packet.meta().in_interface;
-        let Some(way) = way(IpAddr::V6(from), id, world) else { return };
+        let Some(way) = next_hop_key(IpAddr::V6(from), id, world) else { return };
         let own = world.interface(id).is_some_and(|i| i.ipv6.iter().any(|a| a.address == to));
         let own = own || matches!(world.lookup(id, IpAddr::V6(to)), Outcome::Local(_));
         // An address of the ingress interface, which RFC 4443 2.2 permits: traceroute then shows the path.
         let source: Option<Ipv6Addr> =
             if own { Some(to) } else { world.interface(id).and_then(|interface| self.source6(interface, from)) };
         let Some(source) = source else { return };
-        if !self.may_complain(packet, world) {
+        if !self.may_send_error(packet, world) {
             return;
         }
         let write = |buffer: &mut [u8]| error.write(buffer, ip, source, HOPS);
-        if let Some(error) = written(ipv6::MINIMUM_MTU, world, write) {
+        if let Some(error) = packet_with(ipv6::MINIMUM_MTU, world, write) {
             self.originate(way, error, world);
         }
     }
 
     /// True if the rate limit of the packet's interface allows one more error.
-    fn may_complain(&mut self, packet: &Packet, world: &impl World) -> bool {
+    fn may_send_error(&mut self, packet: &Packet, world: &impl World) -> bool {
         let now = world.now();
-        self.attachment(packet.meta().in_interface).is_some_and(|attachment| attachment.errors.take(now))
+        self.interface_state(packet.meta().in_interface).is_some_and(|attachment| attachment.errors.take(now))
     }
 }
 
 /// Restores the original addresses and ports of a translated packet, because its sender knows those (RFC 5508 REQ-4). False if the connection is no
 /// longer known: then the router sends no error.
-pub(super) fn restored(packet: &mut Packet, world: &impl World) -> bool {
+pub(super) fn restore_translated(packet: &mut Packet, world: &impl World) -> bool {
     if packet.meta().flags & Meta::TRANSLATED == 0 {
         return true;
     }
-    let restore = |(rules, nat): (&Rules, &Nat)| nat.with(|state| state.restore(rules, packet));
+    let restore = |(rules, nat): (&NatRules, &Nat)| nat.with(|state| state.restore(rules, packet));
     world.nat().and_then(restore).unwrap_or(false)
 }
 

@@ -1,6 +1,6 @@
 //! Extension headers of IPv6 packets for the router. They are processed strictly in order (RFC 8200 4), so that the first error is the one reported.
 
-use super::errors::Complaint;
+use super::errors::IcmpErrorCause;
 use super::options::{UnknownAt, first_unknown};
 use super::reassembly::FragmentHeader;
 use packet::DropReason;
@@ -9,7 +9,7 @@ use packet::wire::{Ipv6, ipv6, protocol};
 
 /// The upper layer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Upper {
+pub(super) struct UpperLayer {
     /// Its protocol.
     pub protocol: u8,
     /// The offset of the next-header field that names it.
@@ -20,11 +20,11 @@ pub(super) struct Upper {
 
 /// The reason why the upper layer cannot be reached.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Obstacle {
+pub(super) enum UpperLayerError {
     /// Drop the packet silently.
     Silent(DropReason),
     /// Drop the packet and send an error.
-    Report(Complaint, DropReason),
+    Report(IcmpErrorCause, DropReason),
     /// It is a fragment.
     Fragment(FragmentHeader),
 }
@@ -32,11 +32,11 @@ pub(super) enum Obstacle {
 /// Finds the upper layer. Hop-by-hop options directly after the fixed header were checked before; elsewhere they are an unknown header (RFC 8200
 /// 4.1). An authentication header is unknown too, because it must not be skipped without verification (RFC 4302 3.4). `reassembled`: the packet has
 /// already had its fragment header.
-pub(super) fn upper(ip: &Ipv6<'_>, reassembled: bool) -> Result<Upper, Obstacle> {
+pub(super) fn upper(ip: &Ipv6<'_>, reassembled: bool) -> Result<UpperLayer, UpperLayerError> {
     const NEXT_HEADER_AT: usize = 6;
-    let cut = Obstacle::Silent(DropReason::BadOption);
+    let cut = UpperLayerError::Silent(DropReason::BadOption);
     let mut fragmented = reassembled;
-    let mut found = Upper { protocol: ip.header.next_header(), named_at: NEXT_HEADER_AT, at: ipv6::HEADER };
+    let mut found = UpperLayer { protocol: ip.header.next_header(), named_at: NEXT_HEADER_AT, at: ipv6::HEADER };
     // Bounded, so that a crafted chain of headers cannot keep the router busy.
     for _ in 0..=LONGEST_CHAIN {
         let at = found.at;
@@ -47,7 +47,7 @@ pub(super) fn upper(ip: &Ipv6<'_>, reassembled: bool) -> Result<Upper, Obstacle>
             _ => return Ok(found),
         };
         // RFC 8200 4.5 requires errors for truncated fragments.
-        let report = Obstacle::Report(Complaint::Field { pointer: at }, DropReason::BadFragment);
+        let report = UpperLayerError::Report(IcmpErrorCause::Field { pointer: at }, DropReason::BadFragment);
         let cut = if found.protocol == protocol::FRAGMENT { report } else { cut };
         let end = at + length.ok_or(cut)?;
         let header = ip.bytes.get(at..end).ok_or(cut)?;
@@ -60,7 +60,7 @@ pub(super) fn upper(ip: &Ipv6<'_>, reassembled: bool) -> Result<Upper, Obstacle>
             }
             _ => {}
         }
-        found = Upper { protocol: header[0], named_at: at, at: end };
+        found = UpperLayer { protocol: header[0], named_at: at, at: end };
     }
     Err(cut)
 }
@@ -70,33 +70,35 @@ fn length(ip: &Ipv6<'_>, at: usize) -> Option<usize> {
 }
 
 /// Only padding is known (RFC 8200 4.2, 4.6).
-fn options(header: &[u8], at: usize) -> Result<(), Obstacle> {
+fn options(header: &[u8], at: usize) -> Result<(), UpperLayerError> {
     match first_unknown(header, at) {
-        Some(UnknownAt::Silent) => Err(Obstacle::Silent(DropReason::BadOption)),
-        Some(UnknownAt::Report(pointer)) => Err(Obstacle::Report(Complaint::Option { pointer }, DropReason::BadOption)),
+        Some(UnknownAt::Silent) => Err(UpperLayerError::Silent(DropReason::BadOption)),
+        Some(UnknownAt::Report(pointer)) => {
+            Err(UpperLayerError::Report(IcmpErrorCause::Option { pointer }, DropReason::BadOption))
+        }
         None => Ok(()),
     }
 }
 
 /// RFC 5095 3 for type 0, RFC 8200 4.4 for unknown types: the pointer is at the type. A multicast group is never a next hop.
-fn routing(ip: &Ipv6<'_>, header: &[u8], at: usize) -> Result<(), Obstacle> {
+fn routing(ip: &Ipv6<'_>, header: &[u8], at: usize) -> Result<(), UpperLayerError> {
     let segments_left = header[3];
     if ip.header.destination().is_multicast() {
-        Err(Obstacle::Silent(DropReason::SourceRoute))
+        Err(UpperLayerError::Silent(DropReason::SourceRoute))
     } else if segments_left != 0 {
-        Err(Obstacle::Report(Complaint::Field { pointer: at + 2 }, DropReason::SourceRoute))
+        Err(UpperLayerError::Report(IcmpErrorCause::Field { pointer: at + 2 }, DropReason::SourceRoute))
     } else {
         Ok(())
     }
 }
 
 /// An atomic fragment is processed as a whole packet (RFC 6946), but not within a reassembled one (RFC 8200 4.1).
-fn fragment(header: &[u8], place: FragmentHeader, fragmented: bool) -> Result<(), Obstacle> {
+fn fragment(header: &[u8], place: FragmentHeader, fragmented: bool) -> Result<(), UpperLayerError> {
     const RESERVED: u8 = 6;
     let whole = header[2] == 0 && header[3] & !RESERVED == 0;
     match (fragmented, whole) {
-        (true, _) => Err(Obstacle::Report(Complaint::Field { pointer: place.at }, DropReason::BadFragment)),
+        (true, _) => Err(UpperLayerError::Report(IcmpErrorCause::Field { pointer: place.at }, DropReason::BadFragment)),
         (false, true) => Ok(()),
-        (false, false) => Err(Obstacle::Fragment(place)),
+        (false, false) => Err(UpperLayerError::Fragment(place)),
     }
 }

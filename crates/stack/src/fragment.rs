@@ -1,15 +1,15 @@
 //! Packets longer than the MTU of the next link. IPv4 packets without DF are fragmented on their path: see `worker::cutting`. The host receives the
 //! others, and reports the MTU to the sender (RFC 1191, RFC 8201). The router's own packets are fragmented here (RFC 791 2.3).
 
-use super::errors::Complaint;
-use super::output::{blank, way};
-use super::{Host, Parsed, World, parse};
+use super::errors::IcmpErrorCause;
+use super::output::{empty_packet, next_hop_key};
+use super::{LocalProtocols, Parsed, World, parse};
 use packet::segment::network_length;
 use packet::wire::Fragmenter;
 use packet::{DropReason, Packet};
 use std::net::IpAddr;
 
-impl Host {
+impl LocalProtocols {
     /// A forwarded packet that is longer than the MTU of its egress link and must not be fragmented.
     pub(super) fn receive_too_big(&mut self, packet: Packet, world: &mut impl World) {
         let (destination, length) = match parse(&packet) {
@@ -19,11 +19,11 @@ impl Host {
         };
         // For a super-frame the length of its segments counts.
         let length = network_length(&packet).unwrap_or(length);
-        let out = way(destination, packet.meta().in_interface, world).map(|(interface, _)| interface);
+        let out = next_hop_key(destination, packet.meta().in_interface, world).map(|(interface, _)| interface);
         let mtu = out.and_then(|id| world.mtu(id));
         match mtu {
             Some(mtu) if length > usize::from(mtu) => {
-                self.refuse(packet, Complaint::TooBig { mtu }, DropReason::TooBig, world);
+                self.drop_with_error(packet, IcmpErrorCause::TooBig { mtu }, DropReason::TooBig, world);
             }
             // The route or the link has changed meanwhile. The next packet of the sender is treated anew.
             _ => world.drop(packet, DropReason::TooBig),
@@ -38,7 +38,7 @@ impl Host {
         };
         let mut fragments = Vec::new();
         while cut.next_length() > 0 {
-            let fragment = blank(cut.next_length(), world).map(|mut fragment| {
+            let fragment = empty_packet(cut.next_length(), world).map(|mut fragment| {
                 let flags = fragment.meta().flags;
                 *fragment.meta_mut() = *packet.meta();
                 fragment.meta_mut().flags |= flags;

@@ -1,14 +1,14 @@
 //! IPv6 packets of the router's own that are longer than the path MTU: their source fragments them (RFC 8200 4.5).
 
-use super::output::blank;
-use super::{Host, World};
+use super::output::empty_packet;
+use super::{LocalProtocols, World};
 use packet::wire::{Ipv6Header, ipv6, protocol};
 use packet::{DropReason, Packet};
 
 /// The bytes of a fragment header.
 const HEADER: usize = 8;
 
-impl Host {
+impl LocalProtocols {
     /// Fragments a packet without extension headers to at most `mtu` bytes. If the pool has too few frames, the packet is dropped and there is no
     /// fragment.
     pub(super) fn fragment6(&mut self, packet: Packet, mtu: usize, world: &mut impl World) -> Vec<Packet> {
@@ -23,7 +23,7 @@ impl Host {
         let payload = &packet.bytes()[ipv6::HEADER..];
         let mut fragments = Vec::with_capacity(payload.len().div_ceil(step));
         for (index, part) in payload.chunks(step).enumerate() {
-            let Some(mut fragment) = blank(ipv6::HEADER + HEADER + part.len(), world) else {
+            let Some(mut fragment) = empty_packet(ipv6::HEADER + HEADER + part.len(), world) else {
                 fragments.drain(..).for_each(|fragment| world.drop(fragment, DropReason::PoolEmpty));
                 world.drop(packet, DropReason::PoolEmpty);
                 return fragments;

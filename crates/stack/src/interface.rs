@@ -1,6 +1,6 @@
 //! Layer 3 attachments: a port, or one VLAN of it, with its addresses.
 
-use crate::Wants;
+use crate::ObjectiveTable;
 use plan::{RaPlan, ReversePath};
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use units::{InterfaceId, Mac, PortId};
 
 /// An address of the router on an interface, with the length of the connected prefix.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Attached<A> {
+pub struct InterfaceAddress<A> {
     /// The router's own address.
     pub address: A,
     /// Length of the connected prefix, in bits.
@@ -31,7 +31,7 @@ pub struct Interface {
     /// The configured MTU for IP packets in bytes. The medium may carry less: see [`Tables::mtu`](fib::Tables::mtu).
     pub mtu: u16,
     /// Its IPv4 addresses.
-    pub ipv4: Vec<Attached<Ipv4Addr>>,
+    pub ipv4: Vec<InterfaceAddress<Ipv4Addr>>,
     /// True if redirects are sent on its link.
     pub redirects: bool,
     /// The reverse-path check of packets that arrive here.
@@ -39,12 +39,12 @@ pub struct Interface {
     /// Its router advertisements for IPv6 hosts.
     pub ra: Option<Arc<RaPlan>>,
     /// The objectives of packets that arrive here.
-    pub wants: Arc<Wants>,
+    pub objectives: Arc<ObjectiveTable>,
     /// Its IPv6 addresses. If there are any, they include the link-local one formed from the MAC address (RFC 4862 5.3).
-    pub ipv6: Vec<Attached<Ipv6Addr>>,
+    pub ipv6: Vec<InterfaceAddress<Ipv6Addr>>,
 }
 
-impl Attached<Ipv4Addr> {
+impl InterfaceAddress<Ipv4Addr> {
     fn mask(&self) -> u32 {
         u32::MAX.checked_shl(32 - u32::from(self.length)).unwrap_or(0)
     }
@@ -62,7 +62,7 @@ impl Attached<Ipv4Addr> {
     }
 }
 
-impl Attached<Ipv6Addr> {
+impl InterfaceAddress<Ipv6Addr> {
     /// True if `other` is in the connected prefix.
     pub fn covers(&self, other: Ipv6Addr) -> bool {
         let mask = u128::MAX.checked_shl(128 - u32::from(self.length)).unwrap_or(0);
@@ -82,7 +82,8 @@ impl Interface {
     }
     /// The IPv6 source address for `peer`: of the same scope and prefix if there is one (RFC 6724 rules 2 and 8).
     pub fn source6(&self, peer: Ipv6Addr) -> Option<Ipv6Addr> {
-        let same_scope = |a: &&Attached<Ipv6Addr>| a.address.is_unicast_link_local() == peer.is_unicast_link_local();
+        let same_scope =
+            |a: &&InterfaceAddress<Ipv6Addr>| a.address.is_unicast_link_local() == peer.is_unicast_link_local();
         let covering = self.ipv6.iter().find(|a| same_scope(a) && a.covers(peer));
         covering.or_else(|| self.ipv6.iter().find(same_scope)).or(self.ipv6.first()).map(|a| a.address)
     }

@@ -26,51 +26,51 @@
 
 mod advertise;
 mod arp;
-mod attachment;
-mod datagrams;
-mod detection;
+mod dad;
 mod discovery;
 mod errors;
 mod extensions;
-mod firsts;
+mod first_fragments;
 mod fragment;
 mod fragment6;
-mod hearing;
+mod fragment_table;
 mod interface;
+mod interface_state;
 mod limits;
 mod local;
-mod machine;
-mod membership;
+mod message_limiter;
+mod mld_reports;
 mod neighbours;
-mod objective;
+mod nud;
+mod objectives;
 mod options;
 mod output;
 mod path_mtu;
 mod reassembly;
 mod redirect;
-mod requests;
+mod replies;
 mod reset;
-mod resolve;
+mod resolution;
 #[cfg(test)]
 mod tests;
 mod world;
 
-pub use interface::{Attached, Interface};
-pub use limits::HostLimits;
-pub use objective::{Because, Wants};
-pub use world::{Verdict, World};
+pub use interface::{Interface, InterfaceAddress};
+pub use limits::LocalProtocolLimits;
+pub use objectives::{ObjectiveSource, ObjectiveTable};
+pub use world::{NextHopState, World};
 
-use attachment::Attachment;
-use datagrams::Datagrams;
-use detection::Standing;
-use errors::Complaint;
-use firsts::Firsts;
-use machine::Input;
-use membership::Told;
-use neighbours::{Bounds, Key, Neighbours, Waiting};
-use output::written;
+use dad::AddressStatus;
+use errors::IcmpErrorCause;
+use first_fragments::FirstFragments;
+use fragment_table::FragmentTable;
+use interface_state::InterfaceState;
+use mld_reports::DueReport;
+use neighbours::{HeldPacket, Key, NeighbourBounds, Neighbours};
+use nud::NudEvent;
+use output::packet_with;
 use packet::event::NeighbourState;
-use packet::wire::mld::{self, Query, Record};
+use packet::wire::mld::{self, GroupRecord, MldQuery};
 use packet::wire::{Ipv4, Ipv6, ipv6};
 use packet::{DropReason, Exception, Meta, Packet};
 use path_mtu::PathMtus;
@@ -104,7 +104,7 @@ const ANNOUNCE_INTERVAL: Nanos = Nanos::secs(2);
 
 /// A timed action for an interface. Actions that are due at the same time run in this order.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-enum Chore {
+enum TimedAction {
     /// A group membership report.
     Report,
     /// A step of duplicate address detection.
@@ -118,13 +118,13 @@ enum Chore {
 /// The router's own protocols on one worker.
 // Large: a method for each message and timer of the protocols, in a file for each protocol.
 #[derive(Debug)]
-pub struct Host {
-    limits: HostLimits,
+pub struct LocalProtocols {
+    limits: LocalProtocolLimits,
     neighbours: Neighbours,
-    attachments: BTreeMap<InterfaceId, Attachment>,
-    timers: BTreeSet<(Instant, InterfaceId, Chore)>,
-    datagrams: Datagrams,
-    firsts: Firsts,
+    interfaces: BTreeMap<InterfaceId, InterfaceState>,
+    timers: BTreeSet<(Instant, InterfaceId, TimedAction)>,
+    fragments: FragmentTable,
+    first_fragments: FirstFragments,
     path_mtus: PathMtus,
     /// The last identification of an IPv4 packet of ours.
     identification: u16,
@@ -132,24 +132,24 @@ pub struct Host {
     draws: u64,
 }
 
-impl Host {
+impl LocalProtocols {
     /// A host without neighbours and interfaces: see [`Host::adopt`].
-    pub fn new(limits: HostLimits) -> Host {
-        let bounds = Bounds {
+    pub fn new(limits: LocalProtocolLimits) -> LocalProtocols {
+        let bounds = NeighbourBounds {
             neighbours_per_interface: limits.neighbours_per_interface.max(1),
             pending_per_neighbour: limits.pending_per_neighbour.max(1),
             pending: limits.pending.max(1),
         };
-        Host {
+        LocalProtocols {
             limits,
             neighbours: Neighbours::new(bounds),
-            attachments: BTreeMap::new(),
+            interfaces: BTreeMap::new(),
             timers: BTreeSet::new(),
-            datagrams: Datagrams::new(datagrams::Bounds {
+            fragments: FragmentTable::new(fragment_table::FragmentBounds {
                 fragments: limits.fragments,
                 fragments_per_source: limits.fragments / 4,
             }),
-            firsts: Firsts::new(),
+            first_fragments: FirstFragments::new(),
             path_mtus: PathMtus::default(),
             identification: 0,
             draws: 0,
@@ -170,15 +170,21 @@ impl Host {
             Exception::Options => self.process_options(packet, world),
             Exception::Resolve => self.resolve(packet, world),
             Exception::TooBig => self.receive_too_big(packet, world),
-            Exception::Expired => self.refuse(packet, Complaint::Expired, DropReason::TtlExpired, world),
-            Exception::NoRoute => self.refuse(packet, Complaint::NoRoute, DropReason::NoRoute, world),
-            Exception::Unreachable => self.refuse(packet, Complaint::Unreachable, DropReason::Unreachable, world),
+            Exception::Expired => self.drop_with_error(packet, IcmpErrorCause::Expired, DropReason::TtlExpired, world),
+            Exception::NoRoute => self.drop_with_error(packet, IcmpErrorCause::NoRoute, DropReason::NoRoute, world),
+            Exception::Unreachable => {
+                self.drop_with_error(packet, IcmpErrorCause::Unreachable, DropReason::Unreachable, world)
+            }
             Exception::Redirect => self.redirect(packet, world),
-            Exception::Prohibited => self.prohibit(packet, world),
+            Exception::Prohibited => self.reject(packet, world),
             Exception::Again | Exception::Dispatched => world.forward(packet),
-            Exception::Unanswered => self.refuse(packet, Complaint::NoAnswer, DropReason::NeighbourFailed, world),
-            Exception::Fragment => self.await_first(packet, world),
-            Exception::BeyondScope => self.refuse(packet, Complaint::BeyondScope, DropReason::LinkLocal, world),
+            Exception::Unanswered => {
+                self.drop_with_error(packet, IcmpErrorCause::NoAnswer, DropReason::NeighbourFailed, world)
+            }
+            Exception::Fragment => self.hold_until_first(packet, world),
+            Exception::BeyondScope => {
+                self.drop_with_error(packet, IcmpErrorCause::BeyondScope, DropReason::LinkLocal, world)
+            }
         }
     }
 
@@ -188,11 +194,11 @@ impl Host {
         // Bounded, so that many timers at once do not delay forwarding.
         for _ in 0..DUE_PER_TICK {
             let Some(key) = self.neighbours.due(now) else { break };
-            self.neighbour_due(key, world);
+            self.on_neighbour_deadline(key, world);
         }
         for _ in 0..DUE_PER_TICK {
             match self.timers.first() {
-                Some(&(at, ..)) if at <= now => self.do_next(world),
+                Some(&(at, ..)) if at <= now => self.run_next_timer(world),
                 _ => break,
             }
         }
@@ -201,36 +207,48 @@ impl Host {
     }
 
     /// When [`Host::tick`] must be called next; [`Instant::FAR`] if no timer is set.
-    pub fn next(&self) -> Instant {
+    pub fn next_deadline(&self) -> Instant {
         let chore = self.timers.first().map(|&(at, ..)| at);
-        let (neighbour, datagram) = (self.neighbours.next(), self.datagrams.next());
-        chore.into_iter().chain(neighbour).chain(datagram).chain(self.firsts.next()).min().unwrap_or(Instant::FAR)
+        let (neighbour, datagram) = (self.neighbours.next_deadline(), self.fragments.next_deadline());
+        chore
+            .into_iter()
+            .chain(neighbour)
+            .chain(datagram)
+            .chain(self.first_fragments.next_check())
+            .min()
+            .unwrap_or(Instant::NEVER)
     }
 
     /// Configures a static neighbour, which is never probed. False, and nothing changed, if the interface does not exist or the table is full.
-    pub fn set_static(&mut self, interface: InterfaceId, address: IpAddr, mac: Mac, world: &mut impl World) -> bool {
-        world.interface(interface).is_some() && self.fix((interface, address), mac, world)
+    pub fn set_static_neighbour(
+        &mut self,
+        interface: InterfaceId,
+        address: IpAddr,
+        mac: Mac,
+        world: &mut impl World,
+    ) -> bool {
+        world.interface(interface).is_some() && self.add_static((interface, address), mac, world)
     }
 
     /// Removes a static neighbour; others stay.
-    pub fn clear_static(&mut self, interface: InterfaceId, address: IpAddr, world: &mut impl World) {
+    pub fn clear_static_neighbour(&mut self, interface: InterfaceId, address: IpAddr, world: &mut impl World) {
         let key = (interface, address);
-        if self.neighbours.machine(key).is_some_and(|machine| machine.state == NeighbourState::Static) {
-            self.dismiss(key, DropReason::NeighbourFailed, world);
+        if self.neighbours.nud(key).is_some_and(|machine| machine.state == NeighbourState::Static) {
+            self.remove_and_drop(key, DropReason::NeighbourFailed, world);
         }
     }
 
     /// Removes a dynamic neighbour and drops the packets that wait for it; a static one stays.
-    pub fn forget(&mut self, interface: InterfaceId, address: IpAddr, world: &mut impl World) {
+    pub fn remove_neighbour(&mut self, interface: InterfaceId, address: IpAddr, world: &mut impl World) {
         let key = (interface, address);
-        if self.neighbours.machine(key).is_some_and(|machine| machine.state != NeighbourState::Static) {
-            self.dismiss(key, DropReason::NeighbourFailed, world);
+        if self.neighbours.nud(key).is_some_and(|machine| machine.state != NeighbourState::Static) {
+            self.remove_and_drop(key, DropReason::NeighbourFailed, world);
         }
     }
 
     /// All neighbours, by interface and address.
     pub fn neighbours(&self) -> Vec<NeighbourReport> {
-        let report = |((interface, address), machine, pending): (Key, &machine::Machine, usize)| NeighbourReport {
+        let report = |((interface, address), machine, pending): (Key, &nud::NudState, usize)| NeighbourReport {
             interface,
             address,
             mac: machine.mac,
@@ -242,10 +260,10 @@ impl Host {
     }
 
     /// Takes over a neighbour from another host. A usable one is usable here.
-    pub fn recall(&mut self, known: &NeighbourReport, world: &mut impl World) {
-        let machine = machine::Machine::recalled(known.state, known.mac, known.since);
-        let usable = machine.usable();
-        if self.admit((known.interface, known.address), machine, world)
+    pub fn restore_neighbour(&mut self, known: &NeighbourReport, world: &mut impl World) {
+        let machine = nud::NudState::restored(known.state, known.mac, known.since);
+        let usable = machine.usable_mac();
+        if self.add_neighbour((known.interface, known.address), machine, world)
             && let Some(mac) = usable
         {
             // If no adjacency is free, the neighbour is resolved again later, as in the other host.
@@ -254,37 +272,40 @@ impl Host {
     }
 
     /// Learns a neighbour from a failed host of the same worker. Its address is used unverified, and probed when it is next needed.
-    pub fn hear_of(&mut self, known: &NeighbourReport, world: &mut impl World) {
+    pub fn learn_neighbour(&mut self, known: &NeighbourReport, world: &mut impl World) {
         let here = world.interface(known.interface).is_some();
         if let Some(mac) = known.mac.filter(|_| here && known.state != NeighbourState::Static) {
-            self.hear((known.interface, known.address), Input::Claim(mac), true, world);
+            self.receive_neighbour_message((known.interface, known.address), NudEvent::Claim(mac), true, world);
         }
     }
 
     /// The packets held: those that wait for a neighbour, and incomplete fragments.
-    pub fn pending(&self) -> usize {
-        self.neighbours.held() + self.datagrams.held() + self.firsts.held()
+    pub fn held_packets(&self) -> usize {
+        self.neighbours.held_packets() + self.fragments.fragment_count() + self.first_fragments.fragment_count()
     }
 
     /// Drops every packet held, because the worker stops.
     pub fn drain(&mut self, world: &mut impl World) {
         let keys: Vec<Key> = self.neighbours.iter().filter(|&(_, _, held)| held > 0).map(|(key, ..)| key).collect();
         for key in keys {
-            for waiting in self.neighbours.take_waiting(key) {
+            for waiting in self.neighbours.take_held(key) {
                 world.drop(waiting.packet(), DropReason::Shutdown);
             }
         }
-        self.datagrams.drain().chain(self.firsts.drain()).for_each(|packet| world.drop(packet, DropReason::Shutdown));
+        self.fragments
+            .drain()
+            .chain(self.first_fragments.drain())
+            .for_each(|packet| world.drop(packet, DropReason::Shutdown));
     }
 
     /// Runs the first timer.
-    fn do_next(&mut self, world: &mut impl World) {
+    fn run_next_timer(&mut self, world: &mut impl World) {
         let Some((_, id, chore)) = self.timers.pop_first() else { return };
         match chore {
-            Chore::Report => self.report(id, world),
-            Chore::Detect(address) => self.detect(id, address, world),
-            Chore::Announce(address, left) => self.announce(id, address, left, world),
-            Chore::Advertise => self.advertise(id, world),
+            TimedAction::Report => self.send_due_report(id, world),
+            TimedAction::Detect(address) => self.continue_detection(id, address, world),
+            TimedAction::Announce(address, left) => self.announce(id, address, left, world),
+            TimedAction::Advertise => self.advertise(id, world),
         }
     }
 
@@ -295,41 +316,43 @@ impl Host {
         }
         match address {
             IpAddr::V4(address) => self.announce4(id, address, world),
-            IpAddr::V6(address) if self.standing(id, address) == Standing::Own => self.announce6(id, address, world),
+            IpAddr::V6(address) if self.address_status(id, address) == AddressStatus::Own => {
+                self.announce6(id, address, world)
+            }
             IpAddr::V6(_) => return,
         }
         if left > 1 {
-            self.timers.insert((world.now() + ANNOUNCE_INTERVAL, id, Chore::Announce(address, left - 1)));
+            self.timers.insert((world.now() + ANNOUNCE_INTERVAL, id, TimedAction::Announce(address, left - 1)));
         }
     }
 
     /// Sets the timer for the next membership report.
     fn schedule_report(&mut self, id: InterfaceId) {
-        let Some(attachment) = self.attachments.get_mut(&id) else { return };
+        let Some(attachment) = self.interfaces.get_mut(&id) else { return };
         if let Some(old) = attachment.report_at.take() {
-            self.timers.remove(&(old, id, Chore::Report));
+            self.timers.remove(&(old, id, TimedAction::Report));
         }
-        attachment.report_at = attachment.membership.next();
-        self.timers.extend(attachment.report_at.map(|at| (at, id, Chore::Report)));
+        attachment.report_at = attachment.group_reports.next_report();
+        self.timers.extend(attachment.report_at.map(|at| (at, id, TimedAction::Report)));
     }
 
     /// Sends a membership report (RFC 3810 5.2).
-    fn report(&mut self, id: InterfaceId, world: &mut impl World) {
+    fn send_due_report(&mut self, id: InterfaceId, world: &mut impl World) {
         let now = world.now();
         let drawn = self.draw();
-        let Some(attachment) = self.attachments.get_mut(&id) else { return };
-        let told = attachment.membership.due(now, |span| Nanos::new(drawn % span.get().max(1)));
+        let Some(attachment) = self.interfaces.get_mut(&id) else { return };
+        let told = attachment.group_reports.take_due_report(now, |span| Nanos::new(drawn % span.get().max(1)));
         // From the unspecified address, as long as the link-local address may be a duplicate (RFC 3810 5.2.13).
-        let own = attachment.known.link_local().filter(|own| !attachment.detections.contains_key(own));
+        let own = attachment.interface.link_local().filter(|own| !attachment.detections.contains_key(own));
         let source = own.unwrap_or(Ipv6Addr::UNSPECIFIED);
         match told {
-            Some(Told { records, old: false }) => {
+            Some(DueReport { records, is_v1: false }) => {
                 let write = |buffer: &mut [u8]| mld::write_report(buffer, source, &records);
                 self.send_report(id, mld::ALL_MLD_ROUTERS, write, world);
             }
             // Version 1 leaves a group with another message, which is optional (RFC 2710 4).
-            Some(Told { records, old: true }) => {
-                for (_, group) in records.into_iter().filter(|&(record, _)| record != Record::Left) {
+            Some(DueReport { records, is_v1: true }) => {
+                for (_, group) in records.into_iter().filter(|&(record, _)| record != GroupRecord::Left) {
                     self.send_report(id, group, |buffer| mld::write_report_v1(buffer, source, group), world);
                 }
             }
@@ -345,16 +368,16 @@ impl Host {
         write: impl FnOnce(&mut [u8]) -> Option<usize>,
         world: &mut impl World,
     ) {
-        if let Some(packet) = written(ipv6::MINIMUM_MTU, world, write) {
+        if let Some(packet) = packet_with(ipv6::MINIMUM_MTU, world, write) {
             self.transmit_ip(id, packet, ipv6::multicast_mac(to), world);
         }
     }
 
     /// Processes a membership query.
-    fn hear_query(&mut self, id: InterfaceId, query: Query, world: &impl World) {
+    fn receive_query(&mut self, id: InterfaceId, query: MldQuery, world: &impl World) {
         let (now, drawn) = (world.now(), self.draw());
-        if let Some(attachment) = self.attachments.get_mut(&id) {
-            attachment.membership.ask(query, now, |span| Nanos::new(drawn % span.get().max(1)));
+        if let Some(attachment) = self.interfaces.get_mut(&id) {
+            attachment.group_reports.receive_query(query, now, |span| Nanos::new(drawn % span.get().max(1)));
             self.schedule_report(id);
         }
     }
@@ -399,7 +422,7 @@ fn is_own(interface: &Interface, address: IpAddr) -> bool {
 fn is_on_link(interface: &Interface, address: IpAddr) -> bool {
     match address {
         IpAddr::V4(address) => {
-            let named = |a: &crate::Attached<_>| a.broadcast() != Some(address) && a.network() != Some(address);
+            let named = |a: &crate::InterfaceAddress<_>| a.broadcast() != Some(address) && a.network() != Some(address);
             interface.ipv4.iter().any(|a| a.covers(address) && named(a))
         }
         IpAddr::V6(address) => address.is_unicast_link_local() || interface.ipv6.iter().any(|a| a.covers(address)),
@@ -419,7 +442,7 @@ enum Parsed<'a> {
 
 fn parse(packet: &Packet) -> Option<Parsed<'_>> {
     if packet.meta().flags & Meta::IPV6 == 0 {
-        Ipv4::parse_unsummed(l3(packet)).ok().map(Parsed::V4)
+        Ipv4::parse_without_checksum(l3(packet)).ok().map(Parsed::V4)
     } else {
         Ipv6::parse(l3(packet)).ok().map(Parsed::V6)
     }

@@ -4,7 +4,7 @@ use units::Nanos;
 
 /// Rates and table sizes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct HostLimits {
+pub struct LocalProtocolLimits {
     /// ICMP errors a second for packets received by one interface (RFC 1812 4.3.2.8, RFC 4443 2.4(f)).
     pub icmp_rate: u64,
     /// The burst of ICMP errors for packets received by one interface.
@@ -19,7 +19,7 @@ pub struct HostLimits {
     /// of neighbours in use are accepted in addition.
     pub neighbour_messages: u64,
     /// Multicast and broadcast requests on a link, a second and at once.
-    pub neighbour_questions: u64,
+    pub neighbour_requests: u64,
     /// Waiting fragments of packets for the router; one sender may have a quarter.
     pub fragments: usize,
     /// The reassembly timeout in IPv4; that of IPv6 is twice as long.
@@ -28,7 +28,7 @@ pub struct HostLimits {
     pub secret: u64,
 }
 
-impl HostLimits {
+impl LocalProtocolLimits {
     /// The key of the hash with this number. A key does not reveal another. Without a secret the key is the number.
     pub fn key(&self, purpose: u64) -> u64 {
         if self.secret == 0 {
@@ -42,16 +42,16 @@ impl HostLimits {
     }
 }
 
-impl Default for HostLimits {
-    fn default() -> HostLimits {
-        HostLimits {
+impl Default for LocalProtocolLimits {
+    fn default() -> LocalProtocolLimits {
+        LocalProtocolLimits {
             icmp_rate: 1000,
             icmp_burst: 50,
             pending_per_neighbour: 16,
             pending: 1024,
             neighbours_per_interface: 4096,
             neighbour_messages: 30_000,
-            neighbour_questions: 25_000,
+            neighbour_requests: 25_000,
             fragments: 1024,
             reassembly: Nanos::secs(30),
             secret: 0,

@@ -1,17 +1,17 @@
 //! Packets for the router itself. It answers ICMP requests, processes neighbour messages, and rejects everything else with an error (RFC 1122 3.2.2,
 //! RFC 4443 4).
 
-use super::errors::{Complaint, restored};
-use super::extensions::{self, Obstacle};
+use super::errors::{IcmpErrorCause, restore_translated};
+use super::extensions::{self, UpperLayerError};
 use super::options::is_own4;
-use super::output::{HOPS, blank, mark, way};
+use super::output::{HOPS, empty_packet, next_hop_key, packet_mark};
 use super::reassembly::FragmentHeader;
-use super::{Host, Parsed, World, is_own, l3, parse, requests, reset};
+use super::{LocalProtocols, Parsed, World, is_own, l3, parse, replies, reset};
 use fib::Outcome;
 use packet::wire::icmp4::{self, Icmp4};
 use packet::wire::icmp6::{self, Icmp6};
 use packet::wire::ipv4_options::{self, Ipv4Option};
-use packet::wire::mld::{self, Query};
+use packet::wire::mld::{self, MldQuery};
 use packet::wire::transport::verify_checksum;
 use packet::wire::{Ipv4, Ipv4Header, Ipv6, Ipv6Header, ipv6, protocol};
 use packet::{DropReason, Meta, Packet, segment};
@@ -26,11 +26,11 @@ enum Answer {
     /// A TCP reset.
     Reset,
     /// An ICMP error; the packet is dropped for the reason.
-    Error(Complaint, DropReason),
+    Error(IcmpErrorCause, DropReason),
     /// Processing as a neighbour discovery message.
     Discovery,
     /// None: it is a multicast membership query.
-    Query(Query),
+    Query(MldQuery),
     /// None: it is consumed silently.
     Silence,
     /// None: it is dropped for the reason.
@@ -41,7 +41,7 @@ enum Answer {
     Fragment(Option<FragmentHeader>),
 }
 
-impl Host {
+impl LocalProtocols {
     pub(super) fn receive_local(&mut self, packet: Packet, world: &mut impl World) {
         self.deliver(packet, false, world);
     }
@@ -50,10 +50,10 @@ impl Host {
     pub(super) fn deliver(&mut self, packet: Packet, reassembled: bool, world: &mut impl World) {
         let answer = match parse(&packet) {
             Some(Parsed::V4(ip)) => {
-                let one = packet.meta().flags & Meta::GROUP == 0 && is_ours4(&packet, &ip, world);
+                let one = packet.meta().flags & Meta::GROUP == 0 && is_for_local_unicast4(&packet, &ip, world);
                 answer4(&ip, one)
             }
-            Some(Parsed::V6(ip)) if self.is_anothers(&packet, ip.header.destination(), world) => {
+            Some(Parsed::V6(ip)) if self.is_for_duplicate(&packet, ip.header.destination(), world) => {
                 Answer::Drop(DropReason::DuplicateAddress)
             }
             Some(Parsed::V6(ip)) => {
@@ -65,21 +65,21 @@ impl Host {
         match answer {
             Answer::Reply => self.reply(packet, world),
             Answer::Reset => self.reset(packet, DropReason::LocalPort, world),
-            Answer::Error(what, reason) => self.refuse(packet, what, reason, world),
+            Answer::Error(what, reason) => self.drop_with_error(packet, what, reason, world),
             Answer::Discovery => self.receive_discovery(packet, world),
             Answer::Query(query) => {
                 let id = packet.meta().in_interface;
                 let source = Ipv6Header::of(l3(&packet)).map_or(Ipv6Addr::UNSPECIFIED, |header| header.source());
-                if !self.hears_stranger((id, source.into()), Mac::default(), world.now()) {
+                if !self.accepts_unsolicited((id, source.into()), Mac::default(), world.now()) {
                     return world.drop(packet, DropReason::NeighbourFlood);
                 }
-                self.hear_query(id, query, world);
+                self.receive_query(id, query, world);
                 world.consume(packet);
             }
             Answer::Silence => world.consume(packet),
             Answer::Drop(reason) => world.drop(packet, reason),
             Answer::PathMtu => {
-                self.hear_path_mtu(&packet, world);
+                self.receive_path_mtu(&packet, world);
                 world.consume(packet);
             }
             Answer::Fragment(header) => self.reassemble(packet, header, world),
@@ -87,25 +87,25 @@ impl Host {
     }
 
     /// True if a local address is a duplicate, so that packets to it are for another host.
-    fn is_anothers(&self, packet: &Packet, to: Ipv6Addr, world: &impl World) -> bool {
+    fn is_for_duplicate(&self, packet: &Packet, to: Ipv6Addr, world: &impl World) -> bool {
         if to.is_unicast_link_local() {
-            return self.is_lost(packet.meta().in_interface, to);
+            return self.is_duplicate(packet.meta().in_interface, to);
         }
         match world.lookup(packet.meta().in_interface, to.into()) {
-            Outcome::Local(owner) => self.is_lost(owner, to),
+            Outcome::Local(owner) => self.is_duplicate(owner, to),
             _ => false,
         }
     }
 
     /// Learns a path MTU from an ICMP error about one of our packets (RFC 1191 4, RFC 8201 4).
-    fn hear_path_mtu(&mut self, packet: &Packet, world: &impl World) {
+    fn receive_path_mtu(&mut self, packet: &Packet, world: &impl World) {
         let (mtu, original) = match parse(packet) {
-            Some(Parsed::V4(ip)) => match Icmp4::parse_unsummed(ip.payload) {
+            Some(Parsed::V4(ip)) => match Icmp4::parse_without_checksum(ip.payload) {
                 Ok(Icmp4::Unreachable { mtu, original, .. }) => (mtu.into(), original),
                 _ => return,
             },
             Some(Parsed::V6(ip)) => {
-                match ip.upper().map(|upper| upper.map(|(_, bytes)| Icmp6::parse_unsummed(bytes))) {
+                match ip.upper().map(|upper| upper.map(|(_, bytes)| Icmp6::parse_without_checksum(bytes))) {
                     Ok(Some(Ok(Icmp6::PacketTooBig { mtu, original }))) => (mtu, original),
                     _ => return,
                 }
@@ -116,24 +116,24 @@ impl Host {
             0 => Ipv4Header::of(original).map(Ipv4Header::total_length),
             _ => Ipv6Header::of(original).map(|header| ipv6::HEADER + header.payload_length()),
         };
-        if let (Some((destination, mark)), Some(length)) = (mark(original), length) {
+        if let (Some((destination, mark)), Some(length)) = (packet_mark(original), length) {
             self.path_mtus.learn(destination, mtu, length, mark, world.now());
         }
     }
 
     /// A packet filter rejects the packet. A TCP connection is reset in the name of its destination, so that the sender fails at once; other senders
     /// receive an ICMP error (RFC 1812 5.2.7.1).
-    pub(super) fn prohibit(&mut self, mut packet: Packet, world: &mut impl World) {
+    pub(super) fn reject(&mut self, mut packet: Packet, world: &mut impl World) {
         let segment = match parse(&packet) {
             Some(Parsed::V4(ip)) => ip.header.protocol() == protocol::TCP && !ip.header.is_fragment(),
             Some(Parsed::V6(ip)) => matches!(ip.upper(), Ok(Some((protocol::TCP, _)))),
             None => false,
         };
         if !segment || packet.meta().flags & Meta::GROUP != 0 {
-            return self.refuse(packet, Complaint::Prohibited, DropReason::Rejected, world);
+            return self.drop_with_error(packet, IcmpErrorCause::Prohibited, DropReason::Rejected, world);
         }
         // Its sender knows the addresses from before the translation.
-        if !restored(&mut packet, world) {
+        if !restore_translated(&mut packet, world) {
             return world.drop(packet, DropReason::Rejected);
         }
         // With a wrong checksum the addresses may be wrong too. A segment from this machine has no checksum yet.
@@ -155,8 +155,8 @@ impl Host {
         // Write it to a local buffer first. A reset gets no answer, and this avoids allocating a packet only to drop it.
         let mut written = [0; reset::LONGEST];
         if let Some(length) = reset::write(&mut written, l3(&packet), HOPS)
-            && let Some(way) = way(source, id, world)
-            && let Some(mut reply) = blank(length, world)
+            && let Some(way) = next_hop_key(source, id, world)
+            && let Some(mut reply) = empty_packet(length, world)
         {
             reply.bytes_mut().copy_from_slice(&written[..length]);
             self.originate(way, reply, world);
@@ -166,7 +166,7 @@ impl Host {
 }
 
 /// True if a packet is for a local unicast address, not for a group.
-fn is_ours4(packet: &Packet, ip: &Ipv4<'_>, world: &impl World) -> bool {
+fn is_for_local_unicast4(packet: &Packet, ip: &Ipv4<'_>, world: &impl World) -> bool {
     is_own4(ip.header.destination(), packet.meta().in_interface, world)
 }
 
@@ -180,7 +180,7 @@ fn answer4(ip: &Ipv4<'_>, one: bool) -> Answer {
             }
             Ok(_) => {}
             Err(error) => {
-                let what = Complaint::Field { pointer: error.pointer.into() };
+                let what = IcmpErrorCause::Field { pointer: error.pointer.into() };
                 return Answer::Error(what, DropReason::BadOption);
             }
         }
@@ -193,7 +193,7 @@ fn answer4(ip: &Ipv4<'_>, one: bool) -> Answer {
             Err(_) => Answer::Drop(DropReason::BadIcmp),
             // RFC 1122 3.2.2.6 leaves replies to broadcast requests open. They are not sent, because they amplify.
             Ok(Icmp4::EchoRequest(_)) if one => Answer::Reply,
-            Ok(Icmp4::Other { kind: requests::TIMESTAMP, body, .. }) if one => {
+            Ok(Icmp4::Other { kind: replies::TIMESTAMP, body, .. }) if one => {
                 if body.len() >= 8 {
                     Answer::Reply
                 } else {
@@ -205,7 +205,7 @@ fn answer4(ip: &Ipv4<'_>, one: bool) -> Answer {
         },
         protocol::UDP | protocol::TCP => port(ip.bytes, ip.header_length(), ip.header.protocol(), one),
         protocol::IGMP => Answer::Silence,
-        _ => Answer::Error(Complaint::Protocol { named_at: 9 }, DropReason::LocalProtocol),
+        _ => Answer::Error(IcmpErrorCause::Protocol { named_at: 9 }, DropReason::LocalProtocol),
     }
 }
 
@@ -213,9 +213,9 @@ fn answer4(ip: &Ipv4<'_>, one: bool) -> Answer {
 fn answer6(ip: &Ipv6<'_>, one: bool, reassembled: bool) -> Answer {
     let upper = match extensions::upper(ip, reassembled) {
         Ok(upper) => upper,
-        Err(Obstacle::Silent(reason)) => return Answer::Drop(reason),
-        Err(Obstacle::Report(what, reason)) => return Answer::Error(what, reason),
-        Err(Obstacle::Fragment(header)) => return Answer::Fragment(Some(header)),
+        Err(UpperLayerError::Silent(reason)) => return Answer::Drop(reason),
+        Err(UpperLayerError::Report(what, reason)) => return Answer::Error(what, reason),
+        Err(UpperLayerError::Fragment(header)) => return Answer::Fragment(Some(header)),
     };
     let message = ip.bytes.get(upper.at..).unwrap_or_default();
     match upper.protocol {
@@ -228,7 +228,7 @@ fn answer6(ip: &Ipv6<'_>, one: bool, reassembled: bool) -> Answer {
             Ok(Icmp6::Discovery { .. }) => Answer::Discovery,
             Ok(Icmp6::PacketTooBig { .. }) if one => Answer::PathMtu,
             Ok(Icmp6::Other { kind: mld::QUERY, .. }) if !reassembled => {
-                Query::parse(ip, message).map_or(Answer::Silence, Answer::Query)
+                MldQuery::parse(ip, message).map_or(Answer::Silence, Answer::Query)
             }
             Ok(_) => Answer::Silence,
         },
@@ -238,7 +238,7 @@ fn answer6(ip: &Ipv6<'_>, one: bool, reassembled: bool) -> Answer {
         kind => {
             let misplaced = kind == protocol::HOP_BY_HOP;
             let reason = if misplaced { DropReason::BadOption } else { DropReason::LocalProtocol };
-            Answer::Error(Complaint::Protocol { named_at: upper.named_at }, reason)
+            Answer::Error(IcmpErrorCause::Protocol { named_at: upper.named_at }, reason)
         }
     }
 }
@@ -257,7 +257,7 @@ fn port(ip: &[u8], at: usize, kind: u8, one: bool) -> Answer {
             // The error does not quote bytes behind the end of the datagram.
             let field = ip.get(at + 4..).and_then(|rest| rest.first_chunk::<2>());
             let length = field.map_or(ip.len(), |field| (at + usize::from(u16::from_be_bytes(*field))).min(ip.len()));
-            Answer::Error(Complaint::Port { length }, DropReason::LocalPort)
+            Answer::Error(IcmpErrorCause::Port { length }, DropReason::LocalPort)
         }
     }
 }

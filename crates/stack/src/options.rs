@@ -1,8 +1,8 @@
 //! IP options of forwarded packets: IPv4 options (RFC 1812 5.2.4) and IPv6 hop-by-hop options (RFC 8200 4.2).
 
-use super::errors::Complaint;
-use super::output::way;
-use super::{Host, Parsed, World, parse};
+use super::errors::IcmpErrorCause;
+use super::output::next_hop_key;
+use super::{LocalProtocols, Parsed, World, parse};
 use fib::Outcome;
 use packet::wire::ipv4_options::{self, Ipv4Option, validate};
 use packet::wire::ipv6_extensions::{HopByHop, Ipv6Option, Ipv6Options, Padding, UnknownOption, check_hop_by_hop};
@@ -15,28 +15,28 @@ use units::{Instant, InterfaceId};
 const JUMBO_PAYLOAD: u8 = 0xc2;
 
 /// The fate of the packet.
-enum Verdict {
+enum OptionVerdict {
     Forward,
     /// The router records its address and the time, and then forwards it.
     Record(Ipv4Addr),
     Drop(DropReason),
-    Refuse(Complaint),
+    Refuse(IcmpErrorCause),
 }
 
-impl Host {
+impl LocalProtocols {
     pub(super) fn process_options(&mut self, mut packet: Packet, world: &mut impl World) {
         let verdict = match parse(&packet) {
             Some(Parsed::V4(ip)) => judge4(&ip, &packet, world),
             Some(Parsed::V6(ip)) => judge6(&ip),
-            None => Verdict::Drop(DropReason::HeaderTruncated),
+            None => OptionVerdict::Drop(DropReason::HeaderTruncated),
         };
-        if let Verdict::Forward | Verdict::Record(_) = verdict {
+        if let OptionVerdict::Forward | OptionVerdict::Record(_) = verdict {
             let at = usize::from(packet.meta().l3);
             blank_padding(packet.bytes_mut().get_mut(at..).unwrap_or_default());
         }
         match verdict {
-            Verdict::Forward => world.forward(packet),
-            Verdict::Record(address) => {
+            OptionVerdict::Forward => world.forward(packet),
+            OptionVerdict::Record(address) => {
                 let (at, time) = (usize::from(packet.meta().l3), timestamp(world.now()));
                 let scope = packet.meta().in_interface;
                 let l3 = packet.bytes_mut().get_mut(at..).unwrap_or_default();
@@ -45,66 +45,68 @@ impl Host {
                     Err(_) => world.drop(packet, DropReason::BadOption),
                 }
             }
-            Verdict::Drop(reason) => world.drop(packet, reason),
-            Verdict::Refuse(what) => self.refuse(packet, what, DropReason::BadOption, world),
+            OptionVerdict::Drop(reason) => world.drop(packet, reason),
+            OptionVerdict::Refuse(what) => self.drop_with_error(packet, what, DropReason::BadOption, world),
         }
     }
 }
 
-fn judge4(ip: &Ipv4<'_>, packet: &Packet, world: &impl World) -> Verdict {
+fn judge4(ip: &Ipv4<'_>, packet: &Packet, world: &impl World) -> OptionVerdict {
     let asks = match validate(ip.options) {
         Ok(asks) => asks,
-        Err(error) => return Verdict::Refuse(Complaint::Field { pointer: error.pointer.into() }),
+        Err(error) => return OptionVerdict::Refuse(IcmpErrorCause::Field { pointer: error.pointer.into() }),
     };
     if asks.source_route {
         // RFC 7126 4.3 and 4.4: dropped silently.
-        return Verdict::Drop(DropReason::SourceRoute);
+        return OptionVerdict::Drop(DropReason::SourceRoute);
     }
     if !asks.record_route && !asks.timestamp {
-        return Verdict::Forward;
+        return OptionVerdict::Forward;
     }
     // RFC 1812 5.2.4.2: record the address of the egress interface, or the destination if that is local.
     let destination = ip.header.destination();
     if is_own4(destination, packet.meta().in_interface, world) {
-        return Verdict::Record(destination);
+        return OptionVerdict::Record(destination);
     }
-    let (interface, peer) = match way(IpAddr::V4(destination), packet.meta().in_interface, world) {
+    let (interface, peer) = match next_hop_key(IpAddr::V4(destination), packet.meta().in_interface, world) {
         Some((interface, IpAddr::V4(next))) => (interface, next),
         _ => (packet.meta().in_interface, ip.header.source()),
     };
     let address = world.interface(interface).and_then(|interface| interface.source4(peer));
-    address.map_or(Verdict::Forward, Verdict::Record)
+    address.map_or(OptionVerdict::Forward, OptionVerdict::Record)
 }
 
-fn judge6(ip: &Ipv6<'_>) -> Verdict {
+fn judge6(ip: &Ipv6<'_>) -> OptionVerdict {
     let options = match ip.hop_by_hop() {
         Ok(Some(options)) => options,
-        Ok(None) => return Verdict::Forward,
-        Err(_) => return Verdict::Drop(DropReason::BadOption),
+        Ok(None) => return OptionVerdict::Forward,
+        Err(_) => return OptionVerdict::Drop(DropReason::BadOption),
     };
     match check_hop_by_hop(options) {
-        HopByHop::Forward { .. } => Verdict::Forward,
-        HopByHop::Discard => Verdict::Drop(DropReason::BadOption),
+        HopByHop::Forward { .. } => OptionVerdict::Forward,
+        HopByHop::Discard => OptionVerdict::Drop(DropReason::BadOption),
         // The error itself decides whether a multicast packet may be answered.
         HopByHop::Report { pointer, .. } if ip.bytes.get(pointer) == Some(&JUMBO_PAYLOAD) => judge_jumbo(ip, pointer),
-        HopByHop::Report { pointer, .. } => Verdict::Refuse(Complaint::Option { pointer }),
+        HopByHop::Report { pointer, .. } => OptionVerdict::Refuse(IcmpErrorCause::Option { pointer }),
     }
 }
 
 /// A jumbo payload option (RFC 2675 3). No link here carries a packet that needs one, so it is always an error. The kind of error determines the
 /// report.
-fn judge_jumbo(ip: &Ipv6<'_>, pointer: usize) -> Verdict {
+fn judge_jumbo(ip: &Ipv6<'_>, pointer: usize) -> OptionVerdict {
     let aligned = pointer % 4 == 2;
     match ip.bytes.get(pointer + 1..).and_then(|rest| rest.first_chunk()) {
-        Some(&[4, 0, 0, _, _]) if aligned => Verdict::Refuse(Complaint::Field { pointer: pointer + 2 }),
-        Some(&[4, ..]) if aligned && ip.header.payload_length() != 0 => Verdict::Refuse(Complaint::Field { pointer }),
-        _ => Verdict::Drop(DropReason::BadOption),
+        Some(&[4, 0, 0, _, _]) if aligned => OptionVerdict::Refuse(IcmpErrorCause::Field { pointer: pointer + 2 }),
+        Some(&[4, ..]) if aligned && ip.header.payload_length() != 0 => {
+            OptionVerdict::Refuse(IcmpErrorCause::Field { pointer })
+        }
+        _ => OptionVerdict::Drop(DropReason::BadOption),
     }
 }
 
 /// Clears the bytes behind the end of the option list: padding must be zero (RFC 791 3.1).
 fn blank_padding(l3: &mut [u8]) {
-    let Ok(ip) = Ipv4::parse_unsummed(l3) else { return };
+    let Ok(ip) = Ipv4::parse_without_checksum(l3) else { return };
     let end = ipv4_options::options(ip.options).flatten().find(|placed| placed.option == Ipv4Option::End);
     let (Some(end), length) = (end.map(|end| usize::from(end.offset)), ip.header_length()) else { return };
     let padding = &mut l3[end..length];
@@ -117,7 +119,7 @@ fn blank_padding(l3: &mut [u8]) {
 /// Keeps only the recording options of a reply and returns its new length. Other options of the request must not apply to the way back (RFC 1122
 /// 3.2.2.6).
 pub(super) fn only_records(l3: &mut [u8]) -> Option<usize> {
-    let ip = Ipv4::parse_unsummed(l3).ok()?;
+    let ip = Ipv4::parse_without_checksum(l3).ok()?;
     let (old, total) = (ip.header_length(), ip.bytes.len());
     let mut kept = Vec::with_capacity(ip.options.len());
     for placed in ipv4_options::options(ip.options).flatten() {

@@ -1,7 +1,7 @@
 //! Transmission of the router's own packets: next hop and frame.
 
 use super::path_mtu::Mark;
-use super::{Host, Key, Waiting, World};
+use super::{HeldPacket, Key, LocalProtocols, World};
 use packet::wire::{Ipv4, Ipv4Header, Ipv6Header, ethernet, ethertype, ipv6, protocol};
 use packet::{DropReason, Meta, Packet};
 use std::net::IpAddr;
@@ -11,7 +11,7 @@ use units::{InterfaceId, Mac};
 pub(super) const HOPS: u8 = 64;
 
 /// An empty packet of our own with room for `length` bytes; none if the pool is empty.
-pub(super) fn blank(length: usize, world: &mut impl World) -> Option<Packet> {
+pub(super) fn empty_packet(length: usize, world: &mut impl World) -> Option<Packet> {
     let mut packet = world.generate(length)?;
     packet.meta_mut().flags |= Meta::GENERATED;
     if packet.resize(length) {
@@ -22,12 +22,12 @@ pub(super) fn blank(length: usize, world: &mut impl World) -> Option<Packet> {
 }
 
 /// A packet of our own with contents from `write`, which receives `length` bytes and returns the number it used.
-pub(super) fn written(
+pub(super) fn packet_with(
     length: usize,
     world: &mut impl World,
     write: impl FnOnce(&mut [u8]) -> Option<usize>,
 ) -> Option<Packet> {
-    let mut packet = blank(length, world)?;
+    let mut packet = empty_packet(length, world)?;
     match write(packet.bytes_mut()) {
         Some(used) if packet.resize(used) => Some(packet),
         _ => {
@@ -50,7 +50,7 @@ fn flow_to(destination: IpAddr, world: &impl World) -> u32 {
 
 /// The way to `destination`: the interface and the next hop on its link. A link-local address is on the link of `scope`; any other is looked up in
 /// its VRF. None if there is no route or the destination is local.
-pub(super) fn way(destination: IpAddr, scope: InterfaceId, world: &impl World) -> Option<Key> {
+pub(super) fn next_hop_key(destination: IpAddr, scope: InterfaceId, world: &impl World) -> Option<Key> {
     match destination {
         IpAddr::V6(address) if address.is_unicast_link_local() => Some((scope, destination)),
         _ => world.next_hop(world.lookup(scope, destination), destination, flow_to(destination, world)),
@@ -58,7 +58,7 @@ pub(super) fn way(destination: IpAddr, scope: InterfaceId, world: &impl World) -
 }
 
 /// The destination of one of our packets, and the mark by which it is recognised when a router quotes it.
-pub(super) fn mark(l3: &[u8]) -> Option<(IpAddr, Mark)> {
+pub(super) fn packet_mark(l3: &[u8]) -> Option<(IpAddr, Mark)> {
     match l3.first()? >> 4 {
         4 => {
             let header = Ipv4Header::of(l3)?;
@@ -76,20 +76,20 @@ pub(super) fn mark(l3: &[u8]) -> Option<(IpAddr, Mark)> {
     }
 }
 
-impl Host {
+impl LocalProtocols {
     /// Sends an IP packet of our own, still without a link header.
     pub(super) fn originate(&mut self, way: Key, packet: Packet, world: &mut impl World) {
         let Some(link) = world.mtu(way.0) else {
             return world.drop(packet, DropReason::PortRemoved);
         };
         let now = world.now();
-        let path = mark(packet.bytes()).and_then(|(destination, _)| self.path_mtus.get(destination, now));
+        let path = packet_mark(packet.bytes()).and_then(|(destination, _)| self.path_mtus.get(destination, now));
         // A path MTU learned earlier may exceed the present MTU of the link.
         let mtu = usize::from(path.map_or(link, |path| path.min(link)));
         if packet.len() <= mtu {
             return self.originate_whole(way, packet, world);
         }
-        let fragments = match Ipv4::parse_unsummed(packet.bytes()) {
+        let fragments = match Ipv4::parse_without_checksum(packet.bytes()) {
             Ok(ip) if ip.header.dont_fragment() => return world.drop(packet, DropReason::TooBig),
             Ok(_) => self.fragment(packet, mtu, world),
             Err(_) => self.fragment6(packet, mtu, world),
@@ -100,10 +100,10 @@ impl Host {
     }
 
     fn originate_whole(&mut self, way: Key, packet: Packet, world: &mut impl World) {
-        if let Some((destination, mark)) = mark(packet.bytes()) {
-            self.path_mtus.sent(destination, packet.len(), mark, world.now());
+        if let Some((destination, mark)) = packet_mark(packet.bytes()) {
+            self.path_mtus.record_sent(destination, packet.len(), mark, world.now());
         }
-        self.submit(way, Waiting::Own(packet), world);
+        self.submit(way, HeldPacket::Own(packet), world);
     }
 
     /// Sends an IP packet of our own to a host on the link.

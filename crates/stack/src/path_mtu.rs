@@ -14,7 +14,7 @@ const SENT: usize = 256;
 /// How long a report about a sent packet is accepted.
 const RECENT: Nanos = Nanos::secs(60);
 /// How long a path MTU is used (RFC 1191 6.3, RFC 8201 4).
-const LASTS: Nanos = Nanos::secs(600);
+const LIFETIME: Nanos = Nanos::secs(600);
 /// Less than the MTU of any IPv4 path today. An attacker could use a smaller value to make us send tiny packets (RFC 5927 7.2).
 const LEAST4: u16 = 552;
 /// The minimum MTU of every IPv6 link (RFC 8200 5).
@@ -41,7 +41,7 @@ impl PathMtus {
     }
 
     /// Remembers a packet of ours that may exceed a path MTU.
-    pub fn sent(&mut self, destination: IpAddr, length: usize, mark: Mark, now: Instant) {
+    pub fn record_sent(&mut self, destination: IpAddr, length: usize, mark: Mark, now: Instant) {
         // A packet that every path accepts needs no memory: reports about it are forged.
         if length <= usize::from(least(destination)) {
             return;
@@ -79,8 +79,8 @@ impl PathMtus {
             let Some(&(_, oldest)) = self.ends.first() else { break };
             self.forget(oldest);
         }
-        self.paths.insert(destination, (mtu, now + LASTS));
-        self.ends.insert((now + LASTS, destination));
+        self.paths.insert(destination, (mtu, now + LIFETIME));
+        self.ends.insert((now + LIFETIME, destination));
         true
     }
 
@@ -110,12 +110,12 @@ mod tests {
     fn path_mtu_report_needs_a_recently_sent_packet() {
         let mut paths = PathMtus::default();
         assert!(!paths.learn(FAR, 1400, 1500, 7, at(0)), "nothing was sent");
-        paths.sent(FAR, 1500, 7, at(0));
+        paths.record_sent(FAR, 1500, 7, at(0));
         assert!(!paths.learn(FAR, 1400, 1500, 8, at(1)), "another packet");
         assert!(!paths.learn(FAR4, 1400, 1500, 7, at(1)), "to somebody else");
         assert!(!paths.learn(FAR, 1400, 1500, 7, at(60)), "too late");
         assert_eq!(paths.get(FAR, at(60)), None);
-        paths.sent(FAR, 1500, 7, at(61));
+        paths.record_sent(FAR, 1500, 7, at(61));
         assert!(paths.learn(FAR, 1400, 1500, 7, at(62)));
         assert_eq!(paths.get(FAR, at(62)), Some(1400));
     }
@@ -137,7 +137,7 @@ mod tests {
             (607, 1500, None),
             (608, 1300, Some(1300)),
         ] {
-            paths.sent(FAR, 1500, 1, at(second));
+            paths.record_sent(FAR, 1500, 1, at(second));
             paths.learn(FAR, mtu, 1500, 1, at(second));
             assert_eq!(paths.get(FAR, at(second)), believed, "second {second}");
         }
@@ -147,12 +147,12 @@ mod tests {
     fn path_mtu_without_a_size_uses_the_plateau_table() {
         for (length, guessed) in [(65_000, 32_000), (1500, 1492), (1492, 1006), (600, 552), (553, 552)] {
             let mut paths = PathMtus::default();
-            paths.sent(FAR4, length, 1, at(0));
+            paths.record_sent(FAR4, length, 1, at(0));
             assert!(paths.learn(FAR4, 0, length, 1, at(0)));
             assert_eq!(paths.get(FAR4, at(0)), Some(guessed));
         }
         let mut paths = PathMtus::default();
-        paths.sent(FAR4, 1500, 1, at(0));
+        paths.record_sent(FAR4, 1500, 1, at(0));
         assert!(paths.learn(FAR4, 68, 1500, 1, at(0)));
         assert_eq!(paths.get(FAR4, at(0)), Some(552), "no path is made of crumbs");
     }
@@ -162,7 +162,7 @@ mod tests {
         let mut paths = PathMtus::default();
         for i in 0..2 * MOST as u64 {
             let to = IpAddr::from(std::net::Ipv4Addr::from(0x0a00_0000 + i as u32));
-            paths.sent(to, 1500, i, at(i / 100));
+            paths.record_sent(to, 1500, i, at(i / 100));
             assert!(paths.learn(to, 1000, 1500, i, at(i / 100)));
             assert!(paths.paths.len() <= MOST && paths.ends.len() == paths.paths.len() && paths.sent.len() <= SENT);
         }

@@ -1,9 +1,9 @@
 //! Reassembly of packets for the router itself (RFC 791 3.2, RFC 1122 3.3.2, RFC 8200 4.5): the fragments are consumed, and the packet is a new one.
 
-use super::datagrams::{Added, Datagram, Held, Key, Piece};
-use super::errors::Complaint;
-use super::output::written;
-use super::{Host, Parsed, World, l3, parse};
+use super::errors::IcmpErrorCause;
+use super::fragment_table::{AddResult, Datagram, FragmentPosition, HeldFragment, Key};
+use super::output::packet_with;
+use super::{LocalProtocols, Parsed, World, l3, parse};
 use packet::wire::ipv6_extensions::LONGEST_CHAIN;
 use packet::wire::transport::TCP_HEADER;
 use packet::wire::{Ipv4, Ipv6, checksum, ipv4, ipv6, protocol};
@@ -26,33 +26,35 @@ pub(super) struct FragmentHeader {
 }
 
 /// The error of an invalid fragment.
-pub(super) enum Bad {
+pub(super) enum InvalidFragment {
     Silent,
-    Report(Complaint),
+    Report(IcmpErrorCause),
 }
 
-impl Host {
+impl LocalProtocols {
     /// Adds a fragment for the router; `header` is the position of its fragment header in IPv6.
     pub(super) fn reassemble(&mut self, packet: Packet, header: Option<FragmentHeader>, world: &mut impl World) {
         let piece = match (parse(&packet), header) {
             (Some(Parsed::V4(ip)), _) => piece4(&ip, &packet),
             (Some(Parsed::V6(ip)), Some(header)) => piece6(&ip, header, &packet),
-            _ => Err(Bad::Silent),
+            _ => Err(InvalidFragment::Silent),
         };
         let piece = match piece {
             Ok(piece) => piece,
-            Err(Bad::Silent) => return world.drop(packet, DropReason::BadFragment),
-            Err(Bad::Report(what)) => return self.refuse(packet, what, DropReason::BadFragment, world),
+            Err(InvalidFragment::Silent) => return world.drop(packet, DropReason::BadFragment),
+            Err(InvalidFragment::Report(what)) => {
+                return self.drop_with_error(packet, what, DropReason::BadFragment, world);
+            }
         };
-        while let Some(gone) = self.datagrams.make_room(piece.key) {
+        while let Some(gone) = self.fragments.make_room(piece.key) {
             gone.into_iter().for_each(|packet| world.drop(packet, DropReason::FragmentLimit));
         }
         let lifetime = self.lifetime(piece.key.source);
-        match self.datagrams.add(piece, packet, world.now(), lifetime) {
-            Added::Waits => {}
-            Added::Complete(datagram) => self.complete(datagram, header, world),
-            Added::Refused(packet, reason) => world.drop(packet, reason),
-            Added::Discarded(packets, reason) => packets.into_iter().for_each(|packet| world.drop(packet, reason)),
+        match self.fragments.add(piece, packet, world.now(), lifetime) {
+            AddResult::Incomplete => {}
+            AddResult::Complete(datagram) => self.complete(datagram, header, world),
+            AddResult::Refused(packet, reason) => world.drop(packet, reason),
+            AddResult::Discarded(packets, reason) => packets.into_iter().for_each(|packet| world.drop(packet, reason)),
         }
     }
 
@@ -63,8 +65,8 @@ impl Host {
 
     fn complete(&mut self, datagram: Datagram, header: Option<FragmentHeader>, world: &mut impl World) {
         let whole = match header {
-            None => whole4(&datagram, world),
-            Some(_) => whole6(&datagram, world),
+            None => assemble4(&datagram, world),
+            Some(_) => assemble6(&datagram, world),
         };
         let meta = datagram.fragments.first().map(|first| *first.packet.meta());
         for held in datagram.fragments {
@@ -86,10 +88,10 @@ impl Host {
     /// Drops the packets whose time is over, and sends an error if the first fragment has arrived (RFC 792, RFC 1122 3.3.2, RFC 4443 3.3).
     pub(super) fn expire_fragments(&mut self, world: &mut impl World) {
         for _ in 0..EXPIRED_PER_TICK {
-            let Some(fragments) = self.datagrams.expire(world.now()) else { return };
-            for Held { packet, start, .. } in fragments {
+            let Some(fragments) = self.fragments.expire(world.now()) else { return };
+            for HeldFragment { packet, start, .. } in fragments {
                 match start {
-                    0 => self.refuse(packet, Complaint::Reassembly, DropReason::FragmentTimeout, world),
+                    0 => self.drop_with_error(packet, IcmpErrorCause::Reassembly, DropReason::FragmentTimeout, world),
                     _ => world.drop(packet, DropReason::FragmentTimeout),
                 }
             }
@@ -97,14 +99,14 @@ impl Host {
     }
 }
 
-pub(super) fn piece4(ip: &Ipv4<'_>, packet: &Packet) -> Result<Piece, Bad> {
+pub(super) fn piece4(ip: &Ipv4<'_>, packet: &Packet) -> Result<FragmentPosition, InvalidFragment> {
     let header = ip.header;
     let (start, more) = (header.fragment_offset(), header.more_fragments());
     // All fragments but the last have whole units of eight bytes (RFC 791 3.1); surplus bytes are ignored.
     let length = if more { ip.payload.len() / 8 * 8 } else { ip.payload.len() };
     let end = start + length;
     if length == 0 || ip.header_length() + end > LONGEST {
-        return Err(Bad::Silent);
+        return Err(InvalidFragment::Silent);
     }
     let key = Key {
         source: header.source().into(),
@@ -114,29 +116,29 @@ pub(super) fn piece4(ip: &Ipv4<'_>, packet: &Packet) -> Result<Piece, Bad> {
         scope: None,
     };
     let at = packet.meta().l3 + ip.header_length() as u16;
-    Ok(Piece { key, start: start as u32, end: end as u32, more, at, ecn: header.ecn() })
+    Ok(FragmentPosition { key, start: start as u32, end: end as u32, more, at, ecn: header.ecn() })
 }
 
-fn piece6(ip: &Ipv6<'_>, header: FragmentHeader, packet: &Packet) -> Result<Piece, Bad> {
+fn piece6(ip: &Ipv6<'_>, header: FragmentHeader, packet: &Packet) -> Result<FragmentPosition, InvalidFragment> {
     const PAYLOAD_LENGTH: usize = 4;
     let behind = header.at + FRAGMENT;
     let bytes: Option<&[u8; FRAGMENT]> = ip.bytes.get(header.at..).and_then(<[u8]>::first_chunk);
-    let Some(&[_, _, high, low, i, j, k, l]) = bytes else { return Err(Bad::Silent) };
+    let Some(&[_, _, high, low, i, j, k, l]) = bytes else { return Err(InvalidFragment::Silent) };
     let field = u16::from_be_bytes([high, low]);
     let (start, more) = (usize::from(field & 0xfff8), field & 1 != 0);
-    if start == 0 && first_is_cut(ip) {
-        return Err(Bad::Report(Complaint::CutHeaders));
+    if start == 0 && has_truncated_headers(ip) {
+        return Err(InvalidFragment::Report(IcmpErrorCause::TruncatedHeaders));
     }
     let length = ip.bytes.len() - behind;
     let end = start + length;
     if behind - FRAGMENT - ipv6::HEADER + end > LONGEST {
-        return Err(Bad::Report(Complaint::Field { pointer: header.at + 2 }));
+        return Err(InvalidFragment::Report(IcmpErrorCause::Field { pointer: header.at + 2 }));
     }
     if more && !length.is_multiple_of(8) {
-        return Err(Bad::Report(Complaint::Field { pointer: PAYLOAD_LENGTH }));
+        return Err(InvalidFragment::Report(IcmpErrorCause::Field { pointer: PAYLOAD_LENGTH }));
     }
     if length == 0 {
-        return Err(Bad::Silent);
+        return Err(InvalidFragment::Silent);
     }
     let (source, destination) = (ip.header.source(), ip.header.destination());
     // Such addresses are unique only on their link, so the interface is a part of the key.
@@ -149,12 +151,12 @@ fn piece6(ip: &Ipv6<'_>, header: FragmentHeader, packet: &Packet) -> Result<Piec
         scope: local.then_some(packet.meta().in_interface),
     };
     let at = packet.meta().l3 + behind as u16;
-    Ok(Piece { key, start: start as u32, end: end as u32, more, at, ecn: ip.header.ecn() })
+    Ok(FragmentPosition { key, start: start as u32, end: end as u32, more, at, ecn: ip.header.ecn() })
 }
 
 /// True if a first fragment ends before the header of the upper layer does, which would bypass packet filters (RFC 7112 5, RFC 8200 4.5). If an
 /// earlier header is cut already, the error shows after reassembly.
-fn first_is_cut(ip: &Ipv6<'_>) -> bool {
+fn has_truncated_headers(ip: &Ipv6<'_>) -> bool {
     let (mut kind, mut at) = (ip.header.next_header(), ipv6::HEADER);
     for _ in 0..=LONGEST_CHAIN {
         match kind {
@@ -209,9 +211,9 @@ fn fill(payload: &mut [u8], datagram: &Datagram) -> Option<()> {
 }
 
 /// The packet, with the header and options of its first fragment.
-fn whole4(datagram: &Datagram, world: &mut impl World) -> Result<Packet, DropReason> {
+fn assemble4(datagram: &Datagram, world: &mut impl World) -> Result<Packet, DropReason> {
     let first = datagram.fragments.first().ok_or(DropReason::BadFragment)?;
-    let ip = Ipv4::parse_unsummed(l3(&first.packet)).map_err(|_| DropReason::BadFragment)?;
+    let ip = Ipv4::parse_without_checksum(l3(&first.packet)).map_err(|_| DropReason::BadFragment)?;
     let header = &ip.bytes[..ip.header_length()];
     let length = header.len() + datagram.length as usize;
     let ecn = ecn(datagram.ecn).ok_or(DropReason::BadFragment)?;
@@ -230,11 +232,11 @@ fn whole4(datagram: &Datagram, world: &mut impl World) -> Result<Packet, DropRea
         Some(length)
     };
     debug_assert!(header.len() >= ipv4::HEADER);
-    written(length, world, write).ok_or(DropReason::PoolEmpty)
+    packet_with(length, world, write).ok_or(DropReason::PoolEmpty)
 }
 
 /// The packet, with the headers before the fragment header of its first fragment, which is removed.
-fn whole6(datagram: &Datagram, world: &mut impl World) -> Result<Packet, DropReason> {
+fn assemble6(datagram: &Datagram, world: &mut impl World) -> Result<Packet, DropReason> {
     let first = datagram.fragments.first().ok_or(DropReason::BadFragment)?;
     let l3_at = usize::from(first.packet.meta().l3);
     let end = usize::from(first.at).checked_sub(l3_at).ok_or(DropReason::BadFragment)?;
@@ -253,7 +255,7 @@ fn whole6(datagram: &Datagram, world: &mut impl World) -> Result<Packet, DropRea
         fill(payload, datagram)?;
         Some(length)
     };
-    written(length, world, write).ok_or(DropReason::PoolEmpty)
+    packet_with(length, world, write).ok_or(DropReason::PoolEmpty)
 }
 
 /// The offset of the next-header field that names the fragment header behind these headers.

@@ -2,8 +2,8 @@
 //! ignored when received.
 
 use super::errors::lower_hops;
-use super::output::{HOPS, written};
-use super::{Host, Parsed, World, is_on_link, parse};
+use super::output::{HOPS, packet_with};
+use super::{LocalProtocols, Parsed, World, is_on_link, parse};
 use crate::Interface;
 use fib::Outcome;
 use packet::event::NeighbourState;
@@ -15,47 +15,47 @@ use units::{Bucket, Instant, InterfaceId, Mac, Nanos};
 
 /// The number of redirects that are remembered, and the least time before one is repeated to a sender that ignores it (RFC 4861 8.2).
 const REMEMBERED: usize = 64;
-const AGAIN: Nanos = Nanos::secs(5);
+const REPEAT_INTERVAL: Nanos = Nanos::secs(5);
 
 /// The redirects sent recently.
 #[derive(Clone, Debug)]
 pub(super) struct Redirects {
     bucket: Bucket,
-    told: VecDeque<(Instant, IpAddr, IpAddr)>,
+    sent: VecDeque<(Instant, IpAddr, IpAddr)>,
 }
 
 impl Redirects {
     pub fn new(bucket: Bucket) -> Redirects {
-        Redirects { bucket, told: VecDeque::new() }
+        Redirects { bucket, sent: VecDeque::new() }
     }
 
-    fn may_tell(&mut self, sender: IpAddr, destination: IpAddr, now: Instant) -> bool {
-        self.told.retain(|&(when, ..)| now.since(when) < AGAIN);
-        let known = self.told.iter().any(|&(_, from, to)| (from, to) == (sender, destination));
+    fn may_send(&mut self, sender: IpAddr, destination: IpAddr, now: Instant) -> bool {
+        self.sent.retain(|&(when, ..)| now.since(when) < REPEAT_INTERVAL);
+        let known = self.sent.iter().any(|&(_, from, to)| (from, to) == (sender, destination));
         // A full memory suppresses redirects: forgetting entries would void the limit for each sender.
-        if known || self.told.len() >= REMEMBERED || !self.bucket.take(now) {
+        if known || self.sent.len() >= REMEMBERED || !self.bucket.take(now) {
             return false;
         }
-        self.told.push_back((now, sender, destination));
+        self.sent.push_back((now, sender, destination));
         true
     }
 }
 
 /// A better first hop for the sender of a packet.
-struct Better {
+struct BetterHop {
     sender: IpAddr,
     destination: IpAddr,
     hop: IpAddr,
 }
 
-impl Host {
+impl LocalProtocols {
     /// A packet that leaves by its ingress interface: may send a redirect, and forwards the packet.
     pub(super) fn redirect(&mut self, mut packet: Packet, world: &mut impl World) {
         let id = packet.meta().in_interface;
         if parse(&packet).is_none() {
             return world.drop(packet, DropReason::HeaderTruncated);
         }
-        if let Some(better) = better(&packet, world)
+        if let Some(better) = better_hop(&packet, world)
             && self.may_redirect(id, &better, world.now())
         {
             match (better.sender, better.hop) {
@@ -67,9 +67,9 @@ impl Host {
         world.forward(packet);
     }
 
-    fn may_redirect(&mut self, id: InterfaceId, better: &Better, now: Instant) -> bool {
-        let Some(attachment) = self.attachments.get_mut(&id) else { return false };
-        attachment.redirects.may_tell(better.sender, better.destination, now)
+    fn may_redirect(&mut self, id: InterfaceId, better: &BetterHop, now: Instant) -> bool {
+        let Some(attachment) = self.interfaces.get_mut(&id) else { return false };
+        attachment.redirects.may_send(better.sender, better.destination, now)
     }
 
     fn redirect4(&mut self, packet: &mut Packet, sender: Ipv4Addr, hop: Ipv4Addr, world: &mut impl World) {
@@ -85,7 +85,7 @@ impl Host {
             let write = |buffer: &mut [u8]| {
                 Error4::RedirectHost { gateway: hop }.write(buffer, &ip, source, HOPS, identification)
             };
-            if let Some(message) = written(icmp4::LONGEST_ERROR, world, write) {
+            if let Some(message) = packet_with(icmp4::LONGEST_ERROR, world, write) {
                 self.originate((id, sender.into()), message, world);
             }
         }
@@ -95,25 +95,25 @@ impl Host {
     fn redirect6(&mut self, packet: &Packet, sender: Ipv6Addr, hop: Ipv6Addr, world: &mut impl World) {
         let id = packet.meta().in_interface;
         let Some(source) = world.interface(id).and_then(Interface::link_local) else { return };
-        if self.attachments.get(&id).is_none_or(|attachment| attachment.detections.contains_key(&source)) {
+        if self.interfaces.get(&id).is_none_or(|attachment| attachment.detections.contains_key(&source)) {
             return;
         }
         let mac = self.known_mac(id, hop);
         let Some(Parsed::V6(ip)) = parse(packet) else { return };
         let write = |buffer: &mut [u8]| ndp::write_redirect(buffer, &ip, source, hop, mac);
-        if let Some(message) = written(ipv6::MINIMUM_MTU, world, write) {
+        if let Some(message) = packet_with(ipv6::MINIMUM_MTU, world, write) {
             self.originate((id, sender.into()), message, world);
         }
     }
 
     fn known_mac(&self, id: InterfaceId, hop: Ipv6Addr) -> Option<Mac> {
-        let machine = self.neighbours.machine((id, hop.into()))?;
+        let machine = self.neighbours.nud((id, hop.into()))?;
         machine.mac.filter(|_| machine.state != NeighbourState::Failed)
     }
 }
 
 /// The better first hop of a packet, if its sender can reach it and redirects are enabled.
-fn better(packet: &Packet, world: &impl World) -> Option<Better> {
+fn better_hop(packet: &Packet, world: &impl World) -> Option<BetterHop> {
     let id = packet.meta().in_interface;
     if packet.meta().flags & Meta::GROUP != 0 {
         return None;
@@ -135,7 +135,7 @@ fn better(packet: &Packet, world: &impl World) -> Option<Better> {
         // A router is named by its link-local address only (RFC 4861 8.2).
         IpAddr::V6(address) => hop == destination || address.is_unicast_link_local(),
     };
-    (reaches && named && sender != hop).then_some(Better { sender, destination, hop })
+    (reaches && named && sender != hop).then_some(BetterHop { sender, destination, hop })
 }
 
 fn ends4(ip: &Ipv4<'_>) -> Option<(IpAddr, IpAddr)> {

@@ -19,7 +19,7 @@ const ECN: u8 = 3;
 /// Writes the packet that resets the segment in `l3` and returns its length. None if that is a reset itself or not a segment.
 pub(super) fn write(buffer: &mut [u8], l3: &[u8], hops: u8) -> Option<usize> {
     if l3.first()? >> 4 == 4 {
-        let ip = Ipv4::parse_unsummed(l3).ok()?;
+        let ip = Ipv4::parse_without_checksum(l3).ok()?;
         let (source, destination) = (ip.header.destination(), ip.header.source());
         let spec = Ipv4Spec {
             type_of_service: ip.header.type_of_service() & !ECN,

@@ -2,7 +2,7 @@
 
 use crate::Interface;
 use fib::{Outcome, Tables};
-use nat::{Nat, Rules};
+use nat::{Nat, NatRules};
 use packet::event::Event;
 use packet::{DropReason, Packet};
 use std::net::IpAddr;
@@ -10,7 +10,7 @@ use units::{Instant, InterfaceId};
 
 /// The state of a requested next hop.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Verdict {
+pub enum NextHopState {
     /// Packets may be sent to it.
     Usable,
     /// It does not answer, or was removed.
@@ -35,7 +35,7 @@ pub trait World {
     /// The routes and adjacencies.
     fn tables(&self) -> &Tables;
     /// The translation table and its rules; none without `[nat]`.
-    fn nat(&self) -> Option<(&Rules, &Nat)> {
+    fn nat(&self) -> Option<(&NatRules, &Nat)> {
         None
     }
     /// An empty packet of the router's own with room for `length` bytes and a link header, already counted as generated. None if the pool is empty.
@@ -51,7 +51,7 @@ pub trait World {
     /// Drops a packet.
     fn drop(&mut self, packet: Packet, reason: DropReason);
     /// A next hop for which [`Host::want`](super::Host::want) returned none has become usable, or failed.
-    fn settled(&mut self, _interface: InterfaceId, _address: IpAddr, _verdict: Verdict) {}
+    fn next_hop_settled(&mut self, _interface: InterfaceId, _address: IpAddr, _verdict: NextHopState) {}
     /// Reports an event to the observer.
     fn event(&mut self, event: Event<'_>);
     /// The route of `destination` in the VRF of the interface `scope`.

@@ -45,7 +45,7 @@ mod tests {
     use std::prelude::v1::*;
 
     #[test]
-    fn a_burst_passes_and_then_the_rate() {
+    fn bucket_admits_burst_then_rate() {
         let mut bucket = Bucket::per_second(10, 3);
         let at = |ms: u64| Instant::START + Nanos::secs(100) + Nanos::millis(ms);
         let passed: Vec<u64> = (0..1000).filter(|&ms| bucket.take(at(ms))).collect();
@@ -53,7 +53,7 @@ mod tests {
     }
 
     #[test]
-    fn silence_earns_no_more_than_the_burst() {
+    fn idle_time_earns_at_most_the_burst() {
         let mut bucket = Bucket::per_second(1000, 2);
         let late = Instant::START + Nanos::secs(3600);
         assert_eq!((0..10).filter(|_| bucket.take(late)).count(), 2);

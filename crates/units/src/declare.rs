@@ -128,7 +128,7 @@ pub struct OrderDeclaration {
     /// The declaration of the scheme itself.
     pub declaration: Declaration,
     /// The kinds of schemes it may contain.
-    pub inside: Inside,
+    pub inner: Inside,
     /// The inner scheme if the configuration names none.
     pub usual: &'static str,
     /// The option that sets the number of its queues; none if the inner schemes determine it.

@@ -29,7 +29,7 @@ pub struct Framing {
 impl Framing {
     /// The bytes on the line for a packet of `length` bytes.
     #[inline]
-    pub fn takes(self, length: u32) -> Bytes {
+    pub fn line_bytes(self, length: u32) -> Bytes {
         let bytes = u64::from((length + self.overhead).max(self.minimum));
         Bytes::new(match self.cells {
             Cells::None => bytes,
@@ -46,8 +46,8 @@ mod tests {
     #[test]
     fn packet_size_includes_cells_and_minimum() {
         let atm = Framing { overhead: 8, minimum: 0, cells: Cells::Atm };
-        assert_eq!([40, 41, 88, 1500].map(|length| atm.takes(length).get()), [53, 106, 106, 32 * 53]);
+        assert_eq!([40, 41, 88, 1500].map(|length| atm.line_bytes(length).get()), [53, 106, 106, 32 * 53]);
         let ptm = Framing { overhead: 0, minimum: 64, cells: Cells::Ptm };
-        assert_eq!([1, 64, 65, 1280].map(|length| ptm.takes(length).get()), [65, 65, 67, 1300]);
+        assert_eq!([1, 64, 65, 1280].map(|length| ptm.line_bytes(length).get()), [65, 65, 67, 1300]);
     }
 }

@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 use core::hint::select_unpredictable;
 
 /// A key, and the number of the item that has it.
-pub type Keyed = (u64, usize);
+pub type KeyedItem = (u64, usize);
 
 /// Every operation is O(log n); [`Heap::first`] is O(1). Only [`Heap::grow`] allocates.
 #[derive(Debug, Default)]
@@ -20,11 +20,11 @@ pub struct Heap {
 const ABSENT: u32 = u32::MAX;
 const CHILDREN: usize = 4;
 
-fn pack((key, thing): Keyed) -> u128 {
+fn pack((key, thing): KeyedItem) -> u128 {
     u128::from(key) << 32 | thing as u128
 }
 
-fn unpack(node: u128) -> Keyed {
+fn unpack(node: u128) -> KeyedItem {
     ((node >> 32) as u64, node as u32 as usize)
 }
 
@@ -49,7 +49,7 @@ impl Heap {
 
     /// The item with the least key.
     #[inline]
-    pub fn first(&self) -> Option<Keyed> {
+    pub fn first(&self) -> Option<KeyedItem> {
         self.nodes.first().copied().map(unpack)
     }
 
@@ -64,14 +64,14 @@ impl Heap {
 
     /// Removes the first item.
     #[inline]
-    pub fn pop(&mut self) -> Option<Keyed> {
+    pub fn pop(&mut self) -> Option<KeyedItem> {
         let first = self.first()?;
         self.remove(first.1);
         Some(first)
     }
 
     /// Removes an arbitrary item in O(1).
-    pub fn shed(&mut self) -> Option<Keyed> {
+    pub fn pop_any(&mut self) -> Option<KeyedItem> {
         let last = self.nodes.pop().map(unpack)?;
         self.places[last.1] = ABSENT;
         Some(last)
@@ -113,7 +113,7 @@ impl Heap {
     }
 
     /// Subtracts `by` from all keys, saturating at zero.
-    pub fn set_back(&mut self, by: u64) {
+    pub fn subtract(&mut self, by: u64) {
         // Saturated keys become equal, and the order of ties may then differ from the heap's. Each parent stays no larger than its children by key.
         for node in &mut self.nodes {
             let (key, thing) = unpack(*node);
@@ -122,7 +122,7 @@ impl Heap {
     }
 
     /// Removes all items, in no particular order.
-    pub fn drain(&mut self) -> impl Iterator<Item = Keyed> {
+    pub fn drain(&mut self) -> impl Iterator<Item = KeyedItem> {
         self.nodes.iter().for_each(|&node| self.places[unpack(node).1] = ABSENT);
         self.nodes.drain(..).map(unpack)
     }

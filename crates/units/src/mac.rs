@@ -28,7 +28,7 @@ impl Mac {
     }
 
     /// True if it can be the address of one interface: neither a group address nor zero.
-    pub fn is_station(self) -> bool {
+    pub fn is_unicast(self) -> bool {
         !self.is_group() && self != Self::ZERO
     }
 

@@ -33,14 +33,14 @@ impl Meter {
     }
 
     /// Adopts rate and burst of `other` from `now` on. Negative credit stays; credit beyond the new burst is lost.
-    pub fn tune(&mut self, other: &Meter, now: Instant) {
-        self.reckon(now);
+    pub fn reconfigure(&mut self, other: &Meter, now: Instant) {
+        self.refill(now);
         (self.rate, self.depth) = (other.rate, other.depth);
         self.credit = self.credit.min(self.depth);
     }
 
     #[inline]
-    fn reckon(&mut self, now: Instant) {
+    fn refill(&mut self, now: Instant) {
         if now > self.at {
             let earned = u128::from(now.since(self.at).get()) * u128::from(self.rate);
             self.credit += earned as i128;
@@ -56,14 +56,14 @@ impl Meter {
     /// True if a packet may be sent.
     #[inline]
     pub fn allows(&mut self, now: Instant) -> bool {
-        self.reckon(now);
+        self.refill(now);
         self.credit >= 0
     }
 
     /// Bytes that may be sent now without making the credit negative.
     #[inline]
     pub fn available(&mut self, now: Instant) -> Bytes {
-        self.reckon(now);
+        self.refill(now);
         Bytes::new(u64::try_from(self.credit.max(0) as u128 / (8 * SECOND)).unwrap_or(u64::MAX))
     }
 
@@ -91,7 +91,7 @@ mod tests {
     use std::prelude::v1::*;
 
     #[test]
-    fn packets_go_exactly_as_far_apart_as_the_rate_says() {
+    fn meter_spaces_packets_exactly_by_rate() {
         // 1000 bytes at 3 bit/s take 2666.66... s: three of them exactly 8000 s.
         let mut meter = Meter::new(Rate::bits(3), Bytes::new(0));
         let mut gone = [Instant::START; 7];
@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn silence_earns_no_more_than_the_burst_and_a_rate_of_zero_nothing() {
+    fn idle_time_earns_at_most_the_burst() {
         let mut meter = Meter::new(Rate::mbit(8), Bytes::new(3000));
         let late = Instant::START + Nanos::secs(3600);
         let sent = (0..10)
@@ -119,14 +119,14 @@ mod tests {
             .count();
         assert_eq!(sent, 4, "three, and one on credit");
         assert_eq!(meter.ready(), late + Nanos::millis(1));
-        meter.tune(&Meter::new(Rate::ZERO, Bytes::new(3000)), late);
-        assert_eq!(meter.ready(), Instant::FAR);
+        meter.reconfigure(&Meter::new(Rate::ZERO, Bytes::new(3000)), late);
+        assert_eq!(meter.ready(), Instant::NEVER);
     }
 
     proptest! {
         /// Looks at every span between two packets.
         #[test]
-        fn no_span_sees_more_than_rate_burst_and_a_packet(
+        fn no_interval_exceeds_rate_plus_burst_plus_one_packet(
             rate in 1u64..100_000_000_000,
             burst in 0u64..10_000,
             steps in prop::collection::vec((0u64..2_000_000, 64u64..1514), 1..120),

@@ -29,7 +29,7 @@ impl Pace {
     }
 
     /// True if it is of the same kind as `other`.
-    pub fn is_like(self, other: Pace) -> bool {
+    pub fn has_same_unit(self, other: Pace) -> bool {
         matches!((self, other), (Pace::Packets(_), Pace::Packets(_)) | (Pace::Bits(_), Pace::Bits(_)))
     }
 
@@ -83,7 +83,7 @@ mod tests {
     use std::prelude::v1::*;
 
     #[test]
-    fn rates_are_read_exactly_and_print_so_that_they_read_back() {
+    fn pace_text_round_trips() {
         for (text, pace) in [
             ("49kpps", Pace::Packets(PacketRate::kpps(49))),
             ("1.5mpps", Pace::Packets(PacketRate::kpps(1500))),
@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pace_goes_in_steps_and_not_past_its_end() {
+    fn pace_steps_stop_at_target() {
         let pace = |text: &str| text.parse::<Pace>().unwrap();
         let climb = |times| pace("39kpps").towards(pace("84kpps"), pace("2kpps"), times);
         assert_eq!(

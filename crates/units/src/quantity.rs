@@ -69,7 +69,7 @@ impl PacketRate {
     }
     /// The highest packet rate of a line of this rate: the shortest Ethernet frames, with preamble, check sequence and gap (IEEE 802.3 4.2.3.2,
     /// 4.4.2).
-    pub fn most(line: Rate) -> Self {
+    pub fn max_for_line(line: Rate) -> Self {
         PacketRate::of(line, Bytes::new(84))
     }
     /// Packets that arrive within `span`, rounded up.

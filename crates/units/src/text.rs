@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn packet_rates_and_parts_that_are_none_say_why() {
+    fn invalid_packet_rates_and_parts_give_a_reason() {
         for (text, reason) in [
             ("49", "'49' has no unit"),
             ("10mbit", "'mbit' is no unit of packet rate"),
@@ -292,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn nonsense_never_panics_and_says_why() {
+    fn invalid_text_never_panics_and_gives_a_reason() {
         for text in [
             "",
             "mbit",
@@ -315,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn every_value_prints_so_that_it_reads_back() {
+    fn quantity_text_round_trips() {
         for bits in [0, 1, 999, 1000, 1_500_000, 10_000_000_000, u64::MAX] {
             assert_eq!(Rate::bits(bits).to_string().parse(), Ok(Rate::bits(bits)));
             assert_eq!(Nanos::new(bits).to_string().parse(), Ok(Nanos::new(bits)));

@@ -83,7 +83,7 @@ impl Instant {
     /// The start of the clock.
     pub const START: Instant = Instant(0);
     /// Never.
-    pub const FAR: Instant = Instant(u64::MAX);
+    pub const NEVER: Instant = Instant(u64::MAX);
 
     /// `n` nanoseconds after the start of the clock.
     pub const fn new(n: u64) -> Self {

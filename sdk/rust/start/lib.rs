@@ -74,8 +74,8 @@ impl<W: Wires> Scheme<W> for Patience {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use switchpath_guest::schemes::model::{Fate, Model};
-    use switchpath_guest::schemes::trial::{Rounds, Trial};
+    use switchpath_guest::schemes::model::{ModelFate, Model};
+    use switchpath_guest::schemes::conformance::{Rounds, Trial};
 
     fn patience() -> Patience {
         Patience { limit: 3, patience: Nanos::millis(20) }
@@ -90,7 +90,7 @@ mod tests {
         link.ready(&mut scheme, 1);
         link.now += Nanos::millis(10);
         link.ready(&mut scheme, 9);
-        assert_eq!(link.fates, [Fate::Sent(0), Fate::Dropped(1), Fate::Sent(2)]);
+        assert_eq!(link.fates, [ModelFate::Sent(0), ModelFate::Dropped(1), ModelFate::Sent(2)]);
     }
 
     #[test]

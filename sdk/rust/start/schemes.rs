@@ -7,11 +7,11 @@
 
 extern crate alloc;
 
+pub mod conformance;
+mod inspect;
 pub mod model;
-mod seen;
-pub mod trial;
 mod wires;
 
-pub use seen::{Group, Tell};
+pub use inspect::{Group, Tell};
 pub use units::{SEGMENTS, Size};
 pub use wires::{Ahead, Next, Progress, Record, Scheme, Trouble, Wires};

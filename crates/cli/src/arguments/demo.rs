@@ -16,7 +16,7 @@ Examples:
 Exit status:
   0  all data arrived as it was sent, and every packet is accounted for
   1  data was lost or changed, or a packet is unaccounted for")]
-pub struct Demo {
+pub struct DemoArguments {
     /// Run for this many seconds.
     #[arg(short, long, default_value = "10", value_parser = clap::value_parser!(u64).range(2..=86400))]
     pub seconds: u64,

@@ -20,15 +20,15 @@ Examples:
   switchpath show queues                        see what it does there
 
 {EXIT}"))]
-pub struct Guest {
+pub struct GuestArguments {
     /// The subcommand.
     #[command(subcommand)]
-    pub of: OfGuest,
+    pub of: GuestCommand,
 }
 
 /// Subcommands of `guest`.
 #[derive(Subcommand, Debug)]
-pub enum OfGuest {
+pub enum GuestCommand {
     /// Create a guest: write a folder with a working scheme for you to change.
     New(NewGuest),
     /// Build the guest of a folder, check it, and put it where the router finds it.

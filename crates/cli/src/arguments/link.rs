@@ -30,7 +30,7 @@ an opportunity of a trace. t and delay are in milliseconds; sizes are those of I
 Exit status:
   that of the command; 128 and the number of the signal that ended it; 1 if the link cannot be made, 2 for a wrong command line")]
 // Large: a field for each option of the command.
-pub struct Link {
+pub struct LinkArguments {
     /// Emulate this link to the command [default: no limit].
     #[arg(long, value_name = "FILE|RATE")]
     pub down: Option<String>,

@@ -32,7 +32,7 @@ Examples:
 
 `io` offers 64-byte packets at many rates, the same to every router. It reports the highest rate forwarded (RFC 2285, maximum
 forwarding rate), the rate offered then, and the rate forwarded during a flood.")]
-pub struct Bench {
+pub struct BenchArguments {
     /// Measure only this group [default: every group that this machine permits].
     #[arg(value_parser = clap::builder::PossibleValuesParser::new(BENCH_GROUPS))]
     pub group: Option<String>,
@@ -55,7 +55,7 @@ Examples:
   switchpath show ports --remote https://192.0.2.1:8443 --ca certificate.pem --token-file token
 
 {EXIT}"))]
-pub struct Certificate {
+pub struct CertificateArguments {
     /// The names and addresses by which clients reach the router.
     #[arg(required = true, value_name = "NAME")]
     pub names: Vec<String>,
@@ -69,7 +69,7 @@ pub struct Certificate {
 #[command(
     after_help = "Examples:\n  switchpath doctor\n  switchpath doctor -j | jq '.[] | select(.state == \"missing\")'"
 )]
-pub struct Doctor {
+pub struct DoctorArguments {
     /// Print the findings as JSON.
     #[arg(short, long)]
     pub json: bool,

@@ -1,26 +1,26 @@
 //! Declares every option once. The parser, `--help`, the manual pages and the shell completions are generated from these declarations.
 
-mod changing;
+mod configuration;
 mod demo;
 mod guests;
+mod inspection;
 mod link;
-mod looking;
 mod machine;
 mod routes;
-mod running;
-mod simulating;
+mod run;
+mod simulation;
 mod state;
 
-pub use changing::*;
 use clap::{Args, Parser, Subcommand, ValueHint};
+pub use configuration::*;
 pub use demo::*;
 pub use guests::*;
+pub use inspection::*;
 pub use link::*;
-pub use looking::*;
 pub use machine::*;
 pub use routes::*;
-pub use running::*;
-pub use simulating::*;
+pub use run::*;
+pub use simulation::*;
 pub use state::*;
 use std::fmt;
 use std::path::PathBuf;
@@ -62,60 +62,60 @@ Environment:
 pub struct Arguments {
     /// The subcommand.
     #[command(subcommand)]
-    pub command: Command,
+    pub command: CliCommand,
 }
 
 /// Subcommands of `switchpath`.
 #[derive(Subcommand, Debug)]
-pub enum Command {
+pub enum CliCommand {
     /// Run the router with a configuration, until ended.
-    Run(Run),
+    Run(RunArguments),
     /// Check a configuration and report every error at once.
-    Check(Check),
+    Check(CheckArguments),
     /// Print the differences between two configurations, or between one and the running router.
-    Diff(Diff),
+    Diff(DiffArguments),
     /// Apply a configuration to the running router: all of it, or nothing.
-    Apply(Apply),
+    Apply(ApplyArguments),
     /// Keep the configuration that was applied with --confirm.
-    Confirm(Confirm),
+    Confirm(ConfirmArguments),
     /// Apply an earlier configuration again.
-    Rollback(Rollback),
+    Rollback(RollbackArguments),
     /// List the configurations that have run: when, by whom, and their states.
-    History(History),
+    History(HistoryArguments),
     /// Show the state of the running router.
-    Show(Show),
+    Show(ShowArguments),
     /// Add and remove routes while the router runs.
-    Route(Routes),
+    Route(RouteArguments),
     /// Add and remove neighbours while the router runs.
-    Neighbour(Neighbours),
+    Neighbour(NeighbourArguments),
     /// Use ephemeral state: values that packets leave in routers for a while, and computations of hosts with them.
-    State(State),
+    State(StateArguments),
     /// Watch packets as they meet their fates, or write them to a file.
-    Capture(Capture),
+    Capture(CaptureArguments),
     /// Watch the running router live: ports, paths, drops, workers, events.
-    Top(Top),
+    Top(TopArguments),
     /// Follow packets through the stages of the running router.
-    Trace(Trace),
+    Trace(TraceArguments),
     /// Explain what the router would do with a packet, step by step; or explain a drop reason.
-    Explain(Explain),
+    Explain(ExplainArguments),
     /// Replay a capture through one configuration, or two, and report the fate of each packet.
-    Replay(Replay),
+    Replay(ReplayArguments),
     /// Run a command behind an emulated link.
-    Link(Link),
+    Link(LinkArguments),
     /// Run a simulated world, or an experiment, in virtual time.
-    Sim(Simulate),
+    Sim(SimulateArguments),
     /// Reproduce published results, each with a verdict.
-    Reproduce(Reproduce),
+    Reproduce(ReproduceArguments),
     /// Watch hosts talk through Switchpath, with every packet accounted for.
-    Demo(Demo),
+    Demo(DemoArguments),
     /// Measure the cost of forwarding, next to a straight-line loop in the same run.
-    Bench(Bench),
+    Bench(BenchArguments),
     /// Write your own queueing schemes: create, build, check and measure guests.
-    Guest(Guest),
+    Guest(GuestArguments),
     /// Make a certificate, its key and tokens for remote access to the API.
-    Certificate(Certificate),
+    Certificate(CertificateArguments),
     /// Report what this machine can and cannot do, and how to fix it.
-    Doctor(Doctor),
+    Doctor(DoctorArguments),
     /// Print the JSON schema of configurations, for editors.
     #[command(after_help = "Examples:\n  switchpath schema > switchpath.schema.json")]
     Schema,
@@ -168,15 +168,15 @@ impl Socket {
 
 /// A command line that clap accepts but that is contradictory or incomplete.
 #[derive(Debug)]
-pub struct Usage(pub String);
+pub struct UsageError(pub String);
 
-impl fmt::Display for Usage {
+impl fmt::Display for UsageError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
     }
 }
 
-impl std::error::Error for Usage {}
+impl std::error::Error for UsageError {}
 
 #[cfg(test)]
 mod tests {
@@ -184,12 +184,12 @@ mod tests {
     use clap::CommandFactory;
 
     #[test]
-    fn every_option_is_declared_soundly() {
+    fn clap_declarations_are_consistent() {
         Arguments::command().debug_assert();
     }
 
     #[test]
-    fn every_command_teaches_by_example() {
+    fn every_command_help_has_examples() {
         for command in Arguments::command().get_subcommands() {
             let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();
             assert!(help.contains("Examples:"), "{}", command.get_name());
@@ -197,9 +197,9 @@ mod tests {
     }
 
     #[test]
-    fn a_match_needs_no_quotes() {
+    fn match_words_need_no_quotes() {
         let arguments = Arguments::try_parse_from(["switchpath", "capture", "-c", "3", "udp", "dport", "53"]).unwrap();
-        let Command::Capture(capture) = arguments.command else { panic!() };
+        let CliCommand::Capture(capture) = arguments.command else { panic!() };
         assert_eq!((capture.count, capture.matching.join(" ").as_str()), (Some(3), "udp dport 53"));
     }
 }

@@ -19,7 +19,7 @@ Examples:
   switchpath route list
 
 {EXIT}"))]
-pub struct Routes {
+pub struct RouteArguments {
     /// The subcommand.
     #[command(subcommand)]
     pub command: RouteCommand,
@@ -74,7 +74,7 @@ Examples:
   switchpath show neighbours
 
 {EXIT}"))]
-pub struct Neighbours {
+pub struct NeighbourArguments {
     /// The subcommand.
     #[command(subcommand)]
     pub command: NeighbourCommand,

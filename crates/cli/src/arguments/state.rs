@@ -2,8 +2,8 @@
 
 use super::{EXIT, Socket};
 use clap::{Args, Subcommand, ValueHint};
-use esp::isa::{Instruction, Operator};
-use esp::registered::{NoCall, RegisteredInstruction};
+use esp::isa::{Operator, StateInstruction};
+use esp::registered::{InvalidCall, RegisteredInstruction};
 use std::net::IpAddr;
 use std::path::PathBuf;
 use units::{Nanos, PacketRate, Rate};
@@ -29,7 +29,7 @@ Examples:
   switchpath state conform                           test the instructions against the vectors
 
 {EXIT}"))]
-pub struct State {
+pub struct StateArguments {
     /// The subcommand.
     #[command(subcommand)]
     pub command: StateCommand,
@@ -38,7 +38,7 @@ pub struct State {
     pub json: bool,
     /// Carry instructions in `udp`, datagrams, or in `ip`, IP packets of `--protocol`. `ip` needs root or CAP_NET_RAW.
     #[arg(long, value_name = "WHAT", default_value = "udp", global = true)]
-    pub carriage: Carriage,
+    pub carriage: CarriageArgument,
     /// Use this UDP port for instructions: `udp_port` of routers.
     #[arg(long, visible_alias = "udp-port", value_name = "PORT", default_value = "5937", global = true,
           value_parser = clap::value_parser!(u16).range(1..))]
@@ -90,7 +90,7 @@ pub enum StateCommand {
         #[arg(required = true, value_name = "INSTRUCTION")]
         instruction: Vec<String>,
         #[command(flatten)]
-        how: How,
+        how: SendArguments,
     },
     /// Print the instructions that reach this host.
     Listen {
@@ -123,7 +123,7 @@ Examples:
         /// The host. It needs no support for ephemeral state.
         host: IpAddr,
         #[command(flatten)]
-        way: Way,
+        way: ProbeArguments,
     },
     /// Find the routers at which the paths from this host to several others diverge.
     ///
@@ -138,7 +138,7 @@ Examples:
         #[arg(required = true, num_args = 2..=64)]
         hosts: Vec<IpAddr>,
         #[command(flatten)]
-        way: Way,
+        way: ProbeArguments,
     },
     /// Send to the subscribers in a multicast group, or receive as one of them.
     ///
@@ -155,7 +155,7 @@ Examples:
         #[arg(value_parser = number)]
         computation: u64,
         #[command(flatten)]
-        part: Subcasting,
+        part: SubcastArguments,
     },
     /// Send a message that each router forwards at most once within a lifetime.
     Dedup {
@@ -165,7 +165,7 @@ Examples:
         #[arg(value_parser = number)]
         message: u64,
         #[command(flatten)]
-        how: How,
+        how: SendArguments,
     },
     /// Collect a value from all members of a group. Only one packet, or a few, reach the root, independent of the group's size.
     ///
@@ -179,7 +179,7 @@ Examples:
         #[arg(long, value_name = "OPERATOR", default_value = "add")]
         operator: Operator,
         #[command(flatten)]
-        member: Member,
+        member: MemberArguments,
     },
     /// Count the members of a group.
     GroupSize {
@@ -187,7 +187,7 @@ Examples:
         #[arg(value_parser = number)]
         computation: u64,
         #[command(flatten)]
-        member: Member,
+        member: MemberArguments,
     },
     /// Send many instructions, to test a router under load.
     Generate {
@@ -237,7 +237,7 @@ Examples:
 
 /// The carriage of instructions.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
-pub enum Carriage {
+pub enum CarriageArgument {
     /// In datagrams.
     Udp,
     /// In their own IP packets.
@@ -246,13 +246,13 @@ pub enum Carriage {
 
 /// Options of commands that send an instruction.
 #[derive(Args, Debug)]
-pub struct How {
+pub struct SendArguments {
     /// The computation that the instruction belongs to.
     #[arg(long, value_name = "NUMBER", value_parser = number, default_value = "1")]
     pub computation: u64,
     /// Execute the instruction at these places of routers, any of: input, central, output.
     #[arg(long, value_name = "PLACES", value_delimiter = ',', default_value = "input")]
-    pub at: Vec<Place>,
+    pub at: Vec<LocationArgument>,
     /// Have routers record the result, by computation: `switchpath show state` shows it.
     #[arg(long)]
     pub trace: bool,
@@ -260,7 +260,7 @@ pub struct How {
 
 /// A place in a router.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
-pub enum Place {
+pub enum LocationArgument {
     /// At the ingress port.
     Input,
     /// At the central store.
@@ -271,7 +271,7 @@ pub enum Place {
 
 /// Options of commands that probe the routers on the way to a host.
 #[derive(Args, Clone, Copy, Debug)]
-pub struct Way {
+pub struct ProbeArguments {
     /// Probe at most this many hops.
     #[arg(long, value_name = "N", default_value = "30", value_parser = clap::value_parser!(u8).range(1..=200))]
     pub hops: u8,
@@ -285,7 +285,7 @@ pub struct Way {
 
 /// Options of `subcast`, for a source or a receiver.
 #[derive(Args, Debug)]
-pub struct Subcasting {
+pub struct SubcastArguments {
     /// Receive the data of this source.
     #[arg(long, value_name = "SOURCE", requires = "group", conflicts_with = "to", required_unless_present = "to")]
     pub from: Option<IpAddr>,
@@ -323,7 +323,7 @@ pub struct Subcasting {
 
 /// Options of a group member, or its root.
 #[derive(Args, Debug)]
-pub struct Member {
+pub struct MemberArguments {
     /// Report to this root, as a member.
     #[arg(long, value_name = "ADDRESS")]
     pub to: Option<IpAddr>,
@@ -359,12 +359,12 @@ fn number(text: &str) -> Result<u64, String> {
 
 impl StateCommand {
     /// Parses an instruction that the operator of a router has registered.
-    pub fn registered(words: &[String]) -> Result<RegisteredInstruction, super::Usage> {
-        words.join(" ").parse().map_err(|error: NoCall| super::Usage(error.to_string()))
+    pub fn registered(words: &[String]) -> Result<RegisteredInstruction, super::UsageError> {
+        words.join(" ").parse().map_err(|error: InvalidCall| super::UsageError(error.to_string()))
     }
 
     /// Parses an instruction.
-    pub fn instruction(words: &[String]) -> Result<Instruction, super::Usage> {
-        words.join(" ").parse().map_err(|error: esp::isa::NoInstruction| super::Usage(error.to_string()))
+    pub fn instruction(words: &[String]) -> Result<StateInstruction, super::UsageError> {
+        words.join(" ").parse().map_err(|error: esp::isa::InvalidInstruction| super::UsageError(error.to_string()))
     }
 }

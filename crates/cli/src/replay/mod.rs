@@ -2,12 +2,14 @@
 
 mod live;
 
-use crate::arguments::{Replay, Usage};
-use crate::configuration::{of, read_good};
+use crate::arguments::{ReplayArguments, UsageError};
+use crate::configuration::{catalogue_of, read_valid};
 use crate::output::{Rows, is_coloured, print_json, span};
 use anyhow::{Context, Result, anyhow};
-use control::replay::{Audience, Comparison, Departure, Named, Options, Report, Source, replay as run};
-use io::pcap::{Application, Direction, Interface, LinkType, Record, Writer};
+use control::replay::{
+    Comparison, Departure, NamedPlan, ReplayListener, ReplayOptions, ReplayReport, ReplaySource, replay as run,
+};
+use io::pcap::{CaptureProgram, LinkType, PcapDirection, PcapInterface, PcapRecord, Writer};
 use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
 use std::io::{IsTerminal, Write, stderr, stdout};
@@ -16,23 +18,23 @@ use std::process::ExitCode;
 use units::{Instant, Nanos};
 
 /// Replays a capture and reports the packet fates. Fails if another configuration treats a packet differently.
-pub fn replay(arguments: &Replay) -> Result<ExitCode> {
-    let source = Source::open(&arguments.file)?;
+pub fn replay(arguments: &ReplayArguments) -> Result<ExitCode> {
+    let source = ReplaySource::open(&arguments.file)?;
     if let Some(write) = &arguments.write
         && same(write, &arguments.file)
     {
-        return Err(anyhow!(Usage(format!("'{}' would be read and overwritten at once", write.display()))));
+        return Err(anyhow!(UsageError(format!("'{}' would be read and overwritten at once", write.display()))));
     }
     let Some(config) = &arguments.config else { return live::replay(arguments, &source) };
-    let new = good(config, arguments)?;
-    let old = arguments.against.as_ref().map(|file| good(file, arguments)).transpose()?;
-    let options = Options {
+    let new = read_plan(config, arguments)?;
+    let old = arguments.against.as_ref().map(|file| read_plan(file, arguments)).transpose()?;
+    let options = ReplayOptions {
         port: arguments.port.clone(),
         ours: arguments.as_ours,
         speed: arguments.speed,
         times: arguments.rounds,
     };
-    let mut watching = Watching::new(arguments, &source);
+    let mut watching = ReplayObserver::new(arguments, &source);
     let report = run(&source, &options, (named(&new), old.as_ref().map(named)), &mut watching)?;
     watching.finish()?;
     let mut out = stdout().lock();
@@ -45,7 +47,7 @@ pub fn replay(arguments: &Replay) -> Result<ExitCode> {
 }
 
 /// Returns whether no packet could be judged. Such a replay is a failure, reported on the standard error.
-fn none_judged(report: &Report) -> Result<bool> {
+fn none_judged(report: &ReplayReport) -> Result<bool> {
     let none = report.judged_packets() == 0;
     if none {
         writeln!(stderr(), "No packet could be judged: this replay says nothing about {}.", report.config)?;
@@ -53,13 +55,13 @@ fn none_judged(report: &Report) -> Result<bool> {
     Ok(none)
 }
 
-fn named((name, plan): &(String, plan::Plan)) -> Named<'_> {
-    Named { name, plan }
+fn named((name, plan): &(String, plan::Plan)) -> NamedPlan<'_> {
+    NamedPlan { name, plan }
 }
 
 /// Returns a configuration without errors, and its name.
-fn good(file: &Path, arguments: &Replay) -> Result<(String, plan::Plan)> {
-    let (configuration, plan) = read_good(file, &of(&arguments.guests)?)?;
+fn read_plan(file: &Path, arguments: &ReplayArguments) -> Result<(String, plan::Plan)> {
+    let (configuration, plan) = read_valid(file, &catalogue_of(&arguments.guests)?)?;
     Ok((configuration.name, plan))
 }
 
@@ -68,14 +70,14 @@ fn same(one: &Path, other: &Path) -> bool {
 }
 
 /// The audience of a replay: a progress display for a person, and a capture file of sent packets.
-struct Watching {
-    file: Option<Written>,
+struct ReplayObserver {
+    file: Option<SentCapture>,
     failed: Option<anyhow::Error>,
     /// The percentage displayed last; none without a terminal.
     shown: Option<u64>,
 }
 
-impl Audience for Watching {
+impl ReplayListener for ReplayObserver {
     fn progress(&mut self, done: u64, all: u64) {
         let hundredths = 100 * done / all.max(1);
         if self.shown.is_some_and(|shown| shown < hundredths) {
@@ -85,7 +87,7 @@ impl Audience for Watching {
         }
     }
 
-    fn left(&mut self, departures: Vec<Departure>) {
+    fn departed(&mut self, departures: Vec<Departure>) {
         let Some(file) = self.file.as_mut().filter(|_| self.failed.is_none()) else { return };
         if let Err(error) = departures.iter().try_for_each(|departure| file.add(departure)) {
             self.failed = Some(error);
@@ -97,10 +99,10 @@ impl Audience for Watching {
     }
 }
 
-impl Watching {
-    fn new(arguments: &Replay, source: &Source) -> Watching {
-        Watching {
-            file: arguments.write.as_deref().map(|path| Written::new(path, source.first)),
+impl ReplayObserver {
+    fn new(arguments: &ReplayArguments, source: &ReplaySource) -> ReplayObserver {
+        ReplayObserver {
+            file: arguments.write.as_deref().map(|path| SentCapture::new(path, source.first)),
             failed: None,
             shown: stderr().is_terminal().then_some(0),
         }
@@ -110,21 +112,21 @@ impl Watching {
         if let Some(error) = self.failed {
             return Err(error);
         }
-        self.file.map_or(Ok(()), Written::finish)
+        self.file.map_or(Ok(()), SentCapture::finish)
     }
 }
 
 /// The capture of sent packets. It is created with the first packet, so that a failed replay leaves no file.
-struct Written {
+struct SentCapture {
     path: PathBuf,
     first: Instant,
     writer: Option<Writer<File>>,
     interfaces: HashMap<String, u32>,
 }
 
-impl Written {
-    fn new(path: &Path, first: Instant) -> Written {
-        Written { path: path.to_owned(), first, writer: None, interfaces: HashMap::new() }
+impl SentCapture {
+    fn new(path: &Path, first: Instant) -> SentCapture {
+        SentCapture { path: path.to_owned(), first, writer: None, interfaces: HashMap::new() }
     }
 
     fn writer(&mut self) -> Result<&mut Writer<File>> {
@@ -133,7 +135,7 @@ impl Written {
                 File::create(&self.path).with_context(|| format!("{} cannot be written", self.path.display()))?;
             // The file names nothing of the machine: the same packets make the same file everywhere.
             let name = concat!("switchpath ", env!("CARGO_PKG_VERSION")).to_owned();
-            let application = Application { name, ..Application::default() };
+            let application = CaptureProgram { name, ..CaptureProgram::default() };
             self.writer = Some(Writer::new(file, &application, Nanos::new(self.first.get()))?);
         }
         self.writer.as_mut().context("it was just made")
@@ -144,20 +146,20 @@ impl Written {
         let interface = match self.interfaces.get(port) {
             Some(&known) => known,
             None => {
-                let new = Interface { name: port.clone(), link: LinkType::ETHERNET, snap_length: 0, station: None };
+                let new = PcapInterface { name: port.clone(), link: LinkType::ETHERNET, snap_length: 0, mac: None };
                 let number = self.writer()?.add_interface(new)?;
                 self.interfaces.insert(port.clone(), number);
                 number
             }
         };
         let comment = packet.map_or_else(|| "generated".to_owned(), |packet| format!("packet {packet}"));
-        let record = Record {
+        let record = PcapRecord {
             time: Instant::new(after.get()),
             interface,
             link: LinkType::ETHERNET,
             original: frame.len() as u32,
             data: frame,
-            direction: Direction::Out,
+            direction: PcapDirection::Out,
             comment: &comment,
         };
         Ok(self.writer()?.packet(&record)?)
@@ -170,7 +172,7 @@ impl Written {
 }
 
 /// Prints the packet fates, and the differences to another configuration.
-fn print(out: &mut dyn Write, arguments: &Replay, report: &Report) -> Result<()> {
+fn print(out: &mut dyn Write, arguments: &ReplayArguments, report: &ReplayReport) -> Result<()> {
     let (bold, plain) = if is_coloured(&stdout()) { ("\x1b[1m", "\x1b[0m") } else { ("", "") };
     let (packets, config) = (report.packets, &report.config);
     let lasted = span(report.duration_ns);
@@ -202,11 +204,11 @@ fn print(out: &mut dyn Write, arguments: &Replay, report: &Report) -> Result<()>
         writeln!(out, "  {}: {}", drop.drop.reason, drop.drop.hint)?;
     }
     notes(out, report)?;
-    report.against.as_ref().map_or(Ok(()), |against| compared(out, arguments, report, against))
+    report.against.as_ref().map_or(Ok(()), |against| print_comparison(out, arguments, report, against))
 }
 
 /// Prints remarks on the replay, such as generated packets and assumed neighbours.
-fn notes(out: &mut dyn Write, report: &Report) -> Result<()> {
+fn notes(out: &mut dyn Write, report: &ReplayReport) -> Result<()> {
     if !report.generated.is_empty() {
         writeln!(out, "The router sent packets of its own: {}.", counted(&report.generated))?;
     }
@@ -236,7 +238,12 @@ fn counted(ports: &BTreeMap<String, u64>) -> String {
     ports.iter().map(|(port, count)| format!("{count} by {port}")).collect::<Vec<_>>().join(", ")
 }
 
-fn compared(out: &mut dyn Write, arguments: &Replay, report: &Report, against: &Comparison) -> Result<()> {
+fn print_comparison(
+    out: &mut dyn Write,
+    arguments: &ReplayArguments,
+    report: &ReplayReport,
+    against: &Comparison,
+) -> Result<()> {
     let (same, changed, old) = (against.same_packets, against.changed_packets, &against.config);
     let unjudged = match against.unjudged_packets {
         0 => String::new(),

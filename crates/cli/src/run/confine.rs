@@ -1,12 +1,12 @@
 //! Drops privileges when the ports are open, and decides who may use the control socket.
 
-use crate::arguments::{Run, SocketSharing};
+use crate::arguments::{RunArguments, SocketSharing};
 use anyhow::{Context, Result, anyhow, bail};
 use control::Daemon;
-use control::access::Groups;
-use control::socket::{Bound, Sharing};
+use control::access::AccessGroups;
+use control::socket::{ControlSocket, SocketAccess};
 use io::accounts::{self, User};
-use io::privilege::{self, Capability, Confined, Fence, Policy};
+use io::privilege::{self, Capability, Confined, Policy, PrivilegeLimits};
 use plan::Plan;
 use std::fs;
 use std::os::unix::fs::lchown;
@@ -16,13 +16,13 @@ use std::path::{Path, PathBuf};
 const USER: &str = "switchpath";
 
 /// Returns who may use the socket.
-pub fn sharing(arguments: &SocketSharing) -> Result<Sharing> {
+pub fn sharing(arguments: &SocketSharing) -> Result<SocketAccess> {
     let group = |name: &Option<String>| {
         let find = |name: &String| accounts::group_id(name).ok_or_else(|| no_such("group", name));
         name.as_ref().map(find).transpose()
     };
-    let groups = Groups { full: group(&arguments.socket_group)?, read: group(&arguments.read_group)? };
-    Ok(Sharing { groups, mode: arguments.socket_mode })
+    let groups = AccessGroups { full: group(&arguments.socket_group)?, read: group(&arguments.read_group)? };
+    Ok(SocketAccess { groups, mode: arguments.socket_mode })
 }
 
 fn no_such(what: &str, name: &str) -> anyhow::Error {
@@ -35,10 +35,10 @@ fn no_such(what: &str, name: &str) -> anyhow::Error {
 /// Drops the privileges that the running router does not need.
 pub fn confine(
     daemon: &Daemon,
-    arguments: &Run,
+    arguments: &RunArguments,
     plan: &Plan,
     state: Option<&Path>,
-    socket: Option<&Bound>,
+    socket: Option<&ControlSocket>,
 ) -> Result<()> {
     if arguments.confinement.unconfined {
         return Ok(());
@@ -58,14 +58,14 @@ pub fn confine(
     read.extend(guests.iter().filter_map(|directory| directory.canonicalize().ok()));
     let user = user(arguments)?;
     if let (Some(user), Some(state)) = (&user, state) {
-        give(state, user).with_context(|| format!("{} cannot be given to {}", state.display(), user.name))?;
+        chown_history(state, user).with_context(|| format!("{} cannot be given to {}", state.display(), user.name))?;
     }
     let no_new_ports = arguments.confinement.no_new_ports;
     let keep = if no_new_ports { Vec::new() } else { Capability::PORTS.to_vec() };
     read.extend(write.clone());
     let policy = Policy { user, keep, read: read.clone(), write: write.clone(), code: guests.is_some() };
     let confined = privilege::confine(&policy)?;
-    tracing::info!("{}", told(&confined));
+    tracing::info!("{}", describe_confinement(&confined));
     if let Err(error) = fs::File::open(&arguments.config) {
         let config = arguments.config.display();
         tracing::warn!(
@@ -74,11 +74,11 @@ pub fn confine(
         );
     }
     let fenced = |directories: Vec<PathBuf>| confined.landlock.then_some(directories);
-    daemon.confined(&confined, Fence { read: fenced(read), write: fenced(write), no_new_ports });
+    daemon.record_confinement(&confined, PrivilegeLimits { read: fenced(read), write: fenced(write), no_new_ports });
     Ok(())
 }
 
-fn told(confined: &Confined) -> String {
+fn describe_confinement(confined: &Confined) -> String {
     let names: Vec<&str> = confined.capabilities.iter().map(|capability| capability.name()).collect();
     let kept = if names.is_empty() { "no capability".into() } else { names.join(" ") };
     let fence = |is: bool| if is { "fenced in" } else { "NOT fenced in" };
@@ -91,7 +91,7 @@ fn told(confined: &Confined) -> String {
 }
 
 /// Returns the user to become; none to keep the present user.
-fn user(arguments: &Run) -> Result<Option<User>> {
+fn user(arguments: &RunArguments) -> Result<Option<User>> {
     let is_root = rustix::process::geteuid().is_root();
     let mut user = match &arguments.confinement.user {
         Some(name) => accounts::user(name).ok_or_else(|| no_such("user", name))?,
@@ -113,7 +113,7 @@ fn user(arguments: &Run) -> Result<Option<User>> {
     Ok(Some(user))
 }
 
-fn no_group(arguments: &Run) -> Result<Option<User>> {
+fn no_group(arguments: &RunArguments) -> Result<Option<User>> {
     match &arguments.confinement.group {
         Some(_) => bail!("--group needs --user: there is no user '{USER}' to become"),
         None => Ok(None),
@@ -121,7 +121,7 @@ fn no_group(arguments: &Run) -> Result<Option<User>> {
 }
 
 /// Gives the directory of the history and its files to the user who will write there.
-fn give(history: &Path, user: &User) -> std::io::Result<()> {
+fn chown_history(history: &Path, user: &User) -> std::io::Result<()> {
     let mut paths = vec![history.to_path_buf()];
     paths.extend(fs::read_dir(history)?.flatten().map(|entry| entry.path()));
     paths.iter().try_for_each(|path| lchown(path, Some(user.uid), Some(user.gid)))

@@ -1,9 +1,9 @@
 //! Opens the history, and selects the configuration to start with: the file, unless it contains a trial that was never confirmed.
 
-use crate::arguments::Run;
+use crate::arguments::RunArguments;
 use crate::configuration::Configuration;
 use anyhow::{Context, Result, bail};
-use control::history::{History, Resumed};
+use control::history::{ConfigurationHistory, StartConfiguration};
 use plan::Catalogue;
 use std::path::{Path, PathBuf};
 
@@ -11,23 +11,23 @@ use std::path::{Path, PathBuf};
 const SYSTEM: &str = "/var/lib/switchpath";
 
 /// Opens the history, and returns warnings about parts that could not be read.
-pub fn open(arguments: &Run) -> Result<(History, Vec<String>)> {
-    let given = arguments.state_dir.clone().or_else(of_service);
+pub fn open(arguments: &RunArguments) -> Result<(ConfigurationHistory, Vec<String>)> {
+    let given = arguments.state_dir.clone().or_else(service_directory);
     let system = Path::new(SYSTEM);
     if given.is_none() && (arguments.until_idle || !is_writable(system)) {
-        return Ok((History::in_memory(), Vec::new()));
+        return Ok((ConfigurationHistory::in_memory(), Vec::new()));
     }
-    match History::open(given.as_deref().unwrap_or(system)) {
+    match ConfigurationHistory::open(given.as_deref().unwrap_or(system)) {
         // A second router must not use the directory of the first.
         Err(error) if given.is_some() => Err(error).context("give another --state-dir"),
         // The directory is optional unless an option names it.
-        Err(error) => Ok((History::in_memory(), vec![error.to_string()])),
+        Err(error) => Ok((ConfigurationHistory::in_memory(), vec![error.to_string()])),
         Ok(opened) => Ok(opened),
     }
 }
 
 /// Returns the first directory that systemd made for the service (systemd.exec(5), StateDirectory=).
-fn of_service() -> Option<PathBuf> {
+fn service_directory() -> Option<PathBuf> {
     let list = std::env::var_os("STATE_DIRECTORY")?;
     std::env::split_paths(&list).next().filter(|path| !path.as_os_str().is_empty())
 }
@@ -46,9 +46,14 @@ pub struct Start {
 
 /// Selects the configuration of the file, or the one before it if the file contains a trial that was never confirmed. Such a trial may have cut its
 /// operator off.
-pub fn choose(history: &History, file: Configuration, force: bool, catalogue: &Catalogue) -> Result<Start> {
+pub fn choose(
+    history: &ConfigurationHistory,
+    file: Configuration,
+    force: bool,
+    catalogue: &Catalogue,
+) -> Result<Start> {
     let before = match history.resume(&file.text) {
-        Resumed::Instead(before) if !force => before,
+        StartConfiguration::Previous(before) if !force => before,
         _ => return Ok(Start { configuration: file, restores: None }),
     };
     tracing::warn!(

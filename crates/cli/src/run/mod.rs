@@ -3,16 +3,18 @@
 mod confine;
 mod history;
 
-use crate::arguments::{RemoteApi, Run, Usage};
-use crate::configuration::{good, read};
+use crate::arguments::{RemoteApi, RunArguments, UsageError};
+use crate::configuration::{read, require_valid};
 use crate::guests;
 use crate::notify::{notify, reloading, watchdog};
 use crate::output::{Rows, is_coloured, print_json, short, show_diagnostics, span};
 use anyhow::{Context, Result, anyhow};
-use control::api::{Via, Who};
+use control::api::{Author, Via};
 use control::remote::{Remote, RemoteOptions, listen};
-use control::socket::Bound;
-use control::{Closing, Daemon, Doors, Guard, Notice, Options, Order, Server, StartError};
+use control::socket::ControlSocket;
+use control::{
+    ApplyRequest, Daemon, DaemonOptions, FinalReport, InterfaceGuard, Listeners, Notice, Server, StartError,
+};
 use history::Start;
 use io::clock;
 use io::devices::Devices;
@@ -33,35 +35,35 @@ use tracing_subscriber::EnvFilter;
 use units::Instant;
 
 /// Events that wake the main thread.
-enum Wake {
+enum MainEvent {
     Signal(i32),
     Notice(Notice),
 }
 
 /// Runs the router.
-pub fn run(arguments: &Run) -> Result<ExitCode> {
+pub fn run(arguments: &RunArguments) -> Result<ExitCode> {
     start_log(&arguments.log)?;
     let (past, remarks) = history::open(arguments)?;
     let guests = guests::directory(&arguments.guests)?;
     let catalogue = guests::catalogue(guests.clone());
     let file = read(&arguments.config, &catalogue)?;
     let Start { configuration, restores } = history::choose(&past, file, arguments.force, &catalogue)?;
-    let (configuration, plan) = good(configuration)?;
+    let (configuration, plan) = require_valid(configuration)?;
     let (sender, wakes) = channel();
     // Before anything is opened, so that a signal from now on ends the router cleanly.
     forward_signals(sender.clone())?;
     let wants_socket = !arguments.until_idle || arguments.socket.is_some();
     let path = arguments.socket.clone().unwrap_or_else(control::socket::default_path);
     let sharing = confine::sharing(&arguments.sharing)?;
-    let socket = wants_socket.then(|| Bound::shared(&path, &sharing)).transpose()?;
+    let socket = wants_socket.then(|| ControlSocket::shared(&path, &sharing)).transpose()?;
     let remote = open_remote(&arguments.remote)?;
     let metrics = arguments.metrics.map(open_metrics).transpose()?;
-    let notice = move |notice| drop(sender.send(Wake::Notice(notice)));
-    let options = Options::new(Devices::new(clock::epoch()), &configuration.text, &configuration.name, notice);
-    remarks.into_iter().for_each(|remark| options.remarks.add(remark));
+    let notice = move |notice| drop(sender.send(MainEvent::Notice(notice)));
+    let options = DaemonOptions::new(Devices::new(clock::epoch()), &configuration.text, &configuration.name, notice);
+    remarks.into_iter().for_each(|remark| options.advisories.add(remark));
     let state = past.directory().map(Path::to_path_buf);
-    let guard = Some(Guard { login: Login::current(), force: arguments.force });
-    let options = Options { who: starter(Via::Start), history: past, restores, guard, guests, ..options };
+    let guard = Some(InterfaceGuard { login: Login::current(), force: arguments.force });
+    let options = DaemonOptions { author: process_user(Via::Start), history: past, restores, guard, guests, ..options };
     let daemon = Daemon::start(&plan, options).map_err(|error| match error {
         StartError::Apply(errors) => {
             let lines: Vec<String> = errors.iter().map(ToString::to_string).collect();
@@ -71,27 +73,27 @@ pub fn run(arguments: &Run) -> Result<ExitCode> {
     })?;
     // Before the first request can arrive.
     confine::confine(&daemon, arguments, &plan, state.as_deref(), socket.as_ref())?;
-    let server = serve(&daemon, Doors { socket, remote, metrics })?;
+    let server = serve(&daemon, Listeners { socket, remote, metrics })?;
     notify("READY=1");
-    let mut well = Wellness::new(watchdog());
+    let mut well = WatchdogNotifier::new(watchdog());
     let failure = loop {
-        let wake = match wakes.recv_timeout(well.patience()) {
+        let wake = match wakes.recv_timeout(well.time_left()) {
             Ok(wake) => wake,
             Err(RecvTimeoutError::Timeout) => {
-                well.tell(&daemon);
+                well.notify_if_due(&daemon);
                 continue;
             }
             Err(gone) => return Err(gone).context("nobody can wake the router any more"),
         };
-        well.tell(&daemon);
+        well.notify_if_due(&daemon);
         match wake {
-            Wake::Signal(SIGHUP) => reload(&daemon, arguments, &catalogue),
+            MainEvent::Signal(SIGHUP) => reload(&daemon, arguments, &catalogue),
             // A file has grown to its size limit. The write fails and reports it to its caller; forwarding continues.
-            Wake::Signal(SIGXFSZ) => {}
-            Wake::Signal(_) => break None,
-            Wake::Notice(Notice::Exhausted) if arguments.until_idle => break None,
-            Wake::Notice(Notice::Exhausted) => {}
-            Wake::Notice(Notice::Failed(reason)) => break Some(reason),
+            MainEvent::Signal(SIGXFSZ) => {}
+            MainEvent::Signal(_) => break None,
+            MainEvent::Notice(Notice::Exhausted) if arguments.until_idle => break None,
+            MainEvent::Notice(Notice::Exhausted) => {}
+            MainEvent::Notice(Notice::Failed(reason)) => break Some(reason),
         }
     };
     notify("STOPPING=1");
@@ -105,18 +107,18 @@ pub fn run(arguments: &Run) -> Result<ExitCode> {
 }
 
 /// Notifies systemd at the wanted interval while all workers make progress, and stops while one does not.
-struct Wellness {
+struct WatchdogNotifier {
     interval: Option<Duration>,
     due: Instant,
 }
 
-impl Wellness {
-    fn new(interval: Option<Duration>) -> Wellness {
-        Wellness { interval, due: clock::now() }
+impl WatchdogNotifier {
+    fn new(interval: Option<Duration>) -> WatchdogNotifier {
+        WatchdogNotifier { interval, due: clock::now() }
     }
 
     /// Returns the time until the next notification.
-    fn patience(&self) -> Duration {
+    fn time_left(&self) -> Duration {
         match self.interval {
             Some(_) => self.due.since(clock::now()).into(),
             // No notification is wanted: any long time will do.
@@ -124,7 +126,7 @@ impl Wellness {
         }
     }
 
-    fn tell(&mut self, daemon: &Daemon) {
+    fn notify_if_due(&mut self, daemon: &Daemon) {
         let (Some(interval), now) = (self.interval, clock::now()) else { return };
         if now < self.due {
             return;
@@ -137,9 +139,9 @@ impl Wellness {
 }
 
 /// Returns the user of this process, as the author of a configuration.
-fn starter(via: Via) -> Who {
+fn process_user(via: Via) -> Author {
     let uid = rustix::process::getuid().as_raw();
-    Who { uid: Some(uid), user: io::accounts::user_name(uid), ..Who::by(via) }
+    Author { uid: Some(uid), user: io::accounts::user_name(uid), ..Author::by(via) }
 }
 
 fn start_log(level: &str) -> Result<()> {
@@ -156,11 +158,11 @@ fn start_log(level: &str) -> Result<()> {
     Ok(())
 }
 
-fn forward_signals(sender: Sender<Wake>) -> Result<()> {
+fn forward_signals(sender: Sender<MainEvent>) -> Result<()> {
     let mut signals = Signals::new([SIGHUP, SIGINT, SIGTERM, SIGXFSZ]).context("signals cannot be waited for")?;
     let forward = move || {
         for signal in signals.forever() {
-            if sender.send(Wake::Signal(signal)).is_err() {
+            if sender.send(MainEvent::Signal(signal)).is_err() {
                 return;
             }
         }
@@ -169,7 +171,7 @@ fn forward_signals(sender: Sender<Wake>) -> Result<()> {
     Ok(())
 }
 
-fn serve(daemon: &Arc<Daemon>, doors: Doors) -> Result<Option<Server>> {
+fn serve(daemon: &Arc<Daemon>, doors: Listeners) -> Result<Option<Server>> {
     if let Some(socket) = &doors.socket {
         tracing::info!("answering on {}", socket.path().display());
     }
@@ -188,7 +190,7 @@ fn serve(daemon: &Arc<Daemon>, doors: Doors) -> Result<Option<Server>> {
 fn open_metrics(address: SocketAddr) -> Result<TcpListener> {
     if !address.ip().is_loopback() {
         let hint = "metrics for other machines are at --listen, over TLS";
-        return Err(anyhow!(Usage(format!("--metrics {address} is no address of this machine alone; {hint}"))));
+        return Err(anyhow!(UsageError(format!("--metrics {address} is no address of this machine alone; {hint}"))));
     }
     listen(address).with_context(|| format!("cannot listen on {address}"))
 }
@@ -210,14 +212,14 @@ fn open_remote(arguments: &RemoteApi) -> Result<Option<Remote>> {
 }
 
 /// Applies the file again. If it has errors, the running configuration stays.
-fn reload(daemon: &Daemon, arguments: &Run, catalogue: &Catalogue) {
+fn reload(daemon: &Daemon, arguments: &RunArguments, catalogue: &Catalogue) {
     reloading();
     let result = read(&arguments.config, catalogue).and_then(|configuration| {
         show_diagnostics(&configuration.checked.diagnostics)?;
         // Also with errors: the router records the refusal in its history.
         let logins = Login::current().into_iter().collect();
-        let order = Order::new(&configuration.text, &configuration.name);
-        let applied = daemon.order(Order { who: Who::by(Via::Signal), logins, ..order });
+        let order = ApplyRequest::new(&configuration.text, &configuration.name);
+        let applied = daemon.apply_request(ApplyRequest { author: Author::by(Via::Signal), logins, ..order });
         anyhow::ensure!(configuration.checked.plan.is_some(), "it has errors");
         applied?;
         Ok(())
@@ -229,10 +231,10 @@ fn reload(daemon: &Daemon, arguments: &Run, catalogue: &Catalogue) {
 }
 
 /// Prints the fates of all packets.
-fn print_closing(closing: &Closing, json: bool) -> Result<()> {
+fn print_closing(closing: &FinalReport, json: bool) -> Result<()> {
     let mut out = stdout();
     if json {
-        let Closing { ledgers, ports, drops, uptime_ns } = closing;
+        let FinalReport { ledgers, ports, drops, uptime_ns } = closing;
         let whole = json!({ "uptime_ns": uptime_ns, "ledger": ledgers, "ports": ports.ports, "drops": drops.drops });
         return print_json(&mut out, &whole);
     }

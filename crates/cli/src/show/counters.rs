@@ -1,12 +1,12 @@
 //! `switchpath show counters`: every declared counter.
 
-use super::{Shown, per_second};
+use super::{ShowView, per_second};
 use crate::output::{Rows, short};
 use anyhow::Result;
 use control::api;
 use std::io::Write;
 
-impl Shown for api::Counters {
+impl ShowView for api::CountersReply {
     fn table(&self, before: Option<&Self>, out: &mut dyn Write) -> Result<()> {
         let mut rows = Rows::new(&["KIND", "OF", "COUNTER", ">VALUE", ">A SECOND", "ABOUT"]);
         for counter in &self.counters {
@@ -29,7 +29,7 @@ mod tests {
 
     #[test]
     fn each_counter_has_a_line_with_its_sentence() {
-        let mut now = api::Counters { time_ns: 0, counters: Vec::new() };
+        let mut now = api::CountersReply { time_ns: 0, counters: Vec::new() };
         now.add("port", "lan", &PortCounters { received: 7, ..PortCounters::default() });
         let before = now.clone();
         now.time_ns += 1_000_000_000;

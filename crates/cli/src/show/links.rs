@@ -1,18 +1,18 @@
 //! The queues of a port: its queue groups, the waiting times of packets in them, and their recent history.
 
-use super::{Screen, Shown};
+use super::{ShowOptions, ShowView};
 use crate::output::{Rows, brief, short};
-use crate::seen;
+use crate::stats;
 use anyhow::Result;
 use control::Client;
-use control::api::{EmulatedLink, Latency, Link, Links, LongQueue};
+use control::api::{EmulatedLink, LatencyReply, LinkReply, Links, LongQueue};
 use std::io::Write;
 use std::process::ExitCode;
 
 /// Characters of a graph over half a minute.
 const LINE: usize = 60;
 
-impl Screen {
+impl ShowOptions {
     /// Shows the links of a port.
     pub(super) fn links(&self, client: &Client, port: &str) -> Result<ExitCode> {
         let mut query = form_urlencoded::Serializer::new(String::new());
@@ -21,25 +21,25 @@ impl Screen {
 }
 
 /// Returns cells with the latencies of packets since `before`.
-fn times(now: Option<&Latency>, before: Option<&Latency>) -> [String; 4] {
+fn latency_cells(now: Option<&LatencyReply>, before: Option<&LatencyReply>) -> [String; 4] {
     let Some(now) = now else { return std::array::from_fn(|_| "-".into()) };
-    let at = |thousandths| now.lately_ns(before, thousandths).map_or("-".into(), brief);
+    let at = |thousandths| now.recent_quantile_ns(before, thousandths).map_or("-".into(), brief);
     [at(500), at(990), at(999), brief(now.max_ns)]
 }
 
-impl Shown for Links {
+impl ShowView for Links {
     fn table(&self, before: Option<&Self>, out: &mut dyn Write) -> Result<()> {
         for (index, link) in self.links.iter().enumerate() {
             if index > 0 {
                 writeln!(out)?;
             }
-            one(link, before.and_then(|before| seen::link(&before.links, link)), out)?;
+            print_link(link, before.and_then(|before| stats::find_link(&before.links, link)), out)?;
         }
         Ok(())
     }
 }
 
-fn one(link: &Link, before: Option<&Link>, out: &mut dyn Write) -> Result<()> {
+fn print_link(link: &LinkReply, before: Option<&LinkReply>, out: &mut dyn Write) -> Result<()> {
     writeln!(out, "{}, worker {}: {}, version {}", link.port, link.worker, link.scheme, link.version)?;
     if let Some(what) = &link.put_aside {
         writeln!(out, "put aside, for it panicked; packets leave first come, first served: {what}")?;
@@ -55,7 +55,7 @@ fn one(link: &Link, before: Option<&Link>, out: &mut dyn Write) -> Result<()> {
         rows.add([name, arrived, sent, dropped, marked, waiting, bytes, p50, p99, p999, max, state]);
     };
     for group in &link.groups {
-        let old = before.and_then(|link| seen::group(link, group)).and_then(|group| group.sojourn.as_ref());
+        let old = before.and_then(|link| stats::find_group(link, group)).and_then(|group| group.sojourn.as_ref());
         let name = if group.queues > 1 { format!("{} ({})", group.name, group.queues) } else { group.name.clone() };
         let counts = [
             group.arrived_packets,
@@ -65,7 +65,7 @@ fn one(link: &Link, before: Option<&Link>, out: &mut dyn Write) -> Result<()> {
             group.backlog_packets,
             group.backlog_bytes,
         ];
-        add(name, counts, times(group.sojourn.as_ref(), old), seen::state(&group.state));
+        add(name, counts, latency_cells(group.sojourn.as_ref(), old), stats::format_scheme_state(&group.state));
     }
     let counts = [
         link.counters.offered,
@@ -77,13 +77,13 @@ fn one(link: &Link, before: Option<&Link>, out: &mut dyn Write) -> Result<()> {
     ];
     let old = before.and_then(|link| link.sojourn.as_ref());
     let passed = format!("{} passed by", short(link.counters.passed as f64));
-    add("the link".into(), counts, times(link.sojourn.as_ref(), old), passed);
+    add("the link".into(), counts, latency_cells(link.sojourn.as_ref(), old), passed);
     rows.print(out)?;
     if link.version > 1 {
         writeln!(out, "counted  queues since version {} of the scheme, the link since it was made", link.version)?;
     }
     if !link.drops.is_empty() {
-        writeln!(out, "dropped  {}", seen::drops(&link.drops))?;
+        writeln!(out, "dropped  {}", stats::drops(&link.drops))?;
     }
     let held = link.counters.withheld;
     let idle = link.counters.wasted.saturating_sub(held);
@@ -97,14 +97,14 @@ fn one(link: &Link, before: Option<&Link>, out: &mut dyn Write) -> Result<()> {
         brief(each)
     )?;
     if let Some(emulated) = &link.emulated {
-        pretends(emulated, out)?;
+        print_emulated_link(emulated, out)?;
     }
     let series = &link.series;
     let most = |values: &[u64]| values.iter().copied().max().unwrap_or(0);
     let seconds = series.time_ns.first().zip(series.time_ns.last()).map_or(0, |(first, last)| last - first);
-    let (drawn, packets) = (seen::line(&series.most_packets, LINE), most(&series.most_packets));
+    let (drawn, packets) = (stats::draw_graph(&series.most_packets, LINE), most(&series.most_packets));
     writeln!(out, "backlog  {drawn}  most {packets} packets in {}", brief(seconds))?;
-    let (drawn, longest) = (seen::line(&series.max_sojourn_ns, LINE), most(&series.max_sojourn_ns));
+    let (drawn, longest) = (stats::draw_graph(&series.max_sojourn_ns, LINE), most(&series.max_sojourn_ns));
     writeln!(out, "sojourn  {drawn}  most {}", brief(longest))?;
     for group in link.groups.iter().filter(|group| group.collided_packets > 0) {
         let (collided, arrived) = (group.collided_packets, group.arrived_packets.max(1));
@@ -120,7 +120,7 @@ fn one(link: &Link, before: Option<&Link>, out: &mut dyn Write) -> Result<()> {
 }
 
 /// Prints the emulated link of a port, and how accurate the emulation is.
-fn pretends(link: &EmulatedLink, out: &mut dyn Write) -> Result<()> {
+fn print_emulated_link(link: &EmulatedLink, out: &mut dyn Write) -> Result<()> {
     writeln!(out, "pretends to be  {}", link.link)?;
     writeln!(
         out,

@@ -1,12 +1,12 @@
 //! `switchpath show multicast`: the multicast groups, and the packets replicated to them.
 
-use super::{Shown, per_second};
+use super::{ShowView, per_second};
 use crate::output::{Rows, or_dash, rate};
 use anyhow::Result;
 use control::api;
 use std::io::Write;
 
-impl Shown for api::Multicast {
+impl ShowView for api::Multicast {
     fn table(&self, before: Option<&Self>, out: &mut dyn Write) -> Result<()> {
         if self.groups.is_empty() {
             return Ok(writeln!(out, "no group is forwarded: see [[multicast]] in docs/reference/configuration.md")?);
@@ -51,7 +51,7 @@ mod tests {
             source: source.map(str::to_owned),
             from: "lan".into(),
             to: vec!["dmz".into(), "wan.20".into()],
-            counters: api::Counted(GroupCounters {
+            counters: api::CounterFields(GroupCounters {
                 packets,
                 bytes: packets * 1000,
                 copies: packets * 2 - 1,

@@ -1,12 +1,12 @@
 //! `switchpath show nat`: translated connections, and the limits of the table.
 
-use super::Shown;
+use super::ShowView;
 use crate::output::{Rows, span};
 use anyhow::Result;
 use control::api;
 use std::io::Write;
 
-impl Shown for api::Nat {
+impl ShowView for api::NatReply {
     fn table(&self, _: Option<&Self>, out: &mut dyn Write) -> Result<()> {
         if self.most == 0 {
             return Ok(writeln!(out, "nothing is translated: there is no [nat]")?);

@@ -1,12 +1,12 @@
 //! `switchpath show policy`: the objectives of packets, and the schemes that the policy selects.
 
-use super::{Shown, per_second};
+use super::{ShowView, per_second};
 use crate::output::{Rows, rate, span};
 use anyhow::Result;
 use control::api;
 use std::io::Write;
 
-impl Shown for api::Policies {
+impl ShowView for api::Policies {
     fn table(&self, before: Option<&Self>, out: &mut dyn Write) -> Result<()> {
         if self.ports.is_empty() {
             writeln!(out, "no port has a policy: see [policy.NAME] in docs/reference/configuration.md")?;
@@ -55,10 +55,10 @@ mod tests {
     use super::*;
     use expect_test::expect;
 
-    fn wanted(objective: &str, bytes: u64, scheme: &str) -> api::Wanted {
+    fn wanted(objective: &str, bytes: u64, scheme: &str) -> api::ObjectiveReply {
         let (packets, window_packets) = (bytes / 100, bytes / 1000);
         let (objective, scheme) = (objective.into(), scheme.into());
-        api::Wanted { objective, scheme, packets, bytes, window_packets, window_bytes: bytes / 10 }
+        api::ObjectiveReply { objective, scheme, packets, bytes, window_packets, window_bytes: bytes / 10 }
     }
 
     #[test]
@@ -80,10 +80,10 @@ mod tests {
             wanted: vec![wanted("none", 1000, "fifo"), wanted("delay", 9000, "codel")],
         });
         let code_points = vec!["ef".into(), "cs5".into()];
-        policies.code_points.push(api::CodePoints { objective: "delay".into(), code_points });
+        policies.code_points.push(api::CodePointsReply { objective: "delay".into(), code_points });
         for (interface, trust, objective) in [("lan", true, "none"), ("guests", false, "fct")] {
             let (interface, objective) = (interface.into(), objective.into());
-            policies.interfaces.push(api::InterfaceWants { interface, trust, objective });
+            policies.interfaces.push(api::InterfaceObjective { interface, trust, objective });
         }
         let before = policies.clone();
         policies.time_ns += 1_000_000_000;

@@ -1,12 +1,12 @@
 //! `switchpath show ports`: one line a port.
 
-use super::{Shown, per_second};
+use super::{ShowView, per_second};
 use crate::output::{Rows, rate, short};
 use anyhow::Result;
 use control::api;
 use std::io::Write;
 
-impl Shown for api::Ports {
+impl ShowView for api::Ports {
     fn table(&self, before: Option<&Self>, out: &mut dyn Write) -> Result<()> {
         let mut rows = Rows::new(&[
             "port",
@@ -25,7 +25,7 @@ impl Shown for api::Ports {
         ]);
         for port in &self.ports {
             let old = before.and_then(|b| b.ports.iter().find(|p| p.name == port.name).map(|p| (b.time_ns, p)));
-            let between = |value: fn(&api::Port) -> u64, show: &dyn Fn(f64) -> String| {
+            let between = |value: fn(&api::PortReply) -> u64, show: &dyn Fn(f64) -> String| {
                 per_second((value(port), self.time_ns), old.map(|(time, port)| (value(port), time)), show)
             };
             let bits = |bytes: f64| rate(bytes * 8.0);
@@ -60,7 +60,7 @@ impl Shown for api::Ports {
 }
 
 /// Formats the MTU of a port; both values if its device accepts less than the configuration states: `1400 of 1500`.
-fn mtu(port: &api::Port) -> String {
+fn mtu(port: &api::PortReply) -> String {
     let now = port.interfaces.iter().map(|interface| interface.mtu_bytes).max();
     let configured = port.interfaces.iter().map(|interface| interface.configured_mtu_bytes).max();
     match (now, configured) {

@@ -1,6 +1,6 @@
 //! `switchpath show state`: ephemeral state.
 
-use super::{Screen, Shown, per_second};
+use super::{ShowOptions, ShowView, per_second};
 use crate::output::{Rows, brief, or_dash, short, span};
 use anyhow::Result;
 use control::{Client, api};
@@ -9,7 +9,7 @@ use std::process::ExitCode;
 
 /// Shows the entries behind an address of the API, once.
 pub fn entries(client: &Client, target: &str, json: bool) -> Result<ExitCode> {
-    Screen { json, watch: None }.show::<api::EphemeralEntries>(client, target)
+    ShowOptions { json, watch: None }.show::<api::EphemeralEntries>(client, target)
 }
 
 /// The name of the store of a port, or of the central one.
@@ -17,7 +17,7 @@ fn store_name(port: Option<&String>) -> String {
     port.map_or_else(|| "central".to_owned(), String::clone)
 }
 
-impl Shown for api::Ephemeral {
+impl ShowView for api::Ephemeral {
     fn table(&self, before: Option<&Self>, out: &mut dyn Write) -> Result<()> {
         let Some(lifetime) = self.lifetime_ns else {
             return Ok(writeln!(out, "packets leave nothing here: there is no [state]")?);
@@ -118,7 +118,7 @@ impl Shown for api::Ephemeral {
     }
 }
 
-impl Shown for api::EphemeralEntries {
+impl ShowView for api::EphemeralEntries {
     fn table(&self, _: Option<&Self>, out: &mut dyn Write) -> Result<()> {
         let mut rows = Rows::new(&["store", ">worker", "tag", ">value", ">age", "creator"]);
         for entry in &self.entries {

@@ -1,12 +1,12 @@
 //! Finds where the paths to several hosts diverge.
 
 use super::ping::randomness;
-use super::walk::{Walked, walk};
-use super::wire::Line;
-use crate::arguments::Way;
+use super::traceroute::{TracerouteResult, trace_route};
+use super::transport::PartTransport;
+use crate::arguments::ProbeArguments;
 use crate::output::{Rows, or_dash, print_json};
 use anyhow::Result;
-use esp::host::{Probes, Question, branches};
+use esp::host::{ProbeQuestion, Probes, branches};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::io::{Write, stdout};
@@ -22,15 +22,15 @@ enum Router {
 
 /// The result of the search.
 #[derive(Serialize)]
-struct Told {
-    hops: Vec<ToldHop>,
-    branches: Vec<ToldBranch>,
+struct BranchReport {
+    hops: Vec<BranchHop>,
+    branches: Vec<BranchPoint>,
     /// Hosts that were not reached.
     not_reached: Vec<String>,
 }
 
 #[derive(Serialize)]
-struct ToldHop {
+struct BranchHop {
     hop: usize,
     router: Option<String>,
     name: Option<String>,
@@ -38,7 +38,7 @@ struct ToldHop {
 }
 
 #[derive(Serialize)]
-struct ToldBranch {
+struct BranchPoint {
     hop: usize,
     router: Option<String>,
     exact: bool,
@@ -46,11 +46,11 @@ struct ToldBranch {
 }
 
 /// `switchpath state branch`
-pub fn branch(hosts: &[IpAddr], line: Line, way: &Way, json: bool) -> Result<ExitCode> {
+pub fn branch(hosts: &[IpAddr], line: PartTransport, way: &ProbeArguments, json: bool) -> Result<ExitCode> {
     let probes = Probes::new(randomness());
-    let walk = |host: &IpAddr| walk(*host, line, probes, &[Question::Input], way);
-    let walked = hosts.iter().map(walk).collect::<Result<Vec<Walked>>>()?;
-    let told = tell(hosts, &walked);
+    let walk = |host: &IpAddr| trace_route(*host, line, probes, &[ProbeQuestion::Input], way);
+    let walked = hosts.iter().map(walk).collect::<Result<Vec<TracerouteResult>>>()?;
+    let told = find_branches(hosts, &walked);
     let mut out = stdout().lock();
     if json {
         print_json(&mut out, &told)?;
@@ -60,11 +60,11 @@ pub fn branch(hosts: &[IpAddr], line: Line, way: &Way, json: bool) -> Result<Exi
     Ok(if told.not_reached.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-fn tell(hosts: &[IpAddr], walked: &[Walked]) -> Told {
+fn find_branches(hosts: &[IpAddr], walked: &[TracerouteResult]) -> BranchReport {
     let mut addresses: BTreeMap<Router, IpAddr> = BTreeMap::new();
-    let mut path = |Walked { hops, survey, .. }: &Walked| -> Vec<Option<Router>> {
-        let router = |(number, hop): (u8, &super::walk::Hop)| {
-            let router = survey.name(number).map(Router::Named).or(hop.address.map(Router::At))?;
+    let mut path = |TracerouteResult { hops, survey, .. }: &TracerouteResult| -> Vec<Option<Router>> {
+        let router = |(number, hop): (u8, &super::traceroute::Hop)| {
+            let router = survey.child_number(number).map(Router::Named).or(hop.address.map(Router::At))?;
             hop.address.map(|address| addresses.insert(router, address));
             Some(router)
         };
@@ -74,7 +74,7 @@ fn tell(hosts: &[IpAddr], walked: &[Walked]) -> Told {
     let (shared, parted) = branches(&paths);
     let names = |paths: &[usize]| paths.iter().map(|path| hosts[*path].to_string()).collect::<Vec<_>>();
     let address = |router: Option<Router>| router.and_then(|router| addresses.get(&router)).map(IpAddr::to_string);
-    let hops = shared.iter().map(|shared| ToldHop {
+    let hops = shared.iter().map(|shared| BranchHop {
         hop: shared.hop,
         router: address(shared.router),
         name: shared.router.and_then(|router| match router {
@@ -83,18 +83,18 @@ fn tell(hosts: &[IpAddr], walked: &[Walked]) -> Told {
         }),
         towards: names(&shared.paths),
     });
-    let branches = parted.iter().map(|branch| ToldBranch {
+    let branches = parted.iter().map(|branch| BranchPoint {
         hop: branch.hop,
         router: address(branch.router),
         exact: branch.exact,
         towards: branch.towards.iter().map(|paths| names(paths)).collect(),
     });
-    let lost = hosts.iter().zip(walked).filter(|(_, walked)| walked.end != super::walk::End::Host);
+    let lost = hosts.iter().zip(walked).filter(|(_, walked)| walked.end != super::traceroute::TracerouteEnd::Host);
     let not_reached = lost.map(|(host, _)| host.to_string()).collect();
-    Told { hops: hops.collect(), branches: branches.collect(), not_reached }
+    BranchReport { hops: hops.collect(), branches: branches.collect(), not_reached }
 }
 
-fn print(out: &mut dyn Write, told: &Told) -> Result<()> {
+fn print(out: &mut dyn Write, told: &BranchReport) -> Result<()> {
     let mut rows = Rows::new(&[">hop", "router", "name", "towards"]);
     for hop in &told.hops {
         let router = hop.router.clone().unwrap_or_else(|| "no answer".to_owned());

@@ -4,8 +4,8 @@ use crate::output::{date_and_time, print_json};
 use anyhow::{Context, Result, bail};
 use esp::registered::RegisteredPart;
 use esp::seal;
-use esp::wire::{Carriage, Carriages, Locations, Part, Unread};
-use io::pcap::{LinkType, Reader, Record};
+use esp::wire::{Carriage, Carriages, Locations, Part, PartError};
+use io::pcap::{LinkType, PcapRecord, Reader};
 use packet::wire::{ip_summary, summary};
 use serde::Serialize;
 use std::fs::File;
@@ -63,7 +63,7 @@ pub fn dump(file: &Path, carriages: &Carriages, json: bool) -> Result<ExitCode> 
 }
 
 /// Summarizes a packet, with its link header if that is Ethernet.
-fn described(record: &Record<'_>, l3: &[u8]) -> String {
+fn described(record: &PcapRecord<'_>, l3: &[u8]) -> String {
     if record.link == LinkType::ETHERNET { summary(record.data).to_string() } else { ip_summary(l3).to_string() }
 }
 
@@ -88,7 +88,7 @@ fn read(carriages: &Carriages, l3: &[u8]) -> Option<Dumped> {
         wrong: None,
     };
     let bytes = &l3[range];
-    dumped.sealed = Part::read(bytes) == Err(Unread::Sealed);
+    dumped.sealed = Part::read(bytes) == Err(PartError::Sealed);
     match seal::read(bytes) {
         Ok(part) => {
             dumped.at = names(part.locations);
@@ -96,8 +96,8 @@ fn read(carriages: &Carriages, l3: &[u8]) -> Option<Dumped> {
             dumped.instruction = Some(part.instruction.to_string());
             (dumped.piggybacked, dumped.trace, dumped.error) = (part.piggybacked, part.trace, part.error);
         }
-        Err(Unread::Foreign | Unread::Sealed) => return None,
-        Err(Unread::Wrong(why)) => match RegisteredPart::read(&seal::unsealed(bytes)) {
+        Err(PartError::NotAPart | PartError::Sealed) => return None,
+        Err(PartError::Invalid(why)) => match RegisteredPart::read(&seal::unsealed(bytes)) {
             Ok(part) => {
                 let RegisteredPart { locations, computation, instruction, piggybacked, trace, error } = part;
                 dumped.at = names(locations);

@@ -1,10 +1,10 @@
 //! Generates instructions at a given rate, to measure routers.
 
-use super::wire::Line;
-use crate::arguments::Usage;
+use super::transport::PartTransport;
+use crate::arguments::UsageError;
 use crate::output::print_json;
 use anyhow::{Result, bail};
-use esp::isa::{Instruction, Opcode, Operator};
+use esp::isa::{Opcode, Operator, StateInstruction};
 use esp::store::{Key, mix};
 use esp::wire::{Locations, Part};
 use io::clock;
@@ -64,26 +64,26 @@ impl Mix {
 }
 
 /// Builds an instruction for `tag` and tags derived from it. COLLECT thus decrements the counters of COUNT, and RCOLLECT those of RCHLD.
-fn about(opcode: Opcode, tag: u64, value: u64) -> Instruction {
+fn instruction_for(opcode: Opcode, tag: u64, value: u64) -> StateInstruction {
     let [result, child] = [1, 2].map(|which| mix(tag, which) >> 1);
     match opcode {
-        Opcode::Nop => Instruction::Nop,
-        Opcode::Count => Instruction::Count { counter: tag, threshold: u32::MAX, inclusive: true },
-        Opcode::Compare => Instruction::Compare { tag, value, relation: Operator::Ge },
-        Opcode::Collect => Instruction::Collect { counter: tag, result, value, operator: Operator::Add },
-        Opcode::Rcollect => Instruction::Rcollect { counter: tag, result, child, value, operator: Operator::Add },
-        Opcode::Rchld => Instruction::Rchld { counter: tag, child },
-        Opcode::Mark => Instruction::Mark { tag, value },
-        Opcode::Test => Instruction::Test { tag },
-        Opcode::Get => Instruction::Get { tag, value: 0 },
-        Opcode::Put => Instruction::Put { tag, value },
-        Opcode::Setfwd => Instruction::Setfwd { tag, value: 0, relation: Operator::Ge },
+        Opcode::Nop => StateInstruction::Nop,
+        Opcode::Count => StateInstruction::Count { counter: tag, threshold: u32::MAX, inclusive: true },
+        Opcode::Compare => StateInstruction::Compare { tag, value, relation: Operator::Ge },
+        Opcode::Collect => StateInstruction::Collect { counter: tag, result, value, operator: Operator::Add },
+        Opcode::Rcollect => StateInstruction::Rcollect { counter: tag, result, child, value, operator: Operator::Add },
+        Opcode::Rchld => StateInstruction::Rchld { counter: tag, child },
+        Opcode::Mark => StateInstruction::Mark { tag, value },
+        Opcode::Test => StateInstruction::Test { tag },
+        Opcode::Get => StateInstruction::Get { tag, value: 0 },
+        Opcode::Put => StateInstruction::Put { tag, value },
+        Opcode::Setfwd => StateInstruction::Setfwd { tag, value: 0, relation: Operator::Ge },
     }
 }
 
 /// The generated load.
 #[derive(Clone, Debug)]
-pub struct Load {
+pub struct InstructionLoad {
     /// The packet rate.
     pub rate: PacketRate,
     /// The duration.
@@ -102,7 +102,7 @@ pub struct Load {
     pub trace: bool,
 }
 
-impl Load {
+impl InstructionLoad {
     /// Returns the `n`th packet.
     fn part(&self, n: u64) -> Part {
         let key = Key::new([self.seed, !self.seed]);
@@ -111,23 +111,24 @@ impl Load {
         let fresh = n % 100 < self.new;
         let tag = key.hash(if fresh { used } else { key.hash(!n) % used });
         let computation = key.derive(1).hash(n % self.computations);
-        let (locations, instruction) = (Locations::INPUT, about(self.mix.drawn(key.derive(2).hash(n)), tag, n));
+        let (locations, instruction) =
+            (Locations::INPUT, instruction_for(self.mix.drawn(key.derive(2).hash(n)), tag, n));
         Part { locations, error: false, piggybacked: false, trace: self.trace, computation, instruction }
     }
 }
 
 /// Returns the payload with a part, padded with data to this size.
-fn filled(line: Line, part: &Part, size: usize) -> Vec<u8> {
+fn padded_payload(line: PartTransport, part: &Part, size: usize) -> Vec<u8> {
     let bare = line.bytes(part);
     match size.checked_sub(bare.len() + TRAILER) {
-        Some(data) if data > 0 => line.before_data(part, &vec![0; data]),
+        Some(data) if data > 0 => line.bytes_with_data(part, &vec![0; data]),
         _ => bare,
     }
 }
 
 /// The result.
 #[derive(Serialize)]
-struct Told {
+struct LoadReport {
     time_ns: u64,
     sent_packets: u64,
     /// Packets refused by the socket of this host.
@@ -138,12 +139,12 @@ struct Told {
 }
 
 /// `switchpath state generate`
-pub fn generate(host: IpAddr, line: Line, load: &Load, json: bool) -> Result<ExitCode> {
+pub fn generate(host: IpAddr, line: PartTransport, load: &InstructionLoad, json: bool) -> Result<ExitCode> {
     if load.rate == PacketRate::ZERO {
-        bail!(Usage("a rate of nothing sends nothing".to_owned()));
+        bail!(UsageError("a rate of nothing sends nothing".to_owned()));
     }
-    let socket = line.to(host)?;
-    let headers = line.by.header() + if host.is_ipv4() { IPV4 } else { IPV6 };
+    let socket = line.connect(host)?;
+    let headers = line.encapsulation.header() + if host.is_ipv4() { IPV4 } else { IPV6 };
     let size = (load.size as usize).saturating_sub(headers);
     let mut sleeper = Sleeper::new(Waker::new()?);
     let start = clock::now();
@@ -152,7 +153,7 @@ pub fn generate(host: IpAddr, line: Line, load: &Load, json: bool) -> Result<Exi
         let passed = clock::now().since(start);
         if tried < load.rate.within(passed.min(load.time)) && passed < load.time + LATE {
             // The send buffer of this host is full.
-            refused += u64::from(socket.send(&filled(line, &load.part(tried), size)).is_err());
+            refused += u64::from(socket.send(&padded_payload(line, &load.part(tried), size)).is_err());
             tried += 1;
         } else if passed >= load.time {
             break passed;
@@ -161,15 +162,21 @@ pub fn generate(host: IpAddr, line: Line, load: &Load, json: bool) -> Result<Exi
         }
     };
     let sent = tried - refused;
-    tell(&mut stdout(), load, (sent, refused), took, json)?;
+    print_report(&mut stdout(), load, (sent, refused), took, json)?;
     Ok(ExitCode::SUCCESS)
 }
 
-fn tell(out: &mut dyn Write, load: &Load, (sent, refused): (u64, u64), took: Nanos, json: bool) -> Result<()> {
+fn print_report(
+    out: &mut dyn Write,
+    load: &InstructionLoad,
+    (sent, refused): (u64, u64),
+    took: Nanos,
+    json: bool,
+) -> Result<()> {
     let seconds = took.as_secs_f64();
     let (asked, reached) = (load.rate.within(load.time), (sent as f64 / seconds).round() as u64);
     if json {
-        let told = Told {
+        let told = LoadReport {
             time_ns: took.get(),
             sent_packets: sent,
             refused_packets: refused,
@@ -189,7 +196,7 @@ fn tell(out: &mut dyn Write, load: &Load, (sent, refused): (u64, u64), took: Nan
 
 #[cfg(test)]
 mod tests {
-    use super::super::socket::By;
+    use super::super::socket::Encapsulation;
     use super::*;
     use std::collections::BTreeSet;
 
@@ -197,11 +204,19 @@ mod tests {
     fn load_uses_the_requested_share_of_new_tags() {
         for new in [0, 1, 50, 100] {
             let (rate, time) = (PacketRate::kpps(1), Nanos::secs(1));
-            let load =
-                Load { rate, time, new, computations: 3, mix: "mark".parse().unwrap(), size: 0, seed: 7, trace: true };
+            let load = InstructionLoad {
+                rate,
+                time,
+                new,
+                computations: 3,
+                mix: "mark".parse().unwrap(),
+                size: 0,
+                seed: 7,
+                trace: true,
+            };
             let mut known = BTreeSet::new();
             let fresh = (0..1000).filter(|&n| match load.part(n).instruction {
-                Instruction::Mark { tag, .. } => known.insert(tag),
+                StateInstruction::Mark { tag, .. } => known.insert(tag),
                 _ => false,
             });
             assert!(load.part(0).trace, "as is asked");
@@ -213,11 +228,19 @@ mod tests {
     #[test]
     fn generate_reports_a_rate_below_the_requested_one() {
         let (rate, time) = (PacketRate::kpps(1), Nanos::secs(2));
-        let load =
-            Load { rate, time, new: 50, computations: 1, mix: "nop".parse().unwrap(), size: 0, seed: 7, trace: true };
+        let load = InstructionLoad {
+            rate,
+            time,
+            new: 50,
+            computations: 1,
+            mix: "nop".parse().unwrap(),
+            size: 0,
+            seed: 7,
+            trace: true,
+        };
         let told = |sent, refused| {
             let mut out = Vec::new();
-            tell(&mut out, &load, (sent, refused), time, false).unwrap();
+            print_report(&mut out, &load, (sent, refused), time, false).unwrap();
             String::from_utf8(out).unwrap()
         };
         assert_eq!(told(2000, 0), "2000 packets in 2.0 s, 0 not taken by this host\n");
@@ -237,21 +260,21 @@ mod tests {
             assert!(text.parse::<Mix>().is_err_and(|error| error.contains(wrong)), "{text}");
         }
         let all = Opcode::ALL.map(Opcode::name).join(",").parse::<Mix>().unwrap();
-        let kinds: BTreeSet<u8> = (0..11).map(|n| about(all.drawn(n), 7, 8).opcode().number()).collect();
+        let kinds: BTreeSet<u8> = (0..11).map(|n| instruction_for(all.drawn(n), 7, 8).opcode().number()).collect();
         assert_eq!(kinds.len(), 11);
     }
 
     #[test]
     fn packets_are_padded_to_the_requested_size() {
-        let line = Line::of(By::Datagrams(5937), None).unwrap();
+        let line = PartTransport::of(Encapsulation::Datagrams(5937), None).unwrap();
         let part = Part {
             locations: Locations::INPUT,
             error: false,
             piggybacked: false,
             trace: false,
             computation: 1,
-            instruction: Instruction::Nop,
+            instruction: StateInstruction::Nop,
         };
-        assert_eq!([0, 14, 16, 17, 1000].map(|size| filled(line, &part, size).len()), [14, 14, 14, 17, 1000]);
+        assert_eq!([0, 14, 16, 17, 1000].map(|size| padded_payload(line, &part, size).len()), [14, 14, 14, 17, 1000]);
     }
 }

@@ -1,10 +1,10 @@
 //! Computes a value of a host group: each member reports, routers combine the reports, and the root receives only a few packets.
 
-use super::wire::Line;
-use crate::arguments::Member;
+use super::transport::PartTransport;
+use crate::arguments::MemberArguments;
 use crate::output::print_json;
 use anyhow::{Result, bail};
-use esp::host::{Action, Attempts, Computation, Controller, Outcome, Reporter, Schedule};
+use esp::host::{Action, Attempts, Computation, Reporter, RoundController, RoundOutcome, Schedule};
 use esp::isa::Operator;
 use esp::wire::Locations;
 use io::clock;
@@ -27,14 +27,19 @@ struct Collected {
 }
 
 /// `switchpath state group-size`
-pub fn size(computation: u64, member: &Member, how: (Line, bool)) -> Result<ExitCode> {
-    collect(computation, Operator::Add, &Member { value: vec![1], ..*member }, how)
+pub fn size(computation: u64, member: &MemberArguments, how: (PartTransport, bool)) -> Result<ExitCode> {
+    collect(computation, Operator::Add, &MemberArguments { value: vec![1], ..*member }, how)
 }
 
 /// `switchpath state collect`
-pub fn collect(computation: u64, operator: Operator, member: &Member, (line, json): (Line, bool)) -> Result<ExitCode> {
+pub fn collect(
+    computation: u64,
+    operator: Operator,
+    member: &MemberArguments,
+    (line, json): (PartTransport, bool),
+) -> Result<ExitCode> {
     if !operator.combines() {
-        bail!(crate::arguments::Usage(format!(
+        bail!(crate::arguments::UsageError(format!(
             "'{operator}' compares; values are combined by add, min, max, and, or, xor"
         )));
     }
@@ -57,15 +62,15 @@ pub fn collect(computation: u64, operator: Operator, member: &Member, (line, jso
             let reporter = |(value, n): (&u64, u64)| Reporter::new(round, schedule, random.hash_one(n), *value);
             report(values.map(|member| reporter(member).repeated(attempts)), root, line)
         }
-        None => hear((Controller::new(round, schedule).repeated(attempts), attempts), line, json),
+        None => collect_at_root((RoundController::new(round, schedule).repeated(attempts), attempts), line, json),
     }
 }
 
-fn report(reporters: impl Iterator<Item = Reporter>, root: IpAddr, line: Line) -> Result<ExitCode> {
-    let mut members = reporters.map(|one| Ok((one, line.to(root)?))).collect::<Result<Vec<_>>>()?;
+fn report(reporters: impl Iterator<Item = Reporter>, root: IpAddr, line: PartTransport) -> Result<ExitCode> {
+    let mut members = reporters.map(|one| Ok((one, line.connect(root)?))).collect::<Result<Vec<_>>>()?;
     let mut sleeper = Sleeper::new(Waker::new()?);
     while !members.is_empty() {
-        let (now, mut next) = (clock::now(), Instant::FAR);
+        let (now, mut next) = (clock::now(), Instant::NEVER);
         members.retain_mut(|(reporter, socket)| {
             loop {
                 match reporter.poll(now) {
@@ -86,8 +91,8 @@ fn report(reporters: impl Iterator<Item = Reporter>, root: IpAddr, line: Line) -
     Ok(ExitCode::SUCCESS)
 }
 
-fn hear((mut root, of): (Controller, Attempts), line: Line, json: bool) -> Result<ExitCode> {
-    let mut inlet = line.here(None)?;
+fn collect_at_root((mut root, of): (RoundController, Attempts), line: PartTransport, json: bool) -> Result<ExitCode> {
+    let mut inlet = line.listen_on(None)?;
     let outcome = loop {
         let until: Instant = match root.poll(clock::now()) {
             Action::Over(outcome) => break outcome,
@@ -99,23 +104,23 @@ fn hear((mut root, of): (Controller, Attempts), line: Line, json: bool) -> Resul
         }
     };
     let (result, complete, missing) = match outcome {
-        Outcome::Complete(result) => (Some(result), true, 0),
-        Outcome::Incomplete { result, missing } => (result, false, missing),
-        Outcome::Failed | Outcome::Nobody => (None, false, 0),
+        RoundOutcome::Complete(result) => (Some(result), true, 0),
+        RoundOutcome::Incomplete { result, missing } => (result, false, missing),
+        RoundOutcome::Failed | RoundOutcome::NoMembers => (None, false, 0),
     };
     let mut out = stdout().lock();
     if json {
-        let (packets, attempts) = (root.packets(), of.most - root.left());
+        let (packets, attempts) = (root.packets(), of.most - root.attempts_left());
         print_json(&mut out, &Collected { result, complete, missing, packets, attempts })?;
     } else {
         match outcome {
-            Outcome::Complete(result) => writeln!(out, "{result}, from {} packets", root.packets())?,
-            Outcome::Incomplete { result: Some(result), missing } => {
+            RoundOutcome::Complete(result) => writeln!(out, "{result}, from {} packets", root.packets())?,
+            RoundOutcome::Incomplete { result: Some(result), missing } => {
                 writeln!(out, "{result} without {missing} that have not reported")?;
             }
-            Outcome::Incomplete { result: None, missing } => writeln!(out, "none of {missing} has reported")?,
-            Outcome::Failed => writeln!(out, "a router on the way could not execute what was asked")?,
-            Outcome::Nobody => writeln!(out, "nobody has made themselves known")?,
+            RoundOutcome::Incomplete { result: None, missing } => writeln!(out, "none of {missing} has reported")?,
+            RoundOutcome::Failed => writeln!(out, "a router on the way could not execute what was asked")?,
+            RoundOutcome::NoMembers => writeln!(out, "nobody has made themselves known")?,
         }
     }
     Ok(if complete { ExitCode::SUCCESS } else { ExitCode::FAILURE })

@@ -7,17 +7,17 @@ mod group;
 mod ping;
 mod socket;
 mod subcast;
+mod traceroute;
+mod transport;
 mod verify;
-mod walk;
-mod wire;
 
-use self::socket::By;
-use crate::arguments::{Carriage, State, StateCommand, Usage};
+use self::socket::Encapsulation;
+use crate::arguments::{CarriageArgument, StateArguments, StateCommand, UsageError};
 use crate::output::{Rows, print_json};
 use crate::show;
 use anyhow::Result;
 use esp::bound;
-use esp::isa::Instruction;
+use esp::isa::StateInstruction;
 use esp::wire::Carriages;
 use serde::Serialize;
 use std::io::{Write, stdout};
@@ -25,13 +25,13 @@ use std::process::ExitCode;
 use units::{Nanos, PacketRate, Rate};
 
 /// Executes the subcommand.
-pub fn state(arguments: &State) -> Result<ExitCode> {
-    let State { command, json, carriage, port, protocol, key, socket } = arguments;
+pub fn state(arguments: &StateArguments) -> Result<ExitCode> {
+    let StateArguments { command, json, carriage, port, protocol, key, socket } = arguments;
     let by = match carriage {
-        Carriage::Udp => By::Datagrams(*port),
-        Carriage::Ip => By::Packets(*protocol),
+        CarriageArgument::Udp => Encapsulation::Datagrams(*port),
+        CarriageArgument::Ip => Encapsulation::Packets(*protocol),
     };
-    let line = || wire::Line::of(by, key.as_deref());
+    let line = || transport::PartTransport::of(by, key.as_deref());
     match command {
         StateCommand::Size { line, pps, creates, lifetime } => size((*line, *pps), *creates, *lifetime, *json),
         StateCommand::Show { store, limit } => {
@@ -42,17 +42,17 @@ pub fn state(arguments: &State) -> Result<ExitCode> {
             show::entries(&socket.client(), &format!("/v1/state/entries?limit={limit}{of}"), *json)
         }
         StateCommand::Send { to, instruction, how } if instruction.join(" ").starts_with("call") => {
-            wire::call(*to, line()?, StateCommand::registered(instruction)?, how)
+            transport::send_registered(*to, line()?, StateCommand::registered(instruction)?, how)
         }
         StateCommand::Send { to, instruction, how } => {
-            wire::send(*to, line()?, StateCommand::instruction(instruction)?, how)
+            transport::send(*to, line()?, StateCommand::instruction(instruction)?, how)
         }
         StateCommand::Dedup { to, message, how } => {
-            let once = Instruction::Count { counter: *message, threshold: 2, inclusive: false };
-            wire::send(*to, line()?, once, how)
+            let once = StateInstruction::Count { counter: *message, threshold: 2, inclusive: false };
+            transport::send(*to, line()?, once, how)
         }
         StateCommand::Listen { count, time, group, answer } => {
-            wire::listen(line()?, *group, wire::Ends::of(*count, *time), *answer, *json)
+            transport::listen(line()?, *group, transport::ListenLimit::of(*count, *time), *answer, *json)
         }
         StateCommand::Ping { host, way } => ping::ping(*host, line()?, way, *json),
         StateCommand::Branch { hosts, way } => branch::branch(hosts, line()?, way, *json),
@@ -62,9 +62,18 @@ pub fn state(arguments: &State) -> Result<ExitCode> {
         }
         StateCommand::GroupSize { computation, member } => group::size(*computation, member, (line()?, *json)),
         StateCommand::Generate { to, rate, time, new, computations, instruction, size, seed, trace } => {
-            let mix = instruction.parse().map_err(Usage)?;
+            let mix = instruction.parse().map_err(UsageError)?;
             let (rate, time, new, computations) = (*rate, *time, *new, *computations);
-            let load = generate::Load { rate, time, new, computations, mix, size: *size, seed: *seed, trace: *trace };
+            let load = generate::InstructionLoad {
+                rate,
+                time,
+                new,
+                computations,
+                mix,
+                size: *size,
+                seed: *seed,
+                trace: *trace,
+            };
             generate::generate(*to, line()?, &load, *json)
         }
         StateCommand::Dump { file, ip_option } => {
@@ -77,7 +86,7 @@ pub fn state(arguments: &State) -> Result<ExitCode> {
 
 /// The necessary size of a store.
 #[derive(Serialize)]
-struct Bound {
+struct StoreSize {
     packets_per_second: u64,
     creates: u64,
     lifetime_ns: u64,
@@ -98,7 +107,7 @@ fn size(
     let mut out = stdout().lock();
     if json {
         let (packets_per_second, lifetime_ns, memory_bytes) = (packets.get(), lifetime.get(), memory.get());
-        print_json(&mut out, &Bound { packets_per_second, creates, lifetime_ns, entries, memory_bytes })?;
+        print_json(&mut out, &StoreSize { packets_per_second, creates, lifetime_ns, entries, memory_bytes })?;
         return Ok(ExitCode::SUCCESS);
     }
     let mut rows = Rows::new(&["what", ">value"]);

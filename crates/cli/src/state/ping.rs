@@ -1,11 +1,11 @@
 //! Finds the routers on the way to a host that execute instructions.
 
-use super::walk::{End, Walked, walk};
-use super::wire::Line;
-use crate::arguments::Way;
+use super::traceroute::{TracerouteEnd, TracerouteResult, trace_route};
+use super::transport::PartTransport;
+use crate::arguments::ProbeArguments;
 use crate::output::{Rows, brief, or_dash, print_json};
 use anyhow::Result;
-use esp::host::{Executes, Probes, Question};
+use esp::host::{HopExecution, ProbeQuestion, Probes};
 use serde::Serialize;
 use std::hash::{BuildHasher, RandomState};
 use std::io::{Write, stdout};
@@ -14,15 +14,15 @@ use std::process::ExitCode;
 
 /// The result of a search.
 #[derive(Serialize)]
-struct Told {
+struct PingReport {
     host: String,
     /// How the search ended: `host`, `unreachable`, `silence`, `limit`.
     end: &'static str,
-    hops: Vec<ToldHop>,
+    hops: Vec<PingHop>,
 }
 
 #[derive(Serialize)]
-struct ToldHop {
+struct PingHop {
     hop: usize,
     address: Option<String>,
     delay_ns: Option<u64>,
@@ -32,18 +32,18 @@ struct ToldHop {
     node: Option<String>,
 }
 
-impl ToldHop {
+impl PingHop {
     fn executes(&self) -> bool {
-        [self.input, self.central, self.output].contains(&word(Executes::Yes))
+        [self.input, self.central, self.output].contains(&word(HopExecution::Yes))
     }
 }
 
-fn word(executes: Executes) -> &'static str {
+fn word(executes: HopExecution) -> &'static str {
     match executes {
-        Executes::Yes => "yes",
-        Executes::No => "no",
-        Executes::Failed => "failed",
-        Executes::Unknown => "unknown",
+        HopExecution::Yes => "yes",
+        HopExecution::No => "no",
+        HopExecution::Failed => "failed",
+        HopExecution::Unknown => "unknown",
     }
 }
 
@@ -54,46 +54,46 @@ pub fn randomness() -> [u64; 2] {
 }
 
 /// `switchpath state ping`
-pub fn ping(host: IpAddr, line: Line, way: &Way, json: bool) -> Result<ExitCode> {
-    let walked = walk(host, line, Probes::new(randomness()), &Question::ALL, way)?;
-    let told = tell(host, &walked);
+pub fn ping(host: IpAddr, line: PartTransport, way: &ProbeArguments, json: bool) -> Result<ExitCode> {
+    let walked = trace_route(host, line, Probes::new(randomness()), &ProbeQuestion::ALL, way)?;
+    let told = ping_report(host, &walked);
     let mut out = stdout().lock();
     if json {
         print_json(&mut out, &told)?;
     } else {
         print(&mut out, &told, walked.end)?;
     }
-    Ok(if walked.end == End::Host { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    Ok(if walked.end == TracerouteEnd::Host { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-fn tell(host: IpAddr, Walked { hops, survey, end }: &Walked) -> Told {
-    let of = |(number, hop): (u8, &super::walk::Hop)| {
-        let executes = |question| word(survey.executes(question, number));
-        ToldHop {
+fn ping_report(host: IpAddr, TracerouteResult { hops, survey, end }: &TracerouteResult) -> PingReport {
+    let of = |(number, hop): (u8, &super::traceroute::Hop)| {
+        let executes = |question| word(survey.execution_at(question, number));
+        PingHop {
             hop: number.into(),
             address: hop.address.map(|address| address.to_string()),
             delay_ns: hop.delay.map(|delay| delay.get()),
-            input: executes(Question::Input),
-            central: executes(Question::Central),
-            output: executes(Question::Output),
-            node: survey.node(number).map(|node| format!("{node:#x}")),
+            input: executes(ProbeQuestion::Input),
+            central: executes(ProbeQuestion::Central),
+            output: executes(ProbeQuestion::Output),
+            node: survey.node_number(number).map(|node| format!("{node:#x}")),
         }
     };
     let end = match end {
-        End::Host => "host",
-        End::Unreachable => "unreachable",
-        End::Silence => "silence",
-        End::Limit => "limit",
+        TracerouteEnd::Host => "host",
+        TracerouteEnd::Unreachable => "unreachable",
+        TracerouteEnd::Silence => "silence",
+        TracerouteEnd::Limit => "limit",
     };
-    Told { host: host.to_string(), end, hops: (1..).zip(hops).map(of).collect() }
+    PingReport { host: host.to_string(), end, hops: (1..).zip(hops).map(of).collect() }
 }
 
-fn print(out: &mut dyn Write, told: &Told, end: End) -> Result<()> {
+fn print(out: &mut dyn Write, told: &PingReport, end: TracerouteEnd) -> Result<()> {
     let mut rows = Rows::new(&[">hop", "address", ">delay", "input", "central", "output", "node"]);
     for hop in &told.hops {
         let cell = |word: &'static str| if word == "unknown" { "?".to_owned() } else { word.to_owned() };
         // The last hop is the host, which forwards nothing and so has no output place.
-        let last = end == End::Host && hop.hop == told.hops.len();
+        let last = end == TracerouteEnd::Host && hop.hop == told.hops.len();
         rows.add([
             hop.hop.to_string(),
             hop.address.clone().unwrap_or_else(|| "no answer".to_owned()),
@@ -105,7 +105,7 @@ fn print(out: &mut dyn Write, told: &Told, end: End) -> Result<()> {
         ]);
     }
     rows.print(out)?;
-    let routers = told.hops.len() - usize::from(end == End::Host);
+    let routers = told.hops.len() - usize::from(end == TracerouteEnd::Host);
     let executing = told.hops.iter().filter(|hop| hop.executes()).count();
     let silent = told.hops.iter().filter(|hop| hop.address.is_none()).count();
     write!(out, "{executing} of {routers} routers are known to execute instructions")?;
@@ -114,13 +114,13 @@ fn print(out: &mut dyn Write, told: &Told, end: End) -> Result<()> {
     }
     let host = &told.host;
     match end {
-        End::Host => writeln!(out, "; {host} is reached")?,
-        End::Unreachable => writeln!(out, "; the last says that {host} cannot be reached")?,
-        End::Silence => writeln!(out, "; {host} does not answer either, or is farther away")?,
-        End::Limit => writeln!(out, "; {host} is farther away")?,
+        TracerouteEnd::Host => writeln!(out, "; {host} is reached")?,
+        TracerouteEnd::Unreachable => writeln!(out, "; the last says that {host} cannot be reached")?,
+        TracerouteEnd::Silence => writeln!(out, "; {host} does not answer either, or is farther away")?,
+        TracerouteEnd::Limit => writeln!(out, "; {host} is farther away")?,
     }
     if let Some(failed) =
-        told.hops.iter().find(|hop| [hop.input, hop.central, hop.output].contains(&word(Executes::Failed)))
+        told.hops.iter().find(|hop| [hop.input, hop.central, hop.output].contains(&word(HopExecution::Failed)))
     {
         writeln!(out, "hop {} could not execute a probe: what routers behind it do there is not known", failed.hop)?;
     }

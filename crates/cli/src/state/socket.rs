@@ -1,7 +1,7 @@
 //! Sockets that carry instruction parts: in datagrams, or directly behind the header of IP packets (spec E-16).
 
 use anyhow::{Context, Error, Result, anyhow};
-use io::quotes::{self, Quote};
+use io::icmp_errors::{self, QuotedDatagram};
 use io::raw;
 use packet::wire::transport;
 use rustix::io::Errno;
@@ -17,54 +17,54 @@ const NO_PROTOCOL: [Errno; 2] = [Errno::NOPROTOOPT, Errno::PROTO];
 
 /// The carriage of instruction parts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum By {
+pub enum Encapsulation {
     /// Datagrams to this port.
     Datagrams(u16),
     /// IP packets of this protocol.
     Packets(u8),
 }
 
-impl By {
+impl Encapsulation {
     /// The destination port; 0 for IP packets.
     const fn port(self) -> u16 {
         match self {
-            By::Datagrams(port) => port,
-            By::Packets(_) => 0,
+            Encapsulation::Datagrams(port) => port,
+            Encapsulation::Packets(_) => 0,
         }
     }
 
     /// Bytes between an IP header and a part.
     pub const fn header(self) -> usize {
         match self {
-            By::Datagrams(_) => transport::UDP_HEADER,
-            By::Packets(_) => 0,
+            Encapsulation::Datagrams(_) => transport::UDP_HEADER,
+            Encapsulation::Packets(_) => 0,
         }
     }
 }
 
 /// A socket for instruction parts.
-pub struct Socket {
+pub struct PartSocket {
     socket: UdpSocket,
     /// True if received data begins with an IPv4 header.
     has_header: bool,
 }
 
-impl Socket {
+impl PartSocket {
     /// Opens a socket that sends to a host and receives its answers.
-    pub fn to(by: By, host: IpAddr) -> Result<Socket> {
-        let socket = Socket::open(by, host.is_ipv4(), 0)?;
+    pub fn connect(by: Encapsulation, host: IpAddr) -> Result<PartSocket> {
+        let socket = PartSocket::open(by, host.is_ipv4(), 0)?;
         socket.socket.connect((host, by.port())).with_context(|| format!("{host} cannot be reached"))?;
         Ok(socket)
     }
 
     /// Opens non-blocking sockets that receive parts over IPv6, and over IPv4 if the system supports both; also those sent to a multicast group.
-    pub fn here(by: By, group: Option<IpAddr>) -> Result<Vec<Socket>> {
-        let open = |is_ipv4| Socket::open(by, is_ipv4, by.port());
+    pub fn listen(by: Encapsulation, group: Option<IpAddr>) -> Result<Vec<PartSocket>> {
+        let open = |is_ipv4| PartSocket::open(by, is_ipv4, by.port());
         let sockets = match (group, by) {
             (Some(group), _) => vec![open(group.is_ipv4())?],
             // An IPv6 socket for datagrams also receives IPv4.
-            (None, By::Datagrams(_)) => vec![open(false).or_else(|_| open(true))?],
-            (None, By::Packets(_)) => [open(true)?].into_iter().chain(open(false).ok()).collect(),
+            (None, Encapsulation::Datagrams(_)) => vec![open(false).or_else(|_| open(true))?],
+            (None, Encapsulation::Packets(_)) => [open(true)?].into_iter().chain(open(false).ok()).collect(),
         };
         for socket in &sockets {
             let joined = match group {
@@ -78,14 +78,14 @@ impl Socket {
         Ok(sockets)
     }
 
-    fn open(by: By, is_ipv4: bool, port: u16) -> Result<Socket> {
-        let By::Packets(protocol) = by else {
+    fn open(by: Encapsulation, is_ipv4: bool, port: u16) -> Result<PartSocket> {
+        let Encapsulation::Packets(protocol) = by else {
             let what = || match port {
                 0 => "there is no socket for datagrams".to_owned(),
                 port => format!("datagrams to port {port} cannot be received here"),
             };
             let socket = UdpSocket::bind((unspecified(is_ipv4), port)).with_context(what)?;
-            return Ok(Socket { socket, has_header: false });
+            return Ok(PartSocket { socket, has_header: false });
         };
         let socket = raw::socket(is_ipv4, protocol).map_err(|error| match error.kind() {
             ErrorKind::PermissionDenied => anyhow!(
@@ -94,14 +94,14 @@ impl Socket {
             ),
             _ => Error::new(error).context(format!("there is no socket for IP packets of protocol {protocol}")),
         })?;
-        Ok(Socket { socket, has_header: is_ipv4 })
+        Ok(PartSocket { socket, has_header: is_ipv4 })
     }
 
     /// Sends a part. A socket first reports the ICMP error of an earlier packet, so a failed send is repeated.
     pub fn send(&self, bytes: &[u8]) -> IoResult<()> {
         let mut sent = self.socket.send(bytes);
         for _ in 1..TRIES {
-            if !sent.as_ref().is_err_and(is_of_an_answer) {
+            if !sent.as_ref().is_err_and(is_icmp_answer) {
                 break;
             }
             sent = self.socket.send(bytes);
@@ -119,7 +119,7 @@ impl Socket {
         let (length, from) = loop {
             match self.socket.recv_from(buffer) {
                 // The ICMP error of an earlier packet does not end the reception.
-                Err(error) if is_of_an_answer(&error) => {}
+                Err(error) if is_icmp_answer(&error) => {}
                 Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => return Ok(None),
                 came => break came?,
             }
@@ -133,17 +133,17 @@ impl Socket {
     /// Makes the socket keep the ICMP errors of sent packets, with the packets they quote, and never block.
     pub fn keep_quotes(&self) -> IoResult<()> {
         self.socket.set_nonblocking(true)?;
-        quotes::keep(&self.socket)
+        icmp_errors::enable(&self.socket)
     }
 
     /// Returns the next quoted packet, if one has arrived.
-    pub fn quote(&self) -> IoResult<Option<Quote>> {
-        quotes::next(&self.socket)
+    pub fn quote(&self) -> IoResult<Option<QuotedDatagram>> {
+        icmp_errors::next_error(&self.socket)
     }
 
     /// Sets the hop limit of packets sent from now on.
     pub fn set_hops(&self, hops: u8) -> IoResult<()> {
-        quotes::set_hops(&self.socket, hops)
+        icmp_errors::set_hops(&self.socket, hops)
     }
 
     /// Sets the hop limit of multicast packets sent from now on.
@@ -152,7 +152,7 @@ impl Socket {
     }
 }
 
-impl AsFd for Socket {
+impl AsFd for PartSocket {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
     }
@@ -163,7 +163,7 @@ fn unspecified(is_ipv4: bool) -> IpAddr {
 }
 
 /// Returns whether a socket error reports the answer to an earlier packet.
-pub fn is_of_an_answer(error: &IoError) -> bool {
+pub fn is_icmp_answer(error: &IoError) -> bool {
     use ErrorKind::{ConnectionRefused, ConnectionReset, HostUnreachable, Interrupted, NetworkUnreachable};
     matches!(error.kind(), ConnectionRefused | ConnectionReset | HostUnreachable | NetworkUnreachable | Interrupted)
         || Errno::from_io_error(error).is_some_and(|error| NO_PROTOCOL.contains(&error))
@@ -177,12 +177,12 @@ mod tests {
     #[test]
     fn send_succeeds_despite_icmp_errors_of_earlier_packets() {
         let free = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap().port();
-        for by in [By::Datagrams(free), By::Packets(186)] {
+        for by in [Encapsulation::Datagrams(free), Encapsulation::Packets(186)] {
             for host in [IpAddr::from(Ipv4Addr::LOCALHOST), IpAddr::from(Ipv6Addr::LOCALHOST)] {
                 // Raw sockets need a privilege, and a machine may have no IPv6.
-                let Ok(sender) = Socket::to(by, host) else { continue };
+                let Ok(sender) = PartSocket::connect(by, host) else { continue };
                 (0..3).for_each(|_| sender.send(b"nobody is there").unwrap());
-                let receivers = Socket::here(by, None).unwrap();
+                let receivers = PartSocket::listen(by, None).unwrap();
                 sender.send(b"somebody is").unwrap();
                 let mut bytes = [0; 100];
                 let came = receivers.iter().find_map(|socket| {

@@ -2,7 +2,7 @@
 
 use crate::output::{Rows, print_json};
 use anyhow::{Context, Result};
-use esp::conform::{VECTORS, Verdict, check};
+use esp::conformance::{VECTORS, VectorResult, check};
 use serde::Serialize;
 use std::io::{Write, stdout};
 use std::path::Path;
@@ -12,13 +12,13 @@ const CONDITIONS: [&str; 5] = ["absent", "present", "expired", "full", "present 
 
 /// The result of the test.
 #[derive(Serialize)]
-struct Told {
+struct ConformReport {
     vectors: usize,
-    differ: Vec<Differs>,
+    differ: Vec<VectorDifference>,
 }
 
 #[derive(Serialize)]
-struct Differs {
+struct VectorDifference {
     instruction: String,
     condition: String,
     how: String,
@@ -31,15 +31,15 @@ pub fn conform(file: Option<&Path>, json: bool) -> Result<ExitCode> {
         None => VECTORS.to_owned(),
     };
     let verdicts = check(&text).context("these are no vectors")?;
-    let differ = || verdicts.iter().filter(|verdict| verdict.differs.is_some());
+    let differ = || verdicts.iter().filter(|verdict| verdict.difference.is_some());
     let mut out = stdout().lock();
     if json {
-        let of = |verdict: &Verdict| Differs {
+        let of = |verdict: &VectorResult| VectorDifference {
             instruction: verdict.instruction.clone(),
             condition: verdict.condition.clone(),
-            how: verdict.differs.clone().unwrap_or_default(),
+            how: verdict.difference.clone().unwrap_or_default(),
         };
-        print_json(&mut out, &Told { vectors: verdicts.len(), differ: differ().map(of).collect() })?;
+        print_json(&mut out, &ConformReport { vectors: verdicts.len(), differ: differ().map(of).collect() })?;
     } else {
         let mut rows = Rows::new(&["instruction", "absent", "present", "expired", "full", "present in full"]);
         let mut names: Vec<&str> = Vec::new();
@@ -51,18 +51,18 @@ pub fn conform(file: Option<&Path>, json: bool) -> Result<ExitCode> {
         for name in names {
             let mut line = vec![name.to_owned()];
             line.extend(CONDITIONS.map(|condition| {
-                let of = |verdict: &&Verdict| verdict.instruction == name && verdict.condition == condition;
+                let of = |verdict: &&VectorResult| verdict.instruction == name && verdict.condition == condition;
                 verdicts
                     .iter()
                     .find(of)
-                    .map_or("-", |v| if v.differs.is_none() { "holds" } else { "differs" })
+                    .map_or("-", |v| if v.difference.is_none() { "holds" } else { "differs" })
                     .to_owned()
             }));
             rows.line(line);
         }
         rows.print(&mut out)?;
         for verdict in differ() {
-            let how = verdict.differs.as_deref().unwrap_or_default();
+            let how = verdict.difference.as_deref().unwrap_or_default();
             writeln!(out, "{}, {}: {how}", verdict.instruction, verdict.condition)?;
         }
         writeln!(out, "{} of {} vectors hold", verdicts.len() - differ().count(), verdicts.len())?;

@@ -2,10 +2,10 @@
 //! and the state of the schemes.
 
 use super::sample::{LinkLine, QueuesLine};
-use super::state::{Pane, State};
+use super::state::{Pane, TopState};
 use super::style::{alarm, block, bold, dim};
 use crate::output::{brief, short};
-use crate::seen;
+use crate::stats;
 use ratatui::Frame;
 use ratatui::layout::Rect;
 use ratatui::text::{Line, Span};
@@ -17,7 +17,7 @@ const LINE: (usize, usize) = (20, 60);
 const BESIDE: usize = 52;
 
 /// Draws the links, as far as there is room.
-pub fn draw(frame: &mut Frame<'_>, state: &mut State, area: Rect) {
+pub fn draw(frame: &mut Frame<'_>, state: &mut TopState, area: Rect) {
     let lines = lines(state, area.width);
     let from = state.scrolled(Pane::Links, lines.len(), usize::from(area.height.saturating_sub(1)));
     let block = block(state, Pane::Links, "links", lines.len(), from, usize::from(area.height.saturating_sub(1)));
@@ -26,13 +26,13 @@ pub fn draw(frame: &mut Frame<'_>, state: &mut State, area: Rect) {
 }
 
 /// Returns the number of lines of the view.
-pub fn height(state: &State) -> u16 {
+pub fn height(state: &TopState) -> u16 {
     let links = state.samples.links();
     let lines: usize = links.iter().map(|link| 4 + groups(link).count()).sum();
     if links.is_empty() { 0 } else { u16::try_from(lines + 1).unwrap_or(u16::MAX) }
 }
 
-fn lines(state: &State, width: u16) -> Vec<Line<'static>> {
+fn lines(state: &TopState, width: u16) -> Vec<Line<'static>> {
     if state.samples.links().is_empty() {
         return vec![Line::from("no link is known")];
     }
@@ -48,7 +48,7 @@ fn of(link: &LinkLine, width: u16) -> Vec<Line<'static>> {
     let wide = usize::from(width).saturating_sub(BESIDE).clamp(LINE.0, LINE.1);
     let most = |values: &[u64]| values.iter().copied().max().unwrap_or(0);
     let time = |ns: Option<u64>| ns.map_or("-".into(), brief);
-    let drawn = |values: &[u64]| format!("{}|", seen::line(values, wide));
+    let drawn = |values: &[u64]| format!("{}|", stats::draw_graph(values, wide));
     let packets = |packets: u64| if packets == 1 { "1 packet".to_owned() } else { format!("{packets} packets") };
     let waits = format!(
         " {}, {}b; most {}",
@@ -73,7 +73,7 @@ fn of(link: &LinkLine, width: u16) -> Vec<Line<'static>> {
         ]),
     ];
     lines.extend(groups(link).map(|group| {
-        let state = seen::state(&group.state);
+        let state = stats::format_scheme_state(&group.state);
         let text = format!(
             "  {}: {}, p99 {}, dropped {}/s{}{state}",
             group.name,

@@ -1,7 +1,7 @@
 //! `switchpath top`: the live view of the running router.
 
-mod asker;
 mod links;
+mod poller;
 mod sample;
 mod state;
 mod style;
@@ -9,22 +9,22 @@ mod style;
 mod tests;
 mod view;
 
-use crate::arguments::Top;
+use crate::arguments::TopArguments;
 use crate::output::print_json;
 use anyhow::{Context, Result};
-use asker::Asker;
 use control::Client;
 use io::clock;
 use io::wait::{Sleeper, Waker};
+use poller::RouterPoller;
 use ratatui::DefaultTerminal;
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 use ratatui::buffer::{Buffer, Cell};
 use ratatui::crossterm::event::{self, Event, KeyCode, KeyEventKind, KeyModifiers};
-use sample::{Known, Sample, Snapshot};
+use sample::{SampleCursor, TopSample, TopSnapshot};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
-use state::{After, State};
+use state::{KeyAction, TopState};
 use std::io::{IsTerminal, Write, stdout};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -40,15 +40,15 @@ const LEAST_WIDTH: u16 = 80;
 const WIDTH: u16 = 120;
 
 /// Shows the router until ended.
-pub fn top(arguments: &Top) -> Result<ExitCode> {
+pub fn top(arguments: &TopArguments) -> Result<ExitCode> {
     let client = arguments.socket.client();
     if arguments.once || arguments.json || !stdout().is_terminal() {
         return once(&client, arguments);
     }
     // Before the screen is switched, so that the error of a router that does not answer stays readable.
-    let mut state = State::new(arguments.interval.to_string());
-    state.samples.add(Sample::ask(&client, Known::default())?);
-    let asker = Asker::start(client)?;
+    let mut state = TopState::new(arguments.interval.to_string());
+    state.samples.add(TopSample::ask(&client, SampleCursor::default())?);
+    let asker = RouterPoller::start(client)?;
     let ended = Arc::new(AtomicBool::new(false));
     end_with_signals(ended.clone()).context("signals cannot be waited for")?;
     // Its panic hook restores the terminal before the message is printed.
@@ -77,8 +77,8 @@ fn end_with_signals(ended: Arc<AtomicBool>) -> std::io::Result<()> {
 /// Draws, asks and reads keys until ended.
 fn live(
     terminal: &mut DefaultTerminal,
-    mut asker: Asker,
-    state: &mut State,
+    mut asker: RouterPoller,
+    state: &mut TopState,
     interval: Nanos,
     ended: &AtomicBool,
 ) -> Result<()> {
@@ -89,18 +89,18 @@ fn live(
         let mut asks = !state.paused && clock::now() >= due;
         let mut patience = due.since(clock::now()).clamp(Nanos::millis(1), PATIENCE).into();
         while event::poll(patience)? {
-            match acted(state, &event::read()?) {
-                After::Quit => return Ok(()),
-                After::Ask => asks = true,
-                After::Draw => {}
+            match handle_event(state, &event::read()?) {
+                KeyAction::Quit => return Ok(()),
+                KeyAction::Ask => asks = true,
+                KeyAction::Draw => {}
             }
             (changed, patience) = (true, Duration::ZERO);
         }
         if let Some(answer) = asker.answer() {
-            state.heard(answer);
+            state.record_answer(answer);
             changed = true;
         }
-        if asks && asker.ask(state.samples.known()) {
+        if asks && asker.ask(state.samples.cursor()) {
             due = clock::now() + interval;
         }
         if changed {
@@ -110,38 +110,38 @@ fn live(
     Ok(())
 }
 
-fn acted(state: &mut State, event: &Event) -> After {
+fn handle_event(state: &mut TopState, event: &Event) -> KeyAction {
     match event {
-        Event::Key(key) if key.kind == KeyEventKind::Release => After::Draw,
+        Event::Key(key) if key.kind == KeyEventKind::Release => KeyAction::Draw,
         Event::Key(key) if key.code == KeyCode::Char('c') && key.modifiers.contains(KeyModifiers::CONTROL) => {
-            After::Quit
+            KeyAction::Quit
         }
         Event::Key(key) => state.key(key.code),
         // A resized terminal is drawn again.
-        _ => After::Draw,
+        _ => KeyAction::Draw,
     }
 }
 
 /// Prints everything once. The rates are those of one interval.
-fn once(client: &Client, arguments: &Top) -> Result<ExitCode> {
-    let mut state = State::new(arguments.interval.to_string());
-    state.samples.add(Sample::ask(client, Known::default())?);
+fn once(client: &Client, arguments: &TopArguments) -> Result<ExitCode> {
+    let mut state = TopState::new(arguments.interval.to_string());
+    state.samples.add(TopSample::ask(client, SampleCursor::default())?);
     Sleeper::new(Waker::new()?).sleep([], arguments.interval)?;
-    state.samples.add(Sample::ask(client, state.samples.known())?);
+    state.samples.add(TopSample::ask(client, state.samples.cursor())?);
     let mut out = stdout().lock();
-    match Snapshot::of(&state.samples) {
+    match TopSnapshot::of(&state.samples) {
         Some(snapshot) if arguments.json => print_json(&mut out, &snapshot)?,
         _ => {
             let size = ratatui::crossterm::terminal::size();
             let width = if stdout().is_terminal() { size.map_or(WIDTH, |(width, _)| width) } else { WIDTH };
-            out.write_all(whole(&mut state, width.max(LEAST_WIDTH)).as_bytes())?;
+            out.write_all(render_all(&mut state, width.max(LEAST_WIDTH)).as_bytes())?;
         }
     }
     Ok(ExitCode::SUCCESS)
 }
 
 /// Returns everything as text, with as many lines as needed.
-fn whole(state: &mut State, width: u16) -> String {
+fn render_all(state: &mut TopState, width: u16) -> String {
     let height = view::height(state);
     // Text only: the test backend keeps the characters in its buffer.
     let Ok(mut terminal) = Terminal::new(TestBackend::new(width, height));

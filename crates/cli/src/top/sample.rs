@@ -1,7 +1,9 @@
 //! Samples of the router's state, and the rates between two of them.
 
-use crate::seen;
-use control::api::{Drops, Event, Events, Latency, Link, Links, Paths, Ports, StateValue, Status, Tasks};
+use crate::stats;
+use control::api::{
+    Drops, EventReply, Events, LatencyReply, LinkReply, Links, Paths, Ports, StateValue, Status, TasksReply,
+};
 use control::{Client, ClientError};
 use serde::Serialize;
 use std::collections::{BTreeMap, VecDeque};
@@ -13,23 +15,23 @@ const EVENTS: usize = 100;
 
 /// The router's answers at one moment.
 #[derive(Clone, Debug)]
-pub struct Sample {
+pub struct TopSample {
     pub status: Status,
     pub ports: Ports,
     pub links: Links,
     pub paths: Paths,
-    pub tasks: Tasks,
+    pub tasks: TasksReply,
     pub drops: Drops,
     /// Events since the previous sample.
     pub events: Events,
 }
 
-impl Sample {
+impl TopSample {
     /// Asks the router for a sample. Its events are those not known yet; all of them if the router has been restarted.
-    pub fn ask(client: &Client, known: Known) -> Result<Sample, ClientError> {
+    pub fn ask(client: &Client, known: SampleCursor) -> Result<TopSample, ClientError> {
         let status: Status = client.get("/v1/status")?;
         let since = if known.started_ns == status.started_ns { known.next_event } else { 0 };
-        Ok(Sample {
+        Ok(TopSample {
             status,
             ports: client.get("/v1/ports")?,
             links: client.get("/v1/links")?,
@@ -43,7 +45,7 @@ impl Sample {
 
 /// The router of the previous sample, and the events known of it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Known {
+pub struct SampleCursor {
     /// Its start time.
     pub started_ns: u64,
     /// The number of the first unknown event.
@@ -144,7 +146,7 @@ pub struct DropLine {
 /// All values of the view, for programs.
 // Large: a field for each answer of the API that the screen shows.
 #[derive(Clone, PartialEq, Debug, Serialize)]
-pub struct Snapshot {
+pub struct TopSnapshot {
     pub time_ns: u64,
     pub name: String,
     pub generation: u64,
@@ -174,11 +176,11 @@ pub struct WorkerLine {
     pub efficiency_literal: Option<f64>,
 }
 
-impl Snapshot {
+impl TopSnapshot {
     /// Returns the values of the latest sample; none without samples.
-    pub fn of(samples: &Samples) -> Option<Snapshot> {
-        let Sample { status, ports, .. } = samples.now()?;
-        Some(Snapshot {
+    pub fn of(samples: &Samples) -> Option<TopSnapshot> {
+        let TopSample { status, ports, .. } = samples.now()?;
+        Some(TopSnapshot {
             time_ns: ports.time_ns,
             name: status.name.clone(),
             generation: status.generation,
@@ -212,19 +214,19 @@ fn worker_line(samples: &Samples, (worker, busy): (u16, f64)) -> WorkerLine {
 /// The samples so far.
 #[derive(Default)]
 pub struct Samples {
-    now: Option<Sample>,
-    before: Option<Sample>,
+    now: Option<TopSample>,
+    before: Option<TopSample>,
     /// Packets received per second; the latest last.
     pub packets: VecDeque<u64>,
     /// Drops per second; the latest last.
     pub drops: VecDeque<u64>,
     /// The latest first.
-    pub events: VecDeque<Event>,
+    pub events: VecDeque<EventReply>,
 }
 
 impl Samples {
     /// Adds a sample. Samples of a router that has been replaced are discarded.
-    pub fn add(&mut self, sample: Sample) {
+    pub fn add(&mut self, sample: TopSample) {
         if self.now.as_ref().is_some_and(|now| now.status.started_ns != sample.status.started_ns) {
             *self = Samples::default();
         }
@@ -235,24 +237,24 @@ impl Samples {
         self.before = self.now.replace(sample);
         if self.before.is_some() {
             let rates = self.total();
-            remember(&mut self.packets, rates.received_pps);
-            remember(&mut self.drops, rates.dropped_pps);
+            push_history(&mut self.packets, rates.received_pps);
+            push_history(&mut self.drops, rates.dropped_pps);
         }
     }
 
     /// Returns the state that need not be requested again.
-    pub fn known(&self) -> Known {
-        let known = |now: &Sample| Known { started_ns: now.status.started_ns, next_event: now.events.next };
-        self.now.as_ref().map_or_else(Known::default, known)
+    pub fn cursor(&self) -> SampleCursor {
+        let known = |now: &TopSample| SampleCursor { started_ns: now.status.started_ns, next_event: now.events.next };
+        self.now.as_ref().map_or_else(SampleCursor::default, known)
     }
 
     /// Returns the latest sample.
-    pub fn now(&self) -> Option<&Sample> {
+    pub fn now(&self) -> Option<&TopSample> {
         self.now.as_ref()
     }
 
     /// Returns the rate of a counter between two readings; 0 if one is missing.
-    fn grew(now: (u64, u64), before: Option<(u64, u64)>) -> f64 {
+    fn counter_rate(now: (u64, u64), before: Option<(u64, u64)>) -> f64 {
         match before {
             Some((count, time)) if time < now.1 => now.0.saturating_sub(count) as f64 * 1e9 / (now.1 - time) as f64,
             _ => 0.0,
@@ -263,13 +265,13 @@ impl Samples {
     pub fn ports(&self) -> Vec<PortLine> {
         let Some(now) = &self.now else { return Vec::new() };
         let time = now.ports.time_ns;
-        let line = |port: &control::api::Port| {
+        let line = |port: &control::api::PortReply| {
             let old = self.before.as_ref().map(|sample| &sample.ports);
             let old = old.and_then(|old| Some((old.ports.iter().find(|p| p.name == port.name)?, old.time_ns)));
-            let grew = |count: fn(&control::api::Port) -> u64| {
-                Self::grew((count(port), time), old.map(|(port, time)| (count(port), time)))
+            let grew = |count: fn(&control::api::PortReply) -> u64| {
+                Self::counter_rate((count(port), time), old.map(|(port, time)| (count(port), time)))
             };
-            let dropped = |port: &control::api::Port| port.drops.iter().map(|drop| drop.packets).sum();
+            let dropped = |port: &control::api::PortReply| port.drops.iter().map(|drop| drop.packets).sum();
             PortLine {
                 name: port.name.clone(),
                 device: port.device.clone(),
@@ -285,7 +287,10 @@ impl Samples {
                 backlog_packets: port.backlog_packets,
                 backlog_bytes: port.backlog_bytes,
                 dropped_packets: dropped(port),
-                p99_sojourn_ns: self.links_of(&port.name).filter_map(|(link, old)| waited(link, old, 990)).max(),
+                p99_sojourn_ns: self
+                    .links_of(&port.name)
+                    .filter_map(|(link, old)| sojourn_percentile(link, old, 990))
+                    .max(),
                 backlog_series: self.links_of(&port.name).fold(Vec::new(), |sum, (link, _)| summed(sum, link)),
             }
         };
@@ -293,31 +298,33 @@ impl Samples {
     }
 
     /// Returns the links of a port, each with its previous state.
-    fn links_of(&self, port: &str) -> impl Iterator<Item = (&Link, Option<&Link>)> {
+    fn links_of(&self, port: &str) -> impl Iterator<Item = (&LinkReply, Option<&LinkReply>)> {
         let links = self.now.iter().flat_map(|now| &now.links.links).filter(move |link| link.port == port);
-        links.map(|link| (link, self.before.as_ref().and_then(|before| seen::link(&before.links.links, link))))
+        links.map(|link| (link, self.before.as_ref().and_then(|before| stats::find_link(&before.links.links, link))))
     }
 
     /// Returns the lines of the links, with their rates.
     pub fn links(&self) -> Vec<LinkLine> {
         let Some(now) = &self.now else { return Vec::new() };
         let several = now.links.links.iter().any(|link| link.worker > 0);
-        let line = |link: &Link| {
+        let line = |link: &LinkReply| {
             let old = self.before.as_ref();
-            let old = old.and_then(|old| Some((seen::link(&old.links.links, link)?, old.links.time_ns)));
-            let rate =
-                |count: u64, old: Option<u64>| Self::grew((count, now.links.time_ns), old.zip(self.links_before()));
-            let grew = |count: fn(&Link) -> u64| rate(count(link), old.map(|(old, _)| count(old)));
+            let old = old.and_then(|old| Some((stats::find_link(&old.links.links, link)?, old.links.time_ns)));
+            let rate = |count: u64, old: Option<u64>| {
+                Self::counter_rate((count, now.links.time_ns), old.zip(self.links_before()))
+            };
+            let grew = |count: fn(&LinkReply) -> u64| rate(count(link), old.map(|(old, _)| count(old)));
             let drop = |drop: &control::api::LinkDrop| {
-                let known = |old: &Link| old.drops.iter().find(|d| d.reason == drop.reason).map_or(0, |d| d.packets);
+                let known =
+                    |old: &LinkReply| old.drops.iter().find(|d| d.reason == drop.reason).map_or(0, |d| d.packets);
                 (drop.reason.clone(), rate(drop.packets, old.map(|(old, _)| known(old))))
             };
             let queues = |group: &control::api::QueueGroup| {
-                let old = old.and_then(|(old, _)| seen::group(old, group));
+                let old = old.and_then(|(old, _)| stats::find_group(old, group));
                 QueuesLine {
                     name: group.name.clone(),
                     backlog_packets: group.backlog_packets,
-                    p99_ns: lately(group.sojourn.as_ref(), old.and_then(|old| old.sojourn.as_ref()), 990),
+                    p99_ns: recent_percentile(group.sojourn.as_ref(), old.and_then(|old| old.sojourn.as_ref()), 990),
                     dropped_pps: rate(group.dropped_packets, old.map(|old| old.dropped_packets)),
                     state: group.state.clone(),
                 }
@@ -331,8 +338,8 @@ impl Samples {
                 },
                 backlog_packets: link.backlog_packets,
                 backlog_bytes: link.backlog_bytes,
-                p50_ns: waited(link, before, 500),
-                p99_ns: waited(link, before, 990),
+                p50_ns: sojourn_percentile(link, before, 500),
+                p99_ns: sojourn_percentile(link, before, 990),
                 dropped_pps: grew(|link| link.counters.dropped),
                 marked_pps: grew(|link| link.counters.marked),
                 passed_pps: grew(|link| link.counters.passed),
@@ -358,7 +365,7 @@ impl Samples {
             let old = self.before.as_ref().map(|sample| &sample.paths);
             let old = old.and_then(|old| Some((old.paths.iter().find(|p| p.name == path.name)?, old.time_ns)));
             let grew = |count: fn(&control::api::Path) -> u64| {
-                Self::grew((count(path), time), old.map(|(path, time)| (count(path), time)))
+                Self::counter_rate((count(path), time), old.map(|(path, time)| (count(path), time)))
             };
             PathLine {
                 name: path.name.clone(),
@@ -372,7 +379,7 @@ impl Samples {
                 p99_ns: path
                     .latency
                     .as_ref()
-                    .and_then(|latency| latency.lately_ns(old.and_then(|(old, _)| old.latency.as_ref()), 990)),
+                    .and_then(|latency| latency.recent_quantile_ns(old.and_then(|(old, _)| old.latency.as_ref()), 990)),
                 late_pps: grew(|p| p.late_packets),
             }
         };
@@ -393,7 +400,7 @@ impl Samples {
                 explanation: drop.explanation.clone(),
                 packets: drop.packets,
                 new_packets: old.map_or(0, |(count, _)| drop.packets.saturating_sub(count)),
-                dropped_pps: Self::grew((drop.packets, time), old),
+                dropped_pps: Self::counter_rate((drop.packets, time), old),
                 places: places.join(", "),
             }
         };
@@ -415,15 +422,16 @@ impl Samples {
 
     /// Returns the part of a core that these tasks used together.
     fn cpu(&self, of: impl Fn(&control::api::Task) -> bool) -> f64 {
-        let used = |tasks: &Tasks| tasks.tasks.iter().filter(|task| of(task)).map(|task| task.used_ns).sum::<u64>();
+        let used =
+            |tasks: &TasksReply| tasks.tasks.iter().filter(|task| of(task)).map(|task| task.used_ns).sum::<u64>();
         let Some(now) = &self.now else { return 0.0 };
         let old = self.before.as_ref().map(|sample| (used(&sample.tasks), sample.tasks.time_ns));
-        Self::grew((used(&now.tasks), now.tasks.time_ns), old) / 1e9
+        Self::counter_rate((used(&now.tasks), now.tasks.time_ns), old) / 1e9
     }
 
     /// Returns the efficiency index of a worker between two samples, and the index that counts empty polls as work; none if it did nothing.
     pub fn efficiency(&self, worker: u16) -> Option<(f64, f64)> {
-        let of = |sample: &Sample| sample.tasks.cores.iter().find(|core| core.worker == worker).cloned();
+        let of = |sample: &TopSample| sample.tasks.cores.iter().find(|core| core.worker == worker).cloned();
         let mut core = of(self.now.as_ref()?)?;
         if let Some(before) = self.before.as_ref().and_then(of) {
             core.useful_ns = core.useful_ns.saturating_sub(before.useful_ns);
@@ -436,7 +444,7 @@ impl Samples {
     /// Returns the load of each worker from 0 to 1, by its number.
     pub fn busy(&self) -> BTreeMap<u16, f64> {
         let Some(now) = &self.now else { return BTreeMap::new() };
-        let used = |tasks: &Tasks| {
+        let used = |tasks: &TasksReply| {
             let mut used: BTreeMap<u16, u64> = BTreeMap::new();
             tasks.tasks.iter().for_each(|task| *used.entry(task.worker).or_default() += task.used_ns);
             used
@@ -444,23 +452,23 @@ impl Samples {
         let before = self.before.as_ref().map(|sample| (used(&sample.tasks), sample.tasks.time_ns));
         let share = |(worker, ns): (u16, u64)| {
             let old = before.as_ref().map(|(used, time)| (used.get(&worker).copied().unwrap_or(0), *time));
-            (worker, (Self::grew((ns, now.tasks.time_ns), old) / 1e9).min(1.0))
+            (worker, (Self::counter_rate((ns, now.tasks.time_ns), old) / 1e9).min(1.0))
         };
         used(&now.tasks).into_iter().map(share).collect()
     }
 }
 
 /// Returns a percentile of sojourn times at a link since the previous sample.
-fn waited(link: &Link, before: Option<&Link>, thousandths: u64) -> Option<u64> {
-    lately(link.sojourn.as_ref(), before.and_then(|before| before.sojourn.as_ref()), thousandths)
+fn sojourn_percentile(link: &LinkReply, before: Option<&LinkReply>, thousandths: u64) -> Option<u64> {
+    recent_percentile(link.sojourn.as_ref(), before.and_then(|before| before.sojourn.as_ref()), thousandths)
 }
 
-fn lately(now: Option<&Latency>, before: Option<&Latency>, thousandths: u64) -> Option<u64> {
-    now?.lately_ns(before, thousandths)
+fn recent_percentile(now: Option<&LatencyReply>, before: Option<&LatencyReply>, thousandths: u64) -> Option<u64> {
+    now?.recent_quantile_ns(before, thousandths)
 }
 
 /// Adds the backlog series of several workers' links, the latest last.
-fn summed(mut sum: Vec<u64>, link: &Link) -> Vec<u64> {
+fn summed(mut sum: Vec<u64>, link: &LinkReply) -> Vec<u64> {
     let series = &link.series.most_packets;
     if sum.len() < series.len() {
         sum.splice(0..0, std::iter::repeat_n(0, series.len() - sum.len()));
@@ -469,7 +477,7 @@ fn summed(mut sum: Vec<u64>, link: &Link) -> Vec<u64> {
     sum
 }
 
-fn remember(history: &mut VecDeque<u64>, value: f64) {
+fn push_history(history: &mut VecDeque<u64>, value: f64) {
     if history.len() == HISTORY {
         history.pop_front();
     }

@@ -1,6 +1,6 @@
 //! The selections of the person at the terminal, and the keys that change them.
 
-use super::sample::{DropLine, PathLine, PortLine, Sample, Samples};
+use super::sample::{DropLine, PathLine, PortLine, Samples, TopSample};
 use control::ClientError;
 use ratatui::crossterm::event::KeyCode;
 use std::cmp::Ordering;
@@ -33,7 +33,7 @@ impl Pane {
 
 /// The action after a key.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum After {
+pub enum KeyAction {
     /// Draw again.
     Draw,
     /// Ask the router at once, and draw.
@@ -43,7 +43,7 @@ pub enum After {
 }
 
 /// The state of the view.
-pub struct State {
+pub struct TopState {
     pub samples: Samples,
     /// The interval between requests, for the header: `1s`.
     pub interval: String,
@@ -60,9 +60,9 @@ pub struct State {
     scroll: [usize; 5],
 }
 
-impl State {
-    pub fn new(interval: String) -> State {
-        State {
+impl TopState {
+    pub fn new(interval: String) -> TopState {
+        TopState {
             samples: Samples::default(),
             interval,
             focus: Pane::Ports,
@@ -77,7 +77,7 @@ impl State {
     }
 
     /// Stores the answer of the router, or its error. A lost router may return.
-    pub fn heard(&mut self, answer: Result<Sample, ClientError>) {
+    pub fn record_answer(&mut self, answer: Result<TopSample, ClientError>) {
         self.error = match answer {
             Ok(sample) => {
                 self.samples.add(sample);
@@ -88,45 +88,45 @@ impl State {
     }
 
     /// Handles a key.
-    pub fn key(&mut self, code: KeyCode) -> After {
+    pub fn key(&mut self, code: KeyCode) -> KeyAction {
         if self.help && code != KeyCode::Char('q') {
             self.help = false;
-            return After::Draw;
+            return KeyAction::Draw;
         }
         match code {
-            KeyCode::Char('q') => return After::Quit,
+            KeyCode::Char('q') => return KeyAction::Quit,
             KeyCode::Esc if self.detail || self.links => (self.detail, self.links) = (false, false),
-            KeyCode::Esc => return After::Quit,
+            KeyCode::Esc => return KeyAction::Quit,
             KeyCode::Char('?' | 'h') => self.help = true,
             KeyCode::Char('d') => (self.detail, self.links) = (!self.detail, false),
             KeyCode::Char('b') => (self.links, self.detail) = (!self.links, false),
             KeyCode::Char('p' | ' ') => {
                 self.paused = !self.paused;
-                return if self.paused { After::Draw } else { After::Ask };
+                return if self.paused { KeyAction::Draw } else { KeyAction::Ask };
             }
             KeyCode::Char('s') => {
                 let at = self.focus as usize;
                 self.sorting[at] = (self.sorting[at] + 1) % self.focus.orders().len();
             }
-            KeyCode::Tab | KeyCode::Right => self.turn(1),
-            KeyCode::BackTab | KeyCode::Left => self.turn(Pane::ALL.len() - 1),
-            KeyCode::Down | KeyCode::Char('j') => self.scroll[self.shown() as usize] += 1,
+            KeyCode::Tab | KeyCode::Right => self.move_focus(1),
+            KeyCode::BackTab | KeyCode::Left => self.move_focus(Pane::ALL.len() - 1),
+            KeyCode::Down | KeyCode::Char('j') => self.scroll[self.scrolled_pane() as usize] += 1,
             KeyCode::Up | KeyCode::Char('k') => {
-                let at = self.shown() as usize;
+                let at = self.scrolled_pane() as usize;
                 self.scroll[at] = self.scroll[at].saturating_sub(1);
             }
-            KeyCode::Home => self.scroll[self.shown() as usize] = 0,
+            KeyCode::Home => self.scroll[self.scrolled_pane() as usize] = 0,
             _ => {}
         }
-        After::Draw
+        KeyAction::Draw
     }
 
-    fn turn(&mut self, by: usize) {
+    fn move_focus(&mut self, by: usize) {
         self.focus = Pane::ALL[(self.focus as usize + by) % Pane::ALL.len()];
     }
 
     /// Returns the pane that keys scroll.
-    fn shown(&self) -> Pane {
+    fn scrolled_pane(&self) -> Pane {
         match () {
             () if self.links => Pane::Links,
             () if self.detail => Pane::Drops,
@@ -150,10 +150,10 @@ impl State {
     pub fn ports(&self) -> Vec<PortLine> {
         let mut ports = self.samples.ports();
         match self.order(Pane::Ports) {
-            "in" => ports.sort_by(|a, b| most(a.rates.received_pps, b.rates.received_pps)),
-            "out" => ports.sort_by(|a, b| most(a.rates.sent_pps, b.rates.sent_pps)),
+            "in" => ports.sort_by(|a, b| descending(a.rates.received_pps, b.rates.received_pps)),
+            "out" => ports.sort_by(|a, b| descending(a.rates.sent_pps, b.rates.sent_pps)),
             "drops" => ports.sort_by(|a, b| {
-                most(a.rates.dropped_pps, b.rates.dropped_pps).then(b.dropped_packets.cmp(&a.dropped_packets))
+                descending(a.rates.dropped_pps, b.rates.dropped_pps).then(b.dropped_packets.cmp(&a.dropped_packets))
             }),
             "backlog" => ports.sort_by_key(|port| std::cmp::Reverse(port.backlog_packets)),
             _ => {}
@@ -165,11 +165,11 @@ impl State {
     pub fn paths(&self) -> Vec<PathLine> {
         let mut paths = self.samples.paths();
         match self.order(Pane::Paths) {
-            "rate" => paths.sort_by(|a, b| most(a.entered_pps, b.entered_pps)),
-            "cpu" => paths.sort_by(|a, b| most(a.cpu, b.cpu)),
-            "drops" => {
-                paths.sort_by(|a, b| most(a.dropped_pps, b.dropped_pps).then(b.dropped_packets.cmp(&a.dropped_packets)))
-            }
+            "rate" => paths.sort_by(|a, b| descending(a.entered_pps, b.entered_pps)),
+            "cpu" => paths.sort_by(|a, b| descending(a.cpu, b.cpu)),
+            "drops" => paths.sort_by(|a, b| {
+                descending(a.dropped_pps, b.dropped_pps).then(b.dropped_packets.cmp(&a.dropped_packets))
+            }),
             "queued" => paths.sort_by_key(|path| std::cmp::Reverse(path.queued_packets)),
             _ => {}
         }
@@ -182,13 +182,13 @@ impl State {
         match self.order(Pane::Drops) {
             "total" => drops.sort_by_key(|drop| std::cmp::Reverse(drop.packets)),
             "reason" => drops.sort_by(|a, b| a.reason.cmp(&b.reason)),
-            _ => drops.sort_by(|a, b| most(a.dropped_pps, b.dropped_pps).then(b.packets.cmp(&a.packets))),
+            _ => drops.sort_by(|a, b| descending(a.dropped_pps, b.dropped_pps).then(b.packets.cmp(&a.packets))),
         }
         drops
     }
 }
 
 /// Orders the larger value first.
-fn most(a: f64, b: f64) -> Ordering {
+fn descending(a: f64, b: f64) -> Ordering {
     b.total_cmp(&a)
 }

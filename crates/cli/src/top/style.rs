@@ -1,6 +1,6 @@
 //! The style of the panes of `top`: frames, and bold, dim or red text.
 
-use super::state::{Pane, State};
+use super::state::{Pane, TopState};
 use ratatui::style::{Color, Modifier, Style};
 use ratatui::widgets::{Block, Borders};
 
@@ -20,7 +20,7 @@ pub fn alarm(wrong: bool) -> Style {
 }
 
 /// Returns the frame of a pane, with its sort order, and its visible lines if it does not show all.
-pub fn block(state: &State, pane: Pane, title: &str, lines: usize, from: usize, room: usize) -> Block<'static> {
+pub fn block(state: &TopState, pane: Pane, title: &str, lines: usize, from: usize, room: usize) -> Block<'static> {
     let sorted = match pane.orders() {
         [_] => String::new(),
         _ => format!(" by {}", state.order(pane)),

@@ -1,6 +1,6 @@
-use super::sample::{Known, Sample, Snapshot};
-use super::state::{After, State};
-use super::{lines, view, whole};
+use super::sample::{SampleCursor, TopSample, TopSnapshot};
+use super::state::{KeyAction, TopState};
+use super::{lines, render_all, view};
 use control::{ClientError, Target};
 use expect_test::{Expect, expect};
 use ratatui::Terminal;
@@ -60,7 +60,7 @@ fn drop_of(reason: &str, packets: u64) -> Value {
 }
 
 /// The answers of a router started at `started`, after this many seconds.
-fn sample(started: u64, seconds: u64) -> Sample {
+fn sample(started: u64, seconds: u64) -> TopSample {
     let (n, time) = (seconds, (started + seconds) * SECOND);
     let event = |sequence: u64, text: &str| json!({"sequence": sequence, "time_ns": sequence * SECOND, "kind": "applied", "subject": "lan", "text": text});
     let task = |worker: u16, used: u64| {
@@ -75,7 +75,7 @@ fn sample(started: u64, seconds: u64) -> Sample {
         task
     };
     let read = |value: Value| serde_json::from_value(value).unwrap();
-    Sample {
+    TopSample {
         status: serde_json::from_value(json!({
             "version": "0.1.0", "name": "edge", "state": "running", "generation": 3, "config": "edge.toml", "pid": 1,
             "started_ns": started * SECOND, "uptime_ns": n * SECOND, "workers": 2, "frames": 16384,
@@ -108,20 +108,20 @@ fn read_links(value: Value) -> control::api::Links {
 }
 
 /// Two samples, a second apart.
-fn state() -> State {
-    let mut state = State::new("1s".to_owned());
-    state.heard(Ok(sample(100, 1)));
-    state.heard(Ok(sample(100, 2)));
+fn state() -> TopState {
+    let mut state = TopState::new("1s".to_owned());
+    state.record_answer(Ok(sample(100, 1)));
+    state.record_answer(Ok(sample(100, 2)));
     state
 }
 
-fn screen(state: &mut State, width: u16, height: u16) -> String {
+fn screen(state: &mut TopState, width: u16, height: u16) -> String {
     let Ok(mut terminal) = Terminal::new(TestBackend::new(width, height));
     let Ok(drawn) = terminal.draw(|frame| view::draw(frame, state));
     lines(drawn.buffer)
 }
 
-fn check(state: &mut State, (width, height): (u16, u16), expected: Expect) {
+fn check(state: &mut TopState, (width, height): (u16, u16), expected: Expect) {
     expected.assert_eq(&screen(state, width, height));
 }
 
@@ -133,7 +133,7 @@ fn column(text: &str, head: &str) -> Vec<String> {
 }
 
 #[test]
-fn everything_fits_a_terminal_of_80_by_24() {
+fn top_fits_a_terminal_of_80_by_24() {
     check(
         &mut state(),
         (80, 24),
@@ -167,7 +167,7 @@ fn everything_fits_a_terminal_of_80_by_24() {
 }
 
 #[test]
-fn a_wide_terminal_has_room_for_more() {
+fn wide_terminal_shows_more_columns() {
     check(
         &mut state(),
         (130, 30),
@@ -207,7 +207,7 @@ fn a_wide_terminal_has_room_for_more() {
 }
 
 #[test]
-fn a_snapshot_prints_all_lines_and_no_keys() {
+fn snapshot_prints_all_lines_without_keys() {
     expect![[r#"
         edge forwards  generation 3 (edge.toml)  up 2s  every 1s
         in 1.50kpps 1.50mbit  out 1.30kpps 1.30mbit  drops 30/s  held 7
@@ -237,7 +237,7 @@ fn a_snapshot_prints_all_lines_and_no_keys() {
           class 1: 3 packets, p99 19.5ms, dropped 100/s; count 4, dropping yes, drop_next 17.1ms
           class 0: 3 packets, p99 19.5ms, dropped 100/s
     "#]]
-    .assert_eq(&whole(&mut state(), 100));
+    .assert_eq(&render_all(&mut state(), 100));
 }
 
 #[test]
@@ -278,8 +278,8 @@ fn help_and_drops_cover_the_other_panes() {
     assert!(screen(&mut state, 80, 24).contains("pause, and go on"));
     state.key(KeyCode::Char('x'));
     assert!(!screen(&mut state, 80, 24).contains("pause, and go on"), "any key closes the help");
-    assert_eq!(state.key(KeyCode::Esc), After::Draw, "back from the drops");
-    assert_eq!(state.key(KeyCode::Esc), After::Quit);
+    assert_eq!(state.key(KeyCode::Esc), KeyAction::Draw, "back from the drops");
+    assert_eq!(state.key(KeyCode::Esc), KeyAction::Quit);
 }
 
 #[test]
@@ -316,7 +316,7 @@ fn links_view_draws_backlog_sojourn_and_scheme_state() {
         q quit  tab pane  s sort  p pause  d drops  b backlog  ? help
     "#]],
     );
-    assert_eq!(state.key(KeyCode::Esc), After::Draw, "back from the links");
+    assert_eq!(state.key(KeyCode::Esc), KeyAction::Draw, "back from the links");
     state.key(KeyCode::Char('d'));
     state.key(KeyCode::Char('b'));
     assert!(screen(&mut state, 80, 24).contains(" links "), "they take the place of the drops");
@@ -325,7 +325,7 @@ fn links_view_draws_backlog_sojourn_and_scheme_state() {
 #[test]
 fn each_pane_is_sorted_by_its_selected_column() {
     let mut state = state();
-    let ports = |state: &mut State| column(&screen(state, 100, 30), "port ");
+    let ports = |state: &mut TopState| column(&screen(state, 100, 30), "port ");
     assert_eq!(ports(&mut state), ["dmz", "lan", "wan"]);
     state.key(KeyCode::Char('s'));
     assert_eq!(ports(&mut state), ["lan", "wan", "dmz"], "by what comes in");
@@ -341,23 +341,23 @@ fn each_pane_is_sorted_by_its_selected_column() {
 }
 
 #[test]
-fn a_pause_is_shown_and_its_end_asks_at_once() {
+fn pause_is_shown_and_resume_polls_at_once() {
     let mut state = state();
-    assert_eq!(state.key(KeyCode::Char('p')), After::Draw);
+    assert_eq!(state.key(KeyCode::Char('p')), KeyAction::Draw);
     assert!(screen(&mut state, 80, 24).contains("PAUSED"));
-    assert_eq!(state.key(KeyCode::Char('p')), After::Ask);
+    assert_eq!(state.key(KeyCode::Char('p')), KeyAction::Ask);
 }
 
 #[test]
 fn top_reports_a_lost_router_and_starts_anew_when_it_returns() {
     let mut state = state();
     let gone = std::io::Error::from(std::io::ErrorKind::ConnectionRefused);
-    state.heard(Err(ClientError::Unreachable(Target::Socket("/run/router.sock".into()), gone)));
+    state.record_answer(Err(ClientError::Unreachable(Target::Socket("/run/router.sock".into()), gone)));
     let text = screen(&mut state, 80, 24);
     assert!(text.contains("edge DOES NOT ANSWER") && text.contains("no router answers on /run/router.sock"), "{text}");
     assert!(text.contains("lan"), "what was known last stays");
-    assert_eq!(state.samples.known(), Known { started_ns: 100 * SECOND, next_event: 3 });
-    state.heard(Ok(sample(200, 1)));
+    assert_eq!(state.samples.cursor(), SampleCursor { started_ns: 100 * SECOND, next_event: 3 });
+    state.record_answer(Ok(sample(200, 1)));
     let text = screen(&mut state, 80, 24);
     assert!(text.contains("edge forwards") && text.contains("in 0pps"), "no rate of two different routers: {text}");
     assert_eq!(state.samples.events.len(), 2, "the events are the new router's");
@@ -378,17 +378,17 @@ fn top_draws_any_terminal_size_and_any_number_of_lines() {
             }
         }
         match round {
-            0 => state.heard(Ok(many.clone())),
+            0 => state.record_answer(Ok(many.clone())),
             _ => drop(state.key(KeyCode::Char('d'))),
         }
     }
     state.key(KeyCode::Char('d'));
-    assert_eq!(whole(&mut state, 80).lines().filter(|line| line.starts_with('p')).count(), 2 * 200 + 3);
+    assert_eq!(render_all(&mut state, 80).lines().filter(|line| line.starts_with('p')).count(), 2 * 200 + 3);
 }
 
 #[test]
 fn top_json_has_the_same_values_with_units_in_the_keys() {
-    let snapshot = serde_json::to_value(Snapshot::of(&state().samples).unwrap()).unwrap();
+    let snapshot = serde_json::to_value(TopSnapshot::of(&state().samples).unwrap()).unwrap();
     let both =
         |worker: u16, busy: f64| json!({"worker": worker, "busy": busy, "efficiency": 0.8, "efficiency_literal": 0.9});
     assert_eq!(snapshot["total"]["received_pps"], 1500.0);

@@ -2,10 +2,10 @@
 
 use super::links;
 use super::sample::{DropLine, PathLine, PortLine, Rates};
-use super::state::{Pane, State};
+use super::state::{Pane, TopState};
 use super::style::{alarm, block, bold, dim};
 use crate::output::{brief, rate, short, span, time_of_day};
-use crate::seen;
+use crate::stats;
 use control::api;
 use packet::DropReason;
 use ratatui::Frame;
@@ -45,14 +45,14 @@ const HELP: &str = "\
  no longer than; red where some took longer than was promised.";
 
 /// Returns the number of lines that show everything.
-pub fn height(state: &State) -> u16 {
+pub fn height(state: &TopState) -> u16 {
     let bottom = titled(state.samples.drops().len().max(state.samples.events.len().min(EVENTS)));
     let other = bottom.max(LEAST_BOTTOM).saturating_add(links::height(state));
     tables(state).into_iter().fold(HEAD.saturating_add(other), u16::saturating_add)
 }
 
 /// Draws everything on a screen of the necessary height, without keys and history.
-pub fn draw_whole(frame: &mut Frame<'_>, state: &mut State) {
+pub fn draw_whole(frame: &mut Frame<'_>, state: &mut TopState) {
     let parts = [Constraint::Length(HEAD), Constraint::Min(8), Constraint::Length(links::height(state))];
     let [head, body, foot] = Layout::vertical(parts).areas(frame.area());
     header(frame, state, head);
@@ -63,7 +63,7 @@ pub fn draw_whole(frame: &mut Frame<'_>, state: &mut State) {
 }
 
 /// Draws the view.
-pub fn draw(frame: &mut Frame<'_>, state: &mut State) {
+pub fn draw(frame: &mut Frame<'_>, state: &mut TopState) {
     let area = frame.area();
     if area.width < LEAST.0 || area.height < LEAST.1 {
         let text = format!("the terminal is too small: {}x{} at least", LEAST.0, LEAST.1);
@@ -87,7 +87,7 @@ pub fn draw(frame: &mut Frame<'_>, state: &mut State) {
     }
 }
 
-fn header(frame: &mut Frame<'_>, state: &State, area: Rect) {
+fn header(frame: &mut Frame<'_>, state: &TopState, area: Rect) {
     let Some(now) = state.samples.now() else {
         let text = state.error.clone().unwrap_or_else(|| "asking the router ...".into());
         return frame.render_widget(Paragraph::new(text).wrap(Wrap { trim: true }), area);
@@ -95,10 +95,10 @@ fn header(frame: &mut Frame<'_>, state: &State, area: Rect) {
     let (status, total) = (&now.status, state.samples.total());
     let condition = match status.state {
         _ if state.error.is_some() => Span::styled("DOES NOT ANSWER", alarm(true)),
-        api::State::Running => Span::raw("forwards"),
-        api::State::Degraded => Span::styled("FORWARDS WITHOUT SOME WORKER", alarm(true)),
-        api::State::Stopping => Span::styled("is ending", alarm(true)),
-        api::State::Failed => Span::styled("HAS FAILED", alarm(true)),
+        api::RouterState::Running => Span::raw("forwards"),
+        api::RouterState::Degraded => Span::styled("FORWARDS WITHOUT SOME WORKER", alarm(true)),
+        api::RouterState::Stopping => Span::styled("is ending", alarm(true)),
+        api::RouterState::Failed => Span::styled("HAS FAILED", alarm(true)),
     };
     let about = format!(
         "  generation {} ({})  up {}  every {}",
@@ -140,7 +140,7 @@ fn header(frame: &mut Frame<'_>, state: &State, area: Rect) {
     frame.render_widget(Paragraph::new(lines.to_vec()), area);
 }
 
-fn history(frame: &mut Frame<'_>, state: &State, area: Rect) {
+fn history(frame: &mut Frame<'_>, state: &TopState, area: Rect) {
     let [label, graph] = Layout::horizontal([Constraint::Length(18), Constraint::Min(10)]).areas(area);
     let most = state.samples.packets.iter().copied().max().unwrap_or(0);
     frame.render_widget(Paragraph::new(format!("in, most {}", pps(most as f64))).style(dim()), label);
@@ -153,7 +153,7 @@ fn history(frame: &mut Frame<'_>, state: &State, area: Rect) {
 }
 
 /// Divides the height between ports and paths: as many lines as they have, as far as the other panes leave room.
-fn shared(state: &State, area: Rect) -> [u16; 2] {
+fn shared(state: &TopState, area: Rect) -> [u16; 2] {
     let [ports, paths] = tables(state);
     let bottom = (area.height / 3).max(4);
     let middle = paths.min((area.height - bottom) / 2).max(3);
@@ -161,7 +161,7 @@ fn shared(state: &State, area: Rect) -> [u16; 2] {
 }
 
 /// Returns the lines of the tables of ports and paths.
-fn tables(state: &State) -> [u16; 2] {
+fn tables(state: &TopState) -> [u16; 2] {
     [state.samples.ports().len(), state.samples.paths().len()].map(titled)
 }
 
@@ -171,7 +171,7 @@ fn titled(lines: usize) -> u16 {
 }
 
 /// Draws the panes: ports and paths with this many lines, the others below.
-fn panes(frame: &mut Frame<'_>, state: &mut State, area: Rect, [ports, paths]: [u16; 2]) {
+fn panes(frame: &mut Frame<'_>, state: &mut TopState, area: Rect, [ports, paths]: [u16; 2]) {
     let parts = [Constraint::Length(ports), Constraint::Length(paths), Constraint::Min(4)];
     let [top, middle, bottom] = Layout::vertical(parts).areas(area);
     let [drops, events] = Layout::horizontal([Constraint::Fill(1), Constraint::Fill(1)]).spacing(2).areas(bottom);
@@ -182,7 +182,7 @@ fn panes(frame: &mut Frame<'_>, state: &mut State, area: Rect, [ports, paths]: [
 }
 
 /// Returns the first visible line of a pane, and its frame.
-fn opened(state: &mut State, pane: Pane, title: &str, lines: usize, room: u16) -> (usize, Block<'static>) {
+fn pane_window(state: &mut TopState, pane: Pane, title: &str, lines: usize, room: u16) -> (usize, Block<'static>) {
     let room = usize::from(room);
     let from = state.scrolled(pane, lines, room);
     (from, block(state, pane, title, lines, from, room))
@@ -225,13 +225,13 @@ fn pps(packets: f64) -> String {
 }
 
 /// Formats a rate of errors, in red if it is not zero.
-fn bad(packets: f64) -> Span<'static> {
+fn error_rate(packets: f64) -> Span<'static> {
     Span::styled(format!("{}/s", short(packets)), alarm(packets >= 1.0))
 }
 
-fn ports_table(frame: &mut Frame<'_>, state: &mut State, area: Rect) {
+fn ports_table(frame: &mut Frame<'_>, state: &mut TopState, area: Rect) {
     let all = state.ports();
-    let (from, block) = opened(state, Pane::Ports, "ports", all.len(), area.height.saturating_sub(2));
+    let (from, block) = pane_window(state, Pane::Ports, "ports", all.len(), area.height.saturating_sub(2));
     let mut columns = vec![
         words("port", fitting("port", all.iter().map(|port| &*port.name))),
         words("device", Constraint::Fill(1)),
@@ -257,9 +257,9 @@ fn ports_table(frame: &mut Frame<'_>, state: &mut State, area: Rect) {
         let rates = [pps(received_pps), rate(received_bps), pps(sent_pps), rate(sent_bps)].map(Span::raw);
         let mut row = vec![Span::raw(port.name), Span::raw(port.device), condition];
         row.extend(rates);
-        row.extend([Span::raw(port.backlog_packets.to_string()), bad(dropped_pps)]);
+        row.extend([Span::raw(port.backlog_packets.to_string()), error_rate(dropped_pps)]);
         let waited = port.p99_sojourn_ns.map_or("-".into(), brief);
-        let drawn = seen::line(&port.backlog_series, DRAWN);
+        let drawn = stats::draw_graph(&port.backlog_series, DRAWN);
         row.extend([drawn, waited, short(port.dropped_packets as f64)].map(Span::raw));
         row
     };
@@ -267,9 +267,9 @@ fn ports_table(frame: &mut Frame<'_>, state: &mut State, area: Rect) {
     table(frame, area, block, &columns, rows);
 }
 
-fn paths_table(frame: &mut Frame<'_>, state: &mut State, area: Rect) {
+fn paths_table(frame: &mut Frame<'_>, state: &mut TopState, area: Rect) {
     let all = state.paths();
-    let (from, block) = opened(state, Pane::Paths, "paths", all.len(), area.height.saturating_sub(2));
+    let (from, block) = pane_window(state, Pane::Paths, "paths", all.len(), area.height.saturating_sub(2));
     let columns = [
         words("path", fitting("path", all.iter().map(|path| &*path.name))),
         words("functions", Constraint::Fill(1)),
@@ -288,7 +288,7 @@ fn paths_table(frame: &mut Frame<'_>, state: &mut State, area: Rect) {
             Span::raw(format!("{:.1}%", path.cpu * 100.0)),
             Span::styled(path.p99_ns.map_or("-".into(), brief), alarm(path.late_pps > 0.0)),
             Span::raw(path.queued_packets.to_string()),
-            bad(path.dropped_pps),
+            error_rate(path.dropped_pps),
             Span::raw(short(path.dropped_packets as f64)),
         ]
     };
@@ -296,9 +296,9 @@ fn paths_table(frame: &mut Frame<'_>, state: &mut State, area: Rect) {
     table(frame, area, block, &columns, rows);
 }
 
-fn drops_table(frame: &mut Frame<'_>, state: &mut State, area: Rect) {
+fn drops_table(frame: &mut Frame<'_>, state: &mut TopState, area: Rect) {
     let all = state.drops();
-    let (from, block) = opened(state, Pane::Drops, "drops", all.len(), area.height.saturating_sub(2));
+    let (from, block) = pane_window(state, Pane::Drops, "drops", all.len(), area.height.saturating_sub(2));
     let columns = [
         words("reason", fitting("reason", all.iter().map(|drop| &*drop.reason))),
         numbers("in all", 6),
@@ -313,9 +313,9 @@ fn drops_table(frame: &mut Frame<'_>, state: &mut State, area: Rect) {
     table(frame, area, block, &columns, rows);
 }
 
-fn events_list(frame: &mut Frame<'_>, state: &mut State, area: Rect) {
+fn events_list(frame: &mut Frame<'_>, state: &mut TopState, area: Rect) {
     let room = area.height.saturating_sub(1);
-    let (from, block) = opened(state, Pane::Events, "events", state.samples.events.len(), room);
+    let (from, block) = pane_window(state, Pane::Events, "events", state.samples.events.len(), room);
     let lines: Vec<Line<'_>> = state
         .samples
         .events
@@ -331,7 +331,7 @@ fn events_list(frame: &mut Frame<'_>, state: &mut State, area: Rect) {
 }
 
 /// Draws the drops on the whole screen: meaning, places, remedy.
-fn detail(frame: &mut Frame<'_>, state: &mut State, area: Rect) {
+fn detail(frame: &mut Frame<'_>, state: &mut TopState, area: Rect) {
     let all = state.drops();
     let from = state.scrolled(Pane::Drops, all.len(), 1);
     let block = block(state, Pane::Drops, "drops", 0, 0, 1);
@@ -353,7 +353,7 @@ fn detail(frame: &mut Frame<'_>, state: &mut State, area: Rect) {
     frame.render_widget(lines.block(block.border_style(bold())), area);
 }
 
-fn footer(frame: &mut Frame<'_>, state: &State, area: Rect) {
+fn footer(frame: &mut Frame<'_>, state: &TopState, area: Rect) {
     let line = match (&state.error, state.samples.now()) {
         (Some(error), Some(_)) => Line::styled(format!("{error}; asked again every {}", state.interval), alarm(true)),
         _ => Line::styled(KEYS, dim()),

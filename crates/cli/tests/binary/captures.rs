@@ -1,13 +1,13 @@
 //! `capture`: packets and their fates, printed as lines and written to files.
 
-use crate::rig::{PATIENCE, Place, config, until};
+use crate::rig::{PATIENCE, TestDirectory, config, until};
 use rustix::process::{Pid, Signal, kill_process};
 use std::io::{BufRead, BufReader};
 use std::process::Stdio;
 
 #[test]
 fn a_file_has_each_packet_with_its_fate() {
-    let place = Place::new(60000);
+    let place = TestDirectory::new(60000);
     let router = place.write("run.toml", &config("2000pps", "")).start();
     let said = place.run(&["capture", "-c", "40", "-w", "fates.pcapng", "--snaplen", "64", "udp", "dport", "53"]);
     assert!(said.status.success());
@@ -27,7 +27,7 @@ fn a_file_has_each_packet_with_its_fate() {
 }
 
 /// Replays a capture, and returns the report and whether the command succeeded.
-fn replayed(place: &Place, arguments: &[&str]) -> (serde_json::Value, bool) {
+fn replayed(place: &TestDirectory, arguments: &[&str]) -> (serde_json::Value, bool) {
     let output = place.run(&[&["replay"], arguments, &["-j"]].concat());
     let said = String::from_utf8(output.stdout).unwrap();
     let complaint = String::from_utf8_lossy(&output.stderr).into_owned();
@@ -37,10 +37,10 @@ fn replayed(place: &Place, arguments: &[&str]) -> (serde_json::Value, bool) {
 
 #[test]
 fn captured_and_traced_packets_meet_the_same_fates_when_they_are_replayed() {
-    let place = Place::new(60000);
+    let place = TestDirectory::new(60000);
     let router = place.write("run.toml", &config("2000pps", "")).start();
-    place.good(&["capture", "-c", "200", "-w", "captured.pcapng", "udp", "dport", "53"]);
-    place.good(&["trace", "-n", "50", "-w", "traced.pcapng", "udp", "dport", "53"]);
+    place.run_ok(&["capture", "-c", "200", "-w", "captured.pcapng", "udp", "dport", "53"]);
+    place.run_ok(&["trace", "-n", "50", "-w", "traced.pcapng", "udp", "dport", "53"]);
     router.stop();
     // Other MAC addresses than those of the capturing router, which now appear in the captures only.
     let other = config("fast", "").replace("02:00:00:00:00:01", "02:00:00:00:01:01");
@@ -63,23 +63,23 @@ fn captured_and_traced_packets_meet_the_same_fates_when_they_are_replayed() {
 }
 
 #[test]
-fn without_a_file_there_is_a_line_a_packet() {
-    let place = Place::new(60000);
+fn capture_without_a_file_prints_a_line_per_packet() {
+    let place = TestDirectory::new(60000);
     let router = place.write("run.toml", &config("2000pps", "")).start();
-    let lines = place.good(&["capture", "-c", "20", "iif", "lan", "udp"]);
+    let lines = place.run_ok(&["capture", "-c", "20", "iif", "lan", "udp"]);
     assert_eq!(lines.lines().count(), 20, "{lines}");
     assert!(
         lines.lines().any(|line| line.contains(" wan out ") && line.ends_with("[sent wan, path best-effort, in lan]"))
     );
     assert!(lines.lines().any(|line| line.contains(" lan in ") && line.contains("[dropped ttl_expired")), "{lines}");
-    let said = place.bad(1, &["capture", "iif", "nowhere"]);
+    let said = place.run_failing(1, &["capture", "iif", "nowhere"]);
     assert!(said.contains("the interfaces are lan, wan"), "{said}");
     router.stop();
 }
 
 #[test]
 fn a_signal_ends_a_capture_and_leaves_a_whole_file() {
-    let place = Place::new(60000);
+    let place = TestDirectory::new(60000);
     let router = place.write("run.toml", &config("5000pps", "")).start();
     let capture = place.command(&["capture", "-w", "live.pcapng"]).stderr(Stdio::piped()).spawn().unwrap();
     // The file already has packets while the capture is still running.
@@ -98,7 +98,7 @@ fn a_signal_ends_a_capture_and_leaves_a_whole_file() {
 
 #[test]
 fn the_end_of_the_router_ends_a_capture() {
-    let place = Place::new(60000);
+    let place = TestDirectory::new(60000);
     let router = place.write("run.toml", &config("2000pps", "")).start();
     let mut capture = place.command(&["capture"]).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
     let mut lines = BufReader::new(capture.stdout.take().unwrap()).lines();

@@ -3,7 +3,7 @@
 
 #![allow(clippy::print_stdout)]
 
-use crate::rig::{Place, Router, config};
+use crate::rig::{Router, TestDirectory, config};
 use io::clock;
 use std::collections::BTreeMap;
 use std::fs::{self, Permissions};
@@ -24,18 +24,18 @@ const GROWTH_KB: u64 = 64 << 10;
 
 /// A router with read access for the members of a group and the holders of a token.
 struct Attacked {
-    place: Place,
+    place: TestDirectory,
     router: Router,
     address: String,
 }
 
 impl Attacked {
     fn start() -> Attacked {
-        let place = Place::new(60000);
+        let place = TestDirectory::new(60000);
         fs::set_permissions(place.path(""), Permissions::from_mode(0o755)).unwrap();
         place.write("a.toml", &config("2000pps", ""));
         place.write("b.toml", &config("2000pps", "[[path]]\nname = 'dns'\nmatch = 'udp dport 53'"));
-        place.good(&["certificate", "--dir", "tls", "localhost", "127.0.0.1"]);
+        place.run_ok(&["certificate", "--dir", "tls", "localhost", "127.0.0.1"]);
         let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
         let files = ["--tls-cert", "tls/certificate.pem", "--tls-key", "tls/key.pem", "--token-file", "tls/token"];
         let more = ["--read-token-file", "tls/read-token", "--listen", &address, "--read-group", &group()];
@@ -66,7 +66,7 @@ impl Attacked {
         let url = format!("https://{}", self.address);
         let how = ["--remote", &url, "--ca", "tls/certificate.pem", "--token-file", "tls/token"];
         let begun = clock::now();
-        self.place.good(&[&arguments[..1], if remote { &how } else { &[] }, &arguments[1..]].concat());
+        self.place.run_ok(&[&arguments[..1], if remote { &how } else { &[] }, &arguments[1..]].concat());
         clock::now().since(begun)
     }
 }
@@ -87,7 +87,7 @@ fn can_run() -> bool {
 }
 
 #[test]
-fn hostile_callers_keep_the_owner_from_nothing() {
+fn hostile_callers_do_not_block_the_owner() {
     if !can_run() {
         return;
     }
@@ -133,7 +133,7 @@ fn hostile_callers_keep_the_owner_from_nothing() {
 }
 
 #[test]
-fn a_reader_has_bodies_of_a_megabyte_and_checks_of_a_bounded_size() {
+fn request_size_of_readers_is_bounded() {
     if !can_run() {
         return;
     }
@@ -161,7 +161,7 @@ fn a_reader_has_bodies_of_a_megabyte_and_checks_of_a_bounded_size() {
             Some(reason) => assert!(!output.status.success() && said.contains(reason), "{name}: {said}"),
         }
         // The owner has no such limit.
-        attacked.place.good(&["diff", name]);
+        attacked.place.run_ok(&["diff", name]);
     }
     attacked.router.stop();
 }
@@ -169,9 +169,9 @@ fn a_reader_has_bodies_of_a_megabyte_and_checks_of_a_bounded_size() {
 /// Wrong tokens from the owner's address do not block the right one.
 #[test]
 fn wrong_tokens_lock_nobody_out() {
-    let place = Place::new(60000);
+    let place = TestDirectory::new(60000);
     place.write("run.toml", &config("2000pps", ""));
-    place.good(&["certificate", "--dir", "tls", "localhost", "127.0.0.1"]);
+    place.run_ok(&["certificate", "--dir", "tls", "localhost", "127.0.0.1"]);
     let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
     let files = ["--tls-cert", "tls/certificate.pem", "--tls-key", "tls/key.pem", "--token-file", "tls/token"];
     let router = place.start_as(place.command(&[&["run", "run.toml", "--listen", &address], &files[..]].concat()));

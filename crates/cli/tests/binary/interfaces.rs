@@ -2,9 +2,9 @@
 
 #![allow(clippy::print_stdout)]
 
-use crate::rig::{PATIENCE, Place, Router, until};
-use io::netlink::{KernelError, Netlink, Route};
-use io::netns::{Host, Lab};
+use crate::rig::{PATIENCE, Router, TestDirectory, until};
+use io::netlink::{KernelError, KernelRoute, Netlink};
+use io::netns::{Lab, LabHost};
 use std::net::{IpAddr, UdpSocket};
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -21,9 +21,9 @@ fn ip(text: &str) -> IpAddr {
 
 /// client eth0 - left [router] right - eth0 server
 struct Line {
-    router: Host,
-    client: Host,
-    server: Host,
+    router: LabHost,
+    client: LabHost,
+    server: LabHost,
 }
 
 impl Line {
@@ -35,12 +35,12 @@ impl Line {
         line
     }
 
-    fn plug(&self, lab: &Lab, host: &Host, near: &str, number: u8) {
+    fn plug(&self, lab: &Lab, host: &LabHost, near: &str, number: u8) {
         lab.cable(&host.plug("eth0"), &self.router.plug(near)).unwrap();
         self.address(host, "eth0", number);
     }
 
-    fn address(&self, host: &Host, link: &str, number: u8) {
+    fn address(&self, host: &LabHost, link: &str, number: u8) {
         host.run(|| Line::configure(link, number).unwrap()).unwrap();
     }
 
@@ -50,11 +50,11 @@ impl Line {
         netlink.set_up(link, true)?;
         netlink.add_address(link, ip(&format!("10.0.{number}.2")), 24)?;
         let gateway = Some(ip(&format!("10.0.{number}.1")));
-        netlink.add_route(&Route { destination: (ip("0.0.0.0"), 0), gateway, link: None })
+        netlink.add_route(&KernelRoute { destination: (ip("0.0.0.0"), 0), gateway, link: None })
     }
 
     /// Starts a router in its namespace with these devices.
-    fn start(&self, place: &Place, devices: [&str; 2]) -> Router {
+    fn start(&self, place: &TestDirectory, devices: [&str; 2]) -> Router {
         let [left, right] = devices;
         place.write(
             "run.toml",
@@ -104,7 +104,7 @@ pub fn lab() -> Option<Lab> {
 }
 
 /// Returns whether a host's kernel answers a ping; none without ping(8).
-pub fn answers(from: &Host, to: &str) -> Option<bool> {
+pub fn answers(from: &LabHost, to: &str) -> Option<bool> {
     let mut command = Command::new("ping");
     command.args(["-c1", "-W1", to]).stdout(Stdio::null());
     Some(from.spawn(command).inspect_err(|error| println!("skipped: ping: {error}")).ok()?.wait().unwrap().success())
@@ -119,7 +119,7 @@ fn a_killed_router_forwards_again_within_a_second_after_restart() {
     let links = || line.router.run(|| Netlink::open().unwrap().links().unwrap()).unwrap();
     let before = links();
     for devices in [["packet:left", "packet:right"], ["xdp:left", "xdp:right"]] {
-        let place = Place::new(1);
+        let place = TestDirectory::new(1);
         let mut router = line.start(&place, devices);
         line.under_traffic(|outage| {
             outage(io::clock::now());
@@ -138,7 +138,7 @@ fn a_killed_router_forwards_again_within_a_second_after_restart() {
         assert_eq!(links(), before);
     }
     // A tap device made by the router disappears with it.
-    let place = Place::new(1);
+    let place = TestDirectory::new(1);
     let router = line.start(&place, ["packet:left", "tap:t0"]);
     assert_eq!(links().len(), before.len() + 1);
     router.kill();
@@ -149,7 +149,7 @@ fn a_killed_router_forwards_again_within_a_second_after_restart() {
 fn an_unprivileged_router_recovers_its_interfaces() {
     let Some(lab) = lab() else { return };
     let line = Line::lay(&lab);
-    let place = Place::new(1);
+    let place = TestDirectory::new(1);
     for devices in [["packet:left", "xdp:right"], ["tap:left", "packet:right"]] {
         let is_tap = devices[0].starts_with("tap");
         if is_tap {
@@ -186,13 +186,13 @@ fn an_unprivileged_router_recovers_its_interfaces() {
 }
 
 #[test]
-fn the_second_router_on_an_interface_is_told_who_has_it() {
+fn second_router_on_an_interface_gets_an_error_with_the_owner() {
     let Some(lab) = lab() else { return };
     let line = Line::lay(&lab);
-    let (place, other) = (Place::new(1), Place::new(1));
+    let (place, other) = (TestDirectory::new(1), TestDirectory::new(1));
     let router = line.start(&place, ["packet:left", "packet:right"]);
     other.write("run.toml", "version = 1\n[port.left]\ndevice = 'xdp:left'\naddress = ['10.0.1.1/24']\n");
-    let said = line.router.run(|| other.bad(1, &["run", "run.toml"])).unwrap();
+    let said = line.router.run(|| other.run_failing(1, &["run", "run.toml"])).unwrap();
     let owner = format!("another router, process {}, has the interface 'left'", router.pid());
     assert!(said.contains(&owner) && said.contains("end that router"), "{said}");
     router.stop();
@@ -202,7 +202,7 @@ fn the_second_router_on_an_interface_is_told_who_has_it() {
 fn a_datagram_is_traced_by_the_worker_that_receives_it() {
     let Some(lab) = lab() else { return };
     let line = Line::lay(&lab);
-    let place = Place::new(1);
+    let place = TestDirectory::new(1);
     place.write(
         "run.toml",
         "version = 1\nrouter.workers = 2\n[port.left]\ndevice = 'packet:left'\naddress = ['10.0.1.1/24']\n\

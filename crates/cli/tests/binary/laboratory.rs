@@ -1,12 +1,12 @@
 //! Commands of the laboratory, a separate program: executed if it is installed, otherwise refused with the name of its package.
 
-use crate::rig::{Place, program};
+use crate::rig::{TestDirectory, program};
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::process::{Command, Output};
 
 /// Runs a copy of the router's program in its own directory, with an empty path.
-fn alone(place: &Place, arguments: &[&str]) -> Output {
+fn alone(place: &TestDirectory, arguments: &[&str]) -> Output {
     let copy = place.path("switchpath");
     if !copy.exists() {
         fs::copy(program("switchpath"), &copy).unwrap();
@@ -17,8 +17,8 @@ fn alone(place: &Place, arguments: &[&str]) -> Output {
 }
 
 #[test]
-fn a_missing_laboratory_is_named_with_the_package_that_has_it() {
-    let place = Place::new(0);
+fn missing_laboratory_error_names_its_package() {
+    let place = TestDirectory::new(0);
     for arguments in [&["bench"][..], &["demo"], &["sim", "world.toml"], &["reproduce", "-j"], &["guest", "build"]] {
         let output = alone(&place, arguments);
         assert_eq!(output.status.code(), Some(1), "{arguments:?}");
@@ -34,8 +34,8 @@ fn a_missing_laboratory_is_named_with_the_package_that_has_it() {
 }
 
 #[test]
-fn the_laboratory_beside_the_program_gets_the_command_line_as_it_is() {
-    let place = Place::new(0);
+fn laboratory_gets_the_unchanged_command_line() {
+    let place = TestDirectory::new(0);
     place.write("switchpath-lab", "#!/bin/sh\nprintf '<%s>' \"$@\"\nexit 7\n");
     fs::set_permissions(place.path("switchpath-lab"), fs::Permissions::from_mode(0o755)).unwrap();
     let output = alone(&place, &["link", "--delay", "5ms", "--", "echo", "a b", "{far}", "-j"]);

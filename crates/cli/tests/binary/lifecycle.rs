@@ -1,6 +1,6 @@
 //! A router from its start to its end, regular or not.
 
-use crate::rig::{Place, config, until};
+use crate::rig::{TestDirectory, config, until};
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 use rustix::process::Signal;
 use std::fs;
@@ -13,7 +13,7 @@ use std::time::Duration;
 
 #[test]
 fn a_capture_is_forwarded_to_a_capture_and_every_packet_accounted_for() {
-    let place = Place::new(1000);
+    let place = TestDirectory::new(1000);
     place.write("run.toml", &config("fast", "[router]\nworkers = 2"));
     let summary = place.json(&["run", "run.toml", "--until-idle"]);
     // Each packet is its own flow, so two workers may reorder them.
@@ -29,18 +29,18 @@ fn a_capture_is_forwarded_to_a_capture_and_every_packet_accounted_for() {
 }
 
 #[test]
-fn the_summary_reads_as_a_table() {
-    let place = Place::new(20);
+fn closing_summary_is_a_table() {
+    let place = TestDirectory::new(20);
     place.write("run.toml", &config("fast", ""));
-    let text = place.good(&["run", "run.toml", "--until-idle"]);
+    let text = place.run_ok(&["run", "run.toml", "--until-idle"]);
     assert!(text.contains("ttl_expired") && text.contains("every packet accounted for"), "{text}");
     assert!(!text.contains('\u{1b}'), "no colours where nobody looks: {text}");
 }
 
 #[test]
-fn a_signal_ends_it_in_good_order() {
+fn signal_stops_the_router_cleanly() {
     for signal in [Signal::TERM, Signal::INT] {
-        let place = Place::new(1000);
+        let place = TestDirectory::new(1000);
         let router = place.write("run.toml", &config("100pps", "")).start();
         assert_eq!(fs::metadata(place.path("control.sock")).unwrap().permissions().mode() & 0o777, 0o600);
         router.signal(signal);
@@ -52,22 +52,22 @@ fn a_signal_ends_it_in_good_order() {
 }
 
 #[test]
-fn a_second_router_is_refused_and_the_first_goes_on() {
-    let place = Place::new(1000);
+fn second_router_is_refused_and_the_first_keeps_forwarding() {
+    let place = TestDirectory::new(1000);
     let router = place.write("run.toml", &config("100pps", "")).start();
-    let said = place.bad(1, &["run", "run.toml"]);
+    let said = place.run_failing(1, &["run", "run.toml"]);
     assert!(said.contains("answers on") && said.contains("--socket"), "{said}");
     place.json(&["show", "ports"]);
     router.stop();
 }
 
 #[test]
-fn after_kill_9_the_next_one_starts() {
-    let place = Place::new(1000);
+fn router_starts_after_kill_9_of_its_predecessor() {
+    let place = TestDirectory::new(1000);
     place.write("run.toml", &config("100pps", ""));
     place.start().kill();
     assert!(place.path("control.sock").exists());
-    let said = place.bad(1, &["show", "ports"]);
+    let said = place.run_failing(1, &["show", "ports"]);
     assert!(said.contains("no router answers") && said.contains("switchpath run"), "{said}");
     let router = place.start();
     assert_eq!(place.json(&["show", "status"])["state"], "running");
@@ -77,7 +77,7 @@ fn after_kill_9_the_next_one_starts() {
 /// A capture arrives through a pipe whose writer pauses, so the worker that reads it really blocks.
 #[test]
 fn watchdog_notifications_stop_while_a_worker_is_stuck() {
-    let place = Place::new(1000);
+    let place = TestDirectory::new(1000);
     let capture = fs::read(place.path("in.pcapng")).unwrap();
     mknodat(CWD, place.path("pipe"), FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
     let (pipe, (go_on, going)) = (place.path("pipe"), channel());
@@ -99,7 +99,7 @@ fn watchdog_notifications_stop_while_a_worker_is_stuck() {
     };
     let stuck = |states: [String; 2]| states.iter().filter(|state| *state == "stuck").count();
     until(|| (stuck(states()) == 1).then_some(()));
-    let table = place.good(&["show", "workers"]);
+    let table = place.run_ok(&["show", "workers"]);
     assert!(table.contains("STUCK") && table.contains("heartbeat"), "{table}");
     // Discard notifications sent before the block was noticed.
     while router.notice_within(Duration::from_millis(1)).is_some() {}
@@ -119,7 +119,7 @@ fn watchdog_notifications_stop_while_a_worker_is_stuck() {
 
 #[test]
 fn sighup_applies_the_file_and_a_bad_file_changes_nothing() {
-    let place = Place::new(60000);
+    let place = TestDirectory::new(60000);
     let router = place.write("run.toml", &config("1000pps", "")).start();
     let generation = || place.json(&["show", "status"])["generation"].clone();
     place.write("run.toml", &config("1000pps", "[[path]]\nname = 'dns'\nmatch = 'udp dport 53'"));
@@ -149,19 +149,19 @@ fn sighup_applies_the_file_and_a_bad_file_changes_nothing() {
 
 #[test]
 fn start_errors_are_reported_for_each_port() {
-    let place = Place::new(1);
+    let place = TestDirectory::new(1);
     let two = "[port.a]\ndevice = 'pcap:a.pcap'\naddress = ['10.0.0.1/8']\n\
                [port.b]\ndevice = 'pcap:b.pcap'\naddress = ['11.0.0.1/8']";
     place.write("run.toml", &config("fast", two));
-    let said = place.bad(1, &["run", "run.toml"]);
+    let said = place.run_failing(1, &["run", "run.toml"]);
     assert!(said.contains("port a: ") && said.contains("port b: "), "{said}");
     assert!(!place.path("control.sock").exists());
 }
 
 /// A limit on the file size simulates a full disk: writing fails in the same way, without root.
 #[test]
-fn a_full_disk_ends_the_capture_and_not_the_forwarding() {
-    let place = Place::new(60000);
+fn full_disk_ends_the_capture_but_not_forwarding() {
+    let place = TestDirectory::new(60000);
     place.write("run.toml", &config("20000pps", "").replace("out.pcapng\"", "/dev/null\"\ncapture = \"all.pcapng\""));
     let mut command = Command::new("sh");
     let script = "ulimit -f 64; exec \"$0\" run run.toml";
@@ -185,12 +185,12 @@ fn a_full_disk_ends_the_capture_and_not_the_forwarding() {
 }
 
 #[test]
-fn absurd_configurations_are_refused_in_good_order() {
-    let place = Place::new(1);
+fn absurd_configurations_are_refused_with_an_error() {
+    let place = TestDirectory::new(1);
     for text in ["", "version = 9", "\u{0}", "version = 1", &"[port.a]\n".repeat(10_000), &"[".repeat(100_000)] {
-        let said = place.write("run.toml", text).bad(1, &["run", "run.toml"]);
+        let said = place.write("run.toml", text).run_failing(1, &["run", "run.toml"]);
         assert!(said.contains("error"), "{said}");
     }
-    let said = place.bad(1, &["run", "."]);
+    let said = place.run_failing(1, &["run", "."]);
     assert!(said.contains("cannot be read"), "{said}");
 }

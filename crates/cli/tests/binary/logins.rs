@@ -3,15 +3,15 @@
 
 #![allow(clippy::print_stdout)]
 
-use crate::rig::Place;
-use io::netns::{Host, Lab};
+use crate::rig::TestDirectory;
+use io::netns::{Lab, LabHost};
 use std::io::Read;
 use std::process::{Command, Stdio};
 
 const LOGIN: &str = "192.0.2.7 50000 192.0.2.1 22";
 
 /// A machine with a login over `eth0` and the free interface `eth1`.
-fn machine() -> Option<(Lab, [Host; 2])> {
+fn machine() -> Option<(Lab, [LabHost; 2])> {
     let lab = match Lab::new() {
         Ok(lab) => lab,
         Err(forbidden) => {
@@ -37,7 +37,7 @@ fn config(interface: &str) -> String {
 }
 
 /// Runs a command on a host, which has to fail, and returns its error message.
-fn bad(host: &Host, mut command: Command) -> String {
+fn bad(host: &LabHost, mut command: Command) -> String {
     let mut child = host.spawn({
         command.stdout(Stdio::null()).stderr(Stdio::piped());
         command
@@ -49,7 +49,7 @@ fn bad(host: &Host, mut command: Command) -> String {
     said
 }
 
-fn logged_in(place: &Place, arguments: &[&str]) -> Command {
+fn logged_in(place: &TestDirectory, arguments: &[&str]) -> Command {
     let mut command = place.command(arguments);
     command.env("SSH_CONNECTION", LOGIN);
     command
@@ -58,7 +58,7 @@ fn logged_in(place: &Place, arguments: &[&str]) -> Command {
 #[test]
 fn a_router_does_not_start_on_the_interface_of_its_operators_login() {
     let Some((_lab, [machine, _admin])) = machine() else { return };
-    let place = Place::new(1);
+    let place = TestDirectory::new(1);
     place.write("run.toml", &config("eth0 eth1"));
     let said = bad(&machine, logged_in(&place, &["run", "run.toml"]));
     for word in ["port p0", "'eth0' carries your login", "192.0.2.1", "--force"] {
@@ -80,9 +80,9 @@ fn a_router_does_not_start_on_the_interface_of_its_operators_login() {
 }
 
 #[test]
-fn an_apply_does_not_take_the_interface_of_a_login() {
+fn apply_refuses_the_interface_that_carries_a_login() {
     let Some((_lab, [machine, _admin])) = machine() else { return };
-    let place = Place::new(1);
+    let place = TestDirectory::new(1);
     place.write("run.toml", &config("eth1")).write("both.toml", &config("eth1 eth0"));
     let router = place.start_by(place.command(&["run", "run.toml"]), |command| machine.spawn(command));
     let said = bad(&machine, logged_in(&place, &["apply", "both.toml"]));
@@ -91,7 +91,7 @@ fn an_apply_does_not_take_the_interface_of_a_login() {
     let mut forced = logged_in(&place, &["apply", "both.toml", "--force", "--confirm", "3600s"]);
     assert!(forced.status().unwrap().success());
     // An interface that the router already holds carries no login any more.
-    place.good(&["confirm"]);
+    place.run_ok(&["confirm"]);
     place.write("both.toml", &config("eth1 eth0").replace("10.1.0.1", "10.2.0.1"));
     assert!(logged_in(&place, &["apply", "both.toml"]).status().unwrap().success());
     router.stop();

@@ -1,6 +1,6 @@
 //! Remote access to the API: with TLS and a token only.
 
-use crate::rig::{PATIENCE, Place, Router, config};
+use crate::rig::{PATIENCE, Router, TestDirectory, config};
 use std::fs::{self, Permissions};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -9,7 +9,7 @@ use std::process::Output;
 
 /// A router with remote access, and its address.
 struct Remote {
-    place: Place,
+    place: TestDirectory,
     router: Router,
     address: SocketAddr,
 }
@@ -22,9 +22,9 @@ fn options(address: &str) -> Vec<String> {
 
 impl Remote {
     fn start() -> Remote {
-        let place = Place::new(60000);
+        let place = TestDirectory::new(60000);
         place.write("run.toml", &config("2000pps", ""));
-        place.good(&["certificate", "--dir", "tls", "localhost", "127.0.0.1"]);
+        place.run_ok(&["certificate", "--dir", "tls", "localhost", "127.0.0.1"]);
         // Another process could take the port in between, which is unlikely.
         let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
         let options = options(&address.to_string());
@@ -46,7 +46,7 @@ impl Remote {
 }
 
 #[test]
-fn a_router_is_asked_and_changed_from_elsewhere() {
+fn remote_client_reads_and_changes_the_router() {
     let remote = Remote::start();
     let text = config("2000pps", "[[path]]\nname = 'dns'\nmatch = 'udp dport 53'");
     remote.place.write("more.toml", &text);
@@ -70,7 +70,7 @@ fn a_router_is_asked_and_changed_from_elsewhere() {
     // The certificate also has this name.
     let url = format!("https://localhost:{}", remote.address.port());
     let how = ["--remote", &url, "--ca", "tls/certificate.pem", "--token-file", "tls/token"];
-    remote.place.good(&[&["show"][..], &how].concat());
+    remote.place.run_ok(&[&["show"][..], &how].concat());
     let history = remote.place.json(&["history"]);
     assert_eq!(history["entries"][1]["who"]["via"], "remote");
     assert_eq!(history["entries"][1]["who"]["peer"], "127.0.0.1");
@@ -78,7 +78,7 @@ fn a_router_is_asked_and_changed_from_elsewhere() {
 }
 
 #[test]
-fn the_token_says_what_is_allowed_and_guessing_is_slow() {
+fn token_decides_access_and_wrong_tokens_are_delayed() {
     let remote = Remote::start();
     assert!(remote.ask("tls/read-token", &["show", "ports"]).status.success());
     for arguments in [&["apply", "run.toml"][..], &["rollback"], &["capture", "-c", "1"]] {
@@ -91,13 +91,13 @@ fn the_token_says_what_is_allowed_and_guessing_is_slow() {
     assert!(said[..10].iter().all(|said| said.contains("the token is missing or wrong")), "{said:?}");
     assert!(said[10].contains("too many wrong tokens came from this address"), "{said:?}");
     // Clients on the same machine are not delayed.
-    remote.place.good(&["show", "ports"]);
+    remote.place.run_ok(&["show", "ports"]);
     let (_, err) = remote.router.stop();
     assert!(err.contains("a remote request from 127.0.0.1") && !err.contains(&"x".repeat(64)), "{err}");
 }
 
 #[test]
-fn there_is_no_plain_text_and_no_believing_strangers() {
+fn remote_api_refuses_plain_text_and_unknown_certificates() {
     let remote = Remote::start();
     let mut plain = TcpStream::connect(remote.address).unwrap();
     plain.set_read_timeout(Some(PATIENCE)).unwrap();
@@ -107,35 +107,35 @@ fn there_is_no_plain_text_and_no_believing_strangers() {
     let _ = plain.read_to_end(&mut answer);
     assert!(!answer.windows(4).any(|window| window == b"HTTP"), "{answer:?}");
     // The certificate of another router.
-    remote.place.good(&["certificate", "--dir", "other", "localhost", "127.0.0.1"]);
+    remote.place.run_ok(&["certificate", "--dir", "other", "localhost", "127.0.0.1"]);
     let url = format!("https://{}", remote.address);
     let how = ["show", "--remote", &url, "--ca", "other/certificate.pem", "--token-file", "tls/token"];
-    let said = remote.place.bad(1, &how);
+    let said = remote.place.run_failing(1, &how);
     assert!(said.contains("certificate"), "{said}");
     let http = url.replace("https", "http");
     let how = ["show", "--remote", &http, "--ca", "tls/certificate.pem", "--token-file", "tls/token"];
-    assert!(remote.place.bad(1, &how).contains("plain text"));
-    assert!(remote.place.bad(2, &["show", "--remote", &url]).contains("--token-file"));
+    assert!(remote.place.run_failing(1, &how).contains("plain text"));
+    assert!(remote.place.run_failing(2, &["show", "--remote", &url]).contains("--token-file"));
     remote.router.stop();
 }
 
 #[test]
-fn strangers_that_hang_keep_nobody_on_the_machine_waiting() {
+fn hanging_remote_clients_do_not_delay_local_clients() {
     let remote = Remote::start();
     let _hanging: Vec<TcpStream> = (0..60).map(|_| TcpStream::connect(remote.address).unwrap()).collect();
     for _ in 0..5 {
-        remote.place.good(&["show", "ports"]);
+        remote.place.run_ok(&["show", "ports"]);
     }
     let (out, _) = remote.router.stop();
     assert!(out.contains("every packet accounted for"), "{out}");
 }
 
 #[test]
-fn without_certificate_key_and_token_it_does_not_start() {
-    let place = Place::new(1);
+fn remote_api_requires_certificate_key_and_token() {
+    let place = TestDirectory::new(1);
     place.write("run.toml", &config("2000pps", ""));
-    place.good(&["certificate", "--dir", "tls", "localhost"]);
-    let said = place.bad(1, &["certificate", "--dir", "tls", "localhost"]);
+    place.run_ok(&["certificate", "--dir", "tls", "localhost"]);
+    let said = place.run_failing(1, &["certificate", "--dir", "tls", "localhost"]);
     assert!(said.contains("tls/certificate.pem"), "{said}");
     let all = options("127.0.0.1:0");
     let all: Vec<&str> = all.iter().map(String::as_str).collect();
@@ -143,15 +143,15 @@ fn without_certificate_key_and_token_it_does_not_start() {
         let at = all.iter().position(|word| *word == left_out).unwrap();
         let rest: Vec<&str> =
             all.iter().enumerate().filter(|(i, _)| *i != at && *i != at + 1).map(|(_, w)| *w).collect();
-        assert!(place.bad(2, &rest).contains(left_out));
+        assert!(place.run_failing(2, &rest).contains(left_out));
     }
     for (file, mode) in [("tls/key.pem", 0o644), ("tls/token", 0o640), ("tls/read-token", 0o604)] {
         fs::set_permissions(place.path(file), Permissions::from_mode(mode)).unwrap();
-        let said = place.bad(1, &all);
+        let said = place.run_failing(1, &all);
         assert!(said.contains(file) && said.contains("chmod 600"), "{said}");
         fs::set_permissions(place.path(file), Permissions::from_mode(0o600)).unwrap();
     }
     place.write("tls/certificate.pem", "nothing");
-    assert!(place.bad(1, &all).contains("certificate"));
+    assert!(place.run_failing(1, &all).contains("certificate"));
     assert!(!place.path("control.sock").exists());
 }

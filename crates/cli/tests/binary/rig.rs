@@ -1,6 +1,6 @@
 //! A directory with captures and configurations, and routers running in it.
 
-use io::pcap::{Application, Direction, Interface, LinkType, Reader, Record, Writer};
+use io::pcap::{CaptureProgram, LinkType, PcapDirection, PcapInterface, PcapRecord, Reader, Writer};
 use packet::wire::{Ipv4Spec, ethernet, ethertype};
 use serde_json::Value;
 use std::fs::{self, File};
@@ -19,7 +19,7 @@ use units::{Instant, Mac, Nanos};
 pub const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A temporary directory, removed at the end.
-pub struct Place {
+pub struct TestDirectory {
     directory: tempfile::TempDir,
 }
 
@@ -75,31 +75,33 @@ pub fn program(name: &str) -> PathBuf {
     built
 }
 
-impl Place {
+impl TestDirectory {
     /// Creates a directory with a capture `in.pcapng` of this many packets, numbered in their source ports. The time to live of every tenth has
     /// expired.
-    pub fn new(packets: u16) -> Place {
+    pub fn new(packets: u16) -> TestDirectory {
         let directory = tempfile::tempdir().unwrap();
         let file = File::create(directory.path().join("in.pcapng")).unwrap();
-        let mut writer = Writer::new(file, &Application::default(), Nanos::ZERO).unwrap();
+        let mut writer = Writer::new(file, &CaptureProgram::default(), Nanos::ZERO).unwrap();
         let link = LinkType::ETHERNET;
         let interface =
-            writer.add_interface(Interface { name: "x".into(), link, snap_length: 0, station: None }).unwrap();
+            writer.add_interface(PcapInterface { name: "x".into(), link, snap_length: 0, mac: None }).unwrap();
         for i in 0..packets {
             let data = udp(i, if i % 10 == 9 { 1 } else { 64 });
             let time = Instant::new(u64::from(i) * 1000);
-            let (original, direction) = (data.len() as u32, Direction::In);
-            writer.packet(&Record { time, interface, link, original, data: &data, direction, comment: "" }).unwrap();
+            let (original, direction) = (data.len() as u32, PcapDirection::In);
+            writer
+                .packet(&PcapRecord { time, interface, link, original, data: &data, direction, comment: "" })
+                .unwrap();
         }
         writer.finish().unwrap();
-        Place { directory }
+        TestDirectory { directory }
     }
 
     pub fn path(&self, name: &str) -> PathBuf {
         self.directory.path().join(name)
     }
 
-    pub fn write(&self, name: &str, text: &str) -> &Place {
+    pub fn write(&self, name: &str, text: &str) -> &TestDirectory {
         fs::write(self.path(name), text).unwrap();
         self
     }
@@ -125,7 +127,7 @@ impl Place {
     }
 
     /// Runs a command that has to succeed, and returns its output.
-    pub fn good(&self, arguments: &[&str]) -> String {
+    pub fn run_ok(&self, arguments: &[&str]) -> String {
         let output = self.run(arguments);
         let said = String::from_utf8_lossy(&output.stderr);
         assert!(output.status.success(), "{arguments:?}: {}\n{said}", output.status);
@@ -133,7 +135,7 @@ impl Place {
     }
 
     /// Runs a command that has to fail with this code, and returns its error message.
-    pub fn bad(&self, code: i32, arguments: &[&str]) -> String {
+    pub fn run_failing(&self, code: i32, arguments: &[&str]) -> String {
         let output = self.run(arguments);
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
         assert_eq!(output.status.code(), Some(code), "{arguments:?}: {said}");
@@ -142,7 +144,7 @@ impl Place {
 
     /// Returns the output of a command with `-j`.
     pub fn json(&self, arguments: &[&str]) -> Value {
-        let printed = self.good(&[arguments, &["-j"]].concat());
+        let printed = self.run_ok(&[arguments, &["-j"]].concat());
         serde_json::from_str(&printed).unwrap_or_else(|error| panic!("{arguments:?}: {error}\n{printed}"))
     }
 
@@ -259,7 +261,7 @@ pub fn packets(path: &Path) -> Vec<(u16, String)> {
     let mut reader = Reader::new(File::open(path).unwrap()).unwrap();
     let mut seen = Vec::new();
     while let Some(record) = reader.next_record().unwrap() {
-        let fields = packet::wire::Fields::of(record.data).filter(|fields| fields.protocol == 17);
+        let fields = packet::wire::PacketFields::of(record.data).filter(|fields| fields.protocol == 17);
         seen.extend(fields.and_then(|fields| Some((fields.sport?, record.comment.to_owned()))));
     }
     seen

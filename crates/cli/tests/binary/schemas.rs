@@ -2,7 +2,7 @@
 
 #![allow(clippy::print_stdout)]
 
-use crate::rig::Place;
+use crate::rig::TestDirectory;
 use serde_json::Value;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -62,10 +62,10 @@ fn is_here(what: &str, probe: &mut Command) -> bool {
 }
 
 #[test]
-fn validators_of_others_accept_what_the_router_accepts_and_refuse_simple_mistakes() {
-    let place = Place::new(0);
+fn independent_validators_agree_with_the_router() {
+    let place = TestDirectory::new(0);
     let tests = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/binary");
-    place.write("schema.json", &place.good(&["schema"]));
+    place.write("schema.json", &place.run_ok(&["schema"]));
     let mut files: Vec<(String, bool)> = Vec::new();
     for file in configurations() {
         let name = file.display().to_string();
@@ -82,7 +82,7 @@ fn validators_of_others_accept_what_the_router_accepts_and_refuse_simple_mistake
         files.push((name, false));
     }
     place.write("right.toml", BASE);
-    place.good(&["check", "right.toml"]);
+    place.run_ok(&["check", "right.toml"]);
     files.push(("right.toml".into(), true));
 
     let mut probe = Command::new("python3");

@@ -3,7 +3,7 @@
 #![allow(clippy::print_stdout)]
 
 use crate::interfaces::lab;
-use crate::rig::Place;
+use crate::rig::TestDirectory;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -53,7 +53,7 @@ fn script(name: &str, page: &str) -> String {
 
 /// Runs a script in namespaces of its own, with the tested binary first in the path. Returns its output, and whether it succeeded. All of its
 /// processes end with it.
-fn run(place: &Place, script: &str) -> (bool, String) {
+fn run(place: &TestDirectory, script: &str) -> (bool, String) {
     place.write("page.sh", script);
     let binary = Path::new(env!("CARGO_BIN_EXE_switchpath"));
     let directory = binary.parent().expect("the binary is in a directory");
@@ -74,7 +74,7 @@ fn is_possible() -> bool {
         return false;
     }
     let needs = format!("{PRIVATE}ip -V\nping -V\n");
-    let (succeeded, output) = run(&Place::new(1), &needs);
+    let (succeeded, output) = run(&TestDirectory::new(1), &needs);
     if !succeeded {
         println!("skipped: {output}");
     }
@@ -92,7 +92,7 @@ fn commands_of_the_start_pages_succeed() {
     for path in pages {
         let name = format!("docs/start/{}", path.file_name().unwrap().to_string_lossy());
         let script = script(&name, &fs::read_to_string(&path).unwrap());
-        let (succeeded, output) = run(&Place::new(1), &script);
+        let (succeeded, output) = run(&TestDirectory::new(1), &script);
         let block = output.lines().rev().find_map(|line| line.strip_prefix(MARK)).unwrap_or("no block");
         assert!(succeeded, "{block}: a command of this block failed\n{output}");
     }

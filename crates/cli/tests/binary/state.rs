@@ -1,12 +1,12 @@
 //! `state`: a router that executes instructions, and the tools for it.
 
-use crate::rig::{Place, Router, config, until};
+use crate::rig::{Router, TestDirectory, config, until};
 use esp::host::Computation;
-use esp::isa::{Instruction, Operator};
+use esp::isa::{Operator, StateInstruction};
 use esp::registered::{RegisteredInstruction, RegisteredPart};
-use esp::wire::{Addresses, Carriages, Carried, Locations, Part, datagram, dedicated, wrap_option};
-use io::netns::{Host, Lab};
-use io::pcap::{Application, Direction, Interface, LinkType, Record, Writer};
+use esp::wire::{Addresses, Carriages, EncodePart, Locations, Part, datagram, dedicated, wrap_option};
+use io::netns::{Lab, LabHost};
+use io::pcap::{CaptureProgram, LinkType, PcapDirection, PcapInterface, PcapRecord, Writer};
 use packet::wire::{ethernet, ethertype};
 use std::fs::File;
 use std::net::{Ipv4Addr, UdpSocket};
@@ -19,14 +19,14 @@ const OTHER: &str = "ffeeddccbbaa99887766554433221100\n";
 const STATE: &str = "[state]\nlifetime = \"60s\"\ndiagnostics = true\n";
 
 /// Counts of one computation, marks of different tags, and an instruction that no router can execute.
-fn instructions() -> Vec<Instruction> {
-    let count = Instruction::Count { counter: 0x2a, threshold: 4, inclusive: false };
-    let marks = (0..5).map(|n| Instruction::Mark { tag: 0x100 + n, value: n });
-    std::iter::repeat_n(count, 6).chain(marks).chain([Instruction::Get { tag: 1, value: 0 }]).collect()
+fn instructions() -> Vec<StateInstruction> {
+    let count = StateInstruction::Count { counter: 0x2a, threshold: 4, inclusive: false };
+    let marks = (0..5).map(|n| StateInstruction::Mark { tag: 0x100 + n, value: n });
+    std::iter::repeat_n(count, 6).chain(marks).chain([StateInstruction::Get { tag: 1, value: 0 }]).collect()
 }
 
 /// Writes a capture of them.
-fn write(place: &Place) {
+fn write(place: &TestDirectory) {
     let part = |instruction| {
         let (locations, computation) = (Locations { input: true, central: false, output: true }, 7);
         Part { locations, error: false, piggybacked: false, trace: true, computation, instruction }
@@ -38,7 +38,7 @@ fn write(place: &Place) {
 const THERE: Addresses = Addresses::V4(Ipv4Addr::new(192, 0, 2, 9), Ipv4Addr::new(203, 0, 113, 5));
 
 /// Writes a capture of these parts.
-fn write_parts<P: Carried>(place: &Place, parts: impl Iterator<Item = P>) {
+fn write_parts<P: EncodePart>(place: &TestDirectory, parts: impl Iterator<Item = P>) {
     let mut header = vec![0; 14];
     let (to, from) = (Mac([2, 0, 0, 0, 0, 1]), Mac([2, 0, 0, 0, 0, 9]));
     ethernet::write_header(&mut header, to, from, None, ethertype::IPV4).unwrap();
@@ -47,21 +47,21 @@ fn write_parts<P: Carried>(place: &Place, parts: impl Iterator<Item = P>) {
 }
 
 /// Writes a capture of these frames.
-fn write_frames(place: &Place, name: &str, link: LinkType, frames: impl Iterator<Item = Vec<u8>>) {
+fn write_frames(place: &TestDirectory, name: &str, link: LinkType, frames: impl Iterator<Item = Vec<u8>>) {
     let file = File::create(place.path(name)).unwrap();
-    let mut writer = Writer::new(file, &Application::default(), Nanos::ZERO).unwrap();
-    let interface = writer.add_interface(Interface { name: "x".into(), link, snap_length: 0, station: None }).unwrap();
+    let mut writer = Writer::new(file, &CaptureProgram::default(), Nanos::ZERO).unwrap();
+    let interface = writer.add_interface(PcapInterface { name: "x".into(), link, snap_length: 0, mac: None }).unwrap();
     for (i, data) in frames.enumerate() {
         let time = Instant::new(i as u64 * 1000);
-        let (original, direction) = (data.len() as u32, Direction::In);
-        writer.packet(&Record { time, interface, link, original, data: &data, direction, comment: "" }).unwrap();
+        let (original, direction) = (data.len() as u32, PcapDirection::In);
+        writer.packet(&PcapRecord { time, interface, link, original, data: &data, direction, comment: "" }).unwrap();
     }
     writer.finish().unwrap();
 }
 
 #[test]
 fn show_state_reports_entries_and_instructions() {
-    let place = Place::new(1);
+    let place = TestDirectory::new(1);
     write(&place);
     let router = place.write("run.toml", &config("fast", STATE)).start();
     let told = until(|| {
@@ -84,7 +84,7 @@ fn show_state_reports_entries_and_instructions() {
     assert_eq!((&trace["computation"], counts), (&"0x0000000000000007".into(), [8, 3, 1]));
     assert_eq!((&store("lan")["live_entries"], &store("wan")["live_entries"]), (&6.into(), &6.into()));
     assert_eq!(store("wan")["places"][0]["failed_before_packets"], 1);
-    let shown = place.good(&["show", "state"]);
+    let shown = place.run_ok(&["show", "state"]);
     assert!(shown.contains("absent_tag") && shown.contains(trace["digest"].as_str().unwrap()), "{shown}");
     let entries = place.json(&["state", "show", "lan"]);
     let entries = entries["entries"].as_array().unwrap();
@@ -92,31 +92,31 @@ fn show_state_reports_entries_and_instructions() {
     let counter = entries.iter().find(|entry| entry["tag"] == "0x000000000000002a").unwrap();
     assert_eq!((&counter["value"], &counter["port"]), (&6.into(), &"lan".into()));
     assert!(counter["creator"].as_str().unwrap().starts_with("0x"));
-    assert!(place.good(&["state", "show", "--limit", "2"]).contains("and more"));
-    assert!(place.good(&["show", "drops"]).contains("instruction"));
+    assert!(place.run_ok(&["state", "show", "--limit", "2"]).contains("and more"));
+    assert!(place.run_ok(&["show", "drops"]).contains("instruction"));
     router.stop();
 }
 
 #[test]
 fn explain_and_dump_name_the_instruction() {
-    let place = Place::new(1);
+    let place = TestDirectory::new(1);
     write(&place);
     place.write("run.toml", &config("fast", STATE));
-    let explained = place.good(&["explain", "--config", "run.toml", "--pcap", "in.pcapng", "--port", "lan"]);
+    let explained = place.run_ok(&["explain", "--config", "run.toml", "--pcap", "in.pcapng", "--port", "lan"]);
     let line = "count 0x2a below 4 of computation 0x7 where it comes in by lan: executed";
     assert!(explained.contains(line), "{explained}");
     assert!(explained.contains("where it leaves by wan: executed"), "{explained}");
-    let dumped = place.good(&["state", "dump", "in.pcapng"]);
+    let dumped = place.run_ok(&["state", "dump", "in.pcapng"]);
     assert!(dumped.contains("mark 0x104 4 of 0x7 at input+output by ip, traced; "), "{dumped}");
     assert!(dumped.contains("12 of 12 packets carry an instruction"), "{dumped}");
 }
 
 /// `dump` reads packets of every known link type, and does not confuse one type with another.
 #[test]
-fn dump_reads_captures_of_other_links_and_says_which_it_does_not() {
-    let place = Place::new(1);
+fn dump_reads_known_link_types_and_reports_others() {
+    let place = TestDirectory::new(1);
     let (locations, computation) = (Locations { input: true, central: false, output: false }, 7);
-    let instruction = Instruction::Mark { tag: 0x2a, value: 5 };
+    let instruction = StateInstruction::Mark { tag: 0x2a, value: 5 };
     let part = Part { locations, error: false, piggybacked: false, trace: true, computation, instruction };
     let packet = dedicated(&Carriages::default(), THERE, &part);
     let told = "mark 0x2a 5 of 0x7 at input by ip, traced; 192.0.2.9 > 203.0.113.5 protocol 253 ";
@@ -124,39 +124,39 @@ fn dump_reads_captures_of_other_links_and_says_which_it_does_not() {
     let sll2 = [&[8, 0][..], &[0; 18]].concat();
     for (link, header) in [(101, &[][..]), (228, &[]), (113, &sll), (276, &sll2), (0, &[2, 0, 0, 0])] {
         write_frames(&place, "other.pcapng", LinkType(link), [[header, &packet].concat()].into_iter());
-        let dumped = place.good(&["state", "dump", "other.pcapng"]);
+        let dumped = place.run_ok(&["state", "dump", "other.pcapng"]);
         assert!(dumped.contains(told) && dumped.contains("1 of 1 packets"), "{link}: {dumped}");
     }
     let dumped = place.json(&["state", "dump", "other.pcapng"]);
     assert_eq!((&dumped["trace"], &dumped["carriage"]), (&true.into(), &"ip".into()));
     write_frames(&place, "other.pcapng", LinkType(105), [packet].into_iter());
-    let said = place.bad(1, &["state", "dump", "other.pcapng"]);
+    let said = place.run_failing(1, &["state", "dump", "other.pcapng"]);
     assert!(said.contains("link type 105") && said.contains("Linux cooked (113, 276)"), "{said}");
     let vectors = concat!(env!("CARGO_MANIFEST_DIR"), "/../esp/conformance/instructions.pcap");
-    let dumped = place.good(&["state", "dump", vectors]);
+    let dumped = place.run_ok(&["state", "dump", vectors]);
     assert!(dumped.contains(" > ") && !dumped.contains("ethertype") && !dumped.contains("truncated"), "{dumped}");
 }
 
 /// The options are named like the keys of `[state]`.
 #[test]
-fn dump_finds_what_routers_carry_by_other_numbers() {
-    let place = Place::new(1);
+fn dump_finds_parts_with_configured_protocol_numbers() {
+    let place = TestDirectory::new(1);
     let carriages = Carriages { protocol: 200, port: Some(6000), option: Some(94) };
     let (locations, computation) = (Locations::default(), 7);
-    let instruction = Instruction::Test { tag: 9 };
+    let instruction = StateInstruction::Test { tag: 9 };
     let part = Part { locations, error: false, piggybacked: false, trace: false, computation, instruction };
     let datagram = datagram(&carriages, THERE, 4000, &part).unwrap();
     let option = wrap_option(&carriages, &dedicated(&Carriages::default(), THERE, &part), &part).unwrap();
     let packets = [dedicated(&carriages, THERE, &part), datagram, option];
     write_frames(&place, "other.pcapng", LinkType::RAW, packets.into_iter());
-    let usual = place.good(&["state", "dump", "other.pcapng"]);
+    let usual = place.run_ok(&["state", "dump", "other.pcapng"]);
     assert!(usual.contains("1 of 3 packets"), "{usual}");
     let numbers = ["--protocol", "200", "--udp-port", "6000", "--ip-option", "94"];
-    let dumped = place.good(&[&["state", "dump", "other.pcapng"], &numbers[..]].concat());
+    let dumped = place.run_ok(&[&["state", "dump", "other.pcapng"], &numbers[..]].concat());
     for by in ["by ip;", "by udp;", "by option, carried along;", "3 of 3 packets"] {
         assert!(dumped.contains(by), "{by}: {dumped}");
     }
-    assert!(place.bad(2, &["state", "dump", "other.pcapng", "--protocol", "50"]).contains("143..=254"));
+    assert!(place.run_failing(2, &["state", "dump", "other.pcapng", "--protocol", "50"]).contains("143..=254"));
 }
 
 /// Returns a port that is free at this moment.
@@ -167,7 +167,7 @@ fn free_port() -> String {
 /// The load has the reported number of packets, also without a receiver.
 #[test]
 fn generate_sends_the_reported_number_of_packets() {
-    let place = Place::new(1);
+    let place = TestDirectory::new(1);
     let receiver = UdpSocket::bind("127.0.0.1:0").unwrap();
     receiver.set_nonblocking(true).unwrap();
     let port = receiver.local_addr().unwrap().port().to_string();
@@ -188,31 +188,31 @@ fn generate_sends_the_reported_number_of_packets() {
 /// A load beyond the speed of any host still ends on time.
 #[test]
 fn generate_ends_on_time_and_reports_the_reached_rate() {
-    let place = Place::new(1);
+    let place = TestDirectory::new(1);
     let port = free_port();
     let load = ["state", "generate", "127.0.0.1", "--time", "300ms", "--rate", "1000mpps", "--port", &port];
     let told = place.json(&load);
     let time = told["time_ns"].as_u64().unwrap();
     assert!((300_000_000..5_000_000_000).contains(&time), "{told}");
     assert!(told["packets_per_second"].as_u64() < told["asked_packets_per_second"].as_u64(), "{told}");
-    let said = place.good(&load);
+    let said = place.run_ok(&load);
     assert!(said.contains(" a second, where 1000000000 were asked for"), "{said}");
 }
 
 #[test]
-fn sizes_and_vectors() {
-    let place = Place::new(1);
+fn state_size_and_conform_print_their_results() {
+    let place = TestDirectory::new(1);
     // The example of the paper: two million entries for a hundred thousand packets a second.
     let size = place.json(&["state", "size", "--pps", "100kpps"]);
     assert_eq!((&size["entries"], &size["creates"]), (&2_000_000.into(), &2.into()));
-    assert!(place.good(&["state", "size", "--line", "100mbit", "--lifetime", "1s"]).contains("297620"));
-    assert!(place.good(&["state", "conform"]).contains("vectors hold"));
+    assert!(place.run_ok(&["state", "size", "--line", "100mbit", "--lifetime", "1s"]).contains("297620"));
+    assert!(place.run_ok(&["state", "conform"]).contains("vectors hold"));
     place.write(
         "wrong.txt",
         "nop, absent\n  there  nothing\n  packet 00\n  fate   forwarded\n  then   the same\n  leaves nothing\n",
     );
     assert_eq!(place.run(&["state", "conform", "wrong.txt"]).status.code(), Some(1));
-    assert!(place.bad(1, &["state", "conform", "in.pcapng"]).contains("cannot be read"));
+    assert!(place.run_failing(1, &["state", "conform", "in.pcapng"]).contains("cannot be read"));
 }
 
 /// Returns the time of day in nanoseconds.
@@ -228,7 +228,7 @@ fn next_round_is_ahead(period: Nanos) {
 /// Without a router between them the root receives the report of each member.
 #[test]
 fn members_report_and_the_root_adds_up() {
-    let place = Place::new(1);
+    let place = TestDirectory::new(1);
     let port = free_port();
     let common = ["--port", &port, "--lifetime", "2s", "--delay", "20ms"];
     let root = ["state", "collect", "0x5eed", "--operator", "max", "-j"];
@@ -264,8 +264,8 @@ fn members_report_and_the_root_adds_up() {
 
 /// A known member never reports. The first round is incomplete, the next one is complete without it.
 #[test]
-fn a_round_that_is_not_complete_is_followed_by_another() {
-    let place = Place::new(1);
+fn incomplete_round_is_followed_by_another() {
+    let place = TestDirectory::new(1);
     let port = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let (lifetime, period) = (Nanos::secs(1), Nanos::secs(2));
     let named = port.to_string();
@@ -280,7 +280,7 @@ fn a_round_that_is_not_complete_is_followed_by_another() {
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
     until(|| {
         let computation = Computation::seeded([1, 2]).joined(0x5eed).at(Locations::OUTPUT);
-        let known = computation.round(begin as u32 + 1, Operator::Add).known(77);
+        let known = computation.round(begin as u32 + 1, Operator::Add).registration(77);
         if wall() / period.get() == begin + 1 && wall() % period.get() < lifetime.get() / 2 {
             let _ = socket.send_to(&known.to_bytes(), ("127.0.0.1", port));
         }
@@ -294,7 +294,7 @@ fn a_round_that_is_not_complete_is_followed_by_another() {
 
 #[test]
 fn listen_prints_sent_instructions() {
-    let place = Place::new(1);
+    let place = TestDirectory::new(1);
     for (name, key) in [("ours.key", OURS), ("other.key", OTHER)] {
         place.write(name, key);
     }
@@ -308,7 +308,7 @@ fn listen_prints_sent_instructions() {
             until(|| {
                 let send = |value: &str, sealed: &[&str]| {
                     let send = ["state", "send", "127.0.0.1", "mark", "0x2a", value, "--port", &port];
-                    place.good(&[&send[..], sealed].concat());
+                    place.run_ok(&[&send[..], sealed].concat());
                 };
                 if !sends.is_empty() {
                     send("6", &[]);
@@ -323,15 +323,15 @@ fn listen_prints_sent_instructions() {
         assert_eq!(text.lines().count(), 2, "{text}");
         assert!(text.lines().all(|line| line.ends_with("computation 0x1 mark 0x2a 5")), "{text}");
     }
-    assert!(place.bad(2, &["state", "send", "127.0.0.1", "mark"]).contains("write one of"));
-    let said = place.bad(1, &["state", "send", "127.0.0.1", "nop", "--key", "nowhere"]);
+    assert!(place.run_failing(2, &["state", "send", "127.0.0.1", "mark"]).contains("write one of"));
+    let said = place.run_failing(1, &["state", "send", "127.0.0.1", "nop", "--key", "nowhere"]);
     assert!(said.contains("nowhere"), "{said}");
 }
 
 /// The file of the key is named in the output, its content is not.
 #[test]
 fn a_router_with_a_key_executes_sealed_instructions_only() {
-    let place = Place::new(1);
+    let place = TestDirectory::new(1);
     write(&place);
     place.write("ours.key", OURS);
     let router = place.write("run.toml", &config("fast", &format!("{STATE}key = \"ours.key\"\n"))).start();
@@ -344,7 +344,7 @@ fn a_router_with_a_key_executes_sealed_instructions_only() {
         let all = aborts.len() == 3 && aborts.iter().all(|abort| abort["reason"] == "unauthenticated");
         (all && sum == 12 && lan["created_entries"] == 0).then_some(())
     });
-    let explained = place.good(&["explain", "--pcap", "in.pcapng", "--port", "lan"]);
+    let explained = place.run_ok(&["explain", "--pcap", "in.pcapng", "--port", "lan"]);
     assert!(explained.contains("unauthenticated"), "{explained}");
     for command in [
         &["show", "config"][..],
@@ -366,8 +366,8 @@ const SUM: &str = include_str!("../../../../examples/guests/sum.wat");
 
 /// The instruction is registered, checked, executed, rebuilt while the router runs, and disabled when it fails.
 #[test]
-fn an_operators_instruction_is_executed_replaced_and_put_aside() {
-    let place = Place::new(60000);
+fn registered_instruction_is_executed_replaced_and_disabled() {
+    let place = TestDirectory::new(60000);
     std::fs::create_dir(place.path("guests")).unwrap();
     let put = |text: &str| std::fs::write(place.path("guests/sum.wasm"), wat::parse_str(text).unwrap()).unwrap();
     let guests = ["--guests", "guests", "--socket", "control.sock"];
@@ -381,12 +381,12 @@ fn an_operators_instruction_is_executed_replaced_and_put_aside() {
     write_parts(&place, (1..=10).map(part));
     place.write("run.toml", &config("fast", &registered));
     put(SUM);
-    let said = place.bad(1, &["check", "run.toml"]);
+    let said = place.run_failing(1, &["check", "run.toml"]);
     assert!(said.contains("there are no guests here"), "{said}");
-    place.good(&["check", "run.toml", "--guests", "guests"]);
+    place.run_ok(&["check", "run.toml", "--guests", "guests"]);
     let checked = place.json(&["guest", "check", "guests/sum.wasm"]);
     assert_eq!((&checked["good"], &checked["tags"], &checked["creates"]), (&true.into(), &1.into(), &1.into()));
-    assert!(place.good(&["guest", "check", "guests/sum.wasm"]).contains("keeps every law"));
+    assert!(place.run_ok(&["guest", "check", "guests/sum.wasm"]).contains("keeps every law"));
 
     let router = place.start_as(place.command(&[&["run", "run.toml"], &guests[..]].concat()));
     let lan = || {
@@ -401,14 +401,14 @@ fn an_operators_instruction_is_executed_replaced_and_put_aside() {
     let sum = || place.json(&[&["state", "show", "lan"], &socket[..]].concat())["entries"][0]["value"].clone();
     assert_eq!(sum(), 55);
     let explain = [&["explain", "--pcap", "in.pcapng", "--port", "lan"], &socket[..]].concat();
-    let explained = place.good(&explain);
+    let explained = place.run_ok(&explain);
     assert!(explained.contains("call 130 add 0x2a 1, which is sum of computation 0x7"), "{explained}");
-    assert!(place.good(&["state", "dump", "in.pcapng"]).contains("call 130 add 0x2a 10 of 0x7 at input by ip"));
+    assert!(place.run_ok(&["state", "dump", "in.pcapng"]).contains("call 130 add 0x2a 10 of 0x7 at input by ip"));
     // A rebuilt instruction is a new one; the store stays.
     let apply = [&["apply", "run.toml"], &guests[..]].concat();
-    assert!(place.good(&apply).contains("nothing"), "the same");
+    assert!(place.run_ok(&apply).contains("nothing"), "the same");
     put(&SUM.replace("in text", "in other text"));
-    let applied = place.good(&apply);
+    let applied = place.run_ok(&apply);
     assert!(applied.contains("state"), "{applied}");
     assert_eq!((sum(), &lan().unwrap()["places"][0]["instructions"][0]["forwarded_packets"]), (55.into(), &10.into()));
     router.stop();
@@ -429,11 +429,11 @@ fn an_operators_instruction_is_executed_replaced_and_put_aside() {
 
 /// client eth0 - left [a router that executes instructions] right - eth0 server
 struct Way {
-    client: Host,
-    server: Host,
+    client: LabHost,
+    server: LabHost,
     _router: Router,
-    place: Place,
-    _hosts: (Host, Lab),
+    place: TestDirectory,
+    _hosts: (LabHost, Lab),
 }
 
 impl Way {
@@ -449,7 +449,7 @@ impl Way {
                 host.add_default_route(format!("{network}1").parse().unwrap()).unwrap();
             }
         }
-        let place = Place::new(1);
+        let place = TestDirectory::new(1);
         let port = |name: &str, number: u8| {
             format!(
                 "[port.{name}]\ndevice = 'packet:{name}'\naddress = ['10.0.{number}.1/24', '2001:db8:{number}::1/64']\n"
@@ -461,7 +461,7 @@ impl Way {
     }
 
     /// Listens at the server while the client repeats `say`, until this many packets have arrived.
-    fn heard(&self, count: &str, how: &[&str], say: impl Fn()) -> String {
+    fn received_parts(&self, count: &str, how: &[&str], say: impl Fn()) -> String {
         let listen = ["state", "listen", "--count", count, "--time", "20s"];
         let mut command = self.place.command(&[&listen[..], how].concat());
         command.stdout(Stdio::piped());
@@ -479,7 +479,7 @@ impl Way {
 
     /// Runs a command at the client that has to succeed, and returns its output.
     fn client(&self, arguments: &[&str]) -> String {
-        self.client.run(|| self.place.good(arguments)).unwrap()
+        self.client.run(|| self.place.run_ok(arguments)).unwrap()
     }
 }
 
@@ -490,7 +490,7 @@ fn instructions_in_ip_packets_are_executed_and_received() {
         let Some(way) = Way::new(&format!("[state]\nlifetime = '60s'\n{state}")) else { return };
         let by = ["--carriage", "ip", "--protocol", protocol];
         for (server, client, tag) in [("10.0.2.2", "10.0.1.2", "0x2a"), ("2001:db8:2::2", "2001:db8:1::2", "0x2b")] {
-            let text = way.heard("1", &by, || {
+            let text = way.received_parts("1", &by, || {
                 way.client(&[&["state", "send", server, "count", tag, "below", "1000"], &by[..]].concat());
             });
             assert_eq!(text, format!("{client} computation 0x1 count {tag} below 1000\n"));
@@ -509,7 +509,7 @@ fn dedup_forwards_one_copy_of_a_message() {
     let Some(way) = Way::new("[state]\nlifetime = '60s'\n") else { return };
     for carriage in ["udp", "ip"] {
         let by = ["--carriage", carriage];
-        let text = way.heard("2", &by, || {
+        let text = way.received_parts("2", &by, || {
             // A message that passes before the server listens is lost, so each attempt uses a new one.
             let message = format!("{}", io::clock::now().get());
             for _ in 0..3 {
@@ -544,8 +544,8 @@ fn a_group_behind_a_router_is_counted_in_few_packets() {
 
 /// Without the privilege, the error names the remedy.
 #[test]
-fn a_raw_socket_is_for_those_who_may() {
-    let place = Place::new(1);
+fn raw_socket_without_privilege_names_the_remedy() {
+    let place = TestDirectory::new(1);
     let mut command = place.command(&["state", "send", "127.0.0.1", "nop", "--carriage", "ip"]);
     if rustix::process::getuid().is_root() {
         // A user without capabilities, who cannot enter the directory.
@@ -555,6 +555,6 @@ fn a_raw_socket_is_for_those_who_may() {
     let said = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(1), "{said}");
     assert!(said.contains("CAP_NET_RAW") && said.contains("--carriage udp"), "{said}");
-    let said = place.bad(2, &["state", "listen", "--answer", "--carriage", "ip"]);
+    let said = place.run_failing(2, &["state", "listen", "--answer", "--carriage", "ip"]);
     assert!(said.contains("--answer is for --carriage udp"), "{said}");
 }

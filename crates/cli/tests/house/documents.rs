@@ -157,7 +157,7 @@ fn a_broken_link_is_found() {
 }
 
 #[test]
-fn a_place_of_one_machine_is_found() {
+fn path_of_one_machine_is_found() {
     let place = ["/ho", "me/someone/switchpath"].concat();
     let texts = texts(&[("a.rs", &format!("\nlet a = \"{place}\";")), ("b.md", "a route to net/home/here")]);
     assert_eq!(machine_paths(&texts), [["a.rs:2: /ho", "me/"].concat()]);

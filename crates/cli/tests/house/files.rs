@@ -28,7 +28,7 @@ pub fn too_long(sources: &[Source], exceptions: &[(&str, &str)]) -> Vec<String> 
 }
 
 /// Returns files that no `mod` leads to: they look like code, but are not compiled.
-pub fn dead(sources: &[Source]) -> Vec<String> {
+pub fn unreached(sources: &[Source]) -> Vec<String> {
     sources.iter().filter(|s| !s.reached).map(|s| format!("{}: in no target", s.path)).collect()
 }
 
@@ -87,7 +87,7 @@ fn a_long_file_is_found_and_a_stale_exception_too() {
 }
 
 #[test]
-fn a_dead_and_a_silent_file_are_found() {
+fn unreached_and_undocumented_files_are_found() {
     let texts = [
         ("crates/x/src/lib.rs", "//! Why.\nmod a;\n#[cfg(test)]\nmod tests;"),
         ("crates/x/src/a.rs", "fn a() {}"),
@@ -96,7 +96,7 @@ fn a_dead_and_a_silent_file_are_found() {
     ];
     let texts = texts.map(|(path, text)| (path.to_owned(), text.to_owned())).into();
     let sources = Source::all(&texts, &["crates/x/src/lib.rs".into()]);
-    assert_eq!(dead(&sources), ["crates/x/src/b.rs: in no target"]);
+    assert_eq!(unreached(&sources), ["crates/x/src/b.rs: in no target"]);
     assert_eq!(undocumented(&sources), ["crates/x/src/a.rs: does not begin with `//! `"]);
 }
 

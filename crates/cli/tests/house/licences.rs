@@ -1,9 +1,9 @@
 //! The licence of every compiled crate has to permit distribution under Apache-2.0 OR MIT.
 
-use crate::read::Dependency;
+use crate::workspace::Dependency;
 
 /// The permitted licences; the same list as in `deny.toml`.
-const TAKEN: &[&str] = &[
+const PERMITTED: &[&str] = &[
     "0BSD",
     "Apache-2.0",
     "Apache-2.0 WITH LLVM-exception",
@@ -26,7 +26,7 @@ pub fn refused(dependencies: &[Dependency]) -> Vec<String> {
     for Dependency { name, licence, source } in dependencies {
         match licence {
             None => complaints.push(format!("{name}: names no licence")),
-            Some(expression) if !may_take(expression) => complaints.push(format!("{name}: {expression}")),
+            Some(expression) if !is_permitted(expression) => complaints.push(format!("{name}: {expression}")),
             Some(_) => {}
         }
         if !source.as_ref().is_some_and(|source| source.starts_with("registry+")) {
@@ -37,7 +37,7 @@ pub fn refused(dependencies: &[Dependency]) -> Vec<String> {
 }
 
 /// Returns whether an SPDX expression leaves a permitted choice: `OR` offers, `AND` requires both, and `/` is an old `OR`.
-fn may_take(expression: &str) -> bool {
+fn is_permitted(expression: &str) -> bool {
     let spaced = expression.replace('(', " ( ").replace(')', " ) ").replace('/', " OR ");
     let mut tokens = spaced.split_whitespace().peekable();
     let taken = alternatives(&mut tokens);
@@ -70,9 +70,9 @@ fn licence(tokens: &mut Tokens) -> bool {
         }
         Some(name) if tokens.next_if_eq(&"WITH").is_some() => {
             let exception = tokens.next().unwrap_or("");
-            TAKEN.contains(&format!("{name} WITH {exception}").as_str())
+            PERMITTED.contains(&format!("{name} WITH {exception}").as_str())
         }
-        Some(name) => TAKEN.contains(&name),
+        Some(name) => PERMITTED.contains(&name),
         None => false,
     }
 }
@@ -86,7 +86,7 @@ fn licence_expressions_are_understood() {
         "(MIT OR GPL-2.0-only) AND Unicode-3.0",
         "Apache-2.0 WITH LLVM-exception OR GPL-2.0-only",
     ] {
-        assert!(may_take(good), "{good}");
+        assert!(is_permitted(good), "{good}");
     }
     for bad in [
         "",
@@ -96,12 +96,12 @@ fn licence_expressions_are_understood() {
         "MIT Apache-2.0",
         "GPL-2.0-only WITH Classpath-exception-2.0",
     ] {
-        assert!(!may_take(bad), "{bad}");
+        assert!(!is_permitted(bad), "{bad}");
     }
 }
 
 #[test]
-fn a_dependency_we_cannot_take_is_found() {
+fn dependency_without_permitted_licence_is_found() {
     let from = |name: &str, licence: Option<&str>, source: Option<&str>| Dependency {
         name: name.into(),
         licence: licence.map(str::to_owned),
@@ -125,9 +125,9 @@ fn a_dependency_we_cannot_take_is_found() {
 }
 
 #[test]
-fn the_audit_takes_the_same_licences() {
+fn deny_toml_lists_the_same_licences() {
     let deny = &crate::WORKSPACE.texts["deny.toml"];
     let list = deny.split("allow = [").nth(1).and_then(|rest| rest.split(']').next()).expect("a list of licences");
     let theirs: Vec<_> = list.split('"').skip(1).step_by(2).collect();
-    assert_eq!(theirs, TAKEN, "deny.toml and tests/house/licences.rs");
+    assert_eq!(theirs, PERMITTED, "deny.toml and tests/house/licences.rs");
 }

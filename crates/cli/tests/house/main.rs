@@ -4,101 +4,105 @@
 //! file applies the rules to the workspace. If a rule is in the way, change it in its file with the reason, or add an exception to the table there.
 //! Never work around a rule.
 
-mod arrows;
-mod calls;
-mod circles;
+mod banned_calls;
 mod commands;
+mod crate_layers;
 mod documents;
 mod files;
+mod import_cycles;
 mod licences;
 mod lines;
 mod prose;
-mod read;
 mod rust;
-mod sizes;
 mod subjects;
+mod type_names;
+mod type_sizes;
+mod workspace;
 
-use read::Workspace;
 use std::sync::LazyLock;
+use workspace::Workspace;
 
 static WORKSPACE: LazyLock<Workspace> = LazyLock::new(Workspace::read);
 
 /// Fails with all complaints at once, and the remedy.
-fn hold(mend: &str, complaints: Vec<String>) {
-    assert!(complaints.is_empty(), "\n  {}\nWhat to do: {mend}\n", complaints.join("\n  "));
+fn assert_no_findings(remedy: &str, complaints: Vec<String>) {
+    assert!(complaints.is_empty(), "\n  {}\nWhat to do: {remedy}\n", complaints.join("\n  "));
 }
 
 #[test]
-fn crate_arrows_point_left() {
-    hold(
+fn crates_depend_on_lower_layers_only() {
+    assert_no_findings(
         "move the code to the crate the arrow allows, or put a trait in the lower crate and implement it in the higher; \
          the order is the table in tests/house/arrows.rs",
-        arrows::reversed(&WORKSPACE.crates),
+        crate_layers::reversed(&WORKSPACE.crates),
     );
 }
 
 #[test]
-fn imports_do_not_go_round() {
-    hold(
+fn files_of_a_crate_have_no_import_cycles() {
+    assert_no_findings(
         "move what both files need into a file below both, or make the two one; what an import is stands in \
          tests/house/circles.rs",
-        circles::circles(&WORKSPACE.sources, circles::EXEMPT),
+        import_cycles::circles(&WORKSPACE.sources, import_cycles::EXEMPT),
     );
 }
 
 #[test]
-fn banned_calls_stay_in_their_homes() {
-    hold(
+fn banned_calls_occur_only_in_allowed_files() {
+    assert_no_findings(
         "see the reason given with each call; the table is in tests/house/calls.rs",
-        calls::banned(&WORKSPACE.sources),
+        banned_calls::banned(&WORKSPACE.sources),
     );
 }
 
 #[test]
-fn unsafe_code_has_an_address() {
-    hold(
+fn unsafe_code_occurs_only_in_listed_files() {
+    assert_no_findings(
         "write it safely, or move it behind a safe function of packet::pool or io",
-        calls::homeless_unsafe(&WORKSPACE.sources),
+        banned_calls::misplaced_unsafe(&WORKSPACE.sources),
     );
 }
 
 #[test]
 fn crates_without_unsafe_code_forbid_it() {
-    hold(
+    assert_no_findings(
         "add `#![forbid(unsafe_code)]` below the crate's documentation",
-        calls::roots_without_forbid(&WORKSPACE.crates, &WORKSPACE.sources),
+        banned_calls::roots_without_forbid(&WORKSPACE.crates, &WORKSPACE.sources),
     );
 }
 
 #[test]
-fn files_are_short() {
-    hold(
+fn source_files_stay_below_the_line_limit() {
+    assert_no_findings(
         "ask what two things the file is, and split it; the limit and its exceptions are in tests/house/files.rs",
         files::too_long(&WORKSPACE.sources, files::LONG),
     );
 }
 
 #[test]
-fn large_types_say_why() {
-    hold(
+fn large_types_have_a_reason() {
+    assert_no_findings(
         "give a part of it a type of its own, or say why it is one thing in a line `// Large: ...` above it",
-        sizes::too_large(&WORKSPACE.sources),
+        type_sizes::too_large(&WORKSPACE.sources),
     );
 }
 
 #[test]
 fn every_source_file_is_compiled() {
-    hold("remove the file, or declare it with `mod`", files::dead(&WORKSPACE.sources));
+    assert_no_findings("remove the file, or declare it with `mod`", files::unreached(&WORKSPACE.sources));
 }
 
 #[test]
-fn every_source_file_says_why_it_exists() {
-    hold("begin the file with a `//!` comment: why it exists, and its source", files::undocumented(&WORKSPACE.sources));
+fn every_source_file_begins_with_its_purpose() {
+    assert_no_findings(
+        "begin the file with a `//!` comment: why it exists, and its source",
+        files::undocumented(&WORKSPACE.sources),
+    );
 }
 
 #[test]
 fn sources_contain_no_unfinished_work() {
-    hold(
+    assert_no_findings(
         "do it, or leave it out and write the absence down in docs/reference/limits.md",
         files::unfinished(&WORKSPACE.sources),
     );
@@ -106,7 +110,7 @@ fn sources_contain_no_unfinished_work() {
 
 #[test]
 fn every_fuzz_target_is_built() {
-    hold(
+    assert_no_findings(
         "name each file of fuzz/targets in a [[bin]] of fuzz/Cargo.toml, and its corpus in a `//! corpus:` line",
         files::fuzz_targets_left_out(&WORKSPACE.texts, &WORKSPACE.paths),
     );
@@ -114,13 +118,16 @@ fn every_fuzz_target_is_built() {
 
 #[test]
 fn texts_name_no_path_of_one_machine() {
-    hold("use a relative path, an argument or an environment variable", documents::machine_paths(&WORKSPACE.texts));
+    assert_no_findings(
+        "use a relative path, an argument or an environment variable",
+        documents::machine_paths(&WORKSPACE.texts),
+    );
 }
 
 #[test]
 fn documents_name_existing_commands_and_keys() {
     let command = <cli::arguments::Arguments as clap::CommandFactory>::command();
-    hold(
+    assert_no_findings(
         "write the command, option or key as it is now; `switchpath COMMAND --help` and docs/reference/configuration.md list them",
         [commands::unknown_commands(&WORKSPACE.texts, &command), commands::unknown_keys(&WORKSPACE.texts)].concat(),
     );
@@ -130,15 +137,26 @@ fn documents_name_existing_commands_and_keys() {
 fn commit_subjects_name_component_and_change() {
     // An archive of the sources has no history.
     let Some(subjects) = subjects::of_new_commits() else { return };
-    hold(
+    assert_no_findings(
         "write `component: imperative` in at most 72 characters: git commit --amend, or git rebase -i",
         subjects::wrong(&subjects),
     );
 }
 
 #[test]
-fn links_in_documents_lead_somewhere() {
-    hold("mend the link, or the path in backticks", documents::broken_links(&WORKSPACE.texts, &WORKSPACE.paths));
+fn public_types_have_names_of_their_own() {
+    assert_no_findings(
+        "put the domain before the name, as in `CodelMemory` or `RouteReport`",
+        type_names::shared(&WORKSPACE.sources),
+    );
+}
+
+#[test]
+fn document_links_have_existing_targets() {
+    assert_no_findings(
+        "mend the link, or the path in backticks",
+        documents::broken_links(&WORKSPACE.texts, &WORKSPACE.paths),
+    );
 }
 
 #[test]
@@ -146,15 +164,15 @@ fn documents_and_comments_are_in_plain_words() {
     let found = prose::unclear(&WORKSPACE.texts);
     // The number may only fall. A new sentence has to be plain.
     let surplus = if found.len() > prose::KNOWN { found } else { Vec::new() };
-    hold(
+    assert_no_findings(
         "say who does what, with the noun of the field: see `Words` in CONTRIBUTING.md, and prose.rs beside this",
         surplus,
     );
 }
 
 #[test]
-fn every_dependency_has_a_licence_we_can_take() {
-    hold(
+fn every_dependency_has_a_permitted_licence() {
+    assert_no_findings(
         "take another crate, or add the licence to tests/house/licences.rs and deny.toml where it truly may be shipped \
          under Apache-2.0 OR MIT",
         licences::refused(&WORKSPACE.dependencies),

@@ -6,16 +6,16 @@ use std::fmt;
 
 /// The result of checking a configuration.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
-pub struct Checked {
+pub struct CheckReply {
     /// True if the text has no errors.
     pub ok: bool,
     /// Errors and warnings in the order of the text.
-    pub diagnostics: Vec<Diagnostic>,
+    pub diagnostics: Vec<DiagnosticReply>,
 }
 
 /// An error or a warning in a configuration.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
-pub struct Diagnostic {
+pub struct DiagnosticReply {
     /// The file, as it was named in the request.
     pub file: String,
     /// The line, from 1.
@@ -32,9 +32,9 @@ pub struct Diagnostic {
     pub severity: String,
 }
 
-impl From<&plan::Diagnostic> for Diagnostic {
-    fn from(d: &plan::Diagnostic) -> Diagnostic {
-        Diagnostic {
+impl From<&plan::Diagnostic> for DiagnosticReply {
+    fn from(d: &plan::Diagnostic) -> DiagnosticReply {
+        DiagnosticReply {
             file: d.file.to_string(),
             line: d.line,
             column: d.column,
@@ -46,7 +46,7 @@ impl From<&plan::Diagnostic> for Diagnostic {
     }
 }
 
-impl fmt::Display for Diagnostic {
+impl fmt::Display for DiagnosticReply {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:{}:{}: {}: {}", self.file, self.line, self.column, self.severity, self.reason)?;
         if self.hint.is_empty() { Ok(()) } else { write!(f, "; {}", self.hint) }
@@ -57,31 +57,31 @@ impl fmt::Display for Diagnostic {
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Changes {
     /// The differences, at most ten thousand; none if both configurations mean the same.
-    pub changes: Vec<Change>,
+    pub changes: Vec<ChangeReply>,
     /// The number of all differences.
     #[serde(default)]
     pub changes_total: u64,
     /// True if a difference needs a restart of the router, so that `apply` would refuse it.
     pub restart_needed: bool,
     /// Warnings about the new configuration.
-    pub warnings: Vec<Diagnostic>,
+    pub warnings: Vec<DiagnosticReply>,
 }
 
 /// One difference between two configurations.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
-pub struct Change {
+pub struct ChangeReply {
     /// One line: `+` for an addition, `-` for a removal, `~` for a change.
     pub text: String,
     /// The changed values.
     #[serde(default)]
-    pub values: Vec<ValueChange>,
+    pub values: Vec<ValueChangeReply>,
     /// True if it needs a restart of the router.
     pub restart_needed: bool,
 }
 
 /// A configuration key with different values.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
-pub struct ValueChange {
+pub struct ValueChangeReply {
     /// The key, such as `port.lan.mtu` or `route[10.0.0.0/8]`.
     pub path: String,
     /// The value before; null if there was none.
@@ -96,12 +96,12 @@ pub struct Applied {
     /// The generation that runs now; the same as before if nothing changed.
     pub generation: u64,
     /// The changes, at most ten thousand.
-    pub changes: Vec<Change>,
+    pub changes: Vec<ChangeReply>,
     /// The number of all changes.
     #[serde(default)]
     pub changes_total: u64,
     /// Warnings about the configuration.
-    pub warnings: Vec<Diagnostic>,
+    pub warnings: Vec<DiagnosticReply>,
     /// Further warnings: the history could not be written, or the host's own packets take another way now.
     #[serde(default)]
     pub remarks: Vec<String>,
@@ -196,7 +196,7 @@ pub struct ApiError {
     pub hint: String,
     /// The errors of the configuration, for `configuration`.
     #[serde(default)]
-    pub diagnostics: Vec<Diagnostic>,
+    pub diagnostics: Vec<DiagnosticReply>,
     /// The problems that keep it from running, for `cannot_run`.
     #[serde(default)]
     pub problems: Vec<Problem>,
@@ -240,11 +240,11 @@ impl From<&plane::ApplyError> for Problem {
     }
 }
 
-impl From<&plan::Change> for Change {
-    fn from(change: &plan::Change) -> Change {
-        let value = |plan::ValueChange { path, old, new }| ValueChange { path, old, new };
+impl From<&plan::Change> for ChangeReply {
+    fn from(change: &plan::Change) -> ChangeReply {
+        let value = |plan::ValueChange { path, old, new }| ValueChangeReply { path, old, new };
         let values = change.values().into_iter().map(value).collect();
-        Change { text: change.to_string(), values, restart_needed: change.restart_needed() }
+        ChangeReply { text: change.to_string(), values, restart_needed: change.restart_needed() }
     }
 }
 

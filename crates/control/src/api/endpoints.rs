@@ -31,26 +31,26 @@ pub struct Endpoint {
     /// True if the body is the text of a configuration.
     pub takes_text: bool,
     /// The rights it needs.
-    pub needs: Needs,
+    pub needs: AccessLevel,
     /// The type of its answer.
     pub answer: AnswerType,
 }
 
 /// The rights of a caller: see [`crate::access`].
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub enum Needs {
+pub enum AccessLevel {
     /// Read access: counters, tables, configurations.
     Read,
     /// Full access: change the router, or see the packets of others.
     Full,
 }
 
-impl Needs {
+impl AccessLevel {
     /// Returns its name for the reference page.
     pub const fn name(self) -> &'static str {
         match self {
-            Needs::Read => "read",
-            Needs::Full => "full",
+            AccessLevel::Read => "read",
+            AccessLevel::Full => "full",
         }
     }
 }
@@ -74,11 +74,11 @@ const fn json<T: JsonSchema>(name: &'static str) -> AnswerType {
 }
 
 const fn get(path: &'static str, doc: &'static str, answer: AnswerType) -> Endpoint {
-    Endpoint { method: "GET", path, doc, parameters: &[], takes_text: false, needs: Needs::Read, answer }
+    Endpoint { method: "GET", path, doc, parameters: &[], takes_text: false, needs: AccessLevel::Read, answer }
 }
 
 const fn post(path: &'static str, doc: &'static str, parameters: &'static [Parameter], answer: AnswerType) -> Endpoint {
-    Endpoint { method: "POST", path, doc, parameters, takes_text: true, needs: Needs::Full, answer }
+    Endpoint { method: "POST", path, doc, parameters, takes_text: true, needs: AccessLevel::Full, answer }
 }
 
 const NAME: &[Parameter] = &[Parameter {
@@ -123,7 +123,7 @@ pub const ENDPOINTS: &[Endpoint] = &[
     get("/v1/status", "The router as a whole.", json::<Status>("Status")),
     get("/v1/ports", "The ports, their interfaces and links.", json::<Ports>("Ports")),
     get("/v1/paths", "The switching paths.", json::<Paths>("Paths")),
-    get("/v1/queues", "The queues of paths and links.", json::<Queues>("Queues")),
+    get("/v1/queues", "The queues of paths and links.", json::<QueuesReply>("QueuesReply")),
     Endpoint {
         parameters: &[
             Parameter { name: "port", example: "lan", doc: "Only those of this port." },
@@ -140,7 +140,7 @@ pub const ENDPOINTS: &[Endpoint] = &[
         )
     },
     get("/v1/workers", "The workers, whether they move or not.", json::<Workers>("Workers")),
-    get("/v1/tasks", "The tasks of the CPU scheduler of each worker.", json::<Tasks>("Tasks")),
+    get("/v1/tasks", "The tasks of the CPU scheduler of each worker.", json::<TasksReply>("TasksReply")),
     Endpoint {
         parameters: &[
             Parameter { name: "prefix", example: "192.0.2.0/24", doc: "Only routes to destinations within it." },
@@ -162,18 +162,18 @@ pub const ENDPOINTS: &[Endpoint] = &[
         json::<Edited>("Edited"),
     ),
     get("/v1/routes/batch", "How far such a batch is, while it is being made.", json::<Editing>("Editing")),
-    get("/v1/functions", "The functions of paths and what they have counted.", json::<Functions>("Functions")),
+    get("/v1/functions", "The functions of paths and what they have counted.", json::<FunctionsReply>("FunctionsReply")),
     Endpoint {
         parameters: &[Parameter {
             name: "limit",
             example: "100",
             doc: "At most so many connections; 1000 where it is left out.",
         }],
-        ..get("/v1/nat", "Address translation and its connections.", json::<Nat>("Nat"))
+        ..get("/v1/nat", "Address translation and its connections.", json::<NatReply>("NatReply"))
     },
     get("/v1/state", "Ephemeral state: its stores, and what packets asked for.", json::<Ephemeral>("Ephemeral")),
     Endpoint {
-        needs: Needs::Full,
+        needs: AccessLevel::Full,
         parameters: &[
             Parameter { name: "port", example: "lan", doc: "Only those of this port; `central` is in the middle." },
             Parameter { name: "limit", example: "100", doc: "At most so many; 1000 where it is left out." },
@@ -186,7 +186,7 @@ pub const ENDPOINTS: &[Endpoint] = &[
         json::<Policies>("Policies"),
     ),
     get("/v1/multicast", "The multicast groups that are forwarded.", json::<Multicast>("Multicast")),
-    get("/v1/counters", "Every counter, with a sentence about it.", json::<Counters>("Counters")),
+    get("/v1/counters", "Every counter, with a sentence about it.", json::<CountersReply>("CountersReply")),
     get("/v1/neighbours", "The neighbours.", json::<Neighbours>("Neighbours")),
     get("/v1/drops", "Drops by reason.", json::<Drops>("Drops")),
     Endpoint {
@@ -204,11 +204,11 @@ pub const ENDPOINTS: &[Endpoint] = &[
     },
     get("/v1/history", "The configurations that have run, at most a hundred.", json::<History>("History")),
     Endpoint {
-        needs: Needs::Read,
-        ..post("/v1/check", "Checks a configuration. Changes nothing.", NAME, json::<Checked>("Checked"))
+        needs: AccessLevel::Read,
+        ..post("/v1/check", "Checks a configuration. Changes nothing.", NAME, json::<CheckReply>("CheckReply"))
     },
     Endpoint {
-        needs: Needs::Read,
+        needs: AccessLevel::Read,
         ..post(
             "/v1/diff",
             "Says what applying a configuration would change. Changes nothing.",
@@ -259,11 +259,11 @@ pub const ENDPOINTS: &[Endpoint] = &[
         ..get(
             "/v1/explain",
             "What the router would do with a packet, step by step, and why. Sends nothing and counts nothing.",
-            json::<Explanation>("Explanation"),
+            json::<ExplainReply>("ExplainReply"),
         )
     },
     Endpoint {
-        needs: Needs::Full,
+        needs: AccessLevel::Full,
         parameters: &[
             Parameter {
                 name: "match",
@@ -288,7 +288,7 @@ pub const ENDPOINTS: &[Endpoint] = &[
         )
     },
     Endpoint {
-        needs: Needs::Full,
+        needs: AccessLevel::Full,
         parameters: &[
             Parameter {
                 name: "match",
@@ -495,7 +495,7 @@ mod tests {
     use expect_test::expect_file;
 
     #[test]
-    fn the_reference_page_says_what_the_types_say() {
+    fn reference_page_matches_types() {
         expect_file!["../../../../docs/reference/control-api.md"].assert_eq(&reference());
     }
 
@@ -511,7 +511,7 @@ mod tests {
     }
 
     #[test]
-    fn every_answer_is_defined() {
+    fn every_answer_type_has_schema() {
         let document = openapi().to_string();
         for endpoint in ENDPOINTS {
             if let AnswerType::Json(name, _) | AnswerType::Lines(name, _) = endpoint.answer {

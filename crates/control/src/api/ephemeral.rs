@@ -1,6 +1,6 @@
 //! Reports about ephemeral state: its stores, and the instructions executed on them.
 
-use super::Latency;
+use super::LatencyReply;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -38,7 +38,7 @@ pub struct EphemeralStore {
     /// How late the latest freed entry was freed after its expiry; null if none was freed.
     pub lag_ns: Option<u64>,
     /// How late expired entries were freed. Entries freed together count with the delay of the first one. Null if none was freed.
-    pub lags: Option<Latency>,
+    pub lags: Option<LatencyReply>,
     /// Entries freed since the store was made.
     pub freed_entries: u64,
     /// Entries removed but not free yet, because another thread may still read them.
@@ -87,7 +87,7 @@ pub struct EphemeralInstruction {
     pub dropped_packets: u64,
     /// The execution time, sampled in one of 32 batches in which all packets have this instruction; null without samples. `mixed` stands for batches
     /// with different instructions.
-    pub spent: Option<Latency>,
+    pub spent: Option<LatencyReply>,
 }
 
 /// Packets with one instruction that were not executed for one reason.

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 /// The answer of `explain`: the steps of a packet, and its result. No packet was sent, and no counter changed.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
-pub struct Explanation {
+pub struct ExplainReply {
     /// The packet in one line.
     pub packet: String,
     /// The ingress port.
@@ -90,8 +90,8 @@ impl From<packet::DropReason> for DropExplained {
     }
 }
 
-impl From<packet::wire::Difference> for FieldChange {
-    fn from(d: packet::wire::Difference) -> FieldChange {
+impl From<packet::wire::FieldDifference> for FieldChange {
+    fn from(d: packet::wire::FieldDifference) -> FieldChange {
         FieldChange { field: d.field.to_owned(), before: d.before, after: d.after }
     }
 }

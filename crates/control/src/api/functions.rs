@@ -5,16 +5,16 @@ use serde::{Deserialize, Serialize};
 
 /// The functions of all paths.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
-pub struct Functions {
+pub struct FunctionsReply {
     /// When the counters were read, since 1970-01-01 UTC.
     pub time_ns: u64,
     /// The functions of each path, in order.
-    pub functions: Vec<Function>,
+    pub functions: Vec<FunctionReply>,
 }
 
 /// A function of a path.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
-pub struct Function {
+pub struct FunctionReply {
     /// The path.
     pub path: String,
     /// The function with its options.
@@ -42,7 +42,7 @@ pub struct FunctionCounter {
 
 /// Address and port translation.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
-pub struct Nat {
+pub struct NatReply {
     /// The most connections; zero without translation.
     pub most: u64,
     /// Present connections.

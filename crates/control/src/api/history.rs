@@ -22,7 +22,7 @@ pub enum Via {
 
 /// The author of a configuration change.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
-pub struct Who {
+pub struct Author {
     /// How it reached the router.
     pub via: Via,
     /// The user's number, as the kernel reports it for the other end of the socket.
@@ -33,14 +33,14 @@ pub struct Who {
     pub peer: Option<String>,
 }
 
-impl Who {
+impl Author {
     /// Builds an author without a known user.
-    pub fn by(via: Via) -> Who {
-        Who { via, uid: None, user: None, peer: None }
+    pub fn by(via: Via) -> Author {
+        Author { via, uid: None, user: None, peer: None }
     }
 }
 
-impl fmt::Display for Who {
+impl fmt::Display for Author {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (self.via, self.uid, &self.peer) {
             (Via::Remote, _, Some(peer)) => write!(f, "remote {peer}"),
@@ -101,7 +101,7 @@ pub struct HistoryEntry {
     /// The time of its start, since 1970-01-01 UTC.
     pub time_ns: u64,
     /// Its author.
-    pub who: Who,
+    pub who: Author,
     /// Its origin: a file name.
     pub name: String,
     /// Its state.
@@ -133,7 +133,7 @@ pub struct Pending {
     /// The remaining time to confirm it.
     pub left_ns: u64,
     /// Its author.
-    pub who: Who,
+    pub who: Author,
 }
 
 /// The result of confirming a configuration.

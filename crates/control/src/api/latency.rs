@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 /// The latencies of packets at one place or in total. Packets of a batch that arrive together share one measurement.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
-pub struct Latency {
+pub struct LatencyReply {
     /// Packets.
     pub packets: u64,
     /// The sum of their latencies.
@@ -31,11 +31,11 @@ pub struct LatencyBucket {
     pub packets: u64,
 }
 
-impl Latency {
+impl LatencyReply {
     /// Converts a histogram of the plane; none without packets.
-    pub(crate) fn of(spread: &packet::latency::Spread) -> Option<Latency> {
+    pub(crate) fn of(spread: &packet::latency::HistogramSnapshot) -> Option<LatencyReply> {
         let at = |thousandths| spread.quantile(thousandths).map(units::Nanos::get);
-        Some(Latency {
+        Some(LatencyReply {
             packets: spread.count(),
             sum_ns: spread.sum().get(),
             p50_ns: at(500)?,
@@ -52,7 +52,7 @@ impl Latency {
     }
 
     /// Returns a quantile, in thousandths, of the packets since the earlier reading `before`; none without packets.
-    pub fn lately_ns(&self, before: Option<&Latency>, thousandths: u64) -> Option<u64> {
+    pub fn recent_quantile_ns(&self, before: Option<&LatencyReply>, thousandths: u64) -> Option<u64> {
         let packets = self.packets.checked_sub(before.map_or(0, |before| before.packets))?;
         let had = |most_ns: u64| {
             let bucket = before?.buckets.iter().find(|bucket| bucket.most_ns == most_ns)?;
@@ -72,19 +72,22 @@ impl Latency {
 mod tests {
     use super::*;
 
-    fn latency(buckets: &[(u64, u64)], max_ns: u64) -> Latency {
+    fn latency(buckets: &[(u64, u64)], max_ns: u64) -> LatencyReply {
         let packets = buckets.iter().map(|(_, packets)| packets).sum();
         let buckets = buckets.iter().map(|&(most_ns, packets)| LatencyBucket { most_ns, packets }).collect();
-        Latency { packets, max_ns, buckets, ..Latency::default() }
+        LatencyReply { packets, max_ns, buckets, ..LatencyReply::default() }
     }
 
     #[test]
     fn quantiles_between_readings_count_new_packets_only() {
         let before = latency(&[(100, 90), (500, 10)], 480);
         let now = latency(&[(100, 90), (200, 98), (500, 12)], 480);
-        assert_eq!([500, 990, 1000].map(|part| now.lately_ns(Some(&before), part)), [Some(200), Some(480), Some(480)]);
-        assert_eq!([250, 500, 990].map(|part| now.lately_ns(None, part)), [Some(100), Some(200), Some(480)]);
-        assert_eq!(before.lately_ns(Some(&before), 500), None, "none came");
-        assert_eq!(before.lately_ns(Some(&now), 500), None, "another router answers");
+        assert_eq!(
+            [500, 990, 1000].map(|part| now.recent_quantile_ns(Some(&before), part)),
+            [Some(200), Some(480), Some(480)]
+        );
+        assert_eq!([250, 500, 990].map(|part| now.recent_quantile_ns(None, part)), [Some(100), Some(200), Some(480)]);
+        assert_eq!(before.recent_quantile_ns(Some(&before), 500), None, "none came");
+        assert_eq!(before.recent_quantile_ns(Some(&now), 500), None, "another router answers");
     }
 }

@@ -1,6 +1,6 @@
 //! Reports about links: backlogs, sojourn times, drops, and the state of the schemes.
 
-use super::{Counted, Latency};
+use super::{CounterFields, LatencyReply};
 use packet::LinkCounters;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -11,13 +11,13 @@ pub struct Links {
     /// The time of the report, since 1970-01-01 UTC.
     pub time_ns: u64,
     /// In the order of their ports. With several workers each has a link of its own.
-    pub links: Vec<Link>,
+    pub links: Vec<LinkReply>,
 }
 
 /// The queues before a port at one worker, and their queueing scheme. `offered = sent + dropped + backlog`.
 // Large: a field for each value of the answer.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
-pub struct Link {
+pub struct LinkReply {
     /// The port.
     pub port: String,
     /// Its worker.
@@ -30,7 +30,7 @@ pub struct Link {
     pub put_aside: Option<String>,
     /// Its counters.
     #[serde(flatten)]
-    pub counters: Counted<LinkCounters>,
+    pub counters: CounterFields<LinkCounters>,
     /// Packets queued.
     pub backlog_packets: u64,
     /// Bytes queued.
@@ -40,7 +40,7 @@ pub struct Link {
     /// Packets it moved in that time.
     pub handler_packets: u64,
     /// Sojourn times of sent packets since the link was made, from the end of their functions; null if none was sent.
-    pub sojourn: Option<Latency>,
+    pub sojourn: Option<LatencyReply>,
     /// Packets dropped since the link was made, by reason.
     pub drops: Vec<LinkDrop>,
     /// The queue groups of the scheme. While a previous scheme drains, its groups come first.
@@ -118,7 +118,7 @@ pub struct QueueGroup {
     /// Bytes queued.
     pub backlog_bytes: u64,
     /// Sojourn times of dequeued packets, from the end of their functions; null if none was dequeued.
-    pub sojourn: Option<Latency>,
+    pub sojourn: Option<LatencyReply>,
     /// The scheme's state for the longest of these queues.
     pub state: Vec<StateValue>,
 }
@@ -163,12 +163,12 @@ pub struct LinkSeries {
     /// Their longest sojourn time.
     pub max_sojourn_ns: Vec<u64>,
     /// The scheme's state for groups of a single queue.
-    pub state: Vec<StateSeries>,
+    pub state: Vec<StateSeriesReply>,
 }
 
 /// The history of a state variable. It is shorter than the other lists if the scheme is younger.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
-pub struct StateSeries {
+pub struct StateSeriesReply {
     /// The queue group.
     pub group: String,
     /// As in [`StateValue`].

@@ -5,7 +5,7 @@
 //! meaning.
 
 mod changes;
-mod counted;
+mod counters;
 mod endpoints;
 mod ephemeral;
 mod explained;
@@ -17,28 +17,31 @@ mod multicast;
 mod policy;
 mod reports;
 mod traced;
-mod work;
+mod workers;
 
 pub use changes::{
-    ApiError, Applied, Change, Changes, Checked, Config, Diagnostic, Edited, Editing, ErrorKind, Problem,
+    ApiError, Applied, ChangeReply, Changes, CheckReply, Config, DiagnosticReply, Edited, Editing, ErrorKind, Problem,
 };
-pub use counted::{Counted, CounterValue, Counters};
+pub use counters::{CounterFields, CounterValue, CountersReply};
 pub(crate) use endpoints::LINES;
-pub use endpoints::{ENDPOINTS, Endpoint, Needs, Parameter, openapi, reference};
+pub use endpoints::{AccessLevel, ENDPOINTS, Endpoint, Parameter, openapi, reference};
 pub use ephemeral::{
     Ephemeral, EphemeralAbort, EphemeralEntries, EphemeralEntry, EphemeralInstruction, EphemeralPlace, EphemeralStore,
     EphemeralTrace,
 };
-pub use explained::{DropExplained, ExplainedStep, Explanation, FieldChange, StepOutcome};
-pub use functions::{Function, FunctionCounter, Functions, Nat, NatConnection, NatHost};
-pub use history::{Confirmed, History, HistoryEntry, HistoryState, Pending, Via, Who};
-pub use latency::{Latency, LatencyBucket};
-pub use links::{EmulatedLink, Link, LinkDrop, LinkSeries, Links, LongQueue, QueueGroup, StateSeries, StateValue};
+pub use explained::{DropExplained, ExplainReply, ExplainedStep, FieldChange, StepOutcome};
+pub use functions::{FunctionCounter, FunctionReply, FunctionsReply, NatConnection, NatHost, NatReply};
+pub use history::{Author, Confirmed, History, HistoryEntry, HistoryState, Pending, Via};
+pub use latency::{LatencyBucket, LatencyReply};
+pub use links::{
+    EmulatedLink, LinkDrop, LinkReply, LinkSeries, Links, LongQueue, QueueGroup, StateSeriesReply, StateValue,
+};
 pub use multicast::{Multicast, MulticastGroup};
-pub use policy::{CodePoints, InterfaceWants, Policies, PortPolicy, Wanted};
+pub use policy::{CodePointsReply, InterfaceObjective, ObjectiveReply, Policies, PortPolicy};
 pub use reports::{
-    Capture, Confinement, Drop, DropAt, Drops, Event, EventKind, Events, Gateway, Interface, Ledger, Ledgers,
-    Neighbour, Neighbours, Path, Paths, Port, Ports, Queue, QueueStage, Queues, Route, Routes, State, Status,
+    Capture, Confinement, Drop, DropAt, Drops, EventKind, EventReply, Events, Gateway, InterfaceReply, LedgerReply,
+    Ledgers, NeighbourReply, Neighbours, Path, Paths, PortReply, Ports, QueueReply, QueueStage, QueuesReply,
+    RouteReply, RouterState, Routes, Status,
 };
 pub use traced::{Injected, TracedPacket, TracedStage};
-pub use work::{Core, Task, Tasks, Worker, WorkerState, Workers};
+pub use workers::{CoreReply, Task, TasksReply, WorkerReply, WorkerState, Workers};

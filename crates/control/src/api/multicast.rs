@@ -1,6 +1,6 @@
 //! Multicast groups, and the packets replicated to them.
 
-use super::Counted;
+use super::CounterFields;
 use plane::multicast::GroupCounters;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -29,5 +29,5 @@ pub struct MulticastGroup {
     pub to: Vec<String>,
     /// Its counters.
     #[serde(flatten)]
-    pub counters: Counted<GroupCounters>,
+    pub counters: CounterFields<GroupCounters>,
 }

@@ -11,9 +11,9 @@ pub struct Policies {
     /// The ports that have a policy.
     pub ports: Vec<PortPolicy>,
     /// The objectives of trusted code points.
-    pub code_points: Vec<CodePoints>,
+    pub code_points: Vec<CodePointsReply>,
     /// The interfaces that trust code points, or set an objective.
-    pub interfaces: Vec<InterfaceWants>,
+    pub interfaces: Vec<InterfaceObjective>,
 }
 
 /// A port with a policy.
@@ -32,12 +32,12 @@ pub struct PortPolicy {
     /// The time until the objective may change again.
     pub held_ns: u64,
     /// The objectives of the port's packets.
-    pub wanted: Vec<Wanted>,
+    pub wanted: Vec<ObjectiveReply>,
 }
 
 /// An objective at a port with a policy.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
-pub struct Wanted {
+pub struct ObjectiveReply {
     /// The objective.
     pub objective: String,
     /// The scheme that would serve it.
@@ -54,7 +54,7 @@ pub struct Wanted {
 
 /// The code points of an objective.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
-pub struct CodePoints {
+pub struct CodePointsReply {
     /// The objective.
     pub objective: String,
     /// The code points, by name or by number.
@@ -63,7 +63,7 @@ pub struct CodePoints {
 
 /// The objective of packets from an interface.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
-pub struct InterfaceWants {
+pub struct InterfaceObjective {
     /// The interface.
     pub interface: String,
     /// True if the code points of its packets select the objective.
@@ -74,7 +74,7 @@ pub struct InterfaceWants {
 
 impl PortPolicy {
     /// Returns the share of an objective in the bytes of the last window, in millionths; none without packets.
-    pub fn share_ppm(&self, wanted: &Wanted) -> Option<u64> {
+    pub fn share_ppm(&self, wanted: &ObjectiveReply) -> Option<u64> {
         let total: u64 = self.wanted.iter().map(|wanted| wanted.window_bytes).sum();
         (total > 0).then(|| (u128::from(wanted.window_bytes) * 1_000_000 / u128::from(total)) as u64)
     }

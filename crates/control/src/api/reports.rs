@@ -1,6 +1,6 @@
 //! Reports about the router.
 
-use super::{Counted, Latency};
+use super::{CounterFields, LatencyReply};
 use packet::{LinkCounters, PortCounters};
 use plane::PathCounters;
 use schemars::JsonSchema;
@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 /// The state of the router.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-pub enum State {
+pub enum RouterState {
     /// It forwards.
     Running,
     /// It forwards, except on a worker that is stuck or has failed for good: see `/v1/workers`.
@@ -29,7 +29,7 @@ pub struct Status {
     /// The router's name, as configured.
     pub name: String,
     /// Its state.
-    pub state: State,
+    pub state: RouterState,
     /// The generation of the running configuration. It increases with each applied configuration, also across restarts if the history is kept on
     /// disk.
     pub generation: u64,
@@ -101,12 +101,12 @@ pub struct Ports {
     /// When the counters were read, since 1970-01-01 UTC.
     pub time_ns: u64,
     /// The ports in the order of their names.
-    pub ports: Vec<Port>,
+    pub ports: Vec<PortReply>,
 }
 
 /// A port with its link.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
-pub struct Port {
+pub struct PortReply {
     /// Its name.
     pub name: String,
     /// Its device, as configured: `packet:eth0`.
@@ -123,15 +123,15 @@ pub struct Port {
     #[serde(default)]
     pub device_mtu_bytes: Option<u16>,
     /// Its layer 3 interfaces.
-    pub interfaces: Vec<Interface>,
+    pub interfaces: Vec<InterfaceReply>,
     /// The queueing scheme of its link.
     pub scheme: String,
     /// Its counters.
     #[serde(flatten)]
-    pub counters: Counted<PortCounters>,
+    pub counters: CounterFields<PortCounters>,
     /// The counters of its link.
     #[serde(flatten)]
-    pub link: Counted<LinkCounters>,
+    pub link: CounterFields<LinkCounters>,
     /// Packets queued at the link.
     pub backlog_packets: u64,
     /// Bytes queued at the link.
@@ -142,7 +142,7 @@ pub struct Port {
 
 /// A layer 3 interface of a port.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
-pub struct Interface {
+pub struct InterfaceReply {
     /// Its name: `lan`, or `lan.20`.
     pub name: String,
     /// Its 802.1Q id; null for an untagged interface.
@@ -193,18 +193,18 @@ pub struct Path {
     pub class: u8,
     /// Its counters.
     #[serde(flatten)]
-    pub counters: Counted<PathCounters>,
+    pub counters: CounterFields<PathCounters>,
     /// Packets in its queues.
     pub queued_packets: u64,
     /// The latency from the arrival of packets to their functions; null without packets.
     #[serde(default)]
-    pub waited_before: Option<Latency>,
+    pub waited_before: Option<LatencyReply>,
     /// The latency from the functions to transmission; null without packets.
     #[serde(default)]
-    pub waited_behind: Option<Latency>,
+    pub waited_behind: Option<LatencyReply>,
     /// The total latency from arrival to transmission; null without packets.
     #[serde(default)]
-    pub latency: Option<Latency>,
+    pub latency: Option<LatencyReply>,
     /// The promised latency bound; null without a reservation.
     #[serde(default)]
     pub promised_delay_ns: Option<u64>,
@@ -227,16 +227,16 @@ pub enum QueueStage {
 
 /// The queues.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
-pub struct Queues {
+pub struct QueuesReply {
     /// When the counters were read, since 1970-01-01 UTC.
     pub time_ns: u64,
     /// The queues of the paths, then those of the links.
-    pub queues: Vec<Queue>,
+    pub queues: Vec<QueueReply>,
 }
 
 /// A queue.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
-pub struct Queue {
+pub struct QueueReply {
     /// Its worker.
     pub worker: u16,
     /// Its place.
@@ -270,12 +270,12 @@ pub struct Routes {
     /// True if more routes match than `limit` allows.
     pub truncated: bool,
     /// The routes in order of family, address and length.
-    pub routes: Vec<Route>,
+    pub routes: Vec<RouteReply>,
 }
 
 /// A route.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
-pub struct Route {
+pub struct RouteReply {
     /// Its VRF; null for the default one.
     pub vrf: Option<String>,
     /// The destinations.
@@ -313,12 +313,12 @@ pub struct Gateway {
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Neighbours {
     /// The neighbours by interface and address.
-    pub neighbours: Vec<Neighbour>,
+    pub neighbours: Vec<NeighbourReply>,
 }
 
 /// A neighbour (ARP, neighbour discovery).
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
-pub struct Neighbour {
+pub struct NeighbourReply {
     /// Its interface.
     pub interface: String,
     /// Its address.
@@ -434,12 +434,12 @@ pub struct Events {
     /// Events after `since` that are no longer stored.
     pub missed: u64,
     /// The events in order.
-    pub events: Vec<Event>,
+    pub events: Vec<EventReply>,
 }
 
 /// An event.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
-pub struct Event {
+pub struct EventReply {
     /// Its number, counted from 1.
     pub sequence: u64,
     /// Its time, since 1970-01-01 UTC.
@@ -464,14 +464,14 @@ pub struct Ledgers {
     /// True if the ledgers of all workers balance.
     pub balanced: bool,
     /// The sum over all workers.
-    pub total: Ledger,
+    pub total: LedgerReply,
     /// The ledger of each worker.
-    pub workers: Vec<Ledger>,
+    pub workers: Vec<LedgerReply>,
 }
 
 /// The fates of all packets: `received + generated + taken_over = sent + consumed + dropped + handed_over + held`.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
-pub struct Ledger {
+pub struct LedgerReply {
     /// The worker; null for the sum.
     pub worker: Option<u16>,
     /// Packets received on ports.
@@ -498,7 +498,7 @@ pub struct Ledger {
     pub held_packets: u64,
 }
 
-impl Ledger {
+impl LedgerReply {
     /// Returns whether the ledger balances.
     pub fn is_balanced(&self) -> bool {
         let came = self.received_packets + self.generated_packets + self.taken_over_packets;

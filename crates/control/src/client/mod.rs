@@ -27,13 +27,13 @@ use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 
 /// The longest wait for an answer, longer than any time limit of the router.
-const PATIENCE: Duration = Duration::from_secs(30);
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
 /// The longest wait for a connection.
-const CONNECT: Duration = Duration::from_secs(10);
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// The pause before the next attempt if the router has no free connection.
 const PAUSE: Duration = Duration::from_millis(20);
 /// The largest answer that is read whole, in bytes.
-const MOST: usize = 1 << 30;
+const MOST_ANSWER_BYTES: usize = 1 << 30;
 
 /// Why there is no answer.
 #[derive(Debug)]
@@ -126,7 +126,7 @@ struct Connected {
 /// A connection to a socket. If the backlog is full, the kernel queues this client behind the others until its timeout.
 fn socket(path: &Path) -> io::Result<UnixStream> {
     let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
-    set_socket_timeout(&socket, Timeout::Send, Some(CONNECT))?;
+    set_socket_timeout(&socket, Timeout::Send, Some(CONNECT_TIMEOUT))?;
     rustix::net::connect(&socket, &SocketAddrUnix::new(path)?)?;
     let stream = std::os::unix::net::UnixStream::from(socket);
     stream.set_nonblocking(true)?;
@@ -165,7 +165,7 @@ impl Client {
     /// Connects, and retries for a while if the router closes the connection without an answer. The router does so with one of many connections when
     /// another one arrives.
     async fn connect(&self) -> Result<Connected, ClientError> {
-        let end = clock::now() + CONNECT.into();
+        let end = clock::now() + CONNECT_TIMEOUT.into();
         loop {
             match self.try_connect().await {
                 Err(ClientError::Occupied(_)) if clock::now() < end => pause().await,
@@ -189,11 +189,13 @@ impl Client {
                 Ok(Connected { stream: Box::new(stream), host: "switchpath".into(), authorization: None })
             }
             Target::Remote(remote) => {
-                let remote = remote::prepare(remote)?;
+                let remote = remote::tls_parameters(remote)?;
                 let address = (remote.host.as_str(), remote.port);
-                let stream = timeout(CONNECT, TcpStream::connect(address)).await.map_err(|_| late())?;
+                let stream =
+                    timeout(CONNECT_TIMEOUT, TcpStream::connect(address)).await.map_err(|_| timeout_error())?;
                 let stream = TlsConnector::from(remote.tls).connect(remote.name, stream.map_err(unreachable)?);
-                let stream = timeout(CONNECT, stream).await.map_err(|_| late())?.map_err(unreachable)?;
+                let stream =
+                    timeout(CONNECT_TIMEOUT, stream).await.map_err(|_| timeout_error())?.map_err(unreachable)?;
                 let (host, authorization) = (remote.host, Some(remote.authorization));
                 Ok(Connected { stream: Box::new(stream), host, authorization })
             }
@@ -205,11 +207,11 @@ impl Client {
         let runtime = Builder::new_current_thread().enable_all().build().map_err(broken)?;
         let body = Bytes::copy_from_slice(body);
         let response = runtime.block_on(async {
-            let end = clock::now() + CONNECT.into();
+            let end = clock::now() + CONNECT_TIMEOUT.into();
             loop {
                 match self.try_send(method, target, body.clone()).await {
                     // Evicted for another connection before the whole request was read. A read-only request can be repeated in any case.
-                    Err(ClientError::Occupied(_)) if changes_nothing(method, target) && clock::now() < end => {
+                    Err(ClientError::Occupied(_)) if is_idempotent(method, target) && clock::now() < end => {
                         pause().await;
                     }
                     result => return result,
@@ -240,7 +242,7 @@ impl Client {
             request = request.header(AUTHORIZATION, authorization);
         }
         let request = request.body(Full::new(body)).map_err(broken)?;
-        let answer = timeout(PATIENCE, sender.send_request(request)).await.map_err(|_| late())?;
+        let answer = timeout(ANSWER_TIMEOUT, sender.send_request(request)).await.map_err(|_| timeout_error())?;
         answer.map_err(|error| match error {
             error if is_hung_up(&error) => ClientError::Occupied(self.target.clone()),
             error => broken(error),
@@ -248,7 +250,7 @@ impl Client {
     }
 
     /// Sends a request and reads the whole answer; a refusal is an error.
-    pub fn whole(&self, method: &str, target: &str, body: &[u8]) -> Result<Vec<u8>, ClientError> {
+    pub fn fetch(&self, method: &str, target: &str, body: &[u8]) -> Result<Vec<u8>, ClientError> {
         let answer = self.send(method, target, body)?;
         let refused = answer.status >= 400;
         let bytes = answer.body.whole()?;
@@ -257,7 +259,7 @@ impl Client {
 
     /// Gets an address and parses the answer.
     pub fn get<T: DeserializeOwned>(&self, target: &str) -> Result<T, ClientError> {
-        serde_json::from_slice(&self.whole("GET", target, b"")?).map_err(broken)
+        serde_json::from_slice(&self.fetch("GET", target, b"")?).map_err(broken)
     }
 
     /// Posts a configuration to an address and parses the answer.
@@ -272,7 +274,8 @@ impl Client {
         parameters: &[(&str, String)],
         text: &str,
     ) -> Result<T, ClientError> {
-        serde_json::from_slice(&self.whole("POST", &with(path, parameters), text.as_bytes())?).map_err(broken)
+        serde_json::from_slice(&self.fetch("POST", &with_parameters(path, parameters), text.as_bytes())?)
+            .map_err(broken)
     }
 
     /// Injects frames into the router and returns how many it accepted.
@@ -281,13 +284,13 @@ impl Client {
     }
 
     /// Gets an address with these parameters and parses the answer.
-    pub fn ask<T: DeserializeOwned>(&self, path: &str, parameters: &[(&str, String)]) -> Result<T, ClientError> {
-        self.get(&with(path, parameters))
+    pub fn get_with<T: DeserializeOwned>(&self, path: &str, parameters: &[(&str, String)]) -> Result<T, ClientError> {
+        self.get(&with_parameters(path, parameters))
     }
 
     /// Opens a stream that grows until its reader hangs up: `/v1/capture` with a pcapng file, or `/v1/trace` with a line of JSON for each packet.
-    pub fn follow(&self, path: &str, parameters: &[(&str, String)]) -> Result<Body, ClientError> {
-        let answer = self.send("GET", &with(path, parameters), b"")?;
+    pub fn open_stream(&self, path: &str, parameters: &[(&str, String)]) -> Result<Body, ClientError> {
+        let answer = self.send("GET", &with_parameters(path, parameters), b"")?;
         if answer.status < 400 {
             return Ok(answer.body);
         }
@@ -310,20 +313,20 @@ fn is_hung_up(error: &hyper::Error) -> bool {
 }
 
 /// Returns whether a request can be sent twice.
-fn changes_nothing(method: &str, target: &str) -> bool {
+fn is_idempotent(method: &str, target: &str) -> bool {
     let path = target.split('?').next().unwrap_or(target);
     method == "GET" || matches!(path, "/v1/check" | "/v1/diff")
 }
 
 /// Returns an address with its parameters.
-fn with(path: &str, parameters: &[(&str, String)]) -> String {
+fn with_parameters(path: &str, parameters: &[(&str, String)]) -> String {
     let mut query = form_urlencoded::Serializer::new(String::new());
     query.extend_pairs(parameters);
     format!("{path}?{}", query.finish())
 }
 
-fn late() -> ClientError {
-    ClientError::Broken(format!("nothing came within {} s", PATIENCE.as_secs()))
+fn timeout_error() -> ClientError {
+    ClientError::Broken(format!("nothing came within {} s", ANSWER_TIMEOUT.as_secs()))
 }
 
 /// The body of an answer, read as it arrives.
@@ -338,15 +341,16 @@ pub struct Body {
 
 impl Body {
     /// Returns a function that ends the body from any thread, also while its reader waits for more.
-    pub fn ender(&self) -> impl Fn() + Send + Sync + 'static {
+    pub fn stopper(&self) -> impl Fn() + Send + Sync + 'static {
         let end = self.end.clone();
         move || end.notify_one()
     }
 
     /// Reads the whole body.
     fn whole(mut self) -> Result<Vec<u8>, ClientError> {
-        let limited = http_body_util::Limited::new(&mut self.incoming, MOST).collect();
-        let collected = self.runtime.block_on(async { timeout(PATIENCE, limited).await }).map_err(|_| late())?;
+        let limited = http_body_util::Limited::new(&mut self.incoming, MOST_ANSWER_BYTES).collect();
+        let collected =
+            self.runtime.block_on(async { timeout(ANSWER_TIMEOUT, limited).await }).map_err(|_| timeout_error())?;
         Ok(collected.map_err(broken)?.to_bytes().into())
     }
 

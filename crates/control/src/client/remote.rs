@@ -13,10 +13,10 @@ use tokio_rustls::rustls::{ClientConfig, RootCertStore, crypto::ring, version::T
 /// The default port.
 const PORT: u16 = 8443;
 /// The trusted certificates of common distributions.
-const SYSTEM: [&str; 2] = ["/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt"];
+const SYSTEM_CERTIFICATES: [&str; 2] = ["/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt"];
 
 /// The parameters of a connection.
-pub(super) struct Prepared {
+pub(super) struct TlsParameters {
     pub host: String,
     pub port: u16,
     pub name: ServerName<'static>,
@@ -24,7 +24,7 @@ pub(super) struct Prepared {
     pub tls: Arc<ClientConfig>,
 }
 
-pub(super) fn prepare(remote: &RemoteRouter) -> Result<Prepared, ClientError> {
+pub(super) fn tls_parameters(remote: &RemoteRouter) -> Result<TlsParameters, ClientError> {
     let (host, port) = parse(&remote.url)?;
     let name = ServerName::try_from(host.clone()).map_err(|_| unsuitable(format!("'{host}' is no name of a host")))?;
     let token = token_of(&remote.token).map_err(|error| unsuitable(error.to_string()))?;
@@ -36,7 +36,7 @@ pub(super) fn prepare(remote: &RemoteRouter) -> Result<Prepared, ClientError> {
         .expect("the provider speaks TLS 1.3")
         .with_root_certificates(authorities(remote.authorities.as_deref())?)
         .with_no_client_auth();
-    Ok(Prepared { host, port, name, authorization, tls: Arc::new(tls) })
+    Ok(TlsParameters { host, port, name, authorization, tls: Arc::new(tls) })
 }
 
 fn unsuitable(reason: impl Into<String>) -> ClientError {
@@ -57,7 +57,7 @@ fn parse(url: &str) -> Result<(String, u16), ClientError> {
 }
 
 fn authorities(file: Option<&Path>) -> Result<RootCertStore, ClientError> {
-    let found = SYSTEM.iter().map(Path::new).find(|path| path.exists());
+    let found = SYSTEM_CERTIFICATES.iter().map(Path::new).find(|path| path.exists());
     let file =
         file.or(found).ok_or_else(|| unsuitable("no certificates are known here to believe in: give one with --ca"))?;
     let wrong = |reason: String| unsuitable(format!("the certificates {}: {reason}", file.display()));
@@ -73,7 +73,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_address_is_https_and_has_a_host() {
+    fn remote_url_requires_https_and_host() {
         for (url, expected) in [
             ("https://router.example:9443", Some(("router.example", 9443))),
             ("https://router.example", Some(("router.example", 8443))),

@@ -1,11 +1,11 @@
 //! Applying a configuration while the router runs: all of it, or nothing.
 
+use super::apply_request::{ApplyPurpose, ApplyRequest, PendingConfirmation};
 use super::failure::ApplyFailure;
-use super::order::{Order, Purpose, Unconfirmed};
-use super::{ADOPTION, Daemon, RUNNING};
+use super::{ADOPTION_TIMEOUT, Daemon, RUNNING};
 use crate::api::{self, ApiError, HistoryState, Via};
-use crate::events::What;
-use crate::history::Entry;
+use crate::events::LoggedEvent;
+use crate::history::StoredConfiguration;
 use crate::memory;
 use crate::names::Names;
 use io::clock;
@@ -20,16 +20,16 @@ use units::{Generation, Nanos};
 /// The most changes in an answer: a million routes would be hundreds of megabytes of text.
 const MOST_LISTED: usize = 10_000;
 
-fn listed(changes: &[plan::Change]) -> Vec<api::Change> {
-    changes.iter().take(MOST_LISTED).map(api::Change::from).collect()
+fn listed(changes: &[plan::Change]) -> Vec<api::ChangeReply> {
+    changes.iter().take(MOST_LISTED).map(api::ChangeReply::from).collect()
 }
 
-fn warnings(found: &Diagnostics) -> Vec<api::Diagnostic> {
-    found.warnings().map(api::Diagnostic::from).collect()
+fn warnings(found: &Diagnostics) -> Vec<api::DiagnosticReply> {
+    found.warnings().map(api::DiagnosticReply::from).collect()
 }
 
 /// Reads a configuration; returns its plan and its warnings, or its errors.
-fn read(text: &str, name: &str, catalogue: &Catalogue) -> Result<(Plan, Vec<api::Diagnostic>), ApplyFailure> {
+fn read(text: &str, name: &str, catalogue: &Catalogue) -> Result<(Plan, Vec<api::DiagnosticReply>), ApplyFailure> {
     let checked = plan::examine(text, name, catalogue);
     let warnings = warnings(&checked.diagnostics);
     match checked.plan {
@@ -41,18 +41,22 @@ fn read(text: &str, name: &str, catalogue: &Catalogue) -> Result<(Plan, Vec<api:
 impl Daemon {
     /// Applies the configuration `text`, which came from `name`: see [`Daemon::order`].
     pub fn apply(&self, text: &str, name: &str) -> Result<api::Applied, ApplyFailure> {
-        self.order(Order::new(text, name))
+        self.apply_request(ApplyRequest::new(text, name))
     }
 
     /// Applies a configuration: checks it, opens its ports and files, and lets every worker adopt it between two packets. Returns when all run it.
     /// Applies are serialized, and refused while a configuration is on trial.
-    pub fn order(&self, order: Order) -> Result<api::Applied, ApplyFailure> {
-        self.carry_out(order, Purpose::Apply)
+    pub fn apply_request(&self, order: ApplyRequest) -> Result<api::Applied, ApplyFailure> {
+        self.apply_and_log(order, ApplyPurpose::Apply)
     }
 
-    pub(super) fn carry_out(&self, order: Order, purpose: Purpose) -> Result<api::Applied, ApplyFailure> {
-        let (name, who) = (order.name.clone(), order.who.clone());
-        let result = self.try_order(order, purpose);
+    pub(super) fn apply_and_log(
+        &self,
+        order: ApplyRequest,
+        purpose: ApplyPurpose,
+    ) -> Result<api::Applied, ApplyFailure> {
+        let (name, who) = (order.name.clone(), order.author.clone());
+        let result = self.try_apply(order, purpose);
         let now = clock::now();
         match &result {
             Ok(applied) => {
@@ -60,24 +64,24 @@ impl Daemon {
                 self.log.push(
                     now,
                     match applied.restores {
-                        Some(restores) => What::RolledBack { generation, restores, name, who },
-                        None => What::Applied { generation, changes, name, who },
+                        Some(restores) => LoggedEvent::RolledBack { generation, restores, name, author: who },
+                        None => LoggedEvent::Applied { generation, changes, name, author: who },
                     },
                 );
                 if let Some(pending) = &applied.pending {
                     let (back_to, time) = (pending.back_to, Nanos::new(pending.left_ns));
-                    self.log.push(now, What::Pending { generation, back_to, time });
+                    self.log.push(now, LoggedEvent::Pending { generation, back_to, time });
                 }
-                applied.remarks.iter().for_each(|remark| self.log.push(now, What::Remark(remark.clone())));
+                applied.remarks.iter().for_each(|remark| self.log.push(now, LoggedEvent::Warning(remark.clone())));
             }
             // The trial timer reports its own failures.
             Err(_) if who.via == Via::Timer => {}
-            Err(failure) => self.log.push(now, What::Refused { name, reason: ApiError::from(failure).reason }),
+            Err(failure) => self.log.push(now, LoggedEvent::Refused { name, reason: ApiError::from(failure).reason }),
         }
         result
     }
 
-    fn try_order(&self, order: Order, purpose: Purpose) -> Result<api::Applied, ApplyFailure> {
+    fn try_apply(&self, order: ApplyRequest, purpose: ApplyPurpose) -> Result<api::Applied, ApplyFailure> {
         // Before the lock: parsing a million routes takes time.
         let (plan, warnings) = read(&order.text, &order.name, &self.catalogue)?;
         if self.state.load(Ordering::Acquire) != RUNNING {
@@ -85,18 +89,18 @@ impl Daemon {
         }
         // If a worker does not answer, its measurements are unknown, and the apply goes on without them.
         let measured = self.reports().map(|reports| reports.to_vec()).unwrap_or_default();
-        let mut guard = self.settled(ADOPTION).ok_or(ApplyFailure::Late)?;
+        let mut guard = self.lock_adopted(ADOPTION_TIMEOUT).ok_or(ApplyFailure::AdoptionTimeout)?;
         let control = &mut *guard;
         let running = control.router.snapshot().generation.0;
         // Checked only now, under the lock: another apply may have run since the caller decided.
         match (purpose, &control.pending) {
-            (Purpose::Apply, Some(pending)) => return Err(ApplyFailure::Pending(pending.told(clock::now()))),
-            (Purpose::Return { running: known, .. }, _) if known != running => {
-                return Err(ApplyFailure::Changed(running));
+            (ApplyPurpose::Apply, Some(pending)) => return Err(ApplyFailure::Pending(pending.to_reply(clock::now()))),
+            (ApplyPurpose::Return { running: known, .. }, _) if known != running => {
+                return Err(ApplyFailure::Superseded(running));
             }
             // The trial was confirmed while the timer read the configuration to return to.
-            (Purpose::Return { .. }, None) if order.who.via == Via::Timer => {
-                return Err(ApplyFailure::Changed(running));
+            (ApplyPurpose::Return { .. }, None) if order.author.via == Via::Timer => {
+                return Err(ApplyFailure::Superseded(running));
             }
             _ => {}
         }
@@ -106,7 +110,7 @@ impl Daemon {
             return Err(ApplyFailure::RestartNeeded(fixed));
         }
         let mut remarks = Vec::new();
-        let renews = control.router.renews(&plan);
+        let renews = control.router.files_changed(&plan);
         if renews && let Some(file) = plan.state.as_ref().and_then(|state| state.key.as_ref()) {
             remarks.push(format!("the key in '{file}' has changed, and was read anew"));
         }
@@ -120,13 +124,13 @@ impl Daemon {
             restores: order.restores,
         };
         if changes.is_empty() && !renews {
-            remarks.extend(control.history.reword(&order.name, &order.text).err());
+            remarks.extend(control.history.replace_text(&order.name, &order.text).err());
             (control.text, control.name) = (order.text.into(), order.name.into());
             return Ok(api::Applied { remarks, ..answer });
         }
         if self.guarded {
             let logins: &[Login] = if order.force { &[] } else { &order.logins };
-            let seized = super::guard::seizures(&plan, control.router.plan().map(|plan| &**plan), logins);
+            let seized = super::guard::check_interfaces(&plan, control.router.plan().map(|plan| &**plan), logins);
             remarks.extend(seized.map_err(ApplyFailure::Login)?);
         }
         if let Some((_, fence)) = self.confinement.get() {
@@ -135,32 +139,32 @@ impl Daemon {
                 return Err(ApplyFailure::CannotRun(problems));
             }
         }
-        control.router.learn(&measured);
+        control.router.learn_costs(&measured);
         let prepared = match purpose {
-            Purpose::Apply => control.router.prepare(&plan, &mut *control.opener),
-            Purpose::Return { .. } => control.router.prepare_return(&plan, &mut *control.opener),
+            ApplyPurpose::Apply => control.router.prepare(&plan, &mut *control.opener),
+            ApplyPurpose::Return { .. } => control.router.prepare_rollback(&plan, &mut *control.opener),
         };
         let prepared = prepared.map_err(ApplyFailure::CannotRun)?;
-        remarks.extend(prepared.remarks().chain(memory::warning(&plan)));
+        remarks.extend(prepared.advisories().chain(memory::warning(&plan)));
         // From here on nothing can fail. The history is written before the configuration runs, so that after a crash during a trial the next start
         // knows of it.
         answer.generation = running + 1;
         remarks.extend(control.record(&order, &answer, purpose).err());
         let now = clock::now();
-        control.pending = order.confirm.map(|time| Unconfirmed {
+        control.pending = order.confirm.map(|time| PendingConfirmation {
             generation: answer.generation,
             back_to: running,
             deadline: now + time,
-            who: order.who,
-            stuck: None,
+            author: order.author,
+            failure: None,
         });
-        answer.pending = control.pending.as_ref().map(|pending| pending.told(now));
+        answer.pending = control.pending.as_ref().map(|pending| pending.to_reply(now));
         let published = control.router.publish(prepared);
         // Recorded as late before the wait: if a worker does not adopt it in time, a later call of `settled` completes it.
-        control.late = Some((published, order.text.into(), order.name.into()));
+        control.adopting = Some((published, order.text.into(), order.name.into()));
         drop(guard);
         self.alarm.wake();
-        drop(self.settled(ADOPTION).ok_or(ApplyFailure::Late)?);
+        drop(self.lock_adopted(ADOPTION_TIMEOUT).ok_or(ApplyFailure::AdoptionTimeout)?);
         Ok(api::Applied { remarks, ..answer })
     }
 
@@ -175,28 +179,28 @@ impl Daemon {
     }
 
     /// Checks `text`.
-    pub fn check(&self, text: &str, name: &str) -> api::Checked {
+    pub fn check(&self, text: &str, name: &str) -> api::CheckReply {
         let checked = plan::examine(text, name, &self.catalogue);
-        let diagnostics = checked.diagnostics.list().iter().map(api::Diagnostic::from).collect();
-        api::Checked { ok: checked.plan.is_some(), diagnostics }
+        let diagnostics = checked.diagnostics.list().iter().map(api::DiagnosticReply::from).collect();
+        api::CheckReply { ok: checked.plan.is_some(), diagnostics }
     }
 
     /// Locks the control side once no adoption is in progress; none if one does not complete within `patience`.
-    pub(super) fn settled(&self, patience: Duration) -> Option<MutexGuard<'_, super::Control>> {
+    pub(super) fn lock_adopted(&self, patience: Duration) -> Option<MutexGuard<'_, super::Control>> {
         let mut guard = self.control.lock();
-        let Some((mut published, text, name)) = guard.late.take() else { return Some(guard) };
+        let Some((mut published, text, name)) = guard.adopting.take() else { return Some(guard) };
         if !published.wait(patience) {
-            guard.late = Some((published, text, name));
+            guard.adopting = Some((published, text, name));
             return None;
         }
         let control = &mut *guard;
         control.router.complete(published);
         if let Some(plan) = control.router.plan() {
-            self.workers.set_spin(plan.spin);
+            self.workers.set_spin(plan.busy_poll);
         }
         (control.text, control.name) = (text, name);
         let mut names = Names::clone(&self.names.load());
-        names.learn(control.router.snapshot());
+        names.add_generation(control.router.snapshot());
         self.names.store(Arc::new(names));
         Some(guard)
     }
@@ -204,11 +208,11 @@ impl Daemon {
 
 impl super::Control {
     /// Writes the configuration that is about to run into the history.
-    fn record(&mut self, order: &Order, answer: &api::Applied, purpose: Purpose) -> Result<(), String> {
-        let entry = Entry {
+    fn record(&mut self, order: &ApplyRequest, answer: &api::Applied, purpose: ApplyPurpose) -> Result<(), String> {
+        let entry = StoredConfiguration {
             generation: answer.generation,
             time_ns: (clock::now() + clock::epoch()).get(),
-            who: order.who.clone(),
+            who: order.author.clone(),
             name: order.name.clone(),
             state: if order.confirm.is_some() { HistoryState::Pending } else { HistoryState::Running },
             restores: order.restores,
@@ -217,8 +221,8 @@ impl super::Control {
             text: order.text.clone(),
         };
         let before = match purpose {
-            Purpose::Apply => HistoryState::Replaced,
-            Purpose::Return { left_as, .. } => left_as,
+            ApplyPurpose::Apply => HistoryState::Replaced,
+            ApplyPurpose::Return { left_as, .. } => left_as,
         };
         self.history.push(entry, before)
     }

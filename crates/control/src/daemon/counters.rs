@@ -6,8 +6,8 @@ use crate::api;
 
 impl Daemon {
     /// Returns all counters.
-    pub fn counters(&self) -> Answer<api::Counters> {
-        let mut all = api::Counters { time_ns: self.now_ns(), counters: Vec::new() };
+    pub fn counters(&self) -> Answer<api::CountersReply> {
+        let mut all = api::CountersReply { time_ns: self.now_ns(), counters: Vec::new() };
         for port in self.ports()?.ports {
             all.add("port", &port.name, &port.counters.0);
             all.add("port", &port.name, &port.link.0);

@@ -1,9 +1,9 @@
 //! Applies batches of routes and neighbours while the router runs: all of a batch, or nothing.
 
 use super::failure::ApplyFailure;
-use super::{ADOPTION, Daemon, RUNNING};
+use super::{ADOPTION_TIMEOUT, Daemon, RUNNING};
 use crate::api;
-use crate::events::What;
+use crate::events::LoggedEvent;
 use io::clock;
 use plan::MOST_DIAGNOSTICS;
 use std::sync::Arc;
@@ -21,8 +21,8 @@ impl Daemon {
     pub fn edit(&self, text: &str, name: &str) -> Result<api::Edited, ApplyFailure> {
         let result = self.try_edit(text, name);
         let what = match &result {
-            Ok(edited) => What::Edited { edited: edited.clone(), name: name.to_owned() },
-            Err(failure) => What::Refused { name: name.to_owned(), reason: api::ApiError::from(failure).reason },
+            Ok(edited) => LoggedEvent::Edited { edited: edited.clone(), name: name.to_owned() },
+            Err(failure) => LoggedEvent::Refused { name: name.to_owned(), reason: api::ApiError::from(failure).reason },
         };
         self.log.push(clock::now(), what);
         result
@@ -33,11 +33,11 @@ impl Daemon {
             return Err(ApplyFailure::Unavailable);
         }
         loop {
-            let plan = self.settled(ADOPTION).ok_or(ApplyFailure::Late)?.router.plan().cloned();
+            let plan = self.lock_adopted(ADOPTION_TIMEOUT).ok_or(ApplyFailure::AdoptionTimeout)?.router.plan().cloned();
             let plan = plan.ok_or(ApplyFailure::Unavailable)?;
             // Without the lock: parsing a million lines takes time.
             let batch = plan::batch::batch(text, name, &plan).map_err(ApplyFailure::Batch)?;
-            let mut guard = self.settled(ADOPTION).ok_or(ApplyFailure::Late)?;
+            let mut guard = self.lock_adopted(ADOPTION_TIMEOUT).ok_or(ApplyFailure::AdoptionTimeout)?;
             if guard.router.plan().is_none_or(|now| !Arc::ptr_eq(now, &plan)) {
                 // Another configuration runs now, in which the lines may mean something else: parse them again.
                 continue;
@@ -49,7 +49,7 @@ impl Daemon {
             let progress = &self.progress;
             // Relaxed: the progress is only displayed.
             progress.total.store(edits.routes() as u64, Ordering::Relaxed);
-            let summary = guard.router.make_edits(edits, |done| progress.done.store(done as u64, Ordering::Relaxed));
+            let summary = guard.router.apply_edits(edits, |done| progress.done.store(done as u64, Ordering::Relaxed));
             progress.total.store(0, Ordering::Relaxed);
             progress.done.store(0, Ordering::Relaxed);
             return Ok(api::Edited {

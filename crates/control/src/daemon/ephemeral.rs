@@ -1,13 +1,13 @@
 //! Reports about ephemeral state, with names instead of ids.
 
-use super::report::{Answer, Unanswered};
-use super::{Daemon, REPORT};
+use super::report::{Answer, NoReport};
+use super::{Daemon, REPORT_TIMEOUT};
 use crate::api;
 use crate::names::Names;
 use esp::Cleaners;
-use esp::report::{PlaceReport, StationReport, StoreReport, Trace};
+use esp::report::{ComputationTrace, PlaceReport, StateReport, StoreReport};
 use io::clock;
-use plane::{Command, Onlookers};
+use plane::{Command, StoreReaders};
 use std::sync::Arc;
 use std::sync::mpsc::channel;
 use std::thread;
@@ -18,7 +18,7 @@ use units::{Nanos, PortId, WorkerId};
 const AT_ONCE: Nanos = Nanos::micros(50);
 const OFTEN: Nanos = Nanos::millis(1);
 const SELDOM: Nanos = Nanos::millis(10);
-const NOBODY: Nanos = Nanos::millis(100);
+const NO_STORES: Nanos = Nanos::millis(100);
 
 impl Daemon {
     /// Starts the thread of stores with a dedicated cleaner.
@@ -27,26 +27,26 @@ impl Daemon {
             let due = cleaners.clean(clock::now);
             let now = clock::now();
             match due {
-                _ if cleaners.count() == 0 => NOBODY,
+                _ if cleaners.count() == 0 => NO_STORES,
                 due if due <= now => AT_ONCE,
                 due => due.since(now).clamp(OFTEN, SELDOM),
             }
         };
-        self.attend("cleaner", clean, |pause: Nanos| thread::park_timeout(pause.into()))
+        self.spawn_background("cleaner", clean, |pause: Nanos| thread::park_timeout(pause.into()))
     }
 
     /// Returns the executed instructions, and the fill levels of the stores.
     pub fn ephemeral(&self) -> Answer<api::Ephemeral> {
         let reports = self.reports()?;
-        let told = StationReport::together(reports.iter().filter_map(|report| report.hook.as_ref()));
+        let told = StateReport::merge(reports.iter().filter_map(|report| report.hook.as_ref()));
         let snapshot = self.snapshot();
         let names = self.names();
         Ok(api::Ephemeral {
             time_ns: self.now_ns(),
-            lifetime_ns: snapshot.stations.as_ref().map(|stations| stations.wanted.plan.lifetime.get()),
-            handed_packets: told.handed,
-            waiting_packets: told.waiting,
-            stores: told.stores.iter().map(|store| told_store(store, &names)).collect(),
+            lifetime_ns: snapshot.hooks.as_ref().map(|stations| stations.state.plan.lifetime.get()),
+            handed_packets: told.handed_off,
+            waiting_packets: told.queued_handoffs,
+            stores: told.stores.iter().map(|store| store_reply(store, &names)).collect(),
         })
     }
 
@@ -54,7 +54,7 @@ impl Daemon {
     pub fn ephemeral_entries(&self, port: Option<&str>, limit: usize) -> Answer<api::EphemeralEntries> {
         let wanted = port.filter(|name| *name != "central").map(|name| self.port_named(name)).transpose()?;
         let of = |store: Option<PortId>| port.is_none() || store == wanted;
-        let onlookers = self.onlookers()?;
+        let onlookers = self.store_readers()?;
         let (names, now) = (self.names(), clock::now());
         let mut entries = Vec::new();
         for (store, onlooker) in onlookers.iter().filter(|(store, _)| of(*store)) {
@@ -76,16 +76,16 @@ impl Daemon {
     }
 
     /// Returns read access to the stores. Any worker that answers can provide it for a whole store.
-    fn onlookers(&self) -> Answer<Onlookers> {
-        let Some(&first) = self.answering().first() else { return Err(Unanswered.into()) };
+    fn store_readers(&self) -> Answer<StoreReaders> {
+        let Some(&first) = self.responsive_workers().first() else { return Err(NoReport.into()) };
         let first: WorkerId = first;
         let (sender, receiver) = channel();
-        self.control.lock().router.post_to(first, Command::Onlookers(sender));
-        receiver.recv_timeout(REPORT).map_err(|_| Unanswered.into())
+        self.control.lock().router.post_to(first, Command::StoreReaders(sender));
+        receiver.recv_timeout(REPORT_TIMEOUT).map_err(|_| NoReport.into())
     }
 }
 
-fn told_store(store: &StoreReport, names: &Names) -> api::EphemeralStore {
+fn store_reply(store: &StoreReport, names: &Names) -> api::EphemeralStore {
     api::EphemeralStore {
         port: store.port.map(|port| names.port(port)),
         capacity_entries: store.capacity,
@@ -94,7 +94,7 @@ fn told_store(store: &StoreReport, names: &Names) -> api::EphemeralStore {
         created_entries: store.created,
         high_water_entries: store.high_water,
         lag_ns: store.lag.map(|lag| lag.get()),
-        lags: api::Latency::of(&store.lags),
+        lags: api::LatencyReply::of(&store.lags),
         freed_entries: store.freed,
         limbo_entries: store.limbo,
         cleaning_ns: store.cleaning.get(),
@@ -102,7 +102,7 @@ fn told_store(store: &StoreReport, names: &Names) -> api::EphemeralStore {
         probes: store.probed.to_vec(),
         collisions: store.collisions,
         memory_bytes: store.memory.get(),
-        places: store.places.iter().filter(|place| is_used(place)).map(told_place).collect(),
+        places: store.places.iter().filter(|place| is_used(place)).map(place_reply).collect(),
     }
 }
 
@@ -112,17 +112,18 @@ fn is_used(place: &PlaceReport) -> bool {
     executed || place.failed_before + place.overloaded > 0 || !place.aborted.is_empty()
 }
 
-fn told_place(place: &PlaceReport) -> api::EphemeralPlace {
-    let spent = |name: &str| place.spent.iter().find(|(known, _)| *known == name).map(|(_, spent)| spent);
+fn place_reply(place: &PlaceReport) -> api::EphemeralPlace {
+    let spent = |name: &str| place.execution_times.iter().find(|(known, _)| *known == name).map(|(_, spent)| spent);
     let instruction =
         |(name, forwarded_packets, dropped_packets): (&'static str, u64, u64)| api::EphemeralInstruction {
             name: name.into(),
             forwarded_packets,
             dropped_packets,
-            spent: spent(name).and_then(api::Latency::of),
+            spent: spent(name).and_then(api::LatencyReply::of),
         };
     // The execution time of mixed batches belongs to no single instruction.
-    let several = place.spent.iter().filter(|(name, _)| place.executed.iter().all(|(known, ..)| known != name));
+    let several =
+        place.execution_times.iter().filter(|(name, _)| place.executed.iter().all(|(known, ..)| known != name));
     let executed = place.executed.iter().copied().filter(|(_, f, d)| f + d > 0);
     let executed = executed.chain(several.map(|(name, _)| (*name, 0, 0)));
     let abort = |&(reason, instruction, packets): &(&'static str, &'static str, u64)| api::EphemeralAbort {
@@ -130,7 +131,7 @@ fn told_place(place: &PlaceReport) -> api::EphemeralPlace {
         instruction: instruction.into(),
         packets,
     };
-    let trace = |trace: &Trace| api::EphemeralTrace {
+    let trace = |trace: &ComputationTrace| api::EphemeralTrace {
         computation: format!("{:#018x}", trace.computation),
         forwarded_packets: trace.forwarded,
         dropped_packets: trace.dropped,

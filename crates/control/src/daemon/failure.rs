@@ -1,6 +1,6 @@
 //! Why a configuration was not applied or rolled back, as the API reports it.
 
-use super::order::Back;
+use super::apply_request::RollbackTarget;
 use crate::api::{self, ApiError, ErrorKind};
 use plan::Diagnostics;
 use plane::ApplyError;
@@ -19,7 +19,7 @@ pub enum ApplyFailure {
     CannotRun(Vec<ApplyError>),
     /// A worker has not adopted it within five seconds. It stays published: the late worker adopts it as soon as it can, and the others already run
     /// it.
-    Late,
+    AdoptionTimeout,
     /// The router is ending or has failed.
     Unavailable,
     /// Another configuration is on trial.
@@ -29,20 +29,20 @@ pub enum ApplyFailure {
     /// No configuration is on trial; this trial has expired before.
     NothingPending(Option<u64>),
     /// There is no such configuration to roll back to; these are kept.
-    NotKept(Back, Vec<u64>),
+    NotInHistory(RollbackTarget, Vec<u64>),
     /// Another apply was faster: this generation runs now.
-    Changed(u64),
+    Superseded(u64),
 }
 
 impl From<&ApplyFailure> for ApiError {
     fn from(failure: &ApplyFailure) -> ApiError {
         match failure {
             ApplyFailure::Configuration(found) => ApiError {
-                diagnostics: found.list().iter().map(api::Diagnostic::from).collect(),
+                diagnostics: found.list().iter().map(api::DiagnosticReply::from).collect(),
                 ..ApiError::new(ErrorKind::Configuration, "the configuration has errors", "")
             },
             ApplyFailure::Batch(found) => ApiError {
-                diagnostics: found.list().iter().map(api::Diagnostic::from).collect(),
+                diagnostics: found.list().iter().map(api::DiagnosticReply::from).collect(),
                 ..ApiError::new(ErrorKind::Configuration, "the batch has errors", "")
             },
             ApplyFailure::RestartNeeded(changes) => ApiError::new(
@@ -54,7 +54,7 @@ impl From<&ApplyFailure> for ApiError {
                 problems: errors.iter().map(api::Problem::from).collect(),
                 ..ApiError::new(ErrorKind::CannotRun, "the configuration cannot run here and now", "")
             },
-            ApplyFailure::Late => ApiError::new(
+            ApplyFailure::AdoptionTimeout => ApiError::new(
                 ErrorKind::Unavailable,
                 "a worker has not taken the configuration within 5 s",
                 "look at the log of the router; it takes the configuration when it can",
@@ -87,11 +87,11 @@ impl From<&ApplyFailure> for ApiError {
                 ),
                 format!("`switchpath rollback --to {left}` has it run again"),
             ),
-            ApplyFailure::NotKept(back, kept) => {
+            ApplyFailure::NotInHistory(back, kept) => {
                 let reason = match back {
-                    Back::To(generation) => format!("there is no generation {generation} in the history"),
-                    Back::Steps(1) => "there is nothing to go back to".into(),
-                    Back::Steps(steps) => format!("there is nothing {steps} steps back"),
+                    RollbackTarget::To(generation) => format!("there is no generation {generation} in the history"),
+                    RollbackTarget::Steps(1) => "there is nothing to go back to".into(),
+                    RollbackTarget::Steps(steps) => format!("there is nothing {steps} steps back"),
                 };
                 let hint = match (kept.first(), kept.last()) {
                     (Some(first), Some(last)) => {
@@ -101,7 +101,7 @@ impl From<&ApplyFailure> for ApiError {
                 };
                 ApiError::new(ErrorKind::NothingPending, reason, hint)
             }
-            ApplyFailure::Changed(generation) => ApiError::new(
+            ApplyFailure::Superseded(generation) => ApiError::new(
                 ErrorKind::Pending,
                 format!("somebody else was faster: generation {generation} runs by now"),
                 "look at `switchpath history`, and ask again where it is still wanted",

@@ -4,14 +4,14 @@ use super::Daemon;
 use super::report::Answer;
 use crate::api;
 use io::clock;
-use nat::{Connection, End, Rules};
+use nat::{Connection, NatEndpoint, NatRules};
 use plan::protocol_name;
 use std::net::{Ipv4Addr, SocketAddrV4};
 use units::Instant;
 
 impl Daemon {
     /// Returns the functions of all paths.
-    pub fn functions(&self) -> Answer<api::Functions> {
+    pub fn functions(&self) -> Answer<api::FunctionsReply> {
         let reports = self.reports()?;
         let snapshot = self.snapshot();
         let mut functions = Vec::new();
@@ -22,7 +22,7 @@ impl Daemon {
             }
             for (index, call) in path.functions.iter().enumerate() {
                 let counters = counted.get(index).into_iter().flatten();
-                functions.push(api::Function {
+                functions.push(api::FunctionReply {
                     path: path.name.to_string(),
                     function: call.to_string(),
                     packet_ns: call.cost.cost.packet.get(),
@@ -38,14 +38,14 @@ impl Daemon {
                 });
             }
         }
-        Ok(api::Functions { time_ns: self.now_ns(), functions })
+        Ok(api::FunctionsReply { time_ns: self.now_ns(), functions })
     }
 
     /// Returns the state of address translation, with at most `limit` connections.
-    pub fn nat(&self, limit: usize) -> Answer<api::Nat> {
+    pub fn nat(&self, limit: usize) -> Answer<api::NatReply> {
         let snapshot = self.snapshot();
         let now = clock::now();
-        let nothing = api::Nat {
+        let nothing = api::NatReply {
             most: 0,
             total: 0,
             made: 0,
@@ -67,13 +67,13 @@ impl Daemon {
         let seen = snapshot.translations.with(|state| {
             let known: Vec<Connection> = state.table.iter().take(limit).copied().collect();
             let table = &state.table;
-            let counted = (table.capacity(), table.count(), table.made, table.evicted);
+            let counted = (table.capacity(), table.count(), table.created, table.evicted);
             (known, state.counters, counted, (table.limited, table.busiest()))
         });
         let Some((known, counters, (most, total, made, evicted), (limited, busiest))) = seen else {
             return Ok(nothing);
         };
-        Ok(api::Nat {
+        Ok(api::NatReply {
             most: most as u64,
             total: total as u64,
             made,
@@ -84,21 +84,21 @@ impl Daemon {
                 address: Ipv4Addr::from(address).to_string(),
                 connections: connections.into(),
             }),
-            out_packets: counters.out,
-            back_packets: counters.back,
+            out_packets: counters.outbound,
+            back_packets: counters.inbound,
             error_packets: counters.errors,
             fragment_packets: counters.fragments,
-            own_packets: counters.own,
+            own_packets: counters.local,
             refused_packets: counters.refused,
             truncated: total > known.len(),
-            connections: known.iter().map(|connection| told(connection, rules, now)).collect(),
+            connections: known.iter().map(|connection| connection_reply(connection, rules, now)).collect(),
         })
     }
 }
 
-fn told(connection: &Connection, rules: &Rules, now: Instant) -> api::NatConnection {
-    let end = |end: End| SocketAddrV4::new(Ipv4Addr::from(end.address), end.port).to_string();
-    let until = connection.used + rules.timeouts[connection.kind as usize];
+fn connection_reply(connection: &Connection, rules: &NatRules, now: Instant) -> api::NatConnection {
+    let end = |end: NatEndpoint| SocketAddrV4::new(Ipv4Addr::from(end.address), end.port).to_string();
+    let until = connection.last_packet + rules.timeouts[connection.kind as usize];
     api::NatConnection {
         protocol: protocol_name(connection.protocol),
         state: connection.kind.name().into(),
@@ -107,7 +107,7 @@ fn told(connection: &Connection, rules: &Rules, now: Instant) -> api::NatConnect
         peer: end(connection.peer),
         replied: connection.replied,
         inbound: connection.inbound,
-        idle_ns: now.since(connection.used).get(),
+        idle_ns: now.since(connection.last_packet).get(),
         left_ns: until.since(now).get(),
         out_packets: connection.packets[0],
         back_packets: connection.packets[1],

@@ -7,19 +7,23 @@ use plan::{Plan, PortPlan};
 use plane::ApplyError;
 
 /// Kinds of ports that take an interface from the host's own network stack.
-const SEIZING: [&str; 2] = ["packet", "xdp"];
+const EXCLUSIVE_KINDS: [&str; 2] = ["packet", "xdp"];
 
 /// Returns the ports of `new` that take an interface not used by `old`, with the interface.
-fn taken<'a>(new: &'a Plan, old: Option<&Plan>) -> Vec<(&'a PortPlan, &'a str)> {
-    let interface = |port: &PortPlan| SEIZING.contains(&&*port.device.kind).then(|| port.device.target.clone());
+fn new_interfaces<'a>(new: &'a Plan, old: Option<&Plan>) -> Vec<(&'a PortPlan, &'a str)> {
+    let interface = |port: &PortPlan| EXCLUSIVE_KINDS.contains(&&*port.device.kind).then(|| port.device.target.clone());
     let held: Vec<_> = old.into_iter().flat_map(|old| &old.ports).filter_map(interface).collect();
     let ports = new.ports.iter().filter(|port| interface(port).is_some_and(|name| !held.contains(&name)));
     ports.map(|port| (port, &*port.device.target)).collect()
 }
 
 /// Refuses ports that would take an interface which carries one of these logins. Otherwise returns warnings about the interfaces taken.
-pub(super) fn seizures(new: &Plan, old: Option<&Plan>, logins: &[Login]) -> Result<Vec<String>, Vec<ApplyError>> {
-    let taken = taken(new, old);
+pub(super) fn check_interfaces(
+    new: &Plan,
+    old: Option<&Plan>,
+    logins: &[Login],
+) -> Result<Vec<String>, Vec<ApplyError>> {
+    let taken = new_interfaces(new, old);
     if taken.is_empty() {
         return Ok(Vec::new());
     }
@@ -36,7 +40,7 @@ pub(super) fn seizures(new: &Plan, old: Option<&Plan>, logins: &[Login]) -> Resu
         return Err(refused);
     }
     // Only a warning: if the kernel does not answer, there is none.
-    remarks.extend(only_default_route().ok().flatten().and_then(|link| lost_route(&taken, &link)));
+    remarks.extend(only_default_route().ok().flatten().and_then(|link| default_route_warning(&taken, &link)));
     Ok(remarks)
 }
 
@@ -45,7 +49,7 @@ fn refusals<'a>(taken: &'a [(&PortPlan, &str)], carriers: &'a [Carrier]) -> impl
         let carrier = carriers.iter().find(|carrier| carrier.interface == *interface)?;
         Some(ApplyError {
             place: format!("port {}", port.name),
-            reason: format!("'{interface}' carries your login, which taking it would cut off: {}", carrier.because),
+            reason: format!("'{interface}' carries your login, which taking it would cut off: {}", carrier.reason),
             hint: "give the port another interface, or work from the console; --force takes it all the same (with \
                    `apply --confirm 60s` it is given back unless you confirm)"
                 .into(),
@@ -53,7 +57,7 @@ fn refusals<'a>(taken: &'a [(&PortPlan, &str)], carriers: &'a [Carrier]) -> impl
     })
 }
 
-fn lost_route(taken: &[(&PortPlan, &str)], link: &str) -> Option<String> {
+fn default_route_warning(taken: &[(&PortPlan, &str)], link: &str) -> Option<String> {
     let (port, interface) = taken.iter().find(|(_, interface)| *interface == link)?;
     Some(format!(
         "port {} takes {interface}, over which this machine's only default route goes: programs of the machine itself reach \
@@ -83,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn only_interfaces_that_are_newly_taken_matter() {
+    fn guard_checks_only_newly_used_interfaces() {
         for (old, new, expected) in [
             ("", "packet:eth0 memory:eth1", "eth0"),
             ("packet:eth0", "packet:eth0 packet:eth1", "eth1"),
@@ -91,23 +95,23 @@ mod tests {
             ("memory:eth0", "packet:eth0", "eth0"),
         ] {
             let (old, new) = (Some(old).filter(|old| !old.is_empty()).map(plan), plan(new));
-            let names: Vec<&str> = taken(&new, old.as_ref()).into_iter().map(|(_, name)| name).collect();
+            let names: Vec<&str> = new_interfaces(&new, old.as_ref()).into_iter().map(|(_, name)| name).collect();
             assert_eq!(names.join(" "), expected);
         }
     }
 
     #[test]
-    fn a_refusal_says_which_interface_why_and_what_to_do() {
+    fn refusal_names_interface_cause_and_remedy() {
         let new = plan("packet:eth0 packet:eth1");
-        let carriers = [Carrier { interface: "eth1".into(), because: "it has 192.0.2.1".into() }];
-        let taken = taken(&new, None);
+        let carriers = [Carrier { interface: "eth1".into(), reason: "it has 192.0.2.1".into() }];
+        let taken = new_interfaces(&new, None);
         let refused: Vec<ApplyError> = refusals(&taken, &carriers).collect();
         assert_eq!(refused.len(), 1);
         let said = refused[0].to_string();
         for word in ["port p1", "'eth1'", "it has 192.0.2.1", "--force"] {
             assert!(said.contains(word), "{said}");
         }
-        assert!(lost_route(&taken, "eth0").unwrap().contains("port p0 takes eth0"));
-        assert_eq!(lost_route(&taken, "eth9"), None);
+        assert!(default_route_warning(&taken, "eth0").unwrap().contains("port p0 takes eth0"));
+        assert_eq!(default_route_warning(&taken, "eth9"), None);
     }
 }

@@ -1,10 +1,10 @@
 //! Reports about the links of all workers, with names instead of ids.
 
-use super::report::{Answer, Unanswered};
-use super::{Daemon, REPORT};
+use super::report::{Answer, NoReport};
+use super::{Daemon, REPORT_TIMEOUT};
 use crate::api;
 use io::clock;
-use link::{Emulated, GroupReport, LinkReport, StateSeries};
+use link::{EmulationStats, GroupReport, LinkReport, StateSeries};
 use packet::DropReason;
 use plane::{Command, LinksReport};
 use std::sync::mpsc::channel;
@@ -14,7 +14,7 @@ impl Daemon {
     /// Returns the links, or those of one port, with the latest `samples` of each. Workers that are stuck or have failed are missing.
     pub fn links(&self, port: Option<&str>, samples: usize) -> Answer<api::Links> {
         let wanted = port.map(|name| self.port_named(name)).transpose()?;
-        let answering = self.answering();
+        let answering = self.responsive_workers();
         let (sender, receiver) = channel();
         {
             let control = self.control.lock();
@@ -23,7 +23,7 @@ impl Daemon {
             }
         }
         drop(sender);
-        let deadline = clock::now() + REPORT.into();
+        let deadline = clock::now() + REPORT_TIMEOUT.into();
         let mut told: Vec<LinksReport> = Vec::new();
         while told.len() < answering.len() {
             // A worker that fails now drops its sender.
@@ -31,14 +31,14 @@ impl Daemon {
             told.push(next);
         }
         if told.is_empty() {
-            return Err(Unanswered.into());
+            return Err(NoReport.into());
         }
         let names = self.names();
         let snapshot = self.snapshot();
         let scheme = |report: &LinkReport| snapshot.port(report.port).map(|view| view.scheme.to_string());
         let each = told.iter().flat_map(|links| links.links.iter().map(|link| (links.worker, link)));
-        let mut links: Vec<api::Link> = each
-            .map(|(worker, report)| api::Link {
+        let mut links: Vec<api::LinkReply> = each
+            .map(|(worker, report)| api::LinkReply {
                 port: names.port(report.port),
                 worker: worker.0,
                 scheme: scheme(report).unwrap_or_default(),
@@ -51,19 +51,19 @@ impl Daemon {
     }
 }
 
-fn link(report: &LinkReport) -> api::Link {
-    api::Link {
+fn link(report: &LinkReport) -> api::LinkReply {
+    api::LinkReply {
         port: String::new(),
         worker: 0,
         scheme: String::new(),
         version: report.version,
-        put_aside: report.put_aside.clone(),
-        counters: api::Counted(report.counters),
+        put_aside: report.panic_message.clone(),
+        counters: api::CounterFields(report.counters),
         backlog_packets: report.packets.into(),
         backlog_bytes: report.bytes.get(),
         handler_ns: report.used.get(),
         handler_packets: report.moved,
-        sojourn: api::Latency::of(&report.sojourn),
+        sojourn: api::LatencyReply::of(&report.sojourn),
         drops: drops(&report.drops),
         groups: report.groups.iter().map(group).collect(),
         longest: report.longest.iter().map(|queue| longest(queue, &report.groups)).collect(),
@@ -72,14 +72,14 @@ fn link(report: &LinkReport) -> api::Link {
     }
 }
 
-fn emulated(emulated: &Emulated) -> api::EmulatedLink {
+fn emulated(emulated: &EmulationStats) -> api::EmulatedLink {
     let (used, unused) = emulated.opportunities;
     api::EmulatedLink {
         link: emulated.link.clone(),
-        under_way_packets: emulated.under_way,
+        under_way_packets: emulated.in_flight,
         arrived_packets: emulated.arrived,
         lost_packets: emulated.lost,
-        doubled_packets: emulated.doubled,
+        doubled_packets: emulated.duplicated,
         late_packets: emulated.late,
         late_p99_ns: emulated.late_p99.get(),
         late_max_ns: emulated.late_most.get(),
@@ -109,7 +109,7 @@ fn group(group: &GroupReport) -> api::QueueGroup {
         collided_packets: group.collided,
         backlog_packets: backlog,
         backlog_bytes: group.bytes.get(),
-        sojourn: api::Latency::of(&group.sojourn),
+        sojourn: api::LatencyReply::of(&group.sojourn),
         state: group.state.iter().map(|&(name, value)| api::StateValue { name: name.into(), value }).collect(),
     }
 }
@@ -127,8 +127,8 @@ fn longest(queue: &link::QueueLength, groups: &[GroupReport]) -> api::LongQueue 
 
 fn series(report: &LinkReport, most: usize, epoch: Nanos) -> api::LinkSeries {
     let samples = latest(&report.samples, most);
-    let of = |value: fn(&link::Sample) -> u64| samples.iter().map(value).collect();
-    let state = |state: &StateSeries| api::StateSeries {
+    let of = |value: fn(&link::LinkSample) -> u64| samples.iter().map(value).collect();
+    let state = |state: &StateSeries| api::StateSeriesReply {
         group: state.group.clone(),
         name: state.name.into(),
         values: latest(&state.values, most).iter().map(|value| value.is_finite().then_some(*value)).collect(),

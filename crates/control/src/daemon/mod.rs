@@ -1,56 +1,56 @@
 //! The running router: the plane's control side, a thread for each worker, and the configuration that runs.
 
 mod apply;
-mod attend;
+mod apply_request;
+mod background;
 mod confirm;
 mod counters;
-mod divide;
-mod drive;
+mod cpu_shares;
 mod edit;
 mod ephemeral;
 mod failure;
 mod functions;
 mod guard;
+mod heartbeat;
 mod links;
-mod look;
 mod multicast;
-mod order;
 mod policy;
-mod pulse;
+mod recording;
 mod report;
 mod secret;
 mod watchdog;
+mod worker_thread;
 mod workers;
 
+pub use apply_request::{ApplyRequest, RollbackTarget};
 pub use failure::ApplyFailure;
-pub use order::{Back, Order};
 
-use crate::api::{self, HistoryState, Via, Who};
-use crate::arrivals::Arrivals;
-use crate::capture::{MOST_TAPS, Taps};
-use crate::events::{EventLog, What};
-use crate::history::{Entry, History};
+use crate::api::{self, Author, HistoryState, Via};
+use crate::arrivals::ReceivedFrames;
+use crate::capture::{CaptureTaps, MOST_TAPS};
+use crate::events::{EventLog, LoggedEvent};
+use crate::history::{ConfigurationHistory, StoredConfiguration};
 use crate::memory;
 use crate::names::Names;
+use crate::observer::WorkerObserver;
 use crate::trace::Traces;
-use crate::watch::Watcher;
+use apply_request::PendingConfirmation;
 use arc_swap::ArcSwap;
 use cpu::calibrate;
 use fib::Tables;
+use io::advisories::Advisories;
 use io::clock::{self, CycleCounter, CycleMeter};
 use io::devices::Devices;
 use io::login::Login;
-use io::privilege::{Confined, Fence};
-use io::remarks::Remarks;
+use io::privilege::{Confined, PrivilegeLimits};
 use io::wait::Waker;
-use link::LinkWitness;
-use order::Unconfirmed;
+use link::LinkObserver;
 use packet::Region;
 use packet::port::Port;
 use parking_lot::Mutex;
 use plan::{Catalogue, Plan, PortPlan};
 use plane::{ApplyError, Build, Decorate, Opener, Published, Router, Worker};
-use stack::HostLimits;
+use stack::LocalProtocolLimits;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -58,13 +58,13 @@ use std::time::Duration;
 use units::{Instant, Nanos, WorkerId};
 
 /// The longest wait until workers run a new configuration.
-const ADOPTION: Duration = Duration::from_secs(5);
+const ADOPTION_TIMEOUT: Duration = Duration::from_secs(5);
 /// The longest wait for reports of workers.
-const REPORT: Duration = Duration::from_secs(1);
+const REPORT_TIMEOUT: Duration = Duration::from_secs(1);
 /// The interval at which the journal is written.
-const JOURNAL: Duration = Duration::from_millis(500);
+const JOURNAL_INTERVAL: Duration = Duration::from_millis(500);
 /// The time without progress after which a worker is reported as stuck. An idle worker makes progress every 100 ms.
-const STUCK: Nanos = Nanos::secs(1);
+const STUCK_AFTER: Nanos = Nanos::secs(1);
 
 /// A notice for the program that has started the router.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -76,25 +76,25 @@ pub enum Notice {
 }
 
 /// The parameters of a router, besides its configuration.
-pub struct Options {
+pub struct DaemonOptions {
     /// Opens its ports.
     pub opener: Box<dyn Opener + Send>,
     /// Warnings of the ports, for the event log.
-    pub remarks: Remarks,
+    pub advisories: Advisories,
     /// The text of the configuration.
     pub text: String,
     /// The origin of the text: a file name.
     pub name: String,
     /// The user who starts it.
-    pub who: Who,
+    pub author: Author,
     /// The history of configurations.
-    pub history: History,
+    pub history: ConfigurationHistory,
     /// The generation of the history whose text this is, if it is restored.
     pub restores: Option<u64>,
     /// The time without progress after which a worker is reported as stuck.
     pub stuck_after: Nanos,
     /// Protects interfaces that carry a login, or the machine's only default route: see [`Guard`].
-    pub guard: Option<Guard>,
+    pub guard: Option<InterfaceGuard>,
     /// The guests for later configurations; none without a guest directory.
     pub guests: Option<Arc<dyn plan::Guests>>,
     /// Called from the router's threads when something happens that it cannot handle itself.
@@ -103,22 +103,27 @@ pub struct Options {
     pub finish: Box<dyn FnOnce() + Send>,
 }
 
-impl Options {
+impl DaemonOptions {
     /// Builds the options for the configuration `text` from the file `name`, with the ports of `devices`.
-    pub fn new(devices: Devices, text: &str, name: &str, notice: impl Fn(Notice) + Send + Sync + 'static) -> Options {
-        let remarks = devices.remarks().clone();
-        let shared = Shared(Arc::new(Mutex::new(Some(devices))));
+    pub fn new(
+        devices: Devices,
+        text: &str,
+        name: &str,
+        notice: impl Fn(Notice) + Send + Sync + 'static,
+    ) -> DaemonOptions {
+        let remarks = devices.advisories().clone();
+        let shared = SharedDevices(Arc::new(Mutex::new(Some(devices))));
         let opener = Box::new(shared.clone());
         let finish = Box::new(move || shared.0.lock().take().into_iter().for_each(Devices::finish));
-        Options {
+        DaemonOptions {
             opener,
-            remarks,
+            advisories: remarks,
             text: text.into(),
             name: name.into(),
-            who: Who::by(Via::Start),
-            history: History::in_memory(),
+            author: Author::by(Via::Start),
+            history: ConfigurationHistory::in_memory(),
             restores: None,
-            stuck_after: STUCK,
+            stuck_after: STUCK_AFTER,
             guard: None,
             guests: None,
             notice: Box::new(notice),
@@ -130,7 +135,7 @@ impl Options {
 /// The protection of the machine's interfaces. The router takes no interface that carries the login of its user or of a configuration's author,
 /// unless forced. It warns when it takes the interface with the machine's only default route.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Guard {
+pub struct InterfaceGuard {
     /// The login of the user who starts it.
     pub login: Option<Login>,
     /// True to take such interfaces anyway.
@@ -139,9 +144,9 @@ pub struct Guard {
 
 /// The devices, shared until the router ends.
 #[derive(Clone)]
-struct Shared(Arc<Mutex<Option<Devices>>>);
+struct SharedDevices(Arc<Mutex<Option<Devices>>>);
 
-impl Shared {
+impl SharedDevices {
     fn with<T>(
         &self,
         port: &PortPlan,
@@ -156,7 +161,7 @@ impl Shared {
     }
 }
 
-impl Opener for Shared {
+impl Opener for SharedDevices {
     fn open(&mut self, plan: &PortPlan, region: &Arc<Region>, queues: usize) -> Result<Vec<Box<dyn Port>>, ApplyError> {
         self.with(plan, |devices| devices.open(plan, region, queues))
     }
@@ -169,8 +174,8 @@ impl Opener for Shared {
         self.with(plan, |devices| devices.read(plan, file))
     }
 
-    fn witness(&mut self, plan: &PortPlan) -> Option<Box<dyn LinkWitness>> {
-        self.0.lock().as_mut()?.witness(plan)
+    fn link_witness(&mut self, plan: &PortPlan) -> Option<Box<dyn LinkObserver>> {
+        self.0.lock().as_mut()?.link_witness(plan)
     }
 }
 
@@ -182,7 +187,7 @@ pub enum StartError {
     /// A thread, or its waker, could not be created.
     System(std::io::Error),
     /// The workers did not adopt the configuration.
-    Unanswered,
+    AdoptionTimeout,
 }
 
 impl fmt::Display for StartError {
@@ -193,7 +198,7 @@ impl fmt::Display for StartError {
                 f.write_str(&lines.join("\n"))
             }
             StartError::System(error) => write!(f, "a worker's thread cannot be started: {error}"),
-            StartError::Unanswered => f.write_str("the workers did not start within 5 s"),
+            StartError::AdoptionTimeout => f.write_str("the workers did not start within 5 s"),
         }
     }
 }
@@ -202,7 +207,7 @@ impl std::error::Error for StartError {}
 
 /// The final state of a router.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Closing {
+pub struct FinalReport {
     /// The fates of all packets.
     pub ledgers: api::Ledgers,
     /// The last state of the ports.
@@ -223,10 +228,10 @@ pub struct Daemon {
     /// The progress of the present batch of routes.
     progress: edit::Progress,
     log: Arc<EventLog>,
-    taps: Arc<Taps>,
-    arrivals: Arc<Arrivals>,
+    taps: Arc<CaptureTaps>,
+    arrivals: Arc<ReceivedFrames>,
     traces: Arc<Traces>,
-    look: look::Look,
+    recording: recording::CpuRecording,
     notice: Arc<dyn Fn(Notice) + Send + Sync>,
     state: Arc<AtomicU8>,
     stop: Arc<AtomicBool>,
@@ -240,14 +245,14 @@ pub struct Daemon {
     /// See [`Guard`].
     guarded: bool,
     /// The privileges that the process has dropped.
-    confinement: OnceLock<(api::Confinement, Fence)>,
+    confinement: OnceLock<(api::Confinement, PrivilegeLimits)>,
     started: Instant,
     epoch: Nanos,
 }
 
 /// The state of the process's log.
 struct Journal {
-    remarks: Remarks,
+    advisories: Advisories,
     /// The number of the next event to write.
     next: u64,
 }
@@ -259,10 +264,10 @@ struct Control {
     text: Arc<str>,
     name: Arc<str>,
     /// A generation that a worker has not adopted in time, with its text and name. It cannot be revoked.
-    late: Option<(Published, Arc<str>, Arc<str>)>,
-    history: History,
+    adopting: Option<(Published, Arc<str>, Arc<str>)>,
+    history: ConfigurationHistory,
     /// The trial of the running configuration.
-    pending: Option<Unconfirmed>,
+    pending: Option<PendingConfirmation>,
 }
 
 const RUNNING: u8 = 0;
@@ -271,17 +276,28 @@ const FAILED: u8 = 2;
 
 impl Daemon {
     /// Starts a router with `plan`, the checked form of `options.text`, and returns when it forwards.
-    pub fn start(plan: &Plan, options: Options) -> Result<Arc<Daemon>, StartError> {
-        let Options { mut opener, remarks, text, name, who, mut history, restores, stuck_after, guard, .. } = options;
-        let Options { guests, notice, finish, .. } = options;
+    pub fn start(plan: &Plan, options: DaemonOptions) -> Result<Arc<Daemon>, StartError> {
+        let DaemonOptions {
+            mut opener,
+            advisories: remarks,
+            text,
+            name,
+            author: who,
+            mut history,
+            restores,
+            stuck_after,
+            guard,
+            ..
+        } = options;
+        let DaemonOptions { guests, notice, finish, .. } = options;
         workers::check_cores(&plan.cores).map_err(|error| StartError::Apply(vec![error]))?;
-        let (log, taps) = (Arc::new(EventLog::default()), Arc::new(Taps::new(MOST_TAPS)));
-        let (traces, arrivals) = (Arc::new(Traces::default()), Arc::new(Arrivals::default()));
-        let limits = HostLimits {
+        let (log, taps) = (Arc::new(EventLog::default()), Arc::new(CaptureTaps::new(MOST_TAPS)));
+        let (traces, arrivals) = (Arc::new(Traces::default()), Arc::new(ReceivedFrames::default()));
+        let limits = LocalProtocolLimits {
             icmp_rate: plan.icmp_rate.into(),
             icmp_burst: plan.icmp_burst.into(),
             secret: secret::draw().map_err(StartError::System)?,
-            ..HostLimits::default()
+            ..LocalProtocolLimits::default()
         };
         let build = Build {
             frames: plan.frames as usize,
@@ -293,34 +309,36 @@ impl Daemon {
         };
         let observer = |_: WorkerId| -> Box<dyn packet::event::Observer> {
             let (log, taps, traces, arrivals) = (log.clone(), taps.clone(), traces.clone(), arrivals.clone());
-            Box::new(Watcher { log, taps, traces, arrivals })
+            Box::new(WorkerObserver { log, taps, traces, arrivals })
         };
         let (mut router, workers) = Router::new(build, observer);
         let counter = CycleCounter::calibrated();
         let begun = counter.read();
-        let clock = esp::Clock::new(move || counter.between(begun, counter.read()));
+        let clock = esp::InstructionClock::new(move || counter.between(begun, counter.read()));
         let cleaners = esp::Cleaners::default();
-        router.execute_by(Arc::new(esp::Executor::new().in_large_pages().timed_by(clock).cleaned_by(cleaners.clone())));
+        router.set_hook_maker(Arc::new(
+            esp::Executor::new().in_large_pages().timed_by(clock).cleaned_by(cleaners.clone()),
+        ));
         let wakers: Vec<Waker> =
             workers.iter().map(|_| Waker::new()).collect::<Result<_, _>>().map_err(StartError::System)?;
         for (index, waker) in wakers.iter().enumerate() {
             let waker = waker.clone();
-            router.on_post(WorkerId::at(index), Box::new(move || waker.wake()));
+            router.set_wakeup(WorkerId::at(index), Box::new(move || waker.wake()));
         }
         router.continue_from(units::Generation(history.last()));
-        if let Some(Guard { login, force }) = &guard {
+        if let Some(InterfaceGuard { login, force }) = &guard {
             let login = login.filter(|_| !force);
-            let seized = guard::seizures(plan, None, login.as_slice()).map_err(StartError::Apply)?;
+            let seized = guard::check_interfaces(plan, None, login.as_slice()).map_err(StartError::Apply)?;
             seized.into_iter().for_each(|remark| remarks.add(remark));
         }
         let prepared = router.prepare(plan, &mut *opener).map_err(StartError::Apply)?;
-        prepared.remarks().chain(memory::warning(plan)).for_each(|remark| remarks.add(remark));
+        prepared.advisories().chain(memory::warning(plan)).for_each(|remark| remarks.add(remark));
         // All routes at once: no worker thread runs yet, so no packet can see a route before its port.
         let published = router.publish(prepared);
         router.complete(published);
         let mut names = Names::default();
-        names.learn(router.snapshot());
-        let entry = Entry {
+        names.add_generation(router.snapshot());
+        let entry = StoredConfiguration {
             generation: router.snapshot().generation.0,
             time_ns: (clock::now() + clock::epoch()).get(),
             who,
@@ -336,7 +354,7 @@ impl Daemon {
         }
         let tables = router.tables().clone();
         let control =
-            Control { router, opener, text: text.into(), name: name.into(), late: None, history, pending: None };
+            Control { router, opener, text: text.into(), name: name.into(), adopting: None, history, pending: None };
         let daemon = Arc::new(Daemon {
             control: Mutex::new(control),
             tables,
@@ -346,13 +364,13 @@ impl Daemon {
             taps,
             arrivals,
             traces,
-            look: look::Look::default(),
+            recording: recording::CpuRecording::default(),
             notice: Arc::from(notice),
             state: Arc::new(AtomicU8::new(RUNNING)),
             stop: Arc::new(AtomicBool::new(false)),
             workers: workers::Workers::new(wakers, plan),
             finish: Mutex::new(Some(finish)),
-            journal: Mutex::new(Journal { remarks, next: 1 }),
+            journal: Mutex::new(Journal { advisories: remarks, next: 1 }),
             alarm: Waker::new().map_err(StartError::System)?,
             catalogue: Catalogue { guests, ..plane::catalogue() },
             guarded: guard.is_some(),
@@ -365,7 +383,7 @@ impl Daemon {
             daemon.stop();
             return Err(error);
         }
-        daemon.log.push(clock::now(), What::Started);
+        daemon.log.push(clock::now(), LoggedEvent::Started);
         Ok(daemon)
     }
 
@@ -377,35 +395,37 @@ impl Daemon {
     ) -> Result<(), StartError> {
         self.start_workers(workers).map_err(StartError::System)?;
         self.start_watchdog(stuck_after).map_err(StartError::System)?;
-        self.start_dividing().map_err(StartError::System)?;
+        self.start_share_updates().map_err(StartError::System)?;
         self.start_policies().map_err(StartError::System)?;
         self.start_cleaning(cleaners).map_err(StartError::System)?;
         let log = self.log.clone();
-        let journal = self.attend("journal", Daemon::write_journal, move |next| drop(log.wait_since(next, JOURNAL)));
+        let journal = self.spawn_background("journal", Daemon::write_journal, move |next| {
+            drop(log.wait_since(next, JOURNAL_INTERVAL))
+        });
         journal.map_err(StartError::System)?;
         self.watch_confirmation().map_err(StartError::System)
     }
 
     fn first_adoption(&self) -> Result<(), StartError> {
         let wanted = self.control.lock().router.snapshot().generation;
-        let deadline = clock::now() + ADOPTION.into();
+        let deadline = clock::now() + ADOPTION_TIMEOUT.into();
         // A worker answers between two steps and adopts in a step, so two rounds suffice.
         while clock::now() < deadline {
-            let reports = self.reports().map_err(|_| StartError::Unanswered)?;
+            let reports = self.reports().map_err(|_| StartError::AdoptionTimeout)?;
             if reports.iter().all(|report| report.generation == wanted) {
                 return Ok(());
             }
         }
-        Err(StartError::Unanswered)
+        Err(StartError::AdoptionTimeout)
     }
 
     /// Writes new events to the process's log; returns the number of the next event.
     fn write_journal(&self) -> u64 {
         let mut journal = self.journal.lock();
-        for remark in journal.remarks.take() {
-            self.log.push(clock::now(), What::Remark(remark));
+        for remark in journal.advisories.take() {
+            self.log.push(clock::now(), LoggedEvent::Warning(remark));
         }
-        self.log.settle_old(clock::now());
+        self.log.report_old_suppressed(clock::now());
         let (entries, next, missed) = self.log.since(journal.next);
         journal.next = next;
         let names = self.names.load();
@@ -413,7 +433,7 @@ impl Daemon {
             tracing::warn!("{missed} events came too fast to be logged");
         }
         for entry in entries {
-            let event = entry.told(&names, self.epoch);
+            let event = entry.to_reply(&names, self.epoch);
             let subject = event.subject.map_or_else(String::new, |subject| format!("{subject}: "));
             match event.kind {
                 api::EventKind::WorkerFailed
@@ -443,7 +463,7 @@ impl Daemon {
     }
 
     /// Records the dropped privileges. Later configurations must respect `fence`. Only the first call counts.
-    pub fn confined(&self, confined: &Confined, fence: Fence) {
+    pub fn record_confinement(&self, confined: &Confined, fence: PrivilegeLimits) {
         let told = api::Confinement {
             user: confined.user.clone(),
             capabilities: confined.capabilities.iter().map(ToString::to_string).collect(),
@@ -452,27 +472,30 @@ impl Daemon {
             new_ports: !fence.no_new_ports,
         };
         if self.confinement.set((told, fence)).is_ok() {
-            confined.remarks.iter().for_each(|remark| self.log.push(clock::now(), What::Remark(remark.clone())));
+            confined
+                .advisories
+                .iter()
+                .for_each(|remark| self.log.push(clock::now(), LoggedEvent::Warning(remark.clone())));
         }
     }
 
     /// Returns the state of the router.
-    pub fn state(&self) -> api::State {
+    pub fn state(&self) -> api::RouterState {
         match self.state.load(Ordering::Acquire) {
-            RUNNING if self.workers.all_well() => api::State::Running,
-            RUNNING => api::State::Degraded,
-            STOPPING => api::State::Stopping,
-            _ => api::State::Failed,
+            RUNNING if self.workers.is_progressing() => api::RouterState::Running,
+            RUNNING => api::RouterState::Degraded,
+            STOPPING => api::RouterState::Stopping,
+            _ => api::RouterState::Failed,
         }
     }
 
     /// Returns the open captures.
-    pub fn taps(&self) -> &Arc<Taps> {
+    pub fn taps(&self) -> &Arc<CaptureTaps> {
         &self.taps
     }
 
     /// Returns packets as received, for the captures that want them.
-    pub(crate) fn arrivals(&self) -> &Arrivals {
+    pub(crate) fn arrivals(&self) -> &ReceivedFrames {
         &self.arrivals
     }
 
@@ -498,9 +521,9 @@ impl Daemon {
 
     /// Ends the router: every worker drops its packets with a reason, and closes its ports. Returns the fates of all packets, as far as a stuck
     /// worker has reported them. A second call does nothing.
-    pub fn stop(&self) -> Closing {
+    pub fn stop(&self) -> FinalReport {
         if self.state.compare_exchange(RUNNING, STOPPING, Ordering::AcqRel, Ordering::Acquire).is_ok() {
-            self.log.push(clock::now(), What::Stopping);
+            self.log.push(clock::now(), LoggedEvent::Stopping);
         }
         self.stop.store(true, Ordering::Relaxed);
         // The trial thread sleeps on this alarm and has to notice the end.
@@ -512,7 +535,7 @@ impl Daemon {
         let finish = self.finish.lock().take().filter(|_| all_ended);
         finish.into_iter().for_each(|finish| finish());
         self.write_journal();
-        Closing {
+        FinalReport {
             ledgers: report::ledgers(&reports),
             ports: self.ports_of(&reports),
             drops: self.drops_of(&reports),

@@ -25,7 +25,7 @@ impl Daemon {
                 source: route.key.source.map(|source| source.to_string()),
                 from: names.interface(route.from),
                 to: route.to.iter().map(|&to| names.interface(to)).collect(),
-                counters: api::Counted(counted),
+                counters: api::CounterFields(counted),
             }
         };
         Ok(api::Multicast { time_ns: self.now_ns(), groups: snapshot.multicast.iter().enumerate().map(told).collect() })

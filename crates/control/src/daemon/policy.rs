@@ -3,7 +3,7 @@
 use super::report::Answer;
 use super::{Daemon, RUNNING};
 use crate::api;
-use crate::events::What;
+use crate::events::LoggedEvent;
 use io::clock;
 use plan::Objective;
 use plane::PortReport;
@@ -20,12 +20,12 @@ const OFTEN: Nanos = Nanos::millis(10);
 impl Daemon {
     /// Starts the thread that evaluates policies.
     pub(super) fn start_policies(self: &Arc<Self>) -> Result<()> {
-        self.attend("policy", Daemon::consult, |pause: Nanos| thread::park_timeout(pause.into()))
+        self.spawn_background("policy", Daemon::evaluate_policies, |pause: Nanos| thread::park_timeout(pause.into()))
     }
 
     /// Evaluates policies whose window is complete. Returns the time until the next check.
-    fn consult(&self) -> Nanos {
-        let pause = |daemon: &Daemon| daemon.control.lock().router.consults_in(clock::now());
+    fn evaluate_policies(&self) -> Nanos {
+        let pause = |daemon: &Daemon| daemon.control.lock().router.policies_due_in(clock::now());
         match pause(self) {
             Some(Nanos::ZERO) => {}
             other => return other.unwrap_or(SELDOM).clamp(OFTEN, SELDOM),
@@ -35,20 +35,20 @@ impl Daemon {
         let choices = {
             let mut control = self.control.lock();
             // Policies of a generation that is still being adopted are evaluated later.
-            if control.late.is_some() || self.state.load(Ordering::Acquire) != RUNNING {
+            if control.adopting.is_some() || self.state.load(Ordering::Acquire) != RUNNING {
                 return OFTEN;
             }
-            control.router.consult(now, &reports)
+            control.router.run_policies(now, &reports)
         };
         for choice in choices {
-            self.log.push(now, What::Policy(Box::new(choice)));
+            self.log.push(now, LoggedEvent::Policy(Box::new(choice)));
         }
         pause(self).unwrap_or(SELDOM).clamp(OFTEN, SELDOM)
     }
 
     /// Returns the objectives of packets, and the schemes that serve them.
     pub fn policies(&self) -> Answer<api::Policies> {
-        let ports = PortReport::together(&self.reports()?);
+        let ports = PortReport::sum_workers(&self.reports()?);
         let now = clock::now();
         let control = self.control.lock();
         let (snapshot, Some(plan)) = (control.router.snapshot(), control.router.plan()) else {
@@ -62,13 +62,13 @@ impl Daemon {
                 ports.iter().find(|port| port.port == report.port).map_or_else(Default::default, |p| p.demand);
             let wanted = |objective: &Objective| {
                 let place = objective.index();
-                api::Wanted {
+                api::ObjectiveReply {
                     objective: objective.to_string(),
                     scheme: plan.scheme(port, *objective).to_string(),
                     packets: counted.packets[place],
                     bytes: counted.bytes[place],
-                    window_packets: report.lately.packets[place],
-                    window_bytes: report.lately.bytes[place],
+                    window_packets: report.last_window.packets[place],
+                    window_bytes: report.last_window.bytes[place],
                 }
             };
             Some(api::PortPolicy {
@@ -77,16 +77,16 @@ impl Daemon {
                 objective: report.objective.to_string(),
                 scheme: view.scheme.to_string(),
                 changes: report.changes,
-                held_ns: report.held.get(),
+                held_ns: report.dwell_left.get(),
                 wanted: Objective::ALL.iter().map(wanted).collect(),
             })
         };
-        let code_points = |objective: &Objective| api::CodePoints {
+        let code_points = |objective: &Objective| api::CodePointsReply {
             objective: objective.to_string(),
             code_points: plan.objectives.of(*objective),
         };
         let says = |interface: &&plan::InterfacePlan| interface.trust || interface.objective != Objective::None;
-        let interface = |interface: &plan::InterfacePlan| api::InterfaceWants {
+        let interface = |interface: &plan::InterfacePlan| api::InterfaceObjective {
             interface: interface.name.to_string(),
             trust: interface.trust,
             objective: interface.objective.to_string(),

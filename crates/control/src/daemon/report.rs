@@ -1,16 +1,16 @@
 //! Reports of the router, with names instead of ids.
 
-use super::{Daemon, REPORT};
+use super::{Daemon, REPORT_TIMEOUT};
 use crate::api::{self, ApiError, ErrorKind};
-use crate::capture::Wanted;
-use crate::explain::{self, Asked};
-use crate::trace::{RATE, Teller, Trace, Tracing};
-use cpu::Verdict;
-use cpu::task::Account;
+use crate::capture::CaptureFilter;
+use crate::explain::{self, ExplainPacket};
+use crate::trace::{DEFAULT_RATE, TraceFormatter, TraceReader, TraceSession};
+use cpu::CostVerdict;
+use cpu::task::TaskAccount;
 use fib::{Outcome, RouteQuery};
 use io::clock;
 use packet::{DropReason, Ledger};
-use plane::explain::Question;
+use plane::explain::ExplainContext;
 use plane::snapshot::Snapshot;
 use plane::{Command, PortReport, WorkerReport};
 use std::collections::BTreeMap;
@@ -20,10 +20,10 @@ use units::{Nanos, PortId, Rate};
 
 /// A worker did not report in time, or is gone.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Unanswered;
+pub(super) struct NoReport;
 
-impl From<Unanswered> for ApiError {
-    fn from(_: Unanswered) -> ApiError {
+impl From<NoReport> for ApiError {
+    fn from(_: NoReport) -> ApiError {
         ApiError::new(ErrorKind::Unavailable, "a worker does not answer, or has ended", "look at the log of the router")
     }
 }
@@ -46,7 +46,7 @@ impl Daemon {
         let tables = control.router.tables();
         let plan = control.router.plan();
         let (captures, traces) = (self.taps.list(), self.traces.list());
-        let capture = |tap: &crate::capture::Tap| api::Capture {
+        let capture = |tap: &crate::capture::CaptureTap| api::Capture {
             matching: tap.wanted().matching.to_string(),
             captured_packets: tap.captured(),
             missed_packets: tap.missed(),
@@ -60,14 +60,14 @@ impl Daemon {
             pid: std::process::id(),
             started_ns: (self.started + self.epoch).get(),
             uptime_ns: clock::now().since(self.started).get(),
-            workers: self.workers.pulses.len() as u16,
+            workers: self.workers.heartbeats.len() as u16,
             frames: control.router.region().frames() as u64,
             frames_spare: control.router.region().spare() as u64,
-            held_packets: reports.iter().map(|report| report.held).sum(),
+            held_packets: reports.iter().map(|report| report.held_packets).sum(),
             routes: (tables.len4() + tables.len6()) as u64,
             neighbours: reports.iter().map(|report| report.neighbours.len() as u64).sum(),
             balanced: ledgers(&reports).balanced,
-            pending: control.pending.as_ref().map(|pending| pending.told(clock::now())),
+            pending: control.pending.as_ref().map(|pending| pending.to_reply(clock::now())),
             confinement: self.confinement.get().map(|(told, _)| told.clone()),
             captures: captures.iter().map(|tap| capture(tap)).collect(),
             traces: traces.iter().map(|trace| capture(trace.tap())).collect(),
@@ -86,7 +86,7 @@ impl Daemon {
         let port = |report: &PortReport| {
             let name = names.port(report.port);
             let plan = plan.and_then(|plan| plan.ports.iter().find(|port| *port.name == name && !report.closing));
-            let interface = |i: &plan::InterfacePlan| api::Interface {
+            let interface = |i: &plan::InterfacePlan| api::InterfaceReply {
                 name: i.name.to_string(),
                 vlan: i.vlan,
                 vrf: i.vrf.as_ref().map(ToString::to_string),
@@ -94,7 +94,7 @@ impl Daemon {
                 mtu_bytes: report.mtu.map_or(i.mtu, |mtu| mtu.min(i.mtu)),
                 configured_mtu_bytes: i.mtu,
             };
-            api::Port {
+            api::PortReply {
                 device: plan.map_or_else(String::new, |plan| plan.device.to_string()),
                 mac: snapshot.port(report.port).map_or_else(String::new, |view| view.mac.to_string()),
                 up: report.up,
@@ -103,15 +103,15 @@ impl Daemon {
                 link_rate_bps: (report.rate != Rate::MAX).then_some(report.rate.get()),
                 interfaces: plan.map_or_else(Vec::new, |plan| plan.interfaces.iter().map(interface).collect()),
                 scheme: snapshot.port(report.port).map_or_else(String::new, |view| view.scheme.to_string()),
-                counters: api::Counted(report.counters),
-                link: api::Counted(report.link),
+                counters: api::CounterFields(report.counters),
+                link: api::CounterFields(report.link),
                 backlog_packets: report.backlog.into(),
                 backlog_bytes: report.backlog_bytes.get(),
                 drops: report.drops.iter().map(|&(reason, packets)| drop_at(&name, reason, packets)).collect(),
                 name,
             }
         };
-        let mut ports: Vec<api::Port> = PortReport::together(reports).iter().map(port).collect();
+        let mut ports: Vec<api::PortReply> = PortReport::sum_workers(reports).iter().map(port).collect();
         ports.sort_by(|a, b| a.name.cmp(&b.name));
         api::Ports { time_ns: self.now_ns(), ports }
     }
@@ -136,11 +136,11 @@ impl Daemon {
                 matching: rule.map(|rule| rule.matching.to_string()),
                 functions: spec.functions.iter().map(ToString::to_string).collect(),
                 class: spec.class,
-                counters: api::Counted(counters),
+                counters: api::CounterFields(counters),
                 queued_packets: queued,
-                waited_before: api::Latency::of(&latency.before),
-                waited_behind: api::Latency::of(&latency.behind),
-                latency: api::Latency::of(&latency.total),
+                waited_before: api::LatencyReply::of(&latency.before_functions),
+                waited_behind: api::LatencyReply::of(&latency.after_functions),
+                latency: api::LatencyReply::of(&latency.total),
                 promised_delay_ns: promised.map(Nanos::get),
                 late_packets: latency.late,
             }
@@ -149,7 +149,7 @@ impl Daemon {
     }
 
     /// Returns the queues of paths and links.
-    pub fn queues(&self) -> Answer<api::Queues> {
+    pub fn queues(&self) -> Answer<api::QueuesReply> {
         let reports = self.reports()?;
         let names = self.names();
         let mut queues = Vec::new();
@@ -157,7 +157,7 @@ impl Daemon {
             for queue in &report.queues {
                 for (stage, packets) in [(api::QueueStage::Input, queue.input), (api::QueueStage::Output, queue.output)]
                 {
-                    queues.push(api::Queue {
+                    queues.push(api::QueueReply {
                         worker: report.worker.0,
                         stage,
                         path: Some(names.path(queue.path)),
@@ -167,13 +167,13 @@ impl Daemon {
                         capacity_packets: Some(queue.capacity as u64),
                         most_packets: (stage == api::QueueStage::Input).then_some(queue.fill.most as u64),
                         seen_packets: (stage == api::QueueStage::Input).then_some(queue.fill.sum),
-                        looks: (stage == api::QueueStage::Input).then_some(queue.fill.looks),
+                        looks: (stage == api::QueueStage::Input).then_some(queue.fill.observations),
                     });
                 }
             }
         }
         for report in reports.iter() {
-            queues.extend(report.ports.iter().map(|port| api::Queue {
+            queues.extend(report.ports.iter().map(|port| api::QueueReply {
                 worker: report.worker.0,
                 stage: api::QueueStage::Link,
                 path: None,
@@ -186,18 +186,18 @@ impl Daemon {
                 looks: None,
             }));
         }
-        Ok(api::Queues { time_ns: self.now_ns(), queues })
+        Ok(api::QueuesReply { time_ns: self.now_ns(), queues })
     }
 
     /// Returns the tasks of each worker's CPU scheduler.
-    pub fn tasks(&self) -> Answer<api::Tasks> {
+    pub fn tasks(&self) -> Answer<api::TasksReply> {
         let reports = self.reports()?;
         let names = self.names();
         let paths_of = |paths: &[units::PathId]| {
             let list: Vec<String> = paths.iter().map(|&path| names.path(path)).collect();
             (!list.is_empty()).then(|| list.join(","))
         };
-        let core = |report: &plane::WorkerReport| api::Core {
+        let core = |report: &plane::WorkerReport| api::CoreReply {
             worker: report.worker.0,
             useful_ns: report.times.useful.get(),
             polling_ns: report.times.polling.get(),
@@ -216,14 +216,14 @@ impl Daemon {
             port: task.port.map(|port| names.port(port)),
             path: paths_of(&task.paths),
             share_ppm: (task.view.share.as_f64() * 1e6).round() as u32,
-            received_ppm: received(&task.view.account),
+            received_ppm: run_share(&task.view.account),
             state: task.view.state.name().into(),
             runs: task.view.account.runs,
             packets: task.view.account.packets,
             used_ns: task.view.account.used.get(),
             cost_ns: task.view.cost.0.get(),
             deviation_ns: task.view.cost.1.isqrt(),
-            exceeds_declared_cost: task.view.verdict == Verdict::Exceeds,
+            exceeds_declared_cost: task.view.verdict == CostVerdict::Exceeds,
             batch: task.view.threshold,
             capacity_packets: (task.view.capacity != u32::MAX).then_some(task.view.capacity),
             max_wait_ns: task.view.max_wait.map(Nanos::get),
@@ -237,7 +237,7 @@ impl Daemon {
             polls_find_milli: task.view.estimator.map(|(packets, _)| packets),
             sleeps_ns: task.view.estimator.map(|(_, sleep)| sleep.get()),
         };
-        Ok(api::Tasks { time_ns: self.now_ns(), cores, tasks: tasks.map(task).collect() })
+        Ok(api::TasksReply { time_ns: self.now_ns(), cores, tasks: tasks.map(task).collect() })
     }
 
     /// Returns at most `limit` of the `wanted` routes, in the VRF of this name if one is given.
@@ -263,7 +263,7 @@ impl Daemon {
             share: member.buckets as f64 / fib::GroupMember::BUCKETS as f64,
         };
         let vrfs = self.control.lock().router.vrf_names();
-        let route = |report: &fib::RouteReport| api::Route {
+        let route = |report: &fib::RouteReport| api::RouteReply {
             vrf: vrfs.get(&report.vrf).map(ToString::to_string),
             gateways: report.members.iter().map(gateway).collect(),
             prefix: report.prefix.to_string(),
@@ -287,7 +287,7 @@ impl Daemon {
             wanted.into_iter().for_each(|neighbour| neighbour.pending += packets);
         }
         known.sort_by_key(|neighbour| (neighbour.interface, neighbour.address));
-        let neighbour = |n: &stack::NeighbourReport| api::Neighbour {
+        let neighbour = |n: &stack::NeighbourReport| api::NeighbourReply {
             interface: names.interface(n.interface),
             address: n.address.to_string(),
             mac: n.mac.map(|mac| mac.to_string()),
@@ -330,10 +330,10 @@ impl Daemon {
 
     /// Returns recent events, from number `since` on.
     pub fn events(&self, since: u64) -> api::Events {
-        self.log.settle(clock::now(), Nanos::ZERO);
+        self.log.report_suppressed(clock::now(), Nanos::ZERO);
         let (entries, next, missed) = self.log.since(since);
         let names = self.names();
-        api::Events { next, missed, events: entries.iter().map(|entry| entry.told(&names, self.epoch)).collect() }
+        api::Events { next, missed, events: entries.iter().map(|entry| entry.to_reply(&names, self.epoch)).collect() }
     }
 
     /// Returns the packet ledgers.
@@ -342,13 +342,13 @@ impl Daemon {
     }
 
     /// Explains what the router would do with a packet.
-    pub fn explain(&self, asked: &Asked) -> Answer<api::Explanation> {
+    pub fn explain(&self, asked: &ExplainPacket) -> Answer<api::ExplainReply> {
         let reports = self.reports()?;
         let (snapshot, tables, functions) = {
             let router = &self.control.lock().router;
             (router.snapshot().clone(), router.tables().clone(), router.functions().clone())
         };
-        let question = Question {
+        let question = ExplainContext {
             snapshot: &snapshot,
             tables: &tables,
             reports: &reports,
@@ -369,12 +369,12 @@ impl Daemon {
     }
 
     /// Starts a trace.
-    pub(crate) fn follow(&self, asked: crate::request::Trace) -> Answer<Tracing> {
-        let wanted = Wanted { limit: asked.capture.limit, ..self.wanted(asked.capture.matching)? };
+    pub(crate) fn start_trace(&self, asked: crate::request::TraceRequest) -> Answer<TraceReader> {
+        let wanted = CaptureFilter { limit: asked.capture.limit, ..self.capture_filter(asked.capture.matching)? };
         let port = asked.port.as_deref().map(|name| self.port_named(name)).transpose()?;
         let trace = match asked.injected {
-            true => Trace::of_injected(wanted, port),
-            false => Trace::new(wanted, port, asked.rate.unwrap_or(RATE)),
+            true => TraceSession::of_injected(wanted, port),
+            false => TraceSession::new(wanted, port, asked.rate.unwrap_or(DEFAULT_RATE)),
         };
         let full = || {
             let reason = "as many traces as there can be are open";
@@ -388,8 +388,8 @@ impl Daemon {
     }
 
     /// Injects frames into a port, on its first worker.
-    pub(crate) fn inject(&self, asked: crate::request::Inject) -> Answer<api::Injected> {
-        let crate::request::Inject { port, ours, mut frames } = asked;
+    pub(crate) fn inject(&self, asked: crate::request::InjectRequest) -> Answer<api::Injected> {
+        let crate::request::InjectRequest { port, ours, mut frames } = asked;
         let port = match port {
             Some(name) => self.port_named(&name)?,
             None => self.only_port()?,
@@ -403,7 +403,7 @@ impl Daemon {
         let command = || Command::Inject(port, frames.take().unwrap_or_default(), sender.clone());
         self.control.lock().router.post(command);
         drop(sender);
-        let deadline = clock::now() + REPORT.into();
+        let deadline = clock::now() + REPORT_TIMEOUT.into();
         let mut packets = 0;
         loop {
             match receiver.recv_timeout(deadline.since(clock::now()).into()) {
@@ -411,7 +411,7 @@ impl Daemon {
                 Err(RecvTimeoutError::Disconnected) => {
                     return Ok(api::Injected { packets, refused_packets: given - packets });
                 }
-                Err(RecvTimeoutError::Timeout) => return Err(Unanswered.into()),
+                Err(RecvTimeoutError::Timeout) => return Err(NoReport.into()),
             }
         }
     }
@@ -439,14 +439,14 @@ impl Daemon {
     }
 
     /// Returns the formatter of traces.
-    pub(crate) fn teller(&self) -> Teller {
+    pub(crate) fn trace_formatter(&self) -> TraceFormatter {
         let control = self.control.lock();
         let (snapshot, tables) = (control.router.snapshot().clone(), control.router.tables().clone());
-        Teller { names: self.names(), snapshot, tables, epoch: self.epoch }
+        TraceFormatter { names: self.names(), snapshot, tables, epoch: self.epoch }
     }
 
     /// Resolves a match: finds its interface by its name.
-    pub fn wanted(&self, matching: plan::Match) -> Answer<Wanted> {
+    pub fn capture_filter(&self, matching: plan::Match) -> Answer<CaptureFilter> {
         let interface = match &matching.iif {
             None => None,
             Some(name) => {
@@ -459,15 +459,15 @@ impl Daemon {
                 })?)
             }
         };
-        Ok(Wanted { matching, interface, limit: None, snaplen: None, arrivals: false })
+        Ok(CaptureFilter { matching, interface, limit: None, snaplen: None, arrivals: false })
     }
 }
 
 /// Returns the ledgers of workers, and their sum.
 pub(super) fn ledgers(reports: &[WorkerReport]) -> api::Ledgers {
-    let workers: Vec<api::Ledger> =
-        reports.iter().map(|report| ledger(Some(report.worker.0), &report.ledger, report.held)).collect();
-    let mut total = api::Ledger::default();
+    let workers: Vec<api::LedgerReply> =
+        reports.iter().map(|report| ledger(Some(report.worker.0), &report.ledger, report.held_packets)).collect();
+    let mut total = api::LedgerReply::default();
     for one in &workers {
         total.received_packets += one.received_packets;
         total.generated_packets += one.generated_packets;
@@ -480,11 +480,11 @@ pub(super) fn ledgers(reports: &[WorkerReport]) -> api::Ledgers {
         total.handed_over_packets += one.handed_over_packets;
         total.held_packets += one.held_packets;
     }
-    api::Ledgers { balanced: workers.iter().all(api::Ledger::is_balanced), total, workers }
+    api::Ledgers { balanced: workers.iter().all(api::LedgerReply::is_balanced), total, workers }
 }
 
-fn ledger(worker: Option<u16>, ledger: &Ledger, held: u64) -> api::Ledger {
-    api::Ledger {
+fn ledger(worker: Option<u16>, ledger: &Ledger, held: u64) -> api::LedgerReply {
+    api::LedgerReply {
         worker,
         received_packets: ledger.received(),
         generated_packets: ledger.generated(),
@@ -500,7 +500,7 @@ fn ledger(worker: Option<u16>, ledger: &Ledger, held: u64) -> api::Ledger {
 }
 
 /// Returns the share of its total time that a task has run, in millionths.
-fn received(account: &Account) -> u32 {
+fn run_share(account: &TaskAccount) -> u32 {
     let all = account.residency.iter().map(|time| time.get()).sum::<u64>().max(1);
     (u128::from(account.used.get()) * 1_000_000 / u128::from(all)).min(1_000_000) as u32
 }

@@ -15,7 +15,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     #[test]
-    fn each_start_has_a_secret_of_its_own() {
+    fn each_start_draws_new_secret() {
         let secrets: BTreeSet<u64> = (0..1000).map(|_| draw().expect("the kernel has random numbers")).collect();
         assert_eq!(secrets.len(), 1000);
         let keys = secrets.iter().map(|&secret| plane::rig::flow_key(secret));

@@ -3,14 +3,14 @@
 //! An idle worker wakes at least every 100 ms to poll its ports. If the watchdog itself was delayed, the whole machine has stalled, and no worker is
 //! reported.
 
-use super::pulse::Pulse;
+use super::heartbeat::Heartbeat;
 use std::sync::Arc;
 use units::{Instant, Nanos, WorkerId};
 
 /// The interval of its checks.
 pub(super) const TICK: Nanos = Nanos::millis(100);
 /// A longer interval means that the watchdog itself was delayed.
-const HELD_UP: Nanos = Nanos::millis(500);
+const DELAYED: Nanos = Nanos::millis(500);
 /// The time over which the load of a worker is averaged.
 const WINDOW: Nanos = Nanos::secs(1);
 
@@ -27,14 +27,14 @@ pub(super) enum Finding {
 #[derive(Debug)]
 pub(super) struct Watchdog {
     /// The longest pause between two beats.
-    patience: Nanos,
-    looked: Option<Instant>,
-    seen: Vec<Seen>,
+    stuck_after: Nanos,
+    last_check: Option<Instant>,
+    workers: Vec<WorkerWatch>,
 }
 
 /// The state of one worker.
 #[derive(Clone, Copy, Debug, Default)]
-struct Seen {
+struct WorkerWatch {
     /// Its last beat before it was found stuck.
     stuck: Option<Instant>,
     /// The time of the last load sample, and its values.
@@ -43,26 +43,26 @@ struct Seen {
 
 impl Watchdog {
     pub fn new(patience: Nanos) -> Watchdog {
-        Watchdog { patience, looked: None, seen: Vec::new() }
+        Watchdog { stuck_after: patience, last_check: None, workers: Vec::new() }
     }
 
     /// Checks every worker.
-    pub fn look(&mut self, now: Instant, pulses: &[Arc<Pulse>]) -> Vec<Finding> {
-        let held_up = self.looked.is_none_or(|looked| now.since(looked) > HELD_UP);
-        self.looked = Some(now);
-        self.seen.resize(pulses.len(), Seen::default());
+    pub fn check(&mut self, now: Instant, pulses: &[Arc<Heartbeat>]) -> Vec<Finding> {
+        let held_up = self.last_check.is_none_or(|looked| now.since(looked) > DELAYED);
+        self.last_check = Some(now);
+        self.workers.resize(pulses.len(), WorkerWatch::default());
         let mut findings = Vec::new();
-        for (index, (seen, pulse)) in self.seen.iter_mut().zip(pulses).enumerate() {
+        for (index, (seen, pulse)) in self.workers.iter_mut().zip(pulses).enumerate() {
             let (worker, beat) = (WorkerId::at(index), pulse.last_beat());
-            seen.weigh(now, pulse);
+            seen.update_load(now, pulse);
             match seen.stuck {
                 // It was given up meanwhile, which is reported elsewhere.
-                Some(_) if !pulse.doing().lives() => seen.stuck = None,
+                Some(_) if !pulse.activity().is_alive() => seen.stuck = None,
                 Some(since) if beat != since => {
                     seen.stuck = None;
                     findings.push(Finding::Recovered(worker, beat.since(since)));
                 }
-                None if !held_up && pulse.doing().lives() && now.since(beat) > self.patience => {
+                None if !held_up && pulse.activity().is_alive() && now.since(beat) > self.stuck_after => {
                     seen.stuck = Some(beat);
                     findings.push(Finding::Stuck(worker, now.since(beat)));
                 }
@@ -74,9 +74,9 @@ impl Watchdog {
     }
 }
 
-impl Seen {
+impl WorkerWatch {
     /// Computes the load of the worker in the last window.
-    fn weigh(&mut self, now: Instant, pulse: &Pulse) {
+    fn update_load(&mut self, now: Instant, pulse: &Heartbeat) {
         let (packets, busy) = pulse.work();
         let Some((then, old_packets, old_busy)) = self.sample else {
             self.sample = Some((now, packets, busy));
@@ -88,14 +88,14 @@ impl Seen {
         }
         let share = u128::from(busy.get().saturating_sub(old_busy.get())) * 1_000_000 / u128::from(span);
         let rate = u128::from(packets.saturating_sub(old_packets)) * 1_000_000_000 / u128::from(span);
-        pulse.set_lately((share as u64).min(1_000_000), rate as u64);
+        pulse.set_load((share as u64).min(1_000_000), rate as u64);
         self.sample = Some((now, packets, busy));
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::pulse::Doing;
+    use super::super::heartbeat::Activity;
     use super::*;
 
     fn at(millis: u64) -> Instant {
@@ -105,20 +105,20 @@ mod tests {
     /// Checks at every tick between two times (milliseconds) while the workers of `beating` beat; returns the findings and their times.
     fn look(
         dog: &mut Watchdog,
-        pulses: &[Arc<Pulse>],
+        pulses: &[Arc<Heartbeat>],
         times: std::ops::Range<u64>,
         beating: &[usize],
     ) -> Vec<(u64, Finding)> {
         let mut found = Vec::new();
         for time in times.step_by(100) {
             beating.iter().for_each(|&worker| pulses[worker].beat(at(time)));
-            found.extend(dog.look(at(time), pulses).into_iter().map(|finding| (time, finding)));
+            found.extend(dog.check(at(time), pulses).into_iter().map(|finding| (time, finding)));
         }
         found
     }
 
-    fn two() -> (Watchdog, [Arc<Pulse>; 2]) {
-        (Watchdog::new(Nanos::secs(1)), [(); 2].map(|()| Arc::new(Pulse::new(at(0)))))
+    fn two() -> (Watchdog, [Arc<Heartbeat>; 2]) {
+        (Watchdog::new(Nanos::secs(1)), [(); 2].map(|()| Arc::new(Heartbeat::new(at(0)))))
     }
 
     #[test]
@@ -128,14 +128,14 @@ mod tests {
         assert_eq!(look(&mut dog, &pulses, 0..3000, &[0, 1]), []);
         let found = look(&mut dog, &pulses, 3000..60_000, &[0]);
         assert_eq!(found, [(4000, Finding::Stuck(second, Nanos::millis(1100)))]);
-        assert!(pulses[1].is_stuck() && !pulses[1].answers() && pulses[0].answers());
+        assert!(pulses[1].is_stuck() && !pulses[1].is_responsive() && pulses[0].is_responsive());
         let found = look(&mut dog, &pulses, 60_000..70_000, &[0, 1]);
         assert_eq!(found, [(60_000, Finding::Recovered(second, Nanos::millis(57_100)))]);
         assert!(!pulses[1].is_stuck());
         let found = look(&mut dog, &pulses, 70_000..80_000, &[1]);
         assert_eq!(found, [(71_000, Finding::Stuck(first, Nanos::millis(1100)))]);
         // A worker that is given up is not stuck.
-        pulses[0].does(Doing::GivenUp);
+        pulses[0].set_activity(Activity::GivenUp);
         assert_eq!(look(&mut dog, &pulses, 80_000..90_000, &[1]), []);
     }
 
@@ -144,7 +144,7 @@ mod tests {
         let (mut dog, pulses) = two();
         assert_eq!(look(&mut dog, &pulses, 0..1000, &[0, 1]), []);
         // The machine stalled for a minute; then the workers need a moment.
-        assert_eq!(dog.look(at(61_000), &pulses), []);
+        assert_eq!(dog.check(at(61_000), &pulses), []);
         assert_eq!(look(&mut dog, &pulses, 61_100..63_000, &[0, 1]), []);
     }
 
@@ -154,10 +154,10 @@ mod tests {
         for time in (0..5000).step_by(100) {
             pulses.iter().for_each(|pulse| pulse.beat(at(time)));
             // 30 us of work and 1000 packets every millisecond.
-            pulses[1].done(1000 * time, Nanos::micros(30 * time));
-            assert_eq!(dog.look(at(time), &pulses), []);
+            pulses[1].record_work(1000 * time, Nanos::micros(30 * time));
+            assert_eq!(dog.check(at(time), &pulses), []);
         }
-        let told = [0, 1].map(|worker: u16| pulses[usize::from(worker)].told(worker, None, at(5000)));
+        let told = [0, 1].map(|worker: u16| pulses[usize::from(worker)].to_reply(worker, None, at(5000)));
         assert_eq!(told.each_ref().map(|worker| worker.busy_ppm), [0, 30_000]);
         assert_eq!(told.each_ref().map(|worker| worker.packets_per_second), [0, 1_000_000]);
         assert_eq!(told[0].heartbeat_age_ns, 100_000_000);

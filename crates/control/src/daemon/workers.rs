@@ -1,12 +1,12 @@
 //! The threads of the workers: starts and pins them, watches them, requests their reports, and ends them.
 
-use super::drive::{Driver, Fault, Outcome, drive};
-use super::pulse::{Doing, Pulse};
-use super::report::Unanswered;
+use super::heartbeat::{Activity, Heartbeat};
+use super::report::NoReport;
 use super::watchdog::{Finding, TICK, Watchdog};
-use super::{Daemon, FAILED, Notice, REPORT};
+use super::worker_thread::{Driver, PanicOutcome, WorkerPanic, run_worker};
+use super::{Daemon, FAILED, Notice, REPORT_TIMEOUT};
 use crate::api;
-use crate::events::{EventLog, What};
+use crate::events::{EventLog, LoggedEvent};
 use io::clock;
 use io::cores;
 use io::wait::Waker;
@@ -23,22 +23,22 @@ use std::thread::{self, JoinHandle};
 use units::{Nanos, WorkerId};
 
 /// The longest wait for the end of a worker.
-const PARTING: Nanos = Nanos::secs(5);
+const END_TIMEOUT: Nanos = Nanos::secs(5);
 
 /// The worker threads, as the control side sees them.
 pub(super) struct Workers {
     wakers: Vec<Waker>,
-    pub pulses: Vec<Arc<Pulse>>,
+    pub heartbeats: Vec<Arc<Heartbeat>>,
     cores: Cores,
     /// How long they poll before they sleep, in nanoseconds.
     spin: Arc<AtomicU64>,
-    running: Mutex<Option<Running>>,
+    running: Mutex<Option<WorkerThreads>>,
     /// The latest report of each worker, used for a worker that does not answer.
     latest: Arc<Mutex<Vec<WorkerReport>>>,
 }
 
 /// The started threads.
-struct Running {
+struct WorkerThreads {
     threads: Vec<JoinHandle<()>>,
     /// Receives each worker that has ended; none for one that has failed for good.
     ended: Receiver<Option<Box<Worker>>>,
@@ -48,10 +48,10 @@ impl Workers {
     pub fn new(wakers: Vec<Waker>, plan: &Plan) -> Workers {
         let now = clock::now();
         Workers {
-            pulses: wakers.iter().map(|_| Arc::new(Pulse::new(now))).collect(),
+            heartbeats: wakers.iter().map(|_| Arc::new(Heartbeat::new(now))).collect(),
             wakers,
             cores: plan.cores.clone(),
-            spin: Arc::new(AtomicU64::new(plan.spin.get())),
+            spin: Arc::new(AtomicU64::new(plan.busy_poll.get())),
             running: Mutex::new(None),
             latest: Arc::default(),
         }
@@ -63,8 +63,8 @@ impl Workers {
     }
 
     /// Returns whether every worker makes progress.
-    pub fn all_well(&self) -> bool {
-        !self.pulses.iter().any(|pulse| pulse.is_stuck() || pulse.doing() == Doing::GivenUp)
+    pub fn is_progressing(&self) -> bool {
+        !self.heartbeats.iter().any(|pulse| pulse.is_stuck() || pulse.activity() == Activity::GivenUp)
     }
 
     /// Sets how long workers poll before they sleep.
@@ -97,7 +97,7 @@ pub(super) fn check_cores(wanted: &Cores) -> std::result::Result<(), ApplyError>
 }
 
 /// Handles the failure of a worker.
-struct Failure {
+struct FailureHandler {
     worker: WorkerId,
     state: Arc<AtomicU8>,
     log: Arc<EventLog>,
@@ -105,15 +105,15 @@ struct Failure {
     latest: Arc<Mutex<Vec<WorkerReport>>>,
 }
 
-impl Failure {
-    fn tell(&self, fault: Fault) {
+impl FailureHandler {
+    fn handle(&self, fault: WorkerPanic) {
         let (worker, now) = (self.worker, clock::now());
-        let Fault { reason, outcome } = fault;
+        let WorkerPanic { reason, outcome } = fault;
         let (why, report) = match outcome {
-            Outcome::Restarted { lost } => {
-                return self.log.push(now, What::WorkerRestarted { worker, reason, lost });
+            PanicOutcome::Restarted { lost } => {
+                return self.log.push(now, LoggedEvent::WorkerRestarted { worker, reason, lost });
             }
-            Outcome::GivenUp { why, report } => (why, report),
+            PanicOutcome::GivenUp { why, report } => (why, report),
         };
         let reason = format!("{reason}; {why}");
         if let Some(report) = report {
@@ -121,7 +121,7 @@ impl Failure {
             latest.retain(|report| report.worker != worker);
             latest.push(*report);
         }
-        self.log.push(now, What::WorkerFailed { worker, reason: reason.clone() });
+        self.log.push(now, LoggedEvent::WorkerFailed { worker, reason: reason.clone() });
         if worker == WorkerId(0) {
             // The first worker runs the local protocols; without it the router is lost.
             self.state.store(FAILED, Ordering::Release);
@@ -147,7 +147,7 @@ impl Drop for Reports<'_> {
     fn drop(&mut self) {
         let mut latest = self.workers.latest.lock();
         for report in self.list.drain(..) {
-            let gone = self.workers.pulses[report.worker.index()].doing() == Doing::GivenUp;
+            let gone = self.workers.heartbeats[report.worker.index()].activity() == Activity::GivenUp;
             match latest.iter_mut().find(|known| known.worker == report.worker) {
                 // The last report of a failed worker is already there, and final.
                 Some(_) if gone => {}
@@ -163,7 +163,7 @@ impl Daemon {
         let count = Arc::new(AtomicUsize::new(workers.len()));
         let (sender, ended) = channel();
         let mut running = self.workers.running.lock();
-        let threads = &mut running.insert(Running { threads: Vec::new(), ended }).threads;
+        let threads = &mut running.insert(WorkerThreads { threads: Vec::new(), ended }).threads;
         for (index, (worker, waker)) in workers.into_iter().zip(&self.workers.wakers).enumerate() {
             let (notice, count) = (self.notice.clone(), count.clone());
             let exhausted = Box::new(move || {
@@ -171,7 +171,7 @@ impl Daemon {
                     notice(Notice::Exhausted);
                 }
             });
-            let failure = Failure {
+            let failure = FailureHandler {
                 worker: WorkerId::at(index),
                 state: self.state.clone(),
                 log: self.log.clone(),
@@ -182,10 +182,10 @@ impl Daemon {
                 worker,
                 waker: waker.clone(),
                 stop: self.stop.clone(),
-                pulse: self.workers.pulses[index].clone(),
+                heartbeat: self.workers.heartbeats[index].clone(),
                 spin: self.workers.spin.clone(),
                 exhausted,
-                fault: Box::new(move |fault| failure.tell(fault)),
+                fault: Box::new(move |fault| failure.handle(fault)),
             };
             let (core, log, sender) = (self.workers.core(index), self.log.clone(), sender.clone());
             let run = move || {
@@ -193,11 +193,11 @@ impl Daemon {
                     && let Err(error) = cores::pin(core)
                 {
                     let remark = format!("worker {index} could not be pinned to core {core}: {error}");
-                    log.push(clock::now(), What::Remark(remark));
+                    log.push(clock::now(), LoggedEvent::Warning(remark));
                 }
                 // Optional: without it the worker only sleeps a little longer.
                 let _ = cores::sleep_exactly();
-                let worker = drive(driver);
+                let worker = run_worker(driver);
                 // If the router no longer listens, the worker and its ports are dropped here.
                 let _ = sender.send(worker);
             };
@@ -210,32 +210,32 @@ impl Daemon {
         let mut dog = Watchdog::new(patience);
         let look = move |daemon: &Daemon| {
             let now = clock::now();
-            for finding in dog.look(now, &daemon.workers.pulses) {
+            for finding in dog.check(now, &daemon.workers.heartbeats) {
                 let what = match finding {
-                    Finding::Stuck(worker, time) => What::WorkerStuck { worker, time },
-                    Finding::Recovered(worker, time) => What::WorkerRecovered { worker, time },
+                    Finding::Stuck(worker, time) => LoggedEvent::WorkerStuck { worker, time },
+                    Finding::Recovered(worker, time) => LoggedEvent::WorkerRecovered { worker, time },
                 };
                 daemon.log.push(now, what);
             }
         };
-        self.attend("watchdog", look, |()| thread::park_timeout(TICK.into()))
+        self.spawn_background("watchdog", look, |()| thread::park_timeout(TICK.into()))
     }
 
     /// Returns whether every worker makes progress, for the supervisor of this process.
     pub fn is_progressing(&self) -> bool {
-        self.workers.all_well()
+        self.workers.is_progressing()
     }
 
     /// Returns the report of every worker, made between two of its steps. For a worker that is stuck or has failed it is the latest known one.
-    pub(super) fn reports(&self) -> std::result::Result<Reports<'_>, Unanswered> {
+    pub(super) fn reports(&self) -> std::result::Result<Reports<'_>, NoReport> {
         let mut waiting: Vec<(WorkerId, Receiver<WorkerReport>)> = Vec::new();
         let mut list: Vec<WorkerReport> = Vec::new();
         let mut silent: Vec<WorkerId> = Vec::new();
         {
             let control = self.control.lock();
-            for (index, pulse) in self.workers.pulses.iter().enumerate() {
+            for (index, pulse) in self.workers.heartbeats.iter().enumerate() {
                 let worker = WorkerId::at(index);
-                if !pulse.answers() {
+                if !pulse.is_responsive() {
                     silent.push(worker);
                     continue;
                 }
@@ -245,7 +245,7 @@ impl Daemon {
             }
         }
         // One deadline for all: the workers were asked together and answer in parallel.
-        let deadline = clock::now() + REPORT.into();
+        let deadline = clock::now() + REPORT_TIMEOUT.into();
         let mut late = false;
         for (worker, receiver) in waiting {
             match receiver.recv_timeout(deadline.since(clock::now()).into()) {
@@ -263,16 +263,16 @@ impl Daemon {
             list.extend(silent.iter().filter_map(last));
         }
         // A late worker with an earlier report counts with that report; without one the sums would be wrong.
-        if list.is_empty() || late && list.len() < self.workers.pulses.len() {
-            return Err(Unanswered);
+        if list.is_empty() || late && list.len() < self.workers.heartbeats.len() {
+            return Err(NoReport);
         }
         list.sort_by_key(|report| report.worker);
         Ok(Reports { workers: &self.workers, list })
     }
 
     /// Returns the workers that answer.
-    pub(super) fn answering(&self) -> Vec<WorkerId> {
-        let answers = self.workers.pulses.iter().enumerate().filter(|(_, pulse)| pulse.answers());
+    pub(super) fn responsive_workers(&self) -> Vec<WorkerId> {
+        let answers = self.workers.heartbeats.iter().enumerate().filter(|(_, pulse)| pulse.is_responsive());
         answers.map(|(index, _)| WorkerId::at(index)).collect()
     }
 
@@ -280,13 +280,14 @@ impl Daemon {
     pub fn workers(&self) -> api::Workers {
         let now = clock::now();
         // Read before the reports are requested, because a request wakes a sleeping worker.
-        let told = |(index, pulse): (usize, &Arc<Pulse>)| pulse.told(index as u16, self.workers.core(index), now);
-        let mut workers: Vec<api::Worker> = self.workers.pulses.iter().enumerate().map(told).collect();
+        let told =
+            |(index, pulse): (usize, &Arc<Heartbeat>)| pulse.to_reply(index as u16, self.workers.core(index), now);
+        let mut workers: Vec<api::WorkerReply> = self.workers.heartbeats.iter().enumerate().map(told).collect();
         for report in self.reports().iter().flat_map(|reports| reports.iter()) {
             let worker = &mut workers[report.worker.index()];
             worker.handed_over_packets = report.ledger.handed_over();
             worker.taken_over_packets = report.ledger.taken_over();
-            worker.held_packets = report.held;
+            worker.held_packets = report.held_packets;
         }
         api::Workers { time_ns: (now + self.epoch).get(), spin_ns: self.workers.spin.load(Ordering::Relaxed), workers }
     }
@@ -294,8 +295,10 @@ impl Daemon {
     /// Ends the threads. Returns the last report of each worker, and whether all have ended.
     pub(super) fn end_workers(&self) -> (Vec<WorkerReport>, bool) {
         self.workers.wake();
-        let Some(Running { threads, ended }) = self.workers.running.lock().take() else { return (Vec::new(), true) };
-        let deadline = clock::now() + PARTING;
+        let Some(WorkerThreads { threads, ended }) = self.workers.running.lock().take() else {
+            return (Vec::new(), true);
+        };
+        let deadline = clock::now() + END_TIMEOUT;
         let mut workers = Vec::new();
         let mut left = threads.len();
         while left > 0 {
@@ -338,29 +341,30 @@ mod tests {
         for (worker, expected) in [(0, FAILED), (3, RUNNING)] {
             let (log, state) = (Arc::new(EventLog::default()), Arc::new(AtomicU8::new(RUNNING)));
             let (sender, notices) = channel();
-            let failure = Failure {
+            let failure = FailureHandler {
                 worker: WorkerId(worker),
                 state: state.clone(),
                 log: log.clone(),
                 notice: Arc::new(move |notice| drop(sender.send(notice))),
                 latest: Arc::default(),
             };
-            failure.tell(Fault { reason: "7 is 8".into(), outcome: Outcome::Restarted { lost: 3 } });
+            failure.handle(WorkerPanic { reason: "7 is 8".into(), outcome: PanicOutcome::Restarted { lost: 3 } });
             assert_eq!(state.load(Ordering::Relaxed), RUNNING);
             let why = "it has failed too often".to_owned();
-            failure.tell(Fault { reason: "7 is 8".into(), outcome: Outcome::GivenUp { why, report: None } });
+            failure
+                .handle(WorkerPanic { reason: "7 is 8".into(), outcome: PanicOutcome::GivenUp { why, report: None } });
             assert_eq!(state.load(Ordering::Relaxed), expected);
             let said = format!("worker {worker} has failed: 7 is 8; it has failed too often");
             assert_eq!(notices.try_recv().ok(), (worker == 0).then_some(Notice::Failed(said)));
             let (entries, ..) = log.since(0);
             let [restarted, failed] = &entries[..] else { panic!("{entries:?}") };
-            assert!(matches!(restarted.what, What::WorkerRestarted { lost: 3, .. }));
-            assert!(matches!(failed.what, What::WorkerFailed { .. }));
+            assert!(matches!(restarted.event, LoggedEvent::WorkerRestarted { lost: 3, .. }));
+            assert!(matches!(failed.event, LoggedEvent::WorkerFailed { .. }));
         }
     }
 
     #[test]
-    fn cores_the_machine_does_not_have_are_refused_with_those_it_has() {
+    fn missing_core_error_lists_available_cores() {
         let allowed = cores::allowed().unwrap();
         assert_eq!(check_cores(&Cores::default()), Ok(()));
         assert_eq!(check_cores(&allowed[0].to_string().parse().unwrap()), Ok(()));

@@ -1,9 +1,9 @@
 //! `explain`: runs a packet through the plane's dry run, and puts the result into words.
 
 mod probe;
-mod told;
+mod report;
 
-pub(crate) use told::reason_of;
+pub(crate) use report::exception_text;
 
 pub use probe::Probe;
 
@@ -11,8 +11,8 @@ use crate::api::{self, ApiError, ErrorKind};
 use packet::event::Silent;
 use plan::Plan;
 use plane::Command;
-use plane::explain::{Question, explain};
-use plane::rig::{Rig, Wires};
+use plane::explain::{ExplainContext, explain};
+use plane::rig::{MemoryWires, Rig};
 use plane::snapshot::Layout;
 use std::net::IpAddr;
 use units::{Mac, PortId};
@@ -24,7 +24,7 @@ const NEIGHBOUR: Mac = Mac([2, 0, 0, 0, 0, 0xfe]);
 
 /// A packet to explain.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Asked {
+pub enum ExplainPacket {
     /// A packet in words.
     Probe(Probe),
     /// A frame as received on a port, or on an interface of that port.
@@ -39,17 +39,17 @@ pub enum Asked {
 }
 
 /// Returns what the router would do with a packet.
-pub fn answer(question: &Question<'_>, asked: &Asked) -> Result<api::Explanation, ApiError> {
-    let (port, frame) = put(question, asked)?;
-    Ok(told::told(question, port, &frame, &explain(question, port, &frame)))
+pub fn answer(question: &ExplainContext<'_>, asked: &ExplainPacket) -> Result<api::ExplainReply, ApiError> {
+    let (port, frame) = locate(question, asked)?;
+    Ok(report::reply(question, port, &frame, &explain(question, port, &frame)))
 }
 
 /// Returns the port and the frame of a question.
-fn put(question: &Question<'_>, asked: &Asked) -> Result<(PortId, Vec<u8>), ApiError> {
+fn locate(question: &ExplainContext<'_>, asked: &ExplainPacket) -> Result<(PortId, Vec<u8>), ApiError> {
     let refused = |(reason, hint): (String, String)| ApiError::new(ErrorKind::BadRequest, reason, hint);
     match asked {
-        Asked::Probe(probe) => probe.frame(question.snapshot).map_err(refused),
-        Asked::Frame { port, frame, ours } => {
+        ExplainPacket::Probe(probe) => probe.frame(question.snapshot).map_err(refused),
+        ExplainPacket::Frame { port, frame, ours } => {
             let port = port_of(question, port.as_deref()).map_err(refused)?;
             let mut frame = frame.clone();
             if let (true, Some(view)) = (*ours, question.snapshot.port(port)) {
@@ -71,10 +71,10 @@ pub(crate) fn readdress(frame: &mut [u8], to: Mac) {
 
 /// Returns what a router with this configuration would do with a packet, without a running router. The links are in memory, so that no device is
 /// touched, and all neighbours answer.
-pub fn offline(plan: &Plan, asked: &Asked) -> Result<api::Explanation, ApiError> {
+pub fn offline(plan: &Plan, asked: &ExplainPacket) -> Result<api::ExplainReply, ApiError> {
     let mut rig = Rig::new(FRAMES, Layout::Three, Box::new(Silent));
-    rig.wires = Wires::standing_in();
-    rig.router.execute_by(std::sync::Arc::new(esp::Executor::new()));
+    rig.wires = MemoryWires::replacing_devices();
+    rig.router.set_hook_maker(std::sync::Arc::new(esp::Executor::new()));
     rig.run(plan).map_err(|errors| ApiError {
         problems: errors.iter().map(api::Problem::from).collect(),
         ..ApiError::new(ErrorKind::CannotRun, "the configuration cannot run", "")
@@ -85,10 +85,11 @@ pub fn offline(plan: &Plan, asked: &Asked) -> Result<api::Explanation, ApiError>
         let reports = [rig.report()];
         let (snapshot, tables) = (rig.router.snapshot(), rig.router.tables());
         let question =
-            Question { snapshot, tables, reports: &reports, functions: rig.router.functions(), now: rig.now };
-        let (port, frame) = put(&question, asked)?;
+            ExplainContext { snapshot, tables, reports: &reports, functions: rig.router.functions(), now: rig.now };
+        let (port, frame) = locate(&question, asked)?;
         let explanation = explain(&question, port, &frame);
-        let new: Vec<_> = explanation.awaited.iter().filter(|awaited| !assumed.contains(*awaited)).copied().collect();
+        let new: Vec<_> =
+            explanation.unresolved.iter().filter(|awaited| !assumed.contains(*awaited)).copied().collect();
         if !new.is_empty() {
             for &(interface, address) in &new {
                 rig.router.post(|| Command::Neighbour(interface, address, Some(NEIGHBOUR)));
@@ -97,7 +98,7 @@ pub fn offline(plan: &Plan, asked: &Asked) -> Result<api::Explanation, ApiError>
             rig.settle();
             continue;
         }
-        let mut told = told::told(&question, port, &frame, &explanation);
+        let mut told = report::reply(&question, port, &frame, &explanation);
         let note = |&(_, address): &(_, IpAddr)| api::ExplainedStep {
             step: "assumed".to_owned(),
             outcome: api::StepOutcome::Note,
@@ -109,7 +110,7 @@ pub fn offline(plan: &Plan, asked: &Asked) -> Result<api::Explanation, ApiError>
 }
 
 /// Returns the port with a name, or with an interface of that name; by default the only one.
-fn port_of(question: &Question<'_>, name: Option<&str>) -> Result<PortId, (String, String)> {
+fn port_of(question: &ExplainContext<'_>, name: Option<&str>) -> Result<PortId, (String, String)> {
     let snapshot = question.snapshot;
     let ports = || snapshot.ports.iter().enumerate().filter_map(|(id, port)| Some((PortId::at(id), port.as_ref()?)));
     let names: Vec<&str> = ports().map(|(_, port)| &*port.name).collect();

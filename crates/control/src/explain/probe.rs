@@ -43,7 +43,7 @@ pub struct Probe {
 }
 
 /// Why a packet cannot arrive here: the reason, and a remedy.
-pub(crate) type NoSuchPacket = (String, String);
+pub(crate) type ProbeError = (String, String);
 
 impl Probe {
     /// Parses a packet in words.
@@ -84,7 +84,7 @@ impl Probe {
                 }
             }
         }
-        probe.agree(text)?;
+        probe.check_families(text)?;
         Ok(probe)
     }
 
@@ -115,7 +115,7 @@ impl Probe {
     }
 
     /// Checks that addresses and headers belong to one family.
-    fn agree(&mut self, text: &str) -> Result<(), TextError> {
+    fn check_families(&mut self, text: &str) -> Result<(), TextError> {
         let families = [self.is_ipv6, self.saddr.map(|a| a.is_ipv6()), self.daddr.map(|a| a.is_ipv6())];
         let mut said = families.into_iter().flatten();
         let first = said.next();
@@ -129,7 +129,7 @@ impl Probe {
     }
 
     /// Returns the ingress port and the frame.
-    pub(crate) fn frame(&self, snapshot: &Snapshot) -> Result<(PortId, Vec<u8>), NoSuchPacket> {
+    pub(crate) fn frame(&self, snapshot: &Snapshot) -> Result<(PortId, Vec<u8>), ProbeError> {
         let interface = self.interface_of(snapshot)?;
         let is_ipv6 = self.is_ipv6.unwrap_or(interface.ipv4.is_empty() && !interface.ipv6.is_empty());
         let l4 = self.l4();
@@ -172,7 +172,7 @@ impl Probe {
         Ok((interface.port, frame))
     }
 
-    fn interface_of<'s>(&self, snapshot: &'s Snapshot) -> Result<&'s Interface, NoSuchPacket> {
+    fn interface_of<'s>(&self, snapshot: &'s Snapshot) -> Result<&'s Interface, ProbeError> {
         let names: Vec<&str> = snapshot.interfaces.iter().map(|interface| interface.name.as_str()).collect();
         if let Some(name) = &self.interface {
             let unknown = || {
@@ -263,7 +263,7 @@ impl Probe {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use packet::wire::{Fields, summary, transport::verify_checksum};
+    use packet::wire::{PacketFields, summary, transport::verify_checksum};
     use plane::rig::Rig;
     use plane::snapshot::Layout;
     use proptest::prelude::*;
@@ -286,8 +286,8 @@ mod tests {
             let (port, frame) =
                 probe.frame(rig.router.snapshot()).map_err(|(reason, hint)| format!("{reason}; {hint}"))?;
             let name = rig.router.snapshot().port(port).map(|view| view.name.to_string()).unwrap_or_default();
-            if Fields::of(&frame).is_some_and(|f| f.protocol != protocol::ICMP) {
-                let l3 = Fields::of(&frame).map_or(14, |fields| fields.l3_offset);
+            if PacketFields::of(&frame).is_some_and(|f| f.protocol != protocol::ICMP) {
+                let l3 = PacketFields::of(&frame).map_or(14, |fields| fields.l3_offset);
                 assert_ne!(verify_checksum(&frame[l3..]), Ok(Some(false)), "{text}");
             }
             Ok(format!("{name}: {}", summary(&frame)))
@@ -296,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn a_packet_in_words_becomes_the_right_frame() {
+    fn packet_description_builds_matching_frame() {
         let cases = [
             "in lan ip saddr 192.0.2.5 daddr 198.51.100.9 udp dport 5060 dscp ef len 1400 ttl 64",
             "",
@@ -330,7 +330,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_words_make_it_panic(words in proptest::collection::vec(
+        fn probe_parser_accepts_any_words(words in proptest::collection::vec(
             prop_oneof![
                 proptest::sample::select(WORDS).prop_map(str::to_owned),
                 "[0-9]{1,6}", "[0-9a-f:.]{1,20}", Just("lan".to_owned()), Just("2001:db8::9".to_owned()), any::<String>(),

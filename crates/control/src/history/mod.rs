@@ -7,7 +7,7 @@ mod store;
 
 pub use store::StoreError;
 
-use crate::api::{self, HistoryState as State, Who};
+use crate::api::{self, Author, HistoryState as State};
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 use std::path::Path;
@@ -15,20 +15,20 @@ use std::sync::Arc;
 use store::Store;
 
 /// The most configurations kept, and the byte limit of their texts. The oldest are removed first.
-const MOST: usize = 100;
+const MOST_ENTRIES: usize = 100;
 const MOST_BYTES: usize = 128 << 20;
 /// The most lines kept about the changes of a configuration.
 const MOST_CHANGES: usize = 100;
 
 /// A configuration that has run.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub struct Entry {
+pub struct StoredConfiguration {
     /// Its generation.
     pub generation: u64,
     /// The time of its start, in nanoseconds since 1970-01-01 UTC.
     pub time_ns: u64,
     /// Its author.
-    pub who: Who,
+    pub who: Author,
     /// Its origin: a file name.
     pub name: String,
     /// Its state.
@@ -43,13 +43,13 @@ pub struct Entry {
     pub text: String,
 }
 
-impl Entry {
+impl StoredConfiguration {
     /// Returns the generation that first had this text.
     fn origin(&self) -> u64 {
         self.restores.unwrap_or(self.generation)
     }
 
-    fn told(&self) -> api::HistoryEntry {
+    fn to_reply(&self) -> api::HistoryEntry {
         api::HistoryEntry {
             generation: self.generation,
             time_ns: self.time_ns,
@@ -65,29 +65,29 @@ impl Entry {
 
 /// The history of configurations, the latest last.
 #[derive(Debug, Default)]
-pub struct History {
-    entries: VecDeque<Arc<Entry>>,
+pub struct ConfigurationHistory {
+    entries: VecDeque<Arc<StoredConfiguration>>,
     store: Option<Store>,
 }
 
 /// The configuration to start a router with.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Resumed {
+pub enum StartConfiguration {
     /// The configuration of its file.
     File,
     /// The file has a configuration whose trial was never confirmed: start with the one before it.
-    Instead(Arc<Entry>),
+    Previous(Arc<StoredConfiguration>),
 }
 
-impl History {
+impl ConfigurationHistory {
     /// Creates a history that ends with the router.
-    pub fn in_memory() -> History {
-        History::default()
+    pub fn in_memory() -> ConfigurationHistory {
+        ConfigurationHistory::default()
     }
 
     /// Opens the history in a directory; also returns warnings about unreadable entries. Configurations that ran when the previous router ended are
     /// marked. If the directory cannot be written, as after a disk fault, its entries are read and new ones are kept in memory.
-    pub fn open(directory: &Path) -> Result<(History, Vec<String>), StoreError> {
+    pub fn open(directory: &Path) -> Result<(ConfigurationHistory, Vec<String>), StoreError> {
         let (store, entries, mut remarks) = match Store::open(directory) {
             Ok((store, entries, remarks)) => (Some(store), entries, remarks),
             Err(error) if error.is_shared() => return Err(error),
@@ -97,7 +97,7 @@ impl History {
                 (None, entries, remarks)
             }
         };
-        let mut history = History { entries: entries.into_iter().map(Arc::new).collect(), store };
+        let mut history = ConfigurationHistory { entries: entries.into_iter().map(Arc::new).collect(), store };
         for at in 0..history.entries.len() {
             let left = match history.entries[at].state {
                 State::Running => State::Replaced,
@@ -106,7 +106,7 @@ impl History {
             };
             remarks.extend(history.set_state(history.entries[at].generation, left).err());
         }
-        history.shorten();
+        history.enforce_limits();
         Ok((history, remarks))
     }
 
@@ -122,14 +122,14 @@ impl History {
 
     /// Adds the configuration that runs from now on; the one before it gets the state `before`. Returns a warning if it could not be written; the
     /// history in memory is correct anyway.
-    pub fn push(&mut self, mut entry: Entry, before: State) -> Result<(), String> {
+    pub fn push(&mut self, mut entry: StoredConfiguration, before: State) -> Result<(), String> {
         entry.changes.truncate(MOST_CHANGES);
         // Write the new one first: if the power fails between the two writes, it is the important one.
         let written = self.store.as_mut().map_or(Ok(()), |store| store.write(&entry));
         let running = self.running().map(|entry| entry.generation);
         let settled = running.map_or(Ok(()), |generation| self.set_state(generation, before));
         self.entries.push_back(Arc::new(entry));
-        self.shorten();
+        self.enforce_limits();
         written.and(settled)
     }
 
@@ -145,7 +145,7 @@ impl History {
     }
 
     /// Replaces the text of the running configuration by another one with the same meaning.
-    pub fn reword(&mut self, name: &str, text: &str) -> Result<(), String> {
+    pub fn replace_text(&mut self, name: &str, text: &str) -> Result<(), String> {
         let Some(at) = self.entries.iter().position(|entry| entry.state == State::Running) else { return Ok(()) };
         let entry = Arc::make_mut(&mut self.entries[at]);
         if (&*entry.name, &*entry.text) == (name, text) {
@@ -157,22 +157,23 @@ impl History {
     }
 
     /// Returns the running configuration.
-    pub fn running(&self) -> Option<&Arc<Entry>> {
+    pub fn running(&self) -> Option<&Arc<StoredConfiguration>> {
         self.entries.iter().rev().find(|entry| matches!(entry.state, State::Running | State::Pending))
     }
 
     /// Returns the configuration of a generation.
-    pub fn get(&self, generation: u64) -> Option<&Arc<Entry>> {
+    pub fn get(&self, generation: u64) -> Option<&Arc<StoredConfiguration>> {
         self.entries.iter().find(|entry| entry.generation == generation)
     }
 
     /// Returns the configuration this many steps before `from`. Configurations that were rolled back or never confirmed do not count as steps, and a
     /// return counts as the configuration it restored.
-    pub fn back(&self, from: u64, steps: u64) -> Option<&Arc<Entry>> {
+    pub fn step_back(&self, from: u64, steps: u64) -> Option<&Arc<StoredConfiguration>> {
         let mut at = self.get(from)?.origin();
         let mut found = None;
         for _ in 0..steps {
-            let good = |entry: &&Arc<Entry>| !matches!(entry.state, State::RolledBack | State::Unconfirmed);
+            let good =
+                |entry: &&Arc<StoredConfiguration>| !matches!(entry.state, State::RolledBack | State::Unconfirmed);
             // Compare origins, not generations: a return stands at the place of the configuration it restored.
             let before = self.entries.iter().filter(|entry| entry.origin() < at).filter(good);
             let next = before.max_by_key(|entry| (entry.origin(), entry.generation))?;
@@ -182,27 +183,27 @@ impl History {
     }
 
     /// Selects the configuration to start a router whose file has this text. A text whose trial was never confirmed may have cut its operator off.
-    pub fn resume(&self, text: &str) -> Resumed {
+    pub fn resume(&self, text: &str) -> StartConfiguration {
         let tried = self.entries.iter().rev().find(|entry| entry.text == text);
         let refused = tried.filter(|entry| matches!(entry.state, State::Unconfirmed | State::Pending));
-        match refused.and_then(|entry| self.back(entry.generation, 1)) {
-            Some(before) => Resumed::Instead(before.clone()),
-            None => Resumed::File,
+        match refused.and_then(|entry| self.step_back(entry.generation, 1)) {
+            Some(before) => StartConfiguration::Previous(before.clone()),
+            None => StartConfiguration::File,
         }
     }
 
     /// Returns the whole history, without texts.
-    pub fn told(&self) -> api::History {
+    pub fn to_reply(&self) -> api::History {
         api::History {
-            entries: self.entries.iter().map(|entry| entry.told()).collect(),
+            entries: self.entries.iter().map(|entry| entry.to_reply()).collect(),
             directory: self.directory().map(|directory| directory.display().to_string()),
         }
     }
 
-    fn shorten(&mut self) {
+    fn enforce_limits(&mut self) {
         let mut bytes: usize = self.entries.iter().map(|entry| entry.text.len()).sum();
         // The last two are the running one and the target of its rollback.
-        while self.entries.len() > 2 && (self.entries.len() > MOST || bytes > MOST_BYTES) {
+        while self.entries.len() > 2 && (self.entries.len() > MOST_ENTRIES || bytes > MOST_BYTES) {
             let Some(oldest) = self.entries.pop_front() else { return };
             bytes -= oldest.text.len();
             if let Some(store) = &mut self.store {
@@ -217,11 +218,11 @@ mod tests {
     use super::*;
     use crate::api::Via;
 
-    fn entry(generation: u64, restores: Option<u64>) -> Entry {
-        Entry {
+    fn entry(generation: u64, restores: Option<u64>) -> StoredConfiguration {
+        StoredConfiguration {
             generation,
             time_ns: generation * 1000,
-            who: Who::by(Via::Socket),
+            who: Author::by(Via::Socket),
             name: "a.toml".into(),
             state: State::Running,
             restores,
@@ -233,7 +234,7 @@ mod tests {
 
     /// Builds a history from a story: `7` is a new configuration, `7=3` a return to the third. `!` before a word marks the previous one as never
     /// confirmed, `<` as rolled back.
-    fn told(history: &mut History, story: &str) {
+    fn push_story(history: &mut ConfigurationHistory, story: &str) {
         for word in story.split_whitespace() {
             let (before, word) = match word.split_at(1) {
                 ("!", rest) => (State::Unconfirmed, rest),
@@ -246,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn rollback_skips_configurations_that_were_left() {
+    fn rollback_skips_unconfirmed_and_rolled_back_configurations() {
         for (story, from, steps, expected) in [
             ("1 2 3", 3, 1, Some(2)),
             ("1 2 3", 3, 2, Some(1)),
@@ -262,41 +263,41 @@ mod tests {
             ("1 2 3 !4=2 5", 5, 1, Some(4)),
             ("1 2 3 !4=2", 4, 1, Some(1)),
         ] {
-            let mut history = History::in_memory();
-            told(&mut history, story);
-            let found = history.back(from, steps).map(|entry| entry.generation);
+            let mut history = ConfigurationHistory::in_memory();
+            push_story(&mut history, story);
+            let found = history.step_back(from, steps).map(|entry| entry.generation);
             assert_eq!(found, expected, "{steps} back from {from} in '{story}'");
         }
     }
 
     #[test]
     fn an_unconfirmed_text_is_not_resumed() {
-        let mut history = History::in_memory();
-        told(&mut history, "1 2 !3=1");
-        let Resumed::Instead(before) = history.resume("text 2") else { panic!() };
+        let mut history = ConfigurationHistory::in_memory();
+        push_story(&mut history, "1 2 !3=1");
+        let StartConfiguration::Previous(before) = history.resume("text 2") else { panic!() };
         assert_eq!(before.text, "text 1");
         for text in ["text 1", "text 7"] {
-            assert_eq!(history.resume(text), Resumed::File);
+            assert_eq!(history.resume(text), StartConfiguration::File);
         }
         // Another apply without a trial confirms the text.
-        let again = Entry { text: "text 2".into(), ..entry(4, None) };
+        let again = StoredConfiguration { text: "text 2".into(), ..entry(4, None) };
         history.push(again, State::Replaced).unwrap();
-        assert_eq!(history.resume("text 2"), Resumed::File);
+        assert_eq!(history.resume("text 2"), StartConfiguration::File);
     }
 
     #[test]
-    fn it_is_bounded_and_the_oldest_go_first() {
-        let mut history = History::in_memory();
+    fn history_is_bounded_and_drops_oldest_first() {
+        let mut history = ConfigurationHistory::in_memory();
         for generation in 1..=500 {
             let changes = vec!["~ x".to_owned(); 1000];
-            history.push(Entry { changes, ..entry(generation, None) }, State::Replaced).unwrap();
+            history.push(StoredConfiguration { changes, ..entry(generation, None) }, State::Replaced).unwrap();
         }
-        let told = history.told();
-        assert_eq!((told.entries.len(), told.entries[0].generation), (MOST, 401));
+        let told = history.to_reply();
+        assert_eq!((told.entries.len(), told.entries[0].generation), (MOST_ENTRIES, 401));
         assert_eq!((told.entries[0].changes.len(), history.last()), (MOST_CHANGES, 500));
-        assert!(told.entries[..MOST - 1].iter().all(|entry| entry.state == State::Replaced));
-        let large = Entry { text: "x".repeat(MOST_BYTES), ..entry(501, None) };
+        assert!(told.entries[..MOST_ENTRIES - 1].iter().all(|entry| entry.state == State::Replaced));
+        let large = StoredConfiguration { text: "x".repeat(MOST_BYTES), ..entry(501, None) };
         history.push(large, State::Replaced).unwrap();
-        assert_eq!(history.told().entries.len(), 2);
+        assert_eq!(history.to_reply().entries.len(), 2);
     }
 }

@@ -3,7 +3,7 @@
 //! A file is written under a temporary name, flushed and renamed, so that a power failure leaves the old or the new one. A lock keeps two routers
 //! from sharing a directory.
 
-use super::Entry;
+use super::StoredConfiguration;
 use std::fmt;
 use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
 use std::io::{self, Write};
@@ -50,7 +50,7 @@ pub(super) struct Store {
 
 impl Store {
     /// Opens a state directory, and creates it if necessary. Returns its entries, the oldest first, and warnings about unreadable files.
-    pub fn open(state: &Path) -> Result<(Store, Vec<Entry>, Vec<String>), StoreError> {
+    pub fn open(state: &Path) -> Result<(Store, Vec<StoredConfiguration>, Vec<String>), StoreError> {
         let failed = |reason: String| StoreError { directory: state.to_owned(), reason, is_shared: false };
         let directory = state.join(FOLDER);
         // A router that becomes another user has to pass through the state directory to its own folder.
@@ -75,7 +75,7 @@ impl Store {
     }
 
     /// Writes an entry, whole or not at all.
-    pub fn write(&mut self, entry: &Entry) -> Result<(), String> {
+    pub fn write(&mut self, entry: &StoredConfiguration) -> Result<(), String> {
         let path = self.path(entry.generation);
         let beside = path.with_extension("tmp");
         let write = || -> io::Result<()> {
@@ -108,7 +108,7 @@ impl Store {
 }
 
 /// Returns the entries of a folder, the oldest first, and warnings about unreadable files.
-pub(super) fn read(folder: &Path) -> io::Result<(Vec<Entry>, Vec<String>)> {
+pub(super) fn read(folder: &Path) -> io::Result<(Vec<StoredConfiguration>, Vec<String>)> {
     let (mut entries, mut remarks) = (Vec::new(), Vec::new());
     for file in fs::read_dir(folder)?.take(MOST_FILES) {
         let path = file?.path();
@@ -145,7 +145,7 @@ fn skipped(path: &Path, reason: &str) -> String {
     format!("{} is no part of the history, and is left alone: {reason}", path.display())
 }
 
-fn read_entry(path: &Path) -> Result<Entry, String> {
+fn read_entry(path: &Path) -> Result<StoredConfiguration, String> {
     let file = File::open(path).map_err(|error| error.to_string())?;
     let length = file.metadata().map_err(|error| error.to_string())?.len();
     if length > MOST_BYTES {
@@ -156,16 +156,16 @@ fn read_entry(path: &Path) -> Result<Entry, String> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::History;
+    use super::super::ConfigurationHistory;
     use super::*;
-    use crate::api::{HistoryState as State, Via, Who};
+    use crate::api::{Author, HistoryState as State, Via};
     use std::os::unix::fs::PermissionsExt;
 
-    fn entry(generation: u64) -> Entry {
-        Entry {
+    fn entry(generation: u64) -> StoredConfiguration {
+        StoredConfiguration {
             generation,
             time_ns: 7,
-            who: Who { uid: Some(0), user: Some("root".into()), ..Who::by(Via::Socket) },
+            who: Author { uid: Some(0), user: Some("root".into()), ..Author::by(Via::Socket) },
             name: "a.toml".into(),
             state: State::Running,
             restores: None,
@@ -179,25 +179,25 @@ mod tests {
     fn stored_history_is_read_back_and_marked_as_ended() {
         let directory = tempfile::tempdir().unwrap();
         let state = directory.path().join("state");
-        let (mut history, remarks) = History::open(&state).unwrap();
+        let (mut history, remarks) = ConfigurationHistory::open(&state).unwrap();
         assert!(remarks.is_empty() && history.last() == 0);
         history.push(entry(1), State::Replaced).unwrap();
-        history.push(Entry { state: State::Pending, ..entry(2) }, State::Replaced).unwrap();
+        history.push(StoredConfiguration { state: State::Pending, ..entry(2) }, State::Replaced).unwrap();
         let file = state.join("history/000000000002.json");
         assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
-        assert!(History::open(&state).unwrap_err().to_string().contains("another router"));
+        assert!(ConfigurationHistory::open(&state).unwrap_err().to_string().contains("another router"));
         drop(history);
-        let (history, remarks) = History::open(&state).unwrap();
+        let (history, remarks) = ConfigurationHistory::open(&state).unwrap();
         assert!(remarks.is_empty());
-        let states: Vec<State> = history.told().entries.iter().map(|entry| entry.state).collect();
+        let states: Vec<State> = history.to_reply().entries.iter().map(|entry| entry.state).collect();
         assert_eq!(states, [State::Replaced, State::Unconfirmed]);
         assert_eq!(history.get(2).unwrap().text, entry(2).text);
     }
 
     #[test]
-    fn corrupt_files_are_skipped_with_a_remark_and_left_alone() {
+    fn corrupt_files_are_skipped_with_warning_and_not_deleted() {
         let directory = tempfile::tempdir().unwrap();
-        let (mut history, _) = History::open(directory.path()).unwrap();
+        let (mut history, _) = ConfigurationHistory::open(directory.path()).unwrap();
         (1..=3).for_each(|generation| history.push(entry(generation), State::Replaced).unwrap());
         drop(history);
         let at = |name: &str| directory.path().join("history").join(name);
@@ -207,9 +207,9 @@ mod tests {
         fs::write(at("000000000004.json"), b"\xff\xfe").unwrap();
         fs::write(at("000000000003.tmp"), b"half").unwrap();
         fs::write(at("README"), b"mine").unwrap();
-        let (history, remarks) = History::open(directory.path()).unwrap();
+        let (history, remarks) = ConfigurationHistory::open(directory.path()).unwrap();
         assert_eq!(remarks.len(), 3, "{remarks:?}");
-        let kept: Vec<u64> = history.told().entries.iter().map(|entry| entry.generation).collect();
+        let kept: Vec<u64> = history.to_reply().entries.iter().map(|entry| entry.generation).collect();
         assert_eq!(kept, [1, 3]);
         assert!(!at("000000000003.tmp").exists() && at("README").exists() && at("000000000004.json").exists());
     }
@@ -218,24 +218,24 @@ mod tests {
     #[test]
     fn a_failed_write_is_reported_and_kept_in_memory() {
         let directory = tempfile::tempdir().unwrap();
-        let (mut history, _) = History::open(directory.path()).unwrap();
+        let (mut history, _) = ConfigurationHistory::open(directory.path()).unwrap();
         history.push(entry(1), State::Replaced).unwrap();
         fs::remove_dir_all(directory.path().join("history")).unwrap();
         let said = history.push(entry(2), State::Replaced).unwrap_err();
         assert!(said.contains("generation 2 is not kept"), "{said}");
-        assert_eq!((history.last(), history.back(2, 1).unwrap().generation), (2, 1));
+        assert_eq!((history.last(), history.step_back(2, 1).unwrap().generation), (2, 1));
     }
 
     /// A folder instead of the lock file simulates a read-only disk, because root may write anywhere else.
     #[test]
-    fn a_directory_that_cannot_be_written_is_read_all_the_same() {
+    fn unwritable_directory_is_still_read() {
         let directory = tempfile::tempdir().unwrap();
-        let (mut history, _) = History::open(directory.path()).unwrap();
+        let (mut history, _) = ConfigurationHistory::open(directory.path()).unwrap();
         (1..=2).for_each(|generation| history.push(entry(generation), State::Replaced).unwrap());
         drop(history);
         fs::remove_file(directory.path().join("lock")).unwrap();
         fs::create_dir(directory.path().join("lock")).unwrap();
-        let (mut history, remarks) = History::open(directory.path()).unwrap();
+        let (mut history, remarks) = ConfigurationHistory::open(directory.path()).unwrap();
         assert!(remarks.iter().any(|remark| remark.contains("forgotten when the router ends")), "{remarks:?}");
         assert_eq!((history.last(), history.directory()), (2, None));
         history.push(entry(3), State::Replaced).unwrap();
@@ -243,14 +243,14 @@ mod tests {
         // A state directory that is a file.
         let file = directory.path().join("README");
         fs::write(&file, b"mine").unwrap();
-        let (history, remarks) = History::open(&file).unwrap();
+        let (history, remarks) = ConfigurationHistory::open(&file).unwrap();
         assert_eq!((history.last(), remarks.len()), (0, 1), "{remarks:?}");
     }
 
     #[test]
     fn old_entries_are_removed_from_disk() {
         let directory = tempfile::tempdir().unwrap();
-        let (mut history, _) = History::open(directory.path()).unwrap();
+        let (mut history, _) = ConfigurationHistory::open(directory.path()).unwrap();
         (1..=105).for_each(|generation| history.push(entry(generation), State::Replaced).unwrap());
         assert_eq!(fs::read_dir(directory.path().join("history")).unwrap().count(), 100);
     }

@@ -1,6 +1,6 @@
 //! Metrics of ephemeral state (spec E-52): by store, and by instruction.
 
-use super::{Counted, Histograms, counter, gauge};
+use super::{Histograms, LabelledHistogram, counter, gauge};
 use crate::api::{Ephemeral, EphemeralPlace, EphemeralStore};
 use prometheus_client::registry::Registry;
 
@@ -17,11 +17,11 @@ fn name(store: &EphemeralStore) -> String {
     store.port.clone().unwrap_or_else(|| CENTRAL.to_owned())
 }
 
-pub(super) fn told(told: &Ephemeral, r: &mut Registry) {
-    if told.lifetime_ns.is_none() {
+pub(super) fn register(state: &Ephemeral, r: &mut Registry) {
+    if state.lifetime_ns.is_none() {
         return;
     }
-    let stores = &told.stores;
+    let stores = &state.stores;
     let of = |value: fn(&EphemeralStore) -> u64| {
         stores.iter().map(move |store| ([("store", name(store))], value(store))).collect::<Vec<_>>()
     };
@@ -39,7 +39,7 @@ pub(super) fn told(told: &Ephemeral, r: &mut Registry) {
     counter(r, "state_created_entries", "Entries created.", of(|s| s.created_entries));
     counter(r, "state_freed_entries", "Entries freed.", of(|s| s.freed_entries));
     gauge(r, "state_limbo_entries", "Entries removed but not free yet.", of(|s| s.limbo_entries));
-    let lags = stores.iter().filter_map(|s| Some(Counted::of([("store", name(s))], s.lags.as_ref()?)));
+    let lags = stores.iter().filter_map(|s| Some(LabelledHistogram::of([("store", name(s))], s.lags.as_ref()?)));
     r.register("state_freed_late_seconds", "Delay between expiry and freeing of entries", Histograms(lags.collect()));
     counter(r, "state_cleaning_ns", "Time spent on cleaning outside of packet batches.", of(|s| s.cleaning_ns));
     counter(r, "state_assist_packets", "Packets executed by the worker that cleans for all.", of(|s| s.assist_packets));
@@ -53,13 +53,13 @@ pub(super) fn told(told: &Ephemeral, r: &mut Registry) {
         r,
         "state_handed_packets",
         "Packets handed off to the worker that owns their entries.",
-        [([("to", "owner".to_owned())], told.handed_packets)],
+        [([("to", "owner".to_owned())], state.handed_packets)],
     );
     gauge(
         r,
         "state_waiting_packets",
         "Packets in the handoff queues of these workers.",
-        [([("to", "owner".to_owned())], told.waiting_packets)],
+        [([("to", "owner".to_owned())], state.waiting_packets)],
     );
     let places = || stores.iter().flat_map(|store| store.places.iter().map(move |place| (store, place)));
     let labels = |store: &EphemeralStore, place: &EphemeralPlace, kind: &'static str, what: &str| {
@@ -80,7 +80,7 @@ pub(super) fn told(told: &Ephemeral, r: &mut Registry) {
     let spent = places().flat_map(|(store, place)| {
         let one = |one: &crate::api::EphemeralInstruction| {
             let labels = labels(store, place, "instruction", &one.name);
-            Some(Counted::within(labels, one.spent.as_ref()?, bounds()))
+            Some(LabelledHistogram::with_bounds(labels, one.spent.as_ref()?, bounds()))
         };
         place.instructions.iter().filter_map(one).collect::<Vec<_>>()
     });

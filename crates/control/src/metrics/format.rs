@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn the_older_form_names_counters_by_their_values() {
+    fn text_format_uses_value_names_for_counters() {
         let page = "# HELP a_b Of \\\"x\\\".\n# TYPE a_b counter\na_b_total{l=\"\\\"\"} 1\n# HELP g G.\n# TYPE g gauge\n\
                     # UNIT g seconds\ng 2\n# HELP h H.\n# TYPE h histogram\nh_sum 1.0\nh_count 2\n\
                     h_bucket{le=\"+Inf\"} 2\n# EOF\n";

@@ -11,7 +11,7 @@ pub(crate) use tokens::{Failures, Tokens, bearer, token_of};
 pub use tokens::{exercise, new_token};
 
 use crate::access::Caller;
-use crate::api::{ApiError, ErrorKind, Via, Who};
+use crate::api::{ApiError, Author, ErrorKind, Via};
 use io::clock;
 use io::login::Login;
 use parking_lot::Mutex;
@@ -56,7 +56,7 @@ impl std::error::Error for RemoteError {}
 pub struct Remote {
     pub(crate) listener: TcpListener,
     pub(crate) tls: Arc<ServerConfig>,
-    pub(crate) door: Arc<Door>,
+    pub(crate) authenticator: Arc<Authenticator>,
 }
 
 impl fmt::Debug for Remote {
@@ -72,8 +72,8 @@ impl Remote {
         let tokens = Tokens::read(&options.token, options.read_token.as_deref())?;
         let cannot = |error| RemoteError(format!("cannot listen on {}: {error}", options.listen));
         let listener = listen(options.listen).map_err(cannot)?;
-        let door = Arc::new(Door { tokens, failures: Mutex::default() });
-        Ok(Remote { listener, tls: Arc::new(tls), door })
+        let door = Arc::new(Authenticator { tokens, failures: Mutex::default() });
+        Ok(Remote { listener, tls: Arc::new(tls), authenticator: door })
     }
 
     /// Returns the address it listens on.
@@ -84,12 +84,12 @@ impl Remote {
 
 /// Identifies callers by the token of a request.
 #[derive(Debug)]
-pub(crate) struct Door {
+pub(crate) struct Authenticator {
     tokens: Tokens,
     failures: Mutex<Failures>,
 }
 
-impl Door {
+impl Authenticator {
     /// Returns the caller of a connection, by the `Authorization` field of its request.
     pub fn caller(
         &self,
@@ -112,8 +112,8 @@ impl Door {
             let hint = "send `Authorization: Bearer TOKEN`, with the token of the router's --token-file";
             return Err(ApiError::new(ErrorKind::Unauthorized, "the token is missing or wrong", hint));
         };
-        let who = Who { peer: Some(peer.ip().to_canonical().to_string()), ..Who::by(Via::Remote) };
-        Ok(Caller { who, allowed, login: Some(*connection) })
+        let who = Author { peer: Some(peer.ip().to_canonical().to_string()), ..Author::by(Via::Remote) };
+        Ok(Caller { author: who, allowed, login: Some(*connection) })
     }
 }
 

@@ -1,7 +1,7 @@
 //! The tokens of the remote API: reads and compares them, and slows down guessing.
 
 use super::{RemoteError, secret};
-use crate::api::Needs;
+use crate::api::AccessLevel;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::net::IpAddr;
@@ -42,10 +42,10 @@ impl Tokens {
     }
 
     /// Returns the rights of a token. The comparison takes constant time, except that it depends on the length, which is no secret.
-    pub fn allowed(&self, token: &[u8]) -> Option<Needs> {
+    pub fn allowed(&self, token: &[u8]) -> Option<AccessLevel> {
         let full = self.full.ct_eq(token);
         let read = self.read.as_ref().map_or(0.into(), |read| read.ct_eq(token));
-        if bool::from(full) { Some(Needs::Full) } else { bool::from(read).then_some(Needs::Read) }
+        if bool::from(full) { Some(AccessLevel::Full) } else { bool::from(read).then_some(AccessLevel::Read) }
     }
 }
 
@@ -136,10 +136,10 @@ mod tests {
     }
 
     #[test]
-    fn a_token_allows_what_it_is_for() {
+    fn token_grants_its_access_level() {
         for (token, expected) in [
-            ("f".repeat(32), Some(Needs::Full)),
-            ("r".repeat(32), Some(Needs::Read)),
+            ("f".repeat(32), Some(AccessLevel::Full)),
+            ("r".repeat(32), Some(AccessLevel::Read)),
             ("f".repeat(31), None),
             ("f".repeat(33), None),
             (String::new(), None),
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn guessing_tokens_slows_down_one_address_only() {
+    fn wrong_tokens_throttle_only_their_address() {
         let mut failures = Failures::default();
         let [bad, good] = ["2001:db8::1", "192.0.2.1"].map(|text| text.parse().unwrap());
         let start = Instant::new(1_000_000_000);
@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn addresses_remembered_are_bounded() {
+    fn failed_addresses_are_bounded() {
         let mut failures = Failures::default();
         for i in 0..10_000u32 {
             failures.failed(IpAddr::V4(i.into()), Instant::new(u64::from(i)));
@@ -208,7 +208,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_field_is_read(field: Vec<u8>, spaces in 0..3usize, token in "[!-~]{1,40}") {
+        fn bearer_parser_accepts_any_field(field: Vec<u8>, spaces in 0..3usize, token in "[!-~]{1,40}") {
             exercise(&field);
             let field = format!("BeArEr {}{token}{}", " ".repeat(spaces), " ".repeat(spaces));
             prop_assert_eq!(bearer(field.as_bytes()), Some(token.as_bytes()));

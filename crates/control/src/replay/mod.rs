@@ -4,24 +4,24 @@
 //! It uses no clock, no device and no other router: the same capture and the same configuration give the same result, byte for byte.
 
 mod report;
+mod router;
 mod source;
-mod world;
 
-pub use report::{Changed, Comparison, DropCount, Group, Report};
-pub use source::{Recorded, Source};
-pub use world::Departure;
+pub use report::{ChangedPacket, Comparison, DropCount, FateChange, ReplayReport};
+pub use router::Departure;
+pub use source::{RecordedPacket, ReplaySource};
 
 use crate::api::{ApiError, ErrorKind};
-use io::remarks::OpenError;
+use io::advisories::OpenError;
 use plan::Plan;
-use report::Tally;
+use report::FateCounters;
+use router::{ReplayOutcome, ReplayRouter};
 use units::Nanos;
-use world::{Outcome, World};
 
 /// The most packets for which two configurations are compared.
 const MOST_COMPARED: u64 = 20_000_000;
 /// The number of packets injected between two checks of their fates.
-const TOGETHER: u64 = 256;
+const FATE_CHECK_INTERVAL: u64 = 256;
 
 /// The speed of a replay.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -68,7 +68,7 @@ impl std::str::FromStr for Speed {
 
 /// The options of a replay.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Options {
+pub struct ReplayOptions {
     /// The ingress port of the packets; by default the port with the name of each packet's interface.
     pub port: Option<String>,
     /// True to treat packets as addressed to that port, despite their destination MAC addresses.
@@ -79,15 +79,15 @@ pub struct Options {
     pub times: u64,
 }
 
-impl Default for Options {
+impl Default for ReplayOptions {
     fn default() -> Self {
-        Options { port: None, ours: false, speed: Speed::RECORDED, times: 1 }
+        ReplayOptions { port: None, ours: false, speed: Speed::RECORDED, times: 1 }
     }
 }
 
 /// A configuration and its name.
 #[derive(Clone, Copy, Debug)]
-pub struct Named<'a> {
+pub struct NamedPlan<'a> {
     /// The name, for the report.
     pub name: &'a str,
     /// The configuration.
@@ -115,11 +115,11 @@ impl std::fmt::Display for ReplayError {
 impl std::error::Error for ReplayError {}
 
 /// Receives the progress and the packets of a replay.
-pub trait Audience {
+pub trait ReplayListener {
     /// `done` of `all` packets have been injected.
     fn progress(&mut self, _done: u64, _all: u64) {}
     /// These packets have left the router with the first configuration.
-    fn left(&mut self, _departures: Vec<Departure>) {}
+    fn departed(&mut self, _departures: Vec<Departure>) {}
     /// Returns whether it wants the packets that leave.
     fn wants_departures(&self) -> bool {
         false
@@ -127,25 +127,28 @@ pub trait Audience {
 }
 
 /// Ignores everything.
-impl Audience for () {}
+impl ReplayListener for () {}
 
 /// Replays a capture through one or two configurations.
 pub fn replay(
-    source: &Source,
-    options: &Options,
-    (new, old): (Named<'_>, Option<Named<'_>>),
-    audience: &mut dyn Audience,
-) -> Result<Report, ReplayError> {
+    source: &ReplaySource,
+    options: &ReplayOptions,
+    (new, old): (NamedPlan<'_>, Option<NamedPlan<'_>>),
+    audience: &mut dyn ReplayListener,
+) -> Result<ReplayReport, ReplayError> {
     let all = source.packets.saturating_mul(options.times);
     if old.is_some() && all > MOST_COMPARED {
         let reason = format!("{all} packets are more than are compared, {MOST_COMPARED}");
         return Err(ReplayError::Router(ApiError::new(ErrorKind::BadRequest, reason, "replay a part of them")));
     }
-    let start = |named: Named<'_>, keeps| World::start(named.plan, keeps).map_err(ReplayError::Router);
-    let mut run = Run {
-        new: Side { world: start(new, audience.wants_departures())?, tally: Tally::new(new.name, old.is_some()) },
+    let start = |named: NamedPlan<'_>, keeps| ReplayRouter::start(named.plan, keeps).map_err(ReplayError::Router);
+    let mut run = ReplayRun {
+        new: ReplaySide {
+            world: start(new, audience.wants_departures())?,
+            tally: FateCounters::new(new.name, old.is_some()),
+        },
         old: match old {
-            Some(old) => Some(Side { world: start(old, false)?, tally: Tally::new(old.name, true) }),
+            Some(old) => Some(ReplaySide { world: start(old, false)?, tally: FateCounters::new(old.name, true) }),
             None => None,
         },
     };
@@ -155,64 +158,65 @@ pub fn replay(
     for number in 0..options.times {
         let mut latest = Nanos::ZERO;
         source
-            .each(|recorded| {
+            .for_each_packet(|recorded| {
                 // If the times of a capture go back, packets still keep their order.
                 latest = latest.max(recorded.after);
                 let after = options.speed.due(lap + latest);
                 let port = options.port.as_deref().unwrap_or(recorded.interface);
-                let packet = source.packet(number, recorded.number);
+                let packet = source.replay_number(number, recorded.number);
                 for side in run.sides() {
-                    side.world.arrive(after, packet, port, options.ours, &recorded);
+                    side.world.inject(after, packet, port, options.ours, &recorded);
                 }
                 done += 1;
-                if done % TOGETHER == 0 {
-                    run.look(source, audience);
+                if done % FATE_CHECK_INTERVAL == 0 {
+                    run.collect_fates(source, audience);
                     audience.progress(done, all);
                 }
             })
             .map_err(ReplayError::Capture)?;
-        lap += source.round();
+        lap += source.round_time();
     }
     run.sides().for_each(|side| side.world.finish());
-    run.look(source, audience);
+    run.collect_fates(source, audience);
     audience.progress(done, all);
     run.report(source, options, done)
 }
 
 /// A router and the fates of its packets.
-struct Side {
-    world: World,
-    tally: Tally,
+struct ReplaySide {
+    world: ReplayRouter,
+    tally: FateCounters,
 }
 
-struct Run {
-    new: Side,
-    old: Option<Side>,
+struct ReplayRun {
+    new: ReplaySide,
+    old: Option<ReplaySide>,
 }
 
-impl Run {
-    fn sides(&mut self) -> impl Iterator<Item = &mut Side> {
+impl ReplayRun {
+    fn sides(&mut self) -> impl Iterator<Item = &mut ReplaySide> {
         std::iter::once(&mut self.new).chain(&mut self.old)
     }
 
     /// Records the fates since the previous call.
-    fn look(&mut self, source: &Source, audience: &mut dyn Audience) {
+    fn collect_fates(&mut self, source: &ReplaySource, audience: &mut dyn ReplayListener) {
         for side in self.sides() {
-            for (packet, outcome) in side.world.met() {
-                side.tally.met(packet, outcome);
+            for (packet, outcome) in side.world.take_outcomes() {
+                side.tally.record_outcome(packet, outcome);
             }
-            for fate in side.world.made() {
-                side.tally.made(fate);
+            for fate in side.world.take_own_fates() {
+                side.tally.record_own_fate(fate);
             }
         }
-        let mut left = self.new.world.left();
+        let mut left = self.new.world.take_departures();
         if !left.is_empty() {
-            left.iter_mut().for_each(|departure| departure.packet = departure.packet.map(|name| source.number(name)));
-            audience.left(left);
+            left.iter_mut()
+                .for_each(|departure| departure.packet = departure.packet.map(|name| source.capture_number(name)));
+            audience.departed(left);
         }
     }
 
-    fn report(self, source: &Source, options: &Options, done: u64) -> Result<Report, ReplayError> {
+    fn report(self, source: &ReplaySource, options: &ReplayOptions, done: u64) -> Result<ReplayReport, ReplayError> {
         let mut report = self.new.tally.report(&self.new.world, source, done);
         report.duration_ns = options.speed.due(source.span).get();
         if let Some(old) = self.old {
@@ -228,9 +232,9 @@ impl Run {
     }
 }
 
-impl Side {
+impl ReplaySide {
     /// Checks that every packet has an ingress port.
-    fn has_ports(&self, source: &Source, options: &Options) -> Result<(), ReplayError> {
+    fn has_ports(&self, source: &ReplaySource, options: &ReplayOptions) -> Result<(), ReplayError> {
         let ports: Vec<&str> = self.world.ports().collect();
         let wanted = options.port.as_ref().map_or(&source.interfaces[..], std::slice::from_ref);
         let Some(missing) = wanted.iter().find(|name| !ports.contains(&name.as_str())) else { return Ok(()) };

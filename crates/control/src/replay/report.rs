@@ -1,9 +1,9 @@
 //! Counts and compares the packet fates of a replay.
 
-use super::{Outcome, Source, World};
+use super::{ReplayOutcome, ReplayRouter, ReplaySource};
 use crate::api::DropExplained;
 use crate::names::Names;
-use io::remarks::OpenError;
+use io::advisories::OpenError;
 use packet::DropReason;
 use packet::event::Fate;
 use packet::wire::summary;
@@ -16,7 +16,7 @@ const MOST_CHANGED: usize = 1000;
 
 /// The fates of all packets.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
-pub struct Report {
+pub struct ReplayReport {
     /// The configuration.
     pub config: String,
     /// Packets injected.
@@ -70,14 +70,14 @@ pub struct Comparison {
     /// Packets that could not be judged under either configuration.
     pub unjudged_packets: u64,
     /// The kinds of differences, the most frequent first.
-    pub groups: Vec<Group>,
+    pub groups: Vec<FateChange>,
     /// The first packets with different fates.
-    pub changed: Vec<Changed>,
+    pub changed: Vec<ChangedPacket>,
 }
 
 /// Packets whose fate changed in the same way.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
-pub struct Group {
+pub struct FateChange {
     /// Their fate under the other configuration.
     pub before: String,
     /// Their fate under this one.
@@ -92,7 +92,7 @@ pub struct Group {
 
 /// A packet whose fate changed.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
-pub struct Changed {
+pub struct ChangedPacket {
     /// Its number in the capture, from 1.
     pub packet: u64,
     /// The round of the replay, from 1.
@@ -106,7 +106,7 @@ pub struct Changed {
 }
 
 /// Counts as packets meet their fates.
-pub(super) struct Tally {
+pub(super) struct FateCounters {
     name: String,
     sent: BTreeMap<PortId, u64>,
     generated: BTreeMap<PortId, u64>,
@@ -115,19 +115,19 @@ pub(super) struct Tally {
     /// How many, and the first.
     dropped: BTreeMap<DropReason, (u64, u64)>,
     /// Each by its number, where they are to be compared.
-    each: Option<Vec<Outcome>>,
+    outcomes: Option<Vec<ReplayOutcome>>,
 }
 
-impl Tally {
-    pub fn new(name: &str, compares: bool) -> Tally {
-        Tally {
+impl FateCounters {
+    pub fn new(name: &str, compares: bool) -> FateCounters {
+        FateCounters {
             name: name.to_owned(),
             sent: BTreeMap::new(),
             generated: BTreeMap::new(),
             consumed: 0,
             unjudged: 0,
             dropped: BTreeMap::new(),
-            each: compares.then(Vec::new),
+            outcomes: compares.then(Vec::new),
         }
     }
 
@@ -135,47 +135,47 @@ impl Tally {
         &self.name
     }
 
-    pub fn met(&mut self, packet: u64, outcome: Outcome) {
+    pub fn record_outcome(&mut self, packet: u64, outcome: ReplayOutcome) {
         match outcome {
-            Outcome::Met(Fate::Sent(port), _) => *self.sent.entry(port).or_default() += 1,
-            Outcome::Met(Fate::Consumed, _) => self.consumed += 1,
-            Outcome::Met(Fate::Dropped(reason), _) => {
+            ReplayOutcome::Fate(Fate::Sent(port), _) => *self.sent.entry(port).or_default() += 1,
+            ReplayOutcome::Fate(Fate::Consumed, _) => self.consumed += 1,
+            ReplayOutcome::Fate(Fate::Dropped(reason), _) => {
                 let (count, first) = self.dropped.entry(reason).or_insert((0, packet));
                 *count += 1;
                 *first = packet.min(*first);
             }
-            Outcome::Unjudged => self.unjudged += 1,
-            Outcome::Lost => {}
+            ReplayOutcome::Unjudged => self.unjudged += 1,
+            ReplayOutcome::Lost => {}
         }
-        if let Some(each) = &mut self.each {
+        if let Some(each) = &mut self.outcomes {
             let index = packet as usize;
             if each.len() <= index {
-                each.resize(index + 1, Outcome::Lost);
+                each.resize(index + 1, ReplayOutcome::Lost);
             }
             each[index] = outcome;
         }
     }
 
-    pub fn made(&mut self, fate: Fate) {
+    pub fn record_own_fate(&mut self, fate: Fate) {
         if let Fate::Sent(port) = fate {
             *self.generated.entry(port).or_default() += 1;
         }
     }
 
-    pub fn report(&self, world: &World, source: &Source, done: u64) -> Report {
+    pub fn report(&self, world: &ReplayRouter, source: &ReplaySource, done: u64) -> ReplayReport {
         let names = world.names();
         let named = |counts: &BTreeMap<PortId, u64>| {
             counts.iter().map(|(&port, &count)| (names.port(port), count)).collect::<BTreeMap<_, _>>()
         };
         let count = |(&reason, &(packets, first)): (&DropReason, &(u64, u64))| DropCount {
             packets,
-            first_packet: Some(source.number(first)),
+            first_packet: Some(source.capture_number(first)),
             drop: reason.into(),
         };
         let mut dropped: Vec<DropCount> = self.dropped.iter().map(count).collect();
         dropped.sort_by_key(|drop| std::cmp::Reverse(drop.packets));
         let met = self.sent.values().sum::<u64>() + self.consumed + dropped.iter().map(|d| d.packets).sum::<u64>();
-        Report {
+        ReplayReport {
             config: self.name.clone(),
             packets: done,
             outgoing_packets: source.outgoing,
@@ -192,12 +192,12 @@ impl Tally {
         }
     }
 
-    fn outcome(&self, packet: usize) -> Outcome {
-        self.each.as_ref().and_then(|each| each.get(packet).copied()).unwrap_or(Outcome::Lost)
+    fn outcome(&self, packet: usize) -> ReplayOutcome {
+        self.outcomes.as_ref().and_then(|each| each.get(packet).copied()).unwrap_or(ReplayOutcome::Lost)
     }
 }
 
-impl Report {
+impl ReplayReport {
     /// Packets whose fate is known.
     pub fn judged_packets(&self) -> u64 {
         self.packets - self.unjudged_packets - self.lost_packets
@@ -207,21 +207,21 @@ impl Report {
 impl Comparison {
     /// Compares the results of `new` for the packets of a capture, replayed this many times, with those of `old`.
     pub(super) fn of(
-        source: &Source,
+        source: &ReplaySource,
         times: u64,
-        (old, old_names): (&Tally, &Names),
-        (new, new_names): (&Tally, &Names),
+        (old, old_names): (&FateCounters, &Names),
+        (new, new_names): (&FateCounters, &Names),
     ) -> Result<Comparison, OpenError> {
-        let (mut same, mut unjudged, mut groups, mut changed) = (0, 0, BTreeMap::<_, Group>::new(), Vec::new());
+        let (mut same, mut unjudged, mut groups, mut changed) = (0, 0, BTreeMap::<_, FateChange>::new(), Vec::new());
         for round in 0..times {
-            source.each(|recorded| {
-                let packet = source.packet(round, recorded.number) as usize;
+            source.for_each_packet(|recorded| {
+                let packet = source.replay_number(round, recorded.number) as usize;
                 let (was, is) = (old.outcome(packet), new.outcome(packet));
-                if (was, is) == (Outcome::Unjudged, Outcome::Unjudged) {
+                if (was, is) == (ReplayOutcome::Unjudged, ReplayOutcome::Unjudged) {
                     unjudged += 1;
                     return;
                 }
-                let (before, mut after) = (told(was, old_names), told(is, new_names));
+                let (before, mut after) = (outcome_text(was, old_names), outcome_text(is, new_names));
                 if before == after && bytes(was) == bytes(is) {
                     same += 1;
                     return;
@@ -230,7 +230,7 @@ impl Comparison {
                     after += ", other bytes";
                 }
                 let summary = || summary(recorded.frame).to_string();
-                let group = groups.entry((before.clone(), after.clone())).or_insert_with(|| Group {
+                let group = groups.entry((before.clone(), after.clone())).or_insert_with(|| FateChange {
                     before: before.clone(),
                     after: after.clone(),
                     packets: 0,
@@ -240,11 +240,11 @@ impl Comparison {
                 group.packets += 1;
                 if changed.len() < MOST_CHANGED {
                     let (packet, round, summary) = (recorded.number, round + 1, summary());
-                    changed.push(Changed { packet, round, summary, before, after });
+                    changed.push(ChangedPacket { packet, round, summary, before, after });
                 }
             })?;
         }
-        let mut groups: Vec<Group> = groups.into_values().collect();
+        let mut groups: Vec<FateChange> = groups.into_values().collect();
         groups.sort_by_key(|group| std::cmp::Reverse(group.packets));
         let changed_packets = groups.iter().map(|group| group.packets).sum();
         let (config, same_packets, unjudged_packets) = (old.name.clone(), same, unjudged);
@@ -252,20 +252,20 @@ impl Comparison {
     }
 }
 
-fn told(outcome: Outcome, names: &Names) -> String {
+fn outcome_text(outcome: ReplayOutcome, names: &Names) -> String {
     match outcome {
-        Outcome::Met(Fate::Sent(port), _) => format!("sent {}", names.port(port)),
-        Outcome::Met(Fate::Consumed, _) => "consumed".to_owned(),
-        Outcome::Met(Fate::Dropped(reason), _) => format!("dropped {}", reason.name()),
-        Outcome::Unjudged => "not judged".to_owned(),
-        Outcome::Lost => "lost".to_owned(),
+        ReplayOutcome::Fate(Fate::Sent(port), _) => format!("sent {}", names.port(port)),
+        ReplayOutcome::Fate(Fate::Consumed, _) => "consumed".to_owned(),
+        ReplayOutcome::Fate(Fate::Dropped(reason), _) => format!("dropped {}", reason.name()),
+        ReplayOutcome::Unjudged => "not judged".to_owned(),
+        ReplayOutcome::Lost => "lost".to_owned(),
     }
 }
 
 /// The bytes that were sent, in short.
-fn bytes(outcome: Outcome) -> Option<u64> {
+fn bytes(outcome: ReplayOutcome) -> Option<u64> {
     match outcome {
-        Outcome::Met(Fate::Sent(_), bytes) => Some(bytes),
+        ReplayOutcome::Fate(Fate::Sent(_), bytes) => Some(bytes),
         _ => None,
     }
 }

@@ -47,7 +47,7 @@ mod tests {
     use tokio::runtime::Builder;
 
     #[test]
-    fn a_check_that_panics_ends_no_other() {
+    fn panic_in_check_does_not_end_other_checks() {
         let checks = Checks::start().unwrap();
         let runtime = Builder::new_current_thread().build().unwrap();
         assert_eq!(runtime.block_on(checks.run(|| 1)).unwrap(), 1);

@@ -67,7 +67,7 @@ impl Head {
 }
 
 /// A connection whose head is scanned as it arrives.
-pub(super) struct Watched<S, F> {
+pub(super) struct ScannedStream<S, F> {
     stream: S,
     /// None for an encrypted connection.
     head: Option<Head>,
@@ -79,20 +79,20 @@ pub(super) struct Watched<S, F> {
 
 /// The direction of the first bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum First {
+pub(super) enum FirstBytes {
     /// From the client.
     Received,
     /// To the client.
     Sent,
 }
 
-impl<S, F: Fn(First)> Watched<S, F> {
-    pub fn new(stream: S, head: Option<Head>, first: F) -> Watched<S, F> {
-        Watched { stream, head, first, received: false, sent: false }
+impl<S, F: Fn(FirstBytes)> ScannedStream<S, F> {
+    pub fn new(stream: S, head: Option<Head>, first: F) -> ScannedStream<S, F> {
+        ScannedStream { stream, head, first, received: false, sent: false }
     }
 }
 
-impl<S: AsyncRead + Unpin, F: Fn(First) + Unpin> AsyncRead for Watched<S, F> {
+impl<S: AsyncRead + Unpin, F: Fn(FirstBytes) + Unpin> AsyncRead for ScannedStream<S, F> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -107,25 +107,25 @@ impl<S: AsyncRead + Unpin, F: Fn(First) + Unpin> AsyncRead for Watched<S, F> {
             }
             if !self.received {
                 self.received = true;
-                (self.first)(First::Received);
+                (self.first)(FirstBytes::Received);
             }
         }
         polled
     }
 }
 
-impl<S, F: Fn(First)> Watched<S, F> {
-    fn sends(&mut self) {
+impl<S, F: Fn(FirstBytes)> ScannedStream<S, F> {
+    fn note_sent(&mut self) {
         if !self.sent {
             self.sent = true;
-            (self.first)(First::Sent);
+            (self.first)(FirstBytes::Sent);
         }
     }
 }
 
-impl<S: AsyncWrite + Unpin, F: Fn(First) + Unpin> AsyncWrite for Watched<S, F> {
+impl<S: AsyncWrite + Unpin, F: Fn(FirstBytes) + Unpin> AsyncWrite for ScannedStream<S, F> {
     fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        self.sends();
+        self.note_sent();
         Pin::new(&mut self.stream).poll_write(context, bytes)
     }
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
@@ -139,7 +139,7 @@ impl<S: AsyncWrite + Unpin, F: Fn(First) + Unpin> AsyncWrite for Watched<S, F> {
         context: &mut Context<'_>,
         pieces: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        self.sends();
+        self.note_sent();
         Pin::new(&mut self.stream).poll_write_vectored(context, pieces)
     }
     fn is_write_vectored(&self) -> bool {
@@ -183,7 +183,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_head_is_the_same_in_any_pieces(text in "(content-length: 3|transfer-encoding: x|a|\r|\n|\r\n){0,12}", at: usize) {
+        fn head_scan_is_independent_of_fragmentation(text in "(content-length: 3|transfer-encoding: x|a|\r|\n|\r\n){0,12}", at: usize) {
             let (left, right) = text.as_bytes().split_at(at % (text.len() + 1));
             prop_assert_eq!(is_ambiguous(&[text.as_bytes()]), is_ambiguous(&[left, right]));
         }

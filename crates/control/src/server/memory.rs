@@ -5,7 +5,7 @@
 //! parsed one after the other, at any size, because a configuration of a million routes is legitimate. Small requests of the owner never wait here,
 //! so that a trial can always be confirmed.
 
-use crate::api::{ApiError, ErrorKind, Needs};
+use crate::api::{AccessLevel, ApiError, ErrorKind};
 use crate::daemon::Daemon;
 use crate::request::Request;
 use std::sync::Arc;
@@ -38,15 +38,15 @@ const EVENT: usize = 64;
 /// The most requests of callers with read access in progress.
 const WORKERS: usize = 2;
 /// The longest wait of a request for its turn.
-const PATIENCE: Duration = Duration::from_secs(10);
+const PERMIT_TIMEOUT: Duration = Duration::from_secs(10);
 /// The hint about a text that is too large.
-const ELSEWHERE: &str = "check it with `switchpath check FILE`, or as somebody who may apply it";
+const TOO_LARGE_HINT: &str = "check it with `switchpath check FILE`, or as somebody who may apply it";
 /// The bytes of a permit of a semaphore.
 const UNIT: usize = 1 << 10;
 
 /// The memory available for further requests.
 #[derive(Debug)]
-pub(super) struct Memory {
+pub(super) struct RequestMemory {
     owner: Arc<Semaphore>,
     bodies: Arc<Semaphore>,
     answers: Arc<Semaphore>,
@@ -55,7 +55,7 @@ pub(super) struct Memory {
     /// Serializes the checks of callers with read access.
     check: Arc<Semaphore>,
     workers: Arc<Semaphore>,
-    look: Arc<Semaphore>,
+    recording: Arc<Semaphore>,
 }
 
 /// A part of the memory, released when it is dropped.
@@ -64,7 +64,7 @@ pub(super) struct Charge(Option<OwnedSemaphorePermit>);
 
 /// The permission to answer a request.
 #[derive(Debug)]
-pub(super) struct Turn {
+pub(super) struct AnswerPermit {
     answer: Charge,
     /// Released when the answer is complete.
     _others: [Charge; 2],
@@ -83,7 +83,7 @@ fn rounded(bytes: usize) -> impl std::fmt::Display {
 }
 
 async fn acquire(from: &Arc<Semaphore>, permits: u32) -> Result<Charge, ApiError> {
-    match timeout(PATIENCE, from.clone().acquire_many_owned(permits)).await {
+    match timeout(PERMIT_TIMEOUT, from.clone().acquire_many_owned(permits)).await {
         Ok(Ok(permit)) => Ok(Charge(Some(permit))),
         _ => Err(ApiError::new(ErrorKind::Busy, "too many requests are being answered", "try again in a moment")),
     }
@@ -99,10 +99,10 @@ impl Charge {
     }
 }
 
-impl Turn {
+impl AnswerPermit {
     /// Completes the answer of `bytes`, and returns the charge that it keeps until it is sent. Refuses an answer above the caller's limit.
-    pub fn made(mut self, caller: Needs, bytes: usize) -> Result<Charge, ApiError> {
-        if caller == Needs::Read && bytes > MOST_READER_ANSWER {
+    pub fn complete(mut self, caller: AccessLevel, bytes: usize) -> Result<Charge, ApiError> {
+        if caller == AccessLevel::Read && bytes > MOST_READER_ANSWER {
             return Err(answer_too_large(bytes));
         }
         self.answer.shrink(bytes);
@@ -110,25 +110,25 @@ impl Turn {
     }
 }
 
-impl Memory {
-    pub fn new() -> Memory {
+impl RequestMemory {
+    pub fn new() -> RequestMemory {
         let semaphore = |permits| Arc::new(Semaphore::new(permits));
-        Memory {
+        RequestMemory {
             owner: semaphore(OWNER / UNIT),
             bodies: semaphore(BODIES / UNIT),
             answers: semaphore(ANSWERS / UNIT),
             large: semaphore(1),
             check: semaphore(1),
             workers: semaphore(WORKERS),
-            look: semaphore(1),
+            recording: semaphore(1),
         }
     }
 
     /// Waits for memory for a body of `least` to `most` bytes, from its head, and returns its limit.
-    pub async fn body(&self, caller: Needs, least: u64, most: Option<u64>) -> Result<(Charge, usize), ApiError> {
+    pub async fn body(&self, caller: AccessLevel, least: u64, most: Option<u64>) -> Result<(Charge, usize), ApiError> {
         let allowed = match caller {
-            Needs::Full => MOST_BODY,
-            Needs::Read => MOST_READER_BODY,
+            AccessLevel::Full => MOST_BODY,
+            AccessLevel::Read => MOST_READER_BODY,
         };
         if least > allowed as u64 {
             return Err(body_too_large(caller));
@@ -136,24 +136,29 @@ impl Memory {
         // All at once: two bodies that each waited for more memory could wait for each other for ever.
         let bytes = most.map_or(allowed, |most| (most as usize).min(allowed));
         let charge = match caller {
-            Needs::Full if bytes <= SMALL => Charge::default(),
+            AccessLevel::Full if bytes <= SMALL => Charge::default(),
             // A body above the whole share takes all of it; asking for more would wait for ever.
-            Needs::Full => acquire(&self.owner, units(bytes.min(OWNER))).await?,
-            Needs::Read => acquire(&self.bodies, units(bytes)).await?,
+            AccessLevel::Full => acquire(&self.owner, units(bytes.min(OWNER))).await?,
+            AccessLevel::Read => acquire(&self.bodies, units(bytes)).await?,
         };
         Ok((charge, allowed))
     }
 
     /// Waits until `request` can be answered.
-    pub async fn turn(&self, caller: Needs, request: &Request, daemon: &Daemon) -> Result<Turn, ApiError> {
+    pub async fn answer_permit(
+        &self,
+        caller: AccessLevel,
+        request: &Request,
+        daemon: &Daemon,
+    ) -> Result<AnswerPermit, ApiError> {
         let answer = answer(request, daemon);
-        if caller == Needs::Full {
+        if caller == AccessLevel::Full {
             let large = if is_large(request) { acquire(&self.large, 1).await? } else { Charge::default() };
             let answer = match answer {
                 bytes if bytes > SMALL => acquire(&self.owner, units(bytes.min(OWNER))).await?,
                 _ => Charge::default(),
             };
-            return Ok(Turn { answer, _others: [large, Charge::default()] });
+            return Ok(AnswerPermit { answer, _others: [large, Charge::default()] });
         }
         if answer > MOST_READER_ANSWER {
             return Err(answer_too_large(answer));
@@ -162,24 +167,24 @@ impl Memory {
             if is_read_within(request, daemon, CHECK)? { acquire(&self.check, 1).await? } else { Charge::default() };
         let answer = acquire(&self.answers, units(answer)).await?;
         let worker = acquire(&self.workers, 1).await?;
-        Ok(Turn { answer, _others: [check, worker] })
+        Ok(AnswerPermit { answer, _others: [check, worker] })
     }
 
     /// Returns how many events of each CPU scheduler a caller may record.
-    pub fn events(caller: Needs, asked: usize, workers: usize) -> usize {
+    pub fn events(caller: AccessLevel, asked: usize, workers: usize) -> usize {
         match caller {
-            Needs::Full => asked,
-            Needs::Read => asked.min(MOST_READER_ANSWER / EVENT / workers.max(1)),
+            AccessLevel::Full => asked,
+            AccessLevel::Read => asked.min(MOST_READER_ANSWER / EVENT / workers.max(1)),
         }
     }
 
     /// Waits for memory for a recording of the CPU schedulers. Of the callers with read access only one may have it at a time, because a thread is
     /// busy as long as the caller reads.
-    pub async fn schedule(&self, caller: Needs, events: usize, workers: usize) -> Result<[Charge; 2], ApiError> {
+    pub async fn schedule(&self, caller: AccessLevel, events: usize, workers: usize) -> Result<[Charge; 2], ApiError> {
         match caller {
-            Needs::Full => Ok(Default::default()),
-            Needs::Read => {
-                let look = self.look.clone().try_acquire_owned().map_err(|_| {
+            AccessLevel::Full => Ok(Default::default()),
+            AccessLevel::Read => {
+                let look = self.recording.clone().try_acquire_owned().map_err(|_| {
                     let reason = "somebody looks at the CPU schedulers already";
                     ApiError::new(ErrorKind::Busy, reason, "try again when that is over")
                 })?;
@@ -190,11 +195,11 @@ impl Memory {
 }
 
 /// Returns the error for a body that is too large.
-pub(super) fn body_too_large(caller: Needs) -> ApiError {
+pub(super) fn body_too_large(caller: AccessLevel) -> ApiError {
     match caller {
-        Needs::Full => too_large("the body is larger than 64 MiB".into(), "is this a configuration?"),
-        Needs::Read => {
-            too_large("the body is larger than 1 MiB, the most for callers who may only look".into(), ELSEWHERE)
+        AccessLevel::Full => too_large("the body is larger than 64 MiB".into(), "is this a configuration?"),
+        AccessLevel::Read => {
+            too_large("the body is larger than 1 MiB, the most for callers who may only look".into(), TOO_LARGE_HINT)
         }
     }
 }
@@ -223,7 +228,7 @@ fn is_read_within(request: &Request, daemon: &Daemon, most: usize) -> Result<boo
     let Some(text) = text(request) else { return Ok(false) };
     let running = match request {
         // Both texts are compared, and each difference is put into words.
-        Request::Diff(_) => Some(daemon.text_at_once().ok_or_else(applying)?),
+        Request::Diff(_) => Some(daemon.text_unless_applying().ok_or_else(applying)?),
         _ => None,
     };
     let texts = std::iter::once(text).chain(running.as_deref());
@@ -233,7 +238,7 @@ fn is_read_within(request: &Request, daemon: &Daemon, most: usize) -> Result<boo
     if needed > most {
         let (needed, allowed) = (rounded(needed), rounded(most));
         let reason = format!("reading this needs {needed} or more, and callers who may only look have {allowed}");
-        return Err(too_large(reason, ELSEWHERE));
+        return Err(too_large(reason, TOO_LARGE_HINT));
     }
     Ok(true)
 }

@@ -4,22 +4,22 @@
 //! and the owner's share is separate. Captures have a bounded queue of their own.
 
 mod checks;
+mod connection_slots;
 mod head;
 mod memory;
-mod places;
 mod serve;
 
 use crate::access::Peer;
-use crate::api::Needs;
+use crate::api::AccessLevel;
 use crate::daemon::Daemon;
 use crate::remote::Remote;
-use crate::socket::Bound;
+use crate::socket::ControlSocket;
 use ::io::login::Login;
 use checks::Checks;
-use head::{First, Watched};
-use memory::Memory;
-use places::{Origin, Places, Stage};
-use serve::{Guest, HEAD, Seat, serve};
+use connection_slots::{ConnectionSlots, ConnectionStage, Origin};
+use head::{FirstBytes, ScannedStream};
+use memory::RequestMemory;
+use serve::{ActiveConnection, CallerKind, HEAD_TIMEOUT, serve};
 use std::io;
 use std::net::{IpAddr, SocketAddr, TcpListener as Listener};
 use std::sync::Arc;
@@ -48,7 +48,7 @@ const SCRAPERS: (usize, usize) = (16, 16);
 /// The threads of a listener that answer requests and may wait for workers. Callers with read access use at most three of them.
 const THREADS: usize = 8;
 /// The number of connections accepted before the existing ones get a turn.
-const TURN: u32 = 16;
+const ACCEPTS_PER_TURN: u32 = 16;
 /// The time limit for pending answers when the server ends.
 const ENDING: Duration = Duration::from_millis(500);
 
@@ -60,26 +60,26 @@ pub struct Server {
 
 /// The addresses of a server.
 #[derive(Debug, Default)]
-pub struct Doors {
+pub struct Listeners {
     /// On this machine.
-    pub socket: Option<Bound>,
+    pub socket: Option<ControlSocket>,
     /// For other machines.
     pub remote: Option<Remote>,
     /// For metrics only, without access control, on an address of this machine.
     pub metrics: Option<Listener>,
 }
 
-impl From<Bound> for Doors {
-    fn from(socket: Bound) -> Doors {
-        Doors { socket: Some(socket), ..Doors::default() }
+impl From<ControlSocket> for Listeners {
+    fn from(socket: ControlSocket) -> Listeners {
+        Listeners { socket: Some(socket), ..Listeners::default() }
     }
 }
 
 impl Server {
     /// Starts to answer requests about `daemon`.
-    pub fn start(daemon: Arc<Daemon>, doors: impl Into<Doors>) -> io::Result<Server> {
-        let Doors { socket, remote, metrics } = doors.into();
-        let house = Arc::new(House::new(daemon, Checks::start()?));
+    pub fn start(daemon: Arc<Daemon>, doors: impl Into<Listeners>) -> io::Result<Server> {
+        let Listeners { socket, remote, metrics } = doors.into();
+        let house = Arc::new(ServerState::new(daemon, Checks::start()?));
         let mut server = Server { threads: Vec::new() };
         if let Some(socket) = socket {
             let house = house.clone();
@@ -127,7 +127,7 @@ impl Drop for Server {
 /// Accepts connections until the end.
 fn run(
     runtime: &Runtime,
-    house: Arc<House>,
+    house: Arc<ServerState>,
     stop: &Notify,
     accept: impl Future<Output = io::Result<()>> + Send + 'static,
 ) {
@@ -140,7 +140,7 @@ fn run(
         };
         accept.abort();
         // Requests in progress get their answers, and readers of captures get the end.
-        let _ = timeout(ENDING, house.empty()).await;
+        let _ = timeout(ENDING, house.wait_empty()).await;
         result
     });
     if let Err(error) = result {
@@ -149,27 +149,27 @@ fn run(
 }
 
 /// State shared by all connections.
-struct House {
+struct ServerState {
     daemon: Arc<Daemon>,
     checks: Checks,
-    memory: Memory,
-    owners: Arc<Places>,
-    readers: Arc<Places>,
-    refusals: Arc<Places>,
+    memory: RequestMemory,
+    owners: Arc<ConnectionSlots>,
+    readers: Arc<ConnectionSlots>,
+    refusals: Arc<ConnectionSlots>,
     /// Remote connections take no places from local ones.
-    unknown: Arc<Places>,
-    remote_owners: Arc<Places>,
-    remote_readers: Arc<Places>,
-    scrapers: Arc<Places>,
+    unknown: Arc<ConnectionSlots>,
+    remote_owners: Arc<ConnectionSlots>,
+    remote_readers: Arc<ConnectionSlots>,
+    scrapers: Arc<ConnectionSlots>,
 }
 
-impl House {
-    fn new(daemon: Arc<Daemon>, checks: Checks) -> House {
-        let places = |(most, each)| Places::new(most, each);
-        House {
+impl ServerState {
+    fn new(daemon: Arc<Daemon>, checks: Checks) -> ServerState {
+        let places = |(most, each)| ConnectionSlots::new(most, each);
+        ServerState {
             daemon,
             checks,
-            memory: Memory::new(),
+            memory: RequestMemory::new(),
             owners: places(OWNERS),
             readers: places(READERS),
             refusals: places(REFUSALS),
@@ -181,95 +181,106 @@ impl House {
     }
 
     /// Completes when no request is in progress.
-    async fn empty(&self) {
+    async fn wait_empty(&self) {
         for places in [&self.owners, &self.readers, &self.remote_owners, &self.remote_readers] {
-            places.empty().await;
+            places.wait_empty().await;
         }
     }
 
-    async fn accept(self: Arc<House>, socket: Bound) -> io::Result<()> {
+    async fn accept(self: Arc<ServerState>, socket: ControlSocket) -> io::Result<()> {
         let listener = socket.listener()?;
         listener.set_nonblocking(true)?;
         let listener = UnixListener::from_std(listener)?;
         let groups = socket.groups();
-        let mut turns = Turns::default();
+        let mut turns = AcceptLimiter::default();
         loop {
-            turns.next().await;
+            turns.before_accept().await;
             let Some((stream, _)) = accepted(listener.accept().await).await else { continue };
             // The kernel identifies the caller, unless it is already gone.
             let Ok(peer) = identify(&stream) else { continue };
             let origin = Origin::User(peer.uid);
             let allowed = groups.allowed(rustix::process::geteuid().as_raw(), &peer);
             let place = match allowed {
-                Some(Needs::Full) => self.owners.enter(origin, Stage::Silent),
-                Some(Needs::Read) => self.readers.enter(origin, Stage::Silent),
+                Some(AccessLevel::Full) => self.owners.enter(origin, ConnectionStage::Silent),
+                Some(AccessLevel::Read) => self.readers.enter(origin, ConnectionStage::Silent),
                 None => None,
             };
             if let (Some(allowed), Some(place)) = (allowed, place) {
-                tokio::spawn(serve(stream, Guest::Process(peer, allowed), Seat::new(place), self.clone()));
+                tokio::spawn(serve(
+                    stream,
+                    CallerKind::Process(peer, allowed),
+                    ActiveConnection::new(place),
+                    self.clone(),
+                ));
                 continue;
             }
             // Beyond that number connections are closed without an answer.
-            let Some(place) = self.refusals.enter(origin, Stage::Silent) else { continue };
-            let guest = if allowed.is_some() { Guest::Surplus } else { Guest::Stranger(peer) };
+            let Some(place) = self.refusals.enter(origin, ConnectionStage::Silent) else { continue };
+            let guest = if allowed.is_some() { CallerKind::OverLimit } else { CallerKind::Stranger(peer) };
             let house = self.clone();
-            tokio::spawn(async move { timeout(REFUSAL, serve(stream, guest, Seat::new(place), house)).await });
+            tokio::spawn(
+                async move { timeout(REFUSAL, serve(stream, guest, ActiveConnection::new(place), house)).await },
+            );
         }
     }
 
-    async fn accept_remote(self: Arc<House>, remote: Remote) -> io::Result<()> {
-        let Remote { listener, tls, door } = remote;
+    async fn accept_remote(self: Arc<ServerState>, remote: Remote) -> io::Result<()> {
+        let Remote { listener, tls, authenticator: door } = remote;
         let listener = TcpListener::from_std(listener)?;
         let acceptor = TlsAcceptor::from(tls);
-        let mut turns = Turns::default();
+        let mut turns = AcceptLimiter::default();
         loop {
-            turns.next().await;
+            turns.before_accept().await;
             let Some((stream, peer)) = accepted(listener.accept().await).await else { continue };
-            let Some(place) = self.unknown.enter(origin(peer), Stage::Silent) else { continue };
+            let Some(place) = self.unknown.enter(origin(peer), ConnectionStage::Silent) else { continue };
             let local = stream.local_addr().ok().map(|local| local.ip().to_canonical());
             let connection = Login { peer: Some(peer.ip().to_canonical()), local };
             let (acceptor, house) = (acceptor.clone(), self.clone());
-            let guest = Guest::Remote { door: door.clone(), connection, peer };
+            let guest = CallerKind::Remote { authenticator: door.clone(), connection, peer };
             tokio::spawn(async move {
-                let seat = Seat::new(place);
+                let seat = ActiveConnection::new(place);
                 let greeting = seat.clone();
                 // A valid handshake costs the client more than a few bytes, so its connection advances in the order of eviction.
-                let stream = Watched::new(stream, None, move |first| {
-                    greeting.reached(if first == First::Sent { Stage::Answering } else { Stage::Greeting });
+                let stream = ScannedStream::new(stream, None, move |first| {
+                    greeting.record_stage(if first == FirstBytes::Sent {
+                        ConnectionStage::HandshakeAnswered
+                    } else {
+                        ConnectionStage::HandshakeStarted
+                    });
                 });
                 let greeted = tokio::select! {
-                    greeted = timeout(HEAD, acceptor.accept(stream)) => greeted,
-                    () = seat.evicted() => return,
+                    greeted = timeout(HEAD_TIMEOUT, acceptor.accept(stream)) => greeted,
+                    () = seat.wait_evicted() => return,
                 };
                 if let Ok(Ok(stream)) = greeted {
-                    seat.reached(Stage::Greeted);
+                    seat.record_stage(ConnectionStage::HandshakeComplete);
                     serve(stream, guest, seat, house).await;
                 }
             });
         }
     }
 
-    async fn accept_scrapers(self: Arc<House>, listener: Listener) -> io::Result<()> {
+    async fn accept_scrapers(self: Arc<ServerState>, listener: Listener) -> io::Result<()> {
         let listener = TcpListener::from_std(listener)?;
-        let mut turns = Turns::default();
+        let mut turns = AcceptLimiter::default();
         loop {
-            turns.next().await;
+            turns.before_accept().await;
             let Some((stream, peer)) = accepted(listener.accept().await).await else { continue };
-            let Some(place) = self.scrapers.enter(origin(peer), Stage::Silent) else { continue };
-            tokio::spawn(serve(stream, Guest::Scraper, Seat::new(place), self.clone()));
+            let Some(place) = self.scrapers.enter(origin(peer), ConnectionStage::Silent) else { continue };
+            tokio::spawn(serve(stream, CallerKind::Scraper, ActiveConnection::new(place), self.clone()));
         }
     }
 }
 
 /// Divides the thread between accepting connections and serving them.
 #[derive(Default)]
-struct Turns(u32);
+struct AcceptLimiter(u32);
 
-impl Turns {
+impl AcceptLimiter {
     /// Lets the connections run after every few accepted ones: an evicted connection has to run to close its descriptor.
-    async fn next(&mut self) {
+    async fn before_accept(&mut self) {
         self.0 += 1;
-        if self.0.is_multiple_of(TURN) {
+        if self.0.is_multiple_of(ACCEPTS_PER_TURN) {
             tokio::task::yield_now().await;
         }
     }

@@ -1,7 +1,7 @@
 //! The answers of the router agree with its actions, and with the documented format.
 
 use crate::rig::{Rig, until};
-use control::Order;
+use control::ApplyRequest;
 use control::api::{self, ENDPOINTS};
 use serde_json::Value;
 use units::Nanos;
@@ -78,11 +78,11 @@ fn every_answer_has_the_documented_form() {
             _ => String::new(),
         };
         if endpoint.path == "/v1/confirm" {
-            let order = Order::new(&crate::rig::config(""), "trial.toml");
-            rig.daemon.order(Order { confirm: Some(Nanos::secs(3600)), ..order }).unwrap();
+            let order = ApplyRequest::new(&crate::rig::config(""), "trial.toml");
+            rig.daemon.apply_request(ApplyRequest { confirm: Some(Nanos::secs(3600)), ..order }).unwrap();
         }
         let address = if endpoint.path == "/v1/inject" { "/v1/inject?port=lan" } else { endpoint.path };
-        let answer = rig.client.whole(endpoint.method, address, text.as_bytes()).unwrap();
+        let answer = rig.client.fetch(endpoint.method, address, text.as_bytes()).unwrap();
         let Some(schema) = content["application/json"]["schema"].as_object().filter(|schema| !schema.is_empty()) else {
             assert!(!answer.is_empty(), "{}", endpoint.path);
             continue;
@@ -118,7 +118,7 @@ fn same_fields(place: &str, answer: &Value, schema: &Value, schemas: &Value) {
 #[test]
 fn metrics_carry_the_names_of_the_configuration() {
     let rig = busy();
-    let page = String::from_utf8(rig.client.whole("GET", "/metrics", b"").unwrap()).unwrap();
+    let page = String::from_utf8(rig.client.fetch("GET", "/metrics", b"").unwrap()).unwrap();
     for line in [
         "switchpath_generation 1",
         "switchpath_ledger_balanced 1",
@@ -155,7 +155,7 @@ fn metrics_contain_queue_counters_and_scheme_state() {
     assert_eq!(link.longest, [api::LongQueue { queue: 0, group: "all".into(), packets: waiting, bytes: waiting * 62 }]);
     let series: Vec<(&str, usize)> = link.series.state.iter().map(|s| (s.name.as_str(), s.values.len())).collect();
     assert_eq!(series, [("avg", 2), ("p", 2)]);
-    let page = String::from_utf8(rig.client.whole("GET", "/metrics", b"").unwrap()).unwrap();
+    let page = String::from_utf8(rig.client.fetch("GET", "/metrics", b"").unwrap()).unwrap();
     let labels = "worker=\"0\",port=\"wan\",queues=\"all\"";
     for start in [
         format!("switchpath_queues_drops_total{{{labels},reason=\"scheme_arrival\"}} {}", link.counters.dropped),
@@ -170,7 +170,7 @@ fn metrics_contain_queue_counters_and_scheme_state() {
 }
 
 #[test]
-fn the_end_accounts_for_every_packet() {
+fn final_report_accounts_for_every_packet() {
     let mut rig = Rig::start("");
     // The neighbour never answers, so the router holds the packets until the end.
     rig.send([198, 51, 100, 77], &[64; 3], 1);

@@ -8,7 +8,7 @@ use control::api::{self, Applied, ErrorKind};
 const DNS: &str = "[[path]]\nname = 'dns'\nmatch = 'udp dport 53'";
 
 #[test]
-fn an_apply_changes_what_is_different_and_counts_generations() {
+fn apply_changes_only_differences_and_increments_generation() {
     let rig = Rig::start("");
     let applied: Applied = rig.client.post("/v1/apply", "next.toml", &config(DNS)).unwrap();
     assert_eq!(applied.generation, 2);
@@ -23,7 +23,7 @@ fn an_apply_changes_what_is_different_and_counts_generations() {
 }
 
 #[test]
-fn an_answer_lists_the_first_of_very_many_changes() {
+fn diff_lists_at_most_10000_changes() {
     let rig = Rig::start("");
     let route = |i: u32| format!("[[route]]\nto = '10.{}.{}.0/24'\nblackhole = true\n", i >> 8, i & 255);
     let routes: String = (0..12_000).map(route).collect();
@@ -72,7 +72,7 @@ fn a_refused_configuration_changes_nothing() {
 }
 
 #[test]
-fn an_apply_is_over_when_every_worker_runs_it() {
+fn apply_returns_after_every_worker_adopted() {
     let mut rig = Rig::start("[router]\nworkers = 3");
     rig.daemon.apply(&config(&format!("[router]\nworkers = 3\n{DNS}")), "t").unwrap();
     let events: api::Events = rig.client.get("/v1/events").unwrap();
@@ -88,16 +88,16 @@ fn an_apply_is_over_when_every_worker_runs_it() {
 }
 
 #[test]
-fn diagnostics_keep_their_places() {
+fn diagnostics_keep_file_and_line() {
     let rig = Rig::start("");
     let Err(ApplyFailure::Configuration(found)) = rig.daemon.apply("version = 1\nport = 7", "a.toml") else { panic!() };
     assert!(found.list().iter().any(|d| d.line == 2 && !d.hint.is_empty()));
-    let checked: api::Checked = rig.client.post("/v1/check", "a.toml", "version = 1\nport = 7").unwrap();
+    let checked: api::CheckReply = rig.client.post("/v1/check", "a.toml", "version = 1\nport = 7").unwrap();
     assert!(!checked.ok && checked.diagnostics.iter().any(|d| d.line == 2 && d.file == "a.toml"), "{checked:?}");
 }
 
 #[test]
-fn applies_lose_and_reorder_no_passing_packet() {
+fn applies_neither_lose_nor_reorder_packets() {
     let mut rig = Rig::start("");
     let changes = [
         DNS,

@@ -3,11 +3,11 @@
 use crate::rig::{Rig, until};
 use control::api;
 use control::{Body, ClientError};
-use io::pcap::{Direction, Reader};
+use io::pcap::{PcapDirection, Reader};
 use units::Mac;
 
 /// Returns interface, direction and comment of every packet until the end.
-fn read(body: &mut Body) -> Vec<(String, Direction, String)> {
+fn read(body: &mut Body) -> Vec<(String, PcapDirection, String)> {
     let mut reader = Reader::new(body).unwrap();
     let mut seen = Vec::new();
     while let Some(record) = reader.next_record().unwrap() {
@@ -18,10 +18,10 @@ fn read(body: &mut Body) -> Vec<(String, Direction, String)> {
 }
 
 #[test]
-fn packets_come_with_their_fates_until_the_limit() {
+fn capture_delivers_packets_with_fates_up_to_limit() {
     let mut rig = Rig::start("[[route]]\nto = '203.0.113.0/24'\nblackhole = true");
     let parameters = [("match", "iif lan udp dport 53".to_owned()), ("limit", "3".to_owned())];
-    let mut body = rig.client.follow("/v1/capture", &parameters).unwrap();
+    let mut body = rig.client.open_stream("/v1/capture", &parameters).unwrap();
     let status: api::Status = rig.client.get("/v1/status").unwrap();
     assert_eq!(status.captures[0].matching, "iif lan udp dport 53");
     rig.send([198, 51, 100, 9], &[64], 1);
@@ -29,9 +29,9 @@ fn packets_come_with_their_fates_until_the_limit() {
     rig.send([203, 0, 113, 1], &[64], 2);
     rig.send([198, 51, 100, 9], &[64, 64, 64], 3);
     let expected = [
-        ("wan", Direction::Out, "sent wan, path best-effort, in lan"),
-        ("lan", Direction::In, "dropped blackhole, in lan"),
-        ("wan", Direction::Out, "sent wan, path best-effort, in lan"),
+        ("wan", PcapDirection::Out, "sent wan, path best-effort, in lan"),
+        ("lan", PcapDirection::In, "dropped blackhole, in lan"),
+        ("wan", PcapDirection::Out, "sent wan, path best-effort, in lan"),
     ];
     let seen = read(&mut body);
     assert_eq!(seen, expected.map(|(port, way, comment)| (port.to_owned(), way, comment.to_owned())));
@@ -44,7 +44,7 @@ fn captures_contain_received_and_sent_packets_on_request() {
     let mut rig = Rig::start("[[route]]\nto = '203.0.113.0/24'\nblackhole = true");
     let parameters =
         [("match", "iif lan udp dport 53".to_owned()), ("limit", "2".to_owned()), ("arrivals", "true".to_owned())];
-    let mut body = rig.client.follow("/v1/capture", &parameters).unwrap();
+    let mut body = rig.client.open_stream("/v1/capture", &parameters).unwrap();
     rig.send([198, 51, 100, 9], &[64], 1);
     rig.wan.await_ports(1);
     rig.send([203, 0, 113, 1], &[64], 2);
@@ -54,13 +54,13 @@ fn captures_contain_received_and_sent_packets_on_request() {
         let (interface, direction, comment) = (record.interface, record.direction, record.comment.to_owned());
         let (station, ttl) = (Mac(*record.data.first_chunk().unwrap()), record.data[22]);
         let interface = &reader.interfaces()[interface as usize];
-        seen.push((interface.name.clone(), direction, ttl, interface.station == Some(station), comment));
+        seen.push((interface.name.clone(), direction, ttl, interface.mac == Some(station), comment));
     }
     let sent = "sent wan, path best-effort, in lan";
     let expected = [
-        ("lan", Direction::In, 64, true, sent),
-        ("wan", Direction::Out, 63, false, sent),
-        ("lan", Direction::In, 64, true, "dropped blackhole, in lan"),
+        ("lan", PcapDirection::In, 64, true, sent),
+        ("wan", PcapDirection::Out, 63, false, sent),
+        ("lan", PcapDirection::In, 64, true, "dropped blackhole, in lan"),
     ];
     assert_eq!(
         seen,
@@ -69,11 +69,11 @@ fn captures_contain_received_and_sent_packets_on_request() {
 }
 
 #[test]
-fn a_reader_that_hangs_up_ends_its_capture_and_frees_its_place() {
+fn disconnected_reader_ends_capture_and_frees_slot() {
     let mut rig = Rig::start("");
     let mut open: Vec<Body> =
-        (0..control::capture::MOST_TAPS).map(|_| rig.client.follow("/v1/capture", &[]).unwrap()).collect();
-    let Err(ClientError::Refused(error)) = rig.client.follow("/v1/capture", &[]) else {
+        (0..control::capture::MOST_TAPS).map(|_| rig.client.open_stream("/v1/capture", &[]).unwrap()).collect();
+    let Err(ClientError::Refused(error)) = rig.client.open_stream("/v1/capture", &[]) else {
         panic!("one too many was opened")
     };
     assert_eq!(error.error, api::ErrorKind::Busy);
@@ -87,7 +87,7 @@ fn a_reader_that_hangs_up_ends_its_capture_and_frees_its_place() {
 #[test]
 fn a_stalled_reader_misses_packets_and_delays_none() {
     let mut rig = Rig::start("");
-    let mut body = rig.client.follow("/v1/capture", &[]).unwrap();
+    let mut body = rig.client.open_stream("/v1/capture", &[]).unwrap();
     let mut seen = Vec::new();
     for round in 0..400 {
         rig.send([198, 51, 100, 9], &[64; 64], round);
@@ -108,16 +108,17 @@ fn a_stalled_reader_misses_packets_and_delays_none() {
 #[test]
 fn an_unknown_interface_is_refused_with_the_known_ones() {
     let rig = Rig::start("");
-    let Err(ClientError::Refused(error)) = rig.client.follow("/v1/capture", &[("match", "iif wlan".to_owned())]) else {
+    let Err(ClientError::Refused(error)) = rig.client.open_stream("/v1/capture", &[("match", "iif wlan".to_owned())])
+    else {
         panic!()
     };
     assert!(error.hint.contains("lan, wan"), "{error}");
 }
 
 #[test]
-fn the_end_of_the_router_is_the_end_of_its_captures() {
+fn stopping_router_ends_captures() {
     let mut rig = Rig::start("");
-    let mut body = rig.client.follow("/v1/capture", &[]).unwrap();
+    let mut body = rig.client.open_stream("/v1/capture", &[]).unwrap();
     rig.send([198, 51, 100, 9], &[64; 5], 1);
     rig.wan.await_ports(5);
     rig.daemon.stop();

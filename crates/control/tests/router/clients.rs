@@ -24,7 +24,7 @@ fn only_the_owner_may_connect() {
 }
 
 #[test]
-fn hanging_clients_delay_no_other_client() {
+fn stalled_clients_do_not_delay_others() {
     let mut rig = Rig::start("");
     let mut hanging = Vec::new();
     for half in [
@@ -55,7 +55,7 @@ fn hanging_clients_delay_no_other_client() {
 }
 
 #[test]
-fn connections_that_have_not_asked_make_room_for_those_that_do() {
+fn idle_connections_are_evicted_for_new_requests() {
     let rig = Rig::start("");
     let halves = ["", "GET /v1/po", "POST /v1/check HTTP/1.1\r\nhost: x\r\ncontent-length: 1000000\r\n\r\nver"];
     let mut hanging = Vec::new();
@@ -68,7 +68,7 @@ fn connections_that_have_not_asked_make_room_for_those_that_do() {
         }
         let text = crate::rig::config("");
         rig.client.get::<api::Status>("/v1/status").unwrap();
-        rig.client.post::<api::Checked>("/v1/check", "test.toml", &text).unwrap();
+        rig.client.post::<api::CheckReply>("/v1/check", "test.toml", &text).unwrap();
         rig.client.post::<api::Applied>("/v1/apply", "test.toml", &text).unwrap();
     }
     // The first ones are closed before their time limit.
@@ -108,7 +108,7 @@ fn a_request_with_two_lengths_is_refused() {
 }
 
 #[test]
-fn metrics_come_in_the_form_that_is_accepted() {
+fn metrics_use_accepted_format() {
     let rig = Rig::start("");
     for (accept, status, media, last) in [
         ("", 200, "application/openmetrics-text", "# EOF\n"),
@@ -134,7 +134,7 @@ fn metrics_come_in_the_form_that_is_accepted() {
 }
 
 #[test]
-fn invalid_requests_are_refused_without_harm() {
+fn invalid_requests_are_refused() {
     let rig = Rig::start("");
     for (bytes, expected) in [
         (&b"\x16\x03\x01\x02\x00\x01\x00"[..], "HTTP/1.1 400"),
@@ -163,7 +163,7 @@ fn many_clients_are_answered_at_once() {
         for _ in 0..16 {
             scope.spawn(|| {
                 for _ in 0..20 {
-                    rig.client.get::<api::Queues>("/v1/queues").unwrap();
+                    rig.client.get::<api::QueuesReply>("/v1/queues").unwrap();
                 }
             });
         }

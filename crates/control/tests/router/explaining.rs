@@ -4,13 +4,13 @@ use crate::rig::{Rig, until};
 use control::ClientError;
 use control::api;
 
-fn asked(rig: &Rig, parameters: &[(&str, &str)]) -> Result<api::Explanation, ClientError> {
+fn asked(rig: &Rig, parameters: &[(&str, &str)]) -> Result<api::ExplainReply, ClientError> {
     let parameters: Vec<_> = parameters.iter().map(|&(name, value)| (name, value.to_owned())).collect();
-    rig.client.ask("/v1/explain", &parameters)
+    rig.client.get_with("/v1/explain", &parameters)
 }
 
 #[test]
-fn a_packet_in_words_is_explained_and_nothing_is_counted() {
+fn explain_accepts_packet_description_and_changes_no_counter() {
     let rig = Rig::start("[[path]]\nname = 'voice'\nmatch = 'udp dport 5060'");
     // Both ports have announced their addresses.
     let ledger = until(|| {

@@ -2,7 +2,7 @@
 
 use crate::rig::{Rig, config, until};
 use control::api::{self, Applied, EventKind};
-use control::{ClientError, Options};
+use control::{ClientError, DaemonOptions};
 use extension::{Directory, Runtime};
 use std::fs;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ fn scheme(text: &str) -> String {
 fn start() -> (tempfile::TempDir, Rig) {
     let place = tempfile::tempdir().unwrap();
     let guests = Directory::new(place.path(), Runtime::timed(io::clock::processor_time).unwrap());
-    let rig = Rig::with("", |options| Options { guests: Some(Arc::new(guests)), ..options });
+    let rig = Rig::with("", |options| DaemonOptions { guests: Some(Arc::new(guests)), ..options });
     (place, rig)
 }
 
@@ -38,7 +38,7 @@ fn waiting(rig: &Rig) -> u64 {
 const THERE: [u8; 4] = [198, 51, 100, 9];
 
 #[test]
-fn guests_come_and_go_while_packets_wait_and_none_is_lost() {
+fn guest_changes_keep_queued_packets() {
     let (place, mut rig) = start();
     put(&place, "mine.wasm", FIFO);
     let applied = apply(&rig, "guest:mine(hold=on)");

@@ -1,10 +1,10 @@
 //! A queueing scheme that panics on a live port.
 
 use crate::rig::{Rig, config, until};
-use control::Options;
+use control::DaemonOptions;
 use control::api::{Applied, EventKind, Events, Links};
-use link::{Lines, Maker};
-use plan::{Code, Guests};
+use link::{GuestFactory, LinkWires};
+use plan::{GuestCode, Guests};
 use schemes::{Next, Progress, Scheme, Wires};
 use std::sync::Arc;
 use units::QueueId;
@@ -15,14 +15,14 @@ const QUEUE: QueueId = QueueId(0);
 /// Queues all packets, and panics instead of sending when five are queued.
 struct Fused;
 
-impl Scheme<Lines> for Fused {
-    fn arrival(&mut self, wires: &mut Lines) {
+impl Scheme<LinkWires> for Fused {
+    fn arrival(&mut self, wires: &mut LinkWires) {
         while wires.arriving().is_some() {
             wires.enqueue(QUEUE);
         }
     }
 
-    fn link_ready(&mut self, wires: &mut Lines) -> Progress {
+    fn link_ready(&mut self, wires: &mut LinkWires) -> Progress {
         if wires.size(QUEUE).packets >= 5 {
             // A panic without a message on the terminal.
             std::panic::resume_unwind(Box::new("five are too many"));
@@ -30,7 +30,7 @@ impl Scheme<Lines> for Fused {
         Progress::None
     }
 
-    fn next(&self, _: &Lines) -> Next {
+    fn next(&self, _: &LinkWires) -> Next {
         Next::Idle
     }
 }
@@ -39,23 +39,23 @@ impl Scheme<Lines> for Fused {
 #[derive(Debug)]
 struct Fuses;
 
-impl Maker for Fuses {
-    fn make(&self, _: &[u64]) -> Result<Box<dyn Scheme<Lines>>, String> {
+impl GuestFactory for Fuses {
+    fn make(&self, _: &[u64]) -> Result<Box<dyn Scheme<LinkWires>>, String> {
         Ok(Box::new(Fused))
     }
 }
 
 impl Guests for Fuses {
-    fn find(&self, _: &str) -> Result<(Declaration, Code), (String, String)> {
+    fn find(&self, _: &str) -> Result<(Declaration, GuestCode), (String, String)> {
         let cost = DeclaredCost::None;
         let declaration = Declaration { name: "guest:fused", summary: "", cost, source: "", options: &[] };
-        Ok((declaration, link::code(1, Arc::new(Fuses))))
+        Ok((declaration, link::guest_code(1, Arc::new(Fuses))))
     }
 }
 
 #[test]
 fn a_panicking_scheme_is_reported_once_and_loses_no_packet() {
-    let mut rig = Rig::with("", |options| Options { guests: Some(Arc::new(Fuses)), ..options });
+    let mut rig = Rig::with("", |options| DaemonOptions { guests: Some(Arc::new(Fuses)), ..options });
     let apply = |rig: &Rig, scheme: &str| {
         let with = format!("device = \"memory:wan\"\nscheme = '{scheme}'");
         let text = config("").replace("device = \"memory:wan\"", &with);

@@ -2,7 +2,7 @@
 
 use crate::rig::{Rig, config, until};
 use control::api;
-use plane::rig::Udp;
+use plane::rig::UdpFrame;
 
 const WANTS: &str = "[objectives]\ndelay = ['ef']\nthroughput = ['cs1']\n\
     [policy.edge]\nwindow = '100ms'\ndwell = '200ms'\npackets = 20\ndelay = 'fq{codel}'\nthroughput = 'fifo(limit=3000)'\n";
@@ -43,8 +43,9 @@ impl Flow {
     fn until(&mut self, dscp: u8, what: impl Fn(&api::PortPolicy) -> bool) -> api::PortPolicy {
         until(|| {
             for _ in 0..20 {
-                let packet = |number: u32| Udp { length: 62, ..Udp::crossing(number as u16, 53) };
-                self.rig.send_frames((self.sent..self.sent + 32).map(|number| packet(number).coded(dscp, &[])));
+                let packet = |number: u32| UdpFrame { length: 62, ..UdpFrame::between_ports(number as u16, 53) };
+                self.rig
+                    .send_frames((self.sent..self.sent + 32).map(|number| packet(number).frame_with_dscp(dscp, &[])));
                 self.sent += 32;
                 // Never more packets in flight than a memory link and its queues hold.
                 self.rig.await_delivery(&mut self.seen, self.sent as usize - 32);
@@ -83,7 +84,7 @@ fn another_code_point_changes_the_scheme_without_loss() {
     assert!(of(api::EventKind::SchemeChanged).len() >= 3);
     let status: api::Status = rig.client.get("/v1/status").unwrap();
     assert!(status.generation == 2 && status.balanced, "what a policy does is no generation: {}", status.generation);
-    let page = String::from_utf8(rig.client.whole("GET", "/metrics", b"").unwrap()).unwrap();
+    let page = String::from_utf8(rig.client.fetch("GET", "/metrics", b"").unwrap()).unwrap();
     assert!(page.contains("switchpath_port_objective{port=\"wan\",objective=\"none\"} 1"), "{page}");
     assert!(page.contains("switchpath_port_objective_changes_total{port=\"wan\"} 3"), "{page}");
 }
@@ -104,8 +105,8 @@ fn the_objective_in_force_survives_an_apply_and_a_rollback() {
     let other = WANTS.replace("'fq{codel}'", "'codel(target=7ms)'");
     flow.rig.daemon.apply(&text("trust = true", &other), "test.toml").unwrap();
     assert!(scheme(&flow.rig).starts_with("codel(target=7ms"), "{}", scheme(&flow.rig));
-    let order = control::Order::new("", "");
-    flow.rig.daemon.roll_back(control::Back::Steps(1), order).unwrap();
+    let order = control::ApplyRequest::new("", "");
+    flow.rig.daemon.roll_back(control::RollbackTarget::Steps(1), order).unwrap();
     assert!(scheme(&flow.rig).starts_with("fq("), "{}", scheme(&flow.rig));
     flow.finish();
 }
@@ -115,7 +116,7 @@ fn explain_reports_the_objective_of_a_packet() {
     let rig = start("trust = true\nobjective = 'fct'");
     let lines = |packet: &str| {
         let asked = [("packet", packet.to_owned())];
-        let told: api::Explanation = rig.client.ask("/v1/explain", &asked).unwrap();
+        let told: api::ExplainReply = rig.client.get_with("/v1/explain", &asked).unwrap();
         let about = told.steps.into_iter().filter(|step| ["objective", "policy"].contains(&&*step.step));
         about.map(|step| step.text).collect::<Vec<_>>()
     };

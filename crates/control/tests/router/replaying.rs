@@ -1,10 +1,10 @@
 //! Captures replayed through configurations, in virtual time.
 
-use control::replay::{Audience, Departure, Named, Options, Report, Source, Speed, replay};
+use control::replay::{Departure, NamedPlan, ReplayListener, ReplayOptions, ReplayReport, ReplaySource, Speed, replay};
 use expect_test::{Expect, expect};
-use io::pcap::{Application, Direction, Interface, LinkType, Record, Writer};
+use io::pcap::{CaptureProgram, LinkType, PcapDirection, PcapInterface, PcapRecord, Writer};
 use plan::Plan;
-use plane::rig::Udp;
+use plane::rig::UdpFrame;
 use std::fmt::Write;
 use std::fs::File;
 use std::path::PathBuf;
@@ -30,7 +30,7 @@ fn plan(text: &str) -> Plan {
 }
 
 /// A packet of a capture: time in microseconds, interface, direction, time to live, destination, and captured bytes.
-struct Captured(u64, u32, Direction, u8, [u8; 4], usize);
+struct Captured(u64, u32, PcapDirection, u8, [u8; 4], usize);
 
 /// A capture of packets on the interfaces `lan` and `wan`.
 struct Capture {
@@ -46,19 +46,27 @@ impl Capture {
     fn at(stations: [Option<Mac>; 2], packets: &[Captured]) -> Capture {
         let capture = Capture { directory: tempfile::tempdir().unwrap() };
         let file = File::create(capture.path()).unwrap();
-        let mut writer = Writer::new(file, &Application::default(), Nanos::secs(1_700_000_000)).unwrap();
+        let mut writer = Writer::new(file, &CaptureProgram::default(), Nanos::secs(1_700_000_000)).unwrap();
         let link = LinkType::ETHERNET;
         for (name, station) in ["lan", "wan"].into_iter().zip(stations) {
-            writer.add_interface(Interface { name: name.into(), link, snap_length: 0, station }).unwrap();
+            writer.add_interface(PcapInterface { name: name.into(), link, snap_length: 0, mac: station }).unwrap();
         }
         for &Captured(time, interface, direction, ttl, destination, kept) in packets {
             let link = (Mac([2, 0, 0, 0, 0, 9]), Mac([2, 0, 0, 0, 0, 1]));
             let network = ([192, 0, 2, 9].into(), destination.into());
-            let frame = Udp { link, network, ports: (4000, 53), ttl, length: 100 }.frame(&[7; 50]);
+            let frame = UdpFrame { link, network, ports: (4000, 53), ttl, length: 100 }.frame(&[7; 50]);
             let (time, original) = (Instant::new(time * 1000), frame.len() as u32);
             let data = &frame[..frame.len().min(kept)];
             writer
-                .packet(&Record { time, interface, link: LinkType::ETHERNET, original, data, direction, comment: "" })
+                .packet(&PcapRecord {
+                    time,
+                    interface,
+                    link: LinkType::ETHERNET,
+                    original,
+                    data,
+                    direction,
+                    comment: "",
+                })
                 .unwrap();
         }
         writer.finish().unwrap();
@@ -69,8 +77,8 @@ impl Capture {
         self.directory.path().join("capture.pcapng")
     }
 
-    fn source(&self) -> Source {
-        Source::open(&self.path()).unwrap()
+    fn source(&self) -> ReplaySource {
+        ReplaySource::open(&self.path()).unwrap()
     }
 }
 
@@ -78,7 +86,7 @@ const WHOLE: usize = usize::MAX;
 
 /// Five received packets and a sent one.
 fn five() -> Capture {
-    use Direction::{In, Out};
+    use PcapDirection::{In, Out};
     Capture::of(&[
         Captured(0, 0, In, 64, [203, 0, 113, 5], WHOLE),
         Captured(900, 0, Out, 64, [192, 0, 2, 9], WHOLE),
@@ -93,8 +101,8 @@ fn five() -> Capture {
 #[derive(Default)]
 struct Kept(Vec<Departure>);
 
-impl Audience for Kept {
-    fn left(&mut self, departures: Vec<Departure>) {
+impl ReplayListener for Kept {
+    fn departed(&mut self, departures: Vec<Departure>) {
         self.0.extend(departures);
     }
     fn wants_departures(&self) -> bool {
@@ -102,16 +110,16 @@ impl Audience for Kept {
     }
 }
 
-fn through(capture: &Capture, options: &Options, text: &str) -> (Report, Vec<Departure>) {
+fn through(capture: &Capture, options: &ReplayOptions, text: &str) -> (ReplayReport, Vec<Departure>) {
     let (mut kept, plan) = (Kept::default(), plan(text));
-    let named = Named { name: "new.toml", plan: &plan };
+    let named = NamedPlan { name: "new.toml", plan: &plan };
     let report = replay(&capture.source(), options, (named, None), &mut kept).unwrap();
     (report, kept.0)
 }
 
-fn refused(capture: &Capture, options: &Options) -> String {
+fn refused(capture: &Capture, options: &ReplayOptions) -> String {
     let plan = plan(ROUTER);
-    let named = Named { name: "new.toml", plan: &plan };
+    let named = NamedPlan { name: "new.toml", plan: &plan };
     replay(&capture.source(), options, (named, None), &mut ()).unwrap_err().to_string()
 }
 
@@ -127,9 +135,9 @@ fn check(departures: &[Departure], expected: Expect) {
 }
 
 #[test]
-fn the_same_capture_gives_the_same_bytes_at_the_same_times() {
+fn replay_is_deterministic() {
     let capture = five();
-    let (report, departures) = through(&capture, &Options::default(), ROUTER);
+    let (report, departures) = through(&capture, &ReplayOptions::default(), ROUTER);
     check(
         &departures,
         expect![[r#"
@@ -196,7 +204,7 @@ fn the_same_capture_gives_the_same_bytes_at_the_same_times() {
           "against": null
         }"#]]
     .assert_eq(&serde_json::to_string_pretty(&report).unwrap());
-    assert_eq!(through(&capture, &Options::default(), ROUTER), (report, departures));
+    assert_eq!(through(&capture, &ReplayOptions::default(), ROUTER), (report, departures));
 }
 
 #[test]
@@ -205,8 +213,8 @@ fn two_configurations_are_compared_packet_by_packet() {
     let (old, same) = (plan(ROUTER), plan(&ROUTER.replace("packet:eth0", "tap:t0")));
     let new = plan(&format!("{ROUTER}[[route]]\nto = '203.0.113.6/32'\nblackhole = true\n"));
     let compared = |new: &Plan| {
-        let (new, old) = (Named { name: "new.toml", plan: new }, Named { name: "old.toml", plan: &old });
-        let options = Options { times: 2, ..Options::default() };
+        let (new, old) = (NamedPlan { name: "new.toml", plan: new }, NamedPlan { name: "old.toml", plan: &old });
+        let options = ReplayOptions { times: 2, ..ReplayOptions::default() };
         replay(&capture.source(), &options, (new, Some(old)), &mut ()).unwrap().against.unwrap()
     };
     let unchanged = compared(&same);
@@ -221,10 +229,10 @@ fn two_configurations_are_compared_packet_by_packet() {
 }
 
 #[test]
-fn speed_and_rounds_are_times_of_the_router() {
+fn replay_speed_and_rounds_use_router_time() {
     let capture = five();
     let times = |speed: &str, times: u64| {
-        let options = Options { speed: speed.parse().unwrap(), times, ..Options::default() };
+        let options = ReplayOptions { speed: speed.parse().unwrap(), times, ..ReplayOptions::default() };
         let (_, departures) = through(&capture, &options, ROUTER);
         let udp = departures.iter().filter(|departure| departure.packet.is_some());
         udp.map(|departure| departure.after.get() / 100_000).collect::<Vec<_>>()
@@ -240,14 +248,14 @@ fn speed_and_rounds_are_times_of_the_router() {
 }
 
 #[test]
-fn packets_come_in_where_the_capture_or_the_operator_says() {
-    use Direction::Unknown;
+fn ingress_port_follows_capture_or_option() {
+    use PcapDirection::Unknown;
     let capture = Capture::of(&[Captured(0, 1, Unknown, 64, [192, 0, 2, 7], WHOLE)]);
-    let (report, _) = through(&capture, &Options::default(), ROUTER);
+    let (report, _) = through(&capture, &ReplayOptions::default(), ROUTER);
     assert_eq!((report.unjudged_packets, report.judged_packets()), (1, 0), "it is for the station of lan: {report:?}");
-    let (report, _) = through(&capture, &Options { ours: true, ..Options::default() }, ROUTER);
+    let (report, _) = through(&capture, &ReplayOptions { ours: true, ..ReplayOptions::default() }, ROUTER);
     assert_eq!(report.sent.get("lan"), Some(&1), "{report:?}");
-    let port = |name: &str| Options { port: Some(name.into()), ..Options::default() };
+    let port = |name: &str| ReplayOptions { port: Some(name.into()), ..ReplayOptions::default() };
     let said = refused(&capture, &port("dmz"));
     assert!(said.contains("new.toml has no port 'dmz'") && said.contains("--port: lan, wan"), "{said}");
     let (report, _) = through(&capture, &port("lan"), ROUTER);
@@ -266,9 +274,9 @@ fn a_packet_is_judged_by_the_recorded_mac_of_its_interface() {
         (named, &*elsewhere, "sent"),
         (other, &*elsewhere, "dropped"),
     ] {
-        let packet = Captured(0, 0, Direction::In, 64, [203, 0, 113, 5], WHOLE);
+        let packet = Captured(0, 0, PcapDirection::In, 64, [203, 0, 113, 5], WHOLE);
         let capture = Capture::at([station, None], &[packet]);
-        let (report, _) = through(&capture, &Options::default(), router);
+        let (report, _) = through(&capture, &ReplayOptions::default(), router);
         let counts = [
             ("sent", report.sent.values().sum()),
             ("dropped", report.dropped.iter().map(|drop| drop.packets).sum::<u64>()),
@@ -278,8 +286,8 @@ fn a_packet_is_judged_by_the_recorded_mac_of_its_interface() {
         assert_eq!(report.judged_packets(), u64::from(fate != "not judged"));
         // Compared with itself: packets are equal only if they can be judged.
         let (new, old) = (plan(router), plan(router));
-        let named = (Named { name: "new", plan: &new }, Some(Named { name: "old", plan: &old }));
-        let against = replay(&capture.source(), &Options::default(), named, &mut ()).unwrap().against.unwrap();
+        let named = (NamedPlan { name: "new", plan: &new }, Some(NamedPlan { name: "old", plan: &old }));
+        let against = replay(&capture.source(), &ReplayOptions::default(), named, &mut ()).unwrap().against.unwrap();
         assert_eq!(against.same_packets, report.judged_packets(), "{station:?}: {against:?}");
         assert_eq!(against.unjudged_packets, report.unjudged_packets);
     }
@@ -291,7 +299,7 @@ fn invalid_replays_are_refused_as_a_whole() {
     let path = directory.path().join("x.pcap");
     let refused = |bytes: &[u8]| {
         std::fs::write(&path, bytes).unwrap();
-        Source::open(&path).unwrap_err().to_string()
+        ReplaySource::open(&path).unwrap_err().to_string()
     };
     let good = std::fs::read(five().path()).unwrap();
     for (bytes, wanted) in [
@@ -302,20 +310,20 @@ fn invalid_replays_are_refused_as_a_whole() {
         let said = refused(bytes);
         assert!(said.contains(wanted) && said.contains("nothing was done"), "{said}");
     }
-    let sent = Capture::of(&[Captured(0, 0, Direction::Out, 64, [10, 0, 0, 1], WHOLE)]);
-    let said = Source::open(&sent.path()).unwrap_err().to_string();
+    let sent = Capture::of(&[Captured(0, 0, PcapDirection::Out, 64, [10, 0, 0, 1], WHOLE)]);
+    let said = ReplaySource::open(&sent.path()).unwrap_err().to_string();
     assert!(said.contains("all of its 1 packets were sent"), "{said}");
-    let said = Source::open(&directory.path().join("missing.pcap")).unwrap_err().to_string();
+    let said = ReplaySource::open(&directory.path().join("missing.pcap")).unwrap_err().to_string();
     assert!(said.contains("missing.pcap") && said.contains("No such file"), "{said}");
 }
 
 #[test]
-fn the_faults_of_a_port_are_part_of_the_router() {
+fn replay_includes_port_faults() {
     let packets: Vec<Captured> =
-        (0..1000).map(|i| Captured(i * 10, 0, Direction::In, 64, [203, 0, 113, 5], WHOLE)).collect();
+        (0..1000).map(|i| Captured(i * 10, 0, PcapDirection::In, 64, [203, 0, 113, 5], WHOLE)).collect();
     let capture = Capture::of(&packets);
     let faulty = ROUTER.replace("[port.wan]", "faults = { loss = 0.1, duplicate = 0.1, seed = 7 }\n[port.wan]");
-    let (report, _) = through(&capture, &Options::default(), &faulty);
+    let (report, _) = through(&capture, &ReplayOptions::default(), &faulty);
     let lost = report.dropped.iter().find(|drop| drop.drop.reason == "injected_fault").unwrap();
     assert_eq!((report.sent["wan"] + lost.packets, report.lost_packets), (1000, 0));
     assert!(report.generated["wan"] > 30, "copies are nobody's packets: {report:?}");

@@ -1,11 +1,11 @@
 //! A running router between two memory links, and the hosts at their far ends.
 
-use control::{Client, Daemon, Notice, Options, Server};
+use control::{Client, Daemon, DaemonOptions, Notice, Server};
 use io::clock;
 use io::devices::Devices;
-use packet::port::{Memory, Port};
+use packet::port::{MemoryPort, Port};
 use packet::{Batch, Pool};
-use plane::rig::{LAN_AND_WAN, Udp};
+use plane::rig::{LAN_AND_WAN, UdpFrame};
 use std::net::Ipv4Addr;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -34,7 +34,7 @@ pub struct Rig {
 
 /// The far end of a memory link.
 pub struct Host {
-    end: Memory,
+    end: MemoryPort,
     pool: Pool,
 }
 
@@ -44,17 +44,17 @@ impl Rig {
     }
 
     /// Starts a router with other options.
-    pub fn with(more: &str, change: impl FnOnce(Options) -> Options) -> Rig {
+    pub fn with(more: &str, change: impl FnOnce(DaemonOptions) -> DaemonOptions) -> Rig {
         let directory = tempfile::tempdir().unwrap();
         let text = config(more);
         let plan = plan::check(&text, "test.toml", &plane::catalogue()).unwrap_or_else(|errors| panic!("{errors}"));
         let mut devices = Devices::new(clock::epoch());
         let ends = ["lan", "wan"].map(|name| devices.take_end(name));
         let notice = |notice| assert_eq!(notice, Notice::Exhausted, "memory never ends, and nothing may fail");
-        let options = Options::new(devices, &text, "test.toml", notice);
+        let options = DaemonOptions::new(devices, &text, "test.toml", notice);
         let daemon = Daemon::start(&plan, change(options)).unwrap();
         let socket = directory.path().join("control.sock");
-        let bound = control::socket::Bound::new(&socket).unwrap();
+        let bound = control::socket::ControlSocket::new(&socket).unwrap();
         let server = Server::start(daemon.clone(), bound).unwrap();
         let [lan, wan] = ends.map(|end| Host { end, pool: Pool::new(daemon.region()) });
         let client = Client::new(&socket);
@@ -107,7 +107,7 @@ impl Rig {
                 return;
             }
             if clock::now() >= end {
-                let asked = |what: &str| String::from_utf8(self.client.whole("GET", what, b"").unwrap()).unwrap();
+                let asked = |what: &str| String::from_utf8(self.client.fetch("GET", what, b"").unwrap()).unwrap();
                 let gap = seen.windows(2).find(|pair| pair[1] != pair[0].wrapping_add(1));
                 panic!(
                     "{} of {packets} came, gap {gap:?}\n{}{}{}{}",
@@ -129,7 +129,9 @@ impl Host {
         let mut batch = Batch::new();
         self.end.receive(clock::now(), &mut batch, &mut self.pool);
         for packet in batch.drain() {
-            seen.extend(packet::wire::Fields::of(packet.bytes()).filter(|f| f.protocol == 17).and_then(|f| f.sport));
+            seen.extend(
+                packet::wire::PacketFields::of(packet.bytes()).filter(|f| f.protocol == 17).and_then(|f| f.sport),
+            );
             self.pool.give(packet);
         }
     }
@@ -147,8 +149,8 @@ impl Host {
 
 /// Returns a UDP packet of 20 bytes from a host at `lan`.
 pub fn udp(destination: [u8; 4], ttl: u8, sport: u16) -> Vec<u8> {
-    let packet = Udp::crossing(sport, 53);
-    Udp { network: (packet.network.0, Ipv4Addr::from(destination)), ttl, length: 62, ..packet }.frame(&[])
+    let packet = UdpFrame::between_ports(sport, 53);
+    UdpFrame { network: (packet.network.0, Ipv4Addr::from(destination)), ttl, length: 62, ..packet }.frame(&[])
 }
 
 /// Repeats `ask` until it returns something.

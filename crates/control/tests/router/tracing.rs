@@ -7,7 +7,7 @@ use std::io::{BufRead, BufReader, Read};
 
 fn follow(rig: &Rig, parameters: &[(&str, &str)]) -> Result<Body, ClientError> {
     let parameters: Vec<_> = parameters.iter().map(|&(name, value)| (name, value.to_owned())).collect();
-    rig.client.follow("/v1/trace", &parameters)
+    rig.client.open_stream("/v1/trace", &parameters)
 }
 
 /// Returns every packet until the end, and the number of missed ones.
@@ -22,7 +22,7 @@ fn stages(packet: &TracedPacket) -> Vec<(&str, &str)> {
 }
 
 #[test]
-fn a_packet_is_followed_from_port_to_port() {
+fn trace_lists_stages_from_ingress_to_egress() {
     let mut rig = Rig::start(
         "[[path]]\nname = 'voice'\nmatch = 'udp dport 53'\n[[route]]\nto = '203.0.113.0/24'\nblackhole = true",
     );
@@ -59,7 +59,7 @@ fn a_packet_is_followed_from_port_to_port() {
 }
 
 #[test]
-fn a_packet_that_waits_for_a_neighbour_is_followed_through_the_wait() {
+fn trace_continues_after_neighbour_resolution() {
     let mut rig = Rig::start("");
     let body = follow(&rig, &[("match", "udp"), ("limit", "1")]).unwrap();
     rig.send([198, 51, 100, 77], &[64], 1);

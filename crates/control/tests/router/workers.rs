@@ -1,9 +1,9 @@
 //! Workers that get stuck or panic under traffic, in a router with real threads.
 
 use crate::rig::{Rig, until};
-use control::api::{self, EventKind, State, WorkerState};
-use control::{Notice, Options};
-use packet::port::{Offloads, Port, PortStatistics, Waiter};
+use control::api::{self, EventKind, RouterState, WorkerState};
+use control::{DaemonOptions, Notice};
+use packet::port::{Offloads, Port, PortStatistics, WakeSource};
 use packet::{Batch, Pool, Region};
 use parking_lot::Mutex;
 use plan::PortPlan;
@@ -57,8 +57,8 @@ impl Port for Trapped {
             _ => {}
         }
     }
-    fn stamps(&self) -> bool {
-        self.0.stamps()
+    fn sets_timestamps(&self) -> bool {
+        self.0.sets_timestamps()
     }
     fn room(&self) -> usize {
         self.0.room()
@@ -75,8 +75,8 @@ impl Port for Trapped {
     fn offloads(&self) -> Offloads {
         self.0.offloads()
     }
-    fn waiter(&self) -> Waiter {
-        self.0.waiter()
+    fn wake_source(&self) -> WakeSource {
+        self.0.wake_source()
     }
     fn mac(&self) -> Option<Mac> {
         self.0.mac()
@@ -120,7 +120,7 @@ via = "192.0.2.77"
 fn start(more: &str) -> (Rig, Traps, Arc<Mutex<Vec<Notice>>>) {
     let (traps, notices) = (Traps::default(), Arc::new(Mutex::new(Vec::new())));
     let (inner, kept) = (traps.clone(), notices.clone());
-    let rig = Rig::with(more, |options| Options {
+    let rig = Rig::with(more, |options| DaemonOptions {
         opener: Box::new(Trapper(options.opener, inner)),
         notice: Box::new(move |notice| kept.lock().push(notice)),
         stuck_after: Nanos::millis(600),
@@ -134,7 +134,7 @@ fn events(rig: &Rig, kind: EventKind) -> Vec<String> {
     events.events.into_iter().filter(|event| event.kind == kind).map(|event| event.text).collect()
 }
 
-fn workers(rig: &Rig) -> Vec<api::Worker> {
+fn workers(rig: &Rig) -> Vec<api::WorkerReply> {
     rig.client.get::<api::Workers>("/v1/workers").unwrap().workers
 }
 
@@ -155,14 +155,14 @@ fn end(rig: &Rig) -> api::Ledgers {
 #[test]
 fn a_stuck_worker_and_its_recovery_are_reported_once() {
     let (mut rig, traps, notices) = start(TWO);
-    assert_eq!(rig.daemon.state(), State::Running);
+    assert_eq!(rig.daemon.state(), RouterState::Running);
     until(|| {
         let workers = workers(&rig);
         (workers.iter().all(|worker| worker.state == WorkerState::Asleep)).then_some(())
     });
     traps.set(1, BLOCK);
     until(|| (!rig.daemon.is_progressing()).then_some(()));
-    assert_eq!(rig.daemon.state(), State::Degraded);
+    assert_eq!(rig.daemon.state(), RouterState::Degraded);
     let stuck = until(|| Some(events(&rig, EventKind::WorkerStuck)).filter(|events| !events.is_empty()));
     assert!(stuck[0].starts_with("worker 1 has not moved for "), "{stuck:?}");
     let states: Vec<_> = workers(&rig).iter().map(|worker| worker.state).collect();
@@ -174,8 +174,8 @@ fn a_stuck_worker_and_its_recovery_are_reported_once() {
     let ports: api::Ports = rig.client.get("/v1/ports").unwrap();
     assert_eq!(ports.ports.len(), 2);
     let status: api::Status = rig.client.get("/v1/status").unwrap();
-    assert_eq!((status.state, status.workers), (State::Degraded, 2));
-    let metrics = String::from_utf8(rig.client.whole("GET", "/metrics", b"").unwrap()).unwrap();
+    assert_eq!((status.state, status.workers), (RouterState::Degraded, 2));
+    let metrics = String::from_utf8(rig.client.fetch("GET", "/metrics", b"").unwrap()).unwrap();
     assert!(metrics.contains("switchpath_worker_up{worker=\"1\"} 0"), "{metrics}");
     assert!(metrics.contains("switchpath_worker_up{worker=\"0\"} 1"), "{metrics}");
     assert!(io::clock::now().since(before) < Nanos::secs(5), "nobody waits for the stuck one");
@@ -187,7 +187,7 @@ fn a_stuck_worker_and_its_recovery_are_reported_once() {
     traps.set(1, FINE);
     let well = until(|| Some(events(&rig, EventKind::WorkerRecovered)).filter(|events| !events.is_empty()));
     assert!(well[0].starts_with("worker 1 moves again after "), "{well:?}");
-    assert_eq!(rig.daemon.state(), State::Running);
+    assert_eq!(rig.daemon.state(), RouterState::Running);
     assert_eq!((events(&rig, EventKind::WorkerStuck).len(), well.len()), (1, 1));
     until(|| {
         rig.lan.receive(&mut seen);
@@ -198,7 +198,7 @@ fn a_stuck_worker_and_its_recovery_are_reported_once() {
 }
 
 #[test]
-fn a_router_ends_though_a_worker_is_stuck() {
+fn router_stops_with_stuck_worker() {
     let (rig, traps, _) = start(TWO);
     traps.set(1, BLOCK);
     until(|| (!rig.daemon.is_progressing()).then_some(()));
@@ -230,7 +230,7 @@ fn workers_survive_panics_and_account_for_every_packet() {
     assert!(restarted[0].starts_with("worker 0 began anew and has lost "), "{restarted:?}");
     assert!(restarted[1].contains("worker 1") && restarted[1].ends_with("injected"), "{restarted:?}");
     assert_eq!(workers(&rig).iter().map(|worker| worker.restarts).collect::<Vec<_>>(), [2, 2]);
-    assert_eq!(rig.daemon.state(), State::Running);
+    assert_eq!(rig.daemon.state(), RouterState::Running);
     let drops: api::Drops = rig.client.get("/v1/drops").unwrap();
     let lost = drops.drops.iter().find(|drop| drop.reason == "worker_failed").map_or(0, |drop| drop.packets);
     assert!(lost >= 4, "{drops:?}");
@@ -252,7 +252,7 @@ fn a_worker_with_repeated_panics_is_given_up_and_the_other_forwards() {
     });
     assert!(failed[0].starts_with("worker 1 has failed: injected again; it has failed 6 times within"), "{failed:?}");
     assert_eq!(events(&rig, EventKind::WorkerRestarted).len(), 5);
-    assert_eq!((rig.daemon.state(), rig.daemon.is_progressing()), (State::Degraded, false));
+    assert_eq!((rig.daemon.state(), rig.daemon.is_progressing()), (RouterState::Degraded, false));
     assert_eq!(workers(&rig)[1].state, WorkerState::Failed);
     // Flows of both workers use the remaining port, once the first worker knows of the failure.
     let mut first = 0;
@@ -272,10 +272,10 @@ fn a_worker_with_repeated_panics_is_given_up_and_the_other_forwards() {
 }
 
 #[test]
-fn without_the_first_worker_the_router_has_failed() {
+fn failure_of_first_worker_fails_router() {
     let (rig, traps, notices) = start(TWO);
     traps.set(0, HOPELESS);
-    until(|| (rig.daemon.state() == State::Failed).then_some(()));
+    until(|| (rig.daemon.state() == RouterState::Failed).then_some(()));
     until(|| (!notices.lock().is_empty()).then_some(()));
     assert!(
         matches!(&notices.lock()[..], [Notice::Failed(reason)] if reason.contains("worker 0 has failed: injected"))
@@ -284,12 +284,12 @@ fn without_the_first_worker_the_router_has_failed() {
 }
 
 #[test]
-fn workers_are_pinned_where_the_configuration_says_and_spin_as_long() {
+fn workers_use_configured_cores_and_spin_time() {
     let core = io::cores::allowed().unwrap()[0];
-    let (rig, ..) = start(&format!("[router]\ncores = '{core}'\nspin = '0s'"));
+    let (rig, ..) = start(&format!("[router]\ncores = '{core}'\nbusy_poll = '0s'"));
     let told: api::Workers = rig.client.get("/v1/workers").unwrap();
     assert_eq!((told.workers.len(), told.workers[0].core, told.spin_ns), (1, Some(core), 0));
-    let text = crate::rig::config(&format!("[router]\ncores = '{core}'\nspin = '2ms'"));
+    let text = crate::rig::config(&format!("[router]\ncores = '{core}'\nbusy_poll = '2ms'"));
     rig.daemon.apply(&text, "t").unwrap();
     assert_eq!(rig.client.get::<api::Workers>("/v1/workers").unwrap().spin_ns, 2_000_000);
     // An idle worker sleeps, and its heart still beats.
@@ -303,13 +303,13 @@ fn workers_are_pinned_where_the_configuration_says_and_spin_as_long() {
 
 /// A function that does not return, on a preemptible path. Everything else forwards, answers and accepts configurations as usual.
 #[test]
-fn a_function_that_does_not_return_blocks_its_path_only() {
+fn blocked_function_stops_only_its_path() {
     let path = "[[path]]\nname = \"mad\"\nmatch = \"udp sport 60000-60001\"\npreemptible = true\n\
                 functions = [\"spin(cost=3600s)\", \"ip\"]\n";
     let mut rig = Rig::start(path);
     rig.send([198, 51, 100, 9], &[64; 2], 60_000);
     until(|| {
-        let queues: api::Queues = rig.client.get("/v1/queues").unwrap();
+        let queues: api::QueuesReply = rig.client.get("/v1/queues").unwrap();
         queues.queues.iter().any(|queue| queue.path.as_deref() == Some("mad") && queue.packets == 2).then_some(())
     });
     let mut seen = Vec::new();

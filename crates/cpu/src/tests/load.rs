@@ -23,7 +23,7 @@ impl Dice {
 
 /// The demand of a task.
 #[derive(Clone, Copy, Debug)]
-pub struct Want {
+pub struct TaskDemand {
     /// Its share in millionths of the core.
     pub share: u64,
     /// Its longest run, ns; the shortest is a quarter of it.
@@ -68,9 +68,9 @@ struct Task {
     fluid: f64,
 }
 
-pub struct Play<'a> {
+pub struct LoadRun<'a> {
     scheduler: &'a mut dyn CpuScheduler,
-    wants: &'a [Want],
+    demands: &'a [TaskDemand],
     foresight: Foresight,
     dice: Dice,
     now: u64,
@@ -79,14 +79,14 @@ pub struct Play<'a> {
 }
 
 /// Lets tasks run for `span` nanoseconds.
-pub fn play(way: Way, wants: &[Want], foresight: Foresight, seed: u64, span: u64) -> Vec<Outcome> {
+pub fn run_load(way: SchedulerCase, wants: &[TaskDemand], foresight: Foresight, seed: u64, span: u64) -> Vec<Outcome> {
     let mut scheduler = (way.make)();
     let (tasks, outcomes) = (vec![Task::default(); wants.len()], vec![Outcome::default(); wants.len()]);
     for (task, want) in wants.iter().enumerate() {
         scheduler.add(TaskId::at(task), Share::of(want.share, 1_000_000));
     }
     let dice = Dice::new(seed);
-    let mut play = Play { scheduler: &mut *scheduler, wants, foresight, dice, now: 0, tasks, outcomes };
+    let mut play = LoadRun { scheduler: &mut *scheduler, demands: wants, foresight, dice, now: 0, tasks, outcomes };
     for (task, want) in wants.iter().enumerate() {
         play.tasks[task].until = play.dice.roll(want.off);
     }
@@ -96,31 +96,31 @@ pub fn play(way: Way, wants: &[Want], foresight: Foresight, seed: u64, span: u64
     play.outcomes
 }
 
-impl Play<'_> {
-    fn said(&self, task: usize) -> Nanos {
+impl LoadRun<'_> {
+    fn expected_length(&self, task: usize) -> Nanos {
         Nanos::new(match self.foresight {
             Foresight::Exact => self.tasks[task].run,
-            Foresight::Longest => self.wants[task].longest,
+            Foresight::Longest => self.demands[task].longest,
             Foresight::None => 0,
         })
     }
 
     fn roll_run(&mut self, task: usize) {
-        let longest = self.wants[task].longest;
+        let longest = self.demands[task].longest;
         self.tasks[task].run = longest / 4 + self.dice.roll(longest - longest / 4 + 1);
     }
 
     /// Wakes the tasks whose time has come.
     fn wake(&mut self, running: Option<usize>) {
         for task in (0..self.tasks.len()).filter(|&task| Some(task) != running) {
-            let want = self.wants[task];
+            let want = self.demands[task];
             if self.tasks[task].awake || self.tasks[task].until > self.now {
                 continue;
             }
             let until = if want.off == 0 { u64::MAX } else { self.now + 1 + self.dice.roll(2 * want.on) };
             self.tasks[task] = Task { awake: true, until, woke: self.now, ..Task::default() };
             self.roll_run(task);
-            self.scheduler.wake(TaskId::at(task), self.said(task), Instant::new(self.now));
+            self.scheduler.wake(TaskId::at(task), self.expected_length(task), Instant::new(self.now));
         }
     }
 
@@ -148,9 +148,9 @@ impl Play<'_> {
             self.roll_run(task);
         } else {
             self.tasks[task].awake = false;
-            self.tasks[task].until = self.now + 1 + self.dice.roll(2 * self.wants[task].off);
+            self.tasks[task].until = self.now + 1 + self.dice.roll(2 * self.demands[task].off);
         }
-        let next = more.then(|| self.said(task));
+        let next = more.then(|| self.expected_length(task));
         self.scheduler.charge(TaskId::at(task), Nanos::new(used), next, Instant::new(self.now));
     }
 
@@ -158,12 +158,12 @@ impl Play<'_> {
     fn pass(&mut self, to: u64, running: usize) {
         let passed = (to - self.now) as f64;
         self.now = to;
-        let all: u64 = self.wants.iter().map(|want| want.share).sum();
+        let all: u64 = self.demands.iter().map(|want| want.share).sum();
         let competing: u64 =
-            self.wants.iter().zip(&self.tasks).filter(|(_, task)| task.awake).map(|(want, _)| want.share).sum();
+            self.demands.iter().zip(&self.tasks).filter(|(_, task)| task.awake).map(|(want, _)| want.share).sum();
         for (i, task) in self.tasks.iter_mut().enumerate().filter(|(_, task)| task.awake) {
             let got = if i == running { passed } else { 0.0 };
-            let share = self.wants[i].share as f64;
+            let share = self.demands[i].share as f64;
             let outcome = &mut self.outcomes[i];
             outcome.got += got;
             task.lag = (task.lag + passed * share / all as f64 - got).max(0.0);

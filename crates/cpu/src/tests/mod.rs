@@ -1,10 +1,10 @@
 //! The guarantees of every CPU scheduler ([`laws`]), the exact picks of WF2Q+ ([`exact`]), and the deviation of each scheduler from the shares
 //! ([`fluid`]).
 
-mod exact;
-mod fluid;
-mod laws;
+mod fluid_model;
+mod invariants;
 mod load;
+mod wf2q_exact;
 
 use super::*;
 
@@ -12,36 +12,39 @@ const NOW: Instant = Instant::START;
 
 /// One CPU scheduler under test.
 #[derive(Clone, Copy)]
-struct Way {
+struct SchedulerCase {
     name: &'static str,
     make: fn() -> Box<dyn CpuScheduler>,
 }
 
 /// Every CPU scheduler, and WF2Q+ in each of its forms.
-const WAYS: &[Way] = &[
-    Way { name: "wf2q+", make: wf2q::REGISTRATION.make },
-    Way { name: "wf2q+ in a tournament", make: || Box::new(Tasks::ordered(wf2q::Tags::in_tournament())) },
-    Way { name: "wf2q+ in groups", make: || Box::new(Tasks::ordered(wf2q::Tags::in_groups())) },
-    Way { name: "sfq", make: sfq::REGISTRATION.make },
-    Way { name: "stride", make: stride::REGISTRATION.make },
-    Way { name: "eevdf", make: eevdf::REGISTRATION.make },
-    Way { name: "drr", make: drr::REGISTRATION.make },
-    Way { name: "rr", make: round_robin::REGISTRATION.make },
+const SCHEDULER_CASES: &[SchedulerCase] = &[
+    SchedulerCase { name: "wf2q+", make: wf2q::REGISTRATION.make },
+    SchedulerCase {
+        name: "wf2q+ in a tournament",
+        make: || Box::new(ShareScheduler::ordered(wf2q::Wf2qTasks::in_tournament())),
+    },
+    SchedulerCase { name: "wf2q+ in groups", make: || Box::new(ShareScheduler::ordered(wf2q::Wf2qTasks::in_groups())) },
+    SchedulerCase { name: "sfq", make: sfq::REGISTRATION.make },
+    SchedulerCase { name: "stride", make: stride::REGISTRATION.make },
+    SchedulerCase { name: "eevdf", make: eevdf::REGISTRATION.make },
+    SchedulerCase { name: "drr", make: drr::REGISTRATION.make },
+    SchedulerCase { name: "rr", make: round_robin::REGISTRATION.make },
 ];
 
-fn way(name: &str) -> Way {
-    *WAYS.iter().find(|way| way.name == name).expect("there is such a way")
+fn scheduler_case(name: &str) -> SchedulerCase {
+    *SCHEDULER_CASES.iter().find(|way| way.name == name).expect("there is such a way")
 }
 
 #[test]
-fn a_plan_that_names_no_scheduler_means_the_first_one() {
-    assert_eq!(SCHEDULERS[0].named(), plan::CpuScheduler::default());
+fn default_scheduler_is_the_first_one() {
+    assert_eq!(SCHEDULERS[0].named(), plan::CpuSchedulerChoice::default());
 }
 
 #[test]
 fn the_reference_lists_each_scheduler_as_it_is_declared() {
     let page = include_str!("../../../../docs/reference/configuration.md");
-    for Registration { name, summary, source, .. } in SCHEDULERS {
+    for SchedulerRegistration { name, summary, source, .. } in SCHEDULERS {
         let row = format!("\n| `{name}` | {summary} | {source} |\n");
         assert!(page.contains(&row), "docs/reference/configuration.md lacks the row{row}");
     }

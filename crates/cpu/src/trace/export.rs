@@ -2,8 +2,8 @@
 //! a process, and each of its tasks is a track. Each core is a track too, with the runs of all tasks, so that the use of the processor is visible at
 //! a glance.
 
-use super::{Record, Trace, What};
-use crate::task::Times;
+use super::{TaskEvent, TaskTrace, TraceRecord};
+use crate::task::CoreTimes;
 use std::collections::BTreeMap;
 use std::io::{Result, Write};
 use units::{Instant, Nanos, TaskId};
@@ -15,19 +15,19 @@ const LEAST_WINDOW: Nanos = Nanos::micros(20);
 const TRACKS: u64 = 1_000_000;
 
 /// The traces of a router.
-pub struct Router<'a> {
+pub struct TracedRouter<'a> {
     /// Its name.
     pub name: &'a str,
     /// Its cores.
-    pub cores: Vec<Core<'a>>,
+    pub cores: Vec<TracedCore<'a>>,
 }
 
 /// The trace of a core.
-pub struct Core<'a> {
+pub struct TracedCore<'a> {
     /// The number of its worker.
     pub worker: u16,
     /// Its trace.
-    pub trace: &'a Trace,
+    pub trace: &'a TaskTrace,
     /// The names of its tasks.
     pub tasks: BTreeMap<TaskId, String>,
 }
@@ -35,7 +35,7 @@ pub struct Core<'a> {
 /// Writes the traces of `routers` from `since` until `until`. `started_ns` is the start in ns since 1970-01-01 UTC, if there is a wall clock.
 pub fn write(
     out: &mut impl Write,
-    routers: &[Router<'_>],
+    routers: &[TracedRouter<'_>],
     (since, until): (Instant, Instant),
     started_ns: Option<u64>,
 ) -> Result<()> {
@@ -123,7 +123,7 @@ impl<W: Write> Events<'_, W> {
         self.event('C', track, at, name, &format!(",\"args\":{{{value}}}"))
     }
 
-    fn core(&mut self, core: &Core<'_>, several: bool, until: Instant) -> Result<()> {
+    fn core(&mut self, core: &TracedCore<'_>, several: bool, until: Instant) -> Result<()> {
         let prefix = if several { format!("{}: ", core.worker) } else { String::new() };
         let base = u64::from(core.worker) * TRACKS + 1;
         self.name("thread_name", base, &format!("core {}", core.worker))?;
@@ -144,7 +144,7 @@ impl<W: Write> Events<'_, W> {
         let (mut now, mut began, mut polls) = (self.since, None, None::<(Instant, Instant, u64, Nanos)>);
         for record in core.trace.records() {
             let Some(track) = tracks.get_mut(&record.task) else { continue };
-            if let What::Polled { times, used, until } = record.what {
+            if let TaskEvent::Polled { times, used, until } = record.event {
                 let from = record.at.max(now);
                 let to = until.max(from);
                 // An empty poll ends any waiting state of the task.
@@ -163,13 +163,13 @@ impl<W: Write> Events<'_, W> {
                 now = now.max(to);
             }
             now = now.max(record.at);
-            match record.what {
-                What::Dispatched { switch } => {
+            match record.event {
+                TaskEvent::Dispatched { switch } => {
                     windows.add((now, now + switch), |sum| &mut sum.switching, switch);
                     self.slice(base, "switch", (now, now + switch), "")?;
                     began = Some(now + switch);
                 }
-                What::Yielded { packets, bytes, waiting, used } => {
+                TaskEvent::Yielded { packets, bytes, waiting, used } => {
                     // The dispatch record may be lost. The start follows from the length of the run.
                     let from = began.take().unwrap_or((now - used).max(self.since));
                     now = now.max(from);
@@ -208,23 +208,23 @@ impl<W: Write> Events<'_, W> {
     }
 
     /// Writes the part of a record that is not about runs.
-    fn task(&mut self, track: &mut Track, record: &Record, now: Instant) -> Result<()> {
-        let waits = match record.what {
-            What::Eligible => Some("waits for packets"),
-            What::Active => Some("waits for the core"),
-            What::Dispatched { .. } | What::Yielded { .. } | What::Idle => None,
-            What::Came { packets, waiting } => {
+    fn task(&mut self, track: &mut Track, record: &TraceRecord, now: Instant) -> Result<()> {
+        let waits = match record.event {
+            TaskEvent::Eligible => Some("waits for packets"),
+            TaskEvent::Active => Some("waits for the core"),
+            TaskEvent::Dispatched { .. } | TaskEvent::Yielded { .. } | TaskEvent::Idle => None,
+            TaskEvent::Arrived { packets, waiting } => {
                 let args = format!("\"packets\":{waiting}");
                 self.counter(track.id, &format!("queue of {}", track.name), now, &args)?;
                 let came = format!("\"packets\":{packets},\"waiting\":{waiting}");
                 return if packets > 0 { self.instant(track.id, "packets came", now, &came) } else { Ok(()) };
             }
-            What::Dropped { packets } => {
+            TaskEvent::Dropped { packets } => {
                 return self.instant(track.id, "dropped", now, &format!("\"packets\":{packets}"));
             }
-            What::Timeout => return self.instant(track.id, "has waited long enough", now, ""),
-            What::Harvested => return self.instant(track.id, "runs because nothing else would", now, ""),
-            What::Polled { .. } => return Ok(()),
+            TaskEvent::Timeout => return self.instant(track.id, "has waited long enough", now, ""),
+            TaskEvent::Harvested => return self.instant(track.id, "runs because nothing else would", now, ""),
+            TaskEvent::Polled { .. } => return Ok(()),
         };
         let state = waits.map(|name| (name, now));
         if let Some((name, from)) = std::mem::replace(&mut track.state, state) {
@@ -238,18 +238,18 @@ impl<W: Write> Events<'_, W> {
 struct Windows {
     since: Instant,
     length: u64,
-    sums: Vec<Times>,
+    sums: Vec<CoreTimes>,
 }
 
 impl Windows {
     fn new(since: Instant, until: Instant) -> Windows {
         let span = until.since(since).get();
         let length = (span / WINDOWS).max(LEAST_WINDOW.get());
-        Windows { since, length, sums: vec![Times::default(); (span / length + 1) as usize] }
+        Windows { since, length, sums: vec![CoreTimes::default(); (span / length + 1) as usize] }
     }
 
     /// Adds time spent between two moments. A duration longer than a window is divided in proportion.
-    fn add(&mut self, (from, to): (Instant, Instant), part: fn(&mut Times) -> &mut Nanos, used: Nanos) {
+    fn add(&mut self, (from, to): (Instant, Instant), part: fn(&mut CoreTimes) -> &mut Nanos, used: Nanos) {
         let (from, to) = (from.since(self.since).get(), to.since(self.since).get());
         let last = self.sums.len() - 1;
         let (first, end) = (((from / self.length) as usize).min(last), ((to / self.length) as usize).min(last));
@@ -266,8 +266,8 @@ impl Windows {
     }
 
     /// The windows with any activity.
-    fn iter(&self) -> impl Iterator<Item = (Instant, &Times)> {
-        let sums = self.sums.iter().enumerate().filter(|(_, times)| **times != Times::default());
+    fn iter(&self) -> impl Iterator<Item = (Instant, &CoreTimes)> {
+        let sums = self.sums.iter().enumerate().filter(|(_, times)| **times != CoreTimes::default());
         sums.map(|(index, times)| (self.since + Nanos::new(index as u64 * self.length), times))
     }
 }

@@ -17,11 +17,11 @@ const NONE: u32 = u32::MAX;
 const AHEAD: usize = 4;
 
 /// 2^61 is the longest step of virtual time.
-type Slots = units::Slots<62>;
+type Slots = units::QfqSlots<62>;
 
 /// The waiting tasks.
 #[derive(Debug)]
-pub struct Groups {
+pub struct TaskGroups {
     slots: Slots,
     /// The first and the last task of each occupied slot.
     ends: Box<[(u32, u32)]>,
@@ -31,14 +31,14 @@ pub struct Groups {
     before: Vec<u32>,
 }
 
-impl Default for Groups {
-    fn default() -> Groups {
+impl Default for TaskGroups {
+    fn default() -> TaskGroups {
         let ends = vec![(NONE, NONE); Slots::COUNT].into_boxed_slice();
-        Groups { slots: Slots::default(), ends, best: None, before: Vec::new() }
+        TaskGroups { slots: Slots::default(), ends, best: None, before: Vec::new() }
     }
 }
 
-impl Groups {
+impl TaskGroups {
     /// Makes room for tasks below `tasks`.
     pub fn grow(&mut self, tasks: usize) {
         self.before.resize(tasks.max(self.before.len()), 0);
@@ -84,17 +84,17 @@ impl Groups {
                 self.before[next as usize] = before;
             }
         }
-        self.best = self.slots.turn(now);
+        self.best = self.slots.next_group(now);
     }
 
     #[inline]
     pub fn advance(&mut self, now: Virtual) -> Option<Virtual> {
-        self.best = self.slots.turn(now);
+        self.best = self.slots.next_group(now);
         if self.best.is_some() {
             return Some(now);
         }
         let first = self.slots.least_start()?;
-        self.best = self.slots.turn(first);
+        self.best = self.slots.next_group(first);
         Some(first)
     }
 

@@ -24,21 +24,21 @@
 //! among the tasks that may run, and by S among those ahead. Both are exact and give the same answers. Above that they are in groups ([`groups`]),
 //! O(1), with slightly later start and finish tags than the exact ones.
 
-mod flat;
 mod groups;
+mod task_array;
 mod tournament;
 
-use super::tasks::{Doing, Order};
+use super::share_scheduler::{SchedulingState, TaskOrder};
 use super::virtual_time::{Clock, EPOCH, Slope, Virtual, weight};
-use crate::Registration;
-use flat::Flat;
-use groups::Groups;
+use crate::SchedulerRegistration;
+use groups::TaskGroups;
 use plan::Lag;
+use task_array::TaskArray;
 use tournament::Tournament;
 use units::{Nanos, Share};
 
 /// See [`Registration`].
-pub const REGISTRATION: Registration = Registration {
+pub const REGISTRATION: SchedulerRegistration = SchedulerRegistration {
     name: "wf2q+",
     summary: "worst-case fair weighted fair queueing: each task has its share at any time, to within one run",
     source: "Bennett, Zhang 1997",
@@ -47,7 +47,7 @@ pub const REGISTRATION: Registration = Registration {
 };
 
 /// WF2Q+: O(1) up to 64 tasks and above a thousand, O(log n) between.
-pub type Wf2q = super::Tasks<Tags>;
+pub type Wf2q = super::ShareScheduler<Wf2qTasks>;
 
 /// With more tasks than this they are in groups, with less than half as many in a tournament again. Groups are faster from a few dozen tasks on, but
 /// the lag bound is six times weaker. The exact form is kept while it costs less than three times as much as with 16 tasks (adr/0018).
@@ -55,7 +55,7 @@ const GROUPED: usize = 1024;
 
 /// Tasks by their tags.
 #[derive(Debug, Default)]
-pub struct Tags {
+pub struct Wf2qTasks {
     tasks: Vec<Task>,
     clock: Clock,
     /// The highest finish tag so far.
@@ -111,9 +111,9 @@ enum Form {
 /// The waiting tasks.
 #[derive(Debug)]
 enum Waiting {
-    Flat(Box<Flat>),
+    Flat(Box<TaskArray>),
     Tournament(Tournament),
-    Groups(Box<Groups>),
+    Groups(Box<TaskGroups>),
 }
 
 impl Default for Waiting {
@@ -198,17 +198,21 @@ impl Waiting {
     }
 }
 
-impl Tags {
+impl Wf2qTasks {
     /// A tournament with any number of tasks.
     #[cfg(test)]
-    pub(super) fn in_tournament() -> Tags {
-        Tags { form: Form::Tournament, waiting: Waiting::Tournament(Tournament::default()), ..Tags::default() }
+    pub(super) fn in_tournament() -> Wf2qTasks {
+        Wf2qTasks {
+            form: Form::Tournament,
+            waiting: Waiting::Tournament(Tournament::default()),
+            ..Wf2qTasks::default()
+        }
     }
 
     /// Groups with any number of tasks.
     #[cfg(test)]
-    pub(super) fn in_groups() -> Tags {
-        Tags { form: Form::Groups, waiting: Waiting::Groups(Box::default()), ..Tags::default() }
+    pub(super) fn in_groups() -> Wf2qTasks {
+        Wf2qTasks { form: Form::Groups, waiting: Waiting::Groups(Box::default()), ..Wf2qTasks::default() }
     }
 
     /// Nothing runs: determines the next task.
@@ -217,7 +221,7 @@ impl Tags {
         // If no task waits the busy period ends, and V becomes the highest finish tag.
         let now = self.waiting.advance(&self.tasks, self.clock.now()).unwrap_or(self.latest);
         self.clock.reach(now);
-        if self.clock.over() {
+        if self.clock.needs_set_back() {
             self.set_back();
         }
     }
@@ -240,7 +244,7 @@ impl Tags {
 
     /// Moves the tasks to the structure that suits their number.
     fn fit(&mut self) {
-        let flat = self.tasks.len() <= flat::MOST;
+        let flat = self.tasks.len() <= task_array::MOST;
         let form = match (&self.waiting, self.form) {
             (Waiting::Flat(_), Form::Fitting) if !flat => Waiting::Tournament(Tournament::default()),
             (Waiting::Tournament(_), Form::Fitting) if self.registered > GROUPED => Waiting::Groups(Box::default()),
@@ -257,8 +261,8 @@ impl Tags {
     }
 }
 
-impl Order for Tags {
-    fn add(&mut self, task: usize, share: Share, doing: Doing) {
+impl TaskOrder for Wf2qTasks {
+    fn add(&mut self, task: usize, share: Share, doing: SchedulingState) {
         self.tasks.resize(self.tasks.len().max(task + 1), Task::default());
         self.weights.resize(self.tasks.len(), 0);
         self.tasks[task] = Task { start: self.clock.now(), slope: Slope::of(share), ..Task::default() };
@@ -266,17 +270,17 @@ impl Order for Tags {
         self.clock.add(weight(share));
         self.registered += 1;
         // A task that leaves the background class during its run will be charged here.
-        self.running |= doing == Doing::Running;
+        self.running |= doing == SchedulingState::Running;
         self.fit();
     }
 
-    fn remove(&mut self, task: usize, doing: Doing) {
+    fn remove(&mut self, task: usize, doing: SchedulingState) {
         self.clock.remove(self.weights[task]);
         self.registered -= 1;
         match doing {
-            Doing::Idle => {}
-            Doing::Waiting => self.waiting.remove(&mut self.tasks, task, self.clock.now()),
-            Doing::Running => self.running = false,
+            SchedulingState::Idle => {}
+            SchedulingState::Waiting => self.waiting.remove(&mut self.tasks, task, self.clock.now()),
+            SchedulingState::Running => self.running = false,
         }
         self.fit();
         if !self.running {
@@ -284,10 +288,10 @@ impl Order for Tags {
         }
     }
 
-    fn share(&mut self, task: usize, share: Share, doing: Doing) {
+    fn share(&mut self, task: usize, share: Share, doing: SchedulingState) {
         self.clock.remove(std::mem::replace(&mut self.weights[task], weight(share)));
         self.clock.add(weight(share));
-        if doing == Doing::Waiting {
+        if doing == SchedulingState::Waiting {
             self.waiting.remove(&mut self.tasks, task, self.clock.now());
             self.tasks[task].slope = Slope::of(share);
             self.waiting.insert(&mut self.tasks, task, self.clock.now());

@@ -38,7 +38,7 @@ struct Node {
 impl Node {
     /// The winners of two nodes. `right` breaks ties by id: one if `self` is the right node, which loses a tie, else zero.
     #[inline]
-    fn meet(self, other: Node, right: u64) -> Node {
+    fn combine(self, other: Node, right: u64) -> Node {
         // The results are unpredictable: select without branches.
         let earlier = other.start < self.start + right;
         let better = other.finish < self.finish + right;
@@ -68,7 +68,7 @@ impl Tournament {
         pairs[places / 2..][..old / 2].copy_from_slice(&self.pairs[old / 2..]);
         for node in (1..places).rev() {
             let [left, right] = pairs[node];
-            pairs[node / 2][node % 2] = left.meet(right, 0);
+            pairs[node / 2][node % 2] = left.combine(right, 0);
         }
         self.pairs = pairs;
     }
@@ -91,7 +91,7 @@ impl Tournament {
             if place == 1 {
                 break;
             }
-            node = node.meet(pair[1 - side], side as u64);
+            node = node.combine(pair[1 - side], side as u64);
             place /= 2;
         }
     }

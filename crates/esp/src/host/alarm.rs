@@ -13,13 +13,13 @@ use crate::wire::Part;
 pub struct Alarm {
     report: Part,
     needed: u32,
-    came: u32,
+    reports: u32,
 }
 
 impl Alarm {
     /// An alarm that triggers at `needed` reports, counted under `tag`.
     pub fn new(computation: &Computation, tag: u64, needed: u32) -> Alarm {
-        Alarm { report: computation.count_to(tag, needed), needed, came: 0 }
+        Alarm { report: computation.count_to(tag, needed), needed, reports: 0 }
     }
 
     /// The part that a member sends once to report.
@@ -31,15 +31,15 @@ impl Alarm {
     pub fn received(&mut self, part: &Part) -> bool {
         // The error bit is ignored: a report that a router could not execute still is a report.
         let is_report = part.computation == self.report.computation && part.instruction == self.report.instruction;
-        if !is_report || self.has_gone_off() {
+        if !is_report || self.is_triggered() {
             return false;
         }
-        self.came += 1;
-        self.has_gone_off()
+        self.reports += 1;
+        self.is_triggered()
     }
 
     /// True if the alarm has triggered.
-    pub fn has_gone_off(&self) -> bool {
-        self.came >= self.needed
+    pub fn is_triggered(&self) -> bool {
+        self.reports >= self.needed
     }
 }

@@ -1,6 +1,6 @@
 //! Repeated rounds: after an incomplete round another one starts, with tags of its own (spec E-43).
 
-use super::{Round, Schedule};
+use super::{ComputationRound, Schedule};
 use units::Nanos;
 
 /// The number and the timing of attempts. Members do not learn how a round ended. Root and members have the same `Attempts`, so they start the next
@@ -20,19 +20,19 @@ impl Attempts {
 
 /// The present round, and the attempts left including it.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Present {
-    pub round: Round,
+pub(super) struct CurrentRound {
+    pub round: ComputationRound,
     pub schedule: Schedule,
     pub attempts: Attempts,
 }
 
-impl Present {
-    pub const fn once(round: Round, schedule: Schedule) -> Present {
-        Present { round, schedule, attempts: Attempts::ONE }
+impl CurrentRound {
+    pub const fn single(round: ComputationRound, schedule: Schedule) -> CurrentRound {
+        CurrentRound { round, schedule, attempts: Attempts::ONE }
     }
 
     /// Moves on to the next attempt. Returns false if there is none.
-    pub fn again(&mut self) -> bool {
+    pub fn advance(&mut self) -> bool {
         if self.attempts.most <= 1 {
             return false;
         }

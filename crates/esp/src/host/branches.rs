@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 /// A router, or a silent hop, and the paths through it.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Shared<R> {
+pub struct SharedHop<R> {
     /// The distance in hops; 1 is the first router.
     pub hop: usize,
     /// The router; `None` if it does not answer.
@@ -28,7 +28,7 @@ pub struct Branch<R> {
 
 /// Merges several paths from one host. Each path is a list of routers; `None` is a router that does not answer. Returns the routers in order of hops,
 /// and the branch points.
-pub fn branches<R: Clone + Ord>(paths: &[Vec<Option<R>>]) -> (Vec<Shared<R>>, Vec<Branch<R>>) {
+pub fn branches<R: Clone + Ord>(paths: &[Vec<Option<R>>]) -> (Vec<SharedHop<R>>, Vec<Branch<R>>) {
     let (mut shared, mut branches) = (Vec::new(), Vec::new());
     // Each group has been the same path so far: its last known router, that router's distance, and the paths' indices.
     let mut groups: Vec<(Option<R>, usize, Vec<usize>)> = vec![(None, 0, (0..paths.len()).collect())];
@@ -50,7 +50,7 @@ pub fn branches<R: Clone + Ord>(paths: &[Vec<Option<R>>]) -> (Vec<Shared<R>>, Ve
                 branches.push(Branch { hop: at, router: router.clone(), exact, towards });
             }
             for (here, paths) in parts {
-                shared.push(Shared { hop, router: here.clone(), paths: paths.clone() });
+                shared.push(SharedHop { hop, router: here.clone(), paths: paths.clone() });
                 let known = here.map_or((router.clone(), at), |here| (Some(here), hop));
                 next.push((known.0, known.1, paths));
             }

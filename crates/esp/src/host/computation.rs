@@ -1,9 +1,9 @@
 //! A computation of an end system: its number, its tags, and its instructions.
 
 use super::randomness;
-use super::round::{Number, Round};
+use super::round::{ComputationRound, RoundNumber};
 use super::secret::Secret;
-use crate::isa::{Instruction, Operator};
+use crate::isa::{Operator, StateInstruction};
 use crate::store::Key;
 use crate::wire::{Locations, Part};
 use std::io::Result;
@@ -13,9 +13,9 @@ use std::io::Result;
 pub struct Computation {
     id: u64,
     secret: Key,
-    drawn: u64,
+    tags_drawn: u64,
     locations: Locations,
-    shared: Option<Secret>,
+    round_secret: Option<Secret>,
 }
 
 impl Computation {
@@ -33,7 +33,7 @@ impl Computation {
     pub fn seeded(seed: [u64; 2]) -> Computation {
         let secret = Key::new(seed);
         let (id, secret, locations) = (secret.hash(0), secret.derive(1), Locations::INPUT);
-        Computation { id, secret, drawn: 0, locations, shared: None }
+        Computation { id, secret, tags_drawn: 0, locations, round_secret: None }
     }
 
     /// Joins the computation `id` of another host, with tags of its own.
@@ -44,8 +44,8 @@ impl Computation {
 
     /// Keeps the tags of rounds secret: only hosts that have these 128 random bits can compute them. The root and all members need the same bits.
     #[must_use]
-    pub fn sharing(self, secret: [u64; 2]) -> Computation {
-        Computation { shared: Some(Secret::new(secret)), ..self }
+    pub fn with_secret(self, secret: [u64; 2]) -> Computation {
+        Computation { round_secret: Some(Secret::new(secret)), ..self }
     }
 
     /// Sets the locations at which routers execute its packets. The default is the port where they arrive.
@@ -61,8 +61,8 @@ impl Computation {
 
     /// A new tag.
     pub fn tag(&mut self) -> u64 {
-        self.drawn += 1;
-        self.secret.hash(self.drawn)
+        self.tags_drawn += 1;
+        self.secret.hash(self.tags_drawn)
     }
 
     /// The `attempt`th round, which collects a value from all members with `operator`. Every host that knows the computation's number can compute the
@@ -70,29 +70,34 @@ impl Computation {
     ///
     /// If members arrive at several ports of a router, execute the round at the output ([`Computation::at`]): all of them leave by the port towards
     /// the root, so they share its store (spec E-38). At the input each port reports separately.
-    pub fn round(&self, attempt: u32, operator: Operator) -> Round {
-        Round::new(self.id, Number { attempt, beside: 0, secret: self.shared }, operator, self.locations)
+    pub fn round(&self, attempt: u32, operator: Operator) -> ComputationRound {
+        ComputationRound::new(
+            self.id,
+            RoundNumber { attempt, parallel: 0, secret: self.round_secret },
+            operator,
+            self.locations,
+        )
     }
 
     /// A part with this instruction.
-    pub fn part(&self, instruction: Instruction) -> Part {
+    pub fn part(&self, instruction: StateInstruction) -> Part {
         let (locations, computation) = (self.locations, self.id);
         Part { locations, error: false, piggybacked: false, trace: false, computation, instruction }
     }
 
     /// NOP: the least work for a router.
     pub fn nop(&self) -> Part {
-        self.part(Instruction::Nop)
+        self.part(StateInstruction::Nop)
     }
 
     /// COUNT at `tag`. Routers forward it while the count is below `below`.
     pub fn count(&self, tag: u64, below: u32) -> Part {
-        self.part(Instruction::Count { counter: tag, threshold: below, inclusive: false })
+        self.part(StateInstruction::Count { counter: tag, threshold: below, inclusive: false })
     }
 
     /// COUNT at `tag`. Routers forward it while the count is at most `most`.
     pub fn count_to(&self, tag: u64, most: u32) -> Part {
-        self.part(Instruction::Count { counter: tag, threshold: most, inclusive: true })
+        self.part(StateInstruction::Count { counter: tag, threshold: most, inclusive: true })
     }
 
     /// Routers forward only the first packet with this tag within a lifetime: a duplicate filter, or suppression of redundant messages.
@@ -102,7 +107,7 @@ impl Computation {
 
     /// COMPARE: routers forward it and store `value`, if the tag is absent or `value relation stored` holds. Combining operators never hold.
     pub fn compare(&self, tag: u64, relation: Operator, value: u64) -> Part {
-        self.part(Instruction::Compare { tag, value, relation })
+        self.part(StateInstruction::Compare { tag, value, relation })
     }
 
     /// Routers forward it only if `value` exceeds all values before.
@@ -118,42 +123,42 @@ impl Computation {
     /// COLLECT: combines `value` into `result` and decrements `counter`. The packet that brings the counter to zero carries the result on. Each child
     /// must report exactly once, otherwise use [`Computation::rcollect`].
     pub fn collect(&self, counter: u64, result: u64, operator: Operator, value: u64) -> Part {
-        self.part(Instruction::Collect { counter, result, value, operator })
+        self.part(StateInstruction::Collect { counter, result, value, operator })
     }
 
     /// RCOLLECT: the same for a `child` registered by [`Computation::rchld`]. Retransmissions do no harm.
     pub fn rcollect(&self, (counter, result): (u64, u64), child: u64, operator: Operator, value: u64) -> Part {
-        self.part(Instruction::Rcollect { counter, result, child, value, operator })
+        self.part(StateInstruction::Rcollect { counter, result, child, value, operator })
     }
 
     /// RCHLD: registers `child` at `counter`. Retransmissions do no harm. Routers forward the first child only.
     pub fn rchld(&self, counter: u64, child: u64) -> Part {
-        self.part(Instruction::Rchld { counter, child })
+        self.part(StateInstruction::Rchld { counter, child })
     }
 
     /// Marks the path of the packet.
     pub fn mark(&self, tag: u64, value: u64) -> Part {
-        self.part(Instruction::Mark { tag, value })
+        self.part(StateInstruction::Mark { tag, value })
     }
 
     /// Routers forward it on marked paths only. For data, at the output: see [`crate::wire::wrap`].
     pub fn if_marked(&self, tag: u64) -> Part {
-        self.part(Instruction::Test { tag })
+        self.part(StateInstruction::Test { tag })
     }
 
     /// Returns the value at the last router of the path. Every router on the path must have the tag.
     pub fn get(&self, tag: u64) -> Part {
-        self.part(Instruction::Get { tag, value: 0 })
+        self.part(StateInstruction::Get { tag, value: 0 })
     }
 
     /// Writes a value along the path.
     pub fn put(&self, tag: u64, value: u64) -> Part {
-        self.part(Instruction::Put { tag, value })
+        self.part(StateInstruction::Put { tag, value })
     }
 
     /// Routers forward it if the tag exists and `stored relation value` holds. Combining operators never hold.
     pub fn setfwd(&self, tag: u64, relation: Operator, value: u64) -> Part {
-        self.part(Instruction::Setfwd { tag, value, relation })
+        self.part(StateInstruction::Setfwd { tag, value, relation })
     }
 
     /// Routers forward it if the stored value is at least `value`: for example the layers allowed on a branch.

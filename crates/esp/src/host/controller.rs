@@ -1,18 +1,18 @@
 //! The root of a computation: receives the few packets that routers forward, and determines when all members have reported.
 
-use super::attempts::Present;
-use super::{Action, Attempts, Round, Schedule};
-use crate::isa::Instruction;
+use super::attempts::CurrentRound;
+use super::{Action, Attempts, ComputationRound, Schedule};
+use crate::isa::StateInstruction;
 use crate::wire::Part;
 use std::collections::BTreeMap;
 use units::Instant;
 
 /// The most children of a root. Its children are the neighbouring routers, and the members with no router in between.
-const MOST: usize = 1024;
+const MOST_CHILDREN: usize = 1024;
 
 /// The outcome of a round.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Outcome<T = u64> {
+pub enum RoundOutcome<T = u64> {
     /// All registered members have reported, with this result.
     Complete(T),
     /// Some children of the root have not reported.
@@ -25,23 +25,23 @@ pub enum Outcome<T = u64> {
     /// A router could not execute a packet and set its error bit.
     Failed,
     /// No member registered.
-    Nobody,
+    NoMembers,
 }
 
-impl<T> Outcome<T> {
+impl<T> RoundOutcome<T> {
     /// The result, complete or partial.
     pub fn result(self) -> Option<T> {
         match self {
-            Outcome::Complete(result) => Some(result),
-            Outcome::Incomplete { result, .. } => result,
-            Outcome::Failed | Outcome::Nobody => None,
+            RoundOutcome::Complete(result) => Some(result),
+            RoundOutcome::Incomplete { result, .. } => result,
+            RoundOutcome::Failed | RoundOutcome::NoMembers => None,
         }
     }
 
     /// The number of the root's children known not to have reported.
     pub fn missing(&self) -> usize {
         match self {
-            Outcome::Incomplete { missing, .. } => *missing,
+            RoundOutcome::Incomplete { missing, .. } => *missing,
             _ => 0,
         }
     }
@@ -49,64 +49,64 @@ impl<T> Outcome<T> {
     /// The order of outcomes, from the least to the most useful.
     const fn rank(&self) -> u8 {
         match self {
-            Outcome::Nobody => 0,
-            Outcome::Failed => 1,
-            Outcome::Incomplete { result: None, .. } => 2,
-            Outcome::Incomplete { .. } => 3,
-            Outcome::Complete(_) => 4,
+            RoundOutcome::NoMembers => 0,
+            RoundOutcome::Failed => 1,
+            RoundOutcome::Incomplete { result: None, .. } => 2,
+            RoundOutcome::Incomplete { .. } => 3,
+            RoundOutcome::Complete(_) => 4,
         }
     }
 }
 
 /// The root in one round, or in repeated rounds until one is complete.
 #[derive(Clone, Debug)]
-pub struct Controller {
-    present: Present,
+pub struct RoundController {
+    current: CurrentRound,
     children: BTreeMap<u64, Option<u64>>,
     failed: bool,
     /// Packets received.
-    came: u64,
+    packets: u64,
     /// The best outcome of the previous rounds.
-    before: Outcome,
+    best: RoundOutcome,
 }
 
-impl Controller {
+impl RoundController {
     /// The root of a single round.
-    pub fn new(round: Round, schedule: Schedule) -> Controller {
-        let (present, children) = (Present::once(round, schedule), BTreeMap::new());
-        Controller { present, children, failed: false, came: 0, before: Outcome::Nobody }
+    pub fn new(round: ComputationRound, schedule: Schedule) -> RoundController {
+        let (current, children) = (CurrentRound::single(round, schedule), BTreeMap::new());
+        RoundController { current, children, failed: false, packets: 0, best: RoundOutcome::NoMembers }
     }
 
     /// Repeats the round until it is complete, at most so often. Members need the same attempts ([`Reporter::repeated`](super::Reporter::repeated)).
     #[must_use]
-    pub fn repeated(self, attempts: Attempts) -> Controller {
-        Controller { present: Present { attempts, ..self.present }, ..self }
+    pub fn repeated(self, attempts: Attempts) -> RoundController {
+        RoundController { current: CurrentRound { attempts, ..self.current }, ..self }
     }
 
     /// The attempts left after the present round.
-    pub fn left(&self) -> u16 {
-        self.present.attempts.most.saturating_sub(1)
+    pub fn attempts_left(&self) -> u16 {
+        self.current.attempts.most.saturating_sub(1)
     }
 
     /// Processes a received part. Ignores parts of other rounds.
     pub fn received(&mut self, part: &Part) {
-        if part.computation != self.present.round.computation {
+        if part.computation != self.current.round.computation {
             return;
         }
         let (counter, child, report) = match part.instruction {
-            Instruction::Rchld { counter, child } => (counter, child, None),
-            Instruction::Rcollect { counter, child, value, .. } => (counter, child, Some(value)),
+            StateInstruction::Rchld { counter, child } => (counter, child, None),
+            StateInstruction::Rcollect { counter, child, value, .. } => (counter, child, Some(value)),
             _ => return,
         };
-        if counter != self.present.round.counter {
+        if counter != self.current.round.counter {
             return;
         }
-        self.came += 1;
+        self.packets += 1;
         if part.error {
             self.failed = true;
             return;
         }
-        if self.children.len() < MOST || self.children.contains_key(&child) {
+        if self.children.len() < MOST_CHILDREN || self.children.contains_key(&child) {
             let known = self.children.entry(child).or_default();
             // The latest report counts: a router's repeated report covers at least as many members as its first.
             *known = report.or(*known);
@@ -115,27 +115,27 @@ impl Controller {
 
     /// Packets received in all rounds: few, however many members there are.
     pub fn packets(&self) -> u64 {
-        self.came
+        self.packets
     }
 
     /// The next action at `now`. If no round was complete, the result is the most useful outcome of all rounds.
-    pub fn poll(&mut self, now: Instant) -> Action<Outcome> {
+    pub fn poll(&mut self, now: Instant) -> Action<RoundOutcome> {
         loop {
-            let Schedule { collect, end, .. } = self.present.schedule;
+            let Schedule { collect, end, .. } = self.current.schedule;
             let outcome = self.outcome();
             // Not before `collect`: until then more members may register.
-            if now >= collect && matches!(outcome, Outcome::Complete(_)) {
+            if now >= collect && matches!(outcome, RoundOutcome::Complete(_)) {
                 return Action::Over(outcome);
             }
             if now < end {
                 return Action::Wait(end);
             }
             // At equal rank the later round wins: its values are newer.
-            if outcome.rank() >= self.before.rank() {
-                self.before = outcome;
+            if outcome.rank() >= self.best.rank() {
+                self.best = outcome;
             }
-            if !self.present.again() {
-                return Action::Over(self.before);
+            if !self.current.advance() {
+                return Action::Over(self.best);
             }
             self.children.clear();
             self.failed = false;
@@ -143,15 +143,15 @@ impl Controller {
     }
 
     /// The outcome of the present round so far.
-    fn outcome(&self) -> Outcome {
+    fn outcome(&self) -> RoundOutcome {
         let reports: Vec<u64> = self.children.values().filter_map(|report| *report).collect();
         let missing = self.children.len() - reports.len();
-        let result = reports.into_iter().reduce(|all, one| self.present.round.operator.combine(all, one));
+        let result = reports.into_iter().reduce(|all, one| self.current.round.operator.combine(all, one));
         match (result, self.children.is_empty()) {
-            (Some(result), _) if missing == 0 => Outcome::Complete(result),
-            _ if self.failed => Outcome::Failed,
-            (_, true) => Outcome::Nobody,
-            _ => Outcome::Incomplete { result, missing },
+            (Some(result), _) if missing == 0 => RoundOutcome::Complete(result),
+            _ if self.failed => RoundOutcome::Failed,
+            (_, true) => RoundOutcome::NoMembers,
+            _ => RoundOutcome::Incomplete { result, missing },
         }
     }
 }

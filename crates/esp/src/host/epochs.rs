@@ -4,7 +4,7 @@
 //! The state for an epoch is written from the previous epoch on, and read until the epoch ends. So an epoch is a third of a lifetime. The last third
 //! allows for clock differences and packets in flight.
 
-use crate::isa::{Instruction, Operator};
+use crate::isa::{Operator, StateInstruction};
 use crate::store::mix;
 use crate::wire::{Locations, Part};
 use units::{Instant, Nanos};
@@ -48,19 +48,19 @@ impl Epochs {
         mix(self.computation, epoch) >> 1
     }
 
-    fn part(&self, locations: Locations, instruction: Instruction) -> Part {
+    fn part(&self, locations: Locations, instruction: StateInstruction) -> Part {
         let computation = self.computation;
         Part { locations, error: false, piggybacked: false, trace: false, computation, instruction }
     }
 
     /// Sent by a receiver towards the source: marks the ports where it arrives for an epoch.
     pub fn mark(&self, epoch: u64) -> Part {
-        self.part(Locations::INPUT, Instruction::Mark { tag: self.tag(epoch), value: 1 })
+        self.part(Locations::INPUT, StateInstruction::Mark { tag: self.tag(epoch), value: 1 })
     }
 
     /// Carried by the source's data: routers forward copies only to marked ports.
     pub fn if_marked(&self, epoch: u64) -> Part {
-        self.part(Locations::OUTPUT, Instruction::Test { tag: self.tag(epoch) })
+        self.part(Locations::OUTPUT, StateInstruction::Test { tag: self.tag(epoch) })
     }
 
     /// The tag that counts the receivers of a layer in an epoch.
@@ -70,22 +70,22 @@ impl Epochs {
 
     /// Sent by a receiver towards the source: `child` wants a layer in an epoch. Each port counts the child once, however often it is sent. The first
     /// child at a port is registered at the next router upstream.
-    pub fn want(&self, epoch: u64, layer: u64, child: u64) -> Part {
+    pub fn subscribe(&self, epoch: u64, layer: u64, child: u64) -> Part {
         let counter = self.counter(epoch, layer);
-        self.part(Locations::INPUT, Instruction::Rchld { counter, child })
+        self.part(Locations::INPUT, StateInstruction::Rchld { counter, child })
     }
 
     /// Sent by a receiver towards the source: `child`, which wanted a layer in an epoch, leaves it for the rest of the epoch. The last child to leave
     /// at a port is reported to the next router upstream.
-    pub fn shed(&self, epoch: u64, layer: u64, child: u64) -> Part {
+    pub fn unsubscribe(&self, epoch: u64, layer: u64, child: u64) -> Part {
         let (counter, value, operator) = (self.counter(epoch, layer), 1, Operator::Add);
         let result = mix(counter, layer) >> 1;
-        self.part(Locations::INPUT, Instruction::Rcollect { counter, result, child, value, operator })
+        self.part(Locations::INPUT, StateInstruction::Rcollect { counter, result, child, value, operator })
     }
 
     /// Carried by data of a layer: routers forward copies to ports with a receiver of the layer.
-    pub fn if_wanted(&self, epoch: u64, layer: u64) -> Part {
+    pub fn if_subscribed(&self, epoch: u64, layer: u64) -> Part {
         let tag = self.counter(epoch, layer);
-        self.part(Locations::OUTPUT, Instruction::Setfwd { tag, value: 0, relation: Operator::Gt })
+        self.part(Locations::OUTPUT, StateInstruction::Setfwd { tag, value: 0, relation: Operator::Gt })
     }
 }

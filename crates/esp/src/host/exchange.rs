@@ -1,14 +1,14 @@
 //! Rounds and requests as futures, for any socket of any runtime: this module decides when to send, and the caller supplies an asynchronous socket
-//! (spec E-49). If routers require sealed parts, use a [`Sealing`](super::Sealing) socket.
+//! (spec E-49). If routers require sealed parts, use a [`SealingSocket`](super::SealingSocket) socket.
 
-use super::{Action, Member, Root};
+use super::{Action, GroupRoot, Member};
 use crate::wire::Part;
 use std::fmt;
 use std::future::Future;
 use units::{Instant, Nanos};
 
 /// A datagram socket towards the root or the members of a computation, with a clock.
-pub trait Datagrams {
+pub trait DatagramSocket {
     /// The error of the socket.
     type Error;
 
@@ -26,7 +26,7 @@ pub trait Datagrams {
 ///
 /// # Errors
 /// Those of the socket.
-pub async fn report<S: Datagrams>(socket: &S, mut member: impl Member) -> Result<(), S::Error> {
+pub async fn report<S: DatagramSocket>(socket: &S, mut member: impl Member) -> Result<(), S::Error> {
     loop {
         match member.poll(socket.now()) {
             Action::Send(part) => socket.send(&part.to_bytes()).await?,
@@ -36,12 +36,12 @@ pub async fn report<S: Datagrams>(socket: &S, mut member: impl Member) -> Result
     }
 }
 
-/// Runs the root, such as a [`Controller`](super::Controller), and returns the outcome of its rounds. Afterwards the root knows the number of packets
+/// Runs the root, such as a [`RoundController`](super::RoundController), and returns the outcome of its rounds. Afterwards the root knows the number of packets
 /// received.
 ///
 /// # Errors
 /// Those of the socket.
-pub async fn collect<S: Datagrams, R: Root>(socket: &S, root: &mut R) -> Result<R::Outcome, S::Error> {
+pub async fn collect<S: DatagramSocket, R: GroupRoot>(socket: &S, root: &mut R) -> Result<R::Outcome, S::Error> {
     loop {
         match root.poll(socket.now()) {
             Action::Send(part) => socket.send(&part.to_bytes()).await?,
@@ -59,7 +59,7 @@ pub async fn collect<S: Datagrams, R: Root>(socket: &S, root: &mut R) -> Result<
 
 /// Retransmission and deadline of a request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Patience {
+pub struct RetryPolicy {
     /// The time between two transmissions.
     pub retry: Nanos,
     /// The time at which to give up.
@@ -68,48 +68,52 @@ pub struct Patience {
 
 /// The reason why there is no answer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Unanswered<E> {
+pub enum RequestError<E> {
     /// A router could not execute the part and set its error bit.
     Failed,
     /// No answer arrived before the deadline.
-    Late,
+    TimedOut,
     /// The socket failed.
     Socket(E),
 }
 
-impl<E: fmt::Display> fmt::Display for Unanswered<E> {
+impl<E: fmt::Display> fmt::Display for RequestError<E> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Unanswered::Failed => f.write_str("a router on the way could not execute the instruction"),
-            Unanswered::Late => f.write_str("nothing has come back in time"),
-            Unanswered::Socket(error) => error.fmt(f),
+            RequestError::Failed => f.write_str("a router on the way could not execute the instruction"),
+            RequestError::TimedOut => f.write_str("nothing has come back in time"),
+            RequestError::Socket(error) => error.fmt(f),
         }
     }
 }
 
-impl<E: fmt::Debug + fmt::Display> std::error::Error for Unanswered<E> {}
+impl<E: fmt::Debug + fmt::Display> std::error::Error for RequestError<E> {}
 
 /// Sends a part to a host that returns it (as `switchpath state listen --answer` does). Returns the part with the values that routers wrote into it.
 /// Retransmits it until the answer arrives, so its instruction must be one that may be executed twice.
 ///
 /// # Errors
 /// A router failed, no answer arrived before the deadline, or the socket failed.
-pub async fn ask<S: Datagrams>(socket: &S, part: &Part, patience: Patience) -> Result<Part, Unanswered<S::Error>> {
+pub async fn request<S: DatagramSocket>(
+    socket: &S,
+    part: &Part,
+    patience: RetryPolicy,
+) -> Result<Part, RequestError<S::Error>> {
     let bytes = part.to_bytes();
     loop {
         if socket.now() >= patience.deadline {
-            return Err(Unanswered::Late);
+            return Err(RequestError::TimedOut);
         }
-        socket.send(&bytes).await.map_err(Unanswered::Socket)?;
+        socket.send(&bytes).await.map_err(RequestError::Socket)?;
         let until = (socket.now() + patience.retry.max(Nanos::new(1))).min(patience.deadline);
         while socket.now() < until {
-            let Some(came) = socket.receive(until).await.map_err(Unanswered::Socket)? else { break };
-            let Ok(answer) = Part::read(&came) else { continue };
+            let Some(received) = socket.receive(until).await.map_err(RequestError::Socket)? else { break };
+            let Ok(answer) = Part::read(&received) else { continue };
             let opcode = |part: &Part| part.instruction.opcode();
             if answer.computation != part.computation || opcode(&answer) != opcode(part) {
                 continue;
             }
-            return if answer.error { Err(Unanswered::Failed) } else { Ok(answer) };
+            return if answer.error { Err(RequestError::Failed) } else { Ok(answer) };
         }
     }
 }

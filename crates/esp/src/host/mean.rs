@@ -1,6 +1,6 @@
 //! The mean of the members' values: two rounds at the same time, one for the sum and one for the number of members (spec E-46).
 
-use super::{Action, Attempts, Computation, Controller, Outcome, Reporter, Round, Schedule};
+use super::{Action, Attempts, Computation, ComputationRound, Reporter, RoundController, RoundOutcome, Schedule};
 use crate::isa::Operator;
 use crate::wire::Part;
 use units::Instant;
@@ -24,15 +24,15 @@ impl Mean {
 /// The two rounds of a mean.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct MeanRounds {
-    sum: Round,
-    members: Round,
+    sum: ComputationRound,
+    members: ComputationRound,
 }
 
 impl MeanRounds {
     /// The `attempt`th pair of rounds of a computation, executed at its locations.
     pub fn of(computation: &Computation, attempt: u32) -> MeanRounds {
         let sum = computation.round(attempt, Operator::Add);
-        MeanRounds { sum, members: sum.beside() }
+        MeanRounds { sum, members: sum.parallel() }
     }
 
     fn next(&self) -> MeanRounds {
@@ -77,20 +77,20 @@ pub struct MeanController {
     rounds: MeanRounds,
     schedule: Schedule,
     attempts: Attempts,
-    sum: Controller,
-    members: Controller,
+    sum: RoundController,
+    members: RoundController,
     /// Packets received in previous rounds.
-    came: u64,
+    earlier_packets: u64,
 }
 
 impl MeanController {
     /// The root of these rounds.
     pub fn new(rounds: MeanRounds, schedule: Schedule) -> MeanController {
-        let [sum, members] = [rounds.sum, rounds.members].map(|round| Controller::new(round, schedule));
-        MeanController { rounds, schedule, attempts: Attempts::ONE, sum, members, came: 0 }
+        let [sum, members] = [rounds.sum, rounds.members].map(|round| RoundController::new(round, schedule));
+        MeanController { rounds, schedule, attempts: Attempts::ONE, sum, members, earlier_packets: 0 }
     }
 
-    /// Repeats the rounds until both of an attempt are complete: see [`Controller::repeated`].
+    /// Repeats the rounds until both of an attempt are complete: see [`RoundController::repeated`].
     #[must_use]
     pub fn repeated(self, attempts: Attempts) -> MeanController {
         MeanController { attempts, ..self }
@@ -104,41 +104,41 @@ impl MeanController {
 
     /// Packets received in all rounds.
     pub fn packets(&self) -> u64 {
-        self.came + self.sum.packets() + self.members.packets()
+        self.earlier_packets + self.sum.packets() + self.members.packets()
     }
 
     /// The next action at `now`. The result is that of the last attempt.
-    pub fn poll(&mut self, now: Instant) -> Action<Outcome<Mean>> {
+    pub fn poll(&mut self, now: Instant) -> Action<RoundOutcome<Mean>> {
         loop {
             let (sum, members) = match (self.sum.poll(now), self.members.poll(now)) {
                 (Action::Over(sum), Action::Over(members)) => (sum, members),
                 // A round that is over keeps its outcome until the other one ends.
                 _ => return Action::Wait(self.schedule.end),
             };
-            let outcome = both(sum, members);
-            if matches!(outcome, Outcome::Complete(_)) || self.attempts.most <= 1 {
+            let outcome = combine(sum, members);
+            if matches!(outcome, RoundOutcome::Complete(_)) || self.attempts.most <= 1 {
                 return Action::Over(outcome);
             }
             let attempts = Attempts { most: self.attempts.most - 1, ..self.attempts };
-            let (came, schedule) = (self.packets(), self.schedule.after(attempts.every));
-            *self = MeanController { came, attempts, ..MeanController::new(self.rounds.next(), schedule) };
+            let (earlier_packets, schedule) = (self.packets(), self.schedule.after(attempts.every));
+            *self = MeanController { earlier_packets, attempts, ..MeanController::new(self.rounds.next(), schedule) };
         }
     }
 }
 
 /// Combines the outcomes of both rounds.
-fn both(sum: Outcome, members: Outcome) -> Outcome<Mean> {
+fn combine(sum: RoundOutcome, members: RoundOutcome) -> RoundOutcome<Mean> {
     let mean = |sum: Option<u64>, members: Option<u64>| {
         let members = members.filter(|members| *members > 0)?;
         sum.map(|sum| Mean { sum, members })
     };
     let missing = sum.missing().max(members.missing());
     match (sum, members) {
-        (Outcome::Failed, _) | (_, Outcome::Failed) => Outcome::Failed,
-        (Outcome::Nobody, _) | (_, Outcome::Nobody) => Outcome::Nobody,
+        (RoundOutcome::Failed, _) | (_, RoundOutcome::Failed) => RoundOutcome::Failed,
+        (RoundOutcome::NoMembers, _) | (_, RoundOutcome::NoMembers) => RoundOutcome::NoMembers,
         _ => match mean(sum.result(), members.result()) {
-            Some(mean) if missing == 0 => Outcome::Complete(mean),
-            result => Outcome::Incomplete { result, missing },
+            Some(mean) if missing == 0 => RoundOutcome::Complete(mean),
+            result => RoundOutcome::Incomplete { result, missing },
         },
     }
 }

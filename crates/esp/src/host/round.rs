@@ -2,7 +2,7 @@
 //! (spec E-43; Calvert et al. 2003, 2.2).
 
 use super::secret::Secret;
-use crate::isa::{Instruction, Operator};
+use crate::isa::{Operator, StateInstruction};
 use crate::store::mix;
 use crate::wire::{Locations, Part};
 use std::fmt;
@@ -23,18 +23,18 @@ pub struct Schedule {
 
 /// The lifetime is too short for two phases.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct TooShort {
+pub struct LifetimeTooShort {
     /// The shortest lifetime that suffices.
     pub needed: Nanos,
 }
 
-impl fmt::Display for TooShort {
+impl fmt::Display for LifetimeTooShort {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "setup and collection take {} s, longer than routers remember", self.needed.as_secs_f64())
     }
 }
 
-impl std::error::Error for TooShort {}
+impl std::error::Error for LifetimeTooShort {}
 
 impl Schedule {
     /// A round that starts at `start`. `delay` is the one-way delay from the farthest member to the root, and `skew` the largest difference between
@@ -47,12 +47,12 @@ impl Schedule {
         lifetime: Nanos,
         (delay, skew): (Nanos, Nanos),
         tries: u32,
-    ) -> Result<Schedule, TooShort> {
+    ) -> Result<Schedule, LifetimeTooShort> {
         let needed = |retry: Nanos| (retry * u64::from(tries.max(1)) + delay + skew) * 2;
         // Retransmit no sooner than one delay: earlier the first packet may still be in flight.
         let shortest = needed(delay);
         if shortest > lifetime {
-            return Err(TooShort { needed: shortest });
+            return Err(LifetimeTooShort { needed: shortest });
         }
         // The tries share all time that the lifetime leaves.
         let phase = Nanos::new(lifetime.get() / 2);
@@ -71,7 +71,7 @@ impl Schedule {
 
 /// The tags of a round, and its operator.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Round {
+pub struct ComputationRound {
     /// The computation.
     pub computation: u64,
     /// The tag under which routers count their children.
@@ -81,60 +81,65 @@ pub struct Round {
     /// The combining operator.
     pub operator: Operator,
     locations: Locations,
-    number: Number,
+    number: RoundNumber,
 }
 
 /// The number of a round within its computation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Number {
+pub(super) struct RoundNumber {
     pub attempt: u32,
     /// The index among rounds that run at the same time.
-    pub beside: u8,
+    pub parallel: u8,
     /// The secret behind its tags; without one they follow from the computation's number alone.
     pub secret: Option<Secret>,
 }
 
-impl Number {
+impl RoundNumber {
     fn tag(self, computation: u64, which: u64) -> u64 {
-        let number = u64::from(self.beside) << 33 | u64::from(self.attempt) << 1 | which;
+        let number = u64::from(self.parallel) << 33 | u64::from(self.attempt) << 1 | which;
         self.secret.map_or_else(|| mix(computation, number), |secret| secret.tag(computation, number))
     }
 }
 
-impl Round {
-    pub(super) fn new(computation: u64, number: Number, operator: Operator, locations: Locations) -> Round {
+impl ComputationRound {
+    pub(super) fn new(
+        computation: u64,
+        number: RoundNumber,
+        operator: Operator,
+        locations: Locations,
+    ) -> ComputationRound {
         let (counter, result) = (number.tag(computation, 0), number.tag(computation, 1));
-        Round { computation, counter, result, operator, locations, number }
+        ComputationRound { computation, counter, result, operator, locations, number }
     }
 
     /// The next attempt, with new tags.
     #[must_use]
-    pub fn next(&self) -> Round {
-        self.of(Number { attempt: self.number.attempt.wrapping_add(1), ..self.number })
+    pub fn next(&self) -> ComputationRound {
+        self.of(RoundNumber { attempt: self.number.attempt.wrapping_add(1), ..self.number })
     }
 
     /// A round that runs at the same time, with other tags.
-    pub(super) fn beside(&self) -> Round {
-        self.of(Number { beside: self.number.beside.wrapping_add(1), ..self.number })
+    pub(super) fn parallel(&self) -> ComputationRound {
+        self.of(RoundNumber { parallel: self.number.parallel.wrapping_add(1), ..self.number })
     }
 
-    fn of(&self, number: Number) -> Round {
-        Round::new(self.computation, number, self.operator, self.locations)
+    fn of(&self, number: RoundNumber) -> ComputationRound {
+        ComputationRound::new(self.computation, number, self.operator, self.locations)
     }
 
-    fn part(&self, instruction: Instruction) -> Part {
+    fn part(&self, instruction: StateInstruction) -> Part {
         let (locations, computation) = (self.locations, self.computation);
         Part { locations, error: false, piggybacked: false, trace: false, computation, instruction }
     }
 
     /// The part that registers `child`.
-    pub fn known(&self, child: u64) -> Part {
-        self.part(Instruction::Rchld { counter: self.counter, child })
+    pub fn registration(&self, child: u64) -> Part {
+        self.part(StateInstruction::Rchld { counter: self.counter, child })
     }
 
     /// The part that reports `value` of `child`.
     pub fn report(&self, child: u64, value: u64) -> Part {
-        let Round { counter, result, operator, .. } = *self;
-        self.part(Instruction::Rcollect { counter, result, child, value, operator })
+        let ComputationRound { counter, result, operator, .. } = *self;
+        self.part(StateInstruction::Rcollect { counter, result, child, value, operator })
     }
 }

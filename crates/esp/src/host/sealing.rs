@@ -1,21 +1,21 @@
 //! A socket for routers that execute only parts sealed with the operator's key ([`crate::seal`]).
 
-use super::Datagrams;
+use super::DatagramSocket;
 use crate::seal::OperatorKey;
 use crate::wire::Part;
 use units::Instant;
 
 /// A socket that seals the parts it sends, if it has a key, and discards received parts without a valid seal. Data behind a part stays unchanged.
 #[derive(Clone, Copy, Debug)]
-pub struct Sealing<S> {
+pub struct SealingSocket<S> {
     socket: S,
     key: Option<OperatorKey>,
 }
 
-impl<S: Datagrams> Sealing<S> {
+impl<S: DatagramSocket> SealingSocket<S> {
     /// Wraps a socket, with an optional key.
-    pub const fn new(socket: S, key: Option<OperatorKey>) -> Sealing<S> {
-        Sealing { socket, key }
+    pub const fn new(socket: S, key: Option<OperatorKey>) -> SealingSocket<S> {
+        SealingSocket { socket, key }
     }
 
     /// The socket.
@@ -24,7 +24,7 @@ impl<S: Datagrams> Sealing<S> {
     }
 }
 
-impl<S: Datagrams> Datagrams for Sealing<S> {
+impl<S: DatagramSocket> DatagramSocket for SealingSocket<S> {
     type Error = S::Error;
 
     fn now(&self) -> Instant {
@@ -43,8 +43,8 @@ impl<S: Datagrams> Datagrams for Sealing<S> {
 
     async fn receive(&self, until: Instant) -> Result<Option<Vec<u8>>, S::Error> {
         loop {
-            let came = self.socket.receive(until).await?;
-            let (Some(bytes), Some(key)) = (&came, self.key) else { return Ok(came) };
+            let received = self.socket.receive(until).await?;
+            let (Some(bytes), Some(key)) = (&received, self.key) else { return Ok(received) };
             // The seal is valid, so the length in the head is right.
             if let (Ok(plain), Some(&length)) = (key.unsealed(bytes), bytes.get(2)) {
                 let data = bytes.get(usize::from(length)..).unwrap_or_default();

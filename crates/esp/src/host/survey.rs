@@ -8,7 +8,7 @@
 //! At the input and in the centre a router executes the packet before it checks the TTL. At the output it executes only packets that leave (spec
 //! E-37).
 
-use crate::isa::Instruction;
+use crate::isa::StateInstruction;
 use crate::seal;
 use crate::store::{Key, mix};
 use crate::variables;
@@ -18,7 +18,7 @@ use std::collections::BTreeMap;
 
 /// A question to every router of a path.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub enum Question {
+pub enum ProbeQuestion {
     /// Does it execute at the input?
     Input,
     /// Does it execute in the centre?
@@ -31,21 +31,26 @@ pub enum Question {
     NodeAtOutput,
 }
 
-impl Question {
+impl ProbeQuestion {
     /// All questions.
-    pub const ALL: [Question; 5] =
-        [Question::Input, Question::Central, Question::Output, Question::NodeAtInput, Question::NodeAtOutput];
+    pub const ALL: [ProbeQuestion; 5] = [
+        ProbeQuestion::Input,
+        ProbeQuestion::Central,
+        ProbeQuestion::Output,
+        ProbeQuestion::NodeAtInput,
+        ProbeQuestion::NodeAtOutput,
+    ];
 
     const fn locations(self) -> Locations {
         match self {
-            Question::Input | Question::NodeAtInput => Locations::INPUT,
-            Question::Central => Locations::CENTRAL,
-            Question::Output | Question::NodeAtOutput => Locations::OUTPUT,
+            ProbeQuestion::Input | ProbeQuestion::NodeAtInput => Locations::INPUT,
+            ProbeQuestion::Central => Locations::CENTRAL,
+            ProbeQuestion::Output | ProbeQuestion::NodeAtOutput => Locations::OUTPUT,
         }
     }
 
     /// True if a router executes the probe before its TTL expires there.
-    const fn is_before_its_end(self) -> bool {
+    const fn executes_before_ttl(self) -> bool {
         !self.locations().output
     }
 }
@@ -62,14 +67,14 @@ impl Probes {
         Probes { secret: Key::new(randomness) }
     }
 
-    fn part(&self, question: Question) -> Part {
+    fn part(&self, question: ProbeQuestion) -> Part {
         let drawn = |number: u64| mix(self.secret.hash(question as u64), number);
         let instruction = match question {
-            Question::NodeAtInput | Question::NodeAtOutput => {
-                Instruction::Get { tag: variables::tag(Variable::Node), value: drawn(1) }
+            ProbeQuestion::NodeAtInput | ProbeQuestion::NodeAtOutput => {
+                StateInstruction::Get { tag: variables::tag(Variable::Node), value: drawn(1) }
             }
             // The shift keeps the tag out of the reserved range of router variables.
-            _ => Instruction::Rchld { counter: drawn(1) >> 1, child: drawn(2) },
+            _ => StateInstruction::Rchld { counter: drawn(1) >> 1, child: drawn(2) },
         };
         let (locations, computation) = (question.locations(), drawn(0));
         Part { locations, error: false, piggybacked: false, trace: false, computation, instruction }
@@ -79,7 +84,7 @@ impl Probes {
     /// or plain.
     pub fn datagram(
         &self,
-        question: Question,
+        question: ProbeQuestion,
         hop: u8,
         attempt: u8,
         bytes_of: impl FnOnce(&Part) -> Vec<u8>,
@@ -92,28 +97,28 @@ impl Probes {
 
 /// A probe as it arrived at a router.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-struct Seen {
+struct ProbeState {
     /// The operand that a router overwrites when it executes the probe.
     value: u64,
     error: bool,
 }
 
-impl Seen {
-    fn of(part: &Part) -> Seen {
+impl ProbeState {
+    fn of(part: &Part) -> ProbeState {
         let value = match part.instruction {
-            Instruction::Rchld { child, .. } => child,
-            Instruction::Get { value, .. } => value,
+            StateInstruction::Rchld { child, .. } => child,
+            StateInstruction::Get { value, .. } => value,
             _ => 0,
         };
-        Seen { value, error: part.error }
+        ProbeState { value, error: part.error }
     }
 }
 
 /// A returned probe.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Returned {
+pub struct ProbeReply {
     /// Its question.
-    pub question: Question,
+    pub question: ProbeQuestion,
     /// Its TTL.
     pub hop: u8,
     /// Its attempt.
@@ -122,7 +127,7 @@ pub struct Returned {
 
 /// The behaviour of a router at one location.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub enum Executes {
+pub enum HopExecution {
     /// It executes the instruction.
     Yes,
     /// It forwards the packet unexecuted.
@@ -137,69 +142,69 @@ pub enum Executes {
 #[derive(Clone, Debug)]
 pub struct Survey {
     probes: Probes,
-    seen: BTreeMap<(Question, u8), Seen>,
+    replies: BTreeMap<(ProbeQuestion, u8), ProbeState>,
 }
 
 impl Survey {
     /// An empty survey.
     pub fn new(probes: Probes) -> Survey {
-        let sent = Question::ALL.map(|question| ((question, 0), Seen::of(&probes.part(question))));
-        Survey { probes, seen: sent.into() }
+        let sent = ProbeQuestion::ALL.map(|question| ((question, 0), ProbeState::of(&probes.part(question))));
+        Survey { probes, replies: sent.into() }
     }
 
     /// Processes a part that a router quoted or the far end returned. `None` if it is no probe of this survey or too short: a router need not quote
     /// more than eight bytes of a datagram. Seals are not verified, because any host could forge the quote anyway.
-    pub fn came(&mut self, bytes: &[u8]) -> Option<Returned> {
+    pub fn record_reply(&mut self, bytes: &[u8]) -> Option<ProbeReply> {
         let part = seal::read(bytes).ok()?;
-        let question = Question::ALL.into_iter().find(|&question| {
+        let question = ProbeQuestion::ALL.into_iter().find(|&question| {
             let sent = self.probes.part(question);
             sent.computation == part.computation && sent.instruction.opcode() == part.instruction.opcode()
         })?;
         let &[hop, attempt, ..] = bytes.get(usize::from(*bytes.get(2)?)..)? else { return None };
         if hop > 0 {
-            self.seen.insert((question, hop), Seen::of(&part));
+            self.replies.insert((question, hop), ProbeState::of(&part));
         }
-        Some(Returned { question, hop, attempt })
+        Some(ProbeReply { question, hop, attempt })
     }
 
     /// True if this hop has answered this question.
-    pub fn has(&self, question: Question, hop: u8) -> bool {
-        self.seen.contains_key(&(question, hop))
+    pub fn has_reply(&self, question: ProbeQuestion, hop: u8) -> bool {
+        self.replies.contains_key(&(question, hop))
     }
 
     /// The behaviour of the router at `hop`; 1 is the first.
-    pub fn executes(&self, question: Question, hop: u8) -> Executes {
+    pub fn execution_at(&self, question: ProbeQuestion, hop: u8) -> HopExecution {
         let (from, to) =
-            if question.is_before_its_end() { (hop.saturating_sub(1), hop) } else { (hop, hop.saturating_add(1)) };
-        let before = self.seen.range((question, 0)..=(question, from)).next_back();
-        let after = self.seen.range((question, to)..=(question, u8::MAX)).next();
+            if question.executes_before_ttl() { (hop.saturating_sub(1), hop) } else { (hop, hop.saturating_add(1)) };
+        let before = self.replies.range((question, 0)..=(question, from)).next_back();
+        let after = self.replies.range((question, to)..=(question, u8::MAX)).next();
         let (Some((&(_, first), before)), Some((&(_, last), after))) = (before, after) else {
-            return Executes::Unknown;
+            return HopExecution::Unknown;
         };
         // A packet that leaves this host has not passed any router's output yet, so the first output probe is that of hop 1.
-        let first = if question.is_before_its_end() { first } else { first.max(1) };
+        let first = if question.executes_before_ttl() { first } else { first.max(1) };
         match (before.error, after.error) {
-            (true, _) => Executes::Unknown,
-            (false, false) if before.value == after.value => Executes::No,
-            _ if last - first > 1 => Executes::Unknown,
-            (_, true) => Executes::Failed,
-            _ => Executes::Yes,
+            (true, _) => HopExecution::Unknown,
+            (false, false) if before.value == after.value => HopExecution::No,
+            _ if last - first > 1 => HopExecution::Unknown,
+            (_, true) => HopExecution::Failed,
+            _ => HopExecution::Yes,
         }
     }
 
     /// The number that the router at `hop` writes in this survey; `None` if unknown, or if it does not execute at the input.
-    pub fn name(&self, hop: u8) -> Option<u64> {
-        self.written(Question::Input, hop)
+    pub fn child_number(&self, hop: u8) -> Option<u64> {
+        self.written(ProbeQuestion::Input, hop)
     }
 
     /// The router's own number, if a port permits that variable.
-    pub fn node(&self, hop: u8) -> Option<u64> {
-        self.written(Question::NodeAtInput, hop).or_else(|| self.written(Question::NodeAtOutput, hop))
+    pub fn node_number(&self, hop: u8) -> Option<u64> {
+        self.written(ProbeQuestion::NodeAtInput, hop).or_else(|| self.written(ProbeQuestion::NodeAtOutput, hop))
     }
 
-    fn written(&self, question: Question, hop: u8) -> Option<u64> {
-        let at = if question.is_before_its_end() { hop } else { hop.checked_add(1)? };
-        let seen = self.seen.get(&(question, at))?;
-        (self.executes(question, hop) == Executes::Yes).then_some(seen.value)
+    fn written(&self, question: ProbeQuestion, hop: u8) -> Option<u64> {
+        let at = if question.executes_before_ttl() { hop } else { hop.checked_add(1)? };
+        let seen = self.replies.get(&(question, at))?;
+        (self.execution_at(question, hop) == HopExecution::Yes).then_some(seen.value)
     }
 }

@@ -1,7 +1,7 @@
 //! The instruction set: straight-line code over at most four values, without loops (spec E-20 to E-28). Calvert et al. 2003, 2.1, names COUNT,
 //! COMPARE, COLLECT and RCOLLECT.
 //!
-//! An instruction does not access the store. It reads and writes a [`View`](crate::store::View). The shard looks up the tags before the instruction,
+//! An instruction does not access the store. It reads and writes a [`TagView`](crate::store::TagView). The shard looks up the tags before the instruction,
 //! and commits the view afterwards.
 
 mod execute;
@@ -9,11 +9,11 @@ mod operator;
 mod text;
 
 pub use execute::execute;
-pub(crate) use execute::{mark_tag, repeat};
+pub(crate) use execute::{decide_repeat, mark_tag};
 pub use operator::{Operator, UnknownOperator};
-pub use text::NoInstruction;
+pub use text::InvalidInstruction;
 
-use crate::store::{Ended, Tags, mix};
+use crate::store::{CommitDecision, InstructionTags, mix};
 use zerocopy::{Immutable, KnownLayout, TryFromBytes};
 
 /// The instructions, one per line: variant, number, number of tags, operands, name, length of its part with checksum (spec E-15), most entries
@@ -67,10 +67,10 @@ macro_rules! opcodes {
             }
         }
 
-        impl Instruction {
+        impl StateInstruction {
             /// The opcode.
             pub const fn opcode(&self) -> Opcode {
-                match self { $(Instruction::$opcode { .. } => Opcode::$opcode),* }
+                match self { $(StateInstruction::$opcode { .. } => Opcode::$opcode),* }
             }
         }
     };
@@ -101,7 +101,7 @@ impl std::fmt::Display for Opcode {
 
 /// An instruction with its operands. End systems choose tags at random.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Instruction {
+pub enum StateInstruction {
     /// Forwards.
     Nop,
     /// Increments `counter`, which starts at 1. Forwards if the new count is below `threshold`, or with `inclusive` also if it equals it.
@@ -134,7 +134,7 @@ pub enum Instruction {
         /// A combining operator.
         operator: Operator,
     },
-    /// Like COLLECT, for a child that registered with [`Instruction::Rchld`]. Counts each child once.
+    /// Like COLLECT, for a child that registered with [`StateInstruction::Rchld`]. Counts each child once.
     Rcollect {
         /// Tag of the number of children that have not reported.
         counter: u64,
@@ -191,31 +191,33 @@ pub enum Instruction {
     },
 }
 
-impl Instruction {
+impl StateInstruction {
     /// The tags that it accesses, in the order in which [`execute`] numbers them.
     #[inline]
-    pub fn tags(&self) -> Tags {
-        let mut tags = Tags::default();
+    pub fn tags(&self) -> InstructionTags {
+        let mut tags = InstructionTags::default();
         self.put_tags(&mut tags);
         tags
     }
 
     /// The same, into `tags`, whose content is replaced.
     #[inline(always)]
-    pub(crate) fn put_tags(&self, tags: &mut Tags) {
+    pub(crate) fn put_tags(&self, tags: &mut InstructionTags) {
         match *self {
-            Instruction::Nop => tags.set([]),
-            Instruction::Count { counter: tag, .. }
-            | Instruction::Compare { tag, .. }
-            | Instruction::Mark { tag, .. }
-            | Instruction::Test { tag }
-            | Instruction::Get { tag, .. }
-            | Instruction::Put { tag, .. }
-            | Instruction::Setfwd { tag, .. } => tags.set([tag]),
-            Instruction::Collect { counter, result, .. } => tags.set([counter, result]),
+            StateInstruction::Nop => tags.set([]),
+            StateInstruction::Count { counter: tag, .. }
+            | StateInstruction::Compare { tag, .. }
+            | StateInstruction::Mark { tag, .. }
+            | StateInstruction::Test { tag }
+            | StateInstruction::Get { tag, .. }
+            | StateInstruction::Put { tag, .. }
+            | StateInstruction::Setfwd { tag, .. } => tags.set([tag]),
+            StateInstruction::Collect { counter, result, .. } => tags.set([counter, result]),
             // A child is known per counter: the same child at another counter is another entry.
-            Instruction::Rchld { counter, child } => tags.set([counter, mix(child, counter)]),
-            Instruction::Rcollect { counter, result, child, .. } => tags.set([counter, mix(child, counter), result]),
+            StateInstruction::Rchld { counter, child } => tags.set([counter, mix(child, counter)]),
+            StateInstruction::Rcollect { counter, result, child, .. } => {
+                tags.set([counter, mix(child, counter), result])
+            }
         }
     }
 }
@@ -307,7 +309,7 @@ impl std::fmt::Display for Abort {
 
 /// The verdict of an instruction.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Verdict {
+pub enum InstructionVerdict {
     /// Forward the packet unchanged.
     Forward,
     /// Forward the packet with the operands that [`execute`] changed.
@@ -320,9 +322,9 @@ pub enum Verdict {
     Abort(Abort),
 }
 
-impl Ended for Verdict {
+impl CommitDecision for InstructionVerdict {
     #[inline(always)]
     fn commits(&self) -> bool {
-        !matches!(self, Verdict::Repeated | Verdict::Abort(_))
+        !matches!(self, InstructionVerdict::Repeated | InstructionVerdict::Abort(_))
     }
 }

@@ -110,17 +110,17 @@ impl Operator {
 
     /// Combines the stored value `there` with the packet's value `comes`. A comparison gives 0 or 1.
     #[inline(always)]
-    pub fn combine(self, there: u64, comes: u64) -> u64 {
+    pub fn combine(self, stored: u64, value: u64) -> u64 {
         match self {
-            Operator::Add => there.saturating_add(comes),
-            Operator::Min => there.min(comes),
-            Operator::Max => there.max(comes),
-            Operator::And => there & comes,
-            Operator::Or => there | comes,
-            Operator::Xor => there ^ comes,
-            Operator::First => there,
-            Operator::Last => comes,
-            _ => u64::from(self.holds(there, comes)),
+            Operator::Add => stored.saturating_add(value),
+            Operator::Min => stored.min(value),
+            Operator::Max => stored.max(value),
+            Operator::And => stored & value,
+            Operator::Or => stored | value,
+            Operator::Xor => stored ^ value,
+            Operator::First => stored,
+            Operator::Last => value,
+            _ => u64::from(self.holds(stored, value)),
         }
     }
 

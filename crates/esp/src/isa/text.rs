@@ -1,39 +1,41 @@
 //! The text form of instructions.
 
-use super::{Instruction, Operator};
+use super::{Operator, StateInstruction};
 use std::fmt;
 use std::str::FromStr;
 
-impl fmt::Display for Instruction {
+impl fmt::Display for StateInstruction {
     /// One line that parses back to the same instruction: `count 0x2a below 3`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.opcode())?;
         match *self {
-            Instruction::Nop => Ok(()),
-            Instruction::Count { counter, threshold, inclusive } => {
+            StateInstruction::Nop => Ok(()),
+            StateInstruction::Count { counter, threshold, inclusive } => {
                 write!(f, " {counter:#x} {} {threshold}", if inclusive { "upto" } else { "below" })
             }
-            Instruction::Compare { tag, value, relation } => write!(f, " {tag:#x} {relation} {value}"),
-            Instruction::Collect { counter, result, value, operator } => {
+            StateInstruction::Compare { tag, value, relation } => write!(f, " {tag:#x} {relation} {value}"),
+            StateInstruction::Collect { counter, result, value, operator } => {
                 write!(f, " {counter:#x} {result:#x} {operator} {value}")
             }
-            Instruction::Rcollect { counter, result, child, value, operator } => {
+            StateInstruction::Rcollect { counter, result, child, value, operator } => {
                 write!(f, " {counter:#x} {result:#x} {child:#x} {operator} {value}")
             }
-            Instruction::Rchld { counter, child } => write!(f, " {counter:#x} {child:#x}"),
-            Instruction::Mark { tag, value } | Instruction::Put { tag, value } => write!(f, " {tag:#x} {value}"),
-            Instruction::Test { tag } => write!(f, " {tag:#x}"),
-            Instruction::Get { tag, value } => write!(f, " {tag:#x} {value}"),
-            Instruction::Setfwd { tag, value, relation } => write!(f, " {tag:#x} {relation} {value}"),
+            StateInstruction::Rchld { counter, child } => write!(f, " {counter:#x} {child:#x}"),
+            StateInstruction::Mark { tag, value } | StateInstruction::Put { tag, value } => {
+                write!(f, " {tag:#x} {value}")
+            }
+            StateInstruction::Test { tag } => write!(f, " {tag:#x}"),
+            StateInstruction::Get { tag, value } => write!(f, " {tag:#x} {value}"),
+            StateInstruction::Setfwd { tag, value, relation } => write!(f, " {tag:#x} {relation} {value}"),
         }
     }
 }
 
 /// A text that is no instruction.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct NoInstruction;
+pub struct InvalidInstruction;
 
-impl fmt::Display for NoInstruction {
+impl fmt::Display for InvalidInstruction {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(
             "write one of: nop, count TAG below|upto N, compare TAG OPERATOR N, collect COUNTER RESULT OPERATOR N, rcollect \
@@ -43,60 +45,64 @@ impl fmt::Display for NoInstruction {
     }
 }
 
-impl std::error::Error for NoInstruction {}
+impl std::error::Error for InvalidInstruction {}
 
 /// A number, decimal or hexadecimal as `0x2a`.
-fn number(text: &str) -> Result<u64, NoInstruction> {
+fn number(text: &str) -> Result<u64, InvalidInstruction> {
     let read = match text.strip_prefix("0x") {
         Some(digits) => u64::from_str_radix(digits, 16),
         None => text.parse(),
     };
-    read.map_err(|_| NoInstruction)
+    read.map_err(|_| InvalidInstruction)
 }
 
-fn operator(text: &str, combines: bool) -> Result<Operator, NoInstruction> {
+fn operator(text: &str, combines: bool) -> Result<Operator, InvalidInstruction> {
     let named = |operator: &Operator| operator.name() == text && operator.combines() == combines;
-    Operator::ALL.into_iter().find(named).ok_or(NoInstruction)
+    Operator::ALL.into_iter().find(named).ok_or(InvalidInstruction)
 }
 
-impl FromStr for Instruction {
-    type Err = NoInstruction;
+impl FromStr for StateInstruction {
+    type Err = InvalidInstruction;
 
-    fn from_str(text: &str) -> Result<Instruction, NoInstruction> {
+    fn from_str(text: &str) -> Result<StateInstruction, InvalidInstruction> {
         let words: Vec<&str> = text.split_whitespace().collect();
         Ok(match words.as_slice() {
-            ["nop"] => Instruction::Nop,
-            &["count", counter, how @ ("below" | "upto"), threshold] => Instruction::Count {
+            ["nop"] => StateInstruction::Nop,
+            &["count", counter, how @ ("below" | "upto"), threshold] => StateInstruction::Count {
                 counter: number(counter)?,
-                threshold: u32::try_from(number(threshold)?).map_err(|_| NoInstruction)?,
+                threshold: u32::try_from(number(threshold)?).map_err(|_| InvalidInstruction)?,
                 inclusive: how == "upto",
             },
-            &["compare", tag, relation, value] => {
-                Instruction::Compare { tag: number(tag)?, value: number(value)?, relation: operator(relation, false)? }
-            }
-            &["collect", counter, result, combine, value] => Instruction::Collect {
+            &["compare", tag, relation, value] => StateInstruction::Compare {
+                tag: number(tag)?,
+                value: number(value)?,
+                relation: operator(relation, false)?,
+            },
+            &["collect", counter, result, combine, value] => StateInstruction::Collect {
                 counter: number(counter)?,
                 result: number(result)?,
                 value: number(value)?,
                 operator: operator(combine, true)?,
             },
-            &["rcollect", counter, result, child, combine, value] => Instruction::Rcollect {
+            &["rcollect", counter, result, child, combine, value] => StateInstruction::Rcollect {
                 counter: number(counter)?,
                 result: number(result)?,
                 child: number(child)?,
                 value: number(value)?,
                 operator: operator(combine, true)?,
             },
-            &["rchld", counter, child] => Instruction::Rchld { counter: number(counter)?, child: number(child)? },
-            &["mark", tag, value] => Instruction::Mark { tag: number(tag)?, value: number(value)? },
-            &["test", tag] => Instruction::Test { tag: number(tag)? },
-            &["get", tag] => Instruction::Get { tag: number(tag)?, value: 0 },
-            &["get", tag, value] => Instruction::Get { tag: number(tag)?, value: number(value)? },
-            &["put", tag, value] => Instruction::Put { tag: number(tag)?, value: number(value)? },
-            &["setfwd", tag, relation, value] => {
-                Instruction::Setfwd { tag: number(tag)?, value: number(value)?, relation: operator(relation, false)? }
-            }
-            _ => return Err(NoInstruction),
+            &["rchld", counter, child] => StateInstruction::Rchld { counter: number(counter)?, child: number(child)? },
+            &["mark", tag, value] => StateInstruction::Mark { tag: number(tag)?, value: number(value)? },
+            &["test", tag] => StateInstruction::Test { tag: number(tag)? },
+            &["get", tag] => StateInstruction::Get { tag: number(tag)?, value: 0 },
+            &["get", tag, value] => StateInstruction::Get { tag: number(tag)?, value: number(value)? },
+            &["put", tag, value] => StateInstruction::Put { tag: number(tag)?, value: number(value)? },
+            &["setfwd", tag, relation, value] => StateInstruction::Setfwd {
+                tag: number(tag)?,
+                value: number(value)?,
+                relation: operator(relation, false)?,
+            },
+            _ => return Err(InvalidInstruction),
         })
     }
 }

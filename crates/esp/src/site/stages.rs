@@ -1,15 +1,17 @@
 //! The two stages of a batch: parse each packet, then execute each. In both every instruction has its own straight-line code.
 
-use super::{Carrier, Fate, Prepared, Rules, SiteCounters, Todo};
+use super::{ExecutionRules, InstructionFate, PacketBuffer, Prepared, SiteCounters, Todo};
 use crate::guard::Guard;
-use crate::isa::{Abort, Instruction, Opcode, Verdict, execute, instructions, kind, mark_tag, repeat};
-use crate::store::{Done, Found, MAX_TAGS, Session, Tags};
+use crate::isa::{
+    Abort, InstructionVerdict, Opcode, StateInstruction, decide_repeat, execute, instructions, kind, mark_tag,
+};
+use crate::store::{InstructionTags, MAX_TAGS, Session, StoreResult, TagLookup};
 use crate::variables::{self, Reading, Readings};
-use crate::wire::{Locations, Ordinary, Peeked, computation, peek, rewrite, set_error_in};
+use crate::wire::{Locations, PartHead, UsualHead, computation, peek, rewrite, set_error_in};
 use units::Instant;
 
 /// The state that an execution needs.
-pub(super) struct Means<'a, 'b> {
+pub(super) struct ExecutionContext<'a, 'b> {
     pub node: u64,
     pub session: &'a mut Session<'b>,
     pub guard: Option<&'a mut Guard>,
@@ -19,8 +21,8 @@ pub(super) struct Means<'a, 'b> {
 /// The first stage.
 #[inline(always)]
 pub(super) fn prepare(
-    (rules, readings): (&Rules, &Readings),
-    (wanted, asked): (Locations, &mut u8),
+    (rules, readings): (&ExecutionRules, &Readings),
+    (here, requested): (Locations, &mut u8),
     session: &Session<'_>,
     l3: &[u8],
     slot: &mut Prepared,
@@ -30,8 +32,8 @@ pub(super) fn prepare(
     slot.at = range.start as u16;
     let bytes = &l3[range];
     let Some(head) = peek(bytes) else { return Todo::Pass };
-    *asked |= head.bits();
-    if !head.asks(wanted) {
+    *requested |= head.bits();
+    if !head.is_addressed_to(here) {
         return Todo::Pass;
     }
     if head.error() {
@@ -40,7 +42,9 @@ pub(super) fn prepare(
     }
     slot.computation = head.computation;
     let opcode = match head.opcode() {
-        Ok(opcode) if rules.allowed >> opcode.number() & 1 == 0 => return slot.aborted(refused((opcode, head), bytes)),
+        Ok(opcode) if rules.allowed >> opcode.number() & 1 == 0 => {
+            return slot.aborted(refusal_reason((opcode, head), bytes));
+        }
         Ok(opcode) => opcode,
         Err(why) => return slot.aborted(why),
     };
@@ -51,8 +55,8 @@ pub(super) fn prepare(
 #[inline(always)]
 pub(super) fn prepare_each(
     opcode: Opcode,
-    head: Peeked,
-    with: (&Rules, &Readings),
+    head: PartHead,
+    with: (&ExecutionRules, &Readings),
     session: &Session<'_>,
     bytes: &[u8],
     slot: &mut Prepared,
@@ -75,9 +79,9 @@ pub(super) fn prepare_each(
 
 /// The same for a part with the usual head at `at` in its packet. `None`, and nothing prepared, if the part has another error.
 #[inline(always)]
-pub(super) fn prepare_begun(
-    head: Ordinary,
-    with: (&Rules, &Readings),
+pub(super) fn prepare_usual_part(
+    head: UsualHead,
+    with: (&ExecutionRules, &Readings),
     session: &Session<'_>,
     (at, bytes): (usize, &[u8]),
     slot: &mut Prepared,
@@ -98,7 +102,7 @@ pub(super) fn prepare_begun(
 
 /// The abort reason of an instruction that is not allowed. A malformed part reports that instead.
 #[cold]
-fn refused((opcode, head): (Opcode, Peeked), bytes: &[u8]) -> Abort {
+fn refusal_reason((opcode, head): (Opcode, PartHead), bytes: &[u8]) -> Abort {
     let wrong = head.instruction(opcode, bytes).err().filter(|why| *why != Abort::BadOpcode);
     wrong.unwrap_or(Abort::NotEnabled)
 }
@@ -106,16 +110,16 @@ fn refused((opcode, head): (Opcode, Peeked), bytes: &[u8]) -> Abort {
 /// The same with the instruction as a constant: straight-line code for each.
 #[inline(always)]
 fn prepare_known<const TAGS: usize>(
-    (instruction, mut todo): (Instruction, Todo),
+    (instruction, mut todo): (StateInstruction, Todo),
     computation: u64,
-    (rules, readings): (&Rules, &Readings),
+    (rules, readings): (&ExecutionRules, &Readings),
     session: &Session<'_>,
     slot: &mut Prepared,
 ) -> Todo {
     slot.instruction = instruction;
     instruction.put_tags(&mut slot.tags);
-    if slot.tags.as_slice().iter().any(|tag| *tag >= variables::FIRST) {
-        if slot.tags.as_slice().iter().any(|tag| readings.of(*tag) == Reading::Closed) {
+    if slot.tags.as_slice().iter().any(|tag| *tag >= variables::FIRST_VARIABLE) {
+        if slot.tags.as_slice().iter().any(|tag| readings.of(*tag) == Reading::NotPermitted) {
             // A variable that the port does not permit: forward the packet like a router without ephemeral state (spec E-19).
             return Todo::Pass;
         }
@@ -130,24 +134,24 @@ fn prepare_known<const TAGS: usize>(
 
 /// The second stage, with straight-line code for each instruction.
 #[inline(always)]
-pub(super) fn run<C: Carrier, const GUARDED: bool>(
-    means: &mut Means<'_, '_>,
+pub(super) fn run<C: PacketBuffer, const GUARDED: bool>(
+    means: &mut ExecutionContext<'_, '_>,
     packet: &mut C,
     (slot, readings): (&Prepared, &Readings),
     counters: &mut SiteCounters,
-) -> Fate {
+) -> InstructionFate {
     // Destructured and rebuilt, so that the compiler knows the variant in each arm.
     macro_rules! known {
         ($($opcode:ident $_number:literal $tags:literal { $($operand:ident)* } $_about:tt)*) => {
             match slot.todo {
                 $(Todo::$opcode => {
-                    let Instruction::$opcode { $($operand,)* } = slot.instruction else { return Fate::Passed };
-                    let instruction = Instruction::$opcode { $($operand,)* };
+                    let StateInstruction::$opcode { $($operand,)* } = slot.instruction else { return InstructionFate::PassedThrough };
+                    let instruction = StateInstruction::$opcode { $($operand,)* };
                     let about = (&slot.tags, slot.computation);
                     one::<C, GUARDED, $tags>(means, packet, (slot.at, slot.source), about, instruction, counters)
                 })*
                 Todo::Read => read_and_run(means, packet, (slot, readings), counters),
-                Todo::Pass | Todo::Sealed | Todo::Registered | Todo::Traced => Fate::Passed,
+                Todo::Pass | Todo::Sealed | Todo::Registered | Todo::Traced => InstructionFate::PassedThrough,
                 Todo::Abort => abort(packet, slot.at, slot.why, counters),
             }
         };
@@ -157,14 +161,14 @@ pub(super) fn run<C: Carrier, const GUARDED: bool>(
 
 /// Executes an instruction with `TAGS` tags.
 #[inline(always)]
-fn one<C: Carrier, const GUARDED: bool, const TAGS: usize>(
-    means: &mut Means<'_, '_>,
+fn one<C: PacketBuffer, const GUARDED: bool, const TAGS: usize>(
+    means: &mut ExecutionContext<'_, '_>,
     packet: &mut C,
     (at, source): (u16, u16),
-    (tags, computation): (&Tags, u64),
-    mut instruction: Instruction,
+    (tags, computation): (&InstructionTags, u64),
+    mut instruction: StateInstruction,
     counters: &mut SiteCounters,
-) -> Fate {
+) -> InstructionFate {
     let before = means.session.created();
     // Checked before the look-up, against the most that the instruction may create, because a commit cannot be undone.
     if GUARDED && !means.may_create(source, instruction.opcode()) {
@@ -172,27 +176,27 @@ fn one<C: Carrier, const GUARDED: bool, const TAGS: usize>(
     }
     let done = match means.session.look_up::<TAGS>(tags, computation) {
         Some(mut found) => match execute(&mut instruction, &mut found.view, means.node) {
-            Verdict::Repeated => {
+            InstructionVerdict::Repeated => {
                 commit_repeated(means.session, (tags, computation), found, &mut instruction, means.node)
             }
             verdict => means.session.commit::<TAGS, _>(tags, computation, found, verdict),
         },
-        None => Done::Full,
+        None => StoreResult::Full,
     };
     if GUARDED {
-        means.pay(source, before);
+        means.charge(source, before);
     }
-    ended(packet, (at, &instruction), done, counters)
+    finish(packet, (at, &instruction), done, counters)
 }
 
-impl Means<'_, '_> {
+impl ExecutionContext<'_, '_> {
     /// True if the source's allowance has room for the instruction's creates.
     pub fn may_create(&self, source: u16, opcode: Opcode) -> bool {
         self.guard.as_ref().is_none_or(|guard| guard.may_create(source.into(), opcode.creates(), self.now))
     }
 
     /// Charges the source for the entries created since `before`.
-    pub fn pay(&mut self, source: u16, before: u64) {
+    pub fn charge(&mut self, source: u16, before: u64) {
         if let Some(guard) = &mut self.guard {
             guard.created(source.into(), self.session.created() - before, self.now);
         }
@@ -201,42 +205,42 @@ impl Means<'_, '_> {
 
 /// The fate of the packet.
 #[inline(always)]
-fn ended<C: Carrier>(
+fn finish<C: PacketBuffer>(
     packet: &mut C,
-    (at, instruction): (u16, &Instruction),
-    done: Done<Verdict>,
+    (at, instruction): (u16, &StateInstruction),
+    done: StoreResult<InstructionVerdict>,
     counters: &mut SiteCounters,
-) -> Fate {
+) -> InstructionFate {
     let count = &mut counters.executed[usize::from(instruction.opcode().number())];
     match done {
-        Done::Executed(Verdict::Forward) => count.forwarded += 1,
-        Done::Executed(Verdict::Rewritten) => {
+        StoreResult::Executed(InstructionVerdict::Forward) => count.forwarded += 1,
+        StoreResult::Executed(InstructionVerdict::Rewritten) => {
             count.forwarded += 1;
             if let Some(bytes) = packet.network_mut().get_mut(usize::from(at)..) {
                 rewrite(bytes, instruction);
             }
         }
-        Done::Executed(Verdict::Drop | Verdict::Repeated) => {
+        StoreResult::Executed(InstructionVerdict::Drop | InstructionVerdict::Repeated) => {
             count.dropped += 1;
-            return Fate::Dropped;
+            return InstructionFate::Dropped;
         }
-        Done::Executed(Verdict::Abort(why)) => return abort(packet, at, why, counters),
-        Done::Full => return abort(packet, at, Abort::Full, counters),
+        StoreResult::Executed(InstructionVerdict::Abort(why)) => return abort(packet, at, why, counters),
+        StoreResult::Full => return abort(packet, at, Abort::Full, counters),
     }
-    Fate::Forwarded
+    InstructionFate::Forwarded
 }
 
 /// Executes an instruction that reads router variables. It finds their values in its view, and must not write them.
 #[cold]
-fn read_and_run<C: Carrier>(
-    means: &mut Means<'_, '_>,
+fn read_and_run<C: PacketBuffer>(
+    means: &mut ExecutionContext<'_, '_>,
     packet: &mut C,
     (slot, readings): (&Prepared, &Readings),
     counters: &mut SiteCounters,
-) -> Fate {
+) -> InstructionFate {
     let mut instruction = slot.instruction;
-    let mut read = [None; MAX_TAGS];
-    for (read, tag) in read.iter_mut().zip(instruction.tags().as_slice()) {
+    let mut variables = [None; MAX_TAGS];
+    for (read, tag) in variables.iter_mut().zip(instruction.tags().as_slice()) {
         if let Reading::Value(value) = readings.of(*tag) {
             *read = Some(value);
         }
@@ -248,23 +252,25 @@ fn read_and_run<C: Carrier>(
     let about = (&slot.tags, slot.computation);
     let done = match means.session.look_up::<MAX_TAGS>(about.0, about.1) {
         Some(mut found) => {
-            for (index, value) in read.iter().enumerate() {
+            for (index, value) in variables.iter().enumerate() {
                 if let Some(value) = value {
-                    found.view.found(index, *value);
+                    found.view.set_stored(index, *value);
                 }
             }
             let verdict = execute(&mut instruction, &mut found.view, means.node);
             // A write to a variable discards the whole view, including writes to ordinary tags.
-            let wrote = (0..MAX_TAGS).any(|index| read[index].is_some() && found.view.wrote(index));
-            match if wrote { Verdict::Abort(Abort::NotEnabled) } else { verdict } {
-                Verdict::Repeated => commit_repeated(means.session, about, found, &mut instruction, means.node),
+            let wrote = (0..MAX_TAGS).any(|index| variables[index].is_some() && found.view.is_written(index));
+            match if wrote { InstructionVerdict::Abort(Abort::NotEnabled) } else { verdict } {
+                InstructionVerdict::Repeated => {
+                    commit_repeated(means.session, about, found, &mut instruction, means.node)
+                }
                 verdict => means.session.commit::<MAX_TAGS, _>(about.0, about.1, found, verdict),
             }
         }
-        None => Done::Full,
+        None => StoreResult::Full,
     };
-    means.pay(slot.source, before);
-    ended(packet, (slot.at, &instruction), done, counters)
+    means.charge(slot.source, before);
+    finish(packet, (slot.at, &instruction), done, counters)
 }
 
 /// Decides and commits a child's repeated report after completion. Only this function looks up the mark and reads its line; no other packet needs it.
@@ -272,28 +278,33 @@ fn read_and_run<C: Carrier>(
 #[inline(never)]
 pub(crate) fn commit_repeated<'a>(
     session: &mut Session<'a>,
-    (tags, computation): (&Tags, u64),
-    mut found: Found<'a>,
-    instruction: &mut Instruction,
+    (tags, computation): (&InstructionTags, u64),
+    mut found: TagLookup<'a>,
+    instruction: &mut StateInstruction,
     node: u64,
-) -> Done<Verdict> {
+) -> StoreResult<InstructionVerdict> {
     let (mark, mut tags) = (tags.count(), tags.with(mark_tag));
     session.prepare::<MAX_TAGS>(&mut tags);
     session.look_up_one(mark, &tags, computation, &mut found);
     // The mark may be the entry that the full store refuses. Then the decision is made again without it.
     let mut without_mark = found.view;
-    let verdict = repeat(instruction, &mut found.view, node, true);
+    let verdict = decide_repeat(instruction, &mut found.view, node, true);
     match session.commit::<MAX_TAGS, _>(&tags, computation, found, verdict) {
-        Done::Full => Done::Executed(repeat(instruction, &mut without_mark, node, false)),
+        StoreResult::Full => StoreResult::Executed(decide_repeat(instruction, &mut without_mark, node, false)),
         done => done,
     }
 }
 
 /// Aborts: sets the error bit and counts the reason.
 #[cold]
-pub(super) fn abort<C: Carrier>(packet: &mut C, at: u16, why: Abort, counters: &mut SiteCounters) -> Fate {
+pub(super) fn abort<C: PacketBuffer>(
+    packet: &mut C,
+    at: u16,
+    why: Abort,
+    counters: &mut SiteCounters,
+) -> InstructionFate {
     let (l3, at) = (packet.network_mut(), usize::from(at));
     counters.aborted[why as usize][kind(l3.get(at + 1).copied().unwrap_or_default())] += 1;
     set_error_in(l3, at);
-    Fate::Aborted(why)
+    InstructionFate::Aborted(why)
 }

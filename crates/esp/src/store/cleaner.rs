@@ -3,15 +3,15 @@
 //! The caller determines the mode: a thread of its own (`dedicated`), or a worker between its batches (`assist`). With `inline` cleaning, owners
 //! clean their own shards and there is no cleaner.
 
-use super::epochs::{Epochs, Grace, Waiting};
+use super::epochs::{Grace, GracePeriod, WorkerEpochs};
 use super::space::Space;
-use super::sweep::{Cleaned, Sweep};
+use super::sweep::{CleaningCounters, Sweep};
 use super::sync::Arc;
 use units::{Instant, Nanos};
 
 /// The cleaning mode.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum Cleaning {
+pub enum CleanerMode {
     /// The owner of each shard cleans it after each batch.
     #[default]
     Inline,
@@ -27,7 +27,7 @@ const LIMBO: usize = 1024;
 /// Cleans the shards of one store.
 pub struct Cleaner {
     shards: Vec<(Sweep, Option<Limbo>)>,
-    epochs: Arc<Epochs>,
+    epochs: Arc<WorkerEpochs>,
     grace: Grace,
     counters: CleanerCounters,
 }
@@ -36,7 +36,7 @@ pub struct Cleaner {
 struct Limbo {
     /// The end of these entries in the log.
     end: u64,
-    waiting: Waiting,
+    waiting: GracePeriod,
 }
 
 /// The counters of a cleaner.
@@ -55,7 +55,7 @@ pub struct CleanerCounters {
 }
 
 impl Cleaner {
-    pub(super) fn new(spaces: impl Iterator<Item = Arc<Space>>, epochs: Arc<Epochs>, grace: Grace) -> Cleaner {
+    pub(super) fn new(spaces: impl Iterator<Item = Arc<Space>>, epochs: Arc<WorkerEpochs>, grace: Grace) -> Cleaner {
         let shards = spaces.map(|space| (Sweep::new(space), None)).collect();
         Cleaner { shards, epochs, grace, counters: CleanerCounters::default() }
     }
@@ -68,7 +68,7 @@ impl Cleaner {
         counters.limbo = 0;
         for (sweep, limbo) in shards {
             let mut free = |limbo: &mut Option<Limbo>, sweep: &mut Sweep| {
-                if limbo.as_mut().is_some_and(|waits| epochs.are_over(&mut waits.waiting, *grace)) {
+                if limbo.as_mut().is_some_and(|waits| epochs.is_over(&mut waits.waiting, *grace)) {
                     let freed = limbo.take().map_or(0, |waits| sweep.free(waits.end));
                     counters.freed += freed;
                     done += freed as usize;
@@ -79,7 +79,7 @@ impl Cleaner {
             if limbo.is_none() {
                 let unlinked = sweep.unlink(now, LIMBO);
                 if unlinked > 0 {
-                    *limbo = Some(Limbo { end: sweep.unlinked, waiting: epochs.unlinked() });
+                    *limbo = Some(Limbo { end: sweep.unlinked, waiting: epochs.start_grace() });
                     // Try at once: often no worker is active. A worker that cleans is not.
                     free(limbo, sweep);
                     counters.lag = sweep.lag;
@@ -105,9 +105,9 @@ impl Cleaner {
     }
 
     /// The counters of all shards.
-    pub fn cleaned(&self) -> Cleaned {
-        let mut all = Cleaned::default();
-        self.shards.iter().for_each(|(sweep, _)| all.add(&sweep.cleaned()));
+    pub fn cleaning_counters(&self) -> CleaningCounters {
+        let mut all = CleaningCounters::default();
+        self.shards.iter().for_each(|(sweep, _)| all.add(&sweep.cleaning_counters()));
         all
     }
 

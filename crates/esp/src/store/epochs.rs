@@ -8,7 +8,7 @@ use super::sync::{AtomicU64, Ordering, fence};
 
 /// The counters of all workers, each in its own cache line.
 #[derive(Debug)]
-pub struct Epochs(Box<[Counter]>);
+pub struct WorkerEpochs(Box<[Counter]>);
 
 #[derive(Debug)]
 #[repr(align(64))]
@@ -27,12 +27,12 @@ pub enum Grace {
 
 /// The odd counters at the time of unlinking.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub(super) struct Waiting(Vec<(usize, u64)>);
+pub(super) struct GracePeriod(Vec<(usize, u64)>);
 
-impl Epochs {
+impl WorkerEpochs {
     /// Counters for this many workers, all inactive.
-    pub fn new(workers: usize) -> Epochs {
-        Epochs((0..workers).map(|_| Counter(AtomicU64::new(0))).collect())
+    pub fn new(workers: usize) -> WorkerEpochs {
+        WorkerEpochs((0..workers).map(|_| Counter(AtomicU64::new(0))).collect())
     }
 
     /// The number of workers.
@@ -62,15 +62,15 @@ impl Epochs {
     }
 
     /// Starts a grace period: the currently active workers may use any entry unlinked so far.
-    pub(super) fn unlinked(&self) -> Waiting {
+    pub(super) fn start_grace(&self) -> GracePeriod {
         fence(Ordering::SeqCst);
         // Pairs with the fence in `enter`: a worker not seen active here finds every unlinked entry unlinked.
         let counters = self.0.iter().map(|counter| counter.0.load(Ordering::Acquire)).enumerate();
-        Waiting(counters.filter(|(_, count)| !count.is_multiple_of(2)).collect())
+        GracePeriod(counters.filter(|(_, count)| !count.is_multiple_of(2)).collect())
     }
 
     /// True if the grace period is over: no worker is waited for.
-    pub(super) fn are_over(&self, waiting: &mut Waiting, grace: Grace) -> bool {
+    pub(super) fn is_over(&self, waiting: &mut GracePeriod, grace: Grace) -> bool {
         let over = |(worker, then): &(usize, u64)| {
             let now = self.0[*worker].0.load(Ordering::Acquire);
             match grace {

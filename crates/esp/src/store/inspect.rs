@@ -1,6 +1,6 @@
 //! Read access to a store from another thread. It does not slow down the owners.
 
-use super::line::{Line, Place, SLOTS};
+use super::line::{Line, SLOTS, SlotAddress};
 use super::space::Space;
 use super::sync::{Arc, Ordering, fence};
 use super::time::Tick;
@@ -33,7 +33,7 @@ impl Inspector {
             places(space).filter_map(move |(line, slot)| {
                 let (tag, value, expiry) = read(space.line(line), slot, now)?;
                 let (lifetime, left) = (space.lifetime.span(), now.until(expiry));
-                let (age, creator) = (lifetime.saturating_sub(left), space.creator(Place::new(line, slot)));
+                let (age, creator) = (lifetime.saturating_sub(left), space.creator(SlotAddress::new(line, slot)));
                 // An entry with more than a lifetime left is a wrapped tick: it expired long ago.
                 (left <= lifetime).then_some(Entry { shard, tag, value, age, creator })
             })
@@ -68,8 +68,8 @@ fn read(line: &Line, slot: usize, now: Tick) -> Option<(u64, u64, u32)> {
 /// The log is in order of creation, so expired entries come before live ones and a binary search finds the boundary.
 pub(super) fn occupancy(space: &Space, now: Tick) -> Occupancy {
     let (created, freed) = (space.created.load(Ordering::Acquire), space.freed.load(Ordering::Acquire));
-    let given_up = space.given_up.load(Ordering::Acquire);
-    let first = space.expired((freed.max(given_up).min(created), created), now);
+    let declared_expired = space.declared_expired.load(Ordering::Acquire);
+    let first = space.first_live((freed.max(declared_expired).min(created), created), now);
     let live = created - first;
     Occupancy { capacity: space.capacity, live, expired: first - freed.min(created), created }
 }

@@ -4,7 +4,7 @@
 //! `FREE`. So each word has one writer at a time, and the expiry hands a slot from one writer to the other. Both update `spilled`.
 
 use super::sync::{AtomicU32, AtomicU64, Ordering};
-use super::time::{Alive, FREE, Tick};
+use super::time::{FREE, LiveRange, Tick};
 use std::hint::cold_path;
 
 /// Entries per line.
@@ -44,9 +44,10 @@ impl Line {
 
     /// The value of `tag`, if it is in this line and live. May also return `None` if two slots have the tag and only one is live.
     #[inline(always)]
-    pub fn value(&self, tag: u64, alive: Alive) -> Option<&AtomicU64> {
+    pub fn value(&self, tag: u64, alive: LiveRange) -> Option<&AtomicU64> {
         let is_in = |slot: usize| self.tags[slot].load(Ordering::Relaxed) == tag;
-        let value = |slot: usize| alive.has(self.expiries[slot].load(Ordering::Relaxed)).then_some(&self.values[slot]);
+        let value =
+            |slot: usize| alive.contains(self.expiries[slot].load(Ordering::Relaxed)).then_some(&self.values[slot]);
         // A branch between the first two slots would be mispredicted. The third slot is rarely used, since a store has a line per live entry.
         let slot = usize::from(is_in(1));
         if is_in(slot) {
@@ -77,17 +78,17 @@ impl Line {
 
 /// The address of a slot in a shard: line and slot.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Place(u32);
+pub(super) struct SlotAddress(u32);
 
-impl Place {
+impl SlotAddress {
     /// No slot.
-    pub const NONE: Place = Place(u32::MAX);
+    pub const NONE: SlotAddress = SlotAddress(u32::MAX);
     /// The most lines of a shard.
     pub const MOST_LINES: usize = 1 << 30;
 
     #[inline(always)]
-    pub fn new(line: usize, slot: usize) -> Place {
-        Place((line as u32) << 2 | slot as u32)
+    pub fn new(line: usize, slot: usize) -> SlotAddress {
+        SlotAddress((line as u32) << 2 | slot as u32)
     }
 
     #[inline(always)]
@@ -106,7 +107,7 @@ impl Place {
     }
 
     #[inline(always)]
-    pub fn numbered(number: u32) -> Place {
-        Place(number)
+    pub fn from_number(number: u32) -> SlotAddress {
+        SlotAddress(number)
     }
 }

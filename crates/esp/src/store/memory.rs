@@ -1,13 +1,13 @@
 //! The memory of a store: zeroed tables in small or large pages, and prefetch.
 
-use packet::pool::{Huge, Spread, prefetch};
+use packet::pool::{HashedTable, HugeTable, prefetch};
 use zerocopy::FromZeros;
 
 /// A table of fixed length.
-pub(super) type Table<T> = Huge<T>;
+pub(super) type Table<T> = HugeTable<T>;
 
 /// A table indexed by hashes.
-pub(super) type Chosen<T> = Spread<T>;
+pub(super) type HashTable<T> = HashedTable<T>;
 
 /// The page size of a store's tables.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -20,16 +20,16 @@ pub enum Pages {
 }
 
 /// A table of `length` zeros, indexed by hashes among its first `first` elements.
-pub(super) fn chosen<T: FromZeros>(length: usize, first: usize, pages: Pages) -> Chosen<T> {
-    Spread::new(table(length, pages), first)
+pub(super) fn hash_table<T: FromZeros>(length: usize, first: usize, pages: Pages) -> HashTable<T> {
+    HashedTable::new(table(length, pages), first)
 }
 
 /// A table of `length` zeros.
 pub(super) fn table<T: FromZeros>(length: usize, pages: Pages) -> Table<T> {
-    let table = Huge::zeroed(length);
+    let table = HugeTable::zeroed(length);
     if pages == Pages::Large {
         // Before the first write, so that the kernel allocates huge pages from the start.
-        table.thicken();
+        table.collapse_pages();
     }
     table
 }

@@ -28,17 +28,19 @@ mod sync;
 mod time;
 mod view;
 
-pub use cleaner::{Cleaner, CleanerCounters, Cleaning};
-pub use epochs::{Epochs, Grace};
+pub use cleaner::{Cleaner, CleanerCounters, CleanerMode};
+pub use epochs::{Grace, WorkerEpochs};
 pub use inspect::{Inspector, Occupancy};
 pub use key::Key;
 pub(crate) use key::below;
 pub use memory::Pages;
 pub use plane::hook::Entry;
-pub use shard::{Done, Ended, Found, Near, Session, Shard, ShardCounters, Value, WhenFull};
-pub use sweep::Cleaned;
+pub use shard::{
+    CachedShard, CommitDecision, FullPolicy, Session, Shard, ShardCounters, StoreResult, TagLookup, Value,
+};
+pub use sweep::CleaningCounters;
 pub use time::LONGEST as LONGEST_LIFETIME;
-pub use view::{MAX_TAGS, Present, Tags, Values, View};
+pub use view::{InstructionTags, MAX_TAGS, PresentTags, TagView, Values};
 
 use space::Space;
 use std::sync::Arc;
@@ -50,7 +52,7 @@ pub const LIFETIME: Nanos = Nanos::secs(10);
 
 /// The capacity of each of `shards` shards, so that their sum is `capacity`. A shard can be full while others have room; a hash spreads computations
 /// over them.
-pub fn per_shard(capacity: u64, shards: usize) -> u64 {
+pub fn shard_capacity(capacity: u64, shards: usize) -> u64 {
     capacity.div_ceil(shards.max(1) as u64)
 }
 
@@ -64,9 +66,9 @@ pub struct StoreSpec {
     /// The number of shards, each owned by one worker.
     pub shards: usize,
     /// The cleaning mode.
-    pub cleaning: Cleaning,
+    pub cleaning: CleanerMode,
     /// The policy for a full store.
-    pub when_full: WhenFull,
+    pub when_full: FullPolicy,
     /// The hash key.
     pub key: Key,
     /// True if entries record the computation that created them.
@@ -82,8 +84,8 @@ impl StoreSpec {
             capacity,
             lifetime: LIFETIME,
             shards: 1,
-            cleaning: Cleaning::Inline,
-            when_full: WhenFull::AbortCreates,
+            cleaning: CleanerMode::Inline,
+            when_full: FullPolicy::AbortCreates,
             key: Key::new([0x452821e638d01377, 0xbe5466cf34e90c6c]),
             diagnostics: false,
             pages: Pages::Small,
@@ -106,17 +108,17 @@ impl Store {
     ///
     /// # Panics
     /// If there are fewer workers than shards, or the capacity or lifetime exceeds its limit: the configuration was not checked.
-    pub fn new(spec: StoreSpec, epochs: &Arc<Epochs>, grace: Grace) -> Store {
+    pub fn new(spec: StoreSpec, epochs: &Arc<WorkerEpochs>, grace: Grace) -> Store {
         assert!((1..=epochs.workers()).contains(&spec.shards), "{} shards", spec.shards);
         let lifetime = Lifetime::of(spec.lifetime);
-        let each = per_shard(spec.capacity, spec.shards);
+        let each = shard_capacity(spec.capacity, spec.shards);
         let space = |shard| {
             // Each shard has its own key, so tags that collide in one shard do not collide in another.
             let key = spec.key.derive(shard as u64);
             Arc::new(Space::new(each, lifetime, key, spec.diagnostics, spec.pages))
         };
         let spaces: Vec<Arc<Space>> = (0..spec.shards).map(space).collect();
-        let cleans = spec.cleaning == Cleaning::Inline;
+        let cleans = spec.cleaning == CleanerMode::Inline;
         let shard =
             |(w, space): (usize, &Arc<Space>)| Shard::new(space.clone(), (epochs.clone(), w), cleans, spec.when_full);
         let shards = spaces.iter().enumerate().map(shard).collect();
@@ -140,6 +142,6 @@ pub fn shard_of(key: Key, computation: u64, shards: usize) -> usize {
 #[inline]
 pub const fn mix(first: u64, second: u64) -> u64 {
     // A public key: the result must be the same everywhere, and nothing depends on its secrecy.
-    const EVERYBODY: Key = Key::new([0x243f6a8885a308d3, 0xa4093822299f31d0]);
-    EVERYBODY.join(first, second)
+    const PUBLIC_KEY: Key = Key::new([0x243f6a8885a308d3, 0xa4093822299f31d0]);
+    PUBLIC_KEY.join(first, second)
 }

@@ -4,22 +4,22 @@
 //! record.
 
 use super::key::{Key, Scatter};
-use super::line::{Line, Place, REACH, SLOTS};
-use super::memory::{Chosen, Pages, Table, chosen, fetch, table};
+use super::line::{Line, REACH, SLOTS, SlotAddress};
+use super::memory::{HashTable, Pages, Table, fetch, hash_table, table};
 use super::sync::{AtomicU16, AtomicU64, Ordering};
 use super::time::{Lifetime, Tick};
 
 /// Lines, log, and the positions of both ends of the log.
 pub(super) struct Space {
     /// Home lines of tags, and a few lines more for the last ones to spill into.
-    lines: Chosen<Line>,
+    lines: HashTable<Line>,
     log: Table<AtomicU64>,
     /// Entries created so far: the owner's end of the log.
     pub created: AtomicU64,
     /// Entries freed so far: the cleaner's end.
     pub freed: AtomicU64,
     /// The owner's statement that this many entries, from the first, have expired, even if their ticks look live.
-    pub given_up: AtomicU64,
+    pub declared_expired: AtomicU64,
     /// The hash of the computation that created each entry, by place. With diagnostics only.
     creators: Option<Table<AtomicU16>>,
     /// The hash that determines home lines.
@@ -31,7 +31,7 @@ pub(super) struct Space {
 /// A record of the log.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Record {
-    pub place: Place,
+    pub place: SlotAddress,
     pub expiry: u32,
 }
 
@@ -45,11 +45,11 @@ impl Space {
         let homes = Space::homes(capacity) as usize;
         let lines = homes + REACH;
         Space {
-            lines: chosen(lines, homes, pages),
+            lines: hash_table(lines, homes, pages),
             log: table((capacity + Space::slack(capacity)) as usize, pages),
             created: AtomicU64::new(0),
             freed: AtomicU64::new(0),
-            given_up: AtomicU64::new(0),
+            declared_expired: AtomicU64::new(0),
             // Place numbers have two bits for the slot, hence four places per line.
             creators: diagnostics.then(|| table(lines << 2, pages)),
             scatter: key.scatter(),
@@ -59,7 +59,7 @@ impl Space {
     }
 
     /// The largest capacity of a shard.
-    pub const MOST: u64 = (Place::MOST_LINES - REACH) as u64;
+    pub const MOST: u64 = (SlotAddress::MOST_LINES - REACH) as u64;
 
     /// Twelve slots per five entries, including those not yet freed: a line per live entry. With eight slots per five, one create in a million found
     /// all lines within reach full. With twelve none of 10^9 did.
@@ -80,13 +80,13 @@ impl Space {
     /// The index of a tag's home line.
     #[inline(always)]
     pub fn home(&self, tag: u64) -> usize {
-        self.lines.place(self.scatter.hash(tag))
+        self.lines.index_of(self.scatter.hash(tag))
     }
 
     /// A tag's home line.
     #[inline(always)]
     pub fn home_line(&self, tag: u64) -> &Line {
-        self.lines.choose(self.scatter.hash(tag))
+        self.lines.select(self.scatter.hash(tag))
     }
 
     #[inline(always)]
@@ -100,7 +100,7 @@ impl Space {
     }
 
     #[inline(always)]
-    pub fn fetch(&self, home: usize) {
+    pub fn prefetch(&self, home: usize) {
         fetch(&self.lines[home]);
     }
 
@@ -121,7 +121,7 @@ impl Space {
     #[inline(always)]
     pub fn record(&self, at: usize) -> Record {
         let word = self.log[at].load(Ordering::Relaxed);
-        Record { place: Place::numbered((word >> 32) as u32), expiry: word as u32 }
+        Record { place: SlotAddress::from_number((word >> 32) as u32), expiry: word as u32 }
     }
 
     /// The position of the `number`th created entry in the log.
@@ -130,7 +130,7 @@ impl Space {
     }
 
     /// The first entry of `first..end` that has not expired, or `end`. Ticks must be able to compare all of them.
-    pub fn expired(&self, (mut first, mut end): (u64, u64), now: Tick) -> u64 {
+    pub fn first_live(&self, (mut first, mut end): (u64, u64), now: Tick) -> u64 {
         while first < end {
             let middle = first + (end - first) / 2;
             if now.is_before(self.record(self.position(middle)).expiry) {
@@ -143,26 +143,26 @@ impl Space {
     }
 
     /// The place of a slot in one of the lines.
-    pub fn place_of(&self, line: &Line, slot: usize) -> Place {
+    pub fn place_of(&self, line: &Line, slot: usize) -> SlotAddress {
         // From the address: the fast path passes references to lines, not their indices.
         let offset = std::ptr::from_ref(line).addr() - self.lines.as_ptr().addr();
-        Place::new(offset / size_of::<Line>(), slot)
+        SlotAddress::new(offset / size_of::<Line>(), slot)
     }
 
     /// A free slot for a tag of this home line, other than those in `taken`.
     #[inline(always)]
-    pub fn vacant(&self, home: usize, taken: &[Place]) -> Option<Place> {
+    pub fn vacant(&self, home: usize, taken: &[SlotAddress]) -> Option<SlotAddress> {
         // The nearest line first, so that look-ups read as few lines as possible.
         (home..=home + REACH).find_map(|index| {
             let in_line = taken.iter().filter(|place| place.line() == index);
             let but = in_line.fold(0, |but, place| but | 1 << place.slot());
-            self.lines[index].vacant(but).map(|slot| Place::new(index, slot))
+            self.lines[index].vacant(but).map(|slot| SlotAddress::new(index, slot))
         })
     }
 
     /// Publishes an entry. Look-ups find it from now on.
     #[inline(always)]
-    pub fn put(&self, place: Place, (tag, home): (u64, usize), value: u64, expiry: u32) {
+    pub fn put(&self, place: SlotAddress, (tag, home): (u64, usize), value: u64, expiry: u32) {
         let (line, slot) = (&self.lines[place.line()], place.slot());
         // Release: an inspector that reads the new tag or value also sees that the old expiry is gone, and reads again.
         line.tags[slot].store(tag, Ordering::Release);
@@ -176,13 +176,13 @@ impl Space {
 
     /// True if creators are recorded.
     #[inline(always)]
-    pub fn knows_creators(&self) -> bool {
+    pub fn records_creators(&self) -> bool {
         self.creators.is_some()
     }
 
     /// Records the creator of an entry.
     #[inline(always)]
-    pub fn note(&self, place: Place, creator: u16) {
+    pub fn record_creator(&self, place: SlotAddress, creator: u16) {
         if let Some(creators) = &self.creators {
             creators[place.number() as usize].store(creator, Ordering::Relaxed);
         }
@@ -190,7 +190,7 @@ impl Space {
 
     /// The creator of an entry, if it was recorded.
     #[inline(always)]
-    pub fn creator(&self, place: Place) -> Option<u16> {
+    pub fn creator(&self, place: SlotAddress) -> Option<u16> {
         self.creators.as_ref().map(|creators| creators[place.number() as usize].load(Ordering::Relaxed))
     }
 }

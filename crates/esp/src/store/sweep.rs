@@ -5,17 +5,17 @@
 
 use super::space::Space;
 use super::sync::{Arc, Ordering};
-use super::time::{FREE, GAP, Tick, UNLINKED};
-use packet::latency::{Histogram, Spread};
+use super::time::{FREE, MAX_PAUSE, Tick, UNLINKED};
+use packet::latency::{Histogram, HistogramSnapshot};
 use units::{Instant, Nanos};
 
 /// Records whose lines are prefetched together, while the lines prefetched before are written. About as many cache misses as a core can have
 /// outstanding.
-const TOGETHER: u64 = 32;
+const PREFETCH_GROUP: u64 = 32;
 
 /// The counters of cleaning.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Cleaned {
+pub struct CleaningCounters {
     /// Entries freed.
     pub freed: u64,
     /// Entries unlinked and not free yet.
@@ -23,14 +23,14 @@ pub struct Cleaned {
     /// The delay between expiry and unlinking of the last unlinked entry; `None` if there was none.
     pub lag: Option<Nanos>,
     /// The distribution of that delay. Each group of entries counts with the delay of its first.
-    pub lags: Spread,
+    pub lags: HistogramSnapshot,
     /// The time spent, if there is a clock.
     pub spent: Nanos,
 }
 
-impl Cleaned {
+impl CleaningCounters {
     /// Adds the counters of another shard.
-    pub fn add(&mut self, other: &Cleaned) {
+    pub fn add(&mut self, other: &CleaningCounters) {
         self.freed += other.freed;
         self.limbo += other.limbo;
         self.lag = self.lag.max(other.lag);
@@ -52,19 +52,19 @@ pub(super) struct Sweep {
     pub freed: u64,
     next_freed: usize,
     /// The time of the last sweep, and the number of entries created by then.
-    looked: (Instant, u64),
+    last_sweep: (Instant, u64),
     /// Entries before this number have expired, even if their ticks look live.
     outdated: u64,
     /// The delay between expiry and unlinking of the last unlinked entry.
     pub lag: Nanos,
     lags: Histogram,
     /// With inline cleaning: no entry expires before this time.
-    quiet: Instant,
+    next_expiry: Instant,
 }
 
 impl Sweep {
     pub fn new(space: Arc<Space>) -> Sweep {
-        let (looked, lag) = ((Instant::START, 0), Nanos::ZERO);
+        let (last_sweep, lag) = ((Instant::START, 0), Nanos::ZERO);
         Sweep {
             space,
             unlinked: 0,
@@ -73,11 +73,11 @@ impl Sweep {
             next_fetched: 0,
             freed: 0,
             next_freed: 0,
-            looked,
+            last_sweep,
             outdated: 0,
             lag,
             lags: Histogram::default(),
-            quiet: Instant::START,
+            next_expiry: Instant::START,
         }
     }
 
@@ -85,21 +85,21 @@ impl Sweep {
     pub fn unlink(&mut self, now: Instant, most: usize) -> usize {
         let created = self.space.created.load(Ordering::Acquire);
         // After a pause longer than any lifetime all entries that existed then have expired, and ticks might not show it.
-        if now.since(self.looked.0) > GAP {
-            self.outdated = self.looked.1;
+        if now.since(self.last_sweep.0) > MAX_PAUSE {
+            self.outdated = self.last_sweep.1;
         }
-        self.looked = (now, created);
+        self.last_sweep = (now, created);
         let tick = Tick::of(now);
         let (length, begun, mut first) = (self.space.log_length() as usize, self.unlinked, None);
         let end = created.min(begun + most as u64);
         let mut expires = true;
         while expires && self.unlinked < end {
             // Two groups ahead: the lines of the next group arrive while this one is written.
-            self.fetch(created.min(self.unlinked + 2 * TOGETHER));
+            self.prefetch(created.min(self.unlinked + 2 * PREFETCH_GROUP));
             // Once per group. The owner may give up entries while the cleaner runs.
             let outdated = self.outdated();
             let (mut unlinked, mut at, mut lag) = (self.unlinked, self.next_unlinked, self.lag);
-            while expires && unlinked < end.min(self.unlinked + TOGETHER) {
+            while expires && unlinked < end.min(self.unlinked + PREFETCH_GROUP) {
                 let record = self.space.record(at);
                 expires = unlinked < outdated || !tick.is_before(record.expiry);
                 if expires {
@@ -108,7 +108,7 @@ impl Sweep {
                     lag = tick.since(record.expiry);
                     first = first.or(Some(lag));
                     unlinked += 1;
-                    at = next(at, length);
+                    at = next_position(at, length);
                 }
             }
             (self.unlinked, self.next_unlinked, self.lag) = (unlinked, at, lag);
@@ -121,11 +121,11 @@ impl Sweep {
     }
 
     /// Prefetches the lines of records before the `end`th.
-    fn fetch(&mut self, end: u64) {
+    fn prefetch(&mut self, end: u64) {
         let (length, mut at) = (self.space.log_length() as usize, self.next_fetched);
         for _ in self.fetched..end {
-            self.space.fetch(self.space.record(at).place.line());
-            at = next(at, length);
+            self.space.prefetch(self.space.record(at).place.line());
+            at = next_position(at, length);
         }
         (self.fetched, self.next_fetched) = (self.fetched.max(end), at);
     }
@@ -133,15 +133,15 @@ impl Sweep {
     /// The number of entries that have expired even if their ticks look live.
     fn outdated(&mut self) -> u64 {
         // An owner that runs while its cleaner is stalled has the newer information.
-        self.outdated = self.outdated.max(self.space.given_up.load(Ordering::Acquire));
+        self.outdated = self.outdated.max(self.space.declared_expired.load(Ordering::Acquire));
         self.outdated
     }
 
     /// The counters so far.
-    pub fn cleaned(&self) -> Cleaned {
+    pub fn cleaning_counters(&self) -> CleaningCounters {
         let lag = (self.unlinked > 0).then_some(self.lag);
-        let (limbo, lags, spent) = (self.unlinked - self.freed, self.lags.told(), Nanos::ZERO);
-        Cleaned { freed: self.freed, limbo, lag, lags, spent }
+        let (limbo, lags, spent) = (self.unlinked - self.freed, self.lags.snapshot(), Nanos::ZERO);
+        CleaningCounters { freed: self.freed, limbo, lag, lags, spent }
     }
 
     /// Frees the unlinked entries before the `end`th. No worker may be using them any more.
@@ -158,7 +158,7 @@ impl Sweep {
             // Release: an owner that sees the slot free also sees `spilled` corrected.
             line.expiries[place.slot()].store(FREE, Ordering::Release);
             self.freed += 1;
-            self.next_freed = next(self.next_freed, length);
+            self.next_freed = next_position(self.next_freed, length);
         }
         // One store per group: owners and inspectors read this line.
         if self.freed != before {
@@ -170,8 +170,8 @@ impl Sweep {
     /// Unlinks and frees at once: with inline cleaning no other worker uses the shard.
     #[inline]
     pub fn clean(&mut self, now: Instant, most: usize) -> usize {
-        if now < self.quiet {
-            self.looked = (now, self.space.created.load(Ordering::Acquire));
+        if now < self.next_expiry {
+            self.last_sweep = (now, self.space.created.load(Ordering::Acquire));
             return 0;
         }
         self.clean_due(now, most)
@@ -181,7 +181,7 @@ impl Sweep {
         let count = self.unlink(now, most);
         self.free(self.unlinked);
         // Later creates expire after all present entries, so nothing expires before the next record does.
-        self.quiet = self.due(now).unwrap_or(now);
+        self.next_expiry = self.due(now).unwrap_or(now);
         count
     }
 
@@ -203,6 +203,6 @@ impl Sweep {
 
 /// The position after `at` in a log of this length.
 #[inline(always)]
-pub(super) fn next(at: usize, length: usize) -> usize {
+pub(super) fn next_position(at: usize, length: usize) -> usize {
     if at + 1 == length { 0 } else { at + 1 }
 }

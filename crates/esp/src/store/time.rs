@@ -1,7 +1,7 @@
 //! The time of a store: ticks of 10 µs in 32 bits, compared modulo 2^32.
 //!
 //! An entry has four bytes for its expiry. Ticks of 10 µs wrap after 12 hours, and comparisons are right within half of that. Lifetimes are at most
-//! half an hour. [`GAP`] covers owners and cleaners that pause for longer.
+//! half an hour. [`MAX_PAUSE`] covers owners and cleaners that pause for longer.
 
 use units::{Instant, Nanos};
 
@@ -10,9 +10,9 @@ const TICK: u64 = 10_000;
 /// The longest lifetime.
 pub const LONGEST: Nanos = Nanos::secs(1800);
 /// After a longer pause ticks may not be compared across it: everything from before has expired.
-pub(super) const GAP: Nanos = Nanos::secs(3600);
+pub(super) const MAX_PAUSE: Nanos = Nanos::secs(3600);
 /// How often an owner checks for such a pause.
-pub(super) const HEED: Nanos = Nanos::secs(900);
+pub(super) const PAUSE_CHECK_INTERVAL: Nanos = Nanos::secs(900);
 
 /// Special expiries: of a free slot, and of an unlinked entry.
 pub(super) const FREE: u32 = 0;
@@ -46,11 +46,11 @@ impl Tick {
     /// A test for live entries by one comparison. `None` for one lifetime every twelve hours, while a special expiry is within the range of live
     /// ones.
     #[inline]
-    pub fn alive(self, lifetime: Lifetime) -> Option<Alive> {
+    pub fn live_range(self, lifetime: Lifetime) -> Option<LiveRange> {
         let next = self.0.wrapping_add(1);
         // Live expiries are at most one lifetime ahead. Neither special expiry may be in that range.
         let special = FREE.wrapping_sub(next) <= lifetime.0 || UNLINKED.wrapping_sub(next) <= lifetime.0;
-        (!special).then_some(Alive { next, lifetime: lifetime.0 })
+        (!special).then_some(LiveRange { next, lifetime: lifetime.0 })
     }
 
     /// The time since `expiry`.
@@ -66,15 +66,15 @@ impl Tick {
 
 /// The range of live expiries.
 #[derive(Clone, Copy)]
-pub(super) struct Alive {
+pub(super) struct LiveRange {
     next: u32,
     lifetime: u32,
 }
 
-impl Alive {
+impl LiveRange {
     /// True if the expiry is live.
     #[inline(always)]
-    pub fn has(self, expiry: u32) -> bool {
+    pub fn contains(self, expiry: u32) -> bool {
         expiry.wrapping_sub(self.next) < self.lifetime
     }
 }
@@ -114,9 +114,9 @@ mod tests {
         ) {
             let (now, lifetime) = (Tick(from), Lifetime(lifetime));
             let created = Tick(from.wrapping_sub(ago % (2 * lifetime.0)));
-            let alive = now.alive(lifetime);
+            let alive = now.live_range(lifetime);
             for expiry in [FREE, UNLINKED, created.expiry(lifetime)] {
-                let told = alive.is_none_or(|alive| alive.has(expiry) == now.is_before(expiry));
+                let told = alive.is_none_or(|alive| alive.contains(expiry) == now.is_before(expiry));
                 prop_assert!(told, "{expiry} at {from}");
             }
             prop_assert!(alive.is_some() || from.wrapping_add(lifetime.0 + 1) <= lifetime.0 + 1, "seldom: not at {from}");
@@ -125,6 +125,6 @@ mod tests {
 
     #[test]
     fn time_zero_allows_the_one_comparison_test() {
-        assert!(Tick::of(Instant::START).alive(Lifetime::of(LONGEST)).is_some());
+        assert!(Tick::of(Instant::START).live_range(Lifetime::of(LONGEST)).is_some());
     }
 }

@@ -8,20 +8,20 @@ pub const MAX_TAGS: usize = 4;
 
 /// The tags of an instruction, and their home lines in a shard.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-pub struct Tags {
+pub struct InstructionTags {
     pub(super) tags: [u64; MAX_TAGS],
     pub(super) homes: [u32; MAX_TAGS],
     pub(super) count: usize,
 }
 
-impl Tags {
+impl InstructionTags {
     /// No tags.
-    pub const NONE: Tags = Tags { tags: [0; MAX_TAGS], homes: [0; MAX_TAGS], count: 0 };
+    pub const NONE: InstructionTags = InstructionTags { tags: [0; MAX_TAGS], homes: [0; MAX_TAGS], count: 0 };
 
     /// These tags, at most [`MAX_TAGS`].
     #[inline(always)]
-    pub fn of<const COUNT: usize>(tags: [u64; COUNT]) -> Tags {
-        let mut all = Tags::default();
+    pub fn of<const COUNT: usize>(tags: [u64; COUNT]) -> InstructionTags {
+        let mut all = InstructionTags::default();
         all.set(tags);
         all
     }
@@ -36,7 +36,7 @@ impl Tags {
 
     /// The first `COUNT` tags, if they are distinct.
     #[inline(always)]
-    pub fn apart<const COUNT: usize>(&self) -> Option<[u64; COUNT]> {
+    pub fn distinct<const COUNT: usize>(&self) -> Option<[u64; COUNT]> {
         const { assert!(COUNT <= 3, "of more, not all pairs are compared") };
         let [first, second, third, _] = self.tags;
         if COUNT > 1 && first == second || COUNT > 2 && (first == third || second == third) {
@@ -46,7 +46,7 @@ impl Tags {
     }
 
     /// Adds a tag derived from the first. The result must be prepared again.
-    pub fn with(mut self, derive: impl FnOnce(u64) -> u64) -> Tags {
+    pub fn with(mut self, derive: impl FnOnce(u64) -> u64) -> InstructionTags {
         let derived = derive(self.tags[0]);
         if let Some(tag) = self.tags.get_mut(self.count) {
             (*tag, self.count) = (derived, self.count + 1);
@@ -68,7 +68,7 @@ impl Tags {
 
     /// The tags scoped to a computation: equal tags of different computations become distinct.
     #[inline]
-    pub fn scoped(mut self, computation: u64) -> Tags {
+    pub fn scoped(mut self, computation: u64) -> InstructionTags {
         self.tags.iter_mut().for_each(|tag| *tag = super::mix(*tag, computation));
         self
     }
@@ -76,7 +76,7 @@ impl Tags {
 
 /// Access of an instruction to values.
 pub trait Values {
-    /// The value of a tag, by its index in [`Tags`]; `None` if absent.
+    /// The value of a tag, by its index in [`InstructionTags`]; `None` if absent.
     fn get(&self, tag: usize) -> Option<u64>;
     /// Writes a tag. Creates it if it is absent.
     fn set(&mut self, tag: usize, value: u64);
@@ -84,16 +84,16 @@ pub trait Values {
 
 /// The values of distinct tags that all exist: the common case.
 #[derive(Clone, Copy, Debug)]
-pub struct Present<const TAGS: usize> {
+pub struct PresentTags<const TAGS: usize> {
     values: [u64; TAGS],
     written: [bool; TAGS],
 }
 
-impl<const TAGS: usize> Present<TAGS> {
+impl<const TAGS: usize> PresentTags<TAGS> {
     /// A view of these values.
     #[inline(always)]
-    pub fn of(values: [u64; TAGS]) -> Present<TAGS> {
-        Present { values, written: [false; TAGS] }
+    pub fn of(values: [u64; TAGS]) -> PresentTags<TAGS> {
+        PresentTags { values, written: [false; TAGS] }
     }
 
     /// The value written to a tag, if it was written.
@@ -103,7 +103,7 @@ impl<const TAGS: usize> Present<TAGS> {
     }
 }
 
-impl<const TAGS: usize> Values for Present<TAGS> {
+impl<const TAGS: usize> Values for PresentTags<TAGS> {
     #[inline(always)]
     fn get(&self, tag: usize) -> Option<u64> {
         self.values.get(tag).copied()
@@ -117,7 +117,7 @@ impl<const TAGS: usize> Values for Present<TAGS> {
 
 /// The values of at most [`MAX_TAGS`] tags, before and after an instruction.
 #[derive(Clone, Copy, Debug)]
-pub struct View<const TAGS: usize = MAX_TAGS> {
+pub struct TagView<const TAGS: usize = MAX_TAGS> {
     values: [u64; TAGS],
     /// The index of the first equal tag. A tag named twice is one entry.
     pub(super) same: [u8; TAGS],
@@ -125,18 +125,18 @@ pub struct View<const TAGS: usize = MAX_TAGS> {
     pub(super) written: u8,
 }
 
-impl<const TAGS: usize> Default for View<TAGS> {
+impl<const TAGS: usize> Default for TagView<TAGS> {
     fn default() -> Self {
-        View::new()
+        TagView::new()
     }
 }
 
-impl<const TAGS: usize> View<TAGS> {
+impl<const TAGS: usize> TagView<TAGS> {
     /// A view in which all tags are absent.
     #[inline(always)]
-    pub fn new() -> View<TAGS> {
+    pub fn new() -> TagView<TAGS> {
         const { assert!(TAGS <= 8, "a bit for each") };
-        View { values: [0; TAGS], same: std::array::from_fn(|index| index as u8), present: 0, written: 0 }
+        TagView { values: [0; TAGS], same: std::array::from_fn(|index| index as u8), present: 0, written: 0 }
     }
 
     #[inline(always)]
@@ -144,7 +144,7 @@ impl<const TAGS: usize> View<TAGS> {
         usize::from(self.same[tag]).min(TAGS - 1)
     }
 
-    /// The value of a tag, by its index in [`Tags`]; `None` if absent.
+    /// The value of a tag, by its index in [`InstructionTags`]; `None` if absent.
     #[inline(always)]
     pub fn get(&self, tag: usize) -> Option<u64> {
         let index = self.index(tag);
@@ -161,13 +161,13 @@ impl<const TAGS: usize> View<TAGS> {
 
     /// True if a tag was written.
     #[inline]
-    pub fn wrote(&self, tag: usize) -> bool {
+    pub fn is_written(&self, tag: usize) -> bool {
         self.written >> self.index(tag) & 1 != 0
     }
 
     /// Sets the value that the store has for a tag.
     #[inline(always)]
-    pub fn found(&mut self, tag: usize, value: u64) {
+    pub fn set_stored(&mut self, tag: usize, value: u64) {
         self.values[tag] = value;
         self.present |= 1 << tag;
     }
@@ -198,7 +198,7 @@ impl<const TAGS: usize> View<TAGS> {
     }
 }
 
-impl<const TAGS: usize> Values for View<TAGS> {
+impl<const TAGS: usize> Values for TagView<TAGS> {
     #[inline(always)]
     fn get(&self, tag: usize) -> Option<u64> {
         self.get(tag)

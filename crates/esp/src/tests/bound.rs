@@ -1,9 +1,9 @@
 //! Stores sized by the bound.
 
 use super::{Place, count};
-use crate::bound::{entries, memory, packets, per_shard};
+use crate::bound::{entries, memory, packets, shard_capacity};
 use crate::isa::Abort;
-use crate::site::Fate;
+use crate::site::InstructionFate;
 use crate::store::{LIFETIME, StoreSpec};
 use units::{Instant, Nanos, PacketRate, Rate};
 
@@ -15,7 +15,7 @@ fn sizing_bound() {
     assert_eq!(packets(Rate::mbit(100)), PacketRate::pps(148_810));
     assert_eq!(entries(1, PacketRate::pps(3), Nanos::millis(500)), 2, "rounded up");
     assert_eq!(entries(u64::MAX, PacketRate::pps(u64::MAX), LIFETIME), u64::MAX);
-    assert_eq!([per_shard(10, 3), per_shard(10, 1), per_shard(10, 0)], [4, 10, 10]);
+    assert_eq!([shard_capacity(10, 3), shard_capacity(10, 1), shard_capacity(10, 0)], [4, 10, 10]);
     let bytes = memory(2_000_000, 4).get() / 2_000_000;
     assert!((64..80).contains(&bytes), "{bytes} bytes an entry");
 }
@@ -26,7 +26,9 @@ fn aborts(capacity: u64, rate: u64) -> u64 {
     let mut aborted = 0;
     for n in 0..rate * 60 {
         place.now = Instant::new(n * 1_000_000_000 / rate);
-        aborted += u64::from(place.fate(count(n.wrapping_mul(0x9e37_79b9_7f4a_7c15), 2)) == Fate::Aborted(Abort::Full));
+        aborted += u64::from(
+            place.fate(count(n.wrapping_mul(0x9e37_79b9_7f4a_7c15), 2)) == InstructionFate::Aborted(Abort::Full),
+        );
     }
     aborted
 }

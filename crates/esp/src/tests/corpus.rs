@@ -2,7 +2,7 @@
 //! every file of `corpus/packets`. `UPDATE_EXPECT=1` writes the hand-made ones.
 
 use super::{V4, count, packet, part};
-use crate::isa::{Instruction, Opcode, Operator};
+use crate::isa::{Opcode, Operator, StateInstruction};
 use crate::registered::{RegisteredInstruction, RegisteredPart};
 use crate::seal::OperatorKey;
 use crate::wire::{Addresses, Carriages, Part, datagram, dedicated, exercise, wrap, wrap_option};
@@ -21,14 +21,14 @@ fn made() -> Vec<(String, Vec<u8>)> {
     let v6 = Addresses::V6("2001:db8::1".parse().unwrap(), "2001:db8::2".parse().unwrap());
     let mut all: Vec<(String, Vec<u8>)> = Opcode::ALL
         .iter()
-        .filter_map(|opcode| super::conform::variants().into_iter().find(|i| i.opcode() == *opcode))
+        .filter_map(|opcode| super::conformance::variants().into_iter().find(|i| i.opcode() == *opcode))
         .map(|instruction| (format!("v4-{}", instruction.opcode()), packet(&part(instruction))))
         .collect();
     let ours = part(count(1, 2));
     let instruction = RegisteredInstruction::new(130, Operator::Max, &[5, 6], 7).unwrap();
     let (locations, computation) = (ours.locations, ours.computation);
     let own = RegisteredPart { locations, error: false, piggybacked: false, trace: true, computation, instruction };
-    let nested = wrap(&carriages, &packet(&ours), &part(Instruction::Test { tag: 1 })).unwrap();
+    let nested = wrap(&carriages, &packet(&ours), &part(StateInstruction::Test { tag: 1 })).unwrap();
     for (name, bytes) in [
         ("empty", vec![]),
         ("part-alone", ours.to_bytes()),

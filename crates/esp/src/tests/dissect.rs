@@ -17,7 +17,7 @@ fn packets() -> Vec<Vec<u8>> {
     let carriages = Carriages::default();
     let v6 = Addresses::V6("2001:db8::1".parse().unwrap(), "2001:db8::2".parse().unwrap());
     let locations = Locations { input: false, central: true, output: true };
-    let mut all: Vec<Vec<u8>> = super::conform::variants().into_iter().map(|i| packet(&part(i))).collect();
+    let mut all: Vec<Vec<u8>> = super::conformance::variants().into_iter().map(|i| packet(&part(i))).collect();
     let ours = Part { locations, trace: true, ..part(count(0xabc, 2)) };
     let data = datagram(&Carriages { port: Some(9), ..carriages }, V4, 4000, &ours).unwrap();
     all.push(dedicated(&carriages, v6, &ours));

@@ -1,16 +1,16 @@
 //! Epochs at a router whose entries expire.
 
-use super::station::{LEFT, RIGHT, router};
+use super::hook::{LEFT, RIGHT, router};
 use super::{Place, packet};
+use crate::hook::{self, StateHook};
 use crate::host::{Action, Epochs, Layers};
-use crate::site::{Fate, Location};
-use crate::station::{self, Station};
+use crate::site::{InstructionFate, Location};
 use crate::store::{LIFETIME, StoreSpec, mix};
 use crate::wire::Part;
 use units::{Instant, Nanos, PortId};
 
 /// The fate of a part at a port.
-fn pass(port: &mut Place, location: Location, part: &Part) -> Fate {
+fn pass(port: &mut Place, location: Location, part: &Part) -> InstructionFate {
     port.pass(location, &mut packet(part))
 }
 
@@ -35,9 +35,15 @@ fn mark_expires_at_most_two_epochs_after_its_last_repetition() {
             }
             let fate = pass(&mut port, Location::Output, &epochs.if_marked(epoch));
             if now < end {
-                assert_eq!(fate, Fate::Forwarded, "{offset}: at {:?} of {:?}", now.since(begin), LIFETIME * 3);
+                assert_eq!(
+                    fate,
+                    InstructionFate::Forwarded,
+                    "{offset}: at {:?} of {:?}",
+                    now.since(begin),
+                    LIFETIME * 3
+                );
             } else if now >= end + epochs.length() * 2 {
-                assert_eq!(fate, Fate::Dropped);
+                assert_eq!(fate, InstructionFate::Dropped);
             }
             now += step;
         }
@@ -46,8 +52,8 @@ fn mark_expires_at_most_two_epochs_after_its_last_repetition() {
 
 /// A router, two routers below it, and two receivers at each of those. Packets arrive without delay.
 struct Branches {
-    top: Station,
-    below: [Station; 2],
+    top: StateHook,
+    below: [StateHook; 2],
     now: Instant,
 }
 
@@ -61,28 +67,28 @@ impl Branches {
         let made = |node| {
             let mut spec = router(1);
             spec.rules.node = node;
-            spec.make().stations.remove(0)
+            spec.make().hooks.remove(0)
         };
         Branches { top: made(1), below: [made(2), made(3)], now: Instant::new(40_000_000_000) }
     }
 
     /// True if a packet leaves a place of a router.
-    fn leaves(station: &mut Station, place: station::Place, now: Instant, packet: &mut Vec<u8>) -> bool {
-        let mut fates = [Fate::Dropped];
+    fn leaves(station: &mut StateHook, place: hook::HookPoint, now: Instant, packet: &mut Vec<u8>) -> bool {
+        let mut fates = [InstructionFate::Dropped];
         station.visit(place, now, std::slice::from_mut(packet), &mut fates);
-        matches!(fates[0], Fate::Forwarded | Fate::Passed)
+        matches!(fates[0], InstructionFate::Forwarded | InstructionFate::PassedThrough)
     }
 
     /// True if a receiver's packet reaches the source.
     fn up(&mut self, receiver: usize, part: &Part) -> bool {
         let (mut packet, now) = (packet(part), self.now);
-        let (below, at) = (receiver / 2, station::Place::Input(DOWN[receiver % 2]));
+        let (below, at) = (receiver / 2, hook::HookPoint::Input(DOWN[receiver % 2]));
         let beneath = Branches::leaves(&mut self.below[below], at, now, &mut packet);
-        beneath && Branches::leaves(&mut self.top, station::Place::Input(DOWN[below]), now, &mut packet)
+        beneath && Branches::leaves(&mut self.top, hook::HookPoint::Input(DOWN[below]), now, &mut packet)
     }
 
     /// Sends all parts that a receiver has to send now.
-    fn say(&mut self, receiver: usize, layers: &mut Layers) {
+    fn send_layers(&mut self, receiver: usize, layers: &mut Layers) {
         while let Action::Send(part) = layers.poll(self.now) {
             self.up(receiver, &part);
         }
@@ -91,9 +97,9 @@ impl Branches {
     /// The receivers that get data of a layer, and the number of copies that leave the top router.
     fn data(&mut self, epochs: &Epochs, layer: u64) -> ([bool; RECEIVERS], usize) {
         let (now, mut got, mut copies) = (self.now, [false; RECEIVERS], 0);
-        let data = packet(&epochs.if_wanted(epochs.at(now), layer));
+        let data = packet(&epochs.if_subscribed(epochs.at(now), layer));
         for below in 0..2 {
-            let out = |receiver: usize| station::Place::Output(DOWN[receiver % 2]);
+            let out = |receiver: usize| hook::HookPoint::Output(DOWN[receiver % 2]);
             if Branches::leaves(&mut self.top, out(below), now, &mut data.clone()) {
                 copies += 1;
                 for receiver in [2 * below, 2 * below + 1] {
@@ -114,12 +120,12 @@ fn layer_stops_on_a_branch_when_its_last_receiver_leaves() {
     tree.now = epochs.start(9);
     let mut all: Vec<Layers> = (0..RECEIVERS as u64).map(|n| Layers::new(epochs, mix(n, 99), LAYERS)).collect();
     for (receiver, layers) in all.iter_mut().enumerate() {
-        tree.say(receiver, layers);
+        tree.send_layers(receiver, layers);
     }
     assert_eq!(tree.data(&epochs, 3), ([true; RECEIVERS], 2));
     assert_eq!(tree.data(&epochs, 4), ([false; RECEIVERS], 0), "nobody wants as many");
     let shed = |tree: &mut Branches, receiver: usize| {
-        let part = epochs.shed(9, 3, mix(receiver as u64, 99));
+        let part = epochs.unsubscribe(9, 3, mix(receiver as u64, 99));
         tree.up(receiver, &part)
     };
     // Receiver 2 registered the branch upstream, but the router still knows that another one is behind the port.
@@ -150,9 +156,9 @@ fn receivers_get_the_layers_that_they_want() {
             let chance = mix(drawn, receiver as u64);
             if chance.is_multiple_of(30) {
                 wants[receiver] = (chance >> 8 & 3, tree.now);
-                layers.want(wants[receiver].0);
+                layers.set_layers(wants[receiver].0);
             }
-            tree.say(receiver, layers);
+            tree.send_layers(receiver, layers);
         }
         for layer in 0..3 {
             let (got, copies) = tree.data(&epochs, layer);

@@ -1,18 +1,20 @@
 //! The semantics of each instruction, as specified.
 
 use super::{NODE, Place, count, put};
-use crate::isa::{Abort, Instruction, Opcode, Operator};
-use crate::site::Fate;
+use crate::isa::{Abort, Opcode, Operator, StateInstruction};
+use crate::site::InstructionFate;
 use crate::store::mix;
 use units::Nanos;
 
-const ABSENT: Fate = Fate::Aborted(Abort::AbsentTag);
+const ABSENT: InstructionFate = InstructionFate::Aborted(Abort::AbsentTag);
 
 #[test]
 fn count_boundary_lt_and_le() {
     let fates = |threshold, inclusive| {
         let mut place = Place::small();
-        [0; 4].map(|_| place.fate(Instruction::Count { counter: 1, threshold, inclusive }) == Fate::Forwarded)
+        [0; 4].map(|_| {
+            place.fate(StateInstruction::Count { counter: 1, threshold, inclusive }) == InstructionFate::Forwarded
+        })
     };
     assert_eq!(fates(0, false), [false; 4]);
     assert_eq!(fates(1, false), [false; 4]);
@@ -28,14 +30,16 @@ fn count_saturates() {
     place.fate(put(1, u64::MAX - 1));
     place.fate(count(1, 9));
     assert_eq!(place.value(1), Some(u64::MAX));
-    assert_eq!(place.fate(count(1, 9)), Fate::Dropped);
+    assert_eq!(place.fate(count(1, 9)), InstructionFate::Dropped);
     assert_eq!(place.value(1), Some(u64::MAX));
 }
 
 #[test]
 fn compare_absent_creates() {
     let mut place = Place::small();
-    let mut compare = |value, relation| place.fate(Instruction::Compare { tag: 1, value, relation }) == Fate::Forwarded;
+    let mut compare = |value, relation| {
+        place.fate(StateInstruction::Compare { tag: 1, value, relation }) == InstructionFate::Forwarded
+    };
     // With any relation.
     assert!(compare(5, Operator::Lt));
     let maxima: Vec<bool> = [3, 7, 7, 6, 9].into_iter().map(|value| compare(value, Operator::Gt)).collect();
@@ -45,8 +49,8 @@ fn compare_absent_creates() {
     assert_eq!(place.value(1), Some(9));
 }
 
-fn collect(value: u64) -> Instruction {
-    Instruction::Collect { counter: 1, result: 2, value, operator: Operator::Add }
+fn collect(value: u64) -> StateInstruction {
+    StateInstruction::Collect { counter: 1, result: 2, value, operator: Operator::Add }
 }
 
 #[test]
@@ -57,31 +61,31 @@ fn collect_without_setup_aborts() {
 }
 
 #[test]
-fn the_last_child_to_report_goes_on_with_the_result() {
+fn collect_forwards_the_last_report_with_the_result() {
     let mut place = Place::small();
     for _ in 0..3 {
         place.fate(count(1, 100));
     }
-    assert_eq!(place.fate(collect(5)), Fate::Dropped);
-    assert_eq!(place.fate(collect(6)), Fate::Dropped);
-    assert_eq!(place.run(collect(7)), (Fate::Forwarded, collect(18)));
+    assert_eq!(place.fate(collect(5)), InstructionFate::Dropped);
+    assert_eq!(place.fate(collect(6)), InstructionFate::Dropped);
+    assert_eq!(place.run(collect(7)), (InstructionFate::Forwarded, collect(18)));
 }
 
 #[test]
 fn collect_underflow() {
     let mut place = Place::small();
     place.fate(count(1, 100));
-    assert_eq!(place.run(collect(5)), (Fate::Forwarded, collect(5)));
-    assert_eq!(place.run(collect(6)), (Fate::Aborted(Abort::Underflow), collect(6)));
+    assert_eq!(place.run(collect(5)), (InstructionFate::Forwarded, collect(5)));
+    assert_eq!(place.run(collect(6)), (InstructionFate::Aborted(Abort::Underflow), collect(6)));
     assert_eq!((place.value(1), place.value(2)), (Some(0), Some(5)), "never below nothing");
 }
 
-fn rchld(child: u64) -> Instruction {
-    Instruction::Rchld { counter: 1, child }
+fn rchld(child: u64) -> StateInstruction {
+    StateInstruction::Rchld { counter: 1, child }
 }
 
-fn rcollect(child: u64, value: u64) -> Instruction {
-    Instruction::Rcollect { counter: 1, result: 2, child, value, operator: Operator::Add }
+fn rcollect(child: u64, value: u64) -> StateInstruction {
+    StateInstruction::Rcollect { counter: 1, result: 2, child, value, operator: Operator::Add }
 }
 
 /// The child that this router writes.
@@ -92,11 +96,11 @@ fn own() -> u64 {
 #[test]
 fn rchld_retransmit_first() {
     let mut place = Place::small();
-    assert_eq!(place.run(rchld(10)), (Fate::Forwarded, rchld(own())));
-    assert_eq!(place.run(rchld(11)), (Fate::Dropped, rchld(11)));
+    assert_eq!(place.run(rchld(10)), (InstructionFate::Forwarded, rchld(own())));
+    assert_eq!(place.run(rchld(11)), (InstructionFate::Dropped, rchld(11)));
     // A retransmission passes again, since the first packet may have been lost upstream. The count stays.
-    assert_eq!(place.run(rchld(10)), (Fate::Forwarded, rchld(own())));
-    assert_eq!(place.run(rchld(11)), (Fate::Dropped, rchld(11)));
+    assert_eq!(place.run(rchld(10)), (InstructionFate::Forwarded, rchld(own())));
+    assert_eq!(place.run(rchld(11)), (InstructionFate::Dropped, rchld(11)));
     assert_eq!(place.value(1), Some(2));
 }
 
@@ -107,10 +111,10 @@ fn rcollect_duplicate() {
     for child in [10, 11] {
         place.fate(rchld(child));
     }
-    assert_eq!(place.fate(rcollect(10, 5)), Fate::Dropped);
-    assert_eq!(place.fate(rcollect(10, 5)), Fate::Dropped, "counted once");
+    assert_eq!(place.fate(rcollect(10, 5)), InstructionFate::Dropped);
+    assert_eq!(place.fate(rcollect(10, 5)), InstructionFate::Dropped, "counted once");
     assert_eq!((place.value(1), place.value(2)), (Some(1), Some(5)));
-    assert_eq!(place.run(rcollect(11, 6)), (Fate::Forwarded, rcollect(own(), 11)));
+    assert_eq!(place.run(rcollect(11, 6)), (InstructionFate::Forwarded, rcollect(own(), 11)));
 }
 
 #[test]
@@ -125,23 +129,23 @@ fn rcollect_lost_upstream_repair() {
     // The result is sent again for the first child that repeats its report, no matter which. Repeats of other children in the same wave are dropped,
     // so they do not all reach the root.
     for (first, second) in [(10, 11), (10, 11), (11, 10), (11, 10)] {
-        assert_eq!(place.run(rcollect(first, 5)), (Fate::Forwarded, rcollect(own(), 10)));
-        assert_eq!(place.fate(rcollect(second, 5)), Fate::Dropped);
+        assert_eq!(place.run(rcollect(first, 5)), (InstructionFate::Forwarded, rcollect(own(), 10)));
+        assert_eq!(place.fate(rcollect(second, 5)), InstructionFate::Dropped);
     }
     // A child that repeats alone has learned the mark of the others' repeats by then, and passes.
-    assert_eq!(place.fate(rcollect(11, 5)), Fate::Forwarded);
-    assert_eq!(place.fate(rcollect(10, 5)), Fate::Dropped);
-    assert_eq!(place.fate(rcollect(10, 5)), Fate::Forwarded);
+    assert_eq!(place.fate(rcollect(11, 5)), InstructionFate::Forwarded);
+    assert_eq!(place.fate(rcollect(10, 5)), InstructionFate::Dropped);
+    assert_eq!(place.fate(rcollect(10, 5)), InstructionFate::Forwarded);
     assert_eq!((place.value(1), place.value(2)), (Some(0), Some(10)));
 }
 
 /// Two routers in a row: the upper one counts the lower one once, however often it reports.
 #[test]
-fn a_router_is_one_child_of_the_next() {
+fn router_counts_as_one_child_upstream() {
     let (mut lower, mut upper) = (Place::small(), Place::small());
     upper.rules.node = NODE + 1;
     let mut up = |instruction| match lower.run(instruction) {
-        (Fate::Forwarded, instruction) => Some(upper.run(instruction)),
+        (InstructionFate::Forwarded, instruction) => Some(upper.run(instruction)),
         _ => None,
     };
     for child in [10, 11, 10] {
@@ -150,43 +154,43 @@ fn a_router_is_one_child_of_the_next() {
     assert_eq!(up(rcollect(10, 5)), None);
     for child in [11, 10, 10] {
         let root = rcollect(mix(NODE + 1, 1), 11);
-        assert_eq!(up(rcollect(child, 6)), Some((Fate::Forwarded, root)));
+        assert_eq!(up(rcollect(child, 6)), Some((InstructionFate::Forwarded, root)));
     }
     assert_eq!(up(rcollect(11, 6)), None);
 }
 
 #[test]
-fn marks_are_not_overwritten_and_puts_are() {
+fn mark_keeps_a_value_and_put_overwrites_it() {
     let mut place = Place::small();
-    let get = |value| Instruction::Get { tag: 1, value };
+    let get = |value| StateInstruction::Get { tag: 1, value };
     assert_eq!(place.run(get(3)), (ABSENT, get(3)));
-    assert_eq!(place.fate(Instruction::Test { tag: 1 }), Fate::Dropped);
+    assert_eq!(place.fate(StateInstruction::Test { tag: 1 }), InstructionFate::Dropped);
     assert_eq!(place.inspector.entries(place.now).count(), 0, "looking creates nothing");
-    place.fate(Instruction::Mark { tag: 1, value: 5 });
-    place.fate(Instruction::Mark { tag: 1, value: 6 });
-    assert_eq!(place.run(get(0)), (Fate::Forwarded, get(5)));
+    place.fate(StateInstruction::Mark { tag: 1, value: 5 });
+    place.fate(StateInstruction::Mark { tag: 1, value: 6 });
+    assert_eq!(place.run(get(0)), (InstructionFate::Forwarded, get(5)));
     place.fate(put(1, 7));
-    assert_eq!(place.run(get(0)), (Fate::Forwarded, get(7)));
-    assert_eq!(place.fate(Instruction::Test { tag: 1 }), Fate::Forwarded);
+    assert_eq!(place.run(get(0)), (InstructionFate::Forwarded, get(7)));
+    assert_eq!(place.fate(StateInstruction::Test { tag: 1 }), InstructionFate::Forwarded);
     place.wait(Nanos::secs(10));
     assert_eq!(place.fate(get(0)), ABSENT);
 }
 
 /// `layer le allowed`, with the packet's layer and the allowed one in the store: `stored ge value`.
 #[test]
-fn layers_are_shed_by_what_a_branch_allows() {
+fn setfwd_drops_layers_above_the_branch_limit() {
     let mut place = Place::small();
-    let layer = |value| Instruction::Setfwd { tag: 1, value, relation: Operator::Ge };
-    assert_eq!(place.fate(layer(0)), Fate::Dropped, "nothing is allowed");
+    let layer = |value| StateInstruction::Setfwd { tag: 1, value, relation: Operator::Ge };
+    assert_eq!(place.fate(layer(0)), InstructionFate::Dropped, "nothing is allowed");
     place.fate(put(1, 2));
-    let passes: Vec<bool> = (0..5).map(|n| place.fate(layer(n)) == Fate::Forwarded).collect();
+    let passes: Vec<bool> = (0..5).map(|n| place.fate(layer(n)) == InstructionFate::Forwarded).collect();
     assert_eq!(passes, [true, true, true, false, false]);
 }
 
 #[test]
 fn instructions_create_no_more_than_declared() {
     let tags = |place: &Place| place.inspector.entries(place.now).count() as u64;
-    for instruction in super::conform::variants() {
+    for instruction in super::conformance::variants() {
         for before in [vec![], vec![put(0x11, 3)]] {
             let mut place = Place::small();
             for instruction in before {
@@ -201,7 +205,7 @@ fn instructions_create_no_more_than_declared() {
 }
 
 #[test]
-fn operators_are_what_their_names_say() {
+fn operators_combine_and_compare_as_named() {
     let of = |operator: Operator| [operator.combine(6, 3), operator.combine(u64::MAX, 1)];
     let combined: Vec<(&str, [u64; 2])> = Operator::ALL[..8].iter().map(|o| (o.name(), of(*o))).collect();
     assert_eq!(

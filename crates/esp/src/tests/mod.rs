@@ -2,28 +2,28 @@
 
 mod bound;
 mod cleaner;
-mod conform;
+mod conformance;
 mod corpus;
 mod dissect;
 mod elements;
 mod epochs;
 mod exchange;
+mod fast_path;
+mod hook;
 mod host;
 mod instructions;
 mod model;
-mod near;
 mod packets;
 mod registered;
 mod repair;
 mod seal;
-mod station;
 mod store;
 mod survey;
 mod workers;
 
-use crate::isa::Instruction;
-use crate::site::{Fate, Location, Rules, Site};
-use crate::store::{Cleaner, Epochs, Grace, Inspector, Store, StoreSpec};
+use crate::isa::StateInstruction;
+use crate::site::{ExecutionRules, InstructionFate, Location, Site};
+use crate::store::{Cleaner, Grace, Inspector, Store, StoreSpec, WorkerEpochs};
 use crate::variables::Readings;
 use crate::wire::{Addresses, Carriages, Locations, Part, dedicated};
 use std::net::Ipv4Addr;
@@ -34,7 +34,7 @@ pub const NODE: u64 = 7;
 pub const COMPUTATION: u64 = 0x1122_3344_5566_7788;
 pub const V4: Addresses = Addresses::V4(Ipv4Addr::new(10, 0, 0, 1), Ipv4Addr::new(10, 9, 9, 9));
 
-pub fn part(instruction: Instruction) -> Part {
+pub fn part(instruction: StateInstruction) -> Part {
     let (locations, computation) = (Locations::INPUT, COMPUTATION);
     Part { locations, error: false, piggybacked: false, trace: false, computation, instruction }
 }
@@ -55,7 +55,7 @@ pub struct Place {
     pub site: Site,
     pub cleaner: Option<Cleaner>,
     pub inspector: Inspector,
-    pub rules: Rules,
+    pub rules: ExecutionRules,
     pub now: Instant,
 }
 
@@ -65,9 +65,9 @@ impl Place {
     }
 
     pub fn with(spec: StoreSpec, grace: Grace) -> Place {
-        let Store { mut shards, cleaner, inspector } = Store::new(spec, &Arc::new(Epochs::new(1)), grace);
+        let Store { mut shards, cleaner, inspector } = Store::new(spec, &Arc::new(WorkerEpochs::new(1)), grace);
         let site = Site::new(shards.remove(0));
-        Place { site, cleaner, inspector, rules: Rules::of(NODE), now: Instant::new(1_000_000_000) }
+        Place { site, cleaner, inspector, rules: ExecutionRules::of(NODE), now: Instant::new(1_000_000_000) }
     }
 
     /// A place with a store of a hundred entries.
@@ -76,20 +76,20 @@ impl Place {
     }
 
     /// The fate of a packet at `location`.
-    pub fn pass(&mut self, location: Location, packet: &mut Vec<u8>) -> Fate {
-        let mut fates = [Fate::Passed];
+    pub fn pass(&mut self, location: Location, packet: &mut Vec<u8>) -> InstructionFate {
+        let mut fates = [InstructionFate::PassedThrough];
         self.site.process((&self.rules, location), self.now, std::slice::from_mut(packet), &mut fates);
         fates[0]
     }
 
     /// The fate of an instruction at the input, and the instruction afterwards.
-    pub fn run(&mut self, instruction: Instruction) -> (Fate, Instruction) {
+    pub fn run(&mut self, instruction: StateInstruction) -> (InstructionFate, StateInstruction) {
         let mut packet = packet(&part(instruction));
         let fate = self.pass(Location::Input, &mut packet);
         (fate, part_of(&packet).instruction)
     }
 
-    pub fn fate(&mut self, instruction: Instruction) -> Fate {
+    pub fn fate(&mut self, instruction: StateInstruction) -> InstructionFate {
         self.run(instruction).0
     }
 
@@ -113,10 +113,10 @@ impl Place {
     }
 }
 
-pub fn put(tag: u64, value: u64) -> Instruction {
-    Instruction::Put { tag, value }
+pub fn put(tag: u64, value: u64) -> StateInstruction {
+    StateInstruction::Put { tag, value }
 }
 
-pub fn count(counter: u64, threshold: u32) -> Instruction {
-    Instruction::Count { counter, threshold, inclusive: false }
+pub fn count(counter: u64, threshold: u32) -> StateInstruction {
+    StateInstruction::Count { counter, threshold, inclusive: false }
 }

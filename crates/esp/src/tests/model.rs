@@ -1,9 +1,9 @@
 //! A second, plain implementation of the specification, compared with the real one: a map from tags to values and expiry times.
 
 use super::{NODE, Place};
-use crate::isa::{Abort, Instruction, Operator, mark_tag};
-use crate::site::Fate;
-use crate::store::{Cleaning, LIFETIME, StoreSpec, mix};
+use crate::isa::{Abort, Operator, StateInstruction, mark_tag};
+use crate::site::InstructionFate;
+use crate::store::{CleanerMode, LIFETIME, StoreSpec, mix};
 use proptest::prelude::*;
 use std::collections::HashMap;
 use units::{Instant, Nanos};
@@ -37,7 +37,7 @@ impl Model {
     }
 
     /// Executes an instruction. Returns its fate and the instruction afterwards. An abort leaves the store unchanged.
-    pub fn run(&mut self, instruction: Instruction) -> (Fate, Instruction) {
+    pub fn run(&mut self, instruction: StateInstruction) -> (InstructionFate, StateInstruction) {
         let before = self.entries.clone();
         let mut after = instruction;
         let fate = match self.literally(&mut after) {
@@ -45,15 +45,19 @@ impl Model {
                 // Without room for the mark, a repeat after completion passes if it is the first child's.
                 if let Some(first) = self.repeated_by_first(&before, instruction) {
                     self.entries = before;
-                    return if first { (Fate::Forwarded, after) } else { (Fate::Dropped, instruction) };
+                    return if first {
+                        (InstructionFate::Forwarded, after)
+                    } else {
+                        (InstructionFate::Dropped, instruction)
+                    };
                 }
-                Fate::Aborted(Abort::Full)
+                InstructionFate::Aborted(Abort::Full)
             }
-            Ok(true) => Fate::Forwarded,
-            Ok(false) => Fate::Dropped,
-            Err(why) => Fate::Aborted(why),
+            Ok(true) => InstructionFate::Forwarded,
+            Ok(false) => InstructionFate::Dropped,
+            Err(why) => InstructionFate::Aborted(why),
         };
-        if matches!(fate, Fate::Aborted(_)) {
+        if matches!(fate, InstructionFate::Aborted(_)) {
             self.entries = before;
             return (fate, instruction);
         }
@@ -61,14 +65,14 @@ impl Model {
     }
 
     /// For an RCOLLECT that repeats after completion: true if it is the first child's. `None` for other instructions.
-    fn repeated_by_first(&self, before: &HashMap<u64, (u64, u64)>, instruction: Instruction) -> Option<bool> {
-        let Instruction::Rcollect { counter, child, .. } = instruction else { return None };
+    fn repeated_by_first(&self, before: &HashMap<u64, (u64, u64)>, instruction: StateInstruction) -> Option<bool> {
+        let StateInstruction::Rcollect { counter, child, .. } = instruction else { return None };
         let bits = before.get(&mix(child, counter))?.0;
         (before.get(&counter)?.0 == 0 && bits & 2 == 2).then_some(bits & 1 == 1)
     }
 
     /// Spec E-20 to E-25, line by line.
-    fn literally(&mut self, instruction: &mut Instruction) -> Result<bool, Abort> {
+    fn literally(&mut self, instruction: &mut StateInstruction) -> Result<bool, Abort> {
         let rel = |o: Operator, left: u64, right: u64| match o {
             Operator::Lt => left < right,
             Operator::Le => left <= right,
@@ -78,13 +82,13 @@ impl Model {
             _ => left > right,
         };
         match instruction {
-            Instruction::Nop => Ok(true),
-            Instruction::Count { counter, threshold, inclusive } => {
+            StateInstruction::Nop => Ok(true),
+            StateInstruction::Count { counter, threshold, inclusive } => {
                 let new = self.get(*counter).map_or(1, |c| c.saturating_add(1));
                 self.set(*counter, new);
                 Ok(if *inclusive { new <= u64::from(*threshold) } else { new < u64::from(*threshold) })
             }
-            Instruction::Compare { tag, value, relation } => {
+            StateInstruction::Compare { tag, value, relation } => {
                 if let Some(there) = self.get(*tag)
                     && !rel(*relation, *value, there)
                 {
@@ -93,7 +97,7 @@ impl Model {
                 self.set(*tag, *value);
                 Ok(true)
             }
-            Instruction::Collect { counter, result, value, operator } => {
+            StateInstruction::Collect { counter, result, value, operator } => {
                 if self.get(*counter).ok_or(Abort::AbsentTag)? == 0 {
                     return Err(Abort::Underflow);
                 }
@@ -103,7 +107,7 @@ impl Model {
                 *value = if left == 0 { self.entries[result].0 } else { *value };
                 Ok(left == 0)
             }
-            Instruction::Rchld { counter, child } => {
+            StateInstruction::Rchld { counter, child } => {
                 let k = mix(*child, *counter);
                 let first = match self.get(k) {
                     Some(bits) => bits & 1 == 1,
@@ -118,7 +122,7 @@ impl Model {
                 *child = if first { mix(NODE, *counter) } else { *child };
                 Ok(first)
             }
-            Instruction::Rcollect { counter, result, child, value, operator } => {
+            StateInstruction::Rcollect { counter, result, child, value, operator } => {
                 let k = mix(*child, *counter);
                 let bits = self.get(k).ok_or(Abort::AbsentTag)?;
                 let left = self.get(*counter).ok_or(Abort::AbsentTag)?;
@@ -152,22 +156,22 @@ impl Model {
                 *child = mix(NODE, *counter);
                 Ok(true)
             }
-            Instruction::Mark { tag, value } => {
+            StateInstruction::Mark { tag, value } => {
                 if self.get(*tag).is_none() {
                     self.set(*tag, *value);
                 }
                 Ok(true)
             }
-            Instruction::Test { tag } => Ok(self.get(*tag).is_some()),
-            Instruction::Get { tag, value } => {
+            StateInstruction::Test { tag } => Ok(self.get(*tag).is_some()),
+            StateInstruction::Get { tag, value } => {
                 *value = self.get(*tag).ok_or(Abort::AbsentTag)?;
                 Ok(true)
             }
-            Instruction::Put { tag, value } => {
+            StateInstruction::Put { tag, value } => {
                 self.set(*tag, *value);
                 Ok(true)
             }
-            Instruction::Setfwd { tag, value, relation } => {
+            StateInstruction::Setfwd { tag, value, relation } => {
                 Ok(self.get(*tag).is_some_and(|there| rel(*relation, there, *value)))
             }
         }
@@ -189,39 +193,47 @@ impl Model {
 }
 
 /// Instructions on so few tags that they often use the same ones.
-pub fn meeting() -> impl Strategy<Value = Instruction> {
+pub fn meeting() -> impl Strategy<Value = StateInstruction> {
     let tag = || 0u64..6;
     let value = || prop_oneof![0u64..4, Just(u64::MAX)];
     let combines = (0u8..8).prop_map(|number| Operator::of(number).unwrap());
     let compares = || (8u8..14).prop_map(|number| Operator::of(number).unwrap());
     prop_oneof![
         (tag(), 0u32..4, any::<bool>())
-            .prop_map(|(counter, threshold, inclusive)| { Instruction::Count { counter, threshold, inclusive } }),
-        (tag(), value(), compares()).prop_map(|(tag, value, relation)| Instruction::Compare { tag, value, relation }),
+            .prop_map(|(counter, threshold, inclusive)| { StateInstruction::Count { counter, threshold, inclusive } }),
+        (tag(), value(), compares()).prop_map(|(tag, value, relation)| StateInstruction::Compare {
+            tag,
+            value,
+            relation
+        }),
         (tag(), tag(), value(), combines.clone()).prop_map(|(counter, result, value, operator)| {
-            Instruction::Collect { counter, result, value, operator }
+            StateInstruction::Collect { counter, result, value, operator }
         }),
         (tag(), tag(), tag(), value(), combines).prop_map(|(counter, result, child, value, operator)| {
-            Instruction::Rcollect { counter, result, child, value, operator }
+            StateInstruction::Rcollect { counter, result, child, value, operator }
         }),
-        (tag(), tag()).prop_map(|(counter, child)| Instruction::Rchld { counter, child }),
-        (tag(), value()).prop_map(|(tag, value)| Instruction::Mark { tag, value }),
-        tag().prop_map(|tag| Instruction::Test { tag }),
-        (tag(), value()).prop_map(|(tag, value)| Instruction::Get { tag, value }),
-        (tag(), value()).prop_map(|(tag, value)| Instruction::Put { tag, value }),
-        (tag(), value(), compares()).prop_map(|(tag, value, relation)| Instruction::Setfwd { tag, value, relation }),
+        (tag(), tag()).prop_map(|(counter, child)| StateInstruction::Rchld { counter, child }),
+        (tag(), value()).prop_map(|(tag, value)| StateInstruction::Mark { tag, value }),
+        tag().prop_map(|tag| StateInstruction::Test { tag }),
+        (tag(), value()).prop_map(|(tag, value)| StateInstruction::Get { tag, value }),
+        (tag(), value()).prop_map(|(tag, value)| StateInstruction::Put { tag, value }),
+        (tag(), value(), compares()).prop_map(|(tag, value, relation)| StateInstruction::Setfwd {
+            tag,
+            value,
+            relation
+        }),
     ]
 }
 
 proptest! {
     /// Random instructions at random times, in a store that is often full: same fates, same packets, same entries.
     #[test]
-    fn a_place_does_what_the_specification_says(
+    fn place_matches_the_specification_model(
         steps in proptest::collection::vec((meeting(), 0u64..4_000), 1..200),
         capacity in 1usize..12,
         (dedicated, diagnostics) in any::<(bool, bool)>(),
     ) {
-        let cleaning = if dedicated { Cleaning::Dedicated } else { Cleaning::Inline };
+        let cleaning = if dedicated { CleanerMode::Dedicated } else { CleanerMode::Inline };
         // With creators recorded, packets take the two stages; otherwise the fast path.
         let mut place = Place::new(StoreSpec { cleaning, diagnostics, ..StoreSpec::of(capacity as u64) });
         let mut model = Model::new(capacity);

@@ -2,12 +2,12 @@
 
 use super::{COMPUTATION, Place, V4, count, packet, part, part_of, put};
 use crate::host::Computation;
-use crate::isa::{Abort, Instruction, Opcode, Operator};
-use crate::report::Trace;
-use crate::site::{Fate, Location};
+use crate::isa::{Abort, Opcode, Operator, StateInstruction};
+use crate::report::ComputationTrace;
+use crate::site::{InstructionFate, Location};
 use crate::store::StoreSpec;
 use crate::wire::{
-    Addresses, Carriage, Carriages, Locations, Part, Unread, WrapError, before_data, datagram, dedicated, set_error,
+    Addresses, Carriage, Carriages, Locations, Part, PartError, WrapError, before_data, datagram, dedicated, set_error,
     strip, with_data, wrap, wrap_option,
 };
 use packet::wire::checksum::sum;
@@ -45,9 +45,10 @@ fn min_frame_count_fits_64() {
 }
 
 #[test]
-fn the_bytes_are_those_of_the_specification() {
+fn parts_are_encoded_as_specified() {
     let (locations, trace) = (Locations { input: true, central: false, output: true }, true);
-    let part = Part { locations, trace, ..part(Instruction::Count { counter: 0xa1, threshold: 2, inclusive: true }) };
+    let part =
+        Part { locations, trace, ..part(StateInstruction::Count { counter: 0xa1, threshold: 2, inclusive: true }) };
     let bytes = part.to_bytes();
     let expected =
         [&[0b0011_0100, 1, 26, 0x80 | 9][..], &COMPUTATION.to_be_bytes(), &0xa1u64.to_be_bytes(), &2u32.to_be_bytes()];
@@ -56,7 +57,7 @@ fn the_bytes_are_those_of_the_specification() {
 }
 
 #[test]
-fn every_carriage_is_found_and_an_ordinary_packet_is_none() {
+fn parts_are_found_in_every_carriage_and_in_no_other_packet() {
     let carriages = Carriages::default();
     let part = part(count(1, 2));
     for addresses in [V4, V6] {
@@ -91,16 +92,19 @@ fn fragment_passthrough() {
     let mut place = Place::small();
     let mut first = packet(&part(count(1, 2)));
     Ipv4Header::of_mut(&mut first).unwrap().set_fragment(false, true, 0);
-    assert_eq!(place.pass(Location::Input, &mut first), Fate::Forwarded);
+    assert_eq!(place.pass(Location::Input, &mut first), InstructionFate::Forwarded);
     let mut later = packet(&part(count(1, 2)));
     Ipv4Header::of_mut(&mut later).unwrap().set_fragment(false, false, 48);
     let before = later.clone();
-    assert_eq!((place.pass(Location::Input, &mut later), later), (Fate::Passed, before));
+    assert_eq!((place.pass(Location::Input, &mut later), later), (InstructionFate::PassedThrough, before));
     assert_eq!(place.value(1), Some(1));
     // A first fragment with an incomplete part.
     let cut = packet(&part(count(1, 2)));
-    for (length, fate) in [(cut.len() - 1, Fate::Passed), (ipv4::HEADER + 12, Fate::Passed), (cut.len(), Fate::Dropped)]
-    {
+    for (length, fate) in [
+        (cut.len() - 1, InstructionFate::PassedThrough),
+        (ipv4::HEADER + 12, InstructionFate::PassedThrough),
+        (cut.len(), InstructionFate::Dropped),
+    ] {
         let mut first = cut[..length].to_vec();
         let header = Ipv4Header::of_mut(&mut first).unwrap();
         header.set_total_length(length as u16);
@@ -109,8 +113,12 @@ fn fragment_passthrough() {
         assert_eq!((place.pass(Location::Input, &mut first), first), (fate, before), "{length}");
     }
     // The same with IPv6: the fragment header precedes the part.
-    let whole = dedicated(&Carriages::USUAL, V6, &part(count(2, 9)));
-    for (first, length, fate) in [(true, 26, Fate::Forwarded), (true, 25, Fate::Passed), (false, 26, Fate::Passed)] {
+    let whole = dedicated(&Carriages::DEFAULT, V6, &part(count(2, 9)));
+    for (first, length, fate) in [
+        (true, 26, InstructionFate::Forwarded),
+        (true, 25, InstructionFate::PassedThrough),
+        (false, 26, InstructionFate::PassedThrough),
+    ] {
         let mut bytes = whole[..ipv6::HEADER + length].to_vec();
         let offset = if first { 0 } else { 48 };
         bytes.splice(ipv6::HEADER..ipv6::HEADER, [Carriages::PROTOCOL, 0, 0, offset | 1, 0, 0, 0, 1]);
@@ -121,7 +129,7 @@ fn fragment_passthrough() {
     // A short packet that is no fragment.
     let mut short = cut[..cut.len() - 1].to_vec();
     Ipv4Header::of_mut(&mut short).unwrap().set_total_length(cut.len() as u16 - 1);
-    assert_eq!(place.pass(Location::Input, &mut short), Fate::Aborted(Abort::BadLength));
+    assert_eq!(place.pass(Location::Input, &mut short), InstructionFate::Aborted(Abort::BadLength));
 }
 
 /// Traces (spec E-15).
@@ -130,7 +138,7 @@ fn traced_packets_have_their_fates_recorded_by_computation() {
     let noted = |scoped: bool, order: [u32; 4]| {
         let mut place = Place::small();
         place.rules.scoped = scoped;
-        let mut send = |computation: u64, trace: bool, instruction: Instruction| {
+        let mut send = |computation: u64, trace: bool, instruction: StateInstruction| {
             let part = Part { computation, trace, ..part(instruction) };
             place.pass(Location::Input, &mut packet(&part));
         };
@@ -138,14 +146,14 @@ fn traced_packets_have_their_fates_recorded_by_computation() {
             send(1, true, count(1, below));
         }
         // One of another computation, and one without a trace.
-        send(2, true, Instruction::Get { tag: 9, value: 0 });
+        send(2, true, StateInstruction::Get { tag: 9, value: 0 });
         send(3, false, count(1, 2));
         assert_eq!(place.site.traced_at(Location::Output).count(), 0);
-        place.site.traced_at(Location::Input).collect::<Vec<Trace>>()
+        place.site.traced_at(Location::Input).collect::<Vec<ComputationTrace>>()
     };
     let (near, fetched) = (noted(false, [9, 9, 2, 9]), noted(true, [9, 9, 2, 9]));
     assert_eq!(near, fetched, "whichever way they are executed");
-    let counts = |trace: &Trace| (trace.computation, [trace.forwarded, trace.dropped, trace.aborted]);
+    let counts = |trace: &ComputationTrace| (trace.computation, [trace.forwarded, trace.dropped, trace.aborted]);
     assert_eq!(near.iter().map(counts).collect::<Vec<_>>(), [(1, [3, 1, 0]), (2, [0, 0, 1])]);
     let others = noted(false, [9, 9, 9, 2]);
     assert_eq!(others.iter().map(counts).collect::<Vec<_>>(), near.iter().map(counts).collect::<Vec<_>>());
@@ -158,9 +166,9 @@ fn traces_keep_the_32_most_recent_computations() {
     let mut place = Place::small();
     for computation in 0..100 {
         place.wait(Nanos::new(1));
-        place.pass(Location::Input, &mut packet(&Part { computation, trace: true, ..part(Instruction::Nop) }));
+        place.pass(Location::Input, &mut packet(&Part { computation, trace: true, ..part(StateInstruction::Nop) }));
         // This computation is active all the time.
-        place.pass(Location::Input, &mut packet(&Part { computation: 0, trace: true, ..part(Instruction::Nop) }));
+        place.pass(Location::Input, &mut packet(&Part { computation: 0, trace: true, ..part(StateInstruction::Nop) }));
     }
     let mut traced: Vec<(u64, u64)> =
         place.site.traced_at(Location::Input).map(|trace| (trace.computation, trace.forwarded)).collect();
@@ -173,13 +181,13 @@ fn err_packet_not_executed() {
     let mut place = Place::small();
     let mut failed = packet(&Part { error: true, ..part(count(1, 2)) });
     let before = failed.clone();
-    assert_eq!((place.pass(Location::Input, &mut failed), failed), (Fate::Passed, before));
+    assert_eq!((place.pass(Location::Input, &mut failed), failed), (InstructionFate::PassedThrough, before));
     assert_eq!((place.value(1), place.site.counters().failed_before), (None, 1));
     // A packet that fails here carries the error bit from here on.
-    let mut fails = packet(&part(Instruction::Get { tag: 1, value: 0 }));
-    assert_eq!(place.pass(Location::Input, &mut fails), Fate::Aborted(Abort::AbsentTag));
+    let mut fails = packet(&part(StateInstruction::Get { tag: 1, value: 0 }));
+    assert_eq!(place.pass(Location::Input, &mut fails), InstructionFate::Aborted(Abort::AbsentTag));
     assert!(part_of(&fails).error);
-    assert_eq!(place.pass(Location::Input, &mut fails), Fate::Passed);
+    assert_eq!(place.pass(Location::Input, &mut fails), InstructionFate::PassedThrough);
 }
 
 /// One packet at its input and its output port: executed at both, each on its own store.
@@ -193,31 +201,31 @@ fn loc_in_then_out_same_packet() {
         input.pass(Location::Central, &mut bytes),
         output.pass(Location::Output, &mut bytes),
     ];
-    assert_eq!(fates, [Fate::Forwarded, Fate::Passed, Fate::Forwarded]);
+    assert_eq!(fates, [InstructionFate::Forwarded, InstructionFate::PassedThrough, InstructionFate::Forwarded]);
     assert_eq!((input.value(1), output.value(1)), (Some(1), Some(1)));
     // The second place executes the instruction as the first rewrote it.
     input.fate(super::put(2, 9));
-    let get = Instruction::Get { tag: 2, value: 0 };
+    let get = StateInstruction::Get { tag: 2, value: 0 };
     let mut bytes = packet(&Part { locations: both, ..part(get) });
-    assert_eq!(input.pass(Location::Input, &mut bytes), Fate::Forwarded);
-    assert_eq!(output.pass(Location::Output, &mut bytes), Fate::Aborted(Abort::AbsentTag));
-    assert_eq!(part_of(&bytes).instruction, Instruction::Get { tag: 2, value: 9 });
+    assert_eq!(input.pass(Location::Input, &mut bytes), InstructionFate::Forwarded);
+    assert_eq!(output.pass(Location::Output, &mut bytes), InstructionFate::Aborted(Abort::AbsentTag));
+    assert_eq!(part_of(&bytes).instruction, StateInstruction::Get { tag: 2, value: 9 });
 }
 
 /// A packet that leaves by a port finds the marks of packets that arrived there: subcast needs this (spec E-09, E-45).
 #[test]
 fn one_store_per_port_both_directions() {
     let mut ports = [Place::small(), Place::small()];
-    let mut setup = packet(&part(Instruction::Mark { tag: 1, value: 1 }));
-    assert_eq!(ports[0].pass(Location::Input, &mut setup), Fate::Forwarded);
-    let test = Part { locations: Locations::OUTPUT, ..part(Instruction::Test { tag: 1 }) };
+    let mut setup = packet(&part(StateInstruction::Mark { tag: 1, value: 1 }));
+    assert_eq!(ports[0].pass(Location::Input, &mut setup), InstructionFate::Forwarded);
+    let test = Part { locations: Locations::OUTPUT, ..part(StateInstruction::Test { tag: 1 }) };
     let fates = ports.each_mut().map(|port| port.pass(Location::Output, &mut packet(&test)));
-    assert_eq!(fates, [Fate::Forwarded, Fate::Dropped], "only the branch that was marked");
+    assert_eq!(fates, [InstructionFate::Forwarded, InstructionFate::Dropped], "only the branch that was marked");
     // With one store for all ports every branch is marked, and subcast fails.
     let mut all = Place::small();
-    all.pass(Location::Input, &mut packet(&part(Instruction::Mark { tag: 1, value: 1 })));
+    all.pass(Location::Input, &mut packet(&part(StateInstruction::Mark { tag: 1, value: 1 })));
     let fates = [0, 1].map(|_| all.pass(Location::Output, &mut packet(&test)));
-    assert_eq!(fates, [Fate::Forwarded, Fate::Forwarded]);
+    assert_eq!(fates, [InstructionFate::Forwarded, InstructionFate::Forwarded]);
 }
 
 #[test]
@@ -228,8 +236,8 @@ fn piggyback_drop_drops_data() {
     let first = wrap(&carriages, &original, &part(count(1, 2))).unwrap();
     assert_eq!(first.len(), original.len() + 26 + 2);
     let (mut first, mut second) = (first.clone(), first);
-    assert_eq!(place.pass(Location::Input, &mut first), Fate::Forwarded);
-    assert_eq!(place.pass(Location::Input, &mut second), Fate::Dropped, "and the data with it");
+    assert_eq!(place.pass(Location::Input, &mut first), InstructionFate::Forwarded);
+    assert_eq!(place.pass(Location::Input, &mut second), InstructionFate::Dropped, "and the data with it");
     let (inner, part) = strip(&carriages, &first).unwrap();
     assert_eq!((part.piggybacked, part.instruction), (true, count(1, 2)));
     let (inner, before) = (Ipv4::parse(&inner).unwrap(), Ipv4::parse(&original).unwrap());
@@ -247,9 +255,9 @@ fn ipv4_option_carries_a_part() {
     recorded[0] = 0x47;
     recorded[3] += 8;
     for (inner, instruction, options) in [
-        (&original, Instruction::Get { tag: 1, value: 0 }, 32),
-        (&original, Instruction::Collect { counter: 1, result: 2, value: 3, operator: Operator::Add }, 40),
-        (&recorded, Instruction::Get { tag: 1, value: 0 }, 40),
+        (&original, StateInstruction::Get { tag: 1, value: 0 }, 32),
+        (&original, StateInstruction::Collect { counter: 1, result: 2, value: 3, operator: Operator::Add }, 40),
+        (&recorded, StateInstruction::Get { tag: 1, value: 0 }, 40),
     ] {
         let mut place = Place::small();
         place.fate(put(1, 1));
@@ -257,19 +265,19 @@ fn ipv4_option_carries_a_part() {
         let mut bytes = wrap_option(&carriages, inner, &part(instruction)).unwrap();
         assert_eq!((bytes.len() - original.len(), bytes[0]), (options, 0x40 + 5 + options as u8 / 4));
         let before = bytes.clone();
-        assert_eq!(place.pass(Location::Input, &mut bytes), Fate::Forwarded);
+        assert_eq!(place.pass(Location::Input, &mut bytes), InstructionFate::Forwarded);
         assert_ne!(bytes, before);
         assert_eq!(carriages.find(&bytes).map(|(_, carriage)| carriage), Some(Carriage::Option));
-        assert_eq!(Ipv4::parse(&bytes).unwrap().payload, Ipv4::parse_unsummed(inner).unwrap().payload);
+        assert_eq!(Ipv4::parse(&bytes).unwrap().payload, Ipv4::parse_without_checksum(inner).unwrap().payload);
         let (back, part) = strip(&carriages, &bytes).unwrap();
-        let (back, inner) = (Ipv4::parse(&back).unwrap(), Ipv4::parse_unsummed(inner).unwrap());
+        let (back, inner) = (Ipv4::parse(&back).unwrap(), Ipv4::parse_without_checksum(inner).unwrap());
         assert_eq!((back.options, back.payload), (inner.options, inner.payload));
         assert!(part.piggybacked && part.instruction != instruction, "it has been executed");
         let again = [wrap(&carriages, &bytes, &part), wrap_option(&carriages, &bytes, &part)];
         assert_eq!(again, [Err(WrapError::Carries), Err(WrapError::Carries)]);
         assert_eq!(Carriages { option: None, ..carriages }.find(&bytes), None, "an option like others");
     }
-    let long = Instruction::Rcollect { counter: 1, result: 2, child: 3, value: 4, operator: Operator::Add };
+    let long = StateInstruction::Rcollect { counter: 1, result: 2, child: 3, value: 4, operator: Operator::Add };
     assert_eq!(wrap_option(&carriages, &original, &part(long)), Err(WrapError::NoRoom));
     assert_eq!(
         wrap_option(&carriages, &recorded, &part(count(1, 2))).map(|bytes| bytes.len()),
@@ -279,34 +287,34 @@ fn ipv4_option_carries_a_part() {
 
 #[test]
 fn packets_that_cannot_carry_a_part_give_the_reason() {
-    let (carriages, nop) = (Carriages::default(), part(Instruction::Nop));
+    let (carriages, nop) = (Carriages::default(), part(StateInstruction::Nop));
     assert_eq!(wrap(&carriages, &[0x45; 10], &nop), Err(WrapError::Malformed));
     assert_eq!(wrap(&carriages, &[], &nop), Err(WrapError::Malformed));
     assert_eq!(wrap(&carriages, &data(65_535 - 28), &nop), Err(WrapError::TooLong));
     let mut fragment = data(100);
     Ipv4Header::of_mut(&mut fragment).unwrap().set_fragment(false, true, 0);
     assert_eq!(wrap(&carriages, &fragment, &nop), Err(WrapError::Fragment));
-    assert_eq!(strip(&carriages, &data(100)), Err(Unread::Foreign));
-    assert_eq!(strip(&carriages, &packet(&nop)), Err(Unread::Foreign), "nothing is in it");
+    assert_eq!(strip(&carriages, &data(100)), Err(PartError::NotAPart));
+    assert_eq!(strip(&carriages, &packet(&nop)), Err(PartError::NotAPart), "nothing is in it");
 }
 
 #[test]
 fn malformed_packets_are_aborted_with_the_right_reason() {
-    let check = |change: &dyn Fn(&mut Vec<u8>), expected: Fate| {
+    let check = |change: &dyn Fn(&mut Vec<u8>), expected: InstructionFate| {
         let mut place = Place::small();
         let mut bytes = packet(&part(count(1, 2)));
         change(&mut bytes);
         assert_eq!(place.pass(Location::Input, &mut bytes), expected);
         assert_eq!(place.inspector.entries(place.now).count(), 0, "nothing is written");
     };
-    let aborted = Fate::Aborted;
+    let aborted = InstructionFate::Aborted;
     check(&|packet| packet[20 + 23] ^= 1, aborted(Abort::BadChecksum));
     check(&|packet| packet[20 + 2] = 30, aborted(Abort::BadLength));
     check(&|packet| packet[3] -= 2, aborted(Abort::BadLength));
     check(&|packet| packet[20 + 1] = 11, aborted(Abort::BadOpcode));
     check(&|packet| packet[20 + 1] = 200, aborted(Abort::NotEnabled));
-    check(&|packet| packet[20] = 0x50, Fate::Passed);
-    check(&|packet| packet[3] = 25, Fate::Passed);
+    check(&|packet| packet[20] = 0x50, InstructionFate::PassedThrough);
+    check(&|packet| packet[3] = 25, InstructionFate::PassedThrough);
     let with_operator = |number: u8| {
         move |packet: &mut Vec<u8>| {
             let mut bytes = part(count(1, 2)).to_bytes();
@@ -366,7 +374,11 @@ fn wrong_length_sets_the_error_bit_and_keeps_checksums_valid() {
             }
             complete_checksum(&mut sent).unwrap();
             let mut place = Place::small();
-            assert_eq!(place.pass(Location::Input, &mut sent), Fate::Aborted(Abort::BadLength), "{number}: {length}");
+            assert_eq!(
+                place.pass(Location::Input, &mut sent),
+                InstructionFate::Aborted(Abort::BadLength),
+                "{number}: {length}"
+            );
             assert_eq!(sent[at.start] & 2, 2, "{number}: {length}: the error bit");
             let mut summed = sent.clone();
             complete_checksum(&mut summed).unwrap();
@@ -375,7 +387,7 @@ fn wrong_length_sets_the_error_bit_and_keeps_checksums_valid() {
                 let header = usize::from(sent[0] & 0xf) * 4;
                 assert_eq!(sum(&sent[..header]), 0xffff, "{number}: {length}: the sum of the header");
             }
-            assert_eq!(place.pass(Location::Input, &mut sent), Fate::Passed, "{number}: {length}");
+            assert_eq!(place.pass(Location::Input, &mut sent), InstructionFate::PassedThrough, "{number}: {length}");
         }
     }
 }
@@ -386,33 +398,41 @@ fn packets_of_a_batch_are_executed_in_their_order() {
     for batch in [1, 2, 7, 32, 64, 1000] {
         let mut place = Place::new(StoreSpec::of(1000));
         place.rules.batch = batch;
-        let compare = |value| Instruction::Compare { tag: 1, value, relation: Operator::Gt };
+        let compare = |value| StateInstruction::Compare { tag: 1, value, relation: Operator::Gt };
         let values = [3, 1, 4, 1, 5, 9, 2, 6, 5, 3, 5, 8, 9, 7, 9].repeat(20);
         let mut packets: Vec<Vec<u8>> = values.iter().map(|value| packet(&part(compare(*value)))).collect();
-        let mut fates = vec![Fate::Passed; packets.len()];
+        let mut fates = vec![InstructionFate::PassedThrough; packets.len()];
         place.site.process((&place.rules, Location::Input), place.now, &mut packets, &mut fates);
-        let passed: Vec<u64> =
-            values.iter().zip(&fates).filter(|(_, fate)| **fate == Fate::Forwarded).map(|(value, _)| *value).collect();
+        let passed: Vec<u64> = values
+            .iter()
+            .zip(&fates)
+            .filter(|(_, fate)| **fate == InstructionFate::Forwarded)
+            .map(|(value, _)| *value)
+            .collect();
         assert_eq!(passed, [3, 4, 5, 9], "batches of {batch}");
     }
 }
 
-fn any_instruction() -> impl Strategy<Value = Instruction> {
-    let variants = super::conform::variants();
+fn any_instruction() -> impl Strategy<Value = StateInstruction> {
+    let variants = super::conformance::variants();
     (0..variants.len(), any::<[u64; 4]>()).prop_map(move |(which, [a, b, c, d])| match variants[which] {
-        Instruction::Nop => Instruction::Nop,
-        Instruction::Count { inclusive, .. } => Instruction::Count { counter: a, threshold: b as u32, inclusive },
-        Instruction::Compare { relation, .. } => Instruction::Compare { tag: a, value: b, relation },
-        Instruction::Collect { operator, .. } => Instruction::Collect { counter: a, result: b, value: c, operator },
-        Instruction::Rcollect { operator, .. } => {
-            Instruction::Rcollect { counter: a, result: b, child: c, value: d, operator }
+        StateInstruction::Nop => StateInstruction::Nop,
+        StateInstruction::Count { inclusive, .. } => {
+            StateInstruction::Count { counter: a, threshold: b as u32, inclusive }
         }
-        Instruction::Rchld { .. } => Instruction::Rchld { counter: a, child: b },
-        Instruction::Mark { .. } => Instruction::Mark { tag: a, value: b },
-        Instruction::Test { .. } => Instruction::Test { tag: a },
-        Instruction::Get { .. } => Instruction::Get { tag: a, value: b },
-        Instruction::Put { .. } => Instruction::Put { tag: a, value: b },
-        Instruction::Setfwd { relation, .. } => Instruction::Setfwd { tag: a, value: b, relation },
+        StateInstruction::Compare { relation, .. } => StateInstruction::Compare { tag: a, value: b, relation },
+        StateInstruction::Collect { operator, .. } => {
+            StateInstruction::Collect { counter: a, result: b, value: c, operator }
+        }
+        StateInstruction::Rcollect { operator, .. } => {
+            StateInstruction::Rcollect { counter: a, result: b, child: c, value: d, operator }
+        }
+        StateInstruction::Rchld { .. } => StateInstruction::Rchld { counter: a, child: b },
+        StateInstruction::Mark { .. } => StateInstruction::Mark { tag: a, value: b },
+        StateInstruction::Test { .. } => StateInstruction::Test { tag: a },
+        StateInstruction::Get { .. } => StateInstruction::Get { tag: a, value: b },
+        StateInstruction::Put { .. } => StateInstruction::Put { tag: a, value: b },
+        StateInstruction::Setfwd { relation, .. } => StateInstruction::Setfwd { tag: a, value: b, relation },
     })
 }
 
@@ -426,9 +446,9 @@ proptest! {
         let (range, _) = carriages.find(&bytes).unwrap();
         let mut changed = before;
         match &mut changed {
-            Instruction::Collect { value, .. } | Instruction::Get { value, .. } => *value = after[0],
-            Instruction::Rchld { child, .. } => *child = after[0],
-            Instruction::Rcollect { child, value, .. } => (*child, *value) = (after[0], after[1]),
+            StateInstruction::Collect { value, .. } | StateInstruction::Get { value, .. } => *value = after[0],
+            StateInstruction::Rchld { child, .. } => *child = after[0],
+            StateInstruction::Rcollect { child, value, .. } => (*child, *value) = (after[0], after[1]),
             _ => {}
         }
         crate::wire::rewrite(&mut bytes[range.clone()], &changed);
@@ -441,7 +461,7 @@ proptest! {
     }
 
     #[test]
-    fn written_parts_read_back_the_same(instruction in any_instruction(), bits in 0u8..32, computation: u64) {
+    fn parts_round_trip(instruction in any_instruction(), bits in 0u8..32, computation: u64) {
         let bit = |n: u8| bits >> n & 1 != 0;
         let locations = Locations { input: bit(0), central: bit(1), output: bit(2) };
         let part = Part { locations, error: bit(3), piggybacked: bit(4), trace: bit(1), computation, instruction };
@@ -451,12 +471,12 @@ proptest! {
     }
 
     #[test]
-    fn no_bytes_break_anything(bytes in proptest::collection::vec(any::<u8>(), 0..120)) {
+    fn part_parsers_accept_any_bytes(bytes in proptest::collection::vec(any::<u8>(), 0..120)) {
         crate::wire::exercise(&bytes);
     }
 
     #[test]
-    fn no_damaged_packet_breaks_anything(
+    fn part_parsers_accept_damaged_packets(
         instruction in any_instruction(),
         damage in proptest::collection::vec((any::<proptest::sample::Index>(), any::<u8>()), 0..4),
         cut in any::<proptest::sample::Index>(),
@@ -478,7 +498,7 @@ proptest! {
 
 /// Hosts that send datagrams put a part in front of their data, where routers find it.
 #[test]
-fn a_datagram_has_a_part_in_front_of_its_data() {
+fn part_precedes_the_data_of_a_datagram() {
     let part = Computation::seeded([1, 2]).if_marked(9);
     let bytes = before_data(&part, b"data");
     assert_eq!(with_data(&bytes), Ok((Part { piggybacked: true, ..part }, Some(&b"data"[..]))));

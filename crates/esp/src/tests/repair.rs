@@ -2,8 +2,8 @@
 //! wave in which all members repeat, the root receives one packet.
 
 use super::{NODE, Place};
-use crate::isa::{Instruction, Operator};
-use crate::site::Fate;
+use crate::isa::{Operator, StateInstruction};
+use crate::site::InstructionFate;
 use crate::store::StoreSpec;
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -38,17 +38,17 @@ impl Tree {
         let mut tree =
             Tree { routers: (0..count).map(place).collect(), parents: parents.to_vec(), members, lossy: None };
         for member in 0..tree.members.len() {
-            tree.send(member, Instruction::Rchld { counter: COUNTER, child: name(member) });
+            tree.send(member, StateInstruction::Rchld { counter: COUNTER, child: name(member) });
         }
         tree
     }
 
     /// Sends an instruction up from a member. Returns the instruction that reaches the root.
-    fn send(&mut self, member: usize, mut instruction: Instruction) -> Option<Instruction> {
+    fn send(&mut self, member: usize, mut instruction: StateInstruction) -> Option<StateInstruction> {
         let mut router = self.members[member];
         loop {
             let (fate, after) = self.routers[router].run(instruction);
-            if fate != Fate::Forwarded || self.lossy == Some(router) {
+            if fate != InstructionFate::Forwarded || self.lossy == Some(router) {
                 return None;
             }
             match router.checked_sub(1) {
@@ -61,9 +61,10 @@ impl Tree {
     /// A member reports, or repeats its report. Returns the result if one reaches the root.
     fn report(&mut self, member: usize) -> Option<u64> {
         let (child, value) = (name(member), value(member));
-        let report = Instruction::Rcollect { counter: COUNTER, result: RESULT, child, value, operator: Operator::Add };
+        let report =
+            StateInstruction::Rcollect { counter: COUNTER, result: RESULT, child, value, operator: Operator::Add };
         match self.send(member, report)? {
-            Instruction::Rcollect { value, .. } => Some(value),
+            StateInstruction::Rcollect { value, .. } => Some(value),
             _ => None,
         }
     }
@@ -145,20 +146,25 @@ proptest! {
 /// An only child needs no mark entry. In a full store without a mark, only the first child's repeats pass.
 #[test]
 fn only_child_needs_no_mark_and_full_store_works_without() {
-    let report =
-        |child| Instruction::Rcollect { counter: COUNTER, result: RESULT, child, value: 5, operator: Operator::Add };
+    let report = |child| StateInstruction::Rcollect {
+        counter: COUNTER,
+        result: RESULT,
+        child,
+        value: 5,
+        operator: Operator::Add,
+    };
     let mut place = Place::small();
-    place.fate(Instruction::Rchld { counter: COUNTER, child: 9 });
+    place.fate(StateInstruction::Rchld { counter: COUNTER, child: 9 });
     for _ in 0..3 {
-        assert_eq!(place.fate(report(9)), Fate::Forwarded);
+        assert_eq!(place.fate(report(9)), InstructionFate::Forwarded);
     }
     assert_eq!(place.inspector.entries(place.now).count(), 3, "counter, child, result");
     // Four entries are enough for two children, but not for the mark.
     let mut place = Place::new(StoreSpec::of(4));
     for child in [10, 11] {
-        place.fate(Instruction::Rchld { counter: COUNTER, child });
+        place.fate(StateInstruction::Rchld { counter: COUNTER, child });
     }
-    let reports = [10, 11, 10, 11, 11, 10].map(|child| place.fate(report(child)) == Fate::Forwarded);
+    let reports = [10, 11, 10, 11, 11, 10].map(|child| place.fate(report(child)) == InstructionFate::Forwarded);
     assert_eq!(reports, [false, true, true, false, false, true]);
     assert_eq!(place.inspector.entries(place.now).count(), 4);
 }

@@ -1,11 +1,11 @@
 //! Sealed parts.
 
 use super::{Place, V4, packet, part, part_of, put};
-use crate::isa::{Abort, Instruction, Operator};
+use crate::isa::{Abort, Operator, StateInstruction};
 use crate::seal::{self, OperatorKey};
-use crate::site::{Fate, Location};
+use crate::site::{InstructionFate, Location};
 use crate::store::StoreSpec;
-use crate::wire::{Addresses, Carriages, Locations, Part, Unread, datagram, dedicated, strip, strip_by, wrap};
+use crate::wire::{Addresses, Carriages, Locations, Part, PartError, datagram, dedicated, strip, strip_by, wrap};
 use packet::wire::complete_checksum;
 use proptest::prelude::*;
 use siphasher::sip::SipHasher24;
@@ -20,16 +20,16 @@ fn guarded() -> Place {
     place
 }
 
-fn sealed(key: OperatorKey, instruction: Instruction) -> Vec<u8> {
+fn sealed(key: OperatorKey, instruction: StateInstruction) -> Vec<u8> {
     dedicated(&Carriages::default(), V4, &key.sealed(part(instruction)))
 }
 
 /// The example of the paper's appendix A: the seal is SipHash-2-4.
 #[test]
-fn the_seal_is_the_published_function() {
+fn seal_is_siphash_2_4() {
     let (key, input): ([u8; 16], [u8; 15]) = (std::array::from_fn(|n| n as u8), std::array::from_fn(|n| n as u8));
     assert_eq!(SipHasher24::new_with_key(&key).hash(&input), 0xa129_ca61_49be_45e5);
-    let part = part(Instruction::Test { tag: 1 });
+    let part = part(StateInstruction::Test { tag: 1 });
     let bytes = OperatorKey::new(key).seal(&part);
     assert_eq!((bytes.len(), bytes[2], bytes[3]), (30, 30, 0x40));
     let said = SipHasher24::new_with_key(&key).hash(&bytes[..20]).to_le_bytes();
@@ -40,15 +40,15 @@ fn the_seal_is_the_published_function() {
 #[test]
 fn only_parts_sealed_with_the_key_are_executed() {
     let mut place = guarded();
-    let unauthenticated = Fate::Aborted(Abort::Unauthenticated);
-    assert_eq!(place.pass(Location::Input, &mut sealed(KEY, put(1, 5))), Fate::Forwarded);
+    let unauthenticated = InstructionFate::Aborted(Abort::Unauthenticated);
+    assert_eq!(place.pass(Location::Input, &mut sealed(KEY, put(1, 5))), InstructionFate::Forwarded);
     assert_eq!(place.pass(Location::Input, &mut sealed(OTHER, put(1, 6))), unauthenticated);
     assert_eq!(place.pass(Location::Input, &mut packet(&part(put(1, 7)))), unauthenticated);
     assert_eq!(place.value(1), Some(5));
     // They are forwarded with the error bit, and later routers do not try again.
     for mut bytes in [sealed(OTHER, put(1, 6)), packet(&part(put(1, 7)))] {
         place.pass(Location::Input, &mut bytes);
-        assert_eq!(place.pass(Location::Input, &mut bytes), Fate::Passed);
+        assert_eq!(place.pass(Location::Input, &mut bytes), InstructionFate::PassedThrough);
         assert!(seal::read(&bytes[20..]).unwrap().error);
     }
     let counters = place.site.counters();
@@ -59,17 +59,17 @@ fn only_parts_sealed_with_the_key_are_executed() {
 #[test]
 fn sealed_parts_pass_unexecuted_at_a_router_without_a_key() {
     let mut place = Place::small();
-    for instruction in [put(1, 5), Instruction::Get { tag: 1, value: 0 }] {
+    for instruction in [put(1, 5), StateInstruction::Get { tag: 1, value: 0 }] {
         let mut bytes = sealed(KEY, instruction);
         let before = bytes.clone();
-        assert_eq!((place.pass(Location::Input, &mut bytes), bytes), (Fate::Passed, before));
+        assert_eq!((place.pass(Location::Input, &mut bytes), bytes), (InstructionFate::PassedThrough, before));
     }
     assert_eq!(place.value(1), None);
 }
 
 #[test]
 fn seal_covers_every_bit_except_the_error_bit() {
-    let bytes = KEY.seal(&part(Instruction::Get { tag: 1, value: 3 }));
+    let bytes = KEY.seal(&part(StateInstruction::Get { tag: 1, value: 3 }));
     for bit in 0..8 * (bytes.len() - 2) {
         let mut forged = bytes.clone();
         forged[bit / 8] ^= 1 << (bit % 8);
@@ -85,20 +85,20 @@ fn seal_covers_every_bit_except_the_error_bit() {
 fn router_seals_a_part_again_after_rewriting_it() {
     let mut places = [guarded(), guarded()];
     for (place, value) in places.iter_mut().zip([7, 9]) {
-        assert_eq!(place.pass(Location::Input, &mut sealed(KEY, put(1, value))), Fate::Forwarded);
+        assert_eq!(place.pass(Location::Input, &mut sealed(KEY, put(1, value))), InstructionFate::Forwarded);
     }
-    let mut bytes = sealed(KEY, Instruction::Get { tag: 1, value: 0 });
+    let mut bytes = sealed(KEY, StateInstruction::Get { tag: 1, value: 0 });
     for (place, value) in places.iter_mut().zip([7, 9]) {
-        assert_eq!(place.pass(Location::Input, &mut bytes), Fate::Forwarded);
-        assert_eq!(KEY.read(&bytes[20..]).unwrap().instruction, Instruction::Get { tag: 1, value });
+        assert_eq!(place.pass(Location::Input, &mut bytes), InstructionFate::Forwarded);
+        assert_eq!(KEY.read(&bytes[20..]).unwrap().instruction, StateInstruction::Get { tag: 1, value });
     }
     // The child that a router writes is sealed as well.
-    let mut bytes = sealed(KEY, Instruction::Rchld { counter: 2, child: 77 });
-    assert_eq!(places[0].pass(Location::Input, &mut bytes), Fate::Forwarded);
+    let mut bytes = sealed(KEY, StateInstruction::Rchld { counter: 2, child: 77 });
+    assert_eq!(places[0].pass(Location::Input, &mut bytes), InstructionFate::Forwarded);
     assert!(
-        matches!(KEY.read(&bytes[20..]).unwrap().instruction, Instruction::Rchld { counter: 2, child } if child != 77)
+        matches!(KEY.read(&bytes[20..]).unwrap().instruction, StateInstruction::Rchld { counter: 2, child } if child != 77)
     );
-    assert_eq!(places[1].pass(Location::Input, &mut bytes), Fate::Forwarded);
+    assert_eq!(places[1].pass(Location::Input, &mut bytes), InstructionFate::Forwarded);
 }
 
 #[test]
@@ -108,37 +108,40 @@ fn data_behind_a_sealed_part_is_recovered() {
     for addresses in [V4, v6] {
         let data = datagram(&Carriages { port: Some(9), ..carriages }, addresses, 4000, &part(put(9, 9))).unwrap();
         let mut wrapped = wrap(&carriages, &data, &KEY.sealed(part(put(1, 5)))).unwrap();
-        assert_eq!(guarded().pass(Location::Input, &mut wrapped), Fate::Forwarded);
-        assert_eq!(strip(&carriages, &wrapped), Err(Unread::Sealed));
+        assert_eq!(guarded().pass(Location::Input, &mut wrapped), InstructionFate::Forwarded);
+        assert_eq!(strip(&carriages, &wrapped), Err(PartError::Sealed));
         let (inner, part) = strip_by(&carriages, &wrapped, |bytes| KEY.read(bytes)).unwrap();
         assert_eq!((part.instruction, part.piggybacked), (put(1, 5), true));
         assert_eq!(inner[inner.len() - 30..], data[data.len() - 30..]);
         assert_eq!(
             strip_by(&carriages, &wrapped, |bytes| OTHER.read(bytes)),
-            Err(Unread::Wrong(Abort::Unauthenticated))
+            Err(PartError::Invalid(Abort::Unauthenticated))
         );
     }
 }
 
 /// During a key change a part is sealed again with the key it had.
 #[test]
-fn two_keys_are_read_and_each_part_keeps_its_own() {
-    let both = KEY.or([0x5b; 16]);
+fn rewritten_part_keeps_the_key_of_its_seal() {
+    let both = KEY.with_secondary([0x5b; 16]);
     let mut place = guarded();
     place.rules.sealed = place.rules.sealed.map(|(_, allowed)| (both, allowed));
-    assert_eq!(place.pass(Location::Input, &mut sealed(KEY, put(1, 5))), Fate::Forwarded);
+    assert_eq!(place.pass(Location::Input, &mut sealed(KEY, put(1, 5))), InstructionFate::Forwarded);
     for key in [KEY, OTHER, both] {
-        let mut bytes = sealed(key, Instruction::Get { tag: 1, value: 0 });
-        assert_eq!(place.pass(Location::Input, &mut bytes), Fate::Forwarded);
+        let mut bytes = sealed(key, StateInstruction::Get { tag: 1, value: 0 });
+        assert_eq!(place.pass(Location::Input, &mut bytes), InstructionFate::Forwarded);
         let own = if key == OTHER { OTHER } else { KEY };
-        assert_eq!(own.read(&bytes[20..]).unwrap().instruction, Instruction::Get { tag: 1, value: 5 });
+        assert_eq!(own.read(&bytes[20..]).unwrap().instruction, StateInstruction::Get { tag: 1, value: 5 });
     }
     let third = OperatorKey::new([0x5c; 16]);
-    assert_eq!(place.pass(Location::Input, &mut sealed(third, put(1, 6))), Fate::Aborted(Abort::Unauthenticated));
+    assert_eq!(
+        place.pass(Location::Input, &mut sealed(third, put(1, 6))),
+        InstructionFate::Aborted(Abort::Unauthenticated)
+    );
     assert_eq!(both.seal(&part(put(1, 5))), KEY.seal(&part(put(1, 5))), "what is made has the first");
-    let prints = [KEY, OTHER, both, OTHER.or([0x5a; 16])].map(|key| key.print(1));
+    let prints = [KEY, OTHER, both, OTHER.with_secondary([0x5a; 16])].map(|key| key.fingerprint(1));
     assert!((0..4).all(|one| (0..one).all(|other| prints[one] != prints[other])), "{prints:?}");
-    assert_ne!(KEY.print(1), KEY.print(2), "nobody finds out without the secret");
+    assert_ne!(KEY.fingerprint(1), KEY.fingerprint(2), "nobody finds out without the secret");
 }
 
 #[test]
@@ -148,7 +151,7 @@ fn key_is_parsed_and_never_printed() {
     assert_eq!(format!("{key:?}"), "OperatorKey");
     assert!(!format!("{:?}", guarded().rules).contains("90"), "0x5a");
     let lines = "000102030405060708090a0b0c0d0e0f\r\n5b5b5b5b5b5b5b5b5b5b5b5b5b5b5b5b\n";
-    assert_eq!(lines.parse::<OperatorKey>().unwrap(), key.or([0x5b; 16]));
+    assert_eq!(lines.parse::<OperatorKey>().unwrap(), key.with_secondary([0x5b; 16]));
     let third = lines.to_owned() + &"1".repeat(32);
     assert!(third.parse::<OperatorKey>().is_err() && lines[..60].parse::<OperatorKey>().is_err());
     let with_sign = format!("+{}", "1".repeat(31));
@@ -158,24 +161,29 @@ fn key_is_parsed_and_never_printed() {
     }
 }
 
-fn any_instruction() -> impl Strategy<Value = Instruction> {
+fn any_instruction() -> impl Strategy<Value = StateInstruction> {
     prop_oneof![
-        any::<u8>().prop_map(|threshold| Instruction::Count {
+        any::<u8>().prop_map(|threshold| StateInstruction::Count {
             counter: 1,
             threshold: threshold.into(),
             inclusive: true
         }),
-        any::<u64>().prop_map(|value| Instruction::Compare { tag: 2, value, relation: Operator::Gt }),
-        any::<u64>().prop_map(|value| Instruction::Collect { counter: 3, result: 4, value, operator: Operator::Max }),
-        any::<u8>().prop_map(|child| Instruction::Rchld { counter: 5, child: child.into() }),
-        (any::<u8>(), any::<u64>()).prop_map(|(child, value)| Instruction::Rcollect {
+        any::<u64>().prop_map(|value| StateInstruction::Compare { tag: 2, value, relation: Operator::Gt }),
+        any::<u64>().prop_map(|value| StateInstruction::Collect {
+            counter: 3,
+            result: 4,
+            value,
+            operator: Operator::Max
+        }),
+        any::<u8>().prop_map(|child| StateInstruction::Rchld { counter: 5, child: child.into() }),
+        (any::<u8>(), any::<u64>()).prop_map(|(child, value)| StateInstruction::Rcollect {
             counter: 5,
             result: 6,
             child: child.into(),
             value,
             operator: Operator::Add,
         }),
-        any::<u64>().prop_map(|value| Instruction::Get { tag: 2, value }),
+        any::<u64>().prop_map(|value| StateInstruction::Get { tag: 2, value }),
         any::<u8>().prop_map(|value| put(3, value.into())),
     ]
 }

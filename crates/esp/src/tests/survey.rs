@@ -1,11 +1,11 @@
 //! Surveys of paths by probes, and branch points.
 
 use super::{Place, packet, part_of};
-use crate::host::{Branch, Executes, Probes, Question, Returned, Survey, branches};
-use crate::site::{Fate, Location};
+use crate::host::{Branch, HopExecution, ProbeQuestion, ProbeReply, Probes, Survey, branches};
+use crate::site::{InstructionFate, Location};
 use crate::store::StoreSpec;
 use crate::wire::Part;
-use Executes::{Failed, No, Unknown, Yes};
+use HopExecution::{Failed, No, Unknown, Yes};
 
 /// The behaviour of a router on a path.
 #[derive(Clone, Copy, PartialEq)]
@@ -26,17 +26,17 @@ fn router(kind: Kind, node: u64) -> Place {
 }
 
 /// Sends a probe along a path until its TTL expires. Returns the quoted bytes.
-fn probe(way: &mut [(Kind, Place)], bytes: &[u8], question: Question) -> Option<Vec<u8>> {
+fn probe(way: &mut [(Kind, Place)], bytes: &[u8], question: ProbeQuestion) -> Option<Vec<u8>> {
     let part = Part::read(bytes).unwrap();
     let hop = usize::from(bytes[part.length()]);
     let mut l3 = packet(&part);
-    let leaves = [Question::Output, Question::NodeAtOutput].contains(&question);
+    let leaves = [ProbeQuestion::Output, ProbeQuestion::NodeAtOutput].contains(&question);
     let at = if leaves { Location::Output } else { Location::Input };
     for (number, (kind, place)) in way.iter_mut().enumerate() {
         let ends = number + 1 == hop;
-        let executes = *kind != Kind::Plain && question != Question::Central && !(ends && leaves);
+        let executes = *kind != Kind::Plain && question != ProbeQuestion::Central && !(ends && leaves);
         let mut asked = l3.clone();
-        if executes && place.pass(at, &mut asked) == Fate::Dropped {
+        if executes && place.pass(at, &mut asked) == InstructionFate::Dropped {
             return None;
         }
         l3 = asked;
@@ -55,12 +55,12 @@ fn survey(kinds: &[Kind]) -> Survey {
     let mut survey = Survey::new(probes);
     let mut way: Vec<(Kind, Place)> = kinds.iter().zip(10..).map(|(kind, node)| (*kind, router(*kind, node))).collect();
     for hop in 1..=kinds.len() as u8 + 1 {
-        for question in [Question::Input, Question::Central, Question::Output] {
+        for question in [ProbeQuestion::Input, ProbeQuestion::Central, ProbeQuestion::Output] {
             // A retransmission has the same answer.
             for attempt in 0..2 {
                 let sent = probes.datagram(question, hop, attempt, Part::to_bytes);
                 if let Some(bytes) = probe(&mut way, &sent, question) {
-                    assert_eq!(survey.came(&bytes), Some(Returned { question, hop, attempt }));
+                    assert_eq!(survey.record_reply(&bytes), Some(ProbeReply { question, hop, attempt }));
                 }
             }
         }
@@ -68,51 +68,59 @@ fn survey(kinds: &[Kind]) -> Survey {
     survey
 }
 
-fn executes(survey: &Survey, question: Question, hops: u8) -> Vec<Executes> {
-    (1..=hops).map(|hop| survey.executes(question, hop)).collect()
+fn executes(survey: &Survey, question: ProbeQuestion, hops: u8) -> Vec<HopExecution> {
+    (1..=hops).map(|hop| survey.execution_at(question, hop)).collect()
 }
 
 #[test]
 fn survey_reports_the_locations_of_each_router() {
     let survey = survey(&[Kind::Plain, Kind::Executes, Kind::Executes, Kind::Plain]);
-    assert_eq!(executes(&survey, Question::Input, 5), [No, Yes, Yes, No, No]);
-    assert_eq!(executes(&survey, Question::Central, 5), [No; 5]);
+    assert_eq!(executes(&survey, ProbeQuestion::Input, 5), [No, Yes, Yes, No, No]);
+    assert_eq!(executes(&survey, ProbeQuestion::Central, 5), [No; 5]);
     // No router sees whether the far end would execute at its output.
-    assert_eq!(executes(&survey, Question::Output, 5), [No, Yes, Yes, No, Unknown]);
-    assert_eq!(survey.name(1), None);
-    assert!(survey.name(2).is_some() && survey.name(2) != survey.name(3));
+    assert_eq!(executes(&survey, ProbeQuestion::Output, 5), [No, Yes, Yes, No, Unknown]);
+    assert_eq!(survey.child_number(1), None);
+    assert!(survey.child_number(2).is_some() && survey.child_number(2) != survey.child_number(3));
 }
 
 #[test]
 fn survey_reports_unknown_behind_silent_or_failing_routers() {
     let silent = survey(&[Kind::Executes, Kind::Silent, Kind::Executes, Kind::Executes]);
     assert_eq!(
-        executes(&silent, Question::Input, 5),
+        executes(&silent, ProbeQuestion::Input, 5),
         [Yes, Unknown, Unknown, Yes, No],
         "one of the second and third, or both"
     );
-    assert_eq!(executes(&silent, Question::Output, 4), [Unknown, Unknown, Yes, Yes]);
+    assert_eq!(executes(&silent, ProbeQuestion::Output, 4), [Unknown, Unknown, Yes, Yes]);
     let full = survey(&[Kind::Executes, Kind::Full, Kind::Executes]);
-    assert_eq!(executes(&full, Question::Input, 4), [Yes, Failed, Unknown, Unknown], "behind it nobody executes it");
+    assert_eq!(
+        executes(&full, ProbeQuestion::Input, 4),
+        [Yes, Failed, Unknown, Unknown],
+        "behind it nobody executes it"
+    );
     let nothing = Survey::new(Probes::new([3, 4]));
-    assert_eq!(executes(&nothing, Question::Input, 2), [Unknown; 2]);
+    assert_eq!(executes(&nothing, ProbeQuestion::Input, 2), [Unknown; 2]);
 }
 
 #[test]
 fn foreign_and_short_quotes_are_ignored() {
     let (probes, mut survey) = (Probes::new([3, 4]), Survey::new(Probes::new([3, 5])));
-    assert_eq!(survey.came(&probes.datagram(Question::Input, 1, 0, Part::to_bytes)), None, "another search's");
+    assert_eq!(
+        survey.record_reply(&probes.datagram(ProbeQuestion::Input, 1, 0, Part::to_bytes)),
+        None,
+        "another search's"
+    );
     let mut survey = Survey::new(probes);
-    let sent = probes.datagram(Question::Input, 1, 0, Part::to_bytes);
+    let sent = probes.datagram(ProbeQuestion::Input, 1, 0, Part::to_bytes);
     for length in 0..sent.len() {
-        assert_eq!(survey.came(&sent[..length]), None);
+        assert_eq!(survey.record_reply(&sent[..length]), None);
     }
-    assert!(survey.came(&sent).is_some() && survey.has(Question::Input, 1));
+    assert!(survey.record_reply(&sent).is_some() && survey.has_reply(ProbeQuestion::Input, 1));
 }
 
 /// Two paths with the same probes: routers write the same numbers on both as long as the paths are common.
 #[test]
-fn routers_show_equal_numbers_on_common_paths() {
+fn surveys_report_equal_numbers_on_common_hops() {
     let probes = Probes::new([8, 9]);
     let mut common = vec![(Kind::Executes, router(Kind::Executes, 1)), (Kind::Executes, router(Kind::Executes, 2))];
     let names: Vec<Vec<Option<u64>>> = [3, 4]
@@ -120,13 +128,16 @@ fn routers_show_equal_numbers_on_common_paths() {
             common.push((Kind::Executes, router(Kind::Executes, node)));
             let mut survey = Survey::new(probes);
             for hop in 1..=4 {
-                let bytes =
-                    probe(&mut common, &probes.datagram(Question::Input, hop, 0, Part::to_bytes), Question::Input)
-                        .unwrap();
-                survey.came(&bytes).unwrap();
+                let bytes = probe(
+                    &mut common,
+                    &probes.datagram(ProbeQuestion::Input, hop, 0, Part::to_bytes),
+                    ProbeQuestion::Input,
+                )
+                .unwrap();
+                survey.record_reply(&bytes).unwrap();
             }
             common.pop();
-            (1..=3).map(|hop| survey.name(hop)).collect()
+            (1..=3).map(|hop| survey.child_number(hop)).collect()
         })
         .into();
     assert!(names.iter().flatten().all(Option::is_some));

@@ -41,13 +41,13 @@ impl Carriages {
     /// The option for experiments that is copied into fragments (RFC 4727 3).
     pub const OPTION: u8 = 158;
     /// The defaults.
-    pub const USUAL: Carriages =
+    pub const DEFAULT: Carriages =
         Carriages { protocol: Carriages::PROTOCOL, port: Some(Carriages::PORT), option: Some(Carriages::OPTION) };
 }
 
 impl Default for Carriages {
     fn default() -> Carriages {
-        Carriages::USUAL
+        Carriages::DEFAULT
     }
 }
 
@@ -69,7 +69,7 @@ impl Carriages {
                 return Some((ipv4::HEADER..end, Carriage::Protocol));
             }
             cold_path();
-            return self.behind(header.protocol(), l3, ipv4::HEADER..end);
+            return self.find_in_payload(header.protocol(), l3, ipv4::HEADER..end);
         }
         self.find_slowly(l3)
     }
@@ -78,7 +78,7 @@ impl Carriages {
     fn find_slowly(&self, l3: &[u8]) -> Option<(Range<usize>, Carriage)> {
         match l3.first()? >> 4 {
             4 => {
-                let packet = Ipv4::parse_unsummed(l3).ok()?;
+                let packet = Ipv4::parse_without_checksum(l3).ok()?;
                 if !packet.header.is_first() {
                     return None;
                 }
@@ -86,7 +86,7 @@ impl Carriages {
                     return Some((option, Carriage::Option));
                 }
                 let upper = packet.header_length()..packet.bytes.len();
-                self.behind(packet.header.protocol(), l3, upper)
+                self.find_in_payload(packet.header.protocol(), l3, upper)
             }
             6 => {
                 // Without a full parse: the rest of a replicated packet is in another frame.
@@ -94,11 +94,11 @@ impl Carriages {
                 let next = header.next_header();
                 if next == self.protocol || next == protocol::UDP {
                     let end = (ipv6::HEADER + header.payload_length()).min(l3.len());
-                    return self.behind(next, l3, ipv6::HEADER..end);
+                    return self.find_in_payload(next, l3, ipv6::HEADER..end);
                 }
                 let packet = Ipv6::parse(l3).ok()?;
                 let chain = packet.chain().ok()?;
-                self.behind(chain.protocol, l3, chain.offset?..packet.bytes.len())
+                self.find_in_payload(chain.protocol, l3, chain.offset?..packet.bytes.len())
             }
             _ => None,
         }
@@ -119,7 +119,7 @@ impl Carriages {
 
     /// The same for the payload of an IP packet.
     #[inline(always)]
-    fn behind(&self, protocol: u8, l3: &[u8], upper: Range<usize>) -> Option<(Range<usize>, Carriage)> {
+    fn find_in_payload(&self, protocol: u8, l3: &[u8], upper: Range<usize>) -> Option<(Range<usize>, Carriage)> {
         if protocol == self.protocol {
             return (upper.start <= upper.end).then_some((upper, Carriage::Protocol));
         }
@@ -136,7 +136,7 @@ impl Carriages {
 /// own checksum cannot be located, updates the enclosing one instead (RFC 1624).
 #[cold]
 pub fn set_error_in(l3: &mut [u8], at: usize) {
-    let (around, end) = around(l3, at);
+    let (around, end) = enclosing_checksum(l3, at);
     let Some(part) = l3.get_mut(at..end) else { return };
     // With its own checksum updated, the sum over the part is unchanged, and so is the enclosing checksum.
     if set_error(part) {
@@ -155,7 +155,7 @@ pub fn set_error_in(l3: &mut [u8], at: usize) {
 type Update = fn(u16, u16, u16) -> u16;
 
 /// The enclosing checksum with its update rule, and the end of the carriage.
-fn around(l3: &[u8], at: usize) -> (Option<(usize, Update)>, usize) {
+fn enclosing_checksum(l3: &[u8], at: usize) -> (Option<(usize, Update)>, usize) {
     let udp = |protocol: u8, offset: usize| -> Option<(usize, Update)> {
         (protocol == protocol::UDP && offset + transport::UDP_HEADER == at)
             .then(|| (at - 2, checksum::update_udp as Update))

@@ -5,7 +5,7 @@
 //! Alternatively the part is an option of the IPv4 header, if there is room, and the payload stays in place.
 
 use super::carriage::OPTION_HEADER;
-use super::{Carriages, Part, Unread};
+use super::{Carriages, Part, PartError};
 use packet::wire::ipv4_options::{self, Ipv4Option};
 use packet::wire::{Ipv4, Ipv4Header, Ipv4Spec, Ipv6, Ipv6Header, Ipv6Spec, ipv4, ipv6, protocol, transport};
 use std::fmt;
@@ -53,25 +53,25 @@ fn packet_of(addresses: Addresses, protocol: u8, payload: &[u8]) -> Option<Vec<u
 }
 
 /// A part to be put into a packet: a [`Part`] or a [sealed](crate::seal::Sealed) one.
-pub trait Carried {
+pub trait EncodePart {
     /// Its bytes. `piggybacked` says that data follows.
-    fn carried(&self, piggybacked: bool) -> Vec<u8>;
+    fn encode(&self, piggybacked: bool) -> Vec<u8>;
 }
 
-impl Carried for Part {
-    fn carried(&self, piggybacked: bool) -> Vec<u8> {
+impl EncodePart for Part {
+    fn encode(&self, piggybacked: bool) -> Vec<u8> {
         Part { piggybacked: self.piggybacked || piggybacked, ..*self }.to_bytes()
     }
 }
 
 /// A dedicated IP packet: it carries only the part.
-pub fn dedicated(carriages: &Carriages, addresses: Addresses, part: &impl Carried) -> Vec<u8> {
-    packet_of(addresses, carriages.protocol, &part.carried(false)).unwrap_or_default()
+pub fn dedicated(carriages: &Carriages, addresses: Addresses, part: &impl EncodePart) -> Vec<u8> {
+    packet_of(addresses, carriages.protocol, &part.encode(false)).unwrap_or_default()
 }
 
 /// A UDP datagram with a part, from a source port of the caller's choice. `None` if there is no UDP carriage.
-pub fn datagram(carriages: &Carriages, addresses: Addresses, from: u16, part: &impl Carried) -> Option<Vec<u8>> {
-    let part = part.carried(false);
+pub fn datagram(carriages: &Carriages, addresses: Addresses, from: u16, part: &impl EncodePart) -> Option<Vec<u8>> {
+    let part = part.encode(false);
     let length = (transport::UDP_HEADER + part.len()) as u16;
     let fields = [from, carriages.port?, length, 0].map(u16::to_be_bytes);
     let mut message = [fields.as_flattened(), &part[..]].concat();
@@ -85,23 +85,23 @@ pub fn datagram(carriages: &Carriages, addresses: Addresses, from: u16, part: &i
 
 /// The payload of a datagram with a part in front of `data`, for hosts that send datagrams instead of IP packets. The protocol behind the part is 59
 /// (RFC 8200 4.7): the sender's own data.
-pub fn before_data(part: &impl Carried, data: &[u8]) -> Vec<u8> {
-    let mut bytes = part.carried(true);
+pub fn before_data(part: &impl EncodePart, data: &[u8]) -> Vec<u8> {
+    let mut bytes = part.encode(true);
     bytes.extend([NO_PROTOCOL, 0]);
     bytes.extend_from_slice(data);
     bytes
 }
 
 /// The part at the start of a datagram, and the data behind it; `None` without data.
-pub fn with_data(bytes: &[u8]) -> Result<(Part, Option<&[u8]>), Unread> {
+pub fn with_data(bytes: &[u8]) -> Result<(Part, Option<&[u8]>), PartError> {
     with_data_by(bytes, Part::read)
 }
 
 /// The same with another reader for the part, as in [`strip_by`].
 pub fn with_data_by(
     bytes: &[u8],
-    read: impl FnOnce(&[u8]) -> Result<Part, Unread>,
-) -> Result<(Part, Option<&[u8]>), Unread> {
+    read: impl FnOnce(&[u8]) -> Result<Part, PartError>,
+) -> Result<(Part, Option<&[u8]>), PartError> {
     let part = read(bytes)?;
     // Its length field was checked by the reader.
     let length = bytes.get(2).map_or(0, |length| usize::from(*length));
@@ -148,7 +148,7 @@ struct Upper {
 fn upper(l3: &[u8]) -> Result<Upper, WrapError> {
     match l3.first().map(|byte| byte >> 4) {
         Some(4) => {
-            let packet = Ipv4::parse_unsummed(l3).map_err(|_| WrapError::Malformed)?;
+            let packet = Ipv4::parse_without_checksum(l3).map_err(|_| WrapError::Malformed)?;
             if packet.header.is_fragment() {
                 return Err(WrapError::Fragment);
             }
@@ -169,13 +169,13 @@ fn upper(l3: &[u8]) -> Result<Upper, WrapError> {
 }
 
 /// Inserts a part in front of a packet's payload, and sets don't-fragment.
-pub fn wrap(carriages: &Carriages, l3: &[u8], part: &impl Carried) -> Result<Vec<u8>, WrapError> {
+pub fn wrap(carriages: &Carriages, l3: &[u8], part: &impl EncodePart) -> Result<Vec<u8>, WrapError> {
     let upper = upper(l3)?;
-    if Ipv4::parse_unsummed(l3).is_ok_and(|packet| carriages.option(&packet).is_some()) {
+    if Ipv4::parse_without_checksum(l3).is_ok_and(|packet| carriages.option(&packet).is_some()) {
         return Err(WrapError::Carries);
     }
     let mut bytes = l3[..upper.at].to_vec();
-    bytes.extend(part.carried(true));
+    bytes.extend(part.encode(true));
     bytes.extend([upper.protocol, 0]);
     bytes.extend_from_slice(&l3[upper.at..upper.end]);
     bytes[upper.named_at] = carriages.protocol;
@@ -186,13 +186,15 @@ pub fn wrap(carriages: &Carriages, l3: &[u8], part: &impl Carried) -> Result<Vec
 /// Adds a part as the last option of an IPv4 packet, and sets don't-fragment. Without other options there is room for 38 bytes, enough for every
 /// instruction except RCOLLECT. Hosts and routers without ephemeral state see the original packet. Many routers forward packets with options slowly
 /// or drop them.
-pub fn wrap_option(carriages: &Carriages, l3: &[u8], part: &impl Carried) -> Result<Vec<u8>, WrapError> {
+pub fn wrap_option(carriages: &Carriages, l3: &[u8], part: &impl EncodePart) -> Result<Vec<u8>, WrapError> {
     let upper = upper(l3)?;
-    let (Some(kind), Ok(packet)) = (carriages.option, Ipv4::parse_unsummed(l3)) else { return Err(WrapError::NoRoom) };
+    let (Some(kind), Ok(packet)) = (carriages.option, Ipv4::parse_without_checksum(l3)) else {
+        return Err(WrapError::NoRoom);
+    };
     if carriages.option(&packet).is_some() {
         return Err(WrapError::Carries);
     }
-    let part = part.carried(true);
+    let part = part.encode(true);
     let mut options = kept_options(&packet, None);
     // The part must start at an even offset.
     options.resize(options.len().next_multiple_of(2), NO_OPERATION);
@@ -228,7 +230,7 @@ fn with_options(l3: &[u8], mut options: Vec<u8>) -> Option<Vec<u8>> {
 
 /// Reverts [`wrap`] or [`wrap_option`]: returns the original packet and the part. Changes that routers made to the header remain, and padding of
 /// options may differ. `Err` if the packet has no piggybacked part.
-pub fn strip(carriages: &Carriages, l3: &[u8]) -> Result<(Vec<u8>, Part), Unread> {
+pub fn strip(carriages: &Carriages, l3: &[u8]) -> Result<(Vec<u8>, Part), PartError> {
     strip_by(carriages, l3, Part::read)
 }
 
@@ -236,32 +238,32 @@ pub fn strip(carriages: &Carriages, l3: &[u8]) -> Result<(Vec<u8>, Part), Unread
 pub fn strip_by(
     carriages: &Carriages,
     l3: &[u8],
-    read: impl FnOnce(&[u8]) -> Result<Part, Unread>,
-) -> Result<(Vec<u8>, Part), Unread> {
-    let upper = upper(l3).map_err(|_| Unread::Foreign)?;
-    if let Some(packet) = Ipv4::parse_unsummed(l3).ok()
+    read: impl FnOnce(&[u8]) -> Result<Part, PartError>,
+) -> Result<(Vec<u8>, Part), PartError> {
+    let upper = upper(l3).map_err(|_| PartError::NotAPart)?;
+    if let Some(packet) = Ipv4::parse_without_checksum(l3).ok()
         && let Some(option) = carriages.option(&packet)
     {
         let part =
-            read(&l3[option.clone()]).and_then(|part| part.piggybacked.then_some(part).ok_or(Unread::Foreign))?;
-        let mut bytes = with_options(l3, kept_options(&packet, Some(&option))).ok_or(Unread::Foreign)?;
+            read(&l3[option.clone()]).and_then(|part| part.piggybacked.then_some(part).ok_or(PartError::NotAPart))?;
+        let mut bytes = with_options(l3, kept_options(&packet, Some(&option))).ok_or(PartError::NotAPart)?;
         bytes.extend_from_slice(&l3[upper.at..upper.end]);
-        set_length(&mut bytes, false).map_err(|_| Unread::Foreign)?;
+        set_length(&mut bytes, false).map_err(|_| PartError::NotAPart)?;
         return Ok((bytes, part));
     }
     if upper.protocol != carriages.protocol {
-        return Err(Unread::Foreign);
+        return Err(PartError::NotAPart);
     }
     let inside = &l3[upper.at..upper.end];
     let part = read(inside)?;
     // Its length field was checked by the reader.
     let length = inside.get(2).map_or(0, |length| usize::from(*length));
     let trailer = inside.get(length..).and_then(|rest| rest.split_first_chunk::<TRAILER>());
-    let (Some((&[protocol, _], data)), true) = (trailer, part.piggybacked) else { return Err(Unread::Foreign) };
+    let (Some((&[protocol, _], data)), true) = (trailer, part.piggybacked) else { return Err(PartError::NotAPart) };
     let mut bytes = l3[..upper.at].to_vec();
     bytes.extend_from_slice(data);
     bytes[upper.named_at] = protocol;
-    set_length(&mut bytes, false).map_err(|_| Unread::Foreign)?;
+    set_length(&mut bytes, false).map_err(|_| PartError::NotAPart)?;
     Ok((bytes, part))
 }
 
@@ -273,7 +275,7 @@ fn set_length(bytes: &mut [u8], whole: bool) -> Result<(), WrapError> {
         if whole {
             header.set_fragment(true, false, 0);
         }
-        return seal4(bytes);
+        return write_ipv4_checksum(bytes);
     }
     let header = Ipv6Header::of_mut(bytes).ok_or(WrapError::Malformed)?;
     header.set_payload_length(u16::try_from(length - ipv6::HEADER).map_err(|_| WrapError::TooLong)?);
@@ -281,7 +283,7 @@ fn set_length(bytes: &mut [u8], whole: bool) -> Result<(), WrapError> {
 }
 
 /// Computes the checksum of an IPv4 header.
-fn seal4(bytes: &mut [u8]) -> Result<(), WrapError> {
+fn write_ipv4_checksum(bytes: &mut [u8]) -> Result<(), WrapError> {
     let length = Ipv4Header::of(bytes).map_or(0, Ipv4Header::header_length).max(ipv4::HEADER);
     let header = bytes.get_mut(..length).ok_or(WrapError::Malformed)?;
     header[10..12].fill(0);

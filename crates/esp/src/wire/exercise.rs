@@ -1,12 +1,12 @@
 //! Runs every parser of parts on arbitrary bytes and checks invariants of the results. The entry point of fuzzing and of the corpus tests.
 
-use super::{Carriages, Part, Peeked, Unread, peek, rewrite, set_error, set_error_in, strip, wrap, wrap_option};
+use super::{Carriages, Part, PartError, PartHead, peek, rewrite, set_error, set_error_in, strip, wrap, wrap_option};
 use crate::isa::{Abort, execute};
-use crate::registered::{RegisteredPart, rewrite as rewrite_registered};
+use crate::registered::{RegisteredPart, rewrite_value as rewrite_registered};
 use crate::seal::{self, OperatorKey};
-use crate::store::View;
+use crate::store::TagView;
 use packet::wire::checksum::sum;
-use packet::wire::transport::{find_summed, verify_checksum};
+use packet::wire::transport::{find_checksummed, verify_checksum};
 use std::ops::Range;
 
 /// Parses `bytes` as a part, and as an IP packet with a part.
@@ -41,16 +41,16 @@ const PROBE: Part = Part {
     piggybacked: false,
     trace: false,
     computation: 7,
-    instruction: crate::isa::Instruction::Test { tag: 8 },
+    instruction: crate::isa::StateInstruction::Test { tag: 8 },
 };
 
 /// Sets the error bit in a packet.
 fn of_failed(bytes: &[u8], part: Range<usize>) {
     let mut failed = bytes.to_vec();
     set_error_in(&mut failed, part.start);
-    assert!(peek(&failed[part.clone()]).is_none_or(Peeked::error));
+    assert!(peek(&failed[part.clone()]).is_none_or(PartHead::error));
     let is_in_datagram =
-        find_summed(bytes).is_ok_and(|summed| summed.is_some_and(|summed| summed.range.end == part.end));
+        find_checksummed(bytes).is_ok_and(|summed| summed.is_some_and(|summed| summed.range.end == part.end));
     let right = verify_checksum(bytes);
     if is_in_datagram && right == Ok(Some(true)) {
         assert_eq!(verify_checksum(&failed), right, "what is right stays right");
@@ -100,19 +100,19 @@ fn of_sealed(bytes: &[u8]) {
 fn of_part(bytes: &[u8]) {
     let (peeked, read) = (peek(bytes), Part::read(bytes));
     match read {
-        Err(Unread::Foreign) => return assert_eq!(peeked, None, "whoever peeks knows a version too"),
-        Err(Unread::Wrong(why)) => {
+        Err(PartError::NotAPart) => return assert_eq!(peeked, None, "whoever peeks knows a version too"),
+        Err(PartError::Invalid(why)) => {
             assert!(peeked.is_some());
             let mut changed = bytes.to_vec();
             set_error(&mut changed);
             if changed != bytes {
                 // The part still has the same error.
-                assert_eq!(Part::read(&changed), Err(Unread::Wrong(why)));
-                assert_eq!(peek(&changed).map(Peeked::error), Some(true));
+                assert_eq!(Part::read(&changed), Err(PartError::Invalid(why)));
+                assert_eq!(peek(&changed).map(PartHead::error), Some(true));
             }
             return;
         }
-        Err(Unread::Sealed) => return of_sealed(bytes),
+        Err(PartError::Sealed) => return of_sealed(bytes),
         Ok(part) => {
             let peeked = peeked.map(|head| (head.locations(), head.error(), head.computation));
             assert_eq!(peeked, Some((part.locations, part.error, part.computation)));
@@ -126,11 +126,14 @@ fn of_part(bytes: &[u8]) {
     set_error(&mut changed);
     assert_eq!(Part::read(&changed), Ok(Part { error: true, ..part }));
     for present in [0, 0b1111] {
-        let mut view: View = View::new();
-        (0..4).filter(|tag| present >> tag & 1 != 0).for_each(|tag| view.found(tag, 1));
+        let mut view: TagView = TagView::new();
+        (0..4).filter(|tag| present >> tag & 1 != 0).for_each(|tag| view.set_stored(tag, 1));
         let mut executed = part;
         let verdict = execute(&mut executed.instruction, &mut view, 9);
-        assert!(!matches!(verdict, crate::isa::Verdict::Abort(why) if why == Abort::Full), "only a store is full");
+        assert!(
+            !matches!(verdict, crate::isa::InstructionVerdict::Abort(why) if why == Abort::Full),
+            "only a store is full"
+        );
         let mut rewritten = bytes.to_vec();
         rewrite(&mut rewritten, &executed.instruction);
         assert_eq!(Part::read(&rewritten), Ok(executed), "what was executed is what goes on");

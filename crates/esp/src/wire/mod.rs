@@ -15,10 +15,10 @@ mod part;
 
 pub use carriage::{Carriage, Carriages, set_error_in};
 pub use envelope::{
-    Addresses, Carried, WrapError, before_data, datagram, dedicated, strip, strip_by, with_data, with_data_by, wrap,
+    Addresses, EncodePart, WrapError, before_data, datagram, dedicated, strip, strip_by, with_data, with_data_by, wrap,
     wrap_option,
 };
 pub use exercise::exercise;
-pub(crate) use part::{Heads, Ordinary, computation, is_traced};
-pub use part::{Locations, Part, Peeked, SEAL, Unread, peek, rewrite, set_error};
-pub(crate) use part::{SEALED, behind};
+pub use part::{Locations, Part, PartError, PartHead, SEAL, peek, rewrite, set_error};
+pub(crate) use part::{SEALED, piggybacked_payload};
+pub(crate) use part::{UsualHead, UsualHeads, computation, is_traced};

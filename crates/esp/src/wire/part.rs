@@ -15,7 +15,7 @@
 //! The part's checksum is updated with every change, so the sum over the part is constant, and an enclosing UDP checksum stays valid. For that the
 //! part has an even length and starts at an even offset (RFC 1071 2(B)).
 
-use crate::isa::{Abort, Instruction, Opcode, Operator, REGISTERED};
+use crate::isa::{Abort, Opcode, Operator, REGISTERED, StateInstruction};
 use packet::wire::checksum;
 use std::hint::cold_path;
 use zerocopy::byteorder::network_endian::{U32, U64};
@@ -117,7 +117,7 @@ impl Locations {
     }
 
     /// True if all of `others` are included.
-    pub const fn contain(self, others: Locations) -> bool {
+    pub const fn contain_all(self, others: Locations) -> bool {
         self.bits() & others.bits() == others.bits()
     }
 }
@@ -136,23 +136,23 @@ pub struct Part {
     /// The computation: a random number of the sending host.
     pub computation: u64,
     /// The instruction.
-    pub instruction: Instruction,
+    pub instruction: StateInstruction,
 }
 
 /// The reason why a part was not parsed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Unread {
+pub enum PartError {
     /// Another version, or too short.
-    Foreign,
+    NotAPart,
     /// This version, but invalid.
-    Wrong(Abort),
+    Invalid(Abort),
     /// Sealed: only the holder of the key can verify it ([`crate::seal`]).
     Sealed,
 }
 
 /// The head of a part, parsed without the rest.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Peeked {
+pub struct PartHead {
     bits: u8,
     opcode: u8,
     length: u8,
@@ -161,7 +161,7 @@ pub struct Peeked {
     pub computation: u64,
 }
 
-impl Peeked {
+impl PartHead {
     /// The locations at which routers execute it.
     pub const fn locations(self) -> Locations {
         Locations::of(self.bits)
@@ -175,7 +175,7 @@ impl Peeked {
 
     /// True if it asks for one of these locations.
     #[inline(always)]
-    pub const fn asks(self, locations: Locations) -> bool {
+    pub const fn is_addressed_to(self, locations: Locations) -> bool {
         self.bits & locations.bits() != 0
     }
 
@@ -201,115 +201,115 @@ impl Peeked {
     /// Parses the instruction at the start of `bytes`. The caller passes the opcode, usually as a constant, so that the compiler removes the other
     /// cases. Checks length, checksum and operator.
     #[inline(always)]
-    pub(crate) fn instruction(self, opcode: Opcode, bytes: &[u8]) -> Result<Instruction, Abort> {
+    pub(crate) fn instruction(self, opcode: Opcode, bytes: &[u8]) -> Result<StateInstruction, Abort> {
         if usize::from(self.length) != opcode.length() {
             return Err(Abort::BadLength);
         }
-        sound(opcode, self.operator, bytes)
+        parse_instruction(opcode, self.operator, bytes)
     }
 }
 
 /// The instruction of a part whose length field is right.
 #[inline(always)]
-fn sound(opcode: Opcode, operator: u8, bytes: &[u8]) -> Result<Instruction, Abort> {
+fn parse_instruction(opcode: Opcode, operator: u8, bytes: &[u8]) -> Result<StateInstruction, Abort> {
     let of = bytes.get(HEAD..opcode.length()).ok_or(Abort::BadLength)?;
     let summed = match opcode.length() {
-        14 => is_summed::<14>(bytes),
-        22 => is_summed::<22>(bytes),
-        26 => is_summed::<26>(bytes),
-        38 => is_summed::<38>(bytes),
-        46 => is_summed::<46>(bytes),
-        _ => is_summed::<30>(bytes),
+        14 => has_valid_checksum::<14>(bytes),
+        22 => has_valid_checksum::<22>(bytes),
+        26 => has_valid_checksum::<26>(bytes),
+        38 => has_valid_checksum::<38>(bytes),
+        46 => has_valid_checksum::<46>(bytes),
+        _ => has_valid_checksum::<30>(bytes),
     };
     if !summed {
         return Err(Abort::BadChecksum);
     }
-    operands(opcode, operator, of).ok_or(Abort::BadOpcode)
+    parse_operands(opcode, operator, of).ok_or(Abort::BadOpcode)
 }
 
 /// The usual head, its first four bytes: this version, no error bit, an opcode executed here with its length, no seal and no trace.
 #[derive(Clone, Copy)]
-pub(crate) struct Ordinary {
+pub(crate) struct UsualHead {
     word: u32,
 }
 
 /// The usual heads of the instructions executed at a place.
 #[derive(Clone, Debug)]
-pub(crate) struct Heads {
+pub(crate) struct UsualHeads {
     /// The instructions, one bit per opcode, and the location.
     of: (u16, Locations),
     /// The expected head, by the low bits of the opcode.
     heads: [u32; 16],
 }
 
-impl Heads {
+impl UsualHeads {
     /// The bits compared; the others are free.
-    const SAME: u32 = u32::from_le_bytes([0xe0 | ERROR, 0xff, 0xff, TRACE | SEALED]);
+    const HEAD_MASK: u32 = u32::from_le_bytes([0xe0 | ERROR, 0xff, 0xff, TRACE | SEALED]);
     /// The same with the location bits.
-    const WHERE: u32 = Heads::SAME | u32::from_le_bytes([INPUT | CENTRAL | OUTPUT, 0, 0, 0]);
+    const LOCATION_MASK: u32 = UsualHeads::HEAD_MASK | u32::from_le_bytes([INPUT | CENTRAL | OUTPUT, 0, 0, 0]);
     /// The entry of an instruction that does not exist or is not executed. No head equals it.
-    const NONE: u32 = !Heads::WHERE;
+    const NONE: u32 = !UsualHeads::LOCATION_MASK;
 
     /// The heads of the instructions in `allowed`, one bit per opcode, at a location.
-    pub fn of((allowed, at): (u16, Locations)) -> Heads {
-        let mut heads = [Heads::NONE; 16];
+    pub fn of((allowed, at): (u16, Locations)) -> UsualHeads {
+        let mut heads = [UsualHeads::NONE; 16];
         for opcode in Opcode::ALL.into_iter().filter(|opcode| allowed >> opcode.number() & 1 != 0) {
             let bytes = [VERSION << 5 | at.bits(), opcode.number(), opcode.length() as u8, 0];
             heads[usize::from(opcode.number())] = u32::from_le_bytes(bytes);
         }
-        Heads { of: (allowed, at), heads }
+        UsualHeads { of: (allowed, at), heads }
     }
 
     /// Rebuilds the table if instructions or location have changed.
     #[inline(always)]
-    pub fn keep_to(&mut self, of: (u16, Locations)) {
+    pub fn refresh(&mut self, of: (u16, Locations)) {
         if self.of != of {
             cold_path();
-            *self = Heads::of(of);
+            *self = UsualHeads::of(of);
         }
     }
 
     /// Matches a part with the usual head that asks for this location only, by one comparison.
     #[inline(always)]
-    pub fn only_here(&self, bytes: &[u8]) -> Option<Ordinary> {
-        self.like::<{ Heads::WHERE }>(bytes)
+    pub fn match_exactly(&self, bytes: &[u8]) -> Option<UsualHead> {
+        self.match_masked::<{ UsualHeads::LOCATION_MASK }>(bytes)
     }
 
     /// The same for any locations.
-    pub fn begin(&self, bytes: &[u8]) -> Option<Ordinary> {
-        self.like::<{ Heads::SAME }>(bytes)
+    pub fn match_head(&self, bytes: &[u8]) -> Option<UsualHead> {
+        self.match_masked::<{ UsualHeads::HEAD_MASK }>(bytes)
     }
 
     #[inline(always)]
-    fn like<const BITS: u32>(&self, bytes: &[u8]) -> Option<Ordinary> {
+    fn match_masked<const BITS: u32>(&self, bytes: &[u8]) -> Option<UsualHead> {
         let word = u32::from_le_bytes(*bytes.first_chunk()?);
-        let begun = Ordinary { word };
-        let head = self.heads[begun.number() as usize] & (BITS | Heads::NONE);
+        let begun = UsualHead { word };
+        let head = self.heads[begun.number() as usize] & (BITS | UsualHeads::NONE);
         (word & BITS == head).then_some(begun)
     }
 }
 
-impl Ordinary {
+impl UsualHead {
     /// The opcode.
     #[inline(always)]
     pub const fn number(self) -> u32 {
         self.word >> 8 & 0xf
     }
 
-    /// The instruction, as [`Peeked::instruction`].
+    /// The instruction, as [`PartHead::instruction`].
     #[inline(always)]
-    pub fn instruction(self, opcode: Opcode, bytes: &[u8]) -> Option<Instruction> {
-        sound(opcode, (self.word >> 24) as u8, bytes).ok()
+    pub fn instruction(self, opcode: Opcode, bytes: &[u8]) -> Option<StateInstruction> {
+        parse_instruction(opcode, (self.word >> 24) as u8, bytes).ok()
     }
 }
 
 /// Parses the head. `None` for another version, or too few bytes.
 #[inline(always)]
-pub fn peek(bytes: &[u8]) -> Option<Peeked> {
+pub fn peek(bytes: &[u8]) -> Option<PartHead> {
     let head = bytes.first_chunk::<HEAD>()?;
     let head: &Head = zerocopy::transmute_ref!(head);
     let Head { bits, opcode, length, operator, computation } = *head;
-    (bits >> 5 == VERSION).then(|| Peeked { bits, opcode, length, operator, computation: computation.get() })
+    (bits >> 5 == VERSION).then(|| PartHead { bits, opcode, length, operator, computation: computation.get() })
 }
 
 /// True if the sender asks for a trace; for parts of any kind.
@@ -326,7 +326,7 @@ pub(crate) fn computation(bytes: &[u8]) -> Option<u64> {
 }
 
 /// The protocol and the bytes of the payload behind a piggybacked part. `None` if it is not piggybacked.
-pub(crate) fn behind(bytes: &[u8]) -> Option<(u8, &[u8])> {
+pub(crate) fn piggybacked_payload(bytes: &[u8]) -> Option<(u8, &[u8])> {
     let head = bytes.first_chunk::<HEAD>()?;
     let head: &Head = zerocopy::transmute_ref!(head);
     if head.bits & PIGGYBACKED == 0 {
@@ -339,13 +339,13 @@ pub(crate) fn behind(bytes: &[u8]) -> Option<(u8, &[u8])> {
 impl Part {
     /// Parses the part at the start of `bytes`, which may continue behind it.
     #[inline]
-    pub fn read(bytes: &[u8]) -> Result<Part, Unread> {
-        let head = peek(bytes).ok_or(Unread::Foreign)?;
-        let opcode = head.opcode().map_err(Unread::Wrong)?;
+    pub fn read(bytes: &[u8]) -> Result<Part, PartError> {
+        let head = peek(bytes).ok_or(PartError::NotAPart)?;
+        let opcode = head.opcode().map_err(PartError::Invalid)?;
         if head.is_sealed(opcode, bytes) {
-            return Err(Unread::Sealed);
+            return Err(PartError::Sealed);
         }
-        let instruction = head.instruction(opcode, bytes).map_err(Unread::Wrong)?;
+        let instruction = head.instruction(opcode, bytes).map_err(PartError::Invalid)?;
         Ok(Part {
             locations: head.locations(),
             error: head.error(),
@@ -390,7 +390,7 @@ impl Part {
 
 /// True if the checksum of a part of this length is right.
 #[inline(always)]
-fn is_summed<const LENGTH: usize>(bytes: &[u8]) -> bool {
+fn has_valid_checksum<const LENGTH: usize>(bytes: &[u8]) -> bool {
     // Parts have 14 to 46 bytes: straight-line code for a constant length.
     let Some(whole) = bytes.first_chunk::<LENGTH>() else { return false };
     let (words, mut rest) = whole.as_chunks::<8>();
@@ -415,7 +415,7 @@ fn is_summed<const LENGTH: usize>(bytes: &[u8]) -> bool {
 
 /// Parses the operands of an opcode. `None` if the instruction does not have this operator, the low four bits of `operator`.
 #[inline(always)]
-fn operands(opcode: Opcode, operator: u8, bytes: &[u8]) -> Option<Instruction> {
+fn parse_operands(opcode: Opcode, operator: u8, bytes: &[u8]) -> Option<StateInstruction> {
     let operator_of = || Operator::of(operator & 0x0f);
     let compares = || operator_of().filter(|operator| !operator.combines());
     // The combining operators have the numbers 0 to 7.
@@ -423,7 +423,7 @@ fn operands(opcode: Opcode, operator: u8, bytes: &[u8]) -> Option<Instruction> {
     let combines = || if operator & 0x08 == 0 { Operator::of(operator & 0x07) } else { None };
     let pair = || PairBody::ref_from_prefix(bytes).ok().map(|(body, _)| (body.tag.get(), body.value.get()));
     Some(match opcode {
-        Opcode::Nop => Instruction::Nop,
+        Opcode::Nop => StateInstruction::Nop,
         Opcode::Count => {
             let body = CountBody::ref_from_prefix(bytes).ok()?.0;
             // Number 0 stands for "no operator given" and means the default, `lt`.
@@ -435,89 +435,89 @@ fn operands(opcode: Opcode, operator: u8, bytes: &[u8]) -> Option<Instruction> {
             // `le` is the only odd number among these.
             let inclusive = operator & 1 != 0;
             const { assert!(Operator::Le as u8 & 1 != 0 && (Operator::Add as u8 | Operator::Lt as u8) & 1 == 0) };
-            Instruction::Count { counter: body.counter.get(), threshold: body.threshold.get(), inclusive }
+            StateInstruction::Count { counter: body.counter.get(), threshold: body.threshold.get(), inclusive }
         }
         Opcode::Compare => {
             let (tag, value) = pair()?;
-            Instruction::Compare { tag, value, relation: compares()? }
+            StateInstruction::Compare { tag, value, relation: compares()? }
         }
         Opcode::Collect => {
             let body = CollectBody::ref_from_prefix(bytes).ok()?.0;
             let (counter, result, value) = (body.counter.get(), body.result.get(), body.value.get());
-            Instruction::Collect { counter, result, value, operator: combines()? }
+            StateInstruction::Collect { counter, result, value, operator: combines()? }
         }
         Opcode::Rcollect => {
             let body = RcollectBody::ref_from_prefix(bytes).ok()?.0;
             let (counter, result) = (body.counter.get(), body.result.get());
             let (child, value) = (body.child.get(), body.value.get());
-            Instruction::Rcollect { counter, result, child, value, operator: combines()? }
+            StateInstruction::Rcollect { counter, result, child, value, operator: combines()? }
         }
         Opcode::Rchld => {
             let (counter, child) = pair()?;
-            Instruction::Rchld { counter, child }
+            StateInstruction::Rchld { counter, child }
         }
         Opcode::Mark => {
             let (tag, value) = pair()?;
-            Instruction::Mark { tag, value }
+            StateInstruction::Mark { tag, value }
         }
-        Opcode::Test => Instruction::Test { tag: u64::from_be_bytes(*bytes.first_chunk()?) },
+        Opcode::Test => StateInstruction::Test { tag: u64::from_be_bytes(*bytes.first_chunk()?) },
         Opcode::Get => {
             let (tag, value) = pair()?;
-            Instruction::Get { tag, value }
+            StateInstruction::Get { tag, value }
         }
         Opcode::Put => {
             let (tag, value) = pair()?;
-            Instruction::Put { tag, value }
+            StateInstruction::Put { tag, value }
         }
         Opcode::Setfwd => {
             let (tag, value) = pair()?;
-            Instruction::Setfwd { tag, value, relation: compares()? }
+            StateInstruction::Setfwd { tag, value, relation: compares()? }
         }
     })
 }
 
 /// The operator of an instruction; number 0 for instructions without one.
-fn operator(instruction: &Instruction) -> Operator {
+fn operator(instruction: &StateInstruction) -> Operator {
     match *instruction {
-        Instruction::Count { inclusive, .. } => {
+        StateInstruction::Count { inclusive, .. } => {
             if inclusive {
                 Operator::Le
             } else {
                 Operator::Lt
             }
         }
-        Instruction::Compare { relation: operator, .. }
-        | Instruction::Setfwd { relation: operator, .. }
-        | Instruction::Collect { operator, .. }
-        | Instruction::Rcollect { operator, .. } => operator,
+        StateInstruction::Compare { relation: operator, .. }
+        | StateInstruction::Setfwd { relation: operator, .. }
+        | StateInstruction::Collect { operator, .. }
+        | StateInstruction::Rcollect { operator, .. } => operator,
         _ => Operator::Add,
     }
 }
 
-fn write_operands(instruction: &Instruction, bytes: &mut [u8]) {
+fn write_operands(instruction: &StateInstruction, bytes: &mut [u8]) {
     let mut pair = |tag: u64, value: u64| {
         let _ = PairBody { tag: U64::new(tag), value: U64::new(value) }.write_to_prefix(bytes);
     };
     match *instruction {
-        Instruction::Nop => {}
-        Instruction::Count { counter, threshold, .. } => {
+        StateInstruction::Nop => {}
+        StateInstruction::Count { counter, threshold, .. } => {
             let body = CountBody { counter: U64::new(counter), threshold: U32::new(threshold) };
             let _ = body.write_to_prefix(bytes);
         }
-        Instruction::Test { tag } => {
+        StateInstruction::Test { tag } => {
             let _ = U64::new(tag).write_to_prefix(bytes);
         }
-        Instruction::Compare { tag, value, .. }
-        | Instruction::Mark { tag, value }
-        | Instruction::Get { tag, value }
-        | Instruction::Put { tag, value }
-        | Instruction::Setfwd { tag, value, .. } => pair(tag, value),
-        Instruction::Rchld { counter, child } => pair(counter, child),
-        Instruction::Collect { counter, result, value, .. } => {
+        StateInstruction::Compare { tag, value, .. }
+        | StateInstruction::Mark { tag, value }
+        | StateInstruction::Get { tag, value }
+        | StateInstruction::Put { tag, value }
+        | StateInstruction::Setfwd { tag, value, .. } => pair(tag, value),
+        StateInstruction::Rchld { counter, child } => pair(counter, child),
+        StateInstruction::Collect { counter, result, value, .. } => {
             let [counter, result, value] = [counter, result, value].map(U64::new);
             let _ = CollectBody { counter, result, value }.write_to_prefix(bytes);
         }
-        Instruction::Rcollect { counter, result, child, value, .. } => {
+        StateInstruction::Rcollect { counter, result, child, value, .. } => {
             let [counter, result, child, value] = [counter, result, child, value].map(U64::new);
             let _ = RcollectBody { counter, result, child, value }.write_to_prefix(bytes);
         }
@@ -527,13 +527,13 @@ fn write_operands(instruction: &Instruction, bytes: &mut [u8]) {
 /// Writes the value and the child that an instruction changed back into its part, and updates the checksum (RFC 1624). Bytes of any other part stay
 /// unchanged.
 #[inline(always)]
-pub fn rewrite(bytes: &mut [u8], instruction: &Instruction) {
+pub fn rewrite(bytes: &mut [u8], instruction: &StateInstruction) {
     let Some(whole) = bytes.get_mut(..instruction.opcode().length()) else { return };
     match *instruction {
-        Instruction::Collect { value, .. } => replace(whole, [(HEAD + 16, value)]),
-        Instruction::Get { value, .. } => replace(whole, [(HEAD + 8, value)]),
-        Instruction::Rchld { child, .. } => replace(whole, [(HEAD + 8, child)]),
-        Instruction::Rcollect { child, value, .. } => replace(whole, [(HEAD + 16, child), (HEAD + 24, value)]),
+        StateInstruction::Collect { value, .. } => replace(whole, [(HEAD + 16, value)]),
+        StateInstruction::Get { value, .. } => replace(whole, [(HEAD + 8, value)]),
+        StateInstruction::Rchld { child, .. } => replace(whole, [(HEAD + 8, child)]),
+        StateInstruction::Rcollect { child, value, .. } => replace(whole, [(HEAD + 16, child), (HEAD + 24, value)]),
         _ => {}
     }
 }

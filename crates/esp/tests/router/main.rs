@@ -1,19 +1,19 @@
 //! Packets with instructions through a whole router in memory.
 
-mod carried;
-mod cleaned;
+mod classification;
+mod cleaning;
 mod workers;
 
-use esp::isa::{Instruction, Operator};
-use esp::report::{StationReport, StoreReport};
+use esp::isa::{Operator, StateInstruction};
+use esp::report::{StateReport, StoreReport};
 use esp::seal::OperatorKey;
 use esp::wire::{Addresses, Carriages, Locations, Part, datagram, dedicated, strip, wrap, wrap_option};
-use esp::{Clock, Executor, variables};
+use esp::{Executor, InstructionClock, variables};
 use packet::event::Silent;
 use packet::{DropReason, Offload};
 use plan::state::Variable;
 use plane::ApplyError;
-use plane::rig::{Rig, Udp};
+use plane::rig::{Rig, UdpFrame};
 use plane::snapshot::Layout;
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
@@ -32,7 +32,7 @@ const WAN: (Mac, Mac) = (Mac([2, 0, 0, 0, 0, 0x0a]), Mac([2, 0, 0, 0, 0, 2]));
 const THERE: Addresses = Addresses::V4(Ipv4Addr::new(192, 0, 2, 9), Ipv4Addr::new(198, 51, 100, 9));
 const BACK: Addresses = Addresses::V4(Ipv4Addr::new(198, 51, 100, 9), Ipv4Addr::new(192, 0, 2, 9));
 const EVERYWHERE: Locations = Locations { input: true, central: true, output: true };
-const CARRIAGES: Carriages = Carriages::USUAL;
+const CARRIAGES: Carriages = Carriages::DEFAULT;
 /// The length of the link and IPv4 headers.
 const HEADERS: usize = 34;
 
@@ -42,7 +42,7 @@ fn config(state: &str) -> String {
 
 fn rig_of(layout: Layout, config: &str) -> Rig {
     let mut rig = Rig::new(512, layout, Box::new(Silent));
-    rig.router.execute_by(Arc::new(Executor::new()));
+    rig.router.set_hook_maker(Arc::new(Executor::new()));
     rig.apply(config).unwrap_or_else(|errors| panic!("{errors:?}"));
     rig.settle();
     for wire in ["lan", "wan"] {
@@ -55,7 +55,7 @@ fn rig(state: &str) -> Rig {
     rig_of(Layout::Three, &config(state))
 }
 
-fn part(locations: Locations, instruction: Instruction) -> Part {
+fn part(locations: Locations, instruction: StateInstruction) -> Part {
     Part { locations, error: false, piggybacked: false, trace: false, computation: 7, instruction }
 }
 
@@ -65,7 +65,7 @@ fn frame((from, to): (Mac, Mac), l3: &[u8]) -> Vec<u8> {
 }
 
 /// Sends a part from lan to wan, and returns the part that leaves there.
-fn through(rig: &mut Rig, part: &Part) -> Option<Part> {
+fn send_through(rig: &mut Rig, part: &Part) -> Option<Part> {
     rig.send("lan", &frame(LAN, &dedicated(&CARRIAGES, THERE, part)));
     rig.settle();
     let mut came = rig.received("wan");
@@ -75,12 +75,12 @@ fn through(rig: &mut Rig, part: &Part) -> Option<Part> {
     came.pop().map(|frame| Part::read(&frame[HEADERS..]).unwrap())
 }
 
-fn station(rig: &Rig) -> StationReport {
+fn state_report(rig: &Rig) -> StateReport {
     let report = rig.report().hook.expect("it executes");
-    StationReport::together([&report].into_iter())
+    StateReport::merge([&report].into_iter())
 }
 
-fn store(report: &StationReport, port: Option<u16>) -> &StoreReport {
+fn store(report: &StateReport, port: Option<u16>) -> &StoreReport {
     report.stores.iter().find(|store| store.port == port.map(PortId)).expect("it has a store")
 }
 
@@ -94,7 +94,7 @@ fn dropped(rig: &Rig, reason: DropReason) -> u64 {
     rig.report().ledger.dropped_for(reason)
 }
 
-const COUNT: Instruction = Instruction::Count { counter: 42, threshold: 3, inclusive: false };
+const COUNT: StateInstruction = StateInstruction::Count { counter: 42, threshold: 3, inclusive: false };
 
 /// In the order of spec E-37, each location on its own store. The third copy ends at the input.
 #[test]
@@ -102,16 +102,16 @@ fn instructions_are_executed_at_input_centre_and_output() {
     for layout in [Layout::One, Layout::Two, Layout::Three] {
         let mut rig = rig_of(layout, &config(""));
         let count = part(EVERYWHERE, COUNT);
-        let came: Vec<bool> = (0..3).map(|_| through(&mut rig, &count).is_some()).collect();
+        let came: Vec<bool> = (0..3).map(|_| send_through(&mut rig, &count).is_some()).collect();
         assert_eq!(came, [true, true, false], "{layout:?}");
-        let told = station(&rig);
+        let told = state_report(&rig);
         let [lan, wan, central] = [Some(0), Some(1), None].map(|port| store(&told, port));
         assert_eq!(executed(lan, "input", "count"), (2, 1));
         assert_eq!(executed(central, "central", "count"), (2, 0));
         assert_eq!(executed(wan, "output", "count"), (2, 0));
         assert_eq!([lan, wan, central].map(|store| store.live), [1, 1, 1]);
         assert_eq!(dropped(&rig, DropReason::Instruction), 1);
-        rig.report().ledger.check(rig.worker.report().held).unwrap();
+        rig.report().ledger.check(rig.worker.report().held_packets).unwrap();
     }
 }
 
@@ -120,9 +120,9 @@ fn instructions_are_executed_at_input_centre_and_output() {
 fn input_and_output_of_a_port_share_one_store() {
     for (state, goes) in [("", true), ("[port.lan.state]\nat = 'output'\n", false)] {
         let mut rig = rig(state);
-        through(&mut rig, &part(Locations::INPUT, Instruction::Mark { tag: 9, value: 1 }));
+        send_through(&mut rig, &part(Locations::INPUT, StateInstruction::Mark { tag: 9, value: 1 }));
         for (tag, goes) in [(9, goes), (8, false)] {
-            let test = dedicated(&CARRIAGES, BACK, &part(Locations::OUTPUT, Instruction::Test { tag }));
+            let test = dedicated(&CARRIAGES, BACK, &part(Locations::OUTPUT, StateInstruction::Test { tag }));
             rig.send("wan", &frame(WAN, &test));
             rig.settle();
             assert_eq!(rig.received("lan").len(), usize::from(goes), "{state} {tag}");
@@ -134,14 +134,14 @@ fn input_and_output_of_a_port_share_one_store() {
 #[test]
 fn single_store_serves_all_ports() {
     let mut rig = rig("single_store = true\n");
-    through(&mut rig, &part(Locations::INPUT, Instruction::Mark { tag: 9, value: 1 }));
-    assert!(through(&mut rig, &part(Locations::OUTPUT, Instruction::Test { tag: 9 })).is_some());
-    let told = station(&rig);
+    send_through(&mut rig, &part(Locations::INPUT, StateInstruction::Mark { tag: 9, value: 1 }));
+    assert!(send_through(&mut rig, &part(Locations::OUTPUT, StateInstruction::Test { tag: 9 })).is_some());
+    let told = state_report(&rig);
     assert_eq!((told.stores.len(), told.stores[0].port, told.stores[0].live), (1, None, 1));
 }
 
 #[test]
-fn datagrams_ipv6_and_tags_of_vlans_carry_instructions_too() {
+fn udp_ipv6_and_vlan_packets_carry_instructions() {
     let mut rig = rig("");
     let count = part(Locations::CENTRAL, COUNT);
     let six = Addresses::V6("2001:db8:1::9".parse::<Ipv6Addr>().unwrap(), "2001:db8:2::9".parse().unwrap());
@@ -157,14 +157,14 @@ fn datagrams_ipv6_and_tags_of_vlans_carry_instructions_too() {
         came.push(rig.received("wan").len());
     }
     assert_eq!(came, [1, 1, 0], "the third is one too many");
-    assert_eq!(executed(store(&station(&rig), None), "central", "count"), (2, 1));
+    assert_eq!(executed(store(&state_report(&rig), None), "central", "count"), (2, 1));
     // Datagram checksums stay valid, since the sum over a part is constant.
-    let get = part(Locations::CENTRAL, Instruction::Get { tag: 42, value: 0 });
+    let get = part(Locations::CENTRAL, StateInstruction::Get { tag: 42, value: 0 });
     rig.send("lan", &frame(LAN, &datagram(&CARRIAGES, THERE, 4000, &get).unwrap()));
     rig.settle();
     let answer = rig.received("wan").pop().unwrap();
     let read = Part::read(&answer[HEADERS + 8..]).unwrap();
-    assert_eq!(read.instruction, Instruction::Get { tag: 42, value: 3 });
+    assert_eq!(read.instruction, StateInstruction::Get { tag: 42, value: 3 });
     let expected = datagram(&CARRIAGES, THERE, 4000, &read).unwrap();
     assert_eq!(answer[HEADERS..], expected[20..], "the very datagram that a sender would have made");
 }
@@ -174,13 +174,13 @@ fn datagrams_ipv6_and_tags_of_vlans_carry_instructions_too() {
 fn piggybacked_data_shares_the_fate_of_its_instruction() {
     let mut rig = rig("");
     let network = (Ipv4Addr::new(192, 0, 2, 9), Ipv4Addr::new(198, 51, 100, 9));
-    let plain = Udp { link: LAN, network, ports: (7, 8), ttl: 64, length: 200 }.frame(b"data");
-    let test = part(Locations::CENTRAL, Instruction::Test { tag: 5 });
+    let plain = UdpFrame { link: LAN, network, ports: (7, 8), ttl: 64, length: 200 }.frame(b"data");
+    let test = part(Locations::CENTRAL, StateInstruction::Test { tag: 5 });
     let wrapped = frame(LAN, &wrap(&CARRIAGES, &plain[14..], &test).unwrap());
     rig.send("lan", &wrapped);
     rig.settle();
     assert_eq!((rig.received("wan").len(), dropped(&rig, DropReason::Instruction)), (0, 1));
-    through(&mut rig, &part(Locations::CENTRAL, Instruction::Mark { tag: 5, value: 1 }));
+    send_through(&mut rig, &part(Locations::CENTRAL, StateInstruction::Mark { tag: 5, value: 1 }));
     rig.send("lan", &wrapped);
     rig.settle();
     let (data, carried) = strip(&CARRIAGES, &rig.received("wan").pop().unwrap()[14..]).unwrap();
@@ -190,9 +190,9 @@ fn piggybacked_data_shares_the_fate_of_its_instruction() {
 
 /// A part in an option of a datagram is executed at every location, and the datagram is forwarded like any packet with options (spec E-17).
 #[test]
-fn an_option_is_executed_wherever_a_packet_is() {
+fn parts_in_ipv4_options_are_executed_at_every_location() {
     let network = (Ipv4Addr::new(192, 0, 2, 9), Ipv4Addr::new(198, 51, 100, 9));
-    let plain = Udp { link: LAN, network, ports: (7, 8), ttl: 64, length: 100 }.frame(b"data");
+    let plain = UdpFrame { link: LAN, network, ports: (7, 8), ttl: 64, length: 100 }.frame(b"data");
     let carrying = wrap_option(&CARRIAGES, &plain[14..], &part(EVERYWHERE, COUNT)).unwrap();
     for (state, at_input, elsewhere) in [("", (2, 1), (2, 0)), ("ip_option = 0\n", (0, 0), (0, 0))] {
         let mut rig = rig(state);
@@ -205,7 +205,7 @@ fn an_option_is_executed_wherever_a_packet_is() {
             let (inner, _) = strip(&CARRIAGES, &frame[14..]).unwrap();
             assert_eq!((inner[8], &inner[20..]), (63, &plain[34..]));
         }
-        let told = station(&rig);
+        let told = state_report(&rig);
         let of = |port, location| executed(store(&told, port), location, "count");
         assert_eq!(
             [of(Some(0), "input"), of(None, "central"), of(Some(1), "output")],
@@ -218,10 +218,10 @@ fn an_option_is_executed_wherever_a_packet_is() {
 fn aborted_packet_gets_the_error_bit_or_is_dropped() {
     for (state, goes) in [("", true), ("on_abort = 'drop'\n", false)] {
         let mut rig = rig(state);
-        let get = part(EVERYWHERE, Instruction::Get { tag: 1, value: 0 });
-        let came = through(&mut rig, &get);
+        let get = part(EVERYWHERE, StateInstruction::Get { tag: 1, value: 0 });
+        let came = send_through(&mut rig, &get);
         assert_eq!(came, goes.then_some(Part { error: true, ..get }), "{state}");
-        let told = station(&rig);
+        let told = state_report(&rig);
         let aborted = |port, location: &str| {
             let place = store(&told, port).places.iter().find(|place| place.location == location).unwrap();
             (place.aborted_for("absent_tag"), place.failed_before)
@@ -235,8 +235,8 @@ fn aborted_packet_gets_the_error_bit_or_is_dropped() {
 #[test]
 fn instructions_off_the_allow_list_are_not_executed() {
     let mut rig = rig("instructions = ['put']\n");
-    assert!(through(&mut rig, &part(EVERYWHERE, COUNT)).unwrap().error);
-    assert!(!through(&mut rig, &part(EVERYWHERE, Instruction::Put { tag: 1, value: 2 })).unwrap().error);
+    assert!(send_through(&mut rig, &part(EVERYWHERE, COUNT)).unwrap().error);
+    assert!(!send_through(&mut rig, &part(EVERYWHERE, StateInstruction::Put { tag: 1, value: 2 })).unwrap().error);
 }
 
 /// A router without `[state]`, a port that executes nothing, other protocol numbers: packets pass unchanged (spec E-18, E-19).
@@ -247,9 +247,9 @@ fn packets_pass_unchanged_where_nothing_is_executed() {
         [PORTS.to_string(), config(nowhere).replace("central = 1000\n", ""), config("protocol = 254\nudp_port = 0\n")];
     for config in [without, nowhere, other] {
         let mut rig = rig_of(Layout::Three, &config);
-        let count = part(EVERYWHERE, Instruction::Count { counter: 42, threshold: 1, inclusive: false });
-        assert_eq!(through(&mut rig, &count), Some(count), "{config}");
-        let stores = rig.report().hook.map_or(0, |_| station(&rig).stores.iter().map(|store| store.created).sum());
+        let count = part(EVERYWHERE, StateInstruction::Count { counter: 42, threshold: 1, inclusive: false });
+        assert_eq!(send_through(&mut rig, &count), Some(count), "{config}");
+        let stores = rig.report().hook.map_or(0, |_| state_report(&rig).stores.iter().map(|store| store.created).sum());
         assert_eq!(stores, 0);
     }
 }
@@ -272,27 +272,27 @@ fn later_fragments_pass_and_refused_packets_are_not_executed() {
     }
     rig.settle();
     assert_eq!(rig.received("wan").len(), 1, "the fragment");
-    assert!(station(&rig).stores.iter().all(|store| store.created == 0));
+    assert!(state_report(&rig).stores.iter().all(|store| store.created == 0));
 }
 
 /// Expiry is exact at access, and a reload does not move it. Another lifetime means another store.
 #[test]
 fn unchanged_stores_survive_reloads() {
     let mut rig = rig("");
-    let put = part(Locations::CENTRAL, Instruction::Put { tag: 1, value: 5 });
-    let get = part(Locations::CENTRAL, Instruction::Get { tag: 1, value: 0 });
-    let found = |rig: &mut Rig| !through(rig, &get).unwrap().error;
-    through(&mut rig, &put);
-    rig.pass(Nanos::secs(4));
+    let put = part(Locations::CENTRAL, StateInstruction::Put { tag: 1, value: 5 });
+    let get = part(Locations::CENTRAL, StateInstruction::Get { tag: 1, value: 0 });
+    let found = |rig: &mut Rig| !send_through(rig, &get).unwrap().error;
+    send_through(&mut rig, &put);
+    rig.advance(Nanos::secs(4));
     let more = "[port.dmz]\ndevice = 'memory:dmz'\n[port.lan.state]\nvariables = ['queue']\n";
     rig.apply(&config(&format!("batch = 1\non_abort = 'forward'\nfull = 'abort_creates'\n{more}"))).unwrap();
     assert!(found(&mut rig), "the same store, beside another port's that is new");
-    assert_eq!(station(&rig).stores.len(), 4);
-    rig.pass(Nanos::millis(5990));
+    assert_eq!(state_report(&rig).stores.len(), 4);
+    rig.advance(Nanos::millis(5990));
     assert!(found(&mut rig), "9.99 s");
-    rig.pass(Nanos::millis(20));
+    rig.advance(Nanos::millis(20));
     assert!(!found(&mut rig), "its lifetime is over");
-    through(&mut rig, &put);
+    send_through(&mut rig, &put);
     rig.apply(&config("lifetime = '9s'\n")).unwrap();
     assert!(!found(&mut rig));
     rig.apply(PORTS).unwrap();
@@ -306,9 +306,9 @@ fn store_at_the_bound_has_no_aborts_and_a_smaller_one_has() {
     for (capacity, full) in [(200, 0), (190, 10)] {
         let mut rig = rig_of(Layout::Three, &config("").replace("central = 1000", &format!("central = {capacity}")));
         for child in 0..100 {
-            through(&mut rig, &part(Locations::CENTRAL, Instruction::Rchld { counter: 1000 + child, child }));
+            send_through(&mut rig, &part(Locations::CENTRAL, StateInstruction::Rchld { counter: 1000 + child, child }));
         }
-        let told = station(&rig);
+        let told = state_report(&rig);
         let central = &store(&told, None).places.iter().find(|place| place.location == "central").unwrap();
         assert_eq!(central.aborted_for("full") * 2, full, "{capacity}");
     }
@@ -317,12 +317,13 @@ fn store_at_the_bound_has_no_aborts_and_a_smaller_one_has() {
 #[test]
 fn sources_are_limited_in_instructions_and_creates() {
     let mut rig = rig("source_creates = '10pps'\n");
-    let mark = |tag| part(Locations::CENTRAL, Instruction::Mark { tag, value: 1 });
-    let failed =
-        |rig: &mut Rig, tags: std::ops::Range<u64>| tags.filter(|tag| through(rig, &mark(*tag)).unwrap().error).count();
+    let mark = |tag| part(Locations::CENTRAL, StateInstruction::Mark { tag, value: 1 });
+    let failed = |rig: &mut Rig, tags: std::ops::Range<u64>| {
+        tags.filter(|tag| send_through(rig, &mark(*tag)).unwrap().error).count()
+    };
     assert_eq!(failed(&mut rig, 0..15), 5, "a second's worth at once");
     assert_eq!(failed(&mut rig, 0..10), 10, "it might create: nobody knows before");
-    rig.pass(Nanos::millis(500));
+    rig.advance(Nanos::millis(500));
     assert_eq!(failed(&mut rig, 20..30), 5);
     let mut rig = self::rig("source_rate = '4pps'\n");
     assert_eq!(failed(&mut rig, 0..10), 3 * 2, "at one of its places each is one");
@@ -332,17 +333,17 @@ fn sources_are_limited_in_instructions_and_creates() {
 #[test]
 fn traced_packets_have_limits_and_traces_survive_reloads() {
     let mut rig = rig("source_rate = '4pps'\n");
-    let mark = Part { trace: true, ..part(Locations::CENTRAL, Instruction::Mark { tag: 1, value: 1 }) };
-    let failed = (0..10).filter(|_| through(&mut rig, &mark).unwrap().error).count();
+    let mark = Part { trace: true, ..part(Locations::CENTRAL, StateInstruction::Mark { tag: 1, value: 1 }) };
+    let failed = (0..10).filter(|_| send_through(&mut rig, &mark).unwrap().error).count();
     let traced = |rig: &Rig| {
-        let told = station(rig);
+        let told = state_report(rig);
         let central = store(&told, None).places.iter().find(|place| place.location == "central").unwrap();
         central.traces.iter().map(|trace| (trace.computation, trace.forwarded, trace.aborted)).collect::<Vec<_>>()
     };
     assert_eq!((failed, traced(&rig)), (6, vec![(7, 4, 6)]));
     rig.apply(&config("source_rate = '1000pps'\non_abort = 'forward'\n")).unwrap();
-    rig.pass(Nanos::secs(1));
-    assert!(!through(&mut rig, &mark).unwrap().error);
+    rig.advance(Nanos::secs(1));
+    assert!(!send_through(&mut rig, &mark).unwrap().error);
     assert_eq!(traced(&rig), [(7, 5, 6)], "of the same store");
     rig.apply(&config("source_rate = '1000pps'\nlifetime = '9s'\n")).unwrap();
     assert_eq!(traced(&rig), [], "another store");
@@ -351,9 +352,9 @@ fn traced_packets_have_limits_and_traces_survive_reloads() {
 #[test]
 fn router_variables_are_readable_where_a_port_permits_them() {
     let mut rig = rig("[port.wan.state]\nvariables = ['rate', 'time', 'node']\n");
-    let ask = |locations, variable| part(locations, Instruction::Get { tag: variables::tag(variable), value: 1 });
-    let mut read = |locations, variable| match through(&mut rig, &ask(locations, variable)).unwrap() {
-        Part { instruction: Instruction::Get { value, .. }, error: false, .. } => value,
+    let ask = |locations, variable| part(locations, StateInstruction::Get { tag: variables::tag(variable), value: 1 });
+    let mut read = |locations, variable| match send_through(&mut rig, &ask(locations, variable)).unwrap() {
+        Part { instruction: StateInstruction::Get { value, .. }, error: false, .. } => value,
         other => panic!("{other:?}"),
     };
     assert!(read(Locations::OUTPUT, Variable::Time) > 1);
@@ -363,13 +364,13 @@ fn router_variables_are_readable_where_a_port_permits_them() {
     assert_eq!(read(Locations::OUTPUT, Variable::Queue), 1);
     assert_eq!(read(Locations::INPUT, Variable::Rate), 1);
     assert_eq!(read(Locations::CENTRAL, Variable::Rate), 1);
-    let put = part(Locations::OUTPUT, Instruction::Put { tag: variables::tag(Variable::Node), value: 1 });
-    assert!(through(&mut rig, &put).unwrap().error, "and never written");
+    let put = part(Locations::OUTPUT, StateInstruction::Put { tag: variables::tag(Variable::Node), value: 1 });
+    assert!(send_through(&mut rig, &put).unwrap().error, "and never written");
     let fast = |bits| {
         let tag = variables::tag(Variable::Rate);
-        part(Locations::OUTPUT, Instruction::Setfwd { tag, value: bits, relation: Operator::Gt })
+        part(Locations::OUTPUT, StateInstruction::Setfwd { tag, value: bits, relation: Operator::Gt })
     };
-    assert!(through(&mut rig, &fast(1)).is_some() && through(&mut rig, &fast(u64::MAX)).is_none());
+    assert!(send_through(&mut rig, &fast(1)).is_some() && send_through(&mut rig, &fast(u64::MAX)).is_none());
 }
 
 #[test]
@@ -377,7 +378,7 @@ fn super_frames_pass() {
     let wires = [("lan", packet::port::Offloads { super_frames: true, checksums: true, ..Default::default() })];
     let mut rig = Rig::new(512, Layout::Three, Box::new(Silent));
     rig.wires.offloads = wires.iter().map(|&(wire, takes)| (wire.to_string(), takes)).collect();
-    rig.router.execute_by(Arc::new(Executor::new()));
+    rig.router.set_hook_maker(Arc::new(Executor::new()));
     rig.apply(&config("")).unwrap();
     rig.settle();
     rig.received("wan");
@@ -395,7 +396,7 @@ fn super_frames_pass() {
     rig.send_as("lan", &frame(LAN, &both), offload);
     rig.settle();
     assert_eq!(rig.received("wan").len(), 2, "cut, not executed");
-    assert!(station(&rig).stores.iter().all(|store| store.created == 0));
+    assert!(state_report(&rig).stores.iter().all(|store| store.created == 0));
 }
 
 /// With a key only sealed parts are executed. An error about a key names the file and never its content.
@@ -417,17 +418,17 @@ fn router_with_a_key_executes_only_sealed_parts() {
     }
     std::fs::write(&file, format!("{TEXT}\n")).unwrap();
     rig.apply(&config).unwrap();
-    let put = part(EVERYWHERE, Instruction::Put { tag: 1, value: 5 });
-    assert!(through(&mut rig, &put).unwrap().error, "anybody's");
+    let put = part(EVERYWHERE, StateInstruction::Put { tag: 1, value: 5 });
+    assert!(send_through(&mut rig, &put).unwrap().error, "anybody's");
     let mut sealed = |instruction| {
         rig.send("lan", &frame(LAN, &dedicated(&CARRIAGES, THERE, &key.sealed(part(EVERYWHERE, instruction)))));
         rig.settle();
         rig.received("wan").iter().map(|frame| key.read(&frame[HEADERS..]).unwrap()).collect::<Vec<Part>>()
     };
     assert_eq!(sealed(put.instruction), [put]);
-    let get = |value| Instruction::Get { tag: 1, value };
+    let get = |value| StateInstruction::Get { tag: 1, value };
     assert_eq!(sealed(get(0)), [part(EVERYWHERE, get(5))], "sealed anew at each of its places");
-    let told = station(&rig);
+    let told = state_report(&rig);
     let lan = &store(&told, Some(0)).places[0];
     assert_eq!(lan.aborted, [("unauthenticated", "put", 1)]);
     assert_eq!((executed(store(&told, Some(0)), "input", "put"), store(&told, Some(0)).live), ((1, 0), 1));
@@ -435,9 +436,9 @@ fn router_with_a_key_executes_only_sealed_parts() {
     // Explanations and printed configurations name the file, never the key.
     let maker = Executor::new();
     let plan = rig.router.plan().unwrap().state.clone().unwrap();
-    let asks = |packet: &[u8]| plane::hook::Maker::read(&maker, &plan, packet).unwrap();
-    assert_eq!(asks(&dedicated(&CARRIAGES, THERE, &put)).not.as_deref(), Some("unauthenticated"));
-    assert_eq!(asks(&dedicated(&CARRIAGES, THERE, &key.sealed(put))).not, None);
+    let asks = |packet: &[u8]| plane::hook::HookMaker::read(&maker, &plan, packet).unwrap();
+    assert_eq!(asks(&dedicated(&CARRIAGES, THERE, &put)).refusal.as_deref(), Some("unauthenticated"));
+    assert_eq!(asks(&dedicated(&CARRIAGES, THERE, &key.sealed(put))).refusal, None);
     let told = format!("{plan} {plan:?} {:?} {:?}", rig.router.snapshot(), asks(&dedicated(&CARRIAGES, THERE, &put)));
     assert!(told.contains(&name) && !told.contains(&TEXT[4..12]), "{told}");
     std::fs::remove_file(&file).unwrap();
@@ -448,16 +449,16 @@ fn renewed(rig: &mut Rig, (file, text): (&std::path::Path, &str), old: OperatorK
     const NEW: &str = "ffeeddccbbaa99887766554433221100";
     let new: OperatorKey = NEW.parse().unwrap();
     let plan = rig.router.plan().unwrap().clone();
-    let get = |value| part(EVERYWHERE, Instruction::Get { tag: 1, value });
+    let get = |value| part(EVERYWHERE, StateInstruction::Get { tag: 1, value });
     let steps = [
         (format!("{text}\n{NEW}\n"), [true, true]),
         (format!("{NEW}\n{text}"), [true, true]),
         (NEW.into(), [false, true]),
     ];
     for (lines, executed) in steps {
-        assert!(!rig.router.renews(&plan), "nothing was written yet");
+        assert!(!rig.router.files_changed(&plan), "nothing was written yet");
         std::fs::write(file, &lines).unwrap();
-        assert!(rig.router.renews(&plan), "{lines}");
+        assert!(rig.router.files_changed(&plan), "{lines}");
         rig.run(&plan).unwrap();
         for (key, executed) in [old, new].into_iter().zip(executed) {
             rig.send("lan", &frame(LAN, &dedicated(&CARRIAGES, THERE, &key.sealed(get(0)))));
@@ -474,19 +475,19 @@ fn renewed(rig: &mut Rig, (file, text): (&std::path::Path, &str), old: OperatorK
 #[test]
 fn instructions_are_timed_where_there_is_a_clock() {
     let ticks = AtomicU64::new(0);
-    let clock = Clock::new(move || Nanos::new(70 * ticks.fetch_add(1, Ordering::Relaxed)));
+    let clock = InstructionClock::new(move || Nanos::new(70 * ticks.fetch_add(1, Ordering::Relaxed)));
     let mut rig = Rig::new(512, Layout::Three, Box::new(Silent));
-    rig.router.execute_by(Arc::new(Executor::new().timed_by(clock)));
+    rig.router.set_hook_maker(Arc::new(Executor::new().timed_by(clock)));
     rig.apply(&config("")).unwrap();
     rig.settle();
     for value in 0..96 {
-        through(&mut rig, &part(Locations::INPUT, Instruction::Put { tag: 1, value }));
+        send_through(&mut rig, &part(Locations::INPUT, StateInstruction::Put { tag: 1, value }));
     }
-    let told = station(&rig);
-    let spent = &store(&told, Some(0)).places[0].spent;
+    let told = state_report(&rig);
+    let spent = &store(&told, Some(0)).places[0].execution_times;
     let [(name, spread)] = &spent[..] else { panic!("one instruction: {spent:?}") };
     assert_eq!((*name, spread.count(), spread.most()), ("put", 3, Nanos::new(70)));
-    assert!(store(&told, Some(1)).places.iter().all(|place| place.spent.is_empty()));
+    assert!(store(&told, Some(1)).places.iter().all(|place| place.execution_times.is_empty()));
 }
 
 #[test]
@@ -494,7 +495,7 @@ fn configuration_with_state_is_refused_without_an_executor() {
     let mut rig = Rig::new(512, Layout::Three, Box::new(Silent));
     let refused = |errors: Vec<ApplyError>| errors.into_iter().map(|error| error.reason).collect::<String>();
     assert_eq!(refused(rig.apply(&config("")).unwrap_err()), "nobody executes instructions here");
-    rig.router.execute_by(Arc::new(Executor::new()));
+    rig.router.set_hook_maker(Arc::new(Executor::new()));
     rig.apply(&config("")).unwrap();
 }
 
@@ -509,17 +510,17 @@ fn output_after_duplication() {
     for (state, dmz) in [("", 0), ("single_store = true\n", 1)] {
         let mut rig = rig_of(Layout::Three, &(config(state) + groups));
         rig.received("dmz");
-        through(&mut rig, &part(Locations::INPUT, Instruction::Mark { tag: 9, value: 1 }));
+        send_through(&mut rig, &part(Locations::INPUT, StateInstruction::Mark { tag: 9, value: 1 }));
         // Long enough that the copies share their payload.
         let network = (Ipv4Addr::new(198, 51, 100, 9), Ipv4Addr::new(239, 1, 2, 3));
-        let data = Udp { link: WAN, network, ports: (7, 8), ttl: 64, length: 900 }.frame(b"data");
-        let test = part(Locations::OUTPUT, Instruction::Test { tag: 9 });
+        let data = UdpFrame { link: WAN, network, ports: (7, 8), ttl: 64, length: 900 }.frame(b"data");
+        let test = part(Locations::OUTPUT, StateInstruction::Test { tag: 9 });
         rig.send("wan", &frame(to_group, &wrap(&CARRIAGES, &data[14..], &test).unwrap()));
         rig.send("wan", &frame(to_group, &dedicated(&CARRIAGES, group, &Part { computation: 8, ..test })));
         rig.settle();
         let of = |frames: Vec<Vec<u8>>| frames.iter().filter(|frame| frame[12..14] == [8, 0]).count();
         assert_eq!((of(rig.received("lan")), of(rig.received("dmz"))), (2, 2 * dmz), "{state}");
-        let told = station(&rig);
+        let told = state_report(&rig);
         let at = |port: u16| executed(store(&told, Some(port).filter(|_| dmz == 0)), "output", "test");
         // Ports are numbered by name: dmz, lan, wan.
         assert_eq!(at(1).0, if dmz == 0 { 2 } else { 4 });
@@ -531,14 +532,14 @@ fn output_after_duplication() {
 fn store_below_the_bound_gives_a_warning_or_is_refused() {
     let slow_rig = || {
         let mut rig = Rig::new(512, Layout::Three, Box::new(Silent));
-        rig.router.execute_by(Arc::new(Executor::new()));
+        rig.router.set_hook_maker(Arc::new(Executor::new()));
         rig.wires.wrap = Some(Box::new(|near| Box::new(near.with_rate(Rate::mbit(10)))));
         rig
     };
     let slow_wan = PORTS.replace("'memory:wan'", "'memory:wan'\nline_rate = '10pps'");
     let remarks = |rig: &mut Rig, text: &str| {
         let plan = plan::check(text, "bound.toml", &plane::catalogue()).unwrap();
-        rig.router.prepare(&plan, &mut rig.wires).map(|prepared| prepared.remarks().collect::<Vec<String>>())
+        rig.router.prepare(&plan, &mut rig.wires).map(|prepared| prepared.advisories().collect::<Vec<String>>())
     };
     let prepared = |more: &str, capacity: u64| {
         remarks(&mut slow_rig(), &format!("{slow_wan}[state]\ncapacity = {capacity}\n{more}"))

@@ -2,11 +2,11 @@
 
 use super::{CARRIAGES, EVERYWHERE, LAN, THERE, config, executed, frame, part, store};
 use esp::Executor;
-use esp::isa::{Instruction, Operator};
-use esp::report::{StationReport, StoreReport};
+use esp::isa::{Operator, StateInstruction};
+use esp::report::{StateReport, StoreReport};
 use esp::wire::{Locations, Part, datagram, dedicated, wrap, wrap_option};
 use packet::DropReason;
-use plane::rig::{Team, Udp};
+use plane::rig::{UdpFrame, WorkerGroup};
 use plane::snapshot::Layout;
 use std::net::Ipv4Addr;
 use std::sync::Arc;
@@ -18,8 +18,8 @@ fn computations_are_on_one_worker_and_their_packets_in_order() {
     const COMPUTATIONS: u64 = 20;
     const ROUNDS: u64 = 30;
     for (workers, queues, shards) in [(3u16, 3, 3), (3, 1, 3), (4, 2, 4), (2, 2, 2), (3, 3, 1), (4, 2, 2)] {
-        let mut team = Team::new(workers, queues, 4096, Layout::Three);
-        team.router.execute_by(Arc::new(Executor::new()));
+        let mut team = WorkerGroup::new(workers, queues, 4096, Layout::Three);
+        team.router.set_hook_maker(Arc::new(Executor::new()));
         team.apply(&config(&format!("by_computation = true\nshards = {shards}\n[router]\nworkers = {workers}\n")));
         team.settle();
         let far: Vec<String> = team.wires.far.keys().cloned().collect();
@@ -31,7 +31,7 @@ fn computations_are_on_one_worker_and_their_packets_in_order() {
             for value in 3 * round..3 * round + 3 {
                 for computation in 0..COMPUTATIONS {
                     // A new maximum each time: a late packet would not pass.
-                    let newer = Instruction::Compare { tag: 1, value, relation: Operator::Gt };
+                    let newer = StateInstruction::Compare { tag: 1, value, relation: Operator::Gt };
                     let part = Part { computation, ..part(Locations::INPUT, newer) };
                     // Another flow each time.
                     let port = 2000 + (value * 31 + computation) as u16;
@@ -42,15 +42,15 @@ fn computations_are_on_one_worker_and_their_packets_in_order() {
         }
         let came: usize = far.iter().map(|wire| team.received(wire).len()).sum();
         let reports = team.reports();
-        let told = StationReport::together(reports.iter().filter_map(|report| report.hook.as_ref()));
+        let told = StateReport::merge(reports.iter().filter_map(|report| report.hook.as_ref()));
         let lan = store(&told, Some(0));
         let all = COMPUTATIONS * ROUNDS * 3;
         assert_eq!(executed(lan, "input", "compare"), (all, 0), "{workers} workers, {queues} queues");
         assert_eq!((came as u64, lan.live), (all, COMPUTATIONS));
-        assert!(told.handed > 0, "{workers} workers, {queues} queues");
+        assert!(told.handed_off > 0, "{workers} workers, {queues} queues");
         let parts = reports
             .iter()
-            .filter(|report| StationReport::together(report.hook.iter()).stores.iter().any(|store| store.live > 0))
+            .filter(|report| StateReport::merge(report.hook.iter()).stores.iter().any(|store| store.live > 0))
             .count();
         assert!(parts > usize::from(shards > 1) && parts <= shards, "{workers} workers, {queues} queues: {parts}");
     }
@@ -60,8 +60,8 @@ fn computations_are_on_one_worker_and_their_packets_in_order() {
 #[test]
 fn traces_of_computations_are_those_of_a_single_worker() {
     let traces = |workers: u16, queues| {
-        let mut team = Team::new(workers, queues, 4096, Layout::Three);
-        team.router.execute_by(Arc::new(Executor::new()));
+        let mut team = WorkerGroup::new(workers, queues, 4096, Layout::Three);
+        team.router.set_hook_maker(Arc::new(Executor::new()));
         team.apply(&config(&format!("by_computation = true\n[router]\nworkers = {workers}\n")));
         team.settle();
         let entries: Vec<String> = team.wires.far.keys().filter(|wire| wire.starts_with("lan")).cloned().collect();
@@ -71,11 +71,11 @@ fn traces_of_computations_are_those_of_a_single_worker() {
                 drawn = drawn.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
                 let (computation, kind, value) = (drawn >> 33 & 0xf, drawn >> 40 & 3, drawn >> 45 & 0x3f);
                 let instruction = match kind {
-                    0 => Instruction::Count { counter: 1, threshold: value as u32, inclusive: false },
-                    1 => Instruction::Compare { tag: 2, value, relation: Operator::Gt },
+                    0 => StateInstruction::Count { counter: 1, threshold: value as u32, inclusive: false },
+                    1 => StateInstruction::Compare { tag: 2, value, relation: Operator::Gt },
                     // Some of these arrive before the entry exists.
-                    2 => Instruction::Get { tag: 2, value: 0 },
-                    _ => Instruction::Setfwd { tag: 2, value, relation: Operator::Ge },
+                    2 => StateInstruction::Get { tag: 2, value: 0 },
+                    _ => StateInstruction::Setfwd { tag: 2, value, relation: Operator::Ge },
                 };
                 let part = Part { computation, trace: true, ..part(Locations::INPUT, instruction) };
                 // Different ingress queues have no common order, so packets of a computation use one until the next round.
@@ -85,7 +85,7 @@ fn traces_of_computations_are_those_of_a_single_worker() {
             team.settle();
         }
         let reports = team.reports();
-        let told = StationReport::together(reports.iter().filter_map(|report| report.hook.as_ref()));
+        let told = StateReport::merge(reports.iter().filter_map(|report| report.hook.as_ref()));
         let mut traces = store(&told, Some(0)).places[0].traces.clone();
         traces.sort_unstable_by_key(|trace| trace.computation);
         traces
@@ -100,22 +100,22 @@ fn traces_of_computations_are_those_of_a_single_worker() {
 
 /// Plain packets of a flow stay behind its packets with piggybacked instructions (spec E-30).
 #[test]
-fn the_other_packets_of_a_flow_that_carries_instructions_stay_in_order() {
+fn flow_with_piggybacked_instructions_stays_in_order() {
     let network = (Ipv4Addr::new(192, 0, 2, 9), Ipv4Addr::new(198, 51, 100, 9));
     for (order, moves) in [("true", true), ("false", false)] {
-        let mut team = Team::new(4, 1, 4096, Layout::Three);
-        team.router.execute_by(Arc::new(Executor::new()));
+        let mut team = WorkerGroup::new(4, 1, 4096, Layout::Three);
+        team.router.set_hook_maker(Arc::new(Executor::new()));
         team.apply(&config(&format!("flow_order = {order}\n")));
         team.settle();
-        let handed = |team: &Team| {
+        let handed = |team: &WorkerGroup| {
             let reports = team.reports();
-            StationReport::together(reports.iter().filter_map(|report| report.hook.as_ref())).handed
+            StateReport::merge(reports.iter().filter_map(|report| report.hook.as_ref())).handed_off
         };
         let mut moved = 0;
         for port in 100..120 {
             let carry = if port % 2 == 0 { wrap } else { wrap_option };
-            let plain = Udp { link: LAN, network, ports: (port, 8), ttl: 64, length: 100 }.frame(b"data");
-            let nop = Part { computation: port.into(), ..part(Locations::CENTRAL, Instruction::Nop) };
+            let plain = UdpFrame { link: LAN, network, ports: (port, 8), ttl: 64, length: 100 }.frame(b"data");
+            let nop = Part { computation: port.into(), ..part(Locations::CENTRAL, StateInstruction::Nop) };
             team.send("lan", &frame(LAN, &carry(&CARRIAGES, &plain[14..], &nop).unwrap()));
             team.settle();
             let before = handed(&team);
@@ -132,19 +132,19 @@ fn the_other_packets_of_a_flow_that_carries_instructions_stay_in_order() {
 fn packets_at_a_full_handoff_queue_pass_or_are_dropped() {
     const PACKETS: u64 = 2000;
     // Includes a receiving worker that has no shard of any store.
-    let everywhere = part(EVERYWHERE, Instruction::Put { tag: 1, value: 1 });
+    let everywhere = part(EVERYWHERE, StateInstruction::Put { tag: 1, value: 1 });
     let pass = |receiver, part| ("pass", true, receiver, part);
     let ways = [
         ("execute", false, 0, everywhere),
         pass(0, everywhere),
         pass(1, everywhere),
         // A packet for the input alone, without a create, needs the least.
-        pass(0, part(Locations::INPUT, Instruction::Nop)),
-        pass(0, part(Locations::OUTPUT, Instruction::Nop)),
+        pass(0, part(Locations::INPUT, StateInstruction::Nop)),
+        pass(0, part(Locations::OUTPUT, StateInstruction::Nop)),
     ];
     for (overload, passes, receiver, part) in ways {
-        let mut team = Team::new(2, 2, 8192, Layout::Three);
-        team.router.execute_by(Arc::new(Executor::new()));
+        let mut team = WorkerGroup::new(2, 2, 8192, Layout::Three);
+        team.router.set_hook_maker(Arc::new(Executor::new()));
         let shards = if receiver == 0 { "" } else { "shards = 1\n" };
         team.apply(&config(&format!("overload = '{overload}'\n{shards}")));
         team.settle();
@@ -160,7 +160,7 @@ fn packets_at_a_full_handoff_queue_pass_or_are_dropped() {
             .find(|&(wire, computation)| {
                 team.send(wire, &put(computation));
                 (0..20).for_each(|_| _ = team.step(receiver));
-                let found = team.reports()[receiver].hook.as_ref().is_some_and(|told| told.handed > 0);
+                let found = team.reports()[receiver].hook.as_ref().is_some_and(|told| told.handed_over > 0);
                 team.settle();
                 found
             })
@@ -169,8 +169,8 @@ fn packets_at_a_full_handoff_queue_pass_or_are_dropped() {
         let mut came = 0;
         let places = [(Some(0), "input"), (None, "central"), (Some(1), "output")];
         let name = part.instruction.opcode().name();
-        let done = |told: &StationReport| places.map(|(port, location)| executed(store(told, port), location, name));
-        let before = done(&StationReport::together(team.reports()[receiver].hook.iter()));
+        let done = |told: &StateReport| places.map(|(port, location)| executed(store(told, port), location, name));
+        let before = done(&StateReport::merge(team.reports()[receiver].hook.iter()));
         for _ in 0..PACKETS / 100 {
             (0..100).for_each(|_| team.send(entry, &put(computation)));
             (0..30).for_each(|_| _ = team.step(receiver));
@@ -180,7 +180,7 @@ fn packets_at_a_full_handoff_queue_pass_or_are_dropped() {
         let over = PACKETS - 1024;
         let reports = team.reports();
         let dropped: u64 = reports.iter().map(|report| report.ledger.dropped_for(DropReason::HandOverFull)).sum();
-        let told = &StationReport::together(reports[receiver].hook.iter());
+        let told = &StateReport::merge(reports[receiver].hook.iter());
         let overloaded = |store: &StoreReport, location: &str| {
             store.places.iter().find(|place| place.location == location).map(|place| place.overloaded)
         };
@@ -207,18 +207,18 @@ fn passing_packets_do_not_overtake_packets_of_the_same_batch() {
     let one = (throttle, waits, Layout::One);
     let three = [(throttle, waits), (inline, ""), (both, waits)].map(|(more, waits)| (more, waits, Layout::Three));
     for (more, congestion, layout) in three.into_iter().chain([one]) {
-        let mut team = Team::new(2, 2, 8192, layout);
-        team.router.execute_by(Arc::new(Executor::new()));
+        let mut team = WorkerGroup::new(2, 2, 8192, layout);
+        team.router.set_hook_maker(Arc::new(Executor::new()));
         let text = config("overload = 'pass'\n").replace("[port.lan]\n", &format!("[port.lan]\n{congestion}"));
         team.apply(&(text + more));
         team.settle();
         let far: Vec<String> = team.wires.far.keys().cloned().collect();
         let put = |computation, path: bool| {
-            let part = Part { computation, ..part(EVERYWHERE, Instruction::Put { tag: 1, value: 1 }) };
+            let part = Part { computation, ..part(EVERYWHERE, StateInstruction::Put { tag: 1, value: 1 }) };
             let whole = dedicated(&CARRIAGES, THERE, &part);
             frame(LAN, &if path { datagram(&CARRIAGES, THERE, 4000, &part).unwrap() } else { whole })
         };
-        let handed = |team: &Team| team.reports()[0].hook.as_ref().map_or(0, |told| told.handed);
+        let handed = |team: &WorkerGroup| team.reports()[0].hook.as_ref().map_or(0, |told| told.handed_over);
         // A wire that the first worker receives from, a computation of the other worker and one of its own.
         let (mut entry, mut other, mut own) = (None, None, None);
         for wire in far.iter().filter(|wire| wire.starts_with("lan")) {
@@ -237,7 +237,7 @@ fn passing_packets_do_not_overtake_packets_of_the_same_batch() {
             }
         }
         let (entry, other, own) = (entry.unwrap(), other.unwrap(), own.unwrap());
-        let received = |team: &mut Team| far.iter().map(|wire| team.received(wire).len()).sum::<usize>();
+        let received = |team: &mut WorkerGroup| far.iter().map(|wire| team.received(wire).len()).sum::<usize>();
         // Fill the ring.
         for _ in 0..16 {
             (0..64).for_each(|_| team.send(entry, &put(other, false)));
@@ -266,18 +266,18 @@ fn packets_in_handoff_are_not_lost_while_stores_change() {
         super::PORTS.to_string(),
     ];
     for text in &changed {
-        let mut team = Team::new(2, 2, 8192, Layout::Three);
-        team.router.execute_by(Arc::new(Executor::new()));
+        let mut team = WorkerGroup::new(2, 2, 8192, Layout::Three);
+        team.router.set_hook_maker(Arc::new(Executor::new()));
         team.apply(&config(""));
         team.settle();
         let far: Vec<String> = team.wires.far.keys().cloned().collect();
-        let received = |team: &mut Team| far.iter().map(|wire| team.received(wire).len()).sum::<usize>();
-        let handed = |team: &Team| {
+        let received = |team: &mut WorkerGroup| far.iter().map(|wire| team.received(wire).len()).sum::<usize>();
+        let handed = |team: &WorkerGroup| {
             let told = team.reports();
-            told.iter().filter_map(|report| report.hook.as_ref()).map(|told| told.handed).sum::<u64>()
+            told.iter().filter_map(|report| report.hook.as_ref()).map(|told| told.handed_over).sum::<u64>()
         };
         received(&mut team);
-        let put = |computation| Part { computation, ..part(EVERYWHERE, Instruction::Put { tag: 1, value: 1 }) };
+        let put = |computation| Part { computation, ..part(EVERYWHERE, StateInstruction::Put { tag: 1, value: 1 }) };
         for n in 0..PACKETS {
             let entry = far.iter().filter(|wire| wire.starts_with("lan")).nth(n % 2).expect("each worker has one");
             team.send(entry, &frame(LAN, &dedicated(&CARRIAGES, THERE, &put(n as u64))));
@@ -304,20 +304,23 @@ fn packets_in_handoff_are_not_lost_while_stores_change() {
 
 /// A flood of one computation takes no room from other queues of the same worker, neither while it waits nor after it was received.
 #[test]
-fn a_flood_of_one_computation_fills_the_queue_that_it_is_in() {
+fn flood_of_one_computation_fills_only_its_handoff_queue() {
     for queues in [1u64, 4, 16] {
-        let mut team = Team::new(2, 2, 8192, Layout::Three);
-        team.router.execute_by(Arc::new(Executor::new()));
+        let mut team = WorkerGroup::new(2, 2, 8192, Layout::Three);
+        team.router.set_hook_maker(Arc::new(Executor::new()));
         team.apply(&config(&format!("queues = {queues}\n")));
         team.settle();
         let far: Vec<String> = team.wires.far.keys().cloned().collect();
         let nop = |computation| {
-            frame(LAN, &dedicated(&CARRIAGES, THERE, &Part { computation, ..part(Locations::INPUT, Instruction::Nop) }))
+            frame(
+                LAN,
+                &dedicated(&CARRIAGES, THERE, &Part { computation, ..part(Locations::INPUT, StateInstruction::Nop) }),
+            )
         };
-        let handed = |team: &Team| team.reports()[0].hook.as_ref().map_or(0, |told| told.handed);
-        let dropped = |team: &Team| team.reports()[0].ledger.dropped_for(DropReason::HandOverFull);
+        let handed = |team: &WorkerGroup| team.reports()[0].hook.as_ref().map_or(0, |told| told.handed_over);
+        let dropped = |team: &WorkerGroup| team.reports()[0].ledger.dropped_for(DropReason::HandOverFull);
         // Computations of the other worker, and a wire that the first one receives from.
-        let theirs = |team: &mut Team, wire: &str| {
+        let theirs = |team: &mut WorkerGroup, wire: &str| {
             let is_theirs = |computation: &u64| {
                 let before = handed(team);
                 team.send(wire, &nop(*computation));
@@ -340,7 +343,7 @@ fn a_flood_of_one_computation_fills_the_queue_that_it_is_in() {
             }
             let room = 1024 / queues;
             assert_eq!((handed(&team) - before, dropped(&team) - at_first), (room, 1500 - room), "{queues}, {again}");
-            let lost = |team: &mut Team, computation: u64| {
+            let lost = |team: &mut WorkerGroup, computation: u64| {
                 let before = dropped(team);
                 team.send(wire, &nop(computation));
                 (0..20).for_each(|_| _ = team.step(0));

@@ -3,10 +3,10 @@
 
 use crate::built;
 use crate::described::described;
-use extension::{Guest, Program, Runtime};
-use schemes::conformance::{Arrivals, Recording};
-use schemes::model::{Fate, Model};
-use schemes::trial::{Load, Round, Rounds, Trial};
+use extension::{Guest, GuestProgram, Runtime};
+use schemes::conformance::{Load, Round, Rounds, Trial};
+use schemes::model::{Model, ModelFate};
+use schemes::recordings::{Arrivals, Recording};
 use schemes::{Progress, Scheme};
 use std::path::PathBuf;
 use units::Nanos;
@@ -33,13 +33,13 @@ fn recordings() -> Vec<(String, Recording)> {
     all
 }
 
-fn program() -> Option<Program> {
+fn program() -> Option<GuestProgram> {
     let runtime = Runtime::counted().expect("it runs here");
-    built::native().map(|native| Program::load(&native, &runtime).expect("it is a guest"))
+    built::native().map(|native| GuestProgram::load(&native, &runtime).expect("it is a guest"))
 }
 
 /// The scheme of this text as a guest.
-fn guest(program: &Program, scheme: &str) -> Guest {
+fn guest(program: &GuestProgram, scheme: &str) -> Guest {
     assert!(scheme.len() <= LONGEST, "{scheme} is too long");
     let mut bytes = [0; LONGEST];
     bytes[..scheme.len()].copy_from_slice(scheme.as_bytes());
@@ -66,7 +66,7 @@ fn guests_decide_as_recorded() {
 /// Each queue management with state, in each scheme of many queues, and those inside others. (A guest has memory for a hundred packets of each CHOKe,
 /// not for a thousand.)
 #[test]
-fn behind_an_overload_guests_admit_to_an_empty_queue_in_every_nesting() {
+fn overloaded_nested_guests_admit_packets_to_an_empty_queue() {
     let Some(program) = program() else { return };
     for manager in ["red", "choke(limit=100)", "blue", "pie", "codel"] {
         let few =
@@ -87,22 +87,22 @@ fn behind_an_overload_guests_admit_to_an_empty_queue_in_every_nesting() {
 }
 
 /// A scheme on its link, and how it is called.
-struct Asked<'s> {
+struct SchemeRun<'s> {
     scheme: &'s mut dyn Scheme<Model>,
     model: Model,
     /// Once for each packet, not once for all.
     singly: bool,
 }
 
-impl<'s> Asked<'s> {
-    fn new(scheme: &'s mut dyn Scheme<Model>, singly: bool) -> Asked<'s> {
-        let model = Model::with(scheme.queues() as usize);
-        Asked { scheme, model, singly }
+impl<'s> SchemeRun<'s> {
+    fn new(scheme: &'s mut dyn Scheme<Model>, singly: bool) -> SchemeRun<'s> {
+        let model = Model::with_queues(scheme.queues() as usize);
+        SchemeRun { scheme, model, singly }
     }
 
     /// The decisions of a round: fates, and the marked packets.
-    fn round(&mut self, Round { packets, pause, room }: &Round) -> (Vec<Fate>, Vec<usize>) {
-        let Asked { scheme, model, singly } = self;
+    fn round(&mut self, Round { packets, pause, room }: &Round) -> (Vec<ModelFate>, Vec<usize>) {
+        let SchemeRun { scheme, model, singly } = self;
         match singly {
             true => packets.iter().for_each(|packet| model.arrive_all(&mut **scheme, [*packet].into_iter())),
             false => model.arrive_all(&mut **scheme, packets.iter().copied()),
@@ -118,10 +118,10 @@ impl<'s> Asked<'s> {
 }
 
 /// Fates in an order that batches keep: a packet that is not admitted is reported when the next one arrives.
-fn sorted(mut fates: Vec<Fate>) -> Vec<Fate> {
+fn sorted(mut fates: Vec<ModelFate>) -> Vec<ModelFate> {
     fates.sort_by_key(|fate| match fate {
-        Fate::Sent(_) => (true, 0),
-        Fate::Refused(number) | Fate::Dropped(number) => (false, *number),
+        ModelFate::Sent(_) => (true, 0),
+        ModelFate::Refused(number) | ModelFate::Dropped(number) => (false, *number),
     });
     fates
 }
@@ -132,14 +132,14 @@ fn wanted() -> usize {
 }
 
 #[test]
-fn guests_decide_about_each_of_many_packets_as_schemes_at_home() {
+fn guests_decide_as_native_schemes_for_every_packet() {
     let Some(program) = program() else { return };
     let mut lost = 0;
     for (seed, (_, Recording { scheme, .. })) in recordings().into_iter().enumerate() {
         let (mut many, mut single, mut guest) = (described(&scheme), described(&scheme), guest(&program, &scheme));
-        let mut many = Asked::new(&mut *many, false);
-        let mut single = Asked::new(&mut *single, true);
-        let mut guest = Asked::new(&mut guest, false);
+        let mut many = SchemeRun::new(&mut *many, false);
+        let mut single = SchemeRun::new(&mut *single, true);
+        let mut guest = SchemeRun::new(&mut guest, false);
         let mut ended = 0;
         for (number, round) in Rounds::seeded(1917 + seed as u64, usize::MAX).enumerate() {
             let expected = many.round(&round);
@@ -149,13 +149,13 @@ fn guests_decide_about_each_of_many_packets_as_schemes_at_home() {
             let same = sorted(fates.clone()) == sorted(expected.0.clone()) && marked == expected.1;
             assert!(same, "{scheme}, round {number}: one by one {fates:?} {marked:?}, at once {expected:?}");
             ended += expected.0.len();
-            lost += expected.0.iter().filter(|fate| !matches!(fate, Fate::Sent(_))).count();
+            lost += expected.0.iter().filter(|fate| !matches!(fate, ModelFate::Sent(_))).count();
             if many.model.offered() >= wanted() {
                 break;
             }
         }
         assert!(ended > wanted() / 10 * 9, "{scheme}: {ended} packets have a fate");
-        assert!(Scheme::<Model>::trouble(guest.scheme).is_none());
+        assert!(Scheme::<Model>::next_fault(guest.scheme).is_none());
     }
     assert!(lost > wanted(), "only {lost} packets are lost in all schemes");
 }

@@ -1,15 +1,15 @@
 //! Guests with random faults of every kind. Each packet still has one fate, and waiting packets are served.
 
-use extension::{Guest, Program, Runtime};
+use extension::{Guest, GuestProgram, Runtime};
+use schemes::conformance::{Round, Rounds};
 use schemes::model::Model;
-use schemes::trial::{Round, Rounds};
 use schemes::{Next, Scheme};
 use units::Nanos;
 
 const FIFO: &str = include_str!("../../../../examples/guests/fifo.wat");
 
 /// Code that replaces or follows a guest's work.
-const MISDEEDS: &[(&str, &str)] = &[
+const FAULTY_CODE: &[(&str, &str)] = &[
     ("an endless loop", "(loop (br 0))"),
     (
         "a memory bomb",
@@ -43,7 +43,7 @@ const MISDEEDS: &[(&str, &str)] = &[
 ];
 
 /// FIFO on four queues; one call in eight also runs the faulty code.
-fn wrongdoer(misdeed: &str, runtime: &Runtime) -> Program {
+fn faulty_guest(misdeed: &str, runtime: &Runtime) -> GuestProgram {
     let chance = "(call $random) (i64.load (i32.const 1088))";
     let text = FIFO
         .replacen("(module", r#"(module (import "switchpath" "random" (func $random (result i64)))"#, 1)
@@ -55,19 +55,19 @@ fn wrongdoer(misdeed: &str, runtime: &Runtime) -> Program {
         (func $errs (if (i64.eqz (i64.rem_u (i64.add {chance}) (i64.const 8))) (then {misdeed}))))"
     );
     let module = wat::parse_str(format!("{}{errs}", &text[..end])).expect("it is WebAssembly");
-    Program::load(&module, runtime).expect("it is a guest")
+    GuestProgram::load(&module, runtime).expect("it is a guest")
 }
 
 /// A guest at work, its link, and how often it was suspended.
-struct Watched {
+struct GuestRun {
     guest: Guest,
     model: Model,
     faults: u64,
 }
 
-impl Watched {
+impl GuestRun {
     fn conserved(&mut self) {
-        self.faults += u64::from(Scheme::<Model>::trouble(&mut self.guest).is_some());
+        self.faults += u64::from(Scheme::<Model>::next_fault(&mut self.guest).is_some());
         let Model { fates, .. } = &self.model;
         assert_eq!(self.model.offered(), fates.len() + self.model.waiting(), "each packet waits or has a fate");
         let idle = self.guest.next(&self.model) == Next::Idle;
@@ -115,14 +115,14 @@ fn clock() -> Nanos {
 #[test]
 fn faulty_guests_lose_no_packet_uncounted() {
     let runtimes = [Runtime::counted().expect("it runs here"), Runtime::timed(clock).expect("it runs here")];
-    for (misdeed, text) in MISDEEDS {
-        let programs = runtimes.each_ref().map(|runtime| wrongdoer(text, runtime));
+    for (misdeed, text) in FAULTY_CODE {
+        let programs = runtimes.each_ref().map(|runtime| faulty_guest(text, runtime));
         let (mut faults, mut seed) = (0, 0);
-        while faults < wanted() / MISDEEDS.len() as u64 {
+        while faults < wanted() / FAULTY_CODE.len() as u64 {
             // With counted instructions an endless loop takes milliseconds: only one guest in sixteen is run so.
             let program = &programs[usize::from(seed % 16 != 0)];
             let guest = program.guest(&[1 + seed % 10_000, 0]).expect("it starts");
-            let mut watched = Watched { guest, model: Model::with(4), faults: 0 };
+            let mut watched = GuestRun { guest, model: Model::with_queues(4), faults: 0 };
             Rounds::seeded(seed, 12).for_each(|round| watched.round(&round));
             faults += watched.end();
             seed += 1;

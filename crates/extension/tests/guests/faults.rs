@@ -1,14 +1,14 @@
 //! Faulty guests: they are refused when they are loaded, or suspended while they run. No packet is lost.
 
-use extension::{FAULTS, Program, Runtime};
-use schemes::model::{Fate, Model};
+use extension::{FAULTS, GuestProgram, Runtime};
+use schemes::model::{Model, ModelFate};
 use schemes::{Next, Scheme, Size, Trouble};
 use std::time::Duration;
 use units::{Instant, Nanos, QueueId};
 
 /// A guest as text, with these functions besides the usual ones. Its block is at 1024, its description at 8.
 fn text(arrive: &str, ready: &str) -> String {
-    with(
+    module_text(
         r#"(memory (export "memory") 2)"#,
         &format!(
             r#"(func (export "switchpath_arrive") {arrive})
@@ -17,7 +17,7 @@ fn text(arrive: &str, ready: &str) -> String {
     )
 }
 
-fn with(memory: &str, rest: &str) -> String {
+fn module_text(memory: &str, rest: &str) -> String {
     format!(
         r#"(module {memory}
         (data (i32.const 8) "summary It errs.\n\00")
@@ -31,70 +31,76 @@ fn with(memory: &str, rest: &str) -> String {
     )
 }
 
-fn load(text: &str) -> Result<Program, String> {
+fn load(text: &str) -> Result<GuestProgram, String> {
     let module = wat::parse_str(text).expect("it is WebAssembly");
-    Program::load(&module, &Runtime::counted().expect("it runs here")).map_err(|error| error.to_string())
+    GuestProgram::load(&module, &Runtime::counted().expect("it runs here")).map_err(|error| error.to_string())
 }
 
 /// Admits every packet, up to 8 of them, to queue 1, and sends nothing until 1 ns after the start.
-const TAKES: &str = "(i64.store (i32.const 1048) (i64.const 1))
+const ADMIT_ALL: &str = "(i64.store (i32.const 1048) (i64.const 1))
     (i64.store (i32.const 3264) (i64.const 0x0002000200020002)) (i64.store (i32.const 3272) (i64.const 0x0002000200020002))";
 
 fn numbers(model: &Model) -> Vec<usize> {
-    let sent = |fate: &Fate| match fate {
-        Fate::Sent(number) => *number,
+    let sent = |fate: &ModelFate| match fate {
+        ModelFate::Sent(number) => *number,
         other => panic!("{other:?}"),
     };
     model.fates.iter().map(sent).collect()
 }
 
 /// A guest that admits packets and runs `ready` when the link is ready. Returns the reason for its suspension.
-fn errs(ready: &str) -> String {
-    let mut guest = load(&text(TAKES, ready)).unwrap().guest(&[]).unwrap();
-    let mut model = Model::with(2);
+fn suspension_reason(ready: &str) -> String {
+    let mut guest = load(&text(ADMIT_ALL, ready)).unwrap().guest(&[]).unwrap();
+    let mut model = Model::with_queues(2);
     model.arrive(&mut guest, &[100, 200, 300]);
-    assert_eq!((model.waiting(), guest.works()), (3, true));
+    assert_eq!((model.waiting(), guest.is_running()), (3, true));
     model.now += Nanos::new(5);
     model.ready(&mut guest, 2);
-    assert!(!guest.works());
+    assert!(!guest.is_running());
     assert_eq!(numbers(&model), [0, 1], "its queues are served first come, first served");
     model.arrive(&mut guest, &[400]);
     assert_eq!(Scheme::<Model>::next(&guest, &model), Next::Ready);
     model.ready(&mut guest, 9);
     assert_eq!(numbers(&model), [0, 1, 2, 3], "nothing is lost, and nothing overtakes");
-    let trouble: Trouble = Scheme::<Model>::trouble(&mut guest).expect("it is told");
-    assert!(Scheme::<Model>::trouble(&mut guest).is_none(), "once");
-    assert!(!trouble.for_good);
-    trouble.what
+    let trouble: Trouble = Scheme::<Model>::next_fault(&mut guest).expect("it is told");
+    assert!(Scheme::<Model>::next_fault(&mut guest).is_none(), "once");
+    assert!(!trouble.permanent);
+    trouble.description
 }
 
 #[test]
-fn a_guest_that_errs_is_put_aside_and_its_queues_are_served() {
-    assert_eq!(errs("unreachable"), "it trapped: wasm trap: wasm `unreachable` instruction executed");
-    assert_eq!(errs("(loop (br 0))"), "it did not return in time");
-    assert!(errs("(i32.store (i32.const -8) (i32.const 1))").contains("out of bounds"));
+fn faulty_guest_is_suspended_and_its_queues_are_served_fifo() {
+    assert_eq!(suspension_reason("unreachable"), "it trapped: wasm trap: wasm `unreachable` instruction executed");
+    assert_eq!(suspension_reason("(loop (br 0))"), "it did not return in time");
+    assert!(suspension_reason("(i32.store (i32.const -8) (i32.const 1))").contains("out of bounds"));
     let one = |command: &str| {
         format!("(i32.store (i32.const 1056) (i32.const 1)) (i32.store (i32.const 1216) (i32.const {command}))")
     };
-    assert_eq!(errs(&one("0x01000000")), "it sends from queue 0, in which nothing waits");
-    assert_eq!(errs(&one("0x0100ffff")), "it sends from queue 65535, in which nothing waits");
-    assert_eq!(errs(&one("0x03000000")), "it drops from queue 0, in which nothing waits");
-    assert_eq!(errs(&one("0x09000000")), "it gives a command that there is not");
-    assert_eq!(errs("(i32.store (i32.const 1056) (i32.const 33))"), "it gives 33 commands, and 32 is the most");
-    assert_eq!(errs("(i64.store (i32.const 1048) (i64.const -1))"), "it says that nothing waits, and 3 packets do");
-    assert_eq!(errs(""), "it sends nothing while the link is ready, and does not say until when");
+    assert_eq!(suspension_reason(&one("0x01000000")), "it sends from queue 0, in which nothing waits");
+    assert_eq!(suspension_reason(&one("0x0100ffff")), "it sends from queue 65535, in which nothing waits");
+    assert_eq!(suspension_reason(&one("0x03000000")), "it drops from queue 0, in which nothing waits");
+    assert_eq!(suspension_reason(&one("0x09000000")), "it gives a command that there is not");
+    assert_eq!(
+        suspension_reason("(i32.store (i32.const 1056) (i32.const 33))"),
+        "it gives 33 commands, and 32 is the most"
+    );
+    assert_eq!(
+        suspension_reason("(i64.store (i32.const 1048) (i64.const -1))"),
+        "it says that nothing waits, and 3 packets do"
+    );
+    assert_eq!(suspension_reason(""), "it sends nothing while the link is ready, and does not say until when");
 }
 
 #[test]
-fn nonsense_about_packets_that_arrive_loses_none_of_them() {
+fn invalid_decision_on_arrival_loses_no_packet() {
     let at = |arrive: &str, what: &str| {
         let mut guest = load(&text(arrive, "")).unwrap().guest(&[]).unwrap();
-        let mut model = Model::with(2);
+        let mut model = Model::with_queues(2);
         model.arrive(&mut guest, &[100, 200, 300]);
-        assert_eq!((model.waiting(), guest.works()), (3, false));
+        assert_eq!((model.waiting(), guest.is_running()), (3, false));
         model.ready(&mut guest, 9);
         assert_eq!(numbers(&model), [0, 1, 2]);
-        assert_eq!(Scheme::<Model>::trouble(&mut guest).unwrap().what, what);
+        assert_eq!(Scheme::<Model>::next_fault(&mut guest).unwrap().description, what);
     };
     at("(i32.store (i32.const 3264) (i32.const 0x00090001))", "it puts a packet on queue 8, and has 2");
     at("(i32.store (i32.const 1056) (i32.const 600))", "it gives 600 commands, and 512 is the most");
@@ -104,22 +110,22 @@ fn nonsense_about_packets_that_arrive_loses_none_of_them() {
 }
 
 #[test]
-fn one_that_errs_again_and_again_is_not_tried_any_more() {
-    let mut guest = load(&text(TAKES, "unreachable")).unwrap().guest(&[]).unwrap();
-    let mut model = Model::with(2);
+fn guest_is_not_restarted_after_repeated_faults() {
+    let mut guest = load(&text(ADMIT_ALL, "unreachable")).unwrap().guest(&[]).unwrap();
+    let mut model = Model::with_queues(2);
     for fault in 1..=FAULTS {
         model.arrive(&mut guest, &[100]);
-        assert!(guest.works(), "it begins anew");
+        assert!(guest.is_running(), "it begins anew");
         model.ready(&mut guest, 1);
-        assert!(!guest.works());
-        let trouble = Scheme::<Model>::trouble(&mut guest).expect("each fault is told");
-        assert_eq!(trouble.for_good, fault == FAULTS);
+        assert!(!guest.is_running());
+        let trouble = Scheme::<Model>::next_fault(&mut guest).expect("each fault is told");
+        assert_eq!(trouble.permanent, fault == FAULTS);
         model.arrive(&mut guest, &[100]);
-        assert!(!guest.works(), "not at once");
+        assert!(!guest.is_running(), "not at once");
         model.now += Nanos::secs(2);
     }
     model.arrive(&mut guest, &[100]);
-    assert!(!guest.works() && Scheme::<Model>::trouble(&mut guest).is_none());
+    assert!(!guest.is_running() && Scheme::<Model>::next_fault(&mut guest).is_none());
     model.ready(&mut guest, 9);
     assert_eq!(numbers(&model).len(), model.offered());
 }
@@ -152,14 +158,14 @@ fn modules_that_are_no_guests_are_refused_with_a_hint() {
     let endless = whole.replace("(i32.const 8))\n", "(loop (br 0)) (i32.const 8))\n");
     assert_eq!(refused(&endless), "it cannot say what it is: it did not return in time; see docs/operate/guests.md");
     let runtime = Runtime::counted().expect("it runs here");
-    let none = |bytes: &[u8]| Program::load(bytes, &runtime).expect_err("it is none").reason;
+    let none = |bytes: &[u8]| GuestProgram::load(bytes, &runtime).expect_err("it is none").reason;
     assert_eq!(none(b"[ports]\n"), "it is no WebAssembly module");
     assert_eq!(none(b"\0asm\x0d\0\x01\0"), "it is a component");
     assert!(none(b"\0asm\x01\0\0\0\x01").starts_with("it cannot be compiled: "));
 }
 
 #[test]
-fn a_block_outside_of_its_memory_is_refused() {
+fn block_outside_of_guest_memory_is_refused() {
     for block in ["200000", "-8", "1028"] {
         let module = text("", "").replace("(i32.const 1024))", &format!("(i32.const {block}))"));
         let error = load(&module).unwrap().guest(&[]).expect_err("it has no block");
@@ -171,22 +177,22 @@ fn a_block_outside_of_its_memory_is_refused() {
 }
 
 #[test]
-fn it_may_count_and_log_and_draw() {
+fn guest_can_count_log_and_draw_random_numbers() {
     let imports = r#"(import "switchpath" "log" (func $log (param i32 i32)))
         (import "switchpath" "counter" (func $counter (param i32 i64)))
         (import "switchpath" "random" (func $random (result i64)))"#;
     let arrive = format!(
         "(call $log (i32.const 8) (i32.const 7)) (call $log (i32.const -1) (i32.const -1))
         (call $counter (i32.const 3) (i64.const 5)) (call $counter (i32.const 9) (i64.const 1))
-        (call $counter (i32.const 0) (call $random)) {TAKES}"
+        (call $counter (i32.const 0) (call $random)) {ADMIT_ALL}"
     );
     let module = text(&arrive, "").replace("(module", &format!("(module {imports}"));
     let program = load(&module).unwrap();
     let drawn = || {
         let mut guest = program.guest(&[]).unwrap();
-        Model::with(2).arrive(&mut guest, &[100]);
+        Model::with_queues(2).arrive(&mut guest, &[100]);
         assert_eq!((guest.line(), guest.counters()[3]), ("summary", 5));
-        let mut remark = || Scheme::<Model>::remark(&mut guest);
+        let mut remark = || Scheme::<Model>::next_message(&mut guest);
         assert_eq!([remark(), remark()], [Some("summary".into()), None], "it is told once");
         let mut told = Vec::new();
         Scheme::<Model>::state(&guest, QueueId(0), Instant::START, Size::default(), &mut |name, value| {
@@ -201,19 +207,19 @@ fn it_may_count_and_log_and_draw() {
 
 /// Starting may take longer than any packet may wait.
 #[test]
-fn a_guest_has_longer_to_start_than_for_a_call() {
+fn start_limit_of_a_guest_exceeds_its_call_limit() {
     let long = "(local $i i32) (loop (br_if 0 (i32.ne (i32.const 1000000) (local.tee $i (i32.add (local.get $i) (i32.const 1))))))";
     let start = r#"(func (export "switchpath_start") (result i32)"#;
-    let text = text(TAKES, long).replace(start, &format!("{start} {long}"));
+    let text = text(ADMIT_ALL, long).replace(start, &format!("{start} {long}"));
     let runtime = Runtime::timed(clock).expect("it runs here");
-    let program = Program::load(&wat::parse_str(text).expect("it is WebAssembly"), &runtime).unwrap();
+    let program = GuestProgram::load(&wat::parse_str(text).expect("it is WebAssembly"), &runtime).unwrap();
     // On a busy machine the ticker thread may be late, and the call then returns in time. It is not late in all 10,000 tries.
     let refused = (0..10_000).find_map(|_| {
         let mut guest = program.guest(&[]).expect("it has the time to start, however often");
-        let mut model = Model::with(2);
+        let mut model = Model::with_queues(2);
         model.arrive(&mut guest, &[100]);
         model.ready(&mut guest, 1);
-        Scheme::<Model>::trouble(&mut guest).map(|trouble| (trouble.what, numbers(&model)))
+        Scheme::<Model>::next_fault(&mut guest).map(|trouble| (trouble.description, numbers(&model)))
     });
     assert_eq!(refused, Some(("it did not return in time".into(), vec![0])));
 }
@@ -225,10 +231,10 @@ fn clock() -> Nanos {
 }
 
 #[test]
-fn a_runaway_gives_the_processor_back() {
-    let module = wat::parse_str(text(TAKES, "(loop (br 0))")).expect("it is WebAssembly");
+fn endless_guest_call_is_stopped_at_its_time_limit() {
+    let module = wat::parse_str(text(ADMIT_ALL, "(loop (br 0))")).expect("it is WebAssembly");
     let runtime = Runtime::timed(clock).expect("it runs here");
-    let program = Program::load(&module, &runtime).unwrap();
+    let program = GuestProgram::load(&module, &runtime).unwrap();
     let mut used: Vec<Nanos> = (0..9)
         .map(|round| {
             if round == 4 {
@@ -236,11 +242,11 @@ fn a_runaway_gives_the_processor_back() {
                 std::thread::park_timeout(Duration::from_millis(250));
             }
             let mut guest = program.guest(&[]).unwrap();
-            let mut model = Model::with(2);
+            let mut model = Model::with_queues(2);
             model.arrive(&mut guest, &[100]);
             let before = clock();
             model.ready(&mut guest, 1);
-            assert_eq!(Scheme::<Model>::trouble(&mut guest).unwrap().what, "it did not return in time");
+            assert_eq!(Scheme::<Model>::next_fault(&mut guest).unwrap().description, "it did not return in time");
             assert_eq!(numbers(&model), [0]);
             clock().saturating_sub(before)
         })

@@ -107,8 +107,8 @@ impl<const ROOT: u8> Trie<ROOT> {
         let (hit, miss) = (stretch.hit.load(Ordering::Relaxed), stretch.miss.load(Ordering::Relaxed));
         // At least one bit of both must be left for the group, hence the two `- 1`; the group begins at an octet boundary.
         let shared = common(key, change.prefix).min(change.length - 1).min(length - 1) / 8 * 8;
-        let (index, group) = self.nodes.groups.take(&mut writer.groups, &self.nodes.sequence);
-        self.held[GROUPS].fetch_add(1, Ordering::Relaxed);
+        let (index, group) = self.nodes.groups.allocate(&mut writer.groups, &self.nodes.sequence);
+        self.node_counts[GROUPS].fetch_add(1, Ordering::Relaxed);
         // No word points to the group yet, but a reader may still follow it from its earlier use: hence releases.
         group.0.iter().for_each(|slot| slot.store(miss, Ordering::Release));
         let places = slots(shared, key, length);
@@ -125,20 +125,20 @@ impl<const ROOT: u8> Trie<ROOT> {
 
     /// Allocates a stretch and returns the pointer to it.
     fn stretch(&self, prefix: u128, length: u8, hit: u32, miss: u32, writer: &mut Writer) -> u32 {
-        let (index, stretch) = self.nodes.stretches.take(&mut writer.stretches, &self.nodes.sequence);
-        self.held[STRETCHES].fetch_add(1, Ordering::Relaxed);
+        let (index, stretch) = self.nodes.stretches.allocate(&mut writer.stretches, &self.nodes.sequence);
+        self.node_counts[STRETCHES].fetch_add(1, Ordering::Relaxed);
         stretch.fill(prefix, length, hit, miss);
         POINTER | STRETCH | index
     }
 
     fn give_back_group(&self, pointer: u32, writer: &mut Writer) {
-        self.held[GROUPS].fetch_sub(1, Ordering::Relaxed);
-        writer.groups.give_back(pointer & INDEX);
+        self.node_counts[GROUPS].fetch_sub(1, Ordering::Relaxed);
+        writer.groups.release(pointer & INDEX);
     }
 
     fn give_back_stretch(&self, pointer: u32, writer: &mut Writer) {
-        self.held[STRETCHES].fetch_sub(1, Ordering::Relaxed);
-        writer.stretches.give_back(pointer & INDEX);
+        self.node_counts[STRETCHES].fetch_sub(1, Ordering::Relaxed);
+        writer.stretches.release(pointer & INDEX);
     }
 
     /// Removes a route below `slot`, and the nodes that become superfluous.

@@ -77,7 +77,7 @@ proptest! {
     }
 
     #[test]
-    fn of_a_member_that_leaves_only_its_buckets_move(members in a_group(), gone in any::<prop::sample::Index>()) {
+    fn removing_member_moves_only_its_buckets(members in a_group(), gone in any::<prop::sample::Index>()) {
         prop_assume!(members.len() > 1);
         let mut lab = Lab::new();
         let mut left = members.clone();
@@ -92,7 +92,7 @@ proptest! {
     }
 
     #[test]
-    fn to_a_member_that_comes_only_its_share_moves(members in a_group(), weight in 1..4u16) {
+    fn adding_member_moves_only_its_share(members in a_group(), weight in 1..4u16) {
         let mut lab = Lab::new();
         let mut more = members.clone();
         more.push((99, weight));
@@ -108,7 +108,7 @@ proptest! {
     /// Members fail and recover in any order. Only the buckets of members that change state move. Exactly the usable members have buckets. Once all
     /// have recovered, every bucket has its owner again.
     #[test]
-    fn while_members_fail_and_return_no_other_buckets_move(
+    fn failing_member_moves_only_its_buckets(
         members in a_group(),
         steps in proptest::collection::vec((any::<prop::sample::Index>(), any::<bool>()), 1..40),
     ) {
@@ -142,7 +142,7 @@ proptest! {
     /// Random flows are spread over the members like the buckets: chi-squared over all members stays below its 99.999th percentile (Wilson, Hilferty
     /// 1931).
     #[test]
-    fn flows_are_spread_as_the_weights_say(members in a_group(), key: u64) {
+    fn flows_are_distributed_by_weight(members in a_group(), key: u64) {
         const FLOWS: u32 = 20_000;
         let mut lab = Lab::new();
         let group = lab.group(&members, None);

@@ -32,7 +32,7 @@ mod tests {
     use units::InterfaceId;
 
     #[test]
-    fn the_routes_that_cover_a_destination_come_longest_first_and_the_first_is_the_one_packets_go_by() {
+    fn covering_routes_are_listed_longest_first() {
         let tables = Tables::new();
         let lan = InterfaceId(1);
         for (prefix, origin, outcome) in [

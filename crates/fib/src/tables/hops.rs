@@ -132,12 +132,12 @@ impl Tables {
     }
 
     /// The number of groups in use.
-    pub fn groups_held(&self) -> usize {
+    pub fn groups_in_use(&self) -> usize {
         self.members.lock().len()
     }
 
     /// The number of adjacencies in use.
-    pub fn adjacencies_held(&self) -> usize {
+    pub fn adjacencies_in_use(&self) -> usize {
         self.hops.read().len()
     }
 
@@ -182,7 +182,7 @@ impl Tables {
         // The lock is released first: `reconsider_host` takes it again.
         drop(hops);
         if state.neighbours.insert((address, interface)) {
-            self.reconsider_host(&mut state, interface, address);
+            self.update_host_route(&mut state, interface, address);
         }
         true
     }
@@ -197,7 +197,7 @@ impl Tables {
         let id = hops.id(interface, address).expect("a neighbour holds its adjacency");
         hops.link(id, None, &self.adjacencies);
         drop(hops);
-        self.reconsider_host(&mut state, interface, address);
+        self.update_host_route(&mut state, interface, address);
         self.release(id);
     }
 }

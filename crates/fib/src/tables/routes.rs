@@ -114,7 +114,7 @@ pub struct RouteReport {
 }
 
 /// The routes behind the forwarding tables.
-pub(super) struct State {
+pub(super) struct RouteState {
     /// By VRF.
     ribs: Vec<Ribs>,
     /// Neighbours with a known link-layer address; each holds its adjacency.
@@ -122,7 +122,7 @@ pub(super) struct State {
     /// Prefixes of all VRFs with a route of an origin other than `Neighbour`.
     prefixes: usize,
     /// The number of routes of [`Origin::Api`], in all VRFs.
-    given: usize,
+    api_routes: usize,
 }
 
 struct Ribs {
@@ -164,13 +164,13 @@ impl Tables {
             MutexGuard::unlock_fair(state);
             if large && !self.large.swap(true, Ordering::Relaxed) {
                 // This takes some milliseconds, so the lock is released.
-                self.fib4.thicken();
+                self.fib4.use_huge_pages();
             }
             result?;
         }
     }
 
-    fn apply(&self, state: &mut State, change: RouteChange) -> Result<(), RouteError> {
+    fn apply(&self, state: &mut RouteState, change: RouteChange) -> Result<(), RouteError> {
         let RouteChange { vrf, origin, outcome, .. } = change;
         let prefix = change.prefix.network();
         if vrf != VrfId::MAIN && self.vrf(vrf).is_none() {
@@ -195,27 +195,27 @@ impl Tables {
         let before = if concerned { state.governing(vrf, prefix) } else { Outcome::NoRoute };
         self.change(state, vrf, prefix, origin, outcome);
         if concerned {
-            self.reconsider(state, vrf, prefix, before);
+            self.update_host_routes(state, vrf, prefix, before);
         }
         Ok(())
     }
 
     /// Changes the routes and the forwarding table. Releases the next hop of the old route; that of the new route is held already.
-    pub(super) fn change(&self, state: &mut State, vrf: VrfId, prefix: Prefix, origin: Origin, outcome: Outcome) {
+    pub(super) fn change(&self, state: &mut RouteState, vrf: VrfId, prefix: Prefix, origin: Origin, outcome: Outcome) {
         let word = outcome.encode();
         let own = self.vrf(vrf);
         let ribs = state.rib(vrf);
-        let before = ribs.said();
+        let before = ribs.configured_len();
         let old = match (prefix.address, own) {
             (IpAddr::V4(a), None) => ribs.v4.change(&self.fib4, (a.to_bits(), prefix.length), origin, word),
             (IpAddr::V4(a), Some(own)) => ribs.v4.change(own, (a.to_bits(), prefix.length), origin, word),
             (IpAddr::V6(a), None) => ribs.v6.change(&self.fib6, (a.to_bits(), prefix.length), origin, word),
             (IpAddr::V6(a), Some(own)) => ribs.v6.change(own.v6(), (a.to_bits(), prefix.length), origin, word),
         };
-        let after = ribs.said();
+        let after = ribs.configured_len();
         state.prefixes = state.prefixes + after - before;
         if origin == Origin::Api {
-            state.given = state.given + usize::from(word != 0) - usize::from(old != 0);
+            state.api_routes = state.api_routes + usize::from(word != 0) - usize::from(old != 0);
         }
         // Released only now, when the forwarding table no longer names it.
         match Outcome::decode(old) {
@@ -227,22 +227,22 @@ impl Tables {
 
     fn neighbours_in<'a>(
         &'a self,
-        state: &'a State,
+        state: &'a RouteState,
         vrf: VrfId,
         prefix: Prefix,
     ) -> impl Iterator<Item = (IpAddr, InterfaceId)> + 'a {
         let network = prefix.network();
         // Neighbours are ordered by address, so those within a prefix are one range.
         let within = (network.address, InterfaceId(0))..=(network.last(), InterfaceId(u16::MAX));
-        state.neighbours.range(within).copied().filter(move |&(_, on)| self.place(on) == vrf)
+        state.neighbours.range(within).copied().filter(move |&(_, on)| self.vrf_of(on) == vrf)
     }
 
     /// Sets or clears the host route of an address in the VRF of an interface, according to its neighbours and routes.
-    pub(super) fn reconsider_host(&self, state: &mut State, interface: InterfaceId, address: IpAddr) {
-        let (vrf, host) = (self.place(interface), Prefix::host(address));
+    pub(super) fn update_host_route(&self, state: &mut RouteState, interface: InterfaceId, address: IpAddr) {
+        let (vrf, host) = (self.vrf_of(interface), Prefix::host(address));
         let mut hops = self.hops.write();
         let now = match state.governing(vrf, host) {
-            Outcome::Connected(on) if self.place(on) != vrf || is_link_local(address) => None,
+            Outcome::Connected(on) if self.vrf_of(on) != vrf || is_link_local(address) => None,
             Outcome::Connected(on) if state.neighbours.contains(&(address, on)) => hops.id(on, address),
             _ => None,
         };
@@ -255,13 +255,13 @@ impl Tables {
     }
 
     /// Updates the host routes of the neighbours within `prefix` after the outcome for it changed.
-    fn reconsider(&self, state: &mut State, vrf: VrfId, prefix: Prefix, before: Outcome) {
+    fn update_host_routes(&self, state: &mut RouteState, vrf: VrfId, prefix: Prefix, before: Outcome) {
         let after = state.governing(vrf, prefix);
         // Only a connected outcome makes host routes, so other changes cannot concern them.
         let connected = |outcome| matches!(outcome, Outcome::Connected(_));
         if before != after && (connected(before) || connected(after)) {
             let known: Vec<(IpAddr, InterfaceId)> = self.neighbours_in(state, vrf, prefix).collect();
-            known.into_iter().for_each(|(address, on)| self.reconsider_host(state, on, address));
+            known.into_iter().for_each(|(address, on)| self.update_host_route(state, on, address));
         }
     }
 
@@ -283,7 +283,7 @@ impl Tables {
         neighbours.into_iter().for_each(|(address, on)| self.unresolve(on, address));
         self.walk(&RouteQuery::default(), |state, (vrf, prefix), candidates| {
             for (origin, word) in candidates.iter() {
-                let Some(outcome) = self.without(Outcome::decode(word), interface) else { continue };
+                let Some(outcome) = self.without_interface(Outcome::decode(word), interface) else { continue };
                 self.apply(state, RouteChange { vrf, prefix, origin, outcome })
                     .expect("there is room for what is there");
                 if let Outcome::Group(group) = outcome {
@@ -296,9 +296,9 @@ impl Tables {
     }
 
     /// The new outcome of a route after its interface is removed; `None` if it stays the same. A group is returned held.
-    fn without(&self, outcome: Outcome, interface: InterfaceId) -> Option<Outcome> {
+    fn without_interface(&self, outcome: Outcome, interface: InterfaceId) -> Option<Outcome> {
         let Outcome::Group(group) = outcome else {
-            return (self.leads(outcome).0 == Some(interface)).then_some(Outcome::NoRoute);
+            return (self.egress(outcome).0 == Some(interface)).then_some(Outcome::NoRoute);
         };
         let members = self.members(group);
         let left: Vec<NextHop> = members.iter().map(|m| m.hop).filter(|hop| hop.interface != interface).collect();
@@ -329,7 +329,7 @@ impl Tables {
         best: Option<(Origin, u32)>,
     ) -> RouteReport {
         let outcome = Outcome::decode(word);
-        let (interface, next_hop) = self.leads(outcome);
+        let (interface, next_hop) = self.egress(outcome);
         let members = if let Outcome::Group(group) = outcome { self.members(group) } else { Vec::new() };
         let active = best == Some((origin, word));
         RouteReport { vrf, prefix, origin, outcome, active, interface, next_hop, members }
@@ -337,7 +337,7 @@ impl Tables {
 
     /// Calls `visit` for every prefix with routes that matches `query`, regardless of its origin, until `visit` returns false. Releases the lock
     /// after every page.
-    fn walk(&self, query: &RouteQuery, mut visit: impl FnMut(&mut State, (VrfId, Prefix), Candidates) -> bool) {
+    fn walk(&self, query: &RouteQuery, mut visit: impl FnMut(&mut RouteState, (VrfId, Prefix), Candidates) -> bool) {
         let vrfs = self.state.lock().ribs.len();
         let all = (0..vrfs).map(VrfId::at).filter(|vrf| query.vrf.is_none_or(|only| only == *vrf));
         for (vrf, within) in all.flat_map(|vrf| both_families(query.within).map(move |within| (vrf, within))) {
@@ -366,7 +366,7 @@ impl Tables {
     }
 
     /// The interface that an outcome leads out of or belongs to, and the next hop.
-    fn leads(&self, outcome: Outcome) -> (Option<InterfaceId>, Option<IpAddr>) {
+    fn egress(&self, outcome: Outcome) -> (Option<InterfaceId>, Option<IpAddr>) {
         match outcome {
             Outcome::Via(adjacency) => self.next_hop(adjacency).map_or((None, None), |(on, hop)| (Some(on), Some(hop))),
             Outcome::Connected(on) | Outcome::Local(on) | Outcome::Broadcast(on) => (Some(on), None),
@@ -387,8 +387,8 @@ impl Tables {
     }
 
     /// Routes of [`Origin::Api`], of all VRFs.
-    pub fn given(&self) -> usize {
-        self.state.lock().given
+    pub fn api_routes(&self) -> usize {
+        self.state.lock().api_routes
     }
 
     /// The number of prefixes that still fit.
@@ -397,9 +397,9 @@ impl Tables {
     }
 }
 
-impl State {
-    pub fn new() -> State {
-        State { ribs: Vec::new(), neighbours: BTreeSet::new(), prefixes: 0, given: 0 }
+impl RouteState {
+    pub fn new() -> RouteState {
+        RouteState { ribs: Vec::new(), neighbours: BTreeSet::new(), prefixes: 0, api_routes: 0 }
     }
 
     fn rib(&mut self, vrf: VrfId) -> &mut Ribs {
@@ -453,8 +453,8 @@ impl State {
 }
 
 impl Ribs {
-    fn said(&self) -> usize {
-        self.v4.said() + self.v6.said()
+    fn configured_len(&self) -> usize {
+        self.v4.configured_len() + self.v6.configured_len()
     }
 }
 

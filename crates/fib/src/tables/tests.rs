@@ -62,7 +62,7 @@ impl Tables {
 }
 
 #[test]
-fn a_static_route_wins_over_the_connected_prefix_and_gives_it_back() {
+fn static_route_overrides_connected_prefix_until_removed() {
     let tables = small();
     let lan = prefix("10.0.0.0/24");
     tables.set_route(lan, Origin::Connected, Outcome::Connected(LAN)).unwrap();
@@ -93,11 +93,11 @@ fn a_resolved_neighbour_is_a_host_route_until_it_is_unresolved() {
         assert_eq!((tables.lookup(ip(host)), tables.next_hop(id)), (Outcome::Connected(LAN), None));
         assert!(!tables.adjacencies().load(id).is_resolved());
     }
-    assert_eq!(tables.adjacencies_held(), 0);
+    assert_eq!(tables.adjacencies_in_use(), 0);
 }
 
 #[test]
-fn a_neighbour_draws_no_traffic_that_a_route_sends_elsewhere() {
+fn neighbour_does_not_override_a_route() {
     let tables = small();
     tables.set_route(prefix("10.0.0.0/24"), Origin::Connected, Outcome::Connected(LAN)).unwrap();
     assert!(tables.resolve(LAN, ip("10.0.0.9"), mac(9)) && tables.resolve(WAN, ip("10.0.0.10"), mac(10)));
@@ -115,7 +115,7 @@ fn a_neighbour_draws_no_traffic_that_a_route_sends_elsewhere() {
 }
 
 #[test]
-fn a_gateway_that_resolves_is_used_by_the_routes_that_name_it() {
+fn resolved_gateway_is_used_by_its_routes() {
     let tables = small();
     let id = tables.via("0.0.0.0/0", Origin::Static, WAN, "192.0.2.1");
     assert_eq!((tables.lookup(ip("8.8.8.8")), tables.direct("8.8.8.8")), (Outcome::Via(id), None));
@@ -136,7 +136,7 @@ fn a_link_local_neighbour_has_an_adjacency_and_no_route() {
 }
 
 #[test]
-fn a_removed_interface_takes_its_routes_and_neighbours_along() {
+fn removing_interface_removes_its_routes_and_neighbours() {
     let tables = small();
     let kept = tables.adjacency_for(WAN, ip("192.0.2.1")).unwrap();
     assert!(tables.resolve(WAN, ip("192.0.2.1"), mac(1)) && tables.resolve(LAN, ip("10.0.0.1"), mac(2)));
@@ -153,7 +153,7 @@ fn a_removed_interface_takes_its_routes_and_neighbours_along() {
         left.iter().map(|r| (r.prefix, r.outcome)).collect::<Vec<_>>(),
         [(prefix("10.1.9.0/24"), Outcome::Connected(LAN))]
     );
-    assert_eq!((tables.next_hop(kept), tables.adjacencies_held()), (Some((WAN, ip("192.0.2.1"))), 2));
+    assert_eq!((tables.next_hop(kept), tables.adjacencies_in_use()), (Some((WAN, ip("192.0.2.1"))), 2));
     assert!(!tables.adjacencies().load(kept).is_resolved());
     tables.release(kept);
     assert_eq!(tables.next_hop(kept), None);
@@ -208,7 +208,7 @@ fn full_tables_refuse_and_change_nothing() {
 }
 
 #[test]
-fn a_route_to_an_adjacency_nobody_holds_is_refused() {
+fn route_to_unused_adjacency_is_refused() {
     let tables = small();
     let (to, adjacency) = (prefix("10.0.0.0/8"), AdjacencyId(0));
     let error = tables.set_route(to, Origin::Static, Outcome::Via(adjacency)).unwrap_err();
@@ -217,7 +217,7 @@ fn a_route_to_an_adjacency_nobody_holds_is_refused() {
 }
 
 #[test]
-fn many_changes_stop_at_the_first_that_fails() {
+fn apply_routes_stops_at_first_error() {
     let tables = Tables::with_limits(TableLimits { adjacencies: 2, routes: 200 });
     let change = |n: u32| {
         let address = IpAddr::from(Ipv4Addr::from_bits(n << 12));
@@ -417,7 +417,7 @@ fn a_step() -> impl Strategy<Value = Step> {
 
 proptest! {
     #[test]
-    fn agree_with_the_plain_rules_after_every_change(steps in proptest::collection::vec(a_step(), 1..80)) {
+    fn tables_equal_model_after_every_change(steps in proptest::collection::vec(a_step(), 1..80)) {
         let (tables, mut model) = (small(), Model::default());
         for step in &steps {
             model.take(step, &tables);
@@ -429,14 +429,14 @@ proptest! {
         while let Some((&(vrf, prefix, origin), _)) = model.routes.iter().next() {
             model.take(&Step::Clear(vrf, prefix, origin), &tables);
         }
-        prop_assert_eq!((tables.groups_held(), tables.vrf(VrfId(1)).map(|vrf| vrf.nodes())), (0, Some((0, 0))));
-        prop_assert_eq!((tables.len4(), tables.len6(), tables.adjacencies_held()), (0, 0, 0));
+        prop_assert_eq!((tables.groups_in_use(), tables.vrf(VrfId(1)).map(|vrf| vrf.nodes())), (0, Some((0, 0))));
+        prop_assert_eq!((tables.len4(), tables.len6(), tables.adjacencies_in_use()), (0, 0, 0));
         prop_assert_eq!((tables.fib4().groups(), tables.fib6().nodes()), (0, (0, 0)));
     }
 }
 
 #[test]
-fn a_vrf_has_routes_of_its_own_and_memory_for_no_more() {
+fn vrf_has_its_own_routes_and_little_memory() {
     let tables = small();
     let red = VrfId(1);
     let empty = tables.vrf(red).unwrap().bytes();
@@ -457,7 +457,7 @@ fn a_vrf_has_routes_of_its_own_and_memory_for_no_more() {
 }
 
 #[test]
-fn a_member_that_fails_or_loses_its_port_is_left_out_until_it_is_back() {
+fn group_omits_failed_member_until_it_recovers() {
     let tables = small();
     let hop = |interface, last| NextHop { interface, address: IpAddr::from([192, 0, 2, last]), weight: 1 };
     let hops = [hop(LAN, 1), hop(LAN, 2), hop(WAN, 3)];
@@ -478,11 +478,11 @@ fn a_member_that_fails_or_loses_its_port_is_left_out_until_it_is_back() {
     assert!(tables.is_member(LAN, hops[0].address) && !tables.is_member(WAN, hops[0].address));
     tables.unresolve(LAN, hops[0].address);
     tables.release_group(group);
-    assert_eq!((tables.groups_held(), tables.adjacencies_held()), (0, 0));
+    assert_eq!((tables.groups_in_use(), tables.adjacencies_in_use()), (0, 0));
 }
 
 #[test]
-fn equal_groups_are_one_and_there_are_only_so_many() {
+fn equal_groups_are_shared_and_their_number_is_limited() {
     let tables = small();
     let hop = |last: u8, weight| NextHop { interface: LAN, address: IpAddr::from([192, 0, 2, last]), weight };
     let one = tables.group_for(&[hop(1, 1), hop(2, 3)], None).unwrap();
@@ -494,12 +494,12 @@ fn equal_groups_are_one_and_there_are_only_so_many() {
     let many: Vec<NextHop> = (0..100).map(|n| hop(n, 1)).collect();
     let pair = |n: usize| [many[n % 100], many[(n % 100 + 1 + n / 100) % 100]];
     let all: Vec<_> = (0..5000).map_while(|n| tables.group_for(&pair(n), None).ok()).collect();
-    assert!(tables.groups_held() <= 4096 && all.len() < 5000, "{}", all.len());
+    assert!(tables.groups_in_use() <= 4096 && all.len() < 5000, "{}", all.len());
     assert_eq!(tables.group_for(&[hop(1, 7), hop(2, 9)], None), Err(GroupError::Groups));
 }
 
 #[test]
-fn a_reader_of_a_group_that_changes_sees_only_members() {
+fn reader_of_changing_group_sees_only_members() {
     let tables = small();
     let hop = |last: u8| NextHop { interface: LAN, address: IpAddr::from([192, 0, 2, last]), weight: 1 };
     let group = tables.group_for(&[hop(1), hop(2)], None).unwrap();

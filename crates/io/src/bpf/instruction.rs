@@ -6,7 +6,7 @@ use super::Map;
 /// One instruction (`struct bpf_insn`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(C)]
-pub struct Instruction {
+pub struct BpfInstruction {
     opcode: u8,
     registers: u8,
     offset: i16,
@@ -47,94 +47,94 @@ pub mod context {
     pub const CLASSIFIER_DATA: (i16, i16) = (76, 80);
 }
 
-impl Instruction {
+impl BpfInstruction {
     /// The same instruction, skipping the next `over` instructions.
-    pub const fn over(self, over: i16) -> Instruction {
-        Instruction { offset: over, ..self }
+    pub const fn over(self, over: i16) -> BpfInstruction {
+        BpfInstruction { offset: over, ..self }
     }
 }
 
-const fn encode(opcode: u8, to: u8, from: u8, offset: i16, immediate: i32) -> Instruction {
-    Instruction { opcode, registers: to | from << 4, offset, immediate }
+const fn encode(opcode: u8, to: u8, from: u8, offset: i16, immediate: i32) -> BpfInstruction {
+    BpfInstruction { opcode, registers: to | from << 4, offset, immediate }
 }
 
 /// `to = number`.
-pub const fn set(to: u8, number: i32) -> Instruction {
+pub const fn set(to: u8, number: i32) -> BpfInstruction {
     encode(0xb7, to, 0, 0, number)
 }
 
 /// `to = from`.
-pub const fn copy(to: u8, from: u8) -> Instruction {
+pub const fn copy(to: u8, from: u8) -> BpfInstruction {
     encode(0xbf, to, from, 0, 0)
 }
 
 /// `to += number`.
-pub const fn add(to: u8, number: i32) -> Instruction {
+pub const fn add(to: u8, number: i32) -> BpfInstruction {
     encode(0x07, to, 0, 0, number)
 }
 
 /// `to &= number`.
-pub const fn and(to: u8, number: i32) -> Instruction {
+pub const fn and(to: u8, number: i32) -> BpfInstruction {
     encode(0x57, to, 0, 0, number)
 }
 
 /// `to = the 32 bits at from + offset`.
-pub const fn load32(to: u8, from: u8, offset: i16) -> Instruction {
+pub const fn load32(to: u8, from: u8, offset: i16) -> BpfInstruction {
     encode(0x61, to, from, offset, 0)
 }
 
 /// `to = the 64 bits at from + offset`.
-pub const fn load64(to: u8, from: u8, offset: i16) -> Instruction {
+pub const fn load64(to: u8, from: u8, offset: i16) -> BpfInstruction {
     encode(0x79, to, from, offset, 0)
 }
 
 /// `the 16 bits at to + offset = from`.
-pub const fn store16(to: u8, offset: i16, from: u8) -> Instruction {
+pub const fn store16(to: u8, offset: i16, from: u8) -> BpfInstruction {
     encode(0x6b, to, from, offset, 0)
 }
 
 /// `the 32 bits at to + offset = from`.
-pub const fn store32(to: u8, offset: i16, from: u8) -> Instruction {
+pub const fn store32(to: u8, offset: i16, from: u8) -> BpfInstruction {
     encode(0x63, to, from, offset, 0)
 }
 
 /// `the 64 bits at to + offset = from`.
-pub const fn store64(to: u8, offset: i16, from: u8) -> Instruction {
+pub const fn store64(to: u8, offset: i16, from: u8) -> BpfInstruction {
     encode(0x7b, to, from, offset, 0)
 }
 
 /// Skips the next `over` instructions if `one > other`.
-pub const fn skip_if_greater(one: u8, other: u8, over: i16) -> Instruction {
+pub const fn skip_if_greater(one: u8, other: u8, over: i16) -> BpfInstruction {
     encode(0x2d, one, other, over, 0)
 }
 
 /// Skips the next `over` instructions if `one == number`.
-pub const fn skip_if_equal(one: u8, number: i32, over: i16) -> Instruction {
+pub const fn skip_if_equal(one: u8, number: i32, over: i16) -> BpfInstruction {
     encode(0x15, one, 0, over, number)
 }
 
 /// Skips the next `over` instructions if `one != number`.
-pub const fn skip_if_different(one: u8, number: i32, over: i16) -> Instruction {
+pub const fn skip_if_different(one: u8, number: i32, over: i16) -> BpfInstruction {
     encode(0x55, one, 0, over, number)
 }
 
 /// Calls the kernel with the arguments in registers 1 to 5. The result is in register 0; registers 6 to 9 are preserved.
-pub const fn call(function: i32) -> Instruction {
+pub const fn call(function: i32) -> BpfInstruction {
     encode(0x85, 0, 0, 0, function)
 }
 
 /// Returns register 0.
-pub const fn exit() -> Instruction {
+pub const fn exit() -> BpfInstruction {
     encode(0x95, 0, 0, 0, 0)
 }
 
 /// `to = number`, of 64 bits. Occupies two instructions.
-pub const fn set64(to: u8, number: u64) -> [Instruction; 2] {
+pub const fn set64(to: u8, number: u64) -> [BpfInstruction; 2] {
     [encode(0x18, to, 0, 0, number as u32 as i32), encode(0, 0, 0, 0, (number >> 32) as u32 as i32)]
 }
 
 /// `to = map`. Occupies two instructions.
-pub fn set_map(to: u8, map: &Map) -> [Instruction; 2] {
+pub fn set_map(to: u8, map: &Map) -> [BpfInstruction; 2] {
     const FROM_DESCRIPTOR: u8 = 1;
     [encode(0x18, to, FROM_DESCRIPTOR, 0, map.number()), encode(0, 0, 0, 0, 0)]
 }

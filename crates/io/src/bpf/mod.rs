@@ -6,7 +6,7 @@
 
 pub mod instruction;
 
-use instruction::Instruction;
+use instruction::BpfInstruction;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
 
@@ -21,7 +21,7 @@ const LIVE_FRAMES: u32 = 2;
 
 /// The type of a program (`enum bpf_prog_type`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Kind {
+pub enum BpfProgramKind {
     /// Run by a queueing discipline or tcx for a frame of a link.
     Classifier = 3,
     /// Run by the driver of a link for a received frame.
@@ -30,13 +30,13 @@ pub enum Kind {
 
 /// A program that the kernel has verified and loaded.
 #[derive(Debug)]
-pub struct Program {
+pub struct BpfProgram {
     descriptor: OwnedFd,
 }
 
 /// The place where a program is attached.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Hook {
+pub enum BpfHook {
     /// tcx ingress (Linux 6.6).
     TcxIngress,
     /// XDP in the driver.
@@ -45,20 +45,20 @@ pub enum Hook {
     XdpGeneric,
 }
 
-impl Hook {
+impl BpfHook {
     /// `enum bpf_attach_type`, and the flags of <linux/if_link.h>.
     const fn numbers(self) -> (u32, u32) {
         match self {
-            Hook::TcxIngress => (46, 0),
-            Hook::XdpNative => (37, 1 << 2),
-            Hook::XdpGeneric => (37, 1 << 1),
+            BpfHook::TcxIngress => (46, 0),
+            BpfHook::XdpNative => (37, 1 << 2),
+            BpfHook::XdpGeneric => (37, 1 << 1),
         }
     }
 }
 
 /// A program attached to a network link as long as this value lives.
 #[derive(Debug)]
-pub struct Attached {
+pub struct BpfAttachment {
     _descriptor: OwnedFd,
 }
 
@@ -170,9 +170,9 @@ fn named(name: &str) -> [u8; 16] {
     bytes
 }
 
-impl Program {
+impl BpfProgram {
     /// Has the kernel verify and load a program. Needs CAP_BPF and CAP_NET_ADMIN, which a user namespace does not grant.
-    pub fn load(kind: Kind, name: &str, instructions: &[Instruction]) -> io::Result<Program> {
+    pub fn load(kind: BpfProgramKind, name: &str, instructions: &[BpfInstruction]) -> io::Result<BpfProgram> {
         let mut load = ProgLoad {
             prog_type: kind as u32,
             insn_cnt: instructions.len() as u32,
@@ -187,11 +187,11 @@ impl Program {
         };
         // SAFETY: `ProgLoad` begins like the structure in <linux/bpf.h>; its pointers are valid for the stated lengths.
         let descriptor = unsafe { bpf_open(PROG_LOAD, &mut load) }?;
-        Ok(Program { descriptor })
+        Ok(BpfProgram { descriptor })
     }
 
     /// Attaches it to the network link with this index, in the network namespace of the calling thread. `EBUSY` if another program is attached there.
-    pub fn attach(&self, hook: Hook, index: u32) -> io::Result<Attached> {
+    pub fn attach(&self, hook: BpfHook, index: u32) -> io::Result<BpfAttachment> {
         let (attach_type, flags) = hook.numbers();
         let mut create = LinkCreate {
             prog_fd: self.descriptor.as_raw_fd() as u32,
@@ -204,7 +204,7 @@ impl Program {
         };
         // SAFETY: `LinkCreate` begins as <linux/bpf.h> says and has no pointer.
         let descriptor = unsafe { bpf_open(LINK_CREATE, &mut create) }?;
-        Ok(Attached { _descriptor: descriptor })
+        Ok(BpfAttachment { _descriptor: descriptor })
     }
 
     /// Runs an XDP program on `count` frames. Each frame begins as `frame`, or as the program left it in an earlier run. The kernel carries out the

@@ -8,12 +8,12 @@
 //! `cls_bpf` filter at a clsact qdisc is used. It needs only CAP_NET_ADMIN, so it works in user namespaces too, but it survives kill -9. The next
 //! start recognises it by preference and handle and reuses or removes it.
 
-mod bpf;
-mod filter;
+mod cls_bpf;
+mod tcx;
 
-pub use filter::sweep;
+pub use cls_bpf::sweep;
 
-use crate::bpf::Attached;
+use crate::bpf::BpfAttachment;
 use crate::netlink::{KernelError, Netlink};
 
 /// As long as this value lives, the host's stack receives nothing from one link.
@@ -26,7 +26,7 @@ pub struct IngressDrop {
 enum Mechanism {
     /// Held only to be closed.
     Tcx {
-        _link: Attached,
+        _link: BpfAttachment,
     },
     Filter {
         netlink: Netlink,
@@ -37,7 +37,7 @@ enum Mechanism {
 impl IngressDrop {
     /// Installs it on the link with this index, in the network namespace of the calling thread. Installing it twice is not an error.
     pub fn install(index: u32) -> Result<Self, KernelError> {
-        if let Ok(link) = bpf::attach(index) {
+        if let Ok(link) = tcx::attach(index) {
             return Ok(IngressDrop { mechanism: Mechanism::Tcx { _link: link } });
         }
         Self::install_filter(index)
@@ -46,7 +46,7 @@ impl IngressDrop {
     /// Like [`IngressDrop::install`], but always with the filter.
     pub fn install_filter(index: u32) -> Result<Self, KernelError> {
         let mut netlink = Netlink::open()?;
-        filter::add(&mut netlink, index)?;
+        cls_bpf::add(&mut netlink, index)?;
         Ok(IngressDrop { mechanism: Mechanism::Filter { netlink, index } })
     }
 
@@ -63,7 +63,7 @@ impl Drop for IngressDrop {
     fn drop(&mut self) {
         if let Mechanism::Filter { netlink, index } = &mut self.mechanism {
             // If the link is gone, so is its filter.
-            let _ = filter::remove(netlink, *index);
+            let _ = cls_bpf::remove(netlink, *index);
         }
     }
 }

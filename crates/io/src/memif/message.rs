@@ -215,7 +215,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn every_message_is_read_back_as_it_was_said() {
+    fn messages_round_trip() {
         let ring = |to_server| Message::AddRing {
             to_server,
             index: 0,
@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn fields_lie_where_the_protocol_has_them() {
+    fn field_offsets_match_the_protocol() {
         let hello = Message::Hello { versions: (1, 2), last: (3, 4, 5), log2_ring: 6 }.encode("x");
         assert_eq!((hello[0], hello[2], hello[34], hello[36], hello[38]), (2, b'x', 1, 2, 3));
         assert_eq!((hello[40], hello[42], hello[44]), (4, 5, 6));
@@ -259,7 +259,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn anything_else_is_no_message(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+        fn arbitrary_bytes_never_panic_the_decoder(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
             let message = Message::decode(&bytes);
             prop_assert!(message.is_none() || bytes.len() == LENGTH);
         }

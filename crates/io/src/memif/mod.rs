@@ -22,21 +22,21 @@ use std::path::{Path, PathBuf};
 
 /// The role of a port on a link.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum End {
+pub enum MemifRole {
     /// It listens at this path (memif's server).
     Listen(PathBuf),
     /// It connects to the listener at this path (memif's client).
     Connect(PathBuf),
 }
 
-impl End {
+impl MemifRole {
     /// Parses the target of a device: `listen:PATH` or `connect:PATH`.
-    pub fn parse(target: &str) -> Option<End> {
+    pub fn parse(target: &str) -> Option<MemifRole> {
         let (role, path) = target.split_once(':')?;
         match role {
             _ if path.is_empty() => None,
-            "listen" => Some(End::Listen(path.into())),
-            "connect" => Some(End::Connect(path.into())),
+            "listen" => Some(MemifRole::Listen(path.into())),
+            "connect" => Some(MemifRole::Connect(path.into())),
             _ => None,
         }
     }
@@ -44,7 +44,7 @@ impl End {
     /// The path of the socket.
     pub fn path(&self) -> &Path {
         match self {
-            End::Listen(path) | End::Connect(path) => path,
+            MemifRole::Listen(path) | MemifRole::Connect(path) => path,
         }
     }
 }

@@ -1,13 +1,13 @@
 //! The `memif:` port. It copies packets between the pool and the shared buffers, a batch at a time.
 
-use super::End;
-use super::ring::Broken;
-use super::session::{BUFFER, Channel, LOG2_RING, Talk, accept_peer, connect_to, listen_at, wait_for};
-use crate::remarks::{OpenError, Remarks};
+use super::MemifRole;
+use super::ring::ProtocolViolation;
+use super::session::{BUFFER, Channel, LOG2_RING, MemifSession, accept_peer, connect_to, listen_at, wait_for};
+use crate::advisories::{Advisories, OpenError};
+use mailbox::{PeerEvent, PeerMailbox};
 use packet::pool::FRAME;
-use packet::port::{Port, PortStatistics, Waiter, refuse};
+use packet::port::{Port, PortStatistics, WakeSource, refuse};
 use packet::{Batch, DropReason, Pool};
-use parking::{Desk, Slot};
 use rustix::event::{EventfdFlags, epoll, eventfd};
 use std::cell::Cell;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
@@ -24,37 +24,37 @@ const LINK_HEADER: usize = 18;
 const RETRY: i64 = 50;
 
 /// The exchange point of the connection thread and the port: the thread leaves channels here, and the port reports that it no longer needs one.
-mod parking {
+mod mailbox {
     use super::Channel;
     use std::sync::atomic::{AtomicU64, Ordering};
     use std::sync::{Mutex, MutexGuard, PoisonError};
 
     /// News from the thread.
     #[derive(Debug, Default)]
-    pub(super) enum Slot {
+    pub(super) enum PeerEvent {
         /// Nothing new.
         #[default]
         Empty,
         /// A peer has connected.
-        Joined(Box<Channel>),
+        Connected(Box<Channel>),
         /// The peer has left.
-        Left,
+        Disconnected,
     }
 
     /// The exchange point. Without news it costs the port an atomic load.
     #[derive(Debug, Default)]
-    pub(super) struct Desk {
+    pub(super) struct PeerMailbox {
         news: AtomicU64,
-        slot: Mutex<Slot>,
+        slot: Mutex<PeerEvent>,
     }
 
-    impl Desk {
-        fn slot(&self) -> MutexGuard<'_, Slot> {
+    impl PeerMailbox {
+        fn slot(&self) -> MutexGuard<'_, PeerEvent> {
             // Each change is one assignment, so a panic elsewhere leaves it consistent.
             self.slot.lock().unwrap_or_else(PoisonError::into_inner)
         }
 
-        pub fn leave(&self, slot: Slot) {
+        pub fn post(&self, slot: PeerEvent) {
             *self.slot() = slot;
             self.news.fetch_add(1, Ordering::Release);
         }
@@ -63,7 +63,7 @@ mod parking {
             self.news.load(Ordering::Acquire)
         }
 
-        pub fn take(&self) -> Slot {
+        pub fn take(&self) -> PeerEvent {
             std::mem::take(&mut *self.slot())
         }
     }
@@ -73,38 +73,38 @@ mod parking {
 #[derive(Debug)]
 pub struct MemifPort {
     channel: Option<Box<Channel>>,
-    desk: Arc<Desk>,
-    seen: u64,
+    mailbox: Arc<PeerMailbox>,
+    events_read: u64,
     /// The descriptor that a worker sleeps on: the peer's signal and the thread's.
     waiter: OwnedFd,
-    news: Arc<OwnedFd>,
+    mailbox_event: Arc<OwnedFd>,
     stop: Arc<OwnedFd>,
     /// The peer violated the protocol: the thread disconnects.
-    kick: Arc<OwnedFd>,
+    disconnect_event: Arc<OwnedFd>,
     thread: Option<JoinHandle<()>>,
     awake: Cell<bool>,
     /// Packets that the link refuses during the transmission of a batch.
     refused: Batch,
     name: String,
-    remarks: Remarks,
+    advisories: Advisories,
 }
 
-fn signal() -> io::Result<Arc<OwnedFd>> {
+fn new_event() -> io::Result<Arc<OwnedFd>> {
     Ok(Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?))
 }
 
-fn ring(bell: &OwnedFd) {
+fn set_event(bell: &OwnedFd) {
     // EAGAIN: the counter is at its maximum, so the bell has been rung.
     let _ = rustix::io::write(bell, &1u64.to_ne_bytes());
 }
 
-fn silence(bell: &OwnedFd) {
+fn clear_event(bell: &OwnedFd) {
     let _ = rustix::io::read(bell, &mut [0u8; 8]);
 }
 
 impl MemifPort {
     /// Opens one end of a link for the port `name`. The peer may be absent; until it connects, the port is down.
-    pub fn open(end: &End, name: &str, remarks: Remarks) -> Result<MemifPort, OpenError> {
+    pub fn open(end: &MemifRole, name: &str, remarks: Advisories) -> Result<MemifPort, OpenError> {
         let refused = |error: io::Error| {
             let hint = match error.kind() {
                 io::ErrorKind::AddrInUse => "another program listens there: give this port another path",
@@ -115,87 +115,88 @@ impl MemifPort {
             OpenError { reason: format!("the socket {}: {error}", end.path().display()), hint: hint.into() }
         };
         let listener = match end {
-            End::Listen(path) => Some(Listener::new(path).map_err(refused)?),
-            End::Connect(_) => None,
+            MemifRole::Listen(path) => Some(Listener::new(path).map_err(refused)?),
+            MemifRole::Connect(_) => None,
         };
         let system = |error: io::Error| OpenError {
             reason: format!("a link to another process: {error}"),
             hint: "close other programs".into(),
         };
-        let (stop, news, kick) = (signal().map_err(system)?, signal().map_err(system)?, signal().map_err(system)?);
+        let (stop, news, kick) =
+            (new_event().map_err(system)?, new_event().map_err(system)?, new_event().map_err(system)?);
         let waiter = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(|error| system(error.into()))?;
         watch(&waiter, &news).map_err(system)?;
-        let desk = Arc::new(Desk::default());
-        let keeper = Keeper {
+        let desk = Arc::new(PeerMailbox::default());
+        let keeper = ConnectionThread {
             end: end.clone(),
             listener,
-            desk: desk.clone(),
-            news: news.clone(),
+            mailbox: desk.clone(),
+            mailbox_event: news.clone(),
             stop: stop.clone(),
-            kick: kick.clone(),
+            disconnect_event: kick.clone(),
             name: name.to_owned(),
-            remarks: remarks.clone(),
-            complained: false,
+            advisories: remarks.clone(),
+            failure_reported: false,
         };
         let thread = thread::Builder::new().name("memif".into()).spawn(|| keeper.run()).map_err(system)?;
         Ok(MemifPort {
             channel: None,
-            desk,
-            seen: 0,
+            mailbox: desk,
+            events_read: 0,
             waiter,
-            news,
+            mailbox_event: news,
             stop,
-            kick,
+            disconnect_event: kick,
             thread: Some(thread),
             awake: Cell::new(true),
             refused: Batch::new(),
             name: name.to_owned(),
-            remarks,
+            advisories: remarks,
         })
     }
 
     #[cold]
-    fn read_news(&mut self) {
-        self.seen = self.desk.news();
-        match self.desk.take() {
-            Slot::Empty => {}
-            Slot::Joined(channel) => {
-                self.leave();
-                if watch(&self.waiter, &channel.rung).is_err() {
-                    return self.end_with(Broken("its signal cannot be waited for"));
+    fn handle_event(&mut self) {
+        self.events_read = self.mailbox.news();
+        match self.mailbox.take() {
+            PeerEvent::Empty => {}
+            PeerEvent::Connected(channel) => {
+                self.disconnect();
+                if watch(&self.waiter, &channel.receive_event).is_err() {
+                    return self.report_violation(ProtocolViolation("its signal cannot be waited for"));
                 }
                 channel.receive.set_awake(true);
                 self.awake.set(true);
                 self.channel = Some(channel);
             }
-            Slot::Left => self.leave(),
+            PeerEvent::Disconnected => self.disconnect(),
         }
     }
 
-    fn leave(&mut self) {
+    fn disconnect(&mut self) {
         if let Some(channel) = self.channel.take() {
-            let _ = epoll::delete(&self.waiter, &channel.rung);
+            let _ = epoll::delete(&self.waiter, &channel.receive_event);
         }
     }
 
     #[cold]
-    fn end_with(&mut self, broken: Broken) {
-        self.remarks.add(format!("port {}: its peer breaks the rules of memif ({}): hung up", self.name, broken.0));
-        self.leave();
-        ring(&self.kick);
+    fn report_violation(&mut self, broken: ProtocolViolation) {
+        self.advisories.add(format!("port {}: its peer breaks the rules of memif ({}): hung up", self.name, broken.0));
+        self.disconnect();
+        set_event(&self.disconnect_event);
     }
 
     /// The peer's signal stays set until it is read, which only matters while the worker may sleep.
-    fn wake_up(&mut self) {
+    fn resume_polling(&mut self) {
         self.awake.set(true);
-        silence(&self.news);
+        clear_event(&self.mailbox_event);
         if let Some(channel) = &self.channel {
-            silence(&channel.rung);
+            clear_event(&channel.receive_event);
             channel.receive.set_awake(true);
         }
     }
 
-    fn take_in(&mut self, now: Instant, batch: &mut Batch, pool: &mut Pool) -> Result<(), Broken> {
+    fn receive_packets(&mut self, now: Instant, batch: &mut Batch, pool: &mut Pool) -> Result<(), ProtocolViolation> {
         let Some(channel) = &mut self.channel else { return Ok(()) };
         let waiting = channel.receive.waiting()?;
         let mut slot = 0;
@@ -220,7 +221,7 @@ impl MemifPort {
             if !ended {
                 pool.give(packet);
                 if slot == 0 && channel.receive.is_full(waiting) {
-                    return Err(Broken("a packet has no end"));
+                    return Err(ProtocolViolation("a packet has no end"));
                 }
                 break;
             }
@@ -239,7 +240,7 @@ impl MemifPort {
         Ok(())
     }
 
-    fn give_out(&mut self, batch: &mut Batch, pool: &mut Pool) -> Result<(), Broken> {
+    fn transmit_packets(&mut self, batch: &mut Batch, pool: &mut Pool) -> Result<(), ProtocolViolation> {
         let Some(channel) = &mut self.channel else {
             for packet in batch.as_mut_slice() {
                 packet.meta_mut().refused = DropReason::PortDown as u8 + 1;
@@ -269,7 +270,7 @@ impl MemifPort {
             std::mem::swap(batch, &mut self.refused);
         }
         if filled > 0 && channel.send.publish(filled) {
-            ring(&channel.bell);
+            set_event(&channel.send_event);
         }
         result
     }
@@ -278,7 +279,7 @@ impl MemifPort {
 /// Checks for packets before the worker sleeps, which take about a microsecond. One check is enough for a peer that publishes its packets before it
 /// tests for a sleeping receiver, as [`Ring::publish`](super::ring::Ring::publish) does. DPDK has no barrier there: the processor may reorder the two,
 /// and its packets may become visible a moment after it found no sleeping receiver.
-const LAST_LOOKS: usize = 64;
+const POLLS_BEFORE_SLEEP: usize = 64;
 
 fn watch(waiter: &OwnedFd, bell: &OwnedFd) -> io::Result<()> {
     Ok(epoll::add(waiter, bell, epoll::EventData::new_u64(0), epoll::EventFlags::IN)?)
@@ -287,13 +288,13 @@ fn watch(waiter: &OwnedFd, bell: &OwnedFd) -> io::Result<()> {
 impl Port for MemifPort {
     fn receive(&mut self, now: Instant, batch: &mut Batch, pool: &mut Pool) {
         if !self.awake.get() {
-            self.wake_up();
+            self.resume_polling();
         }
-        if self.desk.news() != self.seen {
-            self.read_news();
+        if self.mailbox.news() != self.events_read {
+            self.handle_event();
         }
-        if let Err(broken) = self.take_in(now, batch, pool) {
-            self.end_with(broken);
+        if let Err(broken) = self.receive_packets(now, batch, pool) {
+            self.report_violation(broken);
         }
     }
 
@@ -303,8 +304,8 @@ impl Port for MemifPort {
     }
 
     fn transmit(&mut self, _now: Instant, batch: &mut Batch, pool: &mut Pool) {
-        if let Err(broken) = self.give_out(batch, pool) {
-            self.end_with(broken);
+        if let Err(broken) = self.transmit_packets(batch, pool) {
+            self.report_violation(broken);
         }
     }
 
@@ -312,7 +313,7 @@ impl Port for MemifPort {
         Some((FRAME - LINK_HEADER) as u16)
     }
 
-    fn ring(&self) -> u32 {
+    fn ring_size(&self) -> u32 {
         // Before a peer connects: the ring size that the port offers.
         self.channel.as_ref().map_or(1 << LOG2_RING, |channel| channel.receive.slots().into())
     }
@@ -325,20 +326,20 @@ impl Port for MemifPort {
         self.channel.is_some()
     }
 
-    fn waiter(&self) -> Waiter {
+    fn wake_source(&self) -> WakeSource {
         if self.awake.replace(false)
             && let Some(channel) = &self.channel
         {
             channel.receive.set_awake(false);
         }
         let waits = |channel: &Channel| channel.receive.waiting().map_or(1, usize::from) > 0;
-        for _ in 0..LAST_LOOKS {
-            if self.desk.news() != self.seen || self.channel.as_deref().is_some_and(waits) {
-                return Waiter::Poll;
+        for _ in 0..POLLS_BEFORE_SLEEP {
+            if self.mailbox.news() != self.events_read || self.channel.as_deref().is_some_and(waits) {
+                return WakeSource::Poll;
             }
             std::hint::spin_loop();
         }
-        Waiter::Descriptor(self.waiter.as_raw_fd())
+        WakeSource::Descriptor(self.waiter.as_raw_fd())
     }
 
     fn undecorated(self: Box<Self>) -> Box<dyn Port> {
@@ -353,7 +354,7 @@ impl Port for MemifPort {
 
 impl Drop for MemifPort {
     fn drop(&mut self) {
-        ring(&self.stop);
+        set_event(&self.stop);
         if let Some(thread) = self.thread.take() {
             // The thread reads the bell between any two waits, and none of its steps takes long.
             let _ = thread.join();
@@ -392,39 +393,39 @@ impl Drop for Listener {
 }
 
 /// The thread that connects to peers, repeatedly.
-struct Keeper {
-    end: End,
+struct ConnectionThread {
+    end: MemifRole,
     listener: Option<Listener>,
-    desk: Arc<Desk>,
-    news: Arc<OwnedFd>,
+    mailbox: Arc<PeerMailbox>,
+    mailbox_event: Arc<OwnedFd>,
     stop: Arc<OwnedFd>,
-    kick: Arc<OwnedFd>,
+    disconnect_event: Arc<OwnedFd>,
     name: String,
-    remarks: Remarks,
+    advisories: Advisories,
     /// A failure to connect is reported once, until a connection succeeds.
-    complained: bool,
+    failure_reported: bool,
 }
 
-impl Keeper {
+impl ConnectionThread {
     fn run(mut self) {
         loop {
             let found = match self.find() {
                 Ok(found) => found,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => return,
                 Err(error) => {
-                    self.complain(&error);
+                    self.report_failure(&error);
                     None
                 }
             };
             let ended = match found {
-                Some(socket) => self.converse(&socket),
+                Some(socket) => self.run_session(&socket),
                 None => wait_for(&self.stop, &self.stop, Some(RETRY)).map(drop),
             };
             if let Err(error) = ended {
                 if error.kind() == io::ErrorKind::Interrupted {
                     return;
                 }
-                self.complain(&error);
+                self.report_failure(&error);
                 if wait_for(&self.stop, &self.stop, Some(RETRY)).is_err() {
                     return;
                 }
@@ -432,10 +433,10 @@ impl Keeper {
         }
     }
 
-    fn complain(&mut self, error: &io::Error) {
-        if !std::mem::replace(&mut self.complained, true) {
+    fn report_failure(&mut self, error: &io::Error) {
+        if !std::mem::replace(&mut self.failure_reported, true) {
             let (name, path) = (&self.name, self.end.path().display());
-            self.remarks.add(format!("port {name}: no peer by {path}: {error}"));
+            self.advisories.add(format!("port {name}: no peer by {path}: {error}"));
         }
     }
 
@@ -454,27 +455,27 @@ impl Keeper {
     }
 
     /// Sets up a link with a peer and holds it until one of the two leaves.
-    fn converse(&mut self, socket: &OwnedFd) -> io::Result<()> {
+    fn run_session(&mut self, socket: &OwnedFd) -> io::Result<()> {
         let name = format!("switchpath {}", self.name);
-        let talk = Talk { socket: socket.as_fd(), stop: self.stop.as_fd(), name: &name };
+        let talk = MemifSession { socket: socket.as_fd(), stop: self.stop.as_fd(), name: &name };
         let channel = if self.listener.is_some() { talk.as_server() } else { talk.as_client() }?;
-        self.complained = false;
-        silence(&self.kick);
-        self.tell(Slot::Joined(Box::new(channel)));
-        let ended = self.stay(&talk);
-        self.tell(Slot::Left);
+        self.failure_reported = false;
+        clear_event(&self.disconnect_event);
+        self.post_event(PeerEvent::Connected(Box::new(channel)));
+        let ended = self.hold_session(&talk);
+        self.post_event(PeerEvent::Disconnected);
         if ended.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::Interrupted) {
-            talk.hang_up("the port is closing");
+            talk.disconnect("the port is closing");
         }
         ended
     }
 
-    fn stay(&self, talk: &Talk<'_>) -> io::Result<()> {
+    fn hold_session(&self, talk: &MemifSession<'_>) -> io::Result<()> {
         loop {
             let mut fds = [
                 rustix::event::PollFd::new(&talk.socket, rustix::event::PollFlags::IN),
                 rustix::event::PollFd::new(&self.stop, rustix::event::PollFlags::IN),
-                rustix::event::PollFd::new(&self.kick, rustix::event::PollFlags::IN),
+                rustix::event::PollFd::new(&self.disconnect_event, rustix::event::PollFlags::IN),
             ];
             match rustix::event::poll(&mut fds, None) {
                 Err(rustix::io::Errno::INTR) => continue,
@@ -485,12 +486,12 @@ impl Keeper {
                 return Err(io::Error::new(io::ErrorKind::Interrupted, "the port is closing"));
             }
             if ready[2] {
-                talk.hang_up("the ring is broken");
+                talk.disconnect("the ring is broken");
                 return Ok(());
             }
             // Once connected, the only message of the peer is that it disconnects.
             if ready[0] {
-                return match talk.hear() {
+                return match talk.receive_message() {
                     Ok((message, _)) => Err(io::Error::other(format!("it says {message:?} out of turn"))),
                     Err(error) if error.kind() == io::ErrorKind::Interrupted => Err(error),
                     Err(_) => Ok(()),
@@ -499,8 +500,8 @@ impl Keeper {
         }
     }
 
-    fn tell(&self, slot: Slot) {
-        self.desk.leave(slot);
-        ring(&self.news);
+    fn post_event(&self, slot: PeerEvent) {
+        self.mailbox.post(slot);
+        set_event(&self.mailbox_event);
     }
 }

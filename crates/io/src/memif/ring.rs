@@ -24,60 +24,60 @@ const AWAKE: u16 = 1;
 /// [`Descriptor`] flag: the packet continues in the next descriptor.
 const NEXT: u16 = 1;
 /// The maximum memory mapped for a peer, in bytes.
-const MOST: u64 = 1 << 30;
+const MAX_PEER_MEMORY: u64 = 1 << 30;
 
 /// The other end violated the protocol of the ring in this way.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Broken(pub &'static str);
+pub(super) struct ProtocolViolation(pub &'static str);
 
 /// Shared memory, mapped.
 #[derive(Debug)]
-pub(super) struct Memory {
+pub(super) struct SharedMemory {
     base: NonNull<u8>,
     length: usize,
 }
 
 // SAFETY: the mapping belongs to this value alone; its contents are accessed only by atomics and copies.
-unsafe impl Send for Memory {}
+unsafe impl Send for SharedMemory {}
 // SAFETY: as above.
-unsafe impl Sync for Memory {}
+unsafe impl Sync for SharedMemory {}
 
-impl Memory {
+impl SharedMemory {
     /// New zeroed memory of `length` bytes that can never shrink, so that a peer's accesses cannot fault.
-    pub fn create(length: usize) -> io::Result<(OwnedFd, Memory)> {
+    pub fn create(length: usize) -> io::Result<(OwnedFd, SharedMemory)> {
         let file = memfd_create(c"switchpath memif", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
         ftruncate(&file, length as u64)?;
         fcntl_add_seals(&file, SealFlags::SHRINK)?;
-        let memory = Memory::map(&file, length)?;
+        let memory = SharedMemory::map(&file, length)?;
         Ok((file, memory))
     }
 
     /// The memory of a peer, which claims to have `length` bytes.
-    pub fn of_peer(file: &OwnedFd, length: u64) -> io::Result<Memory> {
+    pub fn of_peer(file: &OwnedFd, length: u64) -> io::Result<SharedMemory> {
         let refused = |reason: &str| io::Error::new(io::ErrorKind::InvalidData, reason.to_string());
         // Without the seal the peer could truncate the file, and the next access would raise SIGBUS.
         if !fcntl_get_seals(file).is_ok_and(|seals| seals.contains(SealFlags::SHRINK)) {
             return Err(refused("its memory is not sealed against shrinking"));
         }
-        if length == 0 || length > MOST || fstat(file)?.st_size as u64 != length {
+        if length == 0 || length > MAX_PEER_MEMORY || fstat(file)?.st_size as u64 != length {
             return Err(refused("its memory has not the size that it says"));
         }
-        Memory::map(file, length as usize)
+        SharedMemory::map(file, length as usize)
     }
 
-    fn map(file: impl AsFd, length: usize) -> io::Result<Memory> {
+    fn map(file: impl AsFd, length: usize) -> io::Result<SharedMemory> {
         let protection = ProtFlags::READ | ProtFlags::WRITE;
         // SAFETY: a new mapping at an address that the kernel chooses overlaps nothing.
         let base = unsafe { mmap(ptr::null_mut(), length, protection, MapFlags::SHARED, file, 0) }?;
-        Ok(Memory { base: NonNull::new(base.cast()).expect("the kernel maps nothing at address zero"), length })
+        Ok(SharedMemory { base: NonNull::new(base.cast()).expect("the kernel maps nothing at address zero"), length })
     }
 
-    fn holds(&self, offset: usize, length: usize) -> bool {
+    fn contains(&self, offset: usize, length: usize) -> bool {
         offset.checked_add(length).is_some_and(|end| end <= self.length)
     }
 }
 
-impl Drop for Memory {
+impl Drop for SharedMemory {
     fn drop(&mut self) {
         // SAFETY: mapped in `map` with this length; rings keep the memory alive.
         let _ = unsafe { munmap(self.base.as_ptr().cast(), self.length) };
@@ -100,35 +100,40 @@ struct Descriptor {
 
 /// The end that moves the head of a ring.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Filled {
+pub(super) enum HeadOwner {
     /// The sender moves the head over packets, the receiver the tail (client to server).
-    BySender,
+    Sender,
     /// The receiver moves the head over empty buffers, the sender the tail over packets (server to client).
-    ByReceiver,
+    Receiver,
 }
 
 /// One ring, seen from one end.
 #[derive(Debug)]
 pub(super) struct Ring {
-    memory: Arc<Memory>,
+    memory: Arc<SharedMemory>,
     /// Its offset in the memory.
     base: usize,
     mask: u16,
-    filled: Filled,
+    head_owner: HeadOwner,
     /// The unwrapped position of this end in the ring.
-    ours: u16,
+    position: u16,
 }
 
 impl Ring {
     /// A ring of `1 << log2` descriptors at `offset`. An error if it does not lie in the memory.
-    pub fn new(memory: &Arc<Memory>, offset: usize, log2: u8, filled: Filled) -> Result<Ring, Broken> {
+    pub fn new(
+        memory: &Arc<SharedMemory>,
+        offset: usize,
+        log2: u8,
+        filled: HeadOwner,
+    ) -> Result<Ring, ProtocolViolation> {
         if log2 > super::message::MOST_LOG2_RING
             || !offset.is_multiple_of(64)
-            || !memory.holds(offset, ring_length(log2))
+            || !memory.contains(offset, ring_length(log2))
         {
-            return Err(Broken("a ring lies outside the shared memory"));
+            return Err(ProtocolViolation("a ring lies outside the shared memory"));
         }
-        Ok(Ring { memory: memory.clone(), base: offset, mask: (1u16 << log2) - 1, filled, ours: 0 })
+        Ok(Ring { memory: memory.clone(), base: offset, mask: (1u16 << log2) - 1, head_owner: filled, position: 0 })
     }
 
     /// Initialises a new ring as the owner of the memory: slot `i` has the buffer of `size` bytes at `buffers + i * size`.
@@ -144,8 +149,8 @@ impl Ring {
 
     /// The receiver offers all its buffers, after the server is ready: DPDK's server empties the rings when it connects.
     pub fn offer(&self) {
-        debug_assert_eq!(self.filled, Filled::ByReceiver);
-        self.word16(HEAD).store(self.ours.wrapping_add(self.mask + 1), Ordering::Release);
+        debug_assert_eq!(self.head_owner, HeadOwner::Receiver);
+        self.word16(HEAD).store(self.position.wrapping_add(self.mask + 1), Ordering::Release);
     }
 
     /// True if the owner of the memory has initialised it.
@@ -183,7 +188,7 @@ impl Ring {
         unsafe { ptr::write_volatile(self.slot(slot).cast(), words) }
     }
 
-    fn theirs(&self, offset: usize) -> u16 {
+    fn peer_position(&self, offset: usize) -> u16 {
         self.word16(offset).load(Ordering::Acquire)
     }
 
@@ -193,34 +198,34 @@ impl Ring {
     }
 
     /// The number of slots free for packets to send.
-    pub fn room(&self) -> Result<u16, Broken> {
+    pub fn room(&self) -> Result<u16, ProtocolViolation> {
         let size = self.mask + 1;
-        let (room, wrong) = match self.filled {
+        let (room, wrong) = match self.head_owner {
             // The receiver follows with the tail.
-            Filled::BySender => {
-                let waiting = self.ours.wrapping_sub(self.theirs(TAIL));
+            HeadOwner::Sender => {
+                let waiting = self.position.wrapping_sub(self.peer_position(TAIL));
                 (size.wrapping_sub(waiting), waiting > size)
             }
             // The receiver advances the head over its empty buffers.
-            Filled::ByReceiver => {
-                let offered = self.theirs(HEAD).wrapping_sub(self.ours);
+            HeadOwner::Receiver => {
+                let offered = self.peer_position(HEAD).wrapping_sub(self.position);
                 (offered, offered > size)
             }
         };
-        if wrong { Err(Broken("a ring has more packets than slots")) } else { Ok(room) }
+        if wrong { Err(ProtocolViolation("a ring has more packets than slots")) } else { Ok(room) }
     }
 
     /// Writes a packet to the next slot, which must be free. `nth` counts the packets since the last [`Ring::publish`]. Returns false if the slot's
     /// buffer is too short: the slot is then published empty.
-    pub fn fill(&mut self, nth: u16, buffer: (usize, u32), frame: &[u8]) -> Result<bool, Broken> {
-        let slot = self.ours.wrapping_add(nth);
-        let (offset, size) = match self.filled {
+    pub fn fill(&mut self, nth: u16, buffer: (usize, u32), frame: &[u8]) -> Result<bool, ProtocolViolation> {
+        let slot = self.position.wrapping_add(nth);
+        let (offset, size) = match self.head_owner {
             // The buffers are in this end's memory: their addresses are computed and not read from shared memory.
-            Filled::BySender => (buffer.0 + usize::from(slot & self.mask) * buffer.1 as usize, buffer.1),
-            Filled::ByReceiver => {
+            HeadOwner::Sender => (buffer.0 + usize::from(slot & self.mask) * buffer.1 as usize, buffer.1),
+            HeadOwner::Receiver => {
                 let d = self.descriptor(slot);
-                if d.region != 0 || !self.memory.holds(d.offset as usize, d.length as usize) {
-                    return Err(Broken("a buffer lies outside the shared memory"));
+                if d.region != 0 || !self.memory.contains(d.offset as usize, d.length as usize) {
+                    return Err(ProtocolViolation("a buffer lies outside the shared memory"));
                 }
                 (d.offset as usize, d.length)
             }
@@ -235,19 +240,19 @@ impl Ring {
 
     /// Publishes `count` filled slots to the receiver. Returns true if the receiver sleeps and must be signalled.
     pub fn publish(&mut self, count: u16) -> bool {
-        self.ours = self.ours.wrapping_add(count);
-        let field = if self.filled == Filled::BySender { HEAD } else { TAIL };
-        self.word16(field).store(self.ours, Ordering::Release);
+        self.position = self.position.wrapping_add(count);
+        let field = if self.head_owner == HeadOwner::Sender { HEAD } else { TAIL };
+        self.word16(field).store(self.position, Ordering::Release);
         // With the fence, either the receiver sees the packets before it sleeps, or this end sees that the receiver is about to sleep.
         fence(Ordering::SeqCst);
         self.word16(FLAGS).load(Ordering::Relaxed) & AWAKE == 0
     }
 
     /// The number of slots with packets to receive.
-    pub fn waiting(&self) -> Result<u16, Broken> {
-        let field = if self.filled == Filled::BySender { HEAD } else { TAIL };
-        let waiting = self.theirs(field).wrapping_sub(self.ours);
-        if waiting > self.mask + 1 { Err(Broken("a ring has more packets than slots")) } else { Ok(waiting) }
+    pub fn waiting(&self) -> Result<u16, ProtocolViolation> {
+        let field = if self.head_owner == HeadOwner::Sender { HEAD } else { TAIL };
+        let waiting = self.peer_position(field).wrapping_sub(self.position);
+        if waiting > self.mask + 1 { Err(ProtocolViolation("a ring has more packets than slots")) } else { Ok(waiting) }
     }
 
     /// True if `waiting` packets fill the whole ring.
@@ -257,11 +262,11 @@ impl Ring {
 
     /// Copies the packet part in the `nth` slot to the front of `to`. Returns its length, which may exceed the copied bytes, and true if the packet
     /// continues in the next slot.
-    pub fn copy(&self, nth: u16, to: &mut [u8]) -> Result<(usize, bool), Broken> {
-        let d = self.descriptor(self.ours.wrapping_add(nth));
+    pub fn copy(&self, nth: u16, to: &mut [u8]) -> Result<(usize, bool), ProtocolViolation> {
+        let d = self.descriptor(self.position.wrapping_add(nth));
         let (offset, length) = (d.offset as usize, d.length as usize);
-        if d.region != 0 || !self.memory.holds(offset, length) {
-            return Err(Broken("a packet lies outside the shared memory"));
+        if d.region != 0 || !self.memory.contains(offset, length) {
+            return Err(ProtocolViolation("a packet lies outside the shared memory"));
         }
         let copied = length.min(to.len());
         // SAFETY: the source lies in the memory. The other end may write it concurrently; the copy is then arbitrary bytes, as in any untrusted
@@ -272,17 +277,17 @@ impl Ring {
 
     /// Returns `count` slots to the sender, as buffers of `size` bytes if the memory is this end's.
     pub fn release(&mut self, count: u16, buffers: Option<(usize, u32)>) {
-        if let (Filled::ByReceiver, Some((base, size))) = (self.filled, buffers) {
+        if let (HeadOwner::Receiver, Some((base, size))) = (self.head_owner, buffers) {
             for nth in 0..count {
-                let slot = self.ours.wrapping_add(nth);
+                let slot = self.position.wrapping_add(nth);
                 let offset = (base + usize::from(slot & self.mask) * size as usize) as u32;
                 self.describe(slot, Descriptor { flags: 0, region: 0, length: size, offset });
             }
         }
-        self.ours = self.ours.wrapping_add(count);
-        let (field, value) = match self.filled {
-            Filled::BySender => (TAIL, self.ours),
-            Filled::ByReceiver => (HEAD, self.ours.wrapping_add(self.mask + 1)),
+        self.position = self.position.wrapping_add(count);
+        let (field, value) = match self.head_owner {
+            HeadOwner::Sender => (TAIL, self.position),
+            HeadOwner::Receiver => (HEAD, self.position.wrapping_add(self.mask + 1)),
         };
         self.word16(field).store(value, Ordering::Release);
     }
@@ -305,13 +310,13 @@ mod tests {
     const BUFFERS: usize = 1024;
 
     /// Both ends of a ring, the owner of the memory first.
-    fn pair(filled: Filled) -> (Ring, Ring, Arc<Memory>) {
-        let (file, memory) = Memory::create(8192).unwrap();
+    fn pair(filled: HeadOwner) -> (Ring, Ring, Arc<SharedMemory>) {
+        let (file, memory) = SharedMemory::create(8192).unwrap();
         let memory = Arc::new(memory);
-        let peer = Arc::new(Memory::of_peer(&file, 8192).unwrap());
+        let peer = Arc::new(SharedMemory::of_peer(&file, 8192).unwrap());
         let mut owner = Ring::new(&memory, 0, LOG2, filled).unwrap();
         owner.initialise(BUFFERS, SIZE);
-        if filled == Filled::ByReceiver {
+        if filled == HeadOwner::Receiver {
             owner.offer();
         }
         let other = Ring::new(&peer, 0, LOG2, filled).unwrap();
@@ -344,13 +349,13 @@ mod tests {
 
     proptest! {
         #[test]
-        fn packets_cross_in_order_and_none_is_lost(steps in prop::collection::vec((0usize..12, 0u16..12), 1..200)) {
-            for filled in [Filled::BySender, Filled::ByReceiver] {
+        fn ring_delivers_packets_in_order_without_loss(steps in prop::collection::vec((0usize..12, 0u16..12), 1..200)) {
+            for filled in [HeadOwner::Sender, HeadOwner::Receiver] {
                 let (owner, other, _memory) = pair(filled);
                 // The owner is the client: it sends on rings that the sender fills.
                 let (mut sender, mut receiver, ours) = match filled {
-                    Filled::BySender => (owner, other, false),
-                    Filled::ByReceiver => (other, owner, true),
+                    HeadOwner::Sender => (owner, other, false),
+                    HeadOwner::Receiver => (other, owner, true),
                 };
                 let (mut next, mut expected) = (0u32, 0u32);
                 for &(sends, receives) in &steps {
@@ -366,8 +371,8 @@ mod tests {
         }
 
         #[test]
-        fn peer_writes_are_values_or_end_the_link(junk in prop::collection::vec(any::<u8>(), 8192)) {
-            for filled in [Filled::BySender, Filled::ByReceiver] {
+        fn arbitrary_peer_writes_end_the_link_or_are_valid(junk in prop::collection::vec(any::<u8>(), 8192)) {
+            for filled in [HeadOwner::Sender, HeadOwner::Receiver] {
                 let (mut owner, mut other, memory) = pair(filled);
                 // SAFETY: the mapping has 8192 bytes.
                 unsafe { ptr::copy_nonoverlapping(junk.as_ptr(), memory.base.as_ptr(), junk.len()) };
@@ -389,18 +394,18 @@ mod tests {
     }
 
     #[test]
-    fn memory_that_could_shrink_or_is_not_as_large_as_said_is_not_mapped() {
-        let (file, _memory) = Memory::create(4096).unwrap();
-        assert!(Memory::of_peer(&file, 8192).is_err());
+    fn unsealed_or_short_peer_memory_is_rejected() {
+        let (file, _memory) = SharedMemory::create(4096).unwrap();
+        assert!(SharedMemory::of_peer(&file, 8192).is_err());
         let open = memfd_create(c"test", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING).unwrap();
         ftruncate(&open, 4096).unwrap();
-        assert!(Memory::of_peer(&open, 4096).is_err());
-        assert!(Memory::of_peer(&file, 4096).is_ok());
+        assert!(SharedMemory::of_peer(&open, 4096).is_err());
+        assert!(SharedMemory::of_peer(&file, 4096).is_ok());
     }
 
     #[test]
     fn a_sleeping_receiver_is_signalled_and_an_awake_one_is_not() {
-        let (mut sender, receiver, _memory) = pair(Filled::BySender);
+        let (mut sender, receiver, _memory) = pair(HeadOwner::Sender);
         receiver.set_awake(true);
         assert!(!sender.publish(0));
         receiver.set_awake(false);

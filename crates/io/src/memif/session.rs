@@ -2,7 +2,7 @@
 //! Then it waits again, because either end may restart at any time.
 
 use super::message::{ETHERNET, LENGTH, MOST_LOG2_RING, Message, VERSION};
-use super::ring::{Filled, Memory, Ring, ring_length};
+use super::ring::{HeadOwner, Ring, SharedMemory, ring_length};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use rustix::io::Errno;
 use rustix::net::{
@@ -29,8 +29,8 @@ pub(super) struct Channel {
     pub send: Ring,
     pub receive: Ring,
     /// Signalled by this end after sending, and by the peer after its sending.
-    pub bell: Arc<OwnedFd>,
-    pub rung: Arc<OwnedFd>,
+    pub send_event: Arc<OwnedFd>,
+    pub receive_event: Arc<OwnedFd>,
     /// The offsets of the buffers of both rings, if the memory is this end's.
     pub buffers: Option<(usize, usize)>,
 }
@@ -82,14 +82,14 @@ pub(super) fn connect_to(path: &Path) -> io::Result<OwnedFd> {
 }
 
 /// One session.
-pub(super) struct Talk<'a> {
+pub(super) struct MemifSession<'a> {
     pub socket: BorrowedFd<'a>,
     pub stop: BorrowedFd<'a>,
     pub name: &'a str,
 }
 
-impl Talk<'_> {
-    fn say(&self, message: &Message, descriptor: Option<BorrowedFd<'_>>) -> io::Result<()> {
+impl MemifSession<'_> {
+    fn send_message(&self, message: &Message, descriptor: Option<BorrowedFd<'_>>) -> io::Result<()> {
         let bytes = message.encode(self.name);
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
         let mut ancillary = SendAncillaryBuffer::new(&mut space);
@@ -102,7 +102,7 @@ impl Talk<'_> {
     }
 
     /// The next message and its descriptor.
-    pub fn hear(&self) -> io::Result<(Message, Option<OwnedFd>)> {
+    pub fn receive_message(&self) -> io::Result<(Message, Option<OwnedFd>)> {
         if !wait_for(self.socket, self.stop, Some(PATIENCE))? {
             return Err(text("it does not answer"));
         }
@@ -129,25 +129,25 @@ impl Talk<'_> {
     }
 
     /// Disconnects. The peer may be gone already.
-    pub fn hang_up(&self, reason: &str) {
-        let _ = self.say(&Message::Disconnect(reason.into()), None);
+    pub fn disconnect(&self, reason: &str) {
+        let _ = self.send_message(&Message::Disconnect(reason.into()), None);
     }
 
     fn expect_ack(&self) -> io::Result<()> {
-        match self.hear()?.0 {
+        match self.receive_message()?.0 {
             Message::Ack => Ok(()),
             other => Err(text(format!("it answers {other:?} where it should take an offer"))),
         }
     }
 
     fn offer(&self, message: &Message, descriptor: Option<BorrowedFd<'_>>) -> io::Result<()> {
-        self.say(message, descriptor)?;
+        self.send_message(message, descriptor)?;
         self.expect_ack()
     }
 
     /// Sets up the link with a server; the memory is this end's.
     pub fn as_client(&self) -> io::Result<Channel> {
-        let Message::Hello { versions, log2_ring, .. } = self.hear()?.0 else {
+        let Message::Hello { versions, log2_ring, .. } = self.receive_message()?.0 else {
             return Err(text("it does not say hello"));
         };
         if !(versions.0..=versions.1).contains(&VERSION) {
@@ -163,11 +163,11 @@ impl Talk<'_> {
         // Layout of the region: both rings, then the buffers of both, from a page boundary on.
         let buffers = (2 * ring).next_multiple_of(4096);
         let length = buffers + 2 * slots * BUFFER as usize;
-        let (file, memory) = Memory::create(length)?;
+        let (file, memory) = SharedMemory::create(length)?;
         let memory = Arc::new(memory);
-        let broken = |broken: super::ring::Broken| text(broken.0);
-        let mut send = Ring::new(&memory, 0, log2, Filled::BySender).map_err(broken)?;
-        let mut receive = Ring::new(&memory, ring, log2, Filled::ByReceiver).map_err(broken)?;
+        let broken = |broken: super::ring::ProtocolViolation| text(broken.0);
+        let mut send = Ring::new(&memory, 0, log2, HeadOwner::Sender).map_err(broken)?;
+        let mut receive = Ring::new(&memory, ring, log2, HeadOwner::Receiver).map_err(broken)?;
         let other_buffers = buffers + slots * BUFFER as usize;
         send.initialise(buffers, BUFFER);
         receive.initialise(other_buffers, BUFFER);
@@ -184,11 +184,17 @@ impl Talk<'_> {
         };
         self.offer(&add(true, 0), Some(bell.as_fd()))?;
         self.offer(&add(false, ring), Some(rung.as_fd()))?;
-        self.say(&Message::Connect, None)?;
-        match self.hear()?.0 {
+        self.send_message(&Message::Connect, None)?;
+        match self.receive_message()?.0 {
             Message::Connected => {
                 receive.offer();
-                Ok(Channel { send, receive, bell, rung, buffers: Some((buffers, other_buffers)) })
+                Ok(Channel {
+                    send,
+                    receive,
+                    send_event: bell,
+                    receive_event: rung,
+                    buffers: Some((buffers, other_buffers)),
+                })
             }
             other => Err(text(format!("it answers {other:?} where it should be ready"))),
         }
@@ -197,11 +203,11 @@ impl Talk<'_> {
     /// Sets up the link with a client, which provides the memory.
     pub fn as_server(&self) -> io::Result<Channel> {
         let hello = Message::Hello { versions: (VERSION, VERSION), last: (0, 0, 0), log2_ring: MOST_LOG2_RING };
-        self.say(&hello, None)?;
+        self.send_message(&hello, None)?;
         let mut memory = None;
         let (mut send, mut receive) = (None, None);
         loop {
-            let (message, descriptor) = self.hear()?;
+            let (message, descriptor) = self.receive_message()?;
             let taken = match message {
                 Message::Init { version: VERSION, id: 0, mode: ETHERNET } => Ok(()),
                 Message::Init { version, id, mode } => Err(format!(
@@ -209,7 +215,7 @@ impl Talk<'_> {
                 )),
                 Message::AddRegion { index: 0, size } if memory.is_none() => {
                     let file = descriptor.ok_or_else(|| text("memory without a descriptor"))?;
-                    memory = Some(Arc::new(Memory::of_peer(&file, size)?));
+                    memory = Some(Arc::new(SharedMemory::of_peer(&file, size)?));
                     Ok(())
                 }
                 Message::AddRing { to_server, index: 0, region: 0, offset, log2_size, private_header: 0 } => {
@@ -217,7 +223,7 @@ impl Talk<'_> {
                     let signal = descriptor.ok_or_else(|| text("a ring without a signal"))?;
                     // The descriptor is the peer's and may be in blocking mode, but a worker must never block on it.
                     rustix::io::ioctl_fionbio(&signal, true)?;
-                    let filled = if to_server { Filled::BySender } else { Filled::ByReceiver };
+                    let filled = if to_server { HeadOwner::Sender } else { HeadOwner::Receiver };
                     let ring = Ring::new(memory, offset as usize, log2_size, filled).map_err(|b| text(b.0))?;
                     let place = if to_server { &mut receive } else { &mut send };
                     *place = Some((ring, Arc::new(signal)));
@@ -228,17 +234,17 @@ impl Talk<'_> {
                         if !(send.is_initialised() && receive.is_initialised()) {
                             return Err(text("its rings are not initialised"));
                         }
-                        self.say(&Message::Connected, None)?;
-                        return Ok(Channel { send, receive, bell, rung, buffers: None });
+                        self.send_message(&Message::Connected, None)?;
+                        return Ok(Channel { send, receive, send_event: bell, receive_event: rung, buffers: None });
                     }
                     _ => Err("it connects without a ring each way".to_string()),
                 },
                 other => Err(format!("it says {other:?}, which is not served")),
             };
             match taken {
-                Ok(()) => self.say(&Message::Ack, None)?,
+                Ok(()) => self.send_message(&Message::Ack, None)?,
                 Err(reason) => {
-                    self.hang_up(&reason);
+                    self.disconnect(&reason);
                     return Err(text(reason));
                 }
             }

@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn cut_and_lying_lengths_end_the_walk() {
+    fn truncated_or_invalid_lengths_end_the_walk() {
         let mut bytes = Message::new(7, 0, &[]).finish(1);
         bytes.extend_from_slice(&[0xff; 15]);
         assert_eq!(messages(&bytes).count(), 1);

@@ -6,8 +6,8 @@ mod route;
 mod watch;
 
 pub use lookup::LinkLayers;
-pub use route::{Link, Neighbour, Route, Veth, VethEnd};
-pub use watch::{LinkChange, LinkNews, LinkWatch};
+pub use route::{KernelLink, KernelNeighbour, KernelRoute, Veth, VethEnd};
+pub use watch::{LinkChange, LinkChanges, LinkWatch};
 
 use crate::sys;
 use message::{HEADER, Message, attributes, messages, text};
@@ -24,7 +24,7 @@ pub struct KernelError {
     /// Its object: `10.0.0.1/24 of eth0`.
     pub object: String,
     /// The kernel's message, often empty.
-    pub remark: String,
+    pub message: String,
     /// The kernel's error number.
     pub error: io::Error,
 }
@@ -32,7 +32,7 @@ pub struct KernelError {
 impl fmt::Display for KernelError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} {} failed: {}", self.operation, self.object, self.error)?;
-        if self.remark.is_empty() { Ok(()) } else { write!(f, ": {}", self.remark) }
+        if self.message.is_empty() { Ok(()) } else { write!(f, ": {}", self.message) }
     }
 }
 
@@ -45,7 +45,7 @@ impl std::error::Error for KernelError {
 impl KernelError {
     /// An error without a message.
     pub(crate) fn new(operation: &'static str, object: impl Into<String>, error: impl Into<io::Error>) -> Self {
-        KernelError { operation, object: object.into(), remark: String::new(), error: error.into() }
+        KernelError { operation, object: object.into(), message: String::new(), error: error.into() }
     }
 }
 
@@ -110,7 +110,7 @@ impl Netlink {
                         return acknowledgement(body, flags).map_err(|(error, remark)| KernelError {
                             operation,
                             object: object.into(),
-                            remark,
+                            message: remark,
                             error,
                         });
                     }

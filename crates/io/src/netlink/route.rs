@@ -18,7 +18,7 @@ const XDP_ATTACHED: u16 = 2;
 
 /// A link of the kernel.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Link {
+pub struct KernelLink {
     /// Its number in its network namespace.
     pub index: u32,
     /// Its name.
@@ -59,7 +59,7 @@ pub struct Veth<'a> {
 
 /// A route of the kernel.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Route<'a> {
+pub struct KernelRoute<'a> {
     /// The destination prefix; the default route is `0.0.0.0` or `::` with length 0.
     pub destination: (IpAddr, u8),
     /// The next hop; none for a directly connected destination.
@@ -70,7 +70,7 @@ pub struct Route<'a> {
 
 /// A static neighbour of the kernel.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Neighbour<'a> {
+pub struct KernelNeighbour<'a> {
     /// The link it is on.
     pub link: &'a str,
     /// Its IP address.
@@ -99,9 +99,9 @@ pub(super) fn octets(address: IpAddr) -> Vec<u8> {
     }
 }
 
-fn parse_link(body: &[u8]) -> Option<Link> {
+fn parse_link(body: &[u8]) -> Option<KernelLink> {
     let (index, flags) = (u32_at(body, 4)?, u32_at(body, 8)?);
-    let mut link = Link {
+    let mut link = KernelLink {
         index,
         name: String::new(),
         mac: Mac::default(),
@@ -126,7 +126,7 @@ fn parse_link(body: &[u8]) -> Option<Link> {
 
 impl Netlink {
     /// Every link of the network namespace.
-    pub fn links(&mut self) -> Result<Vec<Link>, KernelError> {
+    pub fn links(&mut self) -> Result<Vec<KernelLink>, KernelError> {
         let mut links = Vec::new();
         let message = Message::new(libc::RTM_GETLINK, DUMP, &link_header(0, 0, 0));
         self.exchange(message, "listing", "the links", |kind, body| {
@@ -138,7 +138,7 @@ impl Netlink {
     }
 
     /// The link with this name, `ENODEV` if there is none.
-    pub fn link(&mut self, name: &str) -> Result<Link, KernelError> {
+    pub fn link(&mut self, name: &str) -> Result<KernelLink, KernelError> {
         let mut found = None;
         let mut message = Message::new(libc::RTM_GETLINK, ACK, &link_header(0, 0, 0));
         message.put_text(libc::IFLA_IFNAME, name);
@@ -226,7 +226,7 @@ impl Netlink {
     }
 
     /// Adds a route to the main table.
-    pub fn add_route(&mut self, route: &Route<'_>) -> Result<(), KernelError> {
+    pub fn add_route(&mut self, route: &KernelRoute<'_>) -> Result<(), KernelError> {
         let (destination, prefix) = route.destination;
         let scope = if route.gateway.is_some() { libc::RT_SCOPE_UNIVERSE } else { libc::RT_SCOPE_LINK };
         let mut header = [0; 12]; // struct rtmsg
@@ -250,7 +250,7 @@ impl Netlink {
     }
 
     /// Adds or replaces a permanent neighbour.
-    pub fn add_neighbour(&mut self, neighbour: &Neighbour<'_>) -> Result<(), KernelError> {
+    pub fn add_neighbour(&mut self, neighbour: &KernelNeighbour<'_>) -> Result<(), KernelError> {
         let index = self.link(neighbour.link)?.index;
         let mut header = [0; 12]; // struct ndmsg
         header[0] = family(neighbour.address);

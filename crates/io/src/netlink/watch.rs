@@ -22,14 +22,14 @@ pub struct LinkChange {
     pub name: String,
     /// True if it left the network namespace. A link with this index may exist again by now. A link that is moved away and back keeps its index, but
     /// loses its sockets and its queueing disciplines.
-    pub left: bool,
+    pub left_namespace: bool,
 }
 
 /// The links that changed.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum LinkNews {
+pub enum LinkChanges {
     /// These links.
-    Of(Vec<LinkChange>),
+    Links(Vec<LinkChange>),
     /// Notifications were lost: any link may have changed.
     Unknown,
 }
@@ -55,7 +55,7 @@ impl LinkWatch {
     }
 
     /// The changes since the last call. Never blocks: the descriptor is readable if there are changes.
-    pub fn news(&mut self) -> io::Result<LinkNews> {
+    pub fn changes(&mut self) -> io::Result<LinkChanges> {
         let (mut changed, mut lost) = (Vec::new(), false);
         loop {
             let (got, length) = match net::recv(&self.socket, &mut self.received[..], RecvFlags::TRUNC) {
@@ -77,10 +77,10 @@ impl LinkWatch {
                 let name = name.map_or(String::new(), |(_, value)| text(value));
                 // When a member leaves a bridge, the bridge also sends a message, in its own family.
                 let left = kind == libc::RTM_DELLINK && body.first() == Some(&(libc::AF_UNSPEC as u8));
-                changed.extend(u32_at(body, 4).map(|index| LinkChange { index, name, left }));
+                changed.extend(u32_at(body, 4).map(|index| LinkChange { index, name, left_namespace: left }));
             }
         }
-        Ok(if lost { LinkNews::Unknown } else { LinkNews::Of(changed) })
+        Ok(if lost { LinkChanges::Unknown } else { LinkChanges::Links(changed) })
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::Namespace;
 use super::spawner::Spawner;
-use crate::netlink::{KernelError, Netlink, Route};
+use crate::netlink::{KernelError, KernelRoute, Netlink};
 use std::fs;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -13,7 +13,7 @@ use units::Mac;
 
 /// A host with its own network namespace. Clones are the same host.
 #[derive(Clone, Debug)]
-pub struct Host {
+pub struct LabHost {
     name: Arc<str>,
     namespace: Arc<Namespace>,
     spawner: Arc<Spawner>,
@@ -23,17 +23,17 @@ pub struct Host {
 #[derive(Clone, Copy, Debug)]
 pub struct Plug<'a> {
     /// The host.
-    pub host: &'a Host,
+    pub host: &'a LabHost,
     /// The name of the link at the host.
     pub link: &'a str,
     /// Its address; by default the kernel generates one.
     pub mac: Option<Mac>,
 }
 
-impl Host {
+impl LabHost {
     pub(super) fn new(name: &str, spawner: Arc<Spawner>) -> Result<Self, KernelError> {
         let made = Namespace::new().map_err(|error| KernelError::new("making a network namespace for", name, error))?;
-        let host = Host { name: name.into(), namespace: Arc::new(made), spawner };
+        let host = LabHost { name: name.into(), namespace: Arc::new(made), spawner };
         host.run(|| Netlink::open()?.set_up("lo", true))??;
         host.sysctl("net/ipv4/ip_forward", "0")?;
         // The laboratory's addresses are known to be unique and it has no advertising routers, so both checks are skipped.
@@ -44,15 +44,15 @@ impl Host {
     }
 
     /// The network namespace of the calling thread, unchanged.
-    pub(super) fn here(name: &str, spawner: Arc<Spawner>) -> Result<Self, KernelError> {
+    pub(super) fn current(name: &str, spawner: Arc<Spawner>) -> Result<Self, KernelError> {
         let here = Namespace::of_this_thread();
         let namespace = here.map_err(|error| KernelError::new("opening the network namespace of", name, error))?;
-        Ok(Host { name: name.into(), namespace: Arc::new(namespace), spawner })
+        Ok(LabHost { name: name.into(), namespace: Arc::new(namespace), spawner })
     }
 
     /// Adds a route to a network, with the length of its prefix, by `gateway`.
     pub fn add_route(&self, destination: (IpAddr, u8), gateway: IpAddr) -> Result<(), KernelError> {
-        let route = Route { destination, gateway: Some(gateway), link: None };
+        let route = KernelRoute { destination, gateway: Some(gateway), link: None };
         self.run(|| Netlink::open()?.add_route(&route))?
     }
 
@@ -87,7 +87,7 @@ impl Host {
             IpAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
             IpAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
         };
-        let route = Route { destination: (everywhere, 0), gateway: Some(gateway), link: None };
+        let route = KernelRoute { destination: (everywhere, 0), gateway: Some(gateway), link: None };
         self.run(|| Netlink::open()?.add_route(&route))?
     }
 

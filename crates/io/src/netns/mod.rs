@@ -8,8 +8,8 @@ mod host;
 mod permission;
 mod spawner;
 
-pub use host::{Host, Plug};
-pub use permission::{Forbidden, Permission, enter, probe};
+pub use host::{LabHost, Plug};
+pub use permission::{NamespaceError, Permission, enter, probe};
 
 use crate::netlink::{KernelError, Netlink, Veth, VethEnd};
 use crate::offload::Ethtool;
@@ -75,9 +75,9 @@ pub struct Lab {
 
 impl Lab {
     /// An empty laboratory, or the reason why there can be none (see [`probe`]).
-    pub fn new() -> Result<Self, Forbidden> {
+    pub fn new() -> Result<Self, NamespaceError> {
         permission::check_new_namespace()?;
-        let spawner = Spawner::start().map_err(|error| Forbidden {
+        let spawner = Spawner::start().map_err(|error| NamespaceError {
             reason: format!("a thread could not be started: {error}"),
             hint: "end other programs and try again".into(),
         })?;
@@ -85,13 +85,13 @@ impl Lab {
     }
 
     /// A new host: its loopback link is up, it does not forward, and its IPv6 addresses are usable at once.
-    pub fn host(&self, name: &str) -> Result<Host, KernelError> {
-        Host::new(name, self.spawner.clone())
+    pub fn host(&self, name: &str) -> Result<LabHost, KernelError> {
+        LabHost::new(name, self.spawner.clone())
     }
 
     /// The network of the calling thread as a host, unchanged. The caller undoes its own changes.
-    pub fn here(&self, name: &str) -> Result<Host, KernelError> {
-        Host::here(name, self.spawner.clone())
+    pub fn current_host(&self, name: &str) -> Result<LabHost, KernelError> {
+        LabHost::current(name, self.spawner.clone())
     }
 
     /// Connects two hosts by a cable. Both plugs are up and all offloads are off, so that it carries the same frames and checksums as a physical

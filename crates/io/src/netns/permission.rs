@@ -20,29 +20,29 @@ pub enum Permission {
 
 /// The reason why no network namespace can be created here.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Forbidden {
+pub struct NamespaceError {
     /// The obstacle.
     pub reason: String,
     /// The remedy.
     pub hint: String,
 }
 
-impl fmt::Display for Forbidden {
+impl fmt::Display for NamespaceError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}; {}", self.reason, self.hint)
     }
 }
 
-impl std::error::Error for Forbidden {}
+impl std::error::Error for NamespaceError {}
 
 /// Tests it in child processes that end at once. Changes nothing, and starts no thread.
-pub fn probe() -> Result<Permission, Forbidden> {
+pub fn probe() -> Result<Permission, NamespaceError> {
     if attempt(unshare_network).is_ok() {
         return Ok(Permission::Capability);
     }
     match attempt(unshare_user_then_network) {
         Ok(()) => Ok(Permission::UserNamespace),
-        Err(error) => Err(why(&error)),
+        Err(error) => Err(explain(&error)),
     }
 }
 
@@ -74,13 +74,13 @@ fn unshare_user_then_network() -> io::Result<()> {
 
 /// Enables this process to create network namespaces. Does nothing if it already can. Otherwise it becomes root of a new user namespace, in which its
 /// files keep their owner. Must be called before there is a second thread.
-pub fn enter() -> Result<Permission, Forbidden> {
+pub fn enter() -> Result<Permission, NamespaceError> {
     let permission = probe()?;
     if permission == Permission::Capability {
         return Ok(permission);
     }
     if let Some(threads) = threads().filter(|&threads| threads > 1) {
-        return Err(Forbidden {
+        return Err(NamespaceError {
             reason: format!(
                 "a process can only enter a user namespace while it has one thread, and this has {threads}"
             ),
@@ -94,14 +94,14 @@ pub fn enter() -> Result<Permission, Forbidden> {
         fs::write("/proc/self/uid_map", format!("0 {user} 1"))?;
         fs::write("/proc/self/gid_map", format!("0 {group} 1"))
     });
-    entered.map(|()| permission).map_err(|error| why(&error))
+    entered.map(|()| permission).map_err(|error| explain(&error))
 }
 
 /// The check for a process that should be able to by now.
-pub(super) fn check_new_namespace() -> Result<(), Forbidden> {
+pub(super) fn check_new_namespace() -> Result<(), NamespaceError> {
     let Err(error) = Namespace::new() else { return Ok(()) };
     match probe() {
-        Ok(_) => Err(Forbidden {
+        Ok(_) => Err(NamespaceError {
             reason: format!("making a network namespace needs CAP_SYS_ADMIN ({error})"),
             hint: "run it as root, or inside `unshare --user --map-root-user`".into(),
         }),
@@ -115,7 +115,7 @@ fn threads() -> Option<u64> {
 }
 
 /// The kernel setting that prevents it.
-fn why(error: &io::Error) -> Forbidden {
+fn explain(error: &io::Error) -> NamespaceError {
     let setting =
         |name: &str| fs::read_to_string(format!("/proc/sys/{name}")).map(|value| value.trim().to_owned()).ok();
     let switches = [
@@ -127,13 +127,13 @@ fn why(error: &io::Error) -> Forbidden {
     for (name, closed, open) in switches {
         if setting(name).as_deref() == Some(closed) {
             let name = name.replace('/', ".");
-            return Forbidden {
+            return NamespaceError {
                 reason: format!("user namespaces are forbidden here: {name} is {closed}"),
                 hint: format!("allow them with `sysctl -w {name}={open}`, or run this as root"),
             };
         }
     }
-    Forbidden {
+    NamespaceError {
         reason: format!("user namespaces are forbidden here, as in most containers: {error}"),
         hint: "run this as root, or in a container with CAP_SYS_ADMIN".into(),
     }

@@ -10,18 +10,18 @@
 //! outer one, because the ring does not report which checksum is missing. VLAN tags that the kernel removed are inserted again.
 
 mod fanout;
-mod outgoing;
+mod interfaces;
 mod port;
 mod ring;
-mod tenure;
+mod transmit;
 
+pub(crate) use interfaces::PacketInterfaces;
 pub use port::PacketPort;
-pub(crate) use tenure::Tenures;
 
+use crate::advisories::OpenError;
 use crate::ingress::{self, IngressDrop};
-use crate::netlink::{Link, Netlink};
-use crate::offload::{Offload, SwitchedOff};
-use crate::remarks::OpenError;
+use crate::netlink::{KernelLink, Netlink};
+use crate::offload::{DisabledOffloads, EthtoolOffload};
 use crate::sys;
 use ring::Ring;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
@@ -35,7 +35,7 @@ const BLOCK: usize = 64 << 10;
 /// Bytes of a slot: a frame with MTU 1500, its link header, and the kernel's header.
 const SLOT: usize = 2048;
 /// The maximum of bytes queued beside the ring, by the kernel's accounting: some hundred super-frames.
-const BESIDE: u32 = 32 << 20;
+const MOST_QUEUED_BYTES: u32 = 32 << 20;
 /// The maximum of bytes in flight, by the kernel's accounting.
 const IN_FLIGHT: u32 = 8 << 20;
 /// ARPHRD_ETHER: interfaces whose frames have Ethernet headers.
@@ -56,47 +56,47 @@ pub struct PacketOptions {
     /// Also receive frames for other hosts.
     pub promiscuous: bool,
     /// Take the arrival time from the kernel, so that the time in the ring counts. Costs some 50 ns for each receive call with frames.
-    pub stamped: bool,
+    pub kernel_timestamps: bool,
 }
 
 impl Default for PacketOptions {
     fn default() -> Self {
-        PacketOptions { receive_slots: 4096, offloads: true, promiscuous: true, stamped: false }
+        PacketOptions { receive_slots: 4096, offloads: true, promiscuous: true, kernel_timestamps: false }
     }
 }
 
 /// The socket, its ring and the changes to undo, closed in this order.
 #[derive(Debug)]
-struct Device {
+struct PacketDevice {
     ring: Ring,
     socket: OwnedFd,
-    link: Link,
+    link: KernelLink,
     offloads: bool,
-    tenure: Arc<Tenure>,
+    changes: Arc<InterfaceChanges>,
 }
 
 /// The changes to an interface, undone when the last port on it closes.
 #[derive(Debug)]
-struct Tenure {
-    joining: Vec<Arc<SwitchedOff>>,
-    ingress: Mutex<Option<Arc<IngressDrop>>>,
+struct InterfaceChanges {
+    disabled_offloads: Vec<Arc<DisabledOffloads>>,
+    ingress_drop: Mutex<Option<Arc<IngressDrop>>>,
     offloads: bool,
     /// The interface left the namespace: the ingress drop is gone, and the offloads stay as they were set.
-    let_go: AtomicBool,
+    left_namespace: AtomicBool,
 }
 
-impl Tenure {
-    fn ingress(&self) -> Option<Arc<IngressDrop>> {
-        self.ingress.lock().unwrap_or_else(PoisonError::into_inner).clone()
+impl InterfaceChanges {
+    fn ingress_drop(&self) -> Option<Arc<IngressDrop>> {
+        self.ingress_drop.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    fn let_go(&self) {
-        self.let_go.store(true, Ordering::Release);
-        *self.ingress.lock().unwrap_or_else(PoisonError::into_inner) = None;
+    fn mark_left(&self) {
+        self.left_namespace.store(true, Ordering::Release);
+        *self.ingress_drop.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }
 
-    fn was_let_go(&self) -> bool {
-        self.let_go.load(Ordering::Acquire)
+    fn has_left(&self) -> bool {
+        self.left_namespace.load(Ordering::Acquire)
     }
 }
 
@@ -106,8 +106,8 @@ fn open(
     interface: &str,
     options: &PacketOptions,
     queues: usize,
-    held: impl FnOnce(u32) -> Option<Arc<Tenure>>,
-) -> Result<(Vec<Device>, Vec<String>), OpenError> {
+    held: impl FnOnce(u32) -> Option<Arc<InterfaceChanges>>,
+) -> Result<(Vec<PacketDevice>, Vec<String>), OpenError> {
     let mut remarks = Vec::new();
     let link = find(interface)?;
     let mut sockets = Vec::new();
@@ -117,12 +117,13 @@ fn open(
         sockets.push((ring.map_err(|error| refused(interface, error))?, socket));
     }
     let tenure = match held(link.index) {
-        Some(held) if held.offloads == options.offloads && !held.was_let_go() => held,
+        Some(held) if held.offloads == options.offloads && !held.has_left() => held,
         held => {
-            let kept = held.as_ref().filter(|held| !held.was_let_go()).map(|held| held.ingress());
-            let ingress = kept.unwrap_or_else(|| keep_host_out(&link, &mut remarks).map(Arc::new));
-            let mut joining = held.filter(|held| held.was_let_go()).map_or_else(Vec::new, |held| held.joining.clone());
-            let switched = SwitchedOff::new(interface, joined_by(options.offloads)).map_err(|error| {
+            let kept = held.as_ref().filter(|held| !held.has_left()).map(|held| held.ingress_drop());
+            let ingress = kept.unwrap_or_else(|| drop_ingress(&link, &mut remarks).map(Arc::new));
+            let mut joining =
+                held.filter(|held| held.has_left()).map_or_else(Vec::new, |held| held.disabled_offloads.clone());
+            let switched = DisabledOffloads::new(interface, joining_offloads(options.offloads)).map_err(|error| {
                 let harm = "frames that the interface joins cannot be taken apart again";
                 remarks.push(format!(
                     "could not switch off the joining of received frames on {interface} ({error}): {harm}"
@@ -132,7 +133,12 @@ fn open(
                 switched.ok().filter(|switched| joining.is_empty() || switched.has_changed_any()).map(Arc::new),
             );
             let (ingress, let_go) = (Mutex::new(ingress), AtomicBool::new(false));
-            Arc::new(Tenure { joining, ingress, offloads: options.offloads, let_go })
+            Arc::new(InterfaceChanges {
+                disabled_offloads: joining,
+                ingress_drop: ingress,
+                offloads: options.offloads,
+                left_namespace: let_go,
+            })
         }
     };
     let joined = fanout::bind(sockets.iter().map(|(_, socket)| socket), link.index);
@@ -141,18 +147,18 @@ fn open(
         remarks.push(format!("the kernel spreads nothing over several sockets here: one worker serves {interface}"));
         sockets.truncate(joined);
     }
-    let device = |(ring, socket)| Device {
+    let device = |(ring, socket)| PacketDevice {
         ring,
         socket,
         link: link.clone(),
         offloads: options.offloads,
-        tenure: tenure.clone(),
+        changes: tenure.clone(),
     };
     Ok((sockets.into_iter().map(device).collect(), remarks))
 }
 
 /// Stops the host's stack from processing an interface's packets.
-fn keep_host_out(link: &Link, remarks: &mut Vec<String>) -> Option<IngressDrop> {
+fn drop_ingress(link: &KernelLink, remarks: &mut Vec<String>) -> Option<IngressDrop> {
     match ingress::sweep() {
         Ok(freed) if freed.is_empty() => {}
         Ok(freed) => remarks.push(format!("removed ingress filters that a killed router left on {}", freed.join(", "))),
@@ -169,7 +175,7 @@ fn keep_host_out(link: &Link, remarks: &mut Vec<String>) -> Option<IngressDrop> 
 }
 
 /// The link with this name, in the network namespace of the calling thread.
-pub(crate) fn find(interface: &str) -> Result<Link, OpenError> {
+pub(crate) fn find(interface: &str) -> Result<KernelLink, OpenError> {
     let mut netlink = Netlink::open().map_err(|error| OpenError {
         reason: error.to_string(),
         hint: "the kernel must be built with netlink".into(),
@@ -212,7 +218,7 @@ fn refused(interface: &str, error: io::Error) -> OpenError {
 }
 
 /// A fully configured socket that is not bound yet, so that no packet arrives before the configuration is complete.
-fn socket(link: &Link, options: &PacketOptions) -> io::Result<OwnedFd> {
+fn socket(link: &KernelLink, options: &PacketOptions) -> io::Result<OwnedFd> {
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     // With protocol zero it receives nothing until it is bound.
     let socket = socket_with(AddressFamily::PACKET, SocketType::RAW, flags, None)?;
@@ -240,7 +246,7 @@ fn socket(link: &Link, options: &PacketOptions) -> io::Result<OwnedFd> {
     sys::set_option(&socket, libc::SOL_PACKET, libc::PACKET_RX_RING, &request)?;
     // The plain options are limited by net.core.rmem_max and wmem_max.
     for (forced, plain, bytes) in
-        [(libc::SO_RCVBUFFORCE, libc::SO_RCVBUF, BESIDE), (libc::SO_SNDBUFFORCE, libc::SO_SNDBUF, IN_FLIGHT)]
+        [(libc::SO_RCVBUFFORCE, libc::SO_RCVBUF, MOST_QUEUED_BYTES), (libc::SO_SNDBUFFORCE, libc::SO_SNDBUF, IN_FLIGHT)]
     {
         if sys::set_option(&socket, libc::SOL_SOCKET, forced, &bytes).is_err() {
             sys::set_option(&socket, libc::SOL_SOCKET, plain, &bytes)?;
@@ -260,6 +266,10 @@ fn socket(link: &Link, options: &PacketOptions) -> io::Result<OwnedFd> {
 
 /// The offloads that join received frames and must be off. LRO joins in the interface, irreversibly. GRO joins in the kernel and only matters without
 /// super-frames.
-fn joined_by(offloads: bool) -> &'static [Offload] {
-    if offloads { &[Offload::LargeReceive] } else { &[Offload::LargeReceive, Offload::ReceiveJoining] }
+fn joining_offloads(offloads: bool) -> &'static [EthtoolOffload] {
+    if offloads {
+        &[EthtoolOffload::LargeReceive]
+    } else {
+        &[EthtoolOffload::LargeReceive, EthtoolOffload::GenericReceive]
+    }
 }

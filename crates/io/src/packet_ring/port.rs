@@ -1,11 +1,11 @@
 //! The receive ring and the sender as a port of the router.
 
-use super::outgoing::Outgoing;
-use super::ring::Received;
-use super::{Device, OpenError, PacketOptions, Tenure, open};
+use super::ring::SlotFrame;
+use super::transmit::TransmitQueue;
+use super::{InterfaceChanges, OpenError, PacketDevice, PacketOptions, open};
 use crate::{clock, offload, sys, vnet};
 use packet::pool::{FRAME, SUPER_FRAME};
-use packet::port::{Offloads, Port, PortStatistics, Unsent, Waiter};
+use packet::port::{Offloads, Port, PortStatistics, UnsentPackets, WakeSource};
 use packet::wire::complete_checksum;
 use packet::{Batch, DropReason, Packet, Pool};
 use rustix::io::readv;
@@ -20,49 +20,49 @@ const MACS: usize = 12;
 const TAG: usize = 4;
 const TPID_8021Q: u16 = 0x8100;
 /// Empty receive calls in a row after which the socket is checked for an error.
-const QUIET: u32 = 16;
+const EMPTY_RECEIVES: u32 = 16;
 /// The longest plausible time of a frame in the ring: the system's clock may be set meanwhile.
-const LONGEST: Nanos = Nanos::millis(100);
+const MOST_RING_DELAY: Nanos = Nanos::millis(100);
 
 /// A `packet:` port, or one queue of it. Closing it returns the interface to the host with its original settings.
 #[derive(Debug)]
 pub struct PacketPort {
-    device: Device,
+    device: PacketDevice,
     rate: Rate,
     /// The next slot to check for a frame.
     receive: usize,
     /// Use the kernel's timestamps as arrival times.
-    stamped: bool,
-    outgoing: Outgoing,
+    kernel_timestamps: bool,
+    transmit_queue: TransmitQueue,
     lost_before_receive: Cell<u64>,
     /// Empty receives in a row.
-    quiet: u32,
+    empty_receives: u32,
 }
 
 impl PacketPort {
     /// Opens an interface of the network namespace of the calling thread; the port can then be used in any. Also returns advisories about missing
     /// features. Needs CAP_NET_RAW there.
     pub fn open(interface: &str, options: &PacketOptions) -> Result<(Self, Vec<String>), OpenError> {
-        let (mut ports, remarks) = Self::open_beside(interface, options, 1, |_| None)?;
+        let (mut ports, remarks) = Self::open_queues(interface, options, 1, |_| None)?;
         Ok((ports.remove(0), remarks))
     }
 
     /// Like [`PacketPort::open`], for at most `queues` ports, among which the kernel spreads flows. `held` tests if another port has the interface.
-    pub(super) fn open_beside(
+    pub(super) fn open_queues(
         interface: &str,
         options: &PacketOptions,
         queues: usize,
-        held: impl FnOnce(u32) -> Option<Arc<Tenure>>,
+        held: impl FnOnce(u32) -> Option<Arc<InterfaceChanges>>,
     ) -> Result<(Vec<Self>, Vec<String>), OpenError> {
         let (devices, remarks) = open(interface, options, queues, held)?;
-        let port = |device: Device| PacketPort {
+        let port = |device: PacketDevice| PacketPort {
             rate: offload::link_rate(&device.socket, interface).unwrap_or(Rate::MAX),
             receive: 0,
-            stamped: options.stamped,
-            outgoing: Outgoing::new(device.offloads),
+            kernel_timestamps: options.kernel_timestamps,
+            transmit_queue: TransmitQueue::new(device.offloads),
             device,
             lost_before_receive: Cell::new(0),
-            quiet: 0,
+            empty_receives: 0,
         };
         Ok((devices.into_iter().map(port).collect(), remarks))
     }
@@ -73,8 +73,8 @@ impl PacketPort {
     }
 
     /// The changes to its interface.
-    pub(super) fn tenure(&self) -> &Arc<Tenure> {
-        &self.device.tenure
+    pub(super) fn changes(&self) -> &Arc<InterfaceChanges> {
+        &self.device.changes
     }
 
     /// The MTU of the interface when it was opened, in bytes without the link header.
@@ -84,21 +84,21 @@ impl PacketPort {
 
     /// The mechanism that stops the host's stack, `None` without one.
     pub fn ingress_drop(&self) -> Option<&'static str> {
-        self.device.tenure.ingress().map(|drop| drop.mechanism())
+        self.device.changes.ingress_drop().map(|drop| drop.mechanism())
     }
 
     /// Makes a packet from the frame in a slot, or returns the reason why it cannot.
-    fn take_over(&self, frame: &Received<'_>, pool: &mut Pool) -> Result<Packet, Missed> {
+    fn make_packet(&self, frame: &SlotFrame<'_>, pool: &mut Pool) -> Result<Packet, ReceiveFailure> {
         let tagged = frame.status & libc::TP_STATUS_VLAN_VALID != 0 && frame.bytes.len() >= MACS;
         let length = frame.length + if tagged { TAG } else { 0 };
         let queued = frame.status & libc::TP_STATUS_COPY != 0;
         // Truncated and not queued: the socket had no room for the whole frame.
         if frame.length > frame.bytes.len() && !queued {
-            return Err(Missed::Lost);
+            return Err(ReceiveFailure::Lost);
         }
         let packet = if length <= SUPER_FRAME { pool.take_for(length) } else { None };
         let Some(mut packet) = packet else {
-            return Err(if length <= FRAME { Missed::NoFrame } else { Missed::TooLong });
+            return Err(if length <= FRAME { ReceiveFailure::NoFrame } else { ReceiveFailure::TooLong });
         };
         let resized = packet.resize(length);
         assert!(resized, "it was taken for so many bytes");
@@ -121,7 +121,7 @@ impl PacketPort {
             // The kernel queued it before it passed the slot.
             if !readv(&self.device.socket, &mut parts).is_ok_and(|got| got >= frame.length) {
                 pool.give(packet);
-                return Err(Missed::Lost);
+                return Err(ReceiveFailure::Lost);
             }
         } else {
             macs.copy_from_slice(&frame.bytes[..macs.len()]);
@@ -131,7 +131,7 @@ impl PacketPort {
             if frame.status & libc::TP_STATUS_CSUMNOTREADY != 0 {
                 complete(&mut packet);
             }
-        } else if vnet::note(&frame.header, if tagged { TAG as u16 } else { 0 }, &mut packet).is_err() {
+        } else if vnet::store_offload(&frame.header, if tagged { TAG as u16 } else { 0 }, &mut packet).is_err() {
             packet.meta_mut().refused = DropReason::BadOffload as u8 + 1;
         }
         Ok(packet)
@@ -139,7 +139,7 @@ impl PacketPort {
 
     /// A received frame that cannot be forwarded: its beginning, with the drop reason.
     #[cold]
-    fn refuse(&self, frame: &Received<'_>, pool: &mut Pool) -> Option<Packet> {
+    fn refuse(&self, frame: &SlotFrame<'_>, pool: &mut Pool) -> Option<Packet> {
         let mut packet = pool.take()?;
         packet.fill(&frame.bytes[..frame.bytes.len().min(FRAME)]);
         // A tag may have to be inserted, so its bytes count.
@@ -151,7 +151,7 @@ impl PacketPort {
     }
 
     /// Discards the part of the frame in the socket's queue.
-    fn discard(&self, frame: &Received<'_>) {
+    fn discard(&self, frame: &SlotFrame<'_>) {
         if frame.status & libc::TP_STATUS_COPY != 0 {
             // A read of one byte removes the whole frame from the queue.
             let _ = readv(&self.device.socket, &mut [IoSliceMut::new(&mut [0; 1])]);
@@ -159,10 +159,10 @@ impl PacketPort {
     }
 
     /// A socket error (the interface is down) keeps the descriptor readable until it is read.
-    fn after_empty_receive(&mut self) {
-        self.quiet += 1;
-        if self.quiet >= QUIET {
-            self.quiet = 0;
+    fn count_empty_receive(&mut self) {
+        self.empty_receives += 1;
+        if self.empty_receives >= EMPTY_RECEIVES {
+            self.empty_receives = 0;
             // Reading the error clears it.
             let _ = sys::get_option(&self.device.socket, libc::SOL_SOCKET, libc::SO_ERROR, 0i32);
         }
@@ -170,7 +170,7 @@ impl PacketPort {
 }
 
 /// The reason why a frame in a slot becomes no packet.
-enum Missed {
+enum ReceiveFailure {
     /// The kernel could not keep it: the socket's queue is full.
     Lost,
     /// The pool has no frame for it now.
@@ -180,8 +180,8 @@ enum Missed {
 }
 
 /// The arrival time of a frame with this kernel timestamp, at most `now`: later waiting times count from it.
-fn came(stamp: Nanos, epoch: Nanos, now: Instant) -> Instant {
-    let earliest = now.get().saturating_sub(LONGEST.get());
+fn arrival_time(stamp: Nanos, epoch: Nanos, now: Instant) -> Instant {
+    let earliest = now.get().saturating_sub(MOST_RING_DELAY.get());
     Instant::new(stamp.get().saturating_sub(epoch.get()).clamp(earliest, now.get()))
 }
 
@@ -199,18 +199,18 @@ impl Port for PacketPort {
         let (mut found, mut epoch, mut super_frames) = (false, None, 0);
         while batch.room() > 0 && super_frames < vnet::SUPER_FRAMES_AT_ONCE {
             let Some(frame) = self.device.ring.received(self.receive) else { break };
-            let came = match self.stamped {
-                true => came(frame.came, *epoch.get_or_insert_with(clock::epoch), now),
+            let came = match self.kernel_timestamps {
+                true => arrival_time(frame.arrival, *epoch.get_or_insert_with(clock::epoch), now),
                 false => now,
             };
-            let packet = match self.take_over(&frame, pool) {
+            let packet = match self.make_packet(&frame, pool) {
                 Ok(packet) => Some(packet),
-                Err(Missed::NoFrame) => break,
-                Err(Missed::TooLong) => match self.refuse(&frame, pool) {
+                Err(ReceiveFailure::NoFrame) => break,
+                Err(ReceiveFailure::TooLong) => match self.refuse(&frame, pool) {
                     Some(packet) => Some(packet),
                     None => break,
                 },
-                Err(Missed::Lost) => {
+                Err(ReceiveFailure::Lost) => {
                     self.lost_before_receive.set(self.lost_before_receive.get() + 1);
                     None
                 }
@@ -228,29 +228,29 @@ impl Port for PacketPort {
             batch.close();
         }
         if found {
-            self.quiet = 0;
+            self.empty_receives = 0;
         } else {
-            self.after_empty_receive();
+            self.count_empty_receive();
         }
-        if self.outgoing.is_blocked() {
-            self.outgoing.go_on(&self.device.socket, now, pool);
+        if self.transmit_queue.is_blocked() {
+            self.transmit_queue.retry(&self.device.socket, now, pool);
         }
     }
 
     fn room(&self) -> usize {
-        self.outgoing.room()
+        self.transmit_queue.room()
     }
 
     fn transmit(&mut self, now: Instant, batch: &mut Batch, pool: &mut Pool) {
-        self.outgoing.send(&self.device.socket, now, batch, pool);
+        self.transmit_queue.send(&self.device.socket, now, batch, pool);
     }
 
-    fn refused_late(&mut self) -> Unsent {
-        self.outgoing.refused_late()
+    fn take_late_refusals(&mut self) -> UnsentPackets {
+        self.transmit_queue.refused_late()
     }
 
-    fn waiting_inside(&self) -> Unsent {
-        self.outgoing.waiting()
+    fn unsent_packets(&self) -> UnsentPackets {
+        self.transmit_queue.waiting()
     }
 
     /// Asks the kernel each time, by a system call. A removed interface keeps its last MTU.
@@ -264,7 +264,7 @@ impl Port for PacketPort {
         Offloads { super_frames: self.device.offloads, checksums: self.device.offloads, gather: true }
     }
 
-    fn ring(&self) -> u32 {
+    fn ring_size(&self) -> u32 {
         self.device.ring.slots() as u32
     }
 
@@ -277,11 +277,11 @@ impl Port for PacketPort {
         sys::is_running(&self.device.socket, &self.device.link.name, self.device.link.index)
     }
 
-    fn waiter(&self) -> Waiter {
-        if self.outgoing.is_blocked() && self.is_up() {
-            Waiter::Poll
+    fn wake_source(&self) -> WakeSource {
+        if self.transmit_queue.is_blocked() && self.is_up() {
+            WakeSource::Poll
         } else {
-            Waiter::Descriptor(self.device.socket.as_raw_fd())
+            WakeSource::Descriptor(self.device.socket.as_raw_fd())
         }
     }
 
@@ -312,12 +312,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_stamp_is_believed_unless_the_clock_was_set() {
+    fn kernel_timestamp_is_used_unless_the_clock_was_set() {
         let (epoch, now) = (Nanos::secs(1_000), Instant::new(5_000_000_000));
-        let came = |nanos: u64| came(Nanos::new(epoch.get() + nanos), epoch, now).get();
+        let came = |nanos: u64| arrival_time(Nanos::new(epoch.get() + nanos), epoch, now).get();
         assert_eq!(came(4_999_000_000), 4_999_000_000);
         assert_eq!(came(5_000_000_007), 5_000_000_000, "nothing comes later than it is found");
         assert_eq!(came(1), 4_900_000_000);
-        assert_eq!(super::came(Nanos::ZERO, epoch, now).get(), 4_900_000_000);
+        assert_eq!(super::arrival_time(Nanos::ZERO, epoch, now).get(), 4_900_000_000);
     }
 }

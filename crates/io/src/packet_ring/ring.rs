@@ -26,13 +26,13 @@ unsafe impl Send for Ring {}
 
 /// A frame that the kernel passed to the router.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Received<'a> {
+pub(super) struct SlotFrame<'a> {
     /// TP_STATUS_*
     pub(super) status: u32,
     /// Bytes on the wire.
     pub(super) length: usize,
     /// The kernel's arrival time, since 1970-01-01 UTC.
-    pub(super) came: Nanos,
+    pub(super) arrival: Nanos,
     /// The removed 802.1Q tag (control and protocol), valid if the status says so.
     pub(super) tag: (u16, u16),
     /// Its offload header; zeros if the socket has none.
@@ -77,7 +77,7 @@ impl Ring {
 
     /// The frame in a slot, if the kernel has passed it to the router.
     #[inline]
-    pub(super) fn received(&self, index: usize) -> Option<Received<'_>> {
+    pub(super) fn received(&self, index: usize) -> Option<SlotFrame<'_>> {
         let slot = self.receiving(index);
         let status = self.status(slot).load(Ordering::Acquire);
         if status & libc::TP_STATUS_USER == 0 {
@@ -100,7 +100,7 @@ impl Ring {
             // SAFETY: as above; the kernel reserves this room between its own header and the frame, and has filled it.
             noted = unsafe { slot.add(start - vnet::HEADER).cast::<[u8; vnet::HEADER]>().read() };
         }
-        Some(Received { status, length, came: Nanos::new(came), tag, header: noted, bytes })
+        Some(SlotFrame { status, length, arrival: Nanos::new(came), tag, header: noted, bytes })
     }
 
     /// Returns a slot to the kernel.

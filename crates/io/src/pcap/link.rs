@@ -1,6 +1,6 @@
 //! The link-layer headers of captured frames, and the offset of the IP packet after them.
 
-use packet::wire::{Carries, Ethernet, ethernet, ethertype};
+use packet::wire::{Ethernet, LengthOrType, ethernet, ethertype};
 
 /// The link type of a frame, with the numbers of <https://www.tcpdump.org/linktypes.html>.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -53,7 +53,7 @@ impl LinkType {
         match self {
             LinkType::ETHERNET => {
                 let link = Ethernet::parse(frame).ok()?;
-                let ip = matches!(link.carries, Carries::Ethertype(ethertype::IPV4 | ethertype::IPV6));
+                let ip = matches!(link.length_or_type, LengthOrType::Ethertype(ethertype::IPV4 | ethertype::IPV6));
                 frame.get(link.payload..).filter(|_| ip)
             }
             LinkType::RAW | LinkType::IPV4 | LinkType::IPV6 => Some(frame),

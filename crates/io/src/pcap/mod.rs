@@ -15,7 +15,7 @@ pub use error::{Fault, ReadError};
 pub use link::LinkType;
 pub use port::{PcapOptions, PcapPort};
 pub use read::Reader;
-pub use write::{Application, Sink, WriteError, Writer};
+pub use write::{CaptureProgram, PcapSink, WriteError, Writer};
 
 use units::{Instant, Mac};
 
@@ -26,7 +26,7 @@ pub const MAX_INTERFACES: usize = 4096;
 
 /// The direction of a packet at the interface (pcapng `epb_flags`, bits 0 and 1).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
-pub enum Direction {
+pub enum PcapDirection {
     /// Not stated in the file.
     #[default]
     Unknown,
@@ -38,7 +38,7 @@ pub enum Direction {
 
 /// An interface of a capture.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Interface {
+pub struct PcapInterface {
     /// Its name (pcapng `if_name`); empty if the file has none, as always in pcap.
     pub name: String,
     /// Its link type.
@@ -46,12 +46,12 @@ pub struct Interface {
     /// The maximum captured bytes of a packet; zero for no limit.
     pub snap_length: u32,
     /// Its MAC address (pcapng `if_MACaddr`), if the file has it. It shows which frames were addressed to the interface.
-    pub station: Option<Mac>,
+    pub mac: Option<Mac>,
 }
 
 /// One packet of a capture, borrowed from the reader until the next read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Record<'a> {
+pub struct PcapRecord<'a> {
     /// Nanoseconds since 1970-01-01 UTC. Packets in pcapng simple packet blocks have the time of the packet before.
     pub time: Instant,
     /// Index into [`Reader::interfaces`].
@@ -63,7 +63,7 @@ pub struct Record<'a> {
     /// The captured bytes.
     pub data: &'a [u8],
     /// Its direction.
-    pub direction: Direction,
+    pub direction: PcapDirection,
     /// Its comment (pcapng `opt_comment`, the first one); empty if it has none.
     pub comment: &'a str,
 }

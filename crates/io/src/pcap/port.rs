@@ -3,12 +3,14 @@
 //! The replay reads no clock. The time argument determines the due packets, so in a simulation the same capture gives the same arrivals to the
 //! nanosecond.
 
-use super::{Application, Direction, Interface, LinkType, ReadError, Reader, Record, WriteError, Writer};
-use crate::remarks::{OpenError, Remarks};
+use super::{
+    CaptureProgram, LinkType, PcapDirection, PcapInterface, PcapRecord, ReadError, Reader, WriteError, Writer,
+};
+use crate::advisories::{Advisories, OpenError};
 use packet::pool::{FRAME, SUPER_FRAME};
-use packet::port::{Port, Unsent, Waiter};
+use packet::port::{Port, UnsentPackets, WakeSource};
 use packet::{BATCH, Batch, DropReason, Pool};
-use plan::Pace;
+use plan::ReplayPace;
 use std::fs::{self, File};
 use std::path::Path;
 use units::{Instant, Nanos, Rate};
@@ -24,7 +26,7 @@ pub struct PcapOptions<'a> {
     /// The file for transmitted packets. An existing file is replaced.
     pub write: Option<&'a Path>,
     /// The pace of the replay.
-    pub pace: Pace,
+    pub pace: ReplayPace,
     /// The name of the interface in the written capture.
     pub name: &'a str,
     /// The offset from transmission times to times in the file: see [`crate::clock::epoch`].
@@ -40,7 +42,7 @@ pub struct PcapPort {
     sent: u64,
     /// Packets that did not reach the file and are not reported yet.
     unwritten: u64,
-    remarks: Remarks,
+    advisories: Advisories,
 }
 
 /// The destination of transmitted packets.
@@ -54,7 +56,7 @@ enum Output {
 /// A capture, positioned at the next packet to receive.
 struct Replay {
     reader: Reader<File>,
-    pace: Pace,
+    pace: ReplayPace,
     schedule: Schedule,
 }
 
@@ -72,20 +74,20 @@ struct Schedule {
 
 impl Schedule {
     /// The due time of a packet recorded at `time`. `None` before the replay has begun.
-    fn due(&self, pace: Pace, time: Instant) -> Option<Instant> {
+    fn due(&self, pace: ReplayPace, time: Instant) -> Option<Instant> {
         let (began, first) = self.began?;
         let after = |ns: u128| began + Nanos::new(u64::try_from(ns).unwrap_or(u64::MAX));
         let due = match pace {
-            Pace::Fast => began,
-            Pace::Recorded => began + time.since(first),
-            Pace::Packets(rate) => after(u128::from(self.packets) * 1_000_000_000 / u128::from(rate.max(1))),
-            Pace::Bits(rate) => after(self.bits * 1_000_000_000 / u128::from(rate.get().max(1))),
+            ReplayPace::Fast => began,
+            ReplayPace::Recorded => began + time.since(first),
+            ReplayPace::Packets(rate) => after(u128::from(self.packets) * 1_000_000_000 / u128::from(rate.max(1))),
+            ReplayPace::Bits(rate) => after(self.bits * 1_000_000_000 / u128::from(rate.get().max(1))),
         };
         Some(due.max(self.before))
     }
 
     /// Counts a received packet.
-    fn passed(&mut self, due: Instant, length: u32) {
+    fn count_packet(&mut self, due: Instant, length: u32) {
         self.before = due;
         self.packets += 1;
         self.bits += u128::from(length) * 8;
@@ -95,7 +97,7 @@ impl Schedule {
 impl PcapPort {
     /// Opens the files. Fails for a capture that is unreadable, is empty, or has no Ethernet frames. Later errors in the file end the replay and are
     /// reported to `remarks`.
-    pub fn open(options: &PcapOptions<'_>, remarks: Remarks) -> Result<Self, OpenError> {
+    pub fn open(options: &PcapOptions<'_>, remarks: Advisories) -> Result<Self, OpenError> {
         if let (Some(read), Some(write)) = (options.read, options.write)
             && let (Ok(read), Ok(write)) = (fs::canonicalize(read), fs::canonicalize(write))
             && read == write
@@ -113,7 +115,7 @@ impl PcapPort {
             flushed: Instant::START,
             sent: 0,
             unwritten: 0,
-            remarks,
+            advisories: remarks,
         })
     }
 
@@ -122,7 +124,7 @@ impl PcapPort {
         self.replay.is_none()
     }
 
-    fn flush_now_and_then(&mut self, now: Instant) {
+    fn flush_when_due(&mut self, now: Instant) {
         if now.since(self.flushed) >= FLUSH {
             self.flushed = now;
             self.write(Writer::flush);
@@ -133,7 +135,7 @@ impl PcapPort {
     fn write(&mut self, work: impl FnOnce(&mut Writer<File>) -> Result<(), WriteError>) {
         let Output::File(writer) = &mut self.output else { return };
         if let Err(error) = work(writer) {
-            self.remarks.add(format!("port {}: {error}", self.name));
+            self.advisories.add(format!("port {}: {error}", self.name));
             self.unwritten += self.sent - error.written;
             self.output = Output::Failed;
         }
@@ -141,7 +143,7 @@ impl PcapPort {
 }
 
 impl Replay {
-    fn open(path: &Path, pace: Pace) -> Result<Self, OpenError> {
+    fn open(path: &Path, pace: ReplayPace) -> Result<Self, OpenError> {
         let wrong = |reason: String| OpenError {
             reason: format!("the capture '{}' cannot be replayed: {reason}", path.display()),
             hint: "give a pcap or pcapng file of Ethernet frames that can be read".into(),
@@ -177,34 +179,34 @@ impl Replay {
     }
 
     /// Receives the next packet if it is due. Returns whether more packets may be due now.
-    fn receive(&mut self, now: Instant, batch: &mut Batch, pool: &mut Pool) -> Result<Received, String> {
+    fn receive(&mut self, now: Instant, batch: &mut Batch, pool: &mut Pool) -> Result<ReplayProgress, String> {
         let record = self.reader.record().expect("a replay stands at a packet");
         self.schedule.began.get_or_insert((now, record.time));
         let due = self.schedule.due(self.pace, record.time).expect("it has begun");
         if due > now {
-            return Ok(Received::Later);
+            return Ok(ReplayProgress::NoneDue);
         }
         let whole = record.original as usize <= record.data.len();
         // A packet that exceeds every frame is truncated, to be dropped and counted.
         let longest = if pool.region().super_frames() > 0 { SUPER_FRAME } else { FRAME };
         let data = &record.data[..record.data.len().min(longest)];
-        let Some(mut packet) = pool.take_for(data.len()) else { return Ok(Received::Later) };
+        let Some(mut packet) = pool.take_for(data.len()) else { return Ok(ReplayProgress::NoneDue) };
         packet.fill(data);
         if !whole || data.len() < record.data.len() {
             packet.meta_mut().refused = DropReason::FrameTooLong as u8 + 1;
         }
         packet.meta_mut().timestamp = now;
         batch.push(packet);
-        self.schedule.passed(due, record.original);
-        self.advance().map(|more| if more { Received::More } else { Received::All })
+        self.schedule.count_packet(due, record.original);
+        self.advance().map(|more| if more { ReplayProgress::MoreDue } else { ReplayProgress::Finished })
     }
 }
 
 /// The rest of a replay.
-enum Received {
-    More,
-    Later,
-    All,
+enum ReplayProgress {
+    MoreDue,
+    NoneDue,
+    Finished,
 }
 
 fn create(path: &Path, options: &PcapOptions<'_>) -> Result<Writer<File>, OpenError> {
@@ -213,10 +215,10 @@ fn create(path: &Path, options: &PcapOptions<'_>) -> Result<Writer<File>, OpenEr
         hint: "give a path in a directory that can be written, on a disk with room".into(),
     };
     let file = File::create(path).map_err(|error| wrong(error.to_string()))?;
-    let application = Application::here(concat!("switchpath ", env!("CARGO_PKG_VERSION")));
+    let application = CaptureProgram::here(concat!("switchpath ", env!("CARGO_PKG_VERSION")));
     let mut writer = Writer::new(file, &application, options.epoch).map_err(|error| wrong(error.to_string()))?;
     let interface =
-        Interface { name: options.name.to_owned(), link: LinkType::ETHERNET, snap_length: 0, station: None };
+        PcapInterface { name: options.name.to_owned(), link: LinkType::ETHERNET, snap_length: 0, mac: None };
     writer.add_interface(interface).map_err(|error| wrong(error.to_string()))?;
     Ok(writer)
 }
@@ -225,16 +227,16 @@ impl Port for PcapPort {
     fn receive(&mut self, now: Instant, batch: &mut Batch, pool: &mut Pool) {
         while let Some(replay) = self.replay.as_mut().filter(|_| batch.room() > 0) {
             match replay.receive(now, batch, pool) {
-                Ok(Received::More) => {}
-                Ok(Received::Later) => break,
-                Ok(Received::All) => self.replay = None,
+                Ok(ReplayProgress::MoreDue) => {}
+                Ok(ReplayProgress::NoneDue) => break,
+                Ok(ReplayProgress::Finished) => self.replay = None,
                 Err(reason) => {
-                    self.remarks.add(format!("port {}: the replay ends early: {reason}", self.name));
+                    self.advisories.add(format!("port {}: the replay ends early: {reason}", self.name));
                     self.replay = None;
                 }
             }
         }
-        self.flush_now_and_then(now);
+        self.flush_when_due(now);
     }
 
     fn room(&self) -> usize {
@@ -249,13 +251,13 @@ impl Port for PcapPort {
             return;
         }
         for packet in batch.drain() {
-            let record = Record {
+            let record = PcapRecord {
                 time: now,
                 interface: 0,
                 link: LinkType::ETHERNET,
                 original: packet.len() as u32,
                 data: packet.bytes(),
-                direction: Direction::Out,
+                direction: PcapDirection::Out,
                 comment: "",
             };
             self.sent += 1;
@@ -268,12 +270,12 @@ impl Port for PcapPort {
     }
 
     /// Packets in memory when the disk failed. Their sizes are no longer known.
-    fn refused_late(&mut self) -> Unsent {
-        Unsent { packets: std::mem::take(&mut self.unwritten), bytes: 0 }
+    fn take_late_refusals(&mut self) -> UnsentPackets {
+        UnsentPackets { packets: std::mem::take(&mut self.unwritten), bytes: 0 }
     }
 
-    fn waiting_inside(&self) -> Unsent {
-        Unsent { packets: self.unwritten, bytes: 0 }
+    fn unsent_packets(&self) -> UnsentPackets {
+        UnsentPackets { packets: self.unwritten, bytes: 0 }
     }
 
     /// The maximum length: a file has no limit, but it may refuse packets.
@@ -285,11 +287,11 @@ impl Port for PcapPort {
         Rate::MAX
     }
 
-    fn waiter(&self) -> Waiter {
+    fn wake_source(&self) -> WakeSource {
         match &self.replay {
-            None => Waiter::Never,
-            Some(Replay { pace: Pace::Fast, .. }) => Waiter::Poll,
-            Some(replay) => replay.due().map_or(Waiter::Poll, Waiter::At),
+            None => WakeSource::Never,
+            Some(Replay { pace: ReplayPace::Fast, .. }) => WakeSource::Poll,
+            Some(replay) => replay.due().map_or(WakeSource::Poll, WakeSource::At),
         }
     }
 

@@ -4,7 +4,7 @@
 //! skipped unread.
 
 use super::window::Window;
-use super::{Direction, Fault, Interface, LinkType, MAX_BLOCK, MAX_INTERFACES, ReadError, Record};
+use super::{Fault, LinkType, MAX_BLOCK, MAX_INTERFACES, PcapDirection, PcapInterface, PcapRecord, ReadError};
 use pcap_parser::{
     Block, EPB_MAGIC, EnhancedPacketBlock, IDB_MAGIC, InterfaceDescriptionBlock, OptionCode, PcapHeader, PcapNGOption,
     SHB_MAGIC, SPB_MAGIC, parse_block_be, parse_block_le, parse_pcap_header,
@@ -22,13 +22,13 @@ const SECOND: i128 = 1_000_000_000;
 pub struct Reader<R> {
     window: Window<R>,
     format: Format,
-    interfaces: Vec<Interface>,
+    interfaces: Vec<PcapInterface>,
     clocks: Vec<Clock>,
     /// The length of the last returned block, which stays in the window because the record borrows from it.
-    held: usize,
+    block_length: usize,
     last: Instant,
     comment: String,
-    found: Option<Found>,
+    found: Option<PacketPosition>,
     ended: bool,
 }
 
@@ -61,12 +61,12 @@ impl Clock {
 }
 
 /// A packet found in the window: the position of its bytes, and the rest of its record.
-struct Found {
+struct PacketPosition {
     interface: u32,
     original: u32,
     from: usize,
     captured: usize,
-    direction: Direction,
+    direction: PcapDirection,
 }
 
 impl<R: Read> Reader<R> {
@@ -77,7 +77,7 @@ impl<R: Read> Reader<R> {
             format: Format::Pcapng { big_endian: false },
             interfaces: Vec::new(),
             clocks: Vec::new(),
-            held: 0,
+            block_length: 0,
             last: Instant::START,
             comment: String::new(),
             found: None,
@@ -94,7 +94,7 @@ impl<R: Read> Reader<R> {
     }
 
     /// The interfaces described so far in the current section; one for pcap.
-    pub fn interfaces(&self) -> &[Interface] {
+    pub fn interfaces(&self) -> &[PcapInterface] {
         &self.interfaces
     }
 
@@ -104,7 +104,7 @@ impl<R: Read> Reader<R> {
     }
 
     /// The next packet, or `None` at the end of the file.
-    pub fn next_record(&mut self) -> Result<Option<Record<'_>>, ReadError> {
+    pub fn next_record(&mut self) -> Result<Option<PcapRecord<'_>>, ReadError> {
         self.advance()?;
         Ok(self.record())
     }
@@ -122,9 +122,9 @@ impl<R: Read> Reader<R> {
     }
 
     /// The current packet. `None` before the first and after the last.
-    pub fn record(&self) -> Option<Record<'_>> {
+    pub fn record(&self) -> Option<PcapRecord<'_>> {
         let found = self.found.as_ref()?;
-        Some(Record {
+        Some(PcapRecord {
             time: self.last,
             interface: found.interface,
             link: self.interfaces[found.interface as usize].link,
@@ -135,10 +135,10 @@ impl<R: Read> Reader<R> {
         })
     }
 
-    fn find(&mut self) -> Result<Option<Found>, ReadError> {
+    fn find(&mut self) -> Result<Option<PacketPosition>, ReadError> {
         self.comment.clear();
-        self.window.skip(self.held as u64)?;
-        self.held = 0;
+        self.window.skip(self.block_length as u64)?;
+        self.block_length = 0;
         match self.format {
             Format::Pcap { big_endian, nanoseconds, header } => self.pcap_record(big_endian, nanoseconds, header),
             Format::Pcapng { .. } => self.pcapng_packet(),
@@ -154,7 +154,7 @@ impl<R: Read> Reader<R> {
         };
         // The upper bits state the length of a captured frame check sequence.
         let link = LinkType(header.network.0 as u16);
-        self.interfaces = vec![Interface { name: String::new(), link, snap_length: header.snaplen, station: None }];
+        self.interfaces = vec![PcapInterface { name: String::new(), link, snap_length: header.snaplen, mac: None }];
         self.format = Format::Pcap {
             big_endian: header.is_bigendian(),
             nanoseconds: header.is_nanosecond_precision(),
@@ -163,7 +163,12 @@ impl<R: Read> Reader<R> {
         self.window.skip(24)
     }
 
-    fn pcap_record(&mut self, big_endian: bool, nanoseconds: bool, header: usize) -> Result<Option<Found>, ReadError> {
+    fn pcap_record(
+        &mut self,
+        big_endian: bool,
+        nanoseconds: bool,
+        header: usize,
+    ) -> Result<Option<PacketPosition>, ReadError> {
         let start = self.window.peek(header)?;
         if start.is_empty() {
             return Ok(None);
@@ -180,13 +185,13 @@ impl<R: Read> Reader<R> {
         let fraction = u64::from(fraction) * if nanoseconds { 1 } else { 1000 };
         self.window.need(header + captured)?;
         self.last = Instant::new(u64::from(seconds) * 1_000_000_000 + fraction);
-        self.held = header + captured;
+        self.block_length = header + captured;
         // Some writers set the original length to zero.
         let original = original.max(captured as u32);
-        Ok(Some(Found { interface: 0, original, from: header, captured, direction: Direction::Unknown }))
+        Ok(Some(PacketPosition { interface: 0, original, from: header, captured, direction: PcapDirection::Unknown }))
     }
 
-    fn pcapng_packet(&mut self) -> Result<Option<Found>, ReadError> {
+    fn pcapng_packet(&mut self) -> Result<Option<PacketPosition>, ReadError> {
         loop {
             let start = self.window.peek(12)?;
             if start.is_empty() {
@@ -221,7 +226,7 @@ impl<R: Read> Reader<R> {
             }
             let found = self.block(length as usize, big_endian)?;
             if found.is_some() {
-                self.held = length as usize;
+                self.block_length = length as usize;
                 return Ok(found);
             }
             self.window.skip(u64::from(length))?;
@@ -229,7 +234,7 @@ impl<R: Read> Reader<R> {
     }
 
     /// Reads one whole block. For a packet block, returns the position of its packet.
-    fn block(&mut self, length: usize, big_endian: bool) -> Result<Option<Found>, ReadError> {
+    fn block(&mut self, length: usize, big_endian: bool) -> Result<Option<PacketPosition>, ReadError> {
         let offset = self.window.offset();
         let fail = |fault| Err(ReadError { offset, fault });
         let bytes = self.window.need(length)?;
@@ -280,13 +285,19 @@ impl<R: Read> Reader<R> {
                 let snap = if first.snap_length == 0 { u32::MAX } else { first.snap_length };
                 let captured = (block.origlen.min(snap) as usize).min(block.data.len());
                 let original = block.origlen;
-                Ok(Some(Found { interface: 0, original, from: 12, captured, direction: Direction::Unknown }))
+                Ok(Some(PacketPosition {
+                    interface: 0,
+                    original,
+                    from: 12,
+                    captured,
+                    direction: PcapDirection::Unknown,
+                }))
             }
             _ => Ok(None),
         }
     }
 
-    fn obsolete_packet(&mut self, length: usize, big_endian: bool) -> Result<Option<Found>, ReadError> {
+    fn obsolete_packet(&mut self, length: usize, big_endian: bool) -> Result<Option<PacketPosition>, ReadError> {
         let bytes = self.window.held(0..length);
         if length < 32 {
             return self.window.fail(Fault::Malformed("a packet block is too short for its fields"));
@@ -302,26 +313,26 @@ impl<R: Read> Reader<R> {
         }
         self.last = clock.time(u64::from(field(12)) << 32 | u64::from(field(16)));
         let original = original.max(captured as u32);
-        Ok(Some(Found { interface, original, from: 28, captured, direction: Direction::Unknown }))
+        Ok(Some(PacketPosition { interface, original, from: 28, captured, direction: PcapDirection::Unknown }))
     }
 }
 
-fn enhanced(block: &EnhancedPacketBlock<'_>, big_endian: bool) -> Found {
+fn enhanced(block: &EnhancedPacketBlock<'_>, big_endian: bool) -> PacketPosition {
     let flags = option(&block.options, OptionCode(2)).filter(|value| value.len() >= 4);
     let direction = match flags.map_or(0, |value| u32_at(value, 0, big_endian) & 3) {
-        1 => Direction::In,
-        2 => Direction::Out,
-        _ => Direction::Unknown,
+        1 => PcapDirection::In,
+        2 => PcapDirection::Out,
+        _ => PcapDirection::Unknown,
     };
     let original = block.origlen.max(block.caplen);
-    Found { interface: block.if_id, original, from: 28, captured: block.caplen as usize, direction }
+    PacketPosition { interface: block.if_id, original, from: 28, captured: block.caplen as usize, direction }
 }
 
-fn interface(block: &InterfaceDescriptionBlock<'_>) -> Interface {
+fn interface(block: &InterfaceDescriptionBlock<'_>) -> PcapInterface {
     let name =
         option(&block.options, OptionCode::IfName).map_or(String::new(), |v| String::from_utf8_lossy(v).into_owned());
     let station = option(&block.options, OptionCode::IfMacAddr).and_then(|v| v.first_chunk::<6>()).copied().map(Mac);
-    Interface { name, link: LinkType(block.linktype.0 as u16), snap_length: block.snaplen, station }
+    PcapInterface { name, link: LinkType(block.linktype.0 as u16), snap_length: block.snaplen, mac: station }
 }
 
 fn clock(block: &InterfaceDescriptionBlock<'_>, big_endian: bool) -> Clock {

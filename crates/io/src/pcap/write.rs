@@ -3,7 +3,7 @@
 //! Whole blocks are buffered and written together. If the disk is full, the file is truncated to its last whole block, so that it stays readable. The
 //! writer then refuses all packets until [`Writer::resume`].
 
-use super::{Direction, Interface, MAX_BLOCK, Record};
+use super::{MAX_BLOCK, PcapDirection, PcapInterface, PcapRecord};
 use std::fmt;
 use std::fs::File;
 use std::io::{self, Seek, SeekFrom, Write};
@@ -20,40 +20,40 @@ const ENHANCED_PACKET: u32 = 6;
 const BYTE_ORDER: u32 = 0x1a2b_3c4d;
 
 /// The output of a capture, written from its beginning.
-pub trait Sink: Write {
+pub trait PcapSink: Write {
     /// Truncates the output to `length` bytes and continues there.
-    fn cut(&mut self, length: u64) -> io::Result<()>;
+    fn truncate_to(&mut self, length: u64) -> io::Result<()>;
 }
 
-impl Sink for File {
-    fn cut(&mut self, length: u64) -> io::Result<()> {
+impl PcapSink for File {
+    fn truncate_to(&mut self, length: u64) -> io::Result<()> {
         self.set_len(length)?;
         self.seek(SeekFrom::Start(length)).map(drop)
     }
 }
 
-impl Sink for Vec<u8> {
-    fn cut(&mut self, length: u64) -> io::Result<()> {
+impl PcapSink for Vec<u8> {
+    fn truncate_to(&mut self, length: u64) -> io::Result<()> {
         self.truncate(length as usize);
         Ok(())
     }
 }
 
-impl<S: Sink + ?Sized> Sink for &mut S {
-    fn cut(&mut self, length: u64) -> io::Result<()> {
-        (**self).cut(length)
+impl<S: PcapSink + ?Sized> PcapSink for &mut S {
+    fn truncate_to(&mut self, length: u64) -> io::Result<()> {
+        (**self).truncate_to(length)
     }
 }
 
-impl<S: Sink + ?Sized> Sink for Box<S> {
-    fn cut(&mut self, length: u64) -> io::Result<()> {
-        (**self).cut(length)
+impl<S: PcapSink + ?Sized> PcapSink for Box<S> {
+    fn truncate_to(&mut self, length: u64) -> io::Result<()> {
+        (**self).truncate_to(length)
     }
 }
 
 /// The program that wrote a capture, and its machine.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Application {
+pub struct CaptureProgram {
     /// The machine (`shb_hardware`).
     pub hardware: String,
     /// The operating system (`shb_os`).
@@ -62,12 +62,12 @@ pub struct Application {
     pub name: String,
 }
 
-impl Application {
+impl CaptureProgram {
     /// `name` on this machine, described by uname(2).
     pub fn here(name: &str) -> Self {
         let system = rustix::system::uname();
         let os = format!("{} {}", system.sysname().to_string_lossy(), system.release().to_string_lossy());
-        Application { hardware: system.machine().to_string_lossy().into_owned(), os, name: name.to_owned() }
+        CaptureProgram { hardware: system.machine().to_string_lossy().into_owned(), os, name: name.to_owned() }
     }
 }
 
@@ -93,26 +93,34 @@ impl std::error::Error for WriteError {
 }
 
 /// Writes a capture. [`Writer::finish`] returns if the last packets reached the file; dropping the writer tries to write them and reports nothing.
-pub struct Writer<S: Sink> {
+pub struct Writer<S: PcapSink> {
     sink: S,
     gathered: Vec<u8>,
-    interfaces: Vec<Interface>,
+    interfaces: Vec<PcapInterface>,
     epoch: Nanos,
     /// Bytes, packets and interface descriptions that are complete in the sink.
-    reached: u64,
+    bytes_written: u64,
     written: u64,
-    described: usize,
+    interfaces_written: usize,
     failed: Option<io::ErrorKind>,
 }
 
-impl<S: Sink> Writer<S> {
+impl<S: PcapSink> Writer<S> {
     /// Starts a capture at the beginning of `sink`. `epoch` is the offset from packet times to nanoseconds since 1970-01-01 UTC; see
     /// [`crate::clock::epoch`].
-    pub fn new(sink: S, application: &Application, epoch: Nanos) -> Result<Self, WriteError> {
+    pub fn new(sink: S, application: &CaptureProgram, epoch: Nanos) -> Result<Self, WriteError> {
         let gathered = Vec::with_capacity(CHUNK + CHUNK / 2);
         let (reached, written, described) = Default::default();
-        let mut writer =
-            Writer { sink, gathered, interfaces: Vec::new(), epoch, reached, written, described, failed: None };
+        let mut writer = Writer {
+            sink,
+            gathered,
+            interfaces: Vec::new(),
+            epoch,
+            bytes_written: reached,
+            written,
+            interfaces_written: described,
+            failed: None,
+        };
         let start = writer.begin(SECTION_HEADER);
         writer.u32(BYTE_ORDER);
         writer.u32(1); // version 1.0: major, then minor, 16 bits each
@@ -127,19 +135,19 @@ impl<S: Sink> Writer<S> {
     }
 
     /// Describes an interface and returns its number for packet records. Times have nanosecond resolution.
-    pub fn add_interface(&mut self, interface: Interface) -> Result<u32, WriteError> {
+    pub fn add_interface(&mut self, interface: PcapInterface) -> Result<u32, WriteError> {
         self.refuse_after_failure()?;
         self.describe(&interface);
         self.interfaces.push(interface);
         Ok(self.interfaces.len() as u32 - 1)
     }
 
-    fn describe(&mut self, interface: &Interface) {
+    fn describe(&mut self, interface: &PcapInterface) {
         let start = self.begin(INTERFACE);
         self.u32(u32::from(interface.link.0));
         self.u32(interface.snap_length);
         self.text(2, &interface.name);
-        if let Some(Mac(station)) = interface.station {
+        if let Some(Mac(station)) = interface.mac {
             self.option(6, &station); // if_MACaddr
         }
         self.option(9, &[9]); // if_tsresol: 10^-9 s
@@ -149,7 +157,7 @@ impl<S: Sink> Writer<S> {
 
     /// Adds one packet, truncated to its interface's snap length. Panics if the interface was never added, and for a packet that exceeds the limit of
     /// the reader.
-    pub fn packet(&mut self, record: &Record<'_>) -> Result<(), WriteError> {
+    pub fn packet(&mut self, record: &PcapRecord<'_>) -> Result<(), WriteError> {
         self.refuse_after_failure()?;
         let interface = &self.interfaces[record.interface as usize];
         let snap = if interface.snap_length == 0 { usize::MAX } else { interface.snap_length as usize };
@@ -166,12 +174,12 @@ impl<S: Sink> Writer<S> {
         self.pad();
         self.text(1, record.comment);
         match record.direction {
-            Direction::Unknown => {}
-            Direction::In => self.option(2, &1u32.to_le_bytes()),
-            Direction::Out => self.option(2, &2u32.to_le_bytes()),
+            PcapDirection::Unknown => {}
+            PcapDirection::In => self.option(2, &1u32.to_le_bytes()),
+            PcapDirection::Out => self.option(2, &2u32.to_le_bytes()),
         }
         // End of options, only needed after an option.
-        if !record.comment.is_empty() || record.direction != Direction::Unknown {
+        if !record.comment.is_empty() || record.direction != PcapDirection::Unknown {
             self.option(0, &[]);
         }
         self.end(start);
@@ -199,14 +207,14 @@ impl<S: Sink> Writer<S> {
             }
         };
         let (bytes, packets, described) = whole_blocks(&self.gathered[..taken]);
-        self.reached += bytes as u64;
+        self.bytes_written += bytes as u64;
         self.written += packets;
-        self.described += described;
+        self.interfaces_written += described;
         self.gathered.clear();
         result.map_err(|error| {
             self.failed = Some(error.kind());
             // The error at hand is more useful than one about a sink that cannot be truncated, such as a pipe.
-            let _ = self.sink.cut(self.reached);
+            let _ = self.sink.truncate_to(self.bytes_written);
             WriteError { written: self.written, error }
         })
     }
@@ -217,12 +225,12 @@ impl<S: Sink> Writer<S> {
             return Ok(());
         }
         // Tests for room for several packets: with a few bytes it would fail and resume in turns.
-        let room = self.sink.cut(self.reached).and_then(|()| self.sink.write_all(&[0; CHUNK]));
-        let cut = self.sink.cut(self.reached);
+        let room = self.sink.truncate_to(self.bytes_written).and_then(|()| self.sink.write_all(&[0; CHUNK]));
+        let cut = self.sink.truncate_to(self.bytes_written);
         room.and(cut).map_err(|error| WriteError { written: self.written, error })?;
         self.failed = None;
         // Interface descriptions that were lost with the failed write are needed by the next packets.
-        for index in self.described..self.interfaces.len() {
+        for index in self.interfaces_written..self.interfaces.len() {
             let interface = self.interfaces[index].clone();
             self.describe(&interface);
         }
@@ -279,7 +287,7 @@ impl<S: Sink> Writer<S> {
     }
 }
 
-impl<S: Sink> Drop for Writer<S> {
+impl<S: PcapSink> Drop for Writer<S> {
     fn drop(&mut self) {
         if self.failed.is_none() && !self.gathered.is_empty() {
             let _ = self.flush();

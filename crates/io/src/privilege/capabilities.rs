@@ -55,7 +55,7 @@ impl fmt::Display for Capability {
 }
 
 /// The capabilities of the calling thread that are named here.
-pub fn held() -> io::Result<Vec<Capability>> {
+pub fn current_capabilities() -> io::Result<Vec<Capability>> {
     let status = fs::read_to_string("/proc/thread-self/status")?;
     let line = status.lines().find_map(|line| line.strip_prefix("CapEff:")).unwrap_or_default();
     let set = u64::from_str_radix(line.trim(), 16).unwrap_or(0);

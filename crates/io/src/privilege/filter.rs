@@ -226,7 +226,7 @@ fn load(at: u32) -> libc::sock_filter {
     libc::sock_filter { code: (libc::BPF_LD | libc::BPF_W | libc::BPF_ABS) as u16, jt: 0, jf: 0, k: at }
 }
 
-fn answer(value: u32) -> libc::sock_filter {
+fn return_value(value: u32) -> libc::sock_filter {
     libc::sock_filter { code: (libc::BPF_RET | libc::BPF_K) as u16, jt: 0, jf: 0, k: value }
 }
 
@@ -237,41 +237,41 @@ fn test(kind: u32, value: u32, else_skip: usize) -> libc::sock_filter {
 }
 
 /// Runs `then`, which must return a verdict, if the call has this number.
-fn on(program: &mut Vec<libc::sock_filter>, call: libc::c_long, then: &[libc::sock_filter]) {
+fn match_call(program: &mut Vec<libc::sock_filter>, call: libc::c_long, then: &[libc::sock_filter]) {
     program.push(test(libc::BPF_JEQ, call as u32, then.len()));
     program.extend_from_slice(then);
 }
 
 /// The program. `code` permits executable memory.
 fn program(code: bool) -> Vec<libc::sock_filter> {
-    let allow = answer(libc::SECCOMP_RET_ALLOW);
+    let allow = return_value(libc::SECCOMP_RET_ALLOW);
     let mut program = vec![
         load(ARCHITECTURE_AT),
         // Calls of another architecture have other numbers, and the router makes none.
         libc::sock_filter { jt: 1, jf: 0, ..test(libc::BPF_JEQ, ARCHITECTURE, 0) },
-        answer(libc::SECCOMP_RET_KILL_PROCESS),
+        return_value(libc::SECCOMP_RET_KILL_PROCESS),
         load(NUMBER_AT),
     ];
     // The most frequent calls of a busy worker come first.
     for (_, calls) in ALLOWED {
-        calls.iter().for_each(|&call| on(&mut program, call, &[allow]));
+        calls.iter().for_each(|&call| match_call(&mut program, call, &[allow]));
     }
-    ALLOWED_HERE.iter().for_each(|&call| on(&mut program, call, &[allow]));
-    on(&mut program, libc::SYS_clone3, &[answer(ENOSYS)]);
-    let threads_only = [load(argument_at(0)), test(libc::BPF_JSET, NAMESPACES, 1), answer(EPERM), allow];
-    on(&mut program, libc::SYS_clone, &threads_only);
+    ALLOWED_HERE.iter().for_each(|&call| match_call(&mut program, call, &[allow]));
+    match_call(&mut program, libc::SYS_clone3, &[return_value(ENOSYS)]);
+    let threads_only = [load(argument_at(0)), test(libc::BPF_JSET, NAMESPACES, 1), return_value(EPERM), allow];
+    match_call(&mut program, libc::SYS_clone, &threads_only);
     let none = if code { 0 } else { EXECUTABLE };
-    let no_code = [load(argument_at(2)), test(libc::BPF_JSET, none, 1), answer(EPERM), allow];
+    let no_code = [load(argument_at(2)), test(libc::BPF_JSET, none, 1), return_value(EPERM), allow];
     for call in [libc::SYS_mmap, libc::SYS_mprotect] {
-        on(&mut program, call, &no_code);
+        match_call(&mut program, call, &no_code);
     }
     let mut families = vec![load(argument_at(0))];
     for &family in FAMILIES {
         families.extend([test(libc::BPF_JEQ, family as u32, 1), allow]);
     }
-    families.push(answer(EPERM));
-    on(&mut program, libc::SYS_socket, &families);
-    program.push(answer(EPERM));
+    families.push(return_value(EPERM));
+    match_call(&mut program, libc::SYS_socket, &families);
+    program.push(return_value(EPERM));
     program
 }
 
@@ -359,7 +359,7 @@ mod tests {
     }
 
     #[test]
-    fn arguments_are_looked_at() {
+    fn filter_checks_arguments() {
         let thread = (libc::CLONE_VM | libc::CLONE_THREAD | libc::CLONE_SIGHAND) as u64;
         assert_eq!(here(libc::SYS_clone, [thread, 0, 0]), libc::SECCOMP_RET_ALLOW);
         assert_eq!(here(libc::SYS_clone, [thread | libc::CLONE_NEWUSER as u64, 0, 0]), EPERM);

@@ -16,8 +16,8 @@ mod filter;
 mod ports;
 mod threads;
 
-pub use capabilities::{Capability, held};
-pub use ports::{Fence, directories, directory_of};
+pub use capabilities::{Capability, current_capabilities};
+pub use ports::{PrivilegeLimits, directories, directory_of};
 
 use crate::accounts::{self, User};
 use rustix::process::{getegid, geteuid};
@@ -53,7 +53,7 @@ pub struct Confined {
     /// True if it can only make allowed system calls.
     pub seccomp: bool,
     /// Advisories about missing restrictions.
-    pub remarks: Vec<String>,
+    pub advisories: Vec<String>,
 }
 
 /// The reason why privileges could not be dropped. The process must end, because it may have dropped some of them.
@@ -75,7 +75,7 @@ pub fn confine(policy: &Policy) -> Result<Confined, ConfineError> {
     let failed = |reason: String| ConfineError { reason };
     let mut remarks = Vec::new();
     let mut calls = Vec::new();
-    let own = capabilities::held().map_err(|error| failed(error.to_string()))?;
+    let own = capabilities::current_capabilities().map_err(|error| failed(error.to_string()))?;
     let user = policy.user.as_ref().filter(|user| (user.uid, user.gid) != (geteuid().as_raw(), getegid().as_raw()));
     // The order matters. The bounding set needs CAP_SETPCAP and the user CAP_SETUID, so both come before the capabilities are dropped. Landlock and
     // seccomp need "no new privileges".
@@ -83,7 +83,7 @@ pub fn confine(policy: &Policy) -> Result<Confined, ConfineError> {
         calls.extend(capabilities::drop_from_bounding_set(&policy.keep));
     }
     if let Some(user) = user {
-        if let Some(why) = impossible(user) {
+        if let Some(why) = user_obstacle(user) {
             return Err(failed(why));
         }
         calls.extend(become_user(user));
@@ -124,7 +124,7 @@ pub fn confine(policy: &Policy) -> Result<Confined, ConfineError> {
         capabilities: kept,
         landlock: files.is_some(),
         seccomp: seccomp.is_ok(),
-        remarks,
+        advisories: remarks,
     })
 }
 
@@ -134,7 +134,7 @@ pub fn available() -> (Option<u32>, bool) {
 }
 
 /// The reason why this process cannot become that user, if there is one.
-fn impossible(user: &User) -> Option<String> {
+fn user_obstacle(user: &User) -> Option<String> {
     if !geteuid().is_root() {
         return Some(format!("only root can become the user {}", user.name));
     }

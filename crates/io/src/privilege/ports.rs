@@ -1,6 +1,6 @@
 //! The needs of ports after privileges were dropped: files, and permission to open devices.
 
-use crate::memif::End;
+use crate::memif::MemifRole;
 use plan::{Plan, PortPlan};
 use plane::ApplyError;
 use std::io;
@@ -23,7 +23,7 @@ fn needs(port: &PortPlan) -> Vec<Need> {
             device.write.as_deref().into_iter().for_each(|path| add(path, true));
         }
         "memif" => {
-            if let Some(End::Listen(path)) = End::parse(&device.target) {
+            if let Some(MemifRole::Listen(path)) = MemifRole::parse(&device.target) {
                 add(&path.to_string_lossy(), true);
             }
         }
@@ -51,7 +51,7 @@ pub fn directories(plan: &Plan) -> (Vec<PathBuf>, Vec<PathBuf>) {
 
 /// The limits of later configurations.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Fence {
+pub struct PrivilegeLimits {
     /// Directories whose files may be read, including writable ones. `None` if files are not restricted.
     pub read: Option<Vec<PathBuf>>,
     /// Directories whose files may be written. `None` if files are not restricted.
@@ -60,7 +60,7 @@ pub struct Fence {
     pub no_new_ports: bool,
 }
 
-impl Fence {
+impl PrivilegeLimits {
     /// The ports of `new` that can no longer be opened, given the running configuration.
     pub fn problems(&self, new: &Plan, running: Option<&Plan>) -> Vec<ApplyError> {
         let is_open = |port: &PortPlan| {
@@ -111,11 +111,15 @@ mod tests {
     }
 
     #[test]
-    fn files_outside_of_the_fence_are_named_with_what_to_do() {
+    fn port_files_outside_the_limits_are_reported_with_a_hint() {
         let directory = tempfile::tempdir().unwrap();
         let root = directory.path().canonicalize().unwrap();
         std::fs::create_dir(root.join("sub")).unwrap();
-        let fence = Fence { read: Some(vec![root.clone()]), write: Some(vec![root.join("sub")]), no_new_ports: false };
+        let fence = PrivilegeLimits {
+            read: Some(vec![root.clone()]),
+            write: Some(vec![root.join("sub")]),
+            no_new_ports: false,
+        };
         let inside = root.join("in.pcap");
         for (device, problem) in [
             (format!("device = 'pcap:{}'", inside.display()), None),
@@ -132,13 +136,13 @@ mod tests {
                 None => assert!(found.is_empty(), "{device}: {found:?}"),
                 Some(word) => assert!(found.len() == 1 && found[0].contains(word), "{device}: {found:?}"),
             }
-            assert!(Fence::default().problems(&plan(&[&device]), None).is_empty());
+            assert!(PrivilegeLimits::default().problems(&plan(&[&device]), None).is_empty());
         }
     }
 
     #[test]
-    fn without_new_ports_only_what_is_open_stays() {
-        let fence = Fence { no_new_ports: true, ..Fence::default() };
+    fn no_new_ports_refuses_all_but_open_ports() {
+        let fence = PrivilegeLimits { no_new_ports: true, ..PrivilegeLimits::default() };
         let running = plan(&["device = 'packet:eth0'"]);
         let more = plan(&["device = 'packet:eth0'", "device = 'packet:eth1'", "device = 'memory:m'"]);
         let found = fence.problems(&more, Some(&running));
@@ -148,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_configuration_says_what_is_allowed() {
+    fn first_configuration_determines_allowed_directories() {
         let directory = tempfile::tempdir().unwrap();
         let root = directory.path().canonicalize().unwrap();
         let text = format!("device = 'pcap:{0}/in.pcap'\nwrite = '{0}/out.pcapng'", root.display());

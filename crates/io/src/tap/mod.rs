@@ -9,9 +9,9 @@ mod port;
 
 pub use port::TapPort;
 
+use crate::advisories::OpenError;
 use crate::closer::Closer;
 use crate::netlink::Netlink;
-use crate::remarks::OpenError;
 use crate::sys;
 use crate::vnet;
 use rustix::fs::{Mode, OFlags, open as open_file};
@@ -22,7 +22,7 @@ use std::sync::{Arc, Weak};
 
 const TCP: u32 = libc::TUN_F_CSUM | libc::TUN_F_TSO4 | libc::TUN_F_TSO6 | libc::TUN_F_TSO_ECN;
 /// The offloads requested from the kernel; if it does not support all, a smaller set and its missing part.
-const LEFT_TO_US: [(u32, Option<&str>); 2] =
+const OFFLOAD_SETS: [(u32, Option<&str>); 2] =
     [(TCP | libc::TUN_F_USO4 | libc::TUN_F_USO6, None), (TCP, Some("UDP super-frames (Linux 6.2)"))];
 
 /// Options for opening a device.
@@ -36,11 +36,11 @@ pub struct TapOptions {
 
 /// One device: a descriptor for each queue. It lives until its last port is closed.
 #[derive(Debug)]
-struct Device {
+struct TapDevice {
     name: String,
     queues: Vec<OwnedFd>,
     /// Created by the port: removed with the descriptors.
-    made: bool,
+    created: bool,
 }
 
 /// Ports of one device.
@@ -51,16 +51,16 @@ pub struct OpenedTap {
     /// The index of the interface.
     pub index: u32,
     /// True if the device did not exist before.
-    pub made: bool,
+    pub created: bool,
     /// Advisories for the operator.
-    pub remarks: Vec<String>,
+    pub advisories: Vec<String>,
 }
 
 /// The devices of the router's ports in one network namespace. A new port on a device whose old port is not closed yet shares its descriptors: the
 /// kernel allows one descriptor for each queue.
 #[derive(Debug, Default)]
 pub struct Taps {
-    held: HashMap<String, Weak<Device>>,
+    held: HashMap<String, Weak<TapDevice>>,
 }
 
 impl Taps {
@@ -82,22 +82,23 @@ impl Taps {
             None => {
                 // A released device that is not closed yet would block the name, or be half removed.
                 closer.finish();
-                let (device, remarks) = Device::open(name, queues)?;
+                let (device, remarks) = TapDevice::open(name, queues)?;
                 (Arc::new(device), remarks)
             }
         };
         self.held.insert(name.to_owned(), Arc::downgrade(&device));
-        let offloads = device.take_over(options.offloads, &mut remarks).map_err(|error| refused(name, &error))?;
-        let (index, mtu) = device.switch_on(options).map_err(|error| refused(name, &error))?;
+        let offloads =
+            device.request_offloads(options.offloads, &mut remarks).map_err(|error| refused(name, &error))?;
+        let (index, mtu) = device.set_up(options).map_err(|error| refused(name, &error))?;
         let mtu = u16::try_from(mtu).unwrap_or(u16::MAX);
         let queues = device.queues.len().min(queues);
         let ports = (0..queues).map(|queue| TapPort::new(device.clone(), queue, offloads, mtu)).collect();
-        Ok(OpenedTap { ports, index, made: device.made, remarks })
+        Ok(OpenedTap { ports, index, created: device.created, advisories: remarks })
     }
 }
 
-impl Device {
-    fn open(name: &str, wanted: usize) -> Result<(Device, Vec<String>), OpenError> {
+impl TapDevice {
+    fn open(name: &str, wanted: usize) -> Result<(TapDevice, Vec<String>), OpenError> {
         let made = Netlink::open().is_ok_and(|mut netlink| netlink.find_link(name).is_none());
         let first = open_queue().map_err(|error| refused(name, &error))?;
         let plain = libc::IFF_TAP | libc::IFF_NO_PI | libc::IFF_VNET_HDR;
@@ -130,13 +131,13 @@ impl Device {
         for queue in &queues {
             sys::set_tun_header(queue, vnet::HEADER as i32).map_err(|error| refused(name, &error))?;
         }
-        Ok((Device { name: name.to_owned(), queues, made }, remarks))
+        Ok((TapDevice { name: name.to_owned(), queues, created: made }, remarks))
     }
 
     /// Requests segmentation and checksum offloads from the kernel, or none. Returns true if the kernel uses them.
-    fn take_over(&self, offloads: bool, remarks: &mut Vec<String>) -> io::Result<bool> {
+    fn request_offloads(&self, offloads: bool, remarks: &mut Vec<String>) -> io::Result<bool> {
         let name = &self.name;
-        for (flags, without) in if offloads { &LEFT_TO_US[..] } else { &[] } {
+        for (flags, without) in if offloads { &OFFLOAD_SETS[..] } else { &[] } {
             if self.queues.iter().try_for_each(|queue| sys::set_tun_offload(queue, *flags)).is_ok() {
                 let lacks = without.map(|what| format!("the kernel leaves {name} no {what}"));
                 remarks.extend(lacks);
@@ -151,11 +152,11 @@ impl Device {
     }
 
     /// Sets the host's end up. Returns its index and its MTU.
-    fn switch_on(&self, options: TapOptions) -> io::Result<(u32, u32)> {
+    fn set_up(&self, options: TapOptions) -> io::Result<(u32, u32)> {
         let mut netlink = Netlink::open().map_err(|error| error.error)?;
         let link = netlink.link(&self.name).map_err(|error| error.error)?;
         // The MTU of an operator's device is the operator's choice.
-        let mtu = if self.made { options.mtu } else { link.mtu };
+        let mtu = if self.created { options.mtu } else { link.mtu };
         if link.mtu != mtu {
             netlink.set_mtu(&self.name, mtu).map_err(|error| error.error)?;
         }
@@ -186,19 +187,19 @@ fn refused(name: &str, error: &io::Error) -> OpenError {
 
 /// A device that is not held: its ports may be closed meanwhile.
 #[derive(Clone, Debug)]
-pub(crate) struct Pulse {
-    device: Weak<Device>,
+pub(crate) struct WeakTap {
+    device: Weak<TapDevice>,
     /// True if the port created it.
-    pub(crate) made: bool,
+    pub(crate) created: bool,
 }
 
-impl Pulse {
-    pub(crate) fn of(port: &TapPort, made: bool) -> Pulse {
-        Pulse { device: Arc::downgrade(port.device()), made }
+impl WeakTap {
+    pub(crate) fn of(port: &TapPort, made: bool) -> WeakTap {
+        WeakTap { device: Arc::downgrade(port.device()), created: made }
     }
 
     /// True if it still works, in any network namespace.
-    pub(crate) fn beats(&self) -> bool {
+    pub(crate) fn is_alive(&self) -> bool {
         self.device.upgrade().is_some_and(|device| device.queues.iter().all(sys::has_tun))
     }
 }

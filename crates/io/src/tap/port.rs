@@ -1,9 +1,9 @@
 //! One queue of a tap device as a port of the router.
 
-use super::Device;
+use super::TapDevice;
 use crate::{sys, vnet};
 use packet::pool::{FRAME, SUPER_FRAME};
-use packet::port::{Offloads, Port, PortStatistics, Waiter, refuse};
+use packet::port::{Offloads, Port, PortStatistics, WakeSource, refuse};
 use packet::{BATCH, Batch, DropReason, Packet, Pool};
 use rustix::io::{Errno, readv, writev};
 use std::cell::Cell;
@@ -23,12 +23,12 @@ const QUEUE: u32 = 1000;
 /// A `tap:` port.
 #[derive(Debug)]
 pub struct TapPort {
-    device: Arc<Device>,
+    device: Arc<TapDevice>,
     queue: usize,
     offloads: bool,
     mtu: u16,
     /// The end of the pause.
-    rests: Instant,
+    paused_until: Instant,
     /// Frames that the kernel refuses during the transmission of a batch.
     refused: Batch,
     /// Counts losses of the device's queue in the kernel. Only the first port of a device has it, for all of them.
@@ -36,12 +36,12 @@ pub struct TapPort {
 }
 
 impl TapPort {
-    pub(super) fn new(device: Arc<Device>, queue: usize, offloads: bool, mtu: u16) -> TapPort {
-        let losses = if queue == 0 { Losses::from_now_on(&device.name) } else { None };
-        TapPort { device, queue, offloads, mtu, rests: Instant::START, refused: Batch::new(), losses }
+    pub(super) fn new(device: Arc<TapDevice>, queue: usize, offloads: bool, mtu: u16) -> TapPort {
+        let losses = if queue == 0 { Losses::start(&device.name) } else { None };
+        TapPort { device, queue, offloads, mtu, paused_until: Instant::START, refused: Batch::new(), losses }
     }
 
-    pub(super) fn device(&self) -> &Arc<Device> {
+    pub(super) fn device(&self) -> &Arc<TapDevice> {
         &self.device
     }
 
@@ -75,7 +75,7 @@ impl TapPort {
             let refused = match () {
                 () if !fits && has_large && length < SUPER_FRAME => Some(DropReason::NoSuperFrame),
                 () if !fits => Some(DropReason::FrameTooLong),
-                () => vnet::note(&header, 0, &mut packet).err().map(|_| DropReason::BadOffload),
+                () => vnet::store_offload(&header, 0, &mut packet).err().map(|_| DropReason::BadOffload),
             };
             packet.meta_mut().refused = refused.map_or(0, |reason| reason as u8 + 1);
             packet
@@ -89,7 +89,7 @@ impl TapPort {
 
 impl Port for TapPort {
     fn receive(&mut self, now: Instant, batch: &mut Batch, pool: &mut Pool) {
-        if now < self.rests {
+        if now < self.paused_until {
             return;
         }
         // The length of the next frame is not known. Two packets are prepared: bytes that the small one cannot hold continue in the large one, at
@@ -111,7 +111,7 @@ impl Port for TapPort {
                 Err(Errno::INTR) => {}
                 // No frame (EAGAIN), or no device any more (EBADFD).
                 Err(_) => {
-                    self.rests = now + PAUSE;
+                    self.paused_until = now + PAUSE;
                     break;
                 }
             }
@@ -165,7 +165,7 @@ impl Port for TapPort {
     }
 
     /// The kernel's default for each queue of such a device.
-    fn ring(&self) -> u32 {
+    fn ring_size(&self) -> u32 {
         QUEUE
     }
 
@@ -173,8 +173,8 @@ impl Port for TapPort {
         sys::has_tun(self.descriptor())
     }
 
-    fn waiter(&self) -> Waiter {
-        Waiter::Descriptor(self.descriptor().as_raw_fd())
+    fn wake_source(&self) -> WakeSource {
+        WakeSource::Descriptor(self.descriptor().as_raw_fd())
     }
 
     fn undecorated(self: Box<Self>) -> Box<dyn Port> {
@@ -198,7 +198,7 @@ struct Losses {
 }
 
 impl Losses {
-    fn from_now_on(interface: &str) -> Option<Losses> {
+    fn start(interface: &str) -> Option<Losses> {
         let table = File::open("/proc/thread-self/net/dev").ok()?;
         let mut losses = Losses { table, line: format!("{interface}:"), before: 0, now: Cell::new(0) };
         losses.before = losses.count();

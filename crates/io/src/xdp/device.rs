@@ -4,15 +4,15 @@
 //! example because a configuration renamed it, that port continues with the sockets. The kernel allows one socket on a queue, so no frame is lost in
 //! between. Otherwise the interface is returned to the host in the background: see [`crate::closer`].
 
-use super::lent::Lent;
+use super::lent_frames::LentFrames;
 use super::redirect::{MOST_QUEUES, Redirect};
-use super::socket::{Bind, Failure, Sizes, Socket, is_bound};
-use super::{XdpOptions, huge};
-use crate::bpf::{Attached, Hook};
+use super::socket::{Bind, Failure, Sizes, XdpSocket, is_bound};
+use super::{XdpOptions, huge_pages};
+use crate::advisories::OpenError;
+use crate::bpf::{BpfAttachment, BpfHook};
 use crate::clock;
-use crate::netlink::Link;
-use crate::offload::{Ethtool, SwitchedOff};
-use crate::remarks::OpenError;
+use crate::netlink::KernelLink;
+use crate::offload::{DisabledOffloads, Ethtool};
 use crate::wait::{Sleeper, Waker};
 use packet::{Pool, Region};
 use std::io;
@@ -26,11 +26,11 @@ const LEAST_FILL: usize = 64;
 /// The time limit for the kernel to release a queue after its socket was closed (xp_release_deferred).
 const RELEASE: Nanos = Nanos::secs(1);
 /// The time limit for outgoing frames before their socket is closed.
-const LAST_FRAMES: Nanos = Nanos::millis(100);
+const DRAIN_TIMEOUT: Nanos = Nanos::millis(100);
 /// The polling interval for these.
 const TICK: Nanos = Nanos::millis(1);
 /// Drivers without zero-copy, for which no advisory is needed.
-const COPYING: &[&str] = &["veth", "tun", "bridge", "macvlan", "ipvlan", "dummy"];
+const COPY_MODE_DRIVERS: &[&str] = &["veth", "tun", "bridge", "macvlan", "ipvlan", "dummy"];
 
 /// Frames that the router's ports lend for receiving: at most half of its region in total.
 #[derive(Clone, Debug, Default)]
@@ -38,14 +38,14 @@ pub(super) struct Budget(Arc<AtomicUsize>);
 
 /// The share of one interface.
 #[derive(Debug)]
-struct Share {
+struct FrameShare {
     budget: Budget,
     frames: usize,
 }
 
 impl Budget {
     /// Reserves a share for `sockets` sockets with at most `most` frames each. Also returns the number of frames for each.
-    fn share(&self, frames: usize, sockets: usize, most: usize) -> Result<(Share, usize), OpenError> {
+    fn share(&self, frames: usize, sockets: usize, most: usize) -> Result<(FrameShare, usize), OpenError> {
         // Half of the region is for receiving. One interface gets at most an eighth of the region, and at most half of the unused receive frames.
         let left = (frames / 2).saturating_sub(self.0.load(Ordering::Relaxed));
         let each = most.min(frames / 8 / sockets).min(left / 2 / sockets);
@@ -56,11 +56,11 @@ impl Budget {
             });
         }
         self.0.fetch_add(each * sockets, Ordering::Relaxed);
-        Ok((Share { budget: self.clone(), frames: each * sockets }, each))
+        Ok((FrameShare { budget: self.clone(), frames: each * sockets }, each))
     }
 }
 
-impl Drop for Share {
+impl Drop for FrameShare {
     fn drop(&mut self) {
         self.budget.0.fetch_sub(self.frames, Ordering::Relaxed);
     }
@@ -68,7 +68,7 @@ impl Drop for Share {
 
 /// The mode in which an interface is used.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Way {
+pub enum XdpMode {
     /// XDP in the driver, which receives into and sends from the pool's frames.
     ZeroCopy,
     /// XDP in the driver; the kernel copies.
@@ -79,46 +79,46 @@ pub enum Way {
 
 /// See the module.
 #[derive(Debug)]
-pub(super) struct Device {
-    pub(super) link: Link,
+pub(super) struct XdpDevice {
+    pub(super) link: KernelLink,
     pub(super) ethtool: Ethtool,
-    pub(super) way: Way,
+    pub(super) mode: XdpMode,
     /// True if frames come from this machine, with checksums left to a network card.
     pub(super) is_virtual: bool,
     region: Arc<Region>,
     redirect: Redirect,
     /// Present until it is closed or useless.
-    attached: Mutex<Option<Attached>>,
+    attached: Mutex<Option<BpfAttachment>>,
     /// The first of the sockets, to test if it still has the interface. Present until it is closed.
     first: Option<OwnedFd>,
     /// The sockets of each port while no port holds them, by port number.
-    parked: Mutex<Vec<Option<Vec<Socket>>>>,
-    offloads: Vec<Arc<SwitchedOff>>,
-    _share: Share,
+    parked_sockets: Mutex<Vec<Option<Vec<XdpSocket>>>>,
+    offloads: Vec<Arc<DisabledOffloads>>,
+    _share: FrameShare,
 }
 
-impl Device {
+impl XdpDevice {
     /// Opens a link, in the network namespace of the calling thread, for at most `ports` ports. Also returns advisories about missing features.
     pub(super) fn open(
-        link: Link,
+        link: KernelLink,
         region: &Arc<Region>,
         ports: usize,
         options: &XdpOptions,
         budget: &Budget,
-        offloads: Vec<Arc<SwitchedOff>>,
-    ) -> Result<(Device, Vec<String>), OpenError> {
+        offloads: Vec<Arc<DisabledOffloads>>,
+    ) -> Result<(XdpDevice, Vec<String>), OpenError> {
         let name = link.name.clone();
         let ethtool = Ethtool::open().map_err(|error| refused(&name, "asking about it", &error))?;
         let driver = ethtool.driver(&name).unwrap_or_default();
-        let is_virtual = COPYING.contains(&&*driver);
+        let is_virtual = COPY_MODE_DRIVERS.contains(&&*driver);
         let redirect = Redirect::load().map_err(|error| refused(&name, "loading an XDP program", &error))?;
         let mut remarks = Vec::new();
         let (attached, hook) = attach(&redirect, &link, options, &mut remarks)?;
         let sizes = Sizes { ring: options.ring, fill: options.fill };
         // Zero-copy first, then copying in the driver; in the stack there is only copying.
-        let mut way = if hook == Hook::XdpNative { Way::ZeroCopy } else { Way::Generic };
+        let mut way = if hook == BpfHook::XdpNative { XdpMode::ZeroCopy } else { XdpMode::Generic };
         let mut sockets = Err(Failure { what: "asking for zero-copy", error: io::ErrorKind::Unsupported.into() });
-        if way == Way::ZeroCopy {
+        if way == XdpMode::ZeroCopy {
             if options.zero_copy {
                 sockets = open_queues(region, &link, libc::XDP_ZEROCOPY, sizes).and_then(in_huge_pages(region));
             }
@@ -127,7 +127,7 @@ impl Device {
                     let Failure { what, error } = failure;
                     remarks.push(format!("frames of {name} are copied: no zero-copy, for {what} failed: {error}"));
                 }
-                way = Way::Native;
+                way = XdpMode::Native;
             }
         }
         let mut sockets = match sockets {
@@ -145,21 +145,21 @@ impl Device {
         let first = first.map_err(|error| refused(&name, "keeping a socket", &error))?;
         // Port n has the queues n, n + ports, n + 2 ports ...
         let ports = ports.clamp(1, sockets.len());
-        let mut parked: Vec<Vec<Socket>> = (0..ports).map(|_| Vec::new()).collect();
+        let mut parked: Vec<Vec<XdpSocket>> = (0..ports).map(|_| Vec::new()).collect();
         sockets.into_iter().for_each(|socket| parked[socket.queue() as usize % ports].push(socket));
         let parked = Mutex::new(parked.into_iter().map(Some).collect());
         let region = region.clone();
         let attached = Mutex::new(Some(attached));
-        let device = Device {
+        let device = XdpDevice {
             link,
             ethtool,
-            way,
+            mode: way,
             is_virtual,
             region,
             redirect,
             attached,
             first,
-            parked,
+            parked_sockets: parked,
             offloads,
             _share: share,
         };
@@ -181,38 +181,38 @@ impl Device {
     }
 
     /// Detaches its program in favour of another. Offloads that were switched off for it stay off as long as the returned values live.
-    pub(super) fn give_way(&self) -> Vec<Arc<SwitchedOff>> {
+    pub(super) fn detach_program(&self) -> Vec<Arc<DisabledOffloads>> {
         *self.attached.lock().unwrap_or_else(PoisonError::into_inner) = None;
         self.offloads.clone()
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, Vec<Option<Vec<Socket>>>> {
+    fn lock(&self) -> std::sync::MutexGuard<'_, Vec<Option<Vec<XdpSocket>>>> {
         // Each change is one assignment, so a panic elsewhere leaves it consistent.
-        self.parked.lock().unwrap_or_else(PoisonError::into_inner)
+        self.parked_sockets.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The sockets of a port, unless another port holds them.
-    pub(super) fn take(&self, port: usize) -> Option<Vec<Socket>> {
+    pub(super) fn take_sockets(&self, port: usize) -> Option<Vec<XdpSocket>> {
         self.lock()[port].take()
     }
 
     /// Leaves the sockets of a port for its successor.
-    pub(super) fn leave(&self, port: usize, sockets: Vec<Socket>) {
+    pub(super) fn park_sockets(&self, port: usize, sockets: Vec<XdpSocket>) {
         self.lock()[port] = Some(sockets);
     }
 
     /// Lends a socket its first frames and directs the frames of its queue to it.
-    pub(super) fn start(&self, socket: &mut Socket, pool: &mut Pool) -> io::Result<()> {
+    pub(super) fn start(&self, socket: &mut XdpSocket, pool: &mut Pool) -> io::Result<()> {
         // Frames first: a frame of the queue that finds an empty fill ring is lost.
         socket.refill(pool);
         self.redirect.direct(socket.queue(), socket.as_fd())
     }
 }
 
-impl Drop for Device {
+impl Drop for XdpDevice {
     /// Returns the interface to the host and the frames to the region. The kernel takes some 50 ms for each queue.
     fn drop(&mut self) {
-        let mut sockets: Vec<Socket> = self.lock().drain(..).flatten().flatten().collect();
+        let mut sockets: Vec<XdpSocket> = self.lock().drain(..).flatten().flatten().collect();
         let mut pool = Pool::new(self.region.clone());
         let waker = Waker::new();
         let wait = |span| {
@@ -221,7 +221,7 @@ impl Drop for Device {
             }
         };
         // Frames that are still to be sent get a last chance.
-        let deadline = clock::now() + LAST_FRAMES;
+        let deadline = clock::now() + DRAIN_TIMEOUT;
         loop {
             for socket in &mut sockets {
                 socket.kick();
@@ -233,11 +233,11 @@ impl Drop for Device {
             wait(TICK);
         }
         // No more frames arrive: the driver has set up its rings without the program.
-        self.give_way();
+        self.detach_program();
         // The kernel has finished with the sockets when the last descriptor is closed.
         self.first = None;
-        let lent: Vec<Lent> = sockets.into_iter().map(Socket::close).collect();
-        if self.way == Way::ZeroCopy {
+        let lent: Vec<LentFrames> = sockets.into_iter().map(XdpSocket::close).collect();
+        if self.mode == XdpMode::ZeroCopy {
             // The driver releases the queue at a time that the kernel does not report.
             wait(RELEASE);
         }
@@ -245,7 +245,7 @@ impl Drop for Device {
             // SAFETY: the sockets are closed: no processor copies to or from their frames any more (xsk_release waits for them). A driver with
             // zero-copy has torn down its rings with the program, and has had time for it.
             unsafe {
-                lent.all_back(|packet| {
+                lent.take_all_back(|packet| {
                     pool.import(1);
                     pool.give(packet);
                 });
@@ -257,14 +257,14 @@ impl Drop for Device {
 /// Attaches the program to the driver if it supports programs, otherwise to the stack.
 fn attach(
     redirect: &Redirect,
-    link: &Link,
+    link: &KernelLink,
     options: &XdpOptions,
     remarks: &mut Vec<String>,
-) -> Result<(Attached, Hook), OpenError> {
+) -> Result<(BpfAttachment, BpfHook), OpenError> {
     let name = &link.name;
     if options.native {
-        match redirect.attach(Hook::XdpNative, link.index) {
-            Ok(attached) => return Ok((attached, Hook::XdpNative)),
+        match redirect.attach(BpfHook::XdpNative, link.index) {
+            Ok(attached) => return Ok((attached, BpfHook::XdpNative)),
             Err(error) if error.raw_os_error() == Some(libc::EBUSY) => {
                 return Err(OpenError {
                     reason: format!("another XDP program is attached to {name}"),
@@ -276,18 +276,18 @@ fn attach(
             )),
         }
     }
-    match redirect.attach(Hook::XdpGeneric, link.index) {
-        Ok(attached) => Ok((attached, Hook::XdpGeneric)),
+    match redirect.attach(BpfHook::XdpGeneric, link.index) {
+        Ok(attached) => Ok((attached, BpfHook::XdpGeneric)),
         Err(error) => Err(refused(name, "attaching an XDP program", &error)),
     }
 }
 
 /// Opens a socket for each queue of the link.
-fn open_queues(region: &Arc<Region>, link: &Link, mode: u16, sizes: Sizes) -> Result<Vec<Socket>, Failure> {
-    let mut sockets: Vec<Socket> = Vec::new();
+fn open_queues(region: &Arc<Region>, link: &KernelLink, mode: u16, sizes: Sizes) -> Result<Vec<XdpSocket>, Failure> {
+    let mut sockets: Vec<XdpSocket> = Vec::new();
     for queue in 0..MOST_QUEUES {
-        let bind = Bind { index: link.index, queue, mode, beside: sockets.first().map(|first| first.as_fd()) };
-        match Socket::open(region, &bind, sizes) {
+        let bind = Bind { index: link.index, queue, mode, shared_with: sockets.first().map(|first| first.as_fd()) };
+        match XdpSocket::open(region, &bind, sizes) {
             Ok(socket) => sockets.push(socket),
             // The queue does not exist.
             Err(failure) if queue > 0 && failure.error.raw_os_error() == Some(libc::EINVAL) => break,
@@ -298,10 +298,10 @@ fn open_queues(region: &Arc<Region>, link: &Link, mode: u16, sizes: Sizes) -> Re
 }
 
 /// A driver accesses pages by physical addresses, and the pool's frames cross page boundaries.
-fn in_huge_pages(region: &Arc<Region>) -> impl FnOnce(Vec<Socket>) -> Result<Vec<Socket>, Failure> {
+fn in_huge_pages(region: &Arc<Region>) -> impl FnOnce(Vec<XdpSocket>) -> Result<Vec<XdpSocket>, Failure> {
     let umem = region.umem();
     move |sockets| {
-        if huge::is_backed(umem.base.addr().get(), umem.length) {
+        if huge_pages::is_backed(umem.base.addr().get(), umem.length) {
             return Ok(sockets);
         }
         let error = io::Error::other("the frames of the router lie in pages of 4 KB");

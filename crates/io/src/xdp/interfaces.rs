@@ -1,23 +1,23 @@
 //! The interfaces of the router's `xdp:` ports in one network namespace.
 
-use super::device::{Budget, Device};
+use super::device::{Budget, XdpDevice};
 use super::{XdpOptions, XdpPort};
+use crate::advisories::OpenError;
 use crate::closer::Closer;
-use crate::offload::{Offload, SwitchedOff};
+use crate::offload::{DisabledOffloads, EthtoolOffload};
 use crate::packet_ring;
-use crate::remarks::OpenError;
 use packet::Region;
 use std::collections::HashMap;
 use std::sync::{Arc, Weak};
 
 /// See the module.
 #[derive(Debug, Default)]
-pub struct Interfaces {
-    held: HashMap<u32, Weak<Device>>,
+pub struct XdpInterfaces {
+    held: HashMap<u32, Weak<XdpDevice>>,
     budget: Budget,
 }
 
-impl Interfaces {
+impl XdpInterfaces {
     /// Opens an interface of the network namespace of the calling thread; the ports can then be used in any. There is at least one port and at most
     /// `queues`. Each serves its part of the receive queues with frames of `region`. An existing port on the interface continues until it is dropped;
     /// then the new ones use its sockets. Also returns advisories about missing features. Needs CAP_BPF, CAP_NET_ADMIN and CAP_NET_RAW.
@@ -28,7 +28,7 @@ impl Interfaces {
         queues: usize,
         options: &XdpOptions,
     ) -> Result<(Vec<XdpPort>, Vec<String>), OpenError> {
-        self.open_when(interface, region, queues, options, || {})
+        self.open_with(interface, region, queues, options, || {})
     }
 
     /// Like [`Interfaces::open`]; `closer` closes the predecessors of these ports.
@@ -40,16 +40,16 @@ impl Interfaces {
         options: &XdpOptions,
         closer: &Closer,
     ) -> Result<(Vec<XdpPort>, Vec<String>), OpenError> {
-        self.open_when(interface, region, queues, options, || closer.finish())
+        self.open_with(interface, region, queues, options, || closer.finish())
     }
 
     /// Notes that the interface with this index left the network namespace: in its new place it gets no program.
-    pub(crate) fn let_go(&self, index: u32) {
+    pub(crate) fn detach_left(&self, index: u32) {
         let held = self.held.get(&index).and_then(Weak::upgrade);
-        held.filter(|device| !device.is_bound()).iter().for_each(|device| drop(device.give_way()));
+        held.filter(|device| !device.is_bound()).iter().for_each(|device| drop(device.detach_program()));
     }
 
-    fn open_when(
+    fn open_with(
         &mut self,
         interface: &str,
         region: &Arc<Region>,
@@ -73,16 +73,17 @@ impl Interfaces {
                 closed();
                 let index = link.index;
                 // The interface was away. The port that was open on it is dropped as soon as there is another.
-                let mut switched = before.map_or_else(Vec::new, |device| device.give_way());
-                let offloads = [Offload::LargeReceive, Offload::ReceiveJoining, Offload::TagStripping];
-                let offloads = SwitchedOff::new(interface, &offloads).map_err(|error| OpenError {
+                let mut switched = before.map_or_else(Vec::new, |device| device.detach_program());
+                let offloads =
+                    [EthtoolOffload::LargeReceive, EthtoolOffload::GenericReceive, EthtoolOffload::TagStripping];
+                let offloads = DisabledOffloads::new(interface, &offloads).map_err(|error| OpenError {
                     reason: format!("the offloads of {interface} cannot be switched off: {error}"),
                     hint: "it needs CAP_NET_ADMIN: run it as root".into(),
                 })?;
                 if switched.is_empty() || offloads.has_changed_any() {
                     switched.push(offloads.into());
                 }
-                let opened = Device::open(link, region, queues, options, &self.budget, switched)?;
+                let opened = XdpDevice::open(link, region, queues, options, &self.budget, switched)?;
                 remarks = opened.1;
                 let device = Arc::new(opened.0);
                 self.held.retain(|_, held| held.strong_count() > 0);

@@ -16,16 +16,16 @@
 //! | `huge` | the test for huge pages, without which there is no zero-copy |
 
 mod device;
-mod huge;
+mod huge_pages;
 mod interfaces;
-mod lent;
+mod lent_frames;
 mod port;
 mod redirect;
 mod ring;
 mod socket;
 
-pub use device::Way;
-pub use interfaces::Interfaces;
+pub use device::XdpMode;
+pub use interfaces::XdpInterfaces;
 pub use port::XdpPort;
 
 use packet::pool::FRAME;

@@ -1,9 +1,9 @@
 //! Sockets of an interface as a port of the router.
 
-use super::device::{Device, Way};
-use super::socket::Socket;
+use super::device::{XdpDevice, XdpMode};
+use super::socket::XdpSocket;
 use super::{LINK_HEADER, MOST_MTU};
-use packet::port::{Port, PortStatistics, Unsent, Waiter, refuse};
+use packet::port::{Port, PortStatistics, UnsentPackets, WakeSource, refuse};
 use packet::segment::wire_length;
 use packet::wire::{complete_partial_checksum, ethertype};
 use packet::{Batch, DropReason, Packet, Pool};
@@ -14,60 +14,60 @@ use std::sync::Arc;
 use units::{Instant, Mac, Nanos, Rate};
 
 /// The interval for reading the interface's MTU again.
-const ASK_AGAIN: Nanos = Nanos::millis(100);
+const MTU_INTERVAL: Nanos = Nanos::millis(100);
 
 /// An `xdp:` port: some of the queues of an interface. It sends by the first. Dropping the last port of an interface takes some time: see
 /// [`crate::closer`].
 #[derive(Debug)]
 pub struct XdpPort {
-    device: Arc<Device>,
+    device: Arc<XdpDevice>,
     /// Its number among the ports of the interface.
     number: usize,
     /// Empty while another port has them.
-    sockets: Vec<Socket>,
+    sockets: Vec<XdpSocket>,
     /// True if frames are directed to them.
     started: bool,
     /// True if that failed: the port then reports that it is down.
-    deaf: bool,
+    start_failed: bool,
     /// The descriptor to poll if there are several.
-    together: Option<OwnedFd>,
+    epoll: Option<OwnedFd>,
     /// The socket to receive from first.
     next: usize,
     checksums: Checksums,
     rate: Rate,
-    longest: Longest,
+    frame_limit: FrameLimit,
     /// Frames that the interface refuses during the transmission of a batch.
     refused: Batch,
     /// Frames that it dropped after the kernel had accepted them.
-    late: Unsent,
+    unsent: UnsentPackets,
 }
 
 impl XdpPort {
-    pub(super) fn new(device: Arc<Device>, number: usize, checksums: Option<Checksums>) -> XdpPort {
+    pub(super) fn new(device: Arc<XdpDevice>, number: usize, checksums: Option<Checksums>) -> XdpPort {
         let sound = if device.is_virtual { Checksums::Complete } else { Checksums::Trust };
         let rate = device.ethtool.link_rate(&device.link.name).unwrap_or(Rate::MAX);
-        let longest = Longest { bytes: longest(device.link.mtu), rests: Instant::START };
+        let longest = FrameLimit { bytes: max_frame(device.link.mtu), valid_until: Instant::START };
         let mut port = XdpPort {
             device,
             number,
             sockets: Vec::new(),
             started: false,
-            deaf: false,
-            together: None,
+            start_failed: false,
+            epoll: None,
             next: 0,
             checksums: checksums.unwrap_or(sound),
             rate,
-            longest,
+            frame_limit: longest,
             refused: Batch::new(),
-            late: Unsent::default(),
+            unsent: UnsentPackets::default(),
         };
         port.take_sockets();
         port
     }
 
     /// The mode in which the interface is used.
-    pub fn way(&self) -> Way {
-        self.device.way
+    pub fn mode(&self) -> XdpMode {
+        self.device.mode
     }
 
     /// The index of its interface.
@@ -77,11 +77,11 @@ impl XdpPort {
 
     /// Acquires the sockets, unless another port has them.
     fn take_sockets(&mut self) {
-        self.sockets = self.device.take(self.number).unwrap_or_default();
+        self.sockets = self.device.take_sockets(self.number).unwrap_or_default();
         // Earlier losses were counted by the port that held the sockets before.
-        self.sockets.iter_mut().for_each(Socket::forget_losses);
+        self.sockets.iter_mut().for_each(XdpSocket::reset_losses);
         if self.sockets.len() > 1 {
-            self.together = together(&self.sockets).ok();
+            self.epoll = open_epoll(&self.sockets).ok();
         }
     }
 
@@ -94,38 +94,38 @@ impl XdpPort {
         let device = self.device.clone();
         self.started = !self.sockets.is_empty();
         for socket in &mut self.sockets {
-            self.deaf |= device.start(socket, pool).is_err();
+            self.start_failed |= device.start(socket, pool).is_err();
         }
     }
 }
 
 /// The maximum frame length of an interface.
 #[derive(Debug)]
-struct Longest {
+struct FrameLimit {
     bytes: usize,
     /// The time before which it is not read again.
-    rests: Instant,
+    valid_until: Instant,
 }
 
-impl Longest {
+impl FrameLimit {
     /// Reads it again at intervals, because the MTU may have changed.
     #[inline]
-    fn refresh(&mut self, device: &Device, now: Instant) -> usize {
-        if now >= self.rests {
+    fn refresh(&mut self, device: &XdpDevice, now: Instant) -> usize {
+        if now >= self.valid_until {
             let mtu = device.ethtool.mtu(&device.link.name);
-            *self = Longest { bytes: mtu.map_or(self.bytes, longest), rests: now + ASK_AGAIN };
+            *self = FrameLimit { bytes: mtu.map_or(self.bytes, max_frame), valid_until: now + MTU_INTERVAL };
         }
         self.bytes
     }
 }
 
 /// The maximum frame length for this MTU and for the registered memory.
-fn longest(mtu: u32) -> usize {
+fn max_frame(mtu: u32) -> usize {
     mtu.min(MOST_MTU.into()) as usize + LINK_HEADER
 }
 
 /// A descriptor that is readable if any of the sockets is.
-fn together(sockets: &[Socket]) -> rustix::io::Result<OwnedFd> {
+fn open_epoll(sockets: &[XdpSocket]) -> rustix::io::Result<OwnedFd> {
     let together = epoll::create(epoll::CreateFlags::CLOEXEC)?;
     for (number, socket) in sockets.iter().enumerate() {
         epoll::add(&together, socket, epoll::EventData::new_u64(number as u64), epoll::EventFlags::IN)?;
@@ -164,24 +164,24 @@ impl Port for XdpPort {
             });
             socket.refill(pool);
             if socket.is_blocked() {
-                self.late.join(socket.kick());
+                self.unsent.join(socket.kick());
             }
         }
         self.next = if self.next + 1 < count { self.next + 1 } else { 0 };
     }
 
-    fn stamps(&self) -> bool {
+    fn sets_timestamps(&self) -> bool {
         false
     }
 
     #[inline]
     fn room(&self) -> usize {
-        self.sockets.first().map_or(0, Socket::room)
+        self.sockets.first().map_or(0, XdpSocket::room)
     }
 
     fn transmit(&mut self, now: Instant, batch: &mut Batch, pool: &mut Pool) {
         assert!(batch.len() <= self.room(), "never more than there is room for");
-        let XdpPort { device, sockets, longest, refused, late, .. } = self;
+        let XdpPort { device, sockets, frame_limit: longest, refused, unsent: late, .. } = self;
         let Some(socket) = sockets.first_mut() else { return };
         socket.collect(pool);
         let longest = longest.refresh(device, now);
@@ -208,12 +208,12 @@ impl Port for XdpPort {
         }
     }
 
-    fn refused_late(&mut self) -> Unsent {
-        std::mem::take(&mut self.late)
+    fn take_late_refusals(&mut self) -> UnsentPackets {
+        std::mem::take(&mut self.unsent)
     }
 
-    fn waiting_inside(&self) -> Unsent {
-        let mut waiting = self.late;
+    fn unsent_packets(&self) -> UnsentPackets {
+        let mut waiting = self.unsent;
         self.sockets.iter().for_each(|socket| waiting.join(socket.waiting()));
         waiting
     }
@@ -224,8 +224,8 @@ impl Port for XdpPort {
         Some(mtu.min(MOST_MTU.into()) as u16)
     }
 
-    fn ring(&self) -> u32 {
-        self.sockets.iter().map(Socket::holds).min().unwrap_or(0) as u32
+    fn ring_size(&self) -> u32 {
+        self.sockets.iter().map(XdpSocket::capacity).min().unwrap_or(0) as u32
     }
 
     fn link_rate(&self) -> Rate {
@@ -235,17 +235,17 @@ impl Port for XdpPort {
     /// Asks the kernel each time, by a system call.
     fn is_up(&self) -> bool {
         let device = &self.device;
-        !self.deaf && device.ethtool.is_running(&device.link.name, device.link.index)
+        !self.start_failed && device.ethtool.is_running(&device.link.name, device.link.index)
     }
 
-    fn waiter(&self) -> Waiter {
-        let blocked = self.sockets.first().is_some_and(Socket::is_blocked);
-        match (&self.together, self.sockets.first()) {
+    fn wake_source(&self) -> WakeSource {
+        let blocked = self.sockets.first().is_some_and(XdpSocket::is_blocked);
+        match (&self.epoll, self.sockets.first()) {
             // Not before it has the sockets.
-            (_, None) => Waiter::Poll,
-            _ if !self.started || blocked && self.is_up() => Waiter::Poll,
-            (Some(together), _) => Waiter::Descriptor(together.as_raw_fd()),
-            (None, Some(only)) => Waiter::Descriptor(only.number()),
+            (_, None) => WakeSource::Poll,
+            _ if !self.started || blocked && self.is_up() => WakeSource::Poll,
+            (Some(together), _) => WakeSource::Descriptor(together.as_raw_fd()),
+            (None, Some(only)) => WakeSource::Descriptor(only.number()),
         }
     }
 
@@ -258,9 +258,11 @@ impl Port for XdpPort {
     }
 
     fn statistics(&self) -> PortStatistics {
-        self.sockets.iter().map(Socket::losses).fold(PortStatistics::default(), |sum, (before, after)| PortStatistics {
-            lost_before_receive: sum.lost_before_receive + before,
-            lost_after_transmit: sum.lost_after_transmit + after,
+        self.sockets.iter().map(XdpSocket::losses).fold(PortStatistics::default(), |sum, (before, after)| {
+            PortStatistics {
+                lost_before_receive: sum.lost_before_receive + before,
+                lost_after_transmit: sum.lost_after_transmit + after,
+            }
         })
     }
 }
@@ -268,7 +270,7 @@ impl Port for XdpPort {
 impl Drop for XdpPort {
     fn drop(&mut self) {
         if !self.sockets.is_empty() {
-            self.device.leave(self.number, std::mem::take(&mut self.sockets));
+            self.device.park_sockets(self.number, std::mem::take(&mut self.sockets));
         }
     }
 }

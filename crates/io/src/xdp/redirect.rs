@@ -1,7 +1,7 @@
 //! The program that directs received frames to the sockets.
 
 use crate::bpf::instruction::{self, action, call, context, exit, load32, set, set_map};
-use crate::bpf::{Attached, Hook, Kind, Map, MapKind, Program};
+use crate::bpf::{BpfAttachment, BpfHook, BpfProgram, BpfProgramKind, Map, MapKind};
 use std::io;
 use std::os::fd::AsFd;
 
@@ -11,7 +11,7 @@ pub(super) const MOST_QUEUES: u32 = 64;
 /// The program with its map of sockets, one for each receive queue. Frames of a queue without a socket continue to the host's stack.
 #[derive(Debug)]
 pub(super) struct Redirect {
-    program: Program,
+    program: BpfProgram,
     sockets: Map,
 }
 
@@ -28,11 +28,11 @@ impl Redirect {
             instruction::call(call::REDIRECT_MAP),
             exit(),
         ];
-        Ok(Redirect { program: Program::load(Kind::Xdp, "switchpath_xdp", &program)?, sockets })
+        Ok(Redirect { program: BpfProgram::load(BpfProgramKind::Xdp, "switchpath_xdp", &program)?, sockets })
     }
 
     /// Attaches it to the link with this index for the lifetime of the returned value.
-    pub(super) fn attach(&self, hook: Hook, index: u32) -> io::Result<Attached> {
+    pub(super) fn attach(&self, hook: BpfHook, index: u32) -> io::Result<BpfAttachment> {
         self.program.attach(hook, index)
     }
 

@@ -113,7 +113,7 @@ impl<T> Drop for Memory<T> {
 
 /// A ring that the router fills: frames to receive into, or to send.
 #[derive(Debug)]
-pub(super) struct Producing<T> {
+pub(super) struct ProducerRing<T> {
     memory: Memory<T>,
     /// Entries written, including unpublished ones.
     produced: u32,
@@ -121,12 +121,12 @@ pub(super) struct Producing<T> {
     consumed: u32,
 }
 
-impl<T: Entry> Producing<T> {
+impl<T: Entry> ProducerRing<T> {
     pub(super) fn map(socket: impl AsFd, at: u64, offsets: Offsets, entries: usize) -> io::Result<Self> {
         let memory = Memory::map(socket, at, offsets, entries)?;
         let (produced, consumed) =
             (memory.producer().load(Ordering::Relaxed), memory.consumer().load(Ordering::Acquire));
-        Ok(Producing { memory, produced, consumed })
+        Ok(ProducerRing { memory, produced, consumed })
     }
 
     /// The number of entries that can be written now. Reads the kernel's counter only if fewer than `wanted` are known.
@@ -164,7 +164,7 @@ impl<T: Entry> Producing<T> {
 
     /// The last entry that the kernel consumed.
     #[cold]
-    pub(super) fn last_taken(&self) -> T {
+    pub(super) fn last_consumed(&self) -> T {
         self.written(self.memory.consumer().load(Ordering::Relaxed).wrapping_sub(1))
     }
 
@@ -190,18 +190,18 @@ impl<T: Entry> Producing<T> {
 
 /// A ring that the kernel fills: received frames, or sent ones.
 #[derive(Debug)]
-pub(super) struct Consuming<T> {
+pub(super) struct ConsumerRing<T> {
     memory: Memory<T>,
     consumed: u32,
     /// The kernel's counter at the last read.
     produced: u32,
 }
 
-impl<T: Entry> Consuming<T> {
+impl<T: Entry> ConsumerRing<T> {
     pub(super) fn map(socket: impl AsFd, at: u64, offsets: Offsets, entries: usize) -> io::Result<Self> {
         let memory = Memory::map(socket, at, offsets, entries)?;
         let consumed = memory.consumer().load(Ordering::Relaxed);
-        Ok(Consuming { memory, consumed, produced: consumed })
+        Ok(ConsumerRing { memory, consumed, produced: consumed })
     }
 
     /// The number of entries that can be read. Reads the kernel's counter only if fewer than `wanted` are known.
@@ -261,14 +261,14 @@ mod tests {
     const OFFSETS: Offsets = Offsets { producer: 0, consumer: 64, flags: 128, entries: 192 };
 
     /// A ring of `entries` entries whose counters begin at `first`, and the same memory from the other side.
-    fn both(entries: usize, first: u32) -> (Producing<u64>, Consuming<u64>) {
+    fn both(entries: usize, first: u32) -> (ProducerRing<u64>, ConsumerRing<u64>) {
         let file = memfd_create("ring", MemfdFlags::CLOEXEC).unwrap();
         ftruncate(&file, 4096).unwrap();
         let memory = Memory::<u64>::map(&file, 0, OFFSETS, entries).unwrap();
         memory.producer().store(first, Ordering::Relaxed);
         memory.consumer().store(first, Ordering::Relaxed);
         drop(memory);
-        (Producing::map(&file, 0, OFFSETS, entries).unwrap(), Consuming::map(&file, 0, OFFSETS, entries).unwrap())
+        (ProducerRing::map(&file, 0, OFFSETS, entries).unwrap(), ConsumerRing::map(&file, 0, OFFSETS, entries).unwrap())
     }
 
     proptest! {
@@ -306,7 +306,7 @@ mod tests {
 
     #[test]
     #[should_panic(expected = "there is room in the ring")]
-    fn a_full_ring_is_not_written_over() {
+    fn full_ring_is_not_overwritten() {
         let (mut producing, _consuming) = both(8, u32::MAX - 3);
         (0..9).for_each(|number| producing.push(number));
     }

@@ -1,10 +1,10 @@
 //! One AF_XDP socket: one queue of an interface, with its four rings and the frames lent to the kernel.
 
-use super::lent::Lent;
-use super::ring::{Consuming, Offsets, Producing};
+use super::lent_frames::LentFrames;
+use super::ring::{ConsumerRing, Offsets, ProducerRing};
 use crate::wait::{Sleeper, Waker};
 use crate::{clock, sys};
-use packet::port::Unsent;
+use packet::port::UnsentPackets;
 use packet::{Batch, Packet, Pool, Region};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, recv, send, socket_with};
@@ -19,7 +19,7 @@ const SEND_BUDGET: libc::c_int = 9;
 const IN_FLIGHT: u32 = 4096;
 
 /// The number of received frames to prefetch ahead, from the cache of another processor.
-const AHEAD: u32 = 8;
+const PREFETCH_AHEAD: u32 = 8;
 
 /// The time limit for the kernel to release a queue after its socket was closed (xp_release_deferred).
 const RELEASE: Nanos = Nanos::secs(1);
@@ -43,7 +43,7 @@ pub(super) struct Bind<'a> {
     /// XDP_COPY or XDP_ZEROCOPY.
     pub(super) mode: u16,
     /// A socket of the same interface that has already registered the memory.
-    pub(super) beside: Option<BorrowedFd<'a>>,
+    pub(super) shared_with: Option<BorrowedFd<'a>>,
 }
 
 /// A failure of a socket, as parts of a sentence.
@@ -60,13 +60,13 @@ fn failed<E: Into<io::Error>>(what: &'static str) -> impl FnOnce(E) -> Failure {
 
 /// See the module.
 #[derive(Debug)]
-pub(super) struct Socket {
-    fill: Producing<u64>,
-    received: Consuming<libc::xdp_desc>,
-    to_send: Producing<libc::xdp_desc>,
-    sent: Consuming<u64>,
+pub(super) struct XdpSocket {
+    fill: ProducerRing<u64>,
+    received: ConsumerRing<libc::xdp_desc>,
+    to_send: ProducerRing<libc::xdp_desc>,
+    sent: ConsumerRing<u64>,
     socket: OwnedFd,
-    lent: Lent,
+    lent_frames: LentFrames,
     queue: u32,
     sizes: Sizes,
     zero_copy: bool,
@@ -74,23 +74,23 @@ pub(super) struct Socket {
     receiving: usize,
     sending: usize,
     /// Losses that an earlier port has counted.
-    forgotten: (u64, u64),
+    counted_losses: (u64, u64),
 }
 
-impl Socket {
+impl XdpSocket {
     /// The number of frames that can arrive between two receive calls without loss: the frames lent for receiving.
-    pub(super) fn holds(&self) -> usize {
+    pub(super) fn capacity(&self) -> usize {
         self.sizes.ring.min(self.sizes.fill)
     }
 
     /// Opens a socket on the frames of `region` and binds it. No frame is lent yet.
-    pub(super) fn open(region: &Arc<Region>, bind: &Bind<'_>, sizes: Sizes) -> Result<Socket, Failure> {
+    pub(super) fn open(region: &Arc<Region>, bind: &Bind<'_>, sizes: Sizes) -> Result<XdpSocket, Failure> {
         let socket = socket_with(AddressFamily::XDP, SocketType::RAW, SocketFlags::CLOEXEC, None)
             .map_err(failed("opening a socket"))?;
-        if bind.beside.is_none() {
+        if bind.shared_with.is_none() {
             sys::register_frames(&socket, region.umem()).map_err(failed("registering the frames of the router"))?;
         }
-        let rings = || -> io::Result<Socket> {
+        let rings = || -> io::Result<XdpSocket> {
             let entries = [
                 (libc::XDP_UMEM_FILL_RING, sizes.fill.next_power_of_two()),
                 (libc::XDP_UMEM_COMPLETION_RING, sizes.ring),
@@ -110,24 +110,24 @@ impl Socket {
             let none = libc::xdp_mmap_offsets { rx: none, tx: none, fr: none, cr: none };
             let said = sys::get_option(&socket, libc::SOL_XDP, libc::XDP_MMAP_OFFSETS, none)?;
             let offsets = Offsets::from;
-            Ok(Socket {
-                fill: Producing::map(
+            Ok(XdpSocket {
+                fill: ProducerRing::map(
                     &socket,
                     libc::XDP_UMEM_PGOFF_FILL_RING,
                     offsets(said.fr),
                     sizes.fill.next_power_of_two(),
                 )?,
-                sent: Consuming::map(&socket, libc::XDP_UMEM_PGOFF_COMPLETION_RING, offsets(said.cr), sizes.ring)?,
-                received: Consuming::map(&socket, libc::XDP_PGOFF_RX_RING as u64, offsets(said.rx), sizes.ring)?,
-                to_send: Producing::map(&socket, libc::XDP_PGOFF_TX_RING as u64, offsets(said.tx), sizes.ring)?,
+                sent: ConsumerRing::map(&socket, libc::XDP_UMEM_PGOFF_COMPLETION_RING, offsets(said.cr), sizes.ring)?,
+                received: ConsumerRing::map(&socket, libc::XDP_PGOFF_RX_RING as u64, offsets(said.rx), sizes.ring)?,
+                to_send: ProducerRing::map(&socket, libc::XDP_PGOFF_TX_RING as u64, offsets(said.tx), sizes.ring)?,
                 socket: socket.try_clone()?,
-                lent: Lent::nothing(region.clone()),
+                lent_frames: LentFrames::new(region.clone()),
                 queue: bind.queue,
                 sizes,
                 zero_copy: bind.mode == libc::XDP_ZEROCOPY,
                 receiving: 0,
                 sending: 0,
-                forgotten: (0, 0),
+                counted_losses: (0, 0),
             })
         };
         let opened = rings().map_err(failed("making its rings"))?;
@@ -158,7 +158,7 @@ impl Socket {
         while lent < count
             && let Some(packet) = pool.take()
         {
-            match self.lent.empty(packet) {
+            match self.lent_frames.lend_empty(packet) {
                 Ok(address) => self.fill.push(address),
                 // A frame outside the registered memory.
                 Err(elsewhere) => {
@@ -185,13 +185,13 @@ impl Socket {
         let room = batch.room();
         let count = self.received.available(room).min(room);
         // The kernel wrote the frames on another processor: several are fetched ahead so that their cache misses overlap.
-        (0..AHEAD).for_each(|behind| self.prefetch(behind));
+        (0..PREFETCH_AHEAD).for_each(|behind| self.prefetch(behind));
         for _ in 0..count {
-            self.prefetch(AHEAD);
+            self.prefetch(PREFETCH_AHEAD);
             let Some(frame) = self.received.pop() else { break };
             // SAFETY: the kernel put it in the ring, so it has finished with it.
-            let (mut packet, start) = unsafe { self.lent.back(frame.addr) };
-            let placed = packet.place(start, frame.len as usize);
+            let (mut packet, start) = unsafe { self.lent_frames.take_back(frame.addr) };
+            let placed = packet.set_range(start, frame.len as usize);
             assert!(placed, "the kernel receives within the frame");
             each(&mut packet);
             batch.push(packet);
@@ -207,7 +207,7 @@ impl Socket {
     #[inline(always)]
     fn prefetch(&self, behind: u32) {
         if let Some(frame) = self.received.peek(behind) {
-            self.lent.prefetch(frame.addr);
+            self.lent_frames.prefetch(frame.addr);
         }
     }
 
@@ -227,7 +227,7 @@ impl Socket {
         for _ in 0..count {
             let Some(address) = self.sent.pop() else { break };
             // SAFETY: the kernel put it in the ring, so it has finished with it.
-            let (packet, _) = unsafe { self.lent.back(address) };
+            let (packet, _) = unsafe { self.lent_frames.take_back(address) };
             pool.import(1);
             pool.give(packet);
         }
@@ -239,7 +239,7 @@ impl Socket {
     #[inline]
     pub(super) fn push(&mut self, packet: Packet, pool: &mut Pool) -> Result<(), Packet> {
         let len = packet.len() as u32;
-        let addr = self.lent.full(packet)?;
+        let addr = self.lent_frames.lend_packet(packet)?;
         let free = self.to_send.room(1);
         assert!(free > 0, "what is sent has left the ring before it is answered for");
         self.to_send.push(libc::xdp_desc { addr, len, options: 0 });
@@ -250,7 +250,7 @@ impl Socket {
 
     /// Publishes the send ring to the kernel and has it sent.
     #[inline]
-    pub(super) fn send(&mut self) -> Unsent {
+    pub(super) fn send(&mut self) -> UnsentPackets {
         self.to_send.publish();
         self.kick()
     }
@@ -262,14 +262,14 @@ impl Socket {
     }
 
     /// Makes the kernel send. Returns the frames that the interface dropped. Frames that it cannot accept now stay for the next attempt.
-    pub(super) fn kick(&mut self) -> Unsent {
-        let mut dropped = Unsent::default();
+    pub(super) fn kick(&mut self) -> UnsentPackets {
+        let mut dropped = UnsentPackets::default();
         let mut left = self.to_send.waiting();
         while left > 0 && (!self.zero_copy || self.to_send.needs_wakeup()) {
             // EBUSY: the interface dropped a frame, and the kernel stopped to report it. EAGAIN: the limit of one call, or the memory for frames in
             // flight, is reached. ENETDOWN, ENXIO: the interface is down, or gone.
             if send(&self.socket, &[], SendFlags::DONTWAIT) == Err(Errno::BUSY) {
-                dropped.add(self.to_send.last_taken().len as usize);
+                dropped.add(self.to_send.last_consumed().len as usize);
             }
             let now = self.to_send.waiting();
             // One call may send only some of the frames: repeated while it makes progress.
@@ -282,22 +282,22 @@ impl Socket {
     }
 
     /// Frames that the kernel has not started to send.
-    pub(super) fn waiting(&self) -> Unsent {
-        let mut waiting = Unsent::default();
+    pub(super) fn waiting(&self) -> UnsentPackets {
+        let mut waiting = UnsentPackets::default();
         self.to_send.outstanding().for_each(|frame| waiting.add(frame.len as usize));
         waiting
     }
 
     /// Resets the loss counters.
-    pub(super) fn forget_losses(&mut self) {
-        self.forgotten = (0, 0);
-        self.forgotten = self.losses();
+    pub(super) fn reset_losses(&mut self) {
+        self.counted_losses = (0, 0);
+        self.counted_losses = self.losses();
     }
 
     /// Packets lost on reception, and invalid packets on transmission.
     pub(super) fn losses(&self) -> (u64, u64) {
         let (before, after) = self.all_losses();
-        (before - self.forgotten.0, after - self.forgotten.1)
+        (before - self.counted_losses.0, after - self.counted_losses.1)
     }
 
     fn all_losses(&self) -> (u64, u64) {
@@ -312,7 +312,7 @@ impl Socket {
         // Drops for lack of receive frames are included in the dropped count. The count of empty fill rings counts checks, not packets.
         match sys::get_option(&self.socket, libc::SOL_XDP, libc::XDP_STATISTICS, none) {
             Ok(counted) => (counted.rx_dropped + counted.rx_ring_full, counted.tx_invalid_descs),
-            Err(_) => self.forgotten,
+            Err(_) => self.counted_losses,
         }
     }
 
@@ -322,8 +322,8 @@ impl Socket {
     }
 
     /// Closes the socket. The frames stay lent until the kernel has certainly released them.
-    pub(super) fn close(self) -> Lent {
-        let Socket { fill, received, to_send, sent, socket, lent, .. } = self;
+    pub(super) fn close(self) -> LentFrames {
+        let XdpSocket { fill, received, to_send, sent, socket, lent_frames: lent, .. } = self;
         drop((fill, received, to_send, sent, socket));
         lent
     }
@@ -336,7 +336,7 @@ pub(super) fn is_bound(socket: impl AsFd) -> bool {
     recv(socket, &mut [0u8; 0][..], RecvFlags::DONTWAIT) != Err(Errno::NXIO)
 }
 
-impl AsFd for Socket {
+impl AsFd for XdpSocket {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
     }
@@ -345,8 +345,8 @@ impl AsFd for Socket {
 /// Binds a socket. A queue that another socket has just left is free a moment later.
 fn bind_to(socket: &OwnedFd, bind: &Bind<'_>) -> io::Result<()> {
     // A socket that shares memory uses the mode of the other.
-    let flags = if bind.beside.is_some() { libc::XDP_SHARED_UMEM } else { bind.mode | libc::XDP_USE_NEED_WAKEUP };
-    let shared = bind.beside.map_or(0, |beside| beside.as_raw_fd() as u32);
+    let flags = if bind.shared_with.is_some() { libc::XDP_SHARED_UMEM } else { bind.mode | libc::XDP_USE_NEED_WAKEUP };
+    let shared = bind.shared_with.map_or(0, |beside| beside.as_raw_fd() as u32);
     let mut sleeper = Sleeper::new(Waker::new()?);
     let deadline = clock::now() + RELEASE;
     loop {

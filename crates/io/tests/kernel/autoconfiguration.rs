@@ -2,9 +2,9 @@
 //! kernel and by the router.
 
 use crate::hosts::{Stop, ping};
-use crate::ours::Ours;
+use crate::this_router::TestRouter;
 use io::clock;
-use io::netns::{Host, Lab};
+use io::netns::{Lab, LabHost};
 use io::wait::{Sleeper, Waker};
 use packet::event::{Event, Observer, Silent};
 use std::net::IpAddr;
@@ -17,7 +17,7 @@ use units::{Instant, Nanos};
 const PATIENCE: Nanos = Nanos::secs(10);
 
 /// The output of ip(8) in a host.
-fn ip(host: &Host, arguments: &str) -> String {
+fn ip(host: &LabHost, arguments: &str) -> String {
     let mut command = Command::new("ip");
     command.args(arguments.split_whitespace()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let output = host.spawn(command).and_then(|child| child.wait_with_output()).unwrap();
@@ -25,7 +25,7 @@ fn ip(host: &Host, arguments: &str) -> String {
 }
 
 /// Repeats a query until the answer is correct.
-fn until(what: &str, mut asked: impl FnMut() -> String, right: impl Fn(&str) -> bool) -> String {
+fn retry_until(what: &str, mut asked: impl FnMut() -> String, right: impl Fn(&str) -> bool) -> String {
     let (end, mut sleeper) = (clock::now() + PATIENCE, Sleeper::new(Waker::new().unwrap()));
     loop {
         let answer = asked();
@@ -42,7 +42,7 @@ fn lab() -> Option<Lab> {
 }
 
 /// Runs a router during `work`, and then stops it in order.
-fn while_running(ours: &mut Ours, work: impl FnOnce()) {
+fn while_running(ours: &mut TestRouter, work: impl FnOnce()) {
     let stop = AtomicBool::new(false);
     thread::scope(|scope| {
         let stopped = Stop(&stop);
@@ -58,7 +58,7 @@ fn while_running(ours: &mut Ours, work: impl FnOnce()) {
 }
 
 #[test]
-fn a_host_configures_itself_from_our_advertisements_and_talks_through_us() {
+fn host_autoconfigures_from_router_advertisements_and_communicates() {
     let Some(lab) = lab() else { return };
     let (router, host, far) = (lab.host("router").unwrap(), lab.host("host").unwrap(), lab.host("far").unwrap());
     router.silence_kernel().unwrap();
@@ -76,9 +76,9 @@ fn a_host_configures_itself_from_our_advertisements_and_talks_through_us() {
         [port.lan.ra]\ninterval = '4s'\nlifetime = '900s'\npreference = 'high'\nhop_limit = 77\n\
         dns = ['fd00:2::53']\nsearch = ['example.org']\n\
         [port.wan]\ndevice = 'packet:wan'\naddress = ['fd00:2::1/64']\n";
-    let mut ours = Ours::begin(&router, configuration, Box::new(Silent)).unwrap();
+    let mut ours = TestRouter::start_with_observer(&router, configuration, Box::new(Silent)).unwrap();
     while_running(&mut ours, || {
-        let addresses = until(
+        let addresses = retry_until(
             "an address",
             || ip(&host, "-6 -o address show dev eth0 scope global"),
             |text| text.contains("fd00:1::") && !text.contains("tentative"),
@@ -96,7 +96,7 @@ fn a_host_configures_itself_from_our_advertisements_and_talks_through_us() {
             assert!(answered, "{printed}");
         }
     });
-    until("no router any more", || ip(&host, "-6 route show default"), str::is_empty);
+    retry_until("no router any more", || ip(&host, "-6 route show default"), str::is_empty);
 }
 
 /// Records conflicts.
@@ -111,7 +111,7 @@ impl Observer for Conflicts {
 }
 
 #[test]
-fn an_address_that_a_host_has_already_is_left_to_it_and_ours_are_left_to_us() {
+fn duplicate_addresses_are_detected_by_kernel_and_router() {
     let Some(lab) = lab() else { return };
     let (router, host) = (lab.host("router").unwrap(), lab.host("host").unwrap());
     router.silence_kernel().unwrap();
@@ -125,16 +125,21 @@ fn an_address_that_a_host_has_already_is_left_to_it_and_ours_are_left_to_us() {
     }
     let configuration = "version = 1\n[port.lan]\ndevice = 'packet:lan'\naddress = ['fd00:1::1/64', 'fd00:1::9/64']\n";
     let conflicts = Arc::new(Mutex::new(Vec::new()));
-    let mut ours = Ours::begin(&router, configuration, Box::new(Conflicts(conflicts.clone()))).unwrap();
+    let mut ours =
+        TestRouter::start_with_observer(&router, configuration, Box::new(Conflicts(conflicts.clone()))).unwrap();
     while_running(&mut ours, || {
-        until("a conflict", || format!("{:?}", conflicts.lock().unwrap()), |text| text.contains("fd00:1::1"));
+        retry_until("a conflict", || format!("{:?}", conflicts.lock().unwrap()), |text| text.contains("fd00:1::1"));
         let Some((answered, printed)) = ping(&host, "", "fd00:1::9".parse().unwrap()) else { return };
         assert!(answered, "{printed}");
         // The kernel probes too and learns that the router's other address is taken. It waits until the router's own probe is over: with simultaneous
         // probes neither would get the address.
         Sleeper::new(Waker::new().unwrap()).sleep([], Nanos::millis(1500)).unwrap();
         ip(&host, "address add fd00:1::9/64 dev eth0");
-        until("the kernel gives up", || ip(&host, "-6 -o address show dev eth0"), |text| text.contains("dadfailed"));
+        retry_until(
+            "the kernel gives up",
+            || ip(&host, "-6 -o address show dev eth0"),
+            |text| text.contains("dadfailed"),
+        );
     });
     assert_eq!(*conflicts.lock().unwrap(), ["fd00:1::1"]);
 }

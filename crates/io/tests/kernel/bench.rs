@@ -5,13 +5,13 @@
 //!                                                                               `--- narrow, MTU 1300 (198.18.3.0/24, fd00:3::/64)
 //! ```
 
-use crate::ends::{Ends, Link, Seen};
 use crate::kernel::KernelRouter;
+use crate::link_ends::{Ends, Link, OutputFrame};
 use crate::network;
-use crate::ours::Ours;
+use crate::this_router::TestRouter;
 use io::clock;
 use io::netlink::KernelError;
-use io::netns::{Host, Lab, Plug};
+use io::netns::{Lab, LabHost, Plug};
 use io::wait::{Sleeper, Waker};
 use packet::wire::{Ipv4Spec, ethernet, ethertype};
 use units::{Mac, Nanos};
@@ -27,28 +27,28 @@ pub fn router_mac(link: Link) -> Mac {
 }
 
 /// The link address of the host on a link; its IP addresses end in 2.
-pub fn station_mac(link: Link) -> Mac {
+pub fn host_mac(link: Link) -> Mac {
     Mac([2, 0, 0, 0, link as u8 + 1, 2])
 }
 
 /// A router between its own ends.
-struct Lane<R> {
+struct RouterLinks<R> {
     ends: Ends,
     router: R,
     markers: u64,
 }
 
 /// The difference between the two routers in this test: if they must be run.
-trait Runs {
+trait Settle {
     /// Runs it until it is idle. Does nothing if it runs by itself.
     fn settle(&mut self) {}
 }
 
-impl Runs for KernelRouter {}
+impl Settle for KernelRouter {}
 
-impl Runs for Ours {
+impl Settle for TestRouter {
     fn settle(&mut self) {
-        Ours::settle(self);
+        TestRouter::settle(self);
     }
 }
 
@@ -56,15 +56,15 @@ impl Runs for Ours {
 #[derive(Clone, Debug)]
 pub struct Outcome {
     /// The kernel's output.
-    pub kernel: Vec<Seen>,
+    pub kernel: Vec<OutputFrame>,
     /// This router's output.
-    pub ours: Vec<Seen>,
+    pub ours: Vec<OutputFrame>,
 }
 
 /// The two routers.
 pub struct Bench {
-    kernel: Lane<KernelRouter>,
-    ours: Lane<Ours>,
+    kernel: RouterLinks<KernelRouter>,
+    ours: RouterLinks<TestRouter>,
 }
 
 impl Bench {
@@ -81,23 +81,23 @@ impl Bench {
         if !KernelRouter::add_vlan(&host) {
             let name = format!("left.{VLAN}");
             let near = Plug { mac: Some(router_mac(Link::Left)), ..host.plug(&name) };
-            let far = Plug { mac: Some(station_mac(Link::Left)), ..stations.plug(&name) };
+            let far = Plug { mac: Some(host_mac(Link::Left)), ..stations.plug(&name) };
             lab.cable(&near, &far).map_err(describe)?;
             ends.open_access(&stations, &name);
         }
-        let kernel = Lane { ends, router: KernelRouter::configure(host)?, markers: 0 };
+        let kernel = RouterLinks { ends, router: KernelRouter::configure(host)?, markers: 0 };
         let host = lab.host("switchpath").map_err(describe)?;
         host.silence_kernel().map_err(describe)?;
         let configuration = network::configuration(kind, redirects);
         let (ends, router) = if kind == "tap" {
             // The router creates the links, and the hosts have the other ends.
-            let router = Ours::start(&host, &configuration)?;
+            let router = TestRouter::start(&host, &configuration)?;
             (Ends::open(&host), router)
         } else {
             let (_, ends) = cables(lab, &host).map_err(describe)?;
-            (ends, Ours::start(&host, &configuration)?)
+            (ends, TestRouter::start(&host, &configuration)?)
         };
-        let ours = Lane { ends, router, markers: 0 };
+        let ours = RouterLinks { ends, router, markers: 0 };
         let mut bench = Bench { kernel, ours };
         bench.kernel.finish();
         bench.ours.finish();
@@ -110,14 +110,14 @@ impl Bench {
     }
 
     /// Lets time pass, real for the kernel's router and virtual for this one. Returns their output meanwhile, in order.
-    pub fn pass(&mut self, span: Nanos) -> Outcome {
+    pub fn pass_time(&mut self, span: Nanos) -> Outcome {
         let (tick, deadline) = (Nanos::millis(10), clock::now() + span);
         let mut out = Outcome { kernel: Vec::new(), ours: Vec::new() };
         let mut sleeper = Sleeper::new(Waker::new().unwrap());
         while clock::now() < deadline {
             sleeper.sleep([], tick).unwrap();
             out.kernel.extend(self.kernel.finish());
-            self.ours.router.pass(tick);
+            self.ours.router.pass_time(tick);
             out.ours.extend(self.ours.finish());
         }
         out
@@ -135,7 +135,7 @@ impl Bench {
     }
 
     /// This router, to examine its state.
-    pub fn ours(&self) -> &Ours {
+    pub fn ours(&self) -> &TestRouter {
         &self.ours.router
     }
 }
@@ -145,20 +145,20 @@ fn describe(error: KernelError) -> String {
 }
 
 /// The links of a router, and the host at their other ends.
-fn cables(lab: &Lab, router: &Host) -> Result<(Host, Ends), KernelError> {
+fn cables(lab: &Lab, router: &LabHost) -> Result<(LabHost, Ends), KernelError> {
     let stations = lab.host("stations")?;
     stations.silence_kernel()?;
     for link in Link::ALL {
         let near = Plug { mac: Some(router_mac(link)), ..router.plug(link.name()) };
-        let far = Plug { mac: Some(station_mac(link)), ..stations.plug(link.name()) };
+        let far = Plug { mac: Some(host_mac(link)), ..stations.plug(link.name()) };
         lab.cable(&near, &far)?;
     }
     let ends = Ends::open(&stations);
     Ok((stations, ends))
 }
 
-impl<R: Runs> Lane<R> {
-    fn exchange(&mut self, link: Link, frame: &[u8]) -> Vec<Seen> {
+impl<R: Settle> RouterLinks<R> {
+    fn exchange(&mut self, link: Link, frame: &[u8]) -> Vec<OutputFrame> {
         self.ends.send(link, frame);
         self.router.settle();
         self.finish()
@@ -168,12 +168,12 @@ impl<R: Runs> Lane<R> {
     ///
     /// The kernel processes frames one after the other on one core. So does this router, because it is run until it is idle before the marker is
     /// sent.
-    fn finish(&mut self) -> Vec<Seen> {
+    fn finish(&mut self) -> Vec<OutputFrame> {
         self.markers += 1;
         let marker = marker(self.markers);
         self.ends.send(Link::Left, &marker);
         self.router.settle();
-        let is_marker = |seen: &Seen| seen.link == Link::Right && seen.frame.ends_with(&marker[34..]);
+        let is_marker = |seen: &OutputFrame| seen.link == Link::Right && seen.frame.ends_with(&marker[34..]);
         let mut seen = self.ends.receive_until(is_marker);
         seen.retain(|seen| !is_marker(seen));
         // The order is only defined within a link, not between links.
@@ -194,7 +194,7 @@ fn marker(number: u64) -> Vec<u8> {
         destination: [198, 18, 2, 2].into(),
     };
     let mut frame = vec![0; 34];
-    ethernet::write_header(&mut frame[..14], router_mac(Link::Left), station_mac(Link::Left), None, ethertype::IPV4);
+    ethernet::write_header(&mut frame[..14], router_mac(Link::Left), host_mac(Link::Left), None, ethertype::IPV4);
     spec.write(&mut frame[14..], 24);
     frame.extend_from_slice(b"marker--");
     frame.extend_from_slice(&number.to_be_bytes());

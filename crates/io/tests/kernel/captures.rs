@@ -1,8 +1,8 @@
 //! The packets of shared captures, sent to the routers' left link with their captured addresses and payloads.
 
-use crate::bench::{router_mac, station_mac};
-use crate::ends::Link;
-use crate::generator::Sent;
+use crate::bench::{host_mac, router_mac};
+use crate::generator::SentFrame;
+use crate::link_ends::Link;
 use io::pcap::{LinkType, Reader};
 use packet::wire::{Ethernet, ethernet, ethertype};
 use std::fs::File;
@@ -20,7 +20,7 @@ fn captures() -> Vec<PathBuf> {
 }
 
 /// All of their IPv4 and IPv6 packets that fit a frame, with the link header for the routers.
-pub fn frames() -> Vec<Sent> {
+pub fn frames() -> Vec<SentFrame> {
     let mut frames = Vec::new();
     for path in captures() {
         let mut reader = Reader::new(File::open(&path).unwrap()).unwrap();
@@ -43,9 +43,9 @@ pub fn frames() -> Vec<Sent> {
                 continue;
             }
             let mut frame = vec![0; ethernet::HEADER];
-            ethernet::write_header(&mut frame, router_mac(Link::Left), station_mac(Link::Left), None, by_version);
+            ethernet::write_header(&mut frame, router_mac(Link::Left), host_mac(Link::Left), None, by_version);
             frame.extend_from_slice(l3);
-            frames.push(Sent { link: Link::Left, frame });
+            frames.push(SentFrame { link: Link::Left, frame });
         }
     }
     frames

@@ -2,11 +2,11 @@
 //!
 //! A difference removes the packets that it explains from both routers' answers. All other packets are compared.
 
-mod records;
+mod packet_fields;
 
 use crate::bench::{Outcome, router_mac};
-use crate::ends::{Link, Seen};
-use crate::generator::Sent;
+use crate::generator::SentFrame;
+use crate::link_ends::{Link, OutputFrame};
 use packet::wire::arp::Arp;
 use packet::wire::{Ethernet, Ipv4, Ipv6, ethertype, icmp6, protocol};
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -47,30 +47,30 @@ impl Difference {
     ];
 
     /// Removes the explained packets from the answers to `sent`. False if there are none.
-    fn explain(self, sent: &Sent, out: &mut Outcome) -> bool {
+    fn explain(self, sent: &SentFrame, out: &mut Outcome) -> bool {
         match self {
-            Difference::Identification => records::identification(out),
-            Difference::Timestamps => records::timestamps(out),
+            Difference::Identification => packet_fields::identification(out),
+            Difference::Timestamps => packet_fields::timestamps(out),
             Difference::OptionsOfErrors => {
-                records::unrecordable(sent, out)
-                    || records::error_along_a_route(sent, out)
-                    || records::options_of_errors(out)
-                    || records::options_of_resets(out)
+                packet_fields::unrecordable(sent, out)
+                    || packet_fields::error_along_a_route(sent, out)
+                    || packet_fields::options_of_errors(out)
+                    || packet_fields::options_of_resets(out)
             }
-            Difference::ReservedAddresses => names_no_host(sent) && silence(out, |_| true),
+            Difference::ReservedAddresses => names_no_host(sent) && only_kernel_answers(out, |_| true),
             Difference::BroadcastSource => {
                 let broadcast = ipv4(&sent.frame).is_some_and(|ip| is_subnet_broadcast(ip.header.source()));
-                broadcast && silence(out, |_| true)
+                broadcast && only_kernel_answers(out, |_| true)
             }
-            Difference::Hairpin => silence(out, |seen| stays_on_link(sent, seen)),
+            Difference::Hairpin => only_kernel_answers(out, |seen| stays_on_link(sent, seen)),
             Difference::Redirects => only_kernel(out, |seen| icmp6_type(&seen.frame) == Some(icmp6::REDIRECT)),
             Difference::ImpossibleArp => impossible_arp(sent, out),
         }
     }
 
     /// The differences that explain unequal answers. An error if packets remain unexplained. Group reports have random times and are ignored.
-    pub fn explain_all(sent: &Sent, out: Outcome) -> Result<Vec<Difference>, Outcome> {
-        let mut out = quiet(out);
+    pub fn explain_all(sent: &SentFrame, out: Outcome) -> Result<Vec<Difference>, Outcome> {
+        let mut out = without_reports(out);
         if out.kernel == out.ours {
             return Ok(Vec::new());
         }
@@ -81,14 +81,14 @@ impl Difference {
 }
 
 /// The answers without the packets that both routers send by themselves, at random times.
-pub fn quiet(mut out: Outcome) -> Outcome {
+pub fn without_reports(mut out: Outcome) -> Outcome {
     out.kernel.retain(|seen| !is_report(&seen.frame));
     out.ours.retain(|seen| !is_report(&seen.frame));
     out
 }
 
 /// Removes packets that only the kernel's router sends. False if there are none.
-fn only_kernel(out: &mut Outcome, explained: impl Fn(&Seen) -> bool) -> bool {
+fn only_kernel(out: &mut Outcome, explained: impl Fn(&OutputFrame) -> bool) -> bool {
     let before = out.kernel.len();
     let ours = &out.ours;
     out.kernel.retain(|seen| ours.contains(seen) || !explained(seen));
@@ -96,7 +96,7 @@ fn only_kernel(out: &mut Outcome, explained: impl Fn(&Seen) -> bool) -> bool {
 }
 
 /// Like [`only_kernel`], if this router sends nothing at all.
-fn silence(out: &mut Outcome, explained: impl Fn(&Seen) -> bool) -> bool {
+fn only_kernel_answers(out: &mut Outcome, explained: impl Fn(&OutputFrame) -> bool) -> bool {
     out.ours.is_empty() && only_kernel(out, explained)
 }
 
@@ -122,7 +122,7 @@ fn icmp6_type(frame: &[u8]) -> Option<u8> {
 }
 
 /// True if the router generated an IPv4 packet: its source address is the router's.
-fn is_own4(seen: &Seen) -> bool {
+fn is_own4(seen: &OutputFrame) -> bool {
     ipv4(&seen.frame).is_some_and(|ip| is_own(ip.header.source()))
 }
 
@@ -136,7 +136,7 @@ fn is_subnet_broadcast(address: Ipv4Addr) -> bool {
 
 /// RFC 1812 5.3.7 and 4.2.2.11 cover network 0 and class E, 4.2.3.1 the all-zeros address of a subnet, RFC 3927 2.7 link-local addresses. RFC 6890
 /// covers mapped IPv6 addresses, and IPv6 sources that are the router's own.
-fn names_no_host(sent: &Sent) -> bool {
+fn names_no_host(sent: &SentFrame) -> bool {
     if let Some(ip) = ipv6(&sent.frame) {
         let own = is_own6(ip.header.source(), sent.link);
         let mapped = |address: Ipv6Addr| address.to_ipv4_mapped().is_some();
@@ -157,7 +157,7 @@ fn is_own6(address: Ipv6Addr, link: Link) -> bool {
 }
 
 /// An IPv6 packet without a source, or for the link-local address of another host: Linux forwards it back to its ingress link.
-fn stays_on_link(sent: &Sent, seen: &Seen) -> bool {
+fn stays_on_link(sent: &SentFrame, seen: &OutputFrame) -> bool {
     let Some(ip) = ipv6(&sent.frame) else { return false };
     let (from, to) = (ip.header.source(), ip.header.destination());
     let odd = from.is_unspecified() || to.is_unicast_link_local() && !is_own6(to, sent.link);
@@ -179,16 +179,18 @@ fn arp(frame: &[u8]) -> Option<Arp> {
 
 /// A claim to a router's address is answered by an announcement (RFC 5227 2.4) and nothing else. A claim with a multicast or zero link-layer address
 /// is not answered (RFC 1812 3.3.2).
-fn impossible_arp(sent: &Sent, out: &mut Outcome) -> bool {
+fn impossible_arp(sent: &SentFrame, out: &mut Outcome) -> bool {
     let Some(claim) = arp(&sent.frame) else { return false };
-    if !claim.sender_mac.is_station() {
-        return silence(out, |seen| arp(&seen.frame).is_some_and(|reply| reply.target_mac == claim.sender_mac));
+    if !claim.sender_mac.is_unicast() {
+        return only_kernel_answers(out, |seen| {
+            arp(&seen.frame).is_some_and(|reply| reply.target_mac == claim.sender_mac)
+        });
     }
     if !is_own(claim.sender_ip) {
         return false;
     }
     let mac = router_mac(sent.link);
-    let defence = |seen: &Seen| {
+    let defence = |seen: &OutputFrame| {
         seen.link == sent.link
             && seen.frame.starts_with(&Mac::BROADCAST.0)
             && arp(&seen.frame) == Some(Arp::announcement(mac, claim.sender_ip))

@@ -1,20 +1,20 @@
 //! Generates frames of all kinds, valid and invalid.
 
+mod fragments;
 mod link;
-mod train;
-mod upper;
+mod payload;
 mod v4;
 mod v6;
 
-use crate::bench::{router_mac, station_mac};
-use crate::ends::Link;
+use crate::bench::{host_mac, router_mac};
+use crate::link_ends::Link;
 use crate::random::Random;
 use packet::wire::{Ipv4Spec, Ipv6Spec, ethernet, ethertype, protocol, transport};
 use std::net::IpAddr;
 
 /// A frame to send on a link.
 #[derive(Clone, Debug)]
-pub struct Sent {
+pub struct SentFrame {
     /// The link.
     pub link: Link,
     /// Its bytes.
@@ -22,7 +22,7 @@ pub struct Sent {
 }
 
 /// A UDP datagram between hosts on the left and the right link.
-pub fn between(from: IpAddr, to: IpAddr, hops: u8) -> Sent {
+pub fn between(from: IpAddr, to: IpAddr, hops: u8) -> SentFrame {
     let mut datagram = [0x10, 0, 0x82, 0x9b, 0, 12, 0, 0, 1, 2, 3, 4];
     transport::seal(from, to, protocol::UDP, &mut datagram);
     let mut l3 = [0; 60];
@@ -47,12 +47,12 @@ pub fn between(from: IpAddr, to: IpAddr, hops: u8) -> Sent {
         _ => panic!("{from} and {to} are of two families"),
     };
     let mut frame = vec![0; ethernet::HEADER];
-    ethernet::write_header(&mut frame, router_mac(Link::Left), station_mac(Link::Left), None, kind);
-    Sent { link: Link::Left, frame: [&frame, &l3[..header], &datagram].concat() }
+    ethernet::write_header(&mut frame, router_mac(Link::Left), host_mac(Link::Left), None, kind);
+    SentFrame { link: Link::Left, frame: [&frame, &l3[..header], &datagram].concat() }
 }
 
 /// The infinite sequence of frames of a seed.
-pub fn frames(seed: u64) -> impl Iterator<Item = Sent> {
+pub fn frames(seed: u64) -> impl Iterator<Item = SentFrame> {
     let mut random = Random(seed);
     let trains = std::iter::repeat_with(move || {
         let r = &mut random;
@@ -61,7 +61,7 @@ pub fn frames(seed: u64) -> impl Iterator<Item = Sent> {
             10..19 => link::framed(r, v6::packet),
             _ => link::other(r),
         };
-        if r.percent(8) { train::cut(r, sent) } else { vec![sent] }
+        if r.percent(8) { fragments::cut(r, sent) } else { vec![sent] }
     });
     trains.flatten()
 }

@@ -2,10 +2,10 @@
 //! neighbour discovery resolve all of them.
 
 use crate::bench::router_mac;
-use crate::ends::Link;
-use crate::ours::Ours;
-use io::netns::{Host, Lab, Plug};
-use io::offload::{Ethtool, Offload};
+use crate::link_ends::Link;
+use crate::this_router::TestRouter;
+use io::netns::{Lab, LabHost, Plug};
+use io::offload::{Ethtool, EthtoolOffload};
 use std::fmt::Write as _;
 use std::io::{Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, UdpSocket};
@@ -41,7 +41,7 @@ fn address(link: Link, v6: bool) -> IpAddr {
 }
 
 /// Three hosts at the router, which runs during `work`.
-fn among_hosts(kind: &str, work: impl FnOnce(&[Host])) {
+fn among_hosts(kind: &str, work: impl FnOnce(&[LabHost])) {
     let lab = match Lab::new() {
         Ok(lab) => lab,
         Err(forbidden) => return println!("skipped: {forbidden}"),
@@ -60,7 +60,7 @@ fn among_hosts(kind: &str, work: impl FnOnce(&[Host])) {
         host.add_default_route(ip(&format!("fd00:{number}::1"))).unwrap();
         // Like usual hosts, they leave checksums and TCP segmentation to a network card.
         let ethtool = host.run(|| Ethtool::open().unwrap()).unwrap();
-        for offload in [Offload::TransmitChecksum, Offload::TcpSegmentation] {
+        for offload in [EthtoolOffload::TransmitChecksum, EthtoolOffload::TcpSegmentation] {
             ethtool.switch("eth0", offload, kind == "xdp").unwrap();
         }
         let mtu = if link == Link::Narrow { NARROW } else { 1500 };
@@ -68,7 +68,7 @@ fn among_hosts(kind: &str, work: impl FnOnce(&[Host])) {
         writeln!(configuration, "address = ['198.18.{number}.1/24', 'fd00:{number}::1/64']").unwrap();
         host
     });
-    let mut ours = match Ours::start(&router, &configuration) {
+    let mut ours = match TestRouter::start(&router, &configuration) {
         Ok(ours) => ours,
         Err(missing) => {
             assert_ne!(kind, "packet", "{missing}");
@@ -89,7 +89,7 @@ fn among_hosts(kind: &str, work: impl FnOnce(&[Host])) {
 }
 
 /// The output of ping(8). `None` if it is not installed.
-pub fn ping(from: &Host, arguments: &str, to: IpAddr) -> Option<(bool, String)> {
+pub fn ping(from: &LabHost, arguments: &str, to: IpAddr) -> Option<(bool, String)> {
     let mut command = Command::new("ping");
     command.args(["-n", "-c1", "-W5"]).args(arguments.split_whitespace()).arg(to.to_string());
     command.env("LC_ALL", "C").stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -106,7 +106,7 @@ pub fn ping(from: &Host, arguments: &str, to: IpAddr) -> Option<(bool, String)> 
 }
 
 /// A datagram in both directions.
-fn datagram(from: &Host, to: &Host, address: IpAddr, length: usize) {
+fn datagram(from: &LabHost, to: &LabHost, address: IpAddr, length: usize) {
     let server = to.run(|| UdpSocket::bind(SocketAddr::new(address, 0)).unwrap()).unwrap();
     let client = from.run(|| UdpSocket::bind(SocketAddr::new(unspecified(address), 0)).unwrap()).unwrap();
     for socket in [&server, &client] {
@@ -130,7 +130,7 @@ fn pattern(length: usize) -> Vec<u8> {
 }
 
 /// All bytes in both directions over one connection.
-fn transfer(from: &Host, to: &Host, address: IpAddr) {
+fn transfer(from: &LabHost, to: &LabHost, address: IpAddr) {
     let listener = to.run(|| TcpListener::bind(SocketAddr::new(address, 0)).unwrap()).unwrap();
     let target = listener.local_addr().unwrap();
     thread::scope(|scope| {
@@ -152,16 +152,16 @@ fn transfer(from: &Host, to: &Host, address: IpAddr) {
 }
 
 #[test]
-fn hosts_ping_and_talk_udp_and_tcp_through_our_router_in_both_families() {
-    talk("packet");
+fn ping_udp_and_tcp_pass_in_both_families() {
+    communicate("packet");
 }
 
 #[test]
-fn hosts_that_leave_checksums_and_segments_to_a_network_card_talk_by_xdp_ports() {
-    talk("xdp");
+fn hosts_with_offloads_communicate_over_xdp_ports() {
+    communicate("xdp");
 }
 
-fn talk(kind: &str) {
+fn communicate(kind: &str) {
     among_hosts(kind, |hosts| {
         let [left, right, _] = hosts else { unreachable!("there are three") };
         for v6 in [false, true] {
@@ -182,7 +182,7 @@ fn talk(kind: &str) {
 }
 
 #[test]
-fn a_narrower_link_is_found_out_by_path_mtu_discovery() {
+fn path_mtu_discovery_finds_the_smaller_link() {
     among_hosts("packet", |hosts| {
         let [left, _, narrow] = hosts else { unreachable!("there are three") };
         for v6 in [false, true] {

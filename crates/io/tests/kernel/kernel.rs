@@ -1,8 +1,8 @@
 //! The kernel's router, configured like this one.
 
-use crate::bench::{NARROW, VLAN, station_mac};
+use crate::bench::{NARROW, VLAN, host_mac};
 use crate::network::{self, Action};
-use io::netns::Host;
+use io::netns::LabHost;
 use std::fmt::Write as _;
 use std::io::Write as _;
 use std::process::{Command, Stdio};
@@ -38,7 +38,7 @@ const SETTINGS: &[(&str, &str)] = &[
 
 /// A host whose kernel forwards.
 pub struct KernelRouter {
-    host: Host,
+    host: LabHost,
 }
 
 impl KernelRouter {
@@ -60,7 +60,7 @@ impl KernelRouter {
     }
 
     /// Settings that links inherit when they are created.
-    pub fn prepare(host: &Host, redirects: bool) -> Result<(), String> {
+    pub fn prepare(host: &LabHost, redirects: bool) -> Result<(), String> {
         host.forward_in_kernel().map_err(|error| error.to_string())?;
         // Only for next hops on the same subnet (RFC 1812 5.2.7.2).
         let told = [("net/ipv4/conf/{}/send_redirects", "1"), ("net/ipv4/conf/{}/shared_media", "0")];
@@ -75,12 +75,12 @@ impl KernelRouter {
 
     /// Creates the VLAN interface. False if the kernel was built without VLANs; then a cable of that name replaces it, like an access port of a
     /// switch.
-    pub fn add_vlan(host: &Host) -> bool {
+    pub fn add_vlan(host: &LabHost) -> bool {
         batch(host, &format!("link add link left name left.{VLAN} type vlan id {VLAN}\n")).is_ok()
     }
 
     /// Configures addresses, neighbours and routes on the links of `host`.
-    pub fn configure(host: Host) -> Result<KernelRouter, String> {
+    pub fn configure(host: LabHost) -> Result<KernelRouter, String> {
         let mut script = format!("link set narrow mtu {NARROW}\nlink set left.{VLAN} up\n");
         for (interface, addresses) in network::ADDRESSES {
             for address in *addresses {
@@ -90,7 +90,7 @@ impl KernelRouter {
         }
         for (interface, link, addresses) in network::NEIGHBOURS {
             for address in *addresses {
-                let mac = station_mac(*link);
+                let mac = host_mac(*link);
                 writeln!(script, "neighbour add {address} lladdr {mac} nud permanent dev {interface}").unwrap();
             }
         }
@@ -107,7 +107,7 @@ impl KernelRouter {
 }
 
 /// Runs an ip(8) script in a host.
-fn batch(host: &Host, script: &str) -> Result<(), String> {
+fn batch(host: &LabHost, script: &str) -> Result<(), String> {
     let mut command = Command::new("ip");
     command.args(["-batch", "-"]).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let run = || -> std::io::Result<_> {

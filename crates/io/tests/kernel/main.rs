@@ -7,22 +7,22 @@ mod autoconfiguration;
 mod bench;
 mod captures;
 mod differences;
-mod ends;
 mod generator;
 mod hosts;
 mod kernel;
+mod link_ends;
 mod network;
 mod occurrences;
-mod ours;
 mod own_packets;
 mod random;
 mod resolution;
+mod this_router;
 
 use bench::Bench;
 use differences::Difference;
-use ends::Seen;
-use generator::Sent;
+use generator::SentFrame;
 use io::netns::{Lab, Permission, probe};
+use link_ends::OutputFrame;
 use std::collections::BTreeMap;
 use std::process::Command;
 use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
@@ -36,15 +36,15 @@ const SHOWN: usize = 20;
 
 /// The bench with this router on packet ports, or a message that the test is skipped. Time passes in it.
 fn bench() -> Option<Bench> {
-    laid("packet", Ok)
+    open_bench("packet", Ok)
 }
 
 /// The bench on ports of this kind, for comparisons without passing time.
 fn bench_on(kind: &str) -> Option<Bench> {
-    laid(kind, Bench::timeless)
+    open_bench(kind, Bench::timeless)
 }
 
-fn laid(kind: &str, prepared: impl FnOnce(Bench) -> Result<Bench, String>) -> Option<Bench> {
+fn open_bench(kind: &str, prepared: impl FnOnce(Bench) -> Result<Bench, String>) -> Option<Bench> {
     let lab = Lab::new().inspect_err(|forbidden| println!("skipped: {forbidden}")).ok()?;
     let bench = Bench::new(&lab, kind).and_then(prepared);
     bench.inspect_err(|error| println!("skipped: the routers cannot be set up: {error}")).ok()
@@ -58,11 +58,11 @@ fn shared() -> Option<MutexGuard<'static, Option<Bench>>> {
 }
 
 /// Sends all frames through both routers. Returns the number of occurrences of each difference.
-fn compare(frames: impl Iterator<Item = Sent>) -> Option<BTreeMap<Difference, usize>> {
+fn compare(frames: impl Iterator<Item = SentFrame>) -> Option<BTreeMap<Difference, usize>> {
     Some(compare_on(shared()?.as_mut()?, frames))
 }
 
-fn compare_on(bench: &mut Bench, frames: impl Iterator<Item = Sent>) -> BTreeMap<Difference, usize> {
+fn compare_on(bench: &mut Bench, frames: impl Iterator<Item = SentFrame>) -> BTreeMap<Difference, usize> {
     let (mut seen, mut wrong) = (BTreeMap::new(), Vec::new());
     for sent in frames {
         let out = bench.exchange(sent.link, &sent.frame);
@@ -72,12 +72,12 @@ fn compare_on(bench: &mut Bench, frames: impl Iterator<Item = Sent>) -> BTreeMap
         }
     }
     bench.ours().audit();
-    let show = |seen: &[Seen]| seen.iter().map(|seen| format!("    {seen}\n")).collect::<String>();
+    let show = |seen: &[OutputFrame]| seen.iter().map(|seen| format!("    {seen}\n")).collect::<String>();
     let report: String = wrong
         .iter()
         .take(SHOWN)
-        .map(|(Sent { link, frame }, left)| {
-            let sent = Seen { link: *link, frame: frame.clone() };
+        .map(|(SentFrame { link, frame }, left)| {
+            let sent = OutputFrame { link: *link, frame: frame.clone() };
             format!("sent {sent}\n  Linux:\n{}  we:\n{}", show(&left.kernel), show(&left.ours))
         })
         .collect();
@@ -86,7 +86,7 @@ fn compare_on(bench: &mut Bench, frames: impl Iterator<Item = Sent>) -> BTreeMap
 }
 
 #[test]
-fn generated_packets_leave_both_routers_alike() {
+fn generated_packets_have_equal_output_on_both_routers() {
     let Some(seen) = compare(generator::frames(1).take(GENERATED)) else { return };
     println!("{GENERATED} frames; differences: {seen:?}");
     // Redirects are limited to one a second and have a test of their own.
@@ -96,12 +96,12 @@ fn generated_packets_leave_both_routers_alike() {
 }
 
 #[test]
-fn generated_packets_leave_both_routers_alike_by_xdp_ports_as_well() {
+fn generated_packets_have_equal_output_on_xdp_ports() {
     compare_by("xdp");
 }
 
 #[test]
-fn generated_packets_leave_both_routers_alike_by_tap_ports_as_well() {
+fn generated_packets_have_equal_output_on_tap_ports() {
     compare_by("tap");
 }
 
@@ -113,7 +113,7 @@ fn compare_by(kind: &str) {
 }
 
 #[test]
-fn packets_of_the_captures_leave_both_routers_alike() {
+fn captured_packets_have_equal_output_on_both_routers() {
     let frames = captures::frames();
     if frames.is_empty() {
         println!("skipped: no captures; set SWITCHPATH_DATA to a directory with captures/*.pcap");
@@ -125,7 +125,7 @@ fn packets_of_the_captures_leave_both_routers_alike() {
 }
 
 #[test]
-fn without_root_all_of_it_runs_in_a_user_namespace() {
+fn comparison_runs_in_a_user_namespace_without_root() {
     if probe() != Ok(Permission::UserNamespace) {
         return;
     }

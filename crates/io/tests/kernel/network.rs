@@ -1,7 +1,7 @@
 //! The network of both routers: addresses, neighbours, routes.
 
-use crate::bench::{NARROW, VLAN, router_mac, station_mac};
-use crate::ends::Link;
+use crate::bench::{NARROW, VLAN, host_mac, router_mac};
+use crate::link_ends::Link;
 use std::fmt::Write as _;
 
 /// The action of a route.
@@ -97,7 +97,7 @@ redirects = {redirects}",
     }
     for (interface, link, addresses) in NEIGHBOURS {
         for address in *addresses {
-            let mac = station_mac(*link);
+            let mac = host_mac(*link);
             writeln!(text, "[[neighbour]]\nport = '{interface}'\naddress = '{address}'\nmac = '{mac}'").unwrap();
         }
     }

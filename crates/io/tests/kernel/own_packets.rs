@@ -1,14 +1,14 @@
 //! The router's own packets respect the MTU of their path, not only of its first link.
 
 use crate::hosts::{Stop, ping};
-use crate::ours::Ours;
+use crate::this_router::TestRouter;
 use io::netns::{Lab, Plug};
 use std::net::IpAddr;
 use std::sync::atomic::AtomicBool;
 use std::thread;
 
 #[test]
-fn replies_become_as_short_as_the_narrowest_link_of_their_path() {
+fn replies_respect_the_path_mtu() {
     let lab = match Lab::new() {
         Ok(lab) => lab,
         Err(forbidden) => return println!("skipped: {forbidden}"),
@@ -39,7 +39,7 @@ fn replies_become_as_short_as_the_narrowest_link_of_their_path() {
     let configuration = "version = 1\n\
         [port.lan]\ndevice = 'packet:lan'\naddress = ['198.18.1.1/24', 'fd00:1::1/64']\n\
         [[route]]\nto = '198.18.9.0/24'\nvia = '198.18.1.2'\n[[route]]\nto = 'fd00:9::/64'\nvia = 'fd00:1::2'\n";
-    let mut ours = Ours::start(&router, configuration).unwrap();
+    let mut ours = TestRouter::start(&router, configuration).unwrap();
     let stop = AtomicBool::new(false);
     thread::scope(|scope| {
         let stopped = Stop(&stop);

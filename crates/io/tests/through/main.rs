@@ -3,13 +3,13 @@
 
 #![allow(clippy::print_stdout)]
 
-mod flooded;
+mod hotplug;
 mod mtu;
 mod multicast;
 mod passthrough;
 mod queues;
-mod reserved;
-mod revival;
+mod removal_under_load;
+mod reservation;
 mod rig;
 mod taps;
 mod transfers;

@@ -7,7 +7,7 @@ use crate::taps::ip_command;
 use crate::transfers::transfer;
 use io::clock;
 use io::netlink::Netlink;
-use io::netns::Host;
+use io::netns::LabHost;
 use packet::DropReason;
 use plane::PortReport;
 use std::fs;
@@ -17,18 +17,18 @@ use std::thread;
 use units::Nanos;
 
 /// The Ethernet frames that a host's interface has received, by its kernel's counter.
-fn received(host: &Host, link: &str) -> u64 {
+fn received(host: &LabHost, link: &str) -> u64 {
     let table = host.run(|| fs::read_to_string("/proc/thread-self/net/dev").unwrap()).unwrap();
     let line = table.lines().find_map(|line| line.trim_start().strip_prefix(&format!("{link}:"))).unwrap();
     line.split_ascii_whitespace().nth(1).unwrap().parse().unwrap()
 }
 
-fn set_mtu(host: &Host, link: &str, mtu: u32) {
+fn set_mtu(host: &LabHost, link: &str, mtu: u32) {
     host.run(|| Netlink::open().unwrap().set_mtu(link, mtu).unwrap()).unwrap();
 }
 
 /// A socket of the client. `fragments` permits fragmentation of its packets; without it the kernel also ignores routers' reports (IP_PMTUDISC_PROBE).
-fn socket(client: &Host, address: &str, fragments: bool) -> UdpSocket {
+fn socket(client: &LabHost, address: &str, fragments: bool) -> UdpSocket {
     let any = if address.contains(':') { "[::]:0" } else { "0.0.0.0:0" };
     let socket = client.run(|| UdpSocket::bind(any).unwrap()).unwrap();
     let mode: libc::c_int = if fragments { libc::IP_PMTUDISC_DONT } else { libc::IP_PMTUDISC_PROBE };
@@ -55,7 +55,7 @@ const STRIDE: usize = 7;
 
 /// Sends datagrams of every length that the client's own link carries, over both families, fragmentable or not, until it is stopped. Counts the
 /// rounds.
-fn every_length(client: &Host, rounds: &AtomicUsize, stop: &AtomicBool) -> u64 {
+fn every_length(client: &LabHost, rounds: &AtomicUsize, stop: &AtomicBool) -> u64 {
     let kinds = [("10.0.2.2", true), ("10.0.2.2", false), ("fd00:2::2", false)];
     let sockets = kinds.map(|(address, fragments)| (socket(client, address, fragments), address.contains(':')));
     let (bytes, mut sent) = ([0; 1500], 0);
@@ -93,11 +93,11 @@ fn await_rounds(rounds: &AtomicUsize, more: usize) {
 
 /// The counters of the port on a side.
 fn port(report: &plane::WorkerReport, side: usize) -> PortReport {
-    PortReport::together(std::slice::from_ref(report)).swap_remove(side)
+    PortReport::sum_workers(std::slice::from_ref(report)).swap_remove(side)
 }
 
 fn is_xdp_missing(running: &Running) -> bool {
-    let remarks = running.remarks.take();
+    let remarks = running.advisories.take();
     let missing = remarks.iter().any(|remark| remark.contains("in place of AF_XDP"));
     if missing {
         println!("skipped: {remarks:?}");
@@ -177,7 +177,7 @@ fn frames_counted_as_sent_by_tap_ports_were_received_while_mtus_change() {
 
 /// Both connections began with segments of 1460 bytes, but the path carries less.
 #[test]
-fn tcp_passes_an_interface_whose_mtu_is_below_the_port_s() {
+fn tcp_passes_an_interface_with_a_smaller_mtu_than_the_port() {
     let Some(lab) = lab() else { return };
     for (cable, mtu) in [(Cable::Packet, 1300), (Cable::Plain, 1280), (Cable::Xdp, 1400)] {
         let line = Line::lay(&lab, [cable; 2]);

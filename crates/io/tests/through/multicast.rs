@@ -3,7 +3,7 @@
 use crate::lab;
 use crate::rig::{Cable, Line, PATIENCE, Running, ip};
 use io::netlink::{Netlink, Veth, VethEnd};
-use io::netns::Host;
+use io::netns::LabHost;
 use rustix::net::sockopt::set_ipv6_multicast_hops;
 use std::io::ErrorKind;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr, TcpStream, UdpSocket};
@@ -20,7 +20,7 @@ fn payload(number: usize) -> Vec<u8> {
 }
 
 /// A program of `host` that has joined the group on its only link.
-fn member(host: &Host, group: IpAddr, own: &str) -> UdpSocket {
+fn member(host: &LabHost, group: IpAddr, own: &str) -> UdpSocket {
     host.run(|| {
         let any: IpAddr = if group.is_ipv4() { ip("0.0.0.0") } else { Ipv6Addr::UNSPECIFIED.into() };
         let socket = UdpSocket::bind((any, PORT)).unwrap();
@@ -40,7 +40,7 @@ fn member(host: &Host, group: IpAddr, own: &str) -> UdpSocket {
 }
 
 /// Waits until the router resets a TCP connection of a host, because no program listens on the port.
-fn reach(host: &Host, addresses: [String; 2]) {
+fn reach(host: &LabHost, addresses: [String; 2]) {
     let answer = |address: String| TcpStream::connect_timeout(&SocketAddr::new(ip(&address), 9), PATIENCE.into());
     for answer in host.run(|| addresses.map(answer)).unwrap() {
         assert_eq!(answer.unwrap_err().kind(), ErrorKind::ConnectionRefused);
@@ -66,7 +66,7 @@ fn through(cables: [Cable; 2]) {
         config += &format!("[[multicast]]\ngroup = '{group}'\nfrom = 'left'\nto = ['right', 'third']\n");
     }
     let running = Running::start(&line.router, &config);
-    let remarks = running.remarks.take();
+    let remarks = running.advisories.take();
     if remarks.iter().any(|remark| remark.contains("in place of AF_XDP")) {
         return println!("skipped: {remarks:?}");
     }

@@ -5,7 +5,7 @@ use crate::rig::{Cable, Line, PATIENCE, Running, ip};
 use crate::transfers::transfer;
 use io::clock;
 use io::netlink::Netlink;
-use io::netns::Host;
+use io::netns::LabHost;
 use io::packet_ring::{PacketOptions, PacketPort};
 use packet::port::Port;
 use packet::{Batch, Pool, Region};
@@ -20,8 +20,8 @@ fn cable(line: &Line) -> String {
 }
 
 /// Sends `frames` on one host's link and returns those of their kinds that arrive on the other's, in order.
-fn across(from: &Host, to: &Host, frames: &[Vec<u8>]) -> Vec<Vec<u8>> {
-    let open = |host: &Host| host.run(|| PacketPort::open("eth0", &PacketOptions::default()).unwrap().0).unwrap();
+fn across(from: &LabHost, to: &LabHost, frames: &[Vec<u8>]) -> Vec<Vec<u8>> {
+    let open = |host: &LabHost| host.run(|| PacketPort::open("eth0", &PacketOptions::default()).unwrap().0).unwrap();
     let (mut near, mut far) = (open(from), open(to));
     let (mut pool, mut batch) = (Pool::new(Region::with_super_frames(1024, 16)), Batch::new());
     let mut came = Vec::new();
@@ -73,7 +73,7 @@ fn through(cables: [Cable; 2], mtu: u32) {
         host.run(|| Netlink::open().unwrap().set_mtu(link, mtu).unwrap()).unwrap();
     }
     let running = Running::start(&line.router, &cable(&line));
-    let remarks = running.remarks.take();
+    let remarks = running.advisories.take();
     if remarks.iter().any(|remark| remark.contains("in place of AF_XDP")) {
         return println!("skipped: {remarks:?}");
     }

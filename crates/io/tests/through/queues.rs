@@ -5,7 +5,7 @@ use crate::rig::{PATIENCE, ip};
 use io::clock;
 use io::devices::Devices;
 use io::netlink::Netlink;
-use io::netns::Host;
+use io::netns::LabHost;
 use packet::port::Port;
 use packet::{Batch, Pool, Region};
 use plane::Opener;
@@ -24,7 +24,7 @@ fn open(devices: &mut Devices, device: &str) -> Vec<Box<dyn Port>> {
 }
 
 /// Sends the numbers of every flow to the broadcast address, and checks the packets that each port receives.
-fn spread(sender: &Host, link: &str, ports: &mut [Box<dyn Port>]) {
+fn spread(sender: &LabHost, link: &str, ports: &mut [Box<dyn Port>]) {
     let sockets = sender.run(|| Vec::from_iter((0..FLOWS).map(|_| UdpSocket::bind("10.0.0.1:0").unwrap()))).unwrap();
     for number in 0..ROUNDS {
         for socket in &sockets {
@@ -68,7 +68,7 @@ fn send(port: &mut dyn Port, pool: &mut Pool, bytes: &[u8]) {
 }
 
 #[test]
-fn each_flow_comes_by_one_queue_in_order_and_every_queue_sends() {
+fn each_flow_arrives_in_order_on_one_queue() {
     let Some(lab) = lab() else { return };
     let (router, sender) = (lab.host("router").unwrap(), lab.host("sender").unwrap());
     router.silence_kernel().unwrap();
@@ -76,7 +76,7 @@ fn each_flow_comes_by_one_queue_in_order_and_every_queue_sends() {
     lab.cable(&sender.plug("eth0"), &router.plug("eth0")).unwrap();
     sender.add_address("eth0", ip("10.0.0.1"), 24).unwrap();
     let mut ports = open(&mut devices, "packet:eth0");
-    assert_eq!((ports.len(), devices.remarks().take()), (QUEUES, vec![]));
+    assert_eq!((ports.len(), devices.advisories().take()), (QUEUES, vec![]));
     spread(&sender, "eth0", &mut ports);
     // A transmitted frame is received by none of them.
     let mut pool = Pool::new(Region::new(16));

@@ -1,17 +1,17 @@
 //! The router in its thread, and the hosts beside it.
 
-use cpu::meter::Flat;
+use cpu::meter::ConstantMeter;
+use io::advisories::Advisories;
 use io::clock;
 use io::devices::Devices;
-use io::netlink::{Netlink, Route, Veth, VethEnd};
-use io::netns::{Host, Lab};
+use io::netlink::{KernelRoute, Netlink, Veth, VethEnd};
+use io::netns::{Lab, LabHost};
 use io::offload::Ethtool;
-use io::remarks::Remarks;
 use io::wait::{Sleeper, Waker};
 use packet::event::Silent;
-use packet::port::Waiter;
-use plane::{Build, Router, Step, Worker, WorkerReport};
-use stack::HostLimits;
+use packet::port::WakeSource;
+use plane::{Build, Router, StepResult, Worker, WorkerReport};
+use stack::LocalProtocolLimits;
 use std::net::IpAddr;
 use std::os::fd::AsFd;
 use std::sync::Arc;
@@ -28,13 +28,13 @@ pub struct Running {
     waker: Waker,
     thread: Option<JoinHandle<WorkerReport>>,
     /// The advisories of its ports.
-    pub remarks: Remarks,
+    pub advisories: Advisories,
     router: Router,
 }
 
 impl Running {
     /// Starts a router with `configuration` on the interfaces of `host`.
-    pub fn start(host: &Host, configuration: &str) -> Running {
+    pub fn start(host: &LabHost, configuration: &str) -> Running {
         let plan = plan::check(configuration, "through.toml", &plane::catalogue());
         let plan = plan.unwrap_or_else(|wrong| panic!("{wrong}"));
         let build = Build {
@@ -43,14 +43,14 @@ impl Running {
             workers: 1,
             layout: None,
             switch_cost: Nanos::ZERO,
-            limits: HostLimits::default(),
+            limits: LocalProtocolLimits::default(),
         };
         let (mut router, mut workers) = Router::new(build, |_| Box::new(Silent));
         let mut devices = Devices::new(clock::epoch()).in_namespace(host.namespace().clone());
         let prepared = router.prepare(&plan, &mut devices).unwrap_or_else(|errors| panic!("{errors:?}"));
         let mut published = router.publish(prepared);
         let (stop, waker) = (Arc::new(AtomicBool::new(false)), Waker::new().unwrap());
-        let (stopped, sleeper, remarks) = (stop.clone(), Sleeper::new(waker.clone()), devices.remarks().clone());
+        let (stopped, sleeper, remarks) = (stop.clone(), Sleeper::new(waker.clone()), devices.advisories().clone());
         let worker = workers.pop().expect("one was asked for");
         let thread = thread::spawn(move || {
             let report = drive(worker, &stopped, sleeper);
@@ -59,7 +59,7 @@ impl Running {
         });
         assert!(published.wait(PATIENCE.into()));
         router.complete(published);
-        Running { stop, waker, thread: Some(thread), remarks, router }
+        Running { stop, waker, thread: Some(thread), advisories: remarks, router }
     }
 
     fn end(&mut self) -> Option<thread::Result<WorkerReport>> {
@@ -71,7 +71,7 @@ impl Running {
     /// Stops it and returns its counters. Every packet has a fate, and every frame has returned.
     pub fn stop(mut self) -> WorkerReport {
         let report = self.end().expect("it runs").unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-        assert_eq!(report.held, 0);
+        assert_eq!(report.held_packets, 0);
         let region = self.router.region();
         assert_eq!(region.spare(), region.frames(), "the interfaces have given every frame back");
         report
@@ -86,21 +86,21 @@ impl Drop for Running {
 
 /// Driven like a worker of the daemon, but without spinning, because tests have few processors.
 fn drive(mut worker: Worker, stop: &AtomicBool, mut sleeper: Sleeper) -> WorkerReport {
-    let mut meter = Flat(Nanos::new(10));
+    let mut meter = ConstantMeter(Nanos::new(10));
     while !stop.load(Ordering::Acquire) {
         let now = clock::now();
-        let Step::Idle(until) = worker.step(now, &mut meter) else { continue };
-        let polled = worker.waiters().any(|waiter| waiter == Waiter::Poll);
+        let StepResult::Idle(until) = worker.step(now, &mut meter) else { continue };
+        let polled = worker.waiters().any(|waiter| waiter == WakeSource::Poll);
         let nap = if polled { Nanos::micros(100) } else { until.since(now) };
         let descriptors = worker.waiters().filter_map(|waiter| match waiter {
-            Waiter::Descriptor(descriptor) => Some(descriptor),
+            WakeSource::Descriptor(descriptor) => Some(descriptor),
             _ => None,
         });
         sleeper.sleep_on(descriptors, nap).unwrap();
     }
     // An interface accepts frames only a moment after its settings have changed.
     let patience = clock::now() + Nanos::secs(1);
-    while worker.report().held > 0 && clock::now() < patience {
+    while worker.report().held_packets > 0 && clock::now() < patience {
         worker.step(clock::now(), &mut meter);
     }
     worker.shut_down(clock::now());
@@ -142,9 +142,9 @@ impl Cable {
 
 /// client - left [router] right - server: 10.0.1.2 and fd00:1::2 talk to 10.0.2.2 and fd00:2::2.
 pub struct Line {
-    pub router: Host,
-    pub client: Host,
-    pub server: Host,
+    pub router: LabHost,
+    pub client: LabHost,
+    pub server: LabHost,
     pub cables: [Cable; 2],
 }
 
@@ -161,7 +161,7 @@ impl Line {
     }
 
     /// Each side: the host, the router's interface, and the number in the addresses.
-    pub fn side(&self, side: usize) -> (&Host, &'static str, u8) {
+    pub fn side(&self, side: usize) -> (&LabHost, &'static str, u8) {
         [(&self.client, "left", 1), (&self.server, "right", 2)][side]
     }
 
@@ -193,7 +193,7 @@ impl Line {
                 let separator = if length == 24 { "." } else { ":" };
                 let of = |last: u8| ip(&format!("{}{separator}{last}", prefix.replace("{}", &number.to_string())));
                 netlink.add_address(link, of(2), length).unwrap();
-                let route = Route { destination: (ip(everywhere), 0), gateway: Some(of(1)), link: None };
+                let route = KernelRoute { destination: (ip(everywhere), 0), gateway: Some(of(1)), link: None };
                 netlink.add_route(&route).unwrap();
             }
         })

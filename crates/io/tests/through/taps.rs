@@ -5,9 +5,9 @@ use crate::rig::ip;
 use io::clock;
 use io::devices::Devices;
 use io::netlink::Netlink;
-use io::netns::Host;
+use io::netns::LabHost;
 use io::packet_ring::{PacketOptions, PacketPort};
-use packet::port::{Port, Waiter, discard_refused};
+use packet::port::{Port, WakeSource, discard_refused};
 use packet::{Batch, DropReason, Pool, Region};
 use plan::PortPlan;
 use plane::{ApplyError, Opener};
@@ -16,7 +16,7 @@ use std::process::Command;
 use std::sync::Arc;
 use units::{Mac, Nanos};
 
-fn devices(host: &Host) -> Devices {
+fn devices(host: &LabHost) -> Devices {
     Devices::new(clock::epoch()).in_namespace(host.namespace().clone())
 }
 
@@ -36,14 +36,14 @@ fn refusal(devices: &mut Devices, device: &str) -> String {
     error.to_string()
 }
 
-pub fn ip_command(host: &Host, arguments: &str) {
+pub fn ip_command(host: &LabHost, arguments: &str) {
     let mut command = Command::new("ip");
     command.args(arguments.split(' '));
     let status = host.run(|| command.status()).unwrap().unwrap();
     assert!(status.success(), "ip {arguments}: {status}");
 }
 
-fn has(host: &Host, link: &str) -> bool {
+fn has(host: &LabHost, link: &str) -> bool {
     host.run(|| Netlink::open().unwrap().link(link).is_ok()).unwrap()
 }
 
@@ -78,20 +78,20 @@ fn receive(port: &mut dyn Port, pool: &mut Pool, count: usize) -> Vec<(Vec<u8>, 
     frames
 }
 
-fn station(host: &Host, link: &str) -> PacketPort {
+fn host_port(host: &LabHost, link: &str) -> PacketPort {
     host.run(|| PacketPort::open(link, &PacketOptions::default()).unwrap().0).unwrap()
 }
 
 #[test]
-fn frames_cross_the_device_as_they_are_and_in_order() {
+fn tap_frames_arrive_unchanged_and_in_order() {
     let Some(lab) = lab() else { return };
     let host = lab.host("host").unwrap();
     host.silence_kernel().unwrap();
     let mut devices = devices(&host);
     let mut port = open(&mut devices, "tap:t0", 1).unwrap().remove(0);
-    assert!(port.is_up() && matches!(port.waiter(), Waiter::Descriptor(_)));
+    assert!(port.is_up() && matches!(port.wake_source(), WakeSource::Descriptor(_)));
     assert_eq!(port.mac(), None, "the address of the interface is that of the other end");
-    let mut station = station(&host, "t0");
+    let mut station = host_port(&host, "t0");
     let mut pool = Pool::new(Region::new(1024));
     let lengths = |round: usize| (0..100usize).map(move |i| 14 + (i * 15 + round) % 1501);
     for round in 0..20 {
@@ -110,7 +110,7 @@ fn frames_cross_the_device_as_they_are_and_in_order() {
     assert_eq!(receive(&mut station, &mut pool, 1), [(tagged.clone(), 0)]);
     send(&mut station, &mut pool, std::slice::from_ref(&tagged));
     assert_eq!(receive(&mut *port, &mut pool, 1), [(tagged, 0)]);
-    assert_eq!((pool.outside(), port.statistics()), (0, Default::default()));
+    assert_eq!((pool.frames_in_use(), port.statistics()), (0, Default::default()));
 }
 
 #[test]
@@ -143,11 +143,11 @@ fn long_frames_are_flagged_and_queue_overflows_counted() {
     while port.is_up() {
         assert!(receive(&mut *port, &mut pool, 0).is_empty());
     }
-    assert_eq!((send(&mut *port, &mut pool, &[frame(1, 60)]), pool.outside()), (1, 0));
+    assert_eq!((send(&mut *port, &mut pool, &[frame(1, 60)]), pool.frames_in_use()), (1, 0));
 }
 
 #[test]
-fn a_device_that_was_there_stays_and_one_that_was_not_goes() {
+fn close_removes_only_devices_that_the_port_created() {
     let Some(lab) = lab() else { return };
     let host = lab.host("host").unwrap();
     ip_command(&host, "tuntap add old mode tap");
@@ -161,18 +161,18 @@ fn a_device_that_was_there_stays_and_one_that_was_not_goes() {
 }
 
 #[test]
-fn a_device_has_as_many_queues_as_it_can() {
+fn device_opens_as_many_queues_as_it_supports() {
     let Some(lab) = lab() else { return };
     let host = lab.host("host").unwrap();
     ip_command(&host, "tuntap add single mode tap");
     ip_command(&host, "tuntap add many mode tap multi_queue");
     let mut devices = devices(&host);
     assert_eq!(open(&mut devices, "tap:single", 3).unwrap().len(), 1);
-    let remarks = devices.remarks().take();
+    let remarks = devices.advisories().take();
     assert!(matches!(&remarks[..], [remark] if remark.contains("multi_queue")), "{remarks:?}");
     assert_eq!(open(&mut devices, "tap:many", 1).unwrap().len(), 1);
     let mut ports = open(&mut devices, "tap:new", 3).unwrap();
-    assert_eq!((ports.len(), devices.remarks().take()), (3, vec![]));
+    assert_eq!((ports.len(), devices.advisories().take()), (3, vec![]));
     // Every queue sends to the interface, and the kernel spreads flows over the queues.
     host.add_address("new", ip("10.0.0.1"), 24).unwrap();
     let mut pool = Pool::new(Region::new(1024));
@@ -186,7 +186,7 @@ fn a_device_has_as_many_queues_as_it_can() {
         ports.iter_mut().map(|port| receive(&mut **port, &mut pool, 65).iter().filter(|f| mine(f)).count()).collect();
     assert_eq!(came.iter().sum::<usize>(), 64);
     assert!(came.iter().all(|&count| count > 0), "{came:?}");
-    let mut station = station(&host, "new");
+    let mut station = host_port(&host, "new");
     for (i, port) in ports.iter_mut().enumerate() {
         send(&mut **port, &mut pool, &[frame(i as u32, 60)]);
         assert_eq!(receive(&mut station, &mut pool, 1), [(frame(i as u32, 60), 0)]);
@@ -194,7 +194,7 @@ fn a_device_has_as_many_queues_as_it_can() {
 }
 
 #[test]
-fn a_port_that_follows_another_on_the_same_device_takes_it_over() {
+fn replacement_port_takes_over_the_device() {
     let Some(lab) = lab() else { return };
     let host = lab.host("host").unwrap();
     host.silence_kernel().unwrap();
@@ -203,7 +203,7 @@ fn a_port_that_follows_another_on_the_same_device_takes_it_over() {
     let first = open(&mut devices, "tap:t0", 1).unwrap();
     let mut second = open(&mut devices, "tap:t0", 1).unwrap().remove(0);
     drop(first);
-    let mut station = station(&host, "t0");
+    let mut station = host_port(&host, "t0");
     send(&mut *second, &mut pool, &[frame(1, 60)]);
     assert_eq!(receive(&mut station, &mut pool, 1), [(frame(1, 60), 0)]);
     // And a port that is opened while the other is closing.

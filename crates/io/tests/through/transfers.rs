@@ -3,7 +3,7 @@
 
 use crate::lab;
 use crate::rig::{Cable, Line, PATIENCE, Running, ip};
-use io::netns::Host;
+use io::netns::LabHost;
 use packet::DropReason;
 use plane::WorkerReport;
 use std::io::{Read, Write};
@@ -32,7 +32,7 @@ impl Stream {
 }
 
 /// Sends the bytes of a seed over a connection and compares each received byte.
-pub fn transfer(from: &Host, to: &Host, address: &str, seed: u64) {
+pub fn transfer(from: &LabHost, to: &LabHost, address: &str, seed: u64) {
     let listener = to.run(|| TcpListener::bind((ip(address), 0)).unwrap()).unwrap();
     let target: SocketAddr = listener.local_addr().unwrap();
     thread::scope(|scope| {
@@ -79,7 +79,7 @@ fn through(cables: [Cable; 2]) {
     let Some(lab) = lab() else { return };
     let line = Line::lay(&lab, cables);
     let running = line.start("");
-    let remarks = running.remarks.take();
+    let remarks = running.advisories.take();
     if remarks.iter().any(|remark| remark.contains("in place of AF_XDP")) {
         return println!("skipped: {remarks:?}");
     }
@@ -108,21 +108,21 @@ fn through(cables: [Cable; 2]) {
 }
 
 #[test]
-fn super_frames_pass_whole_between_ports_that_carry_them() {
+fn super_frames_pass_whole_between_capable_ports() {
     for cables in [[Cable::Packet; 2], [Cable::Tap; 2], [Cable::Tap, Cable::Packet]] {
         through(cables);
     }
 }
 
 #[test]
-fn super_frames_are_cut_for_ports_that_do_not_carry_them() {
+fn super_frames_are_segmented_for_other_ports() {
     for cables in [[Cable::Packet, Cable::Plain], [Cable::Tap, Cable::Plain], [Cable::Plain; 2]] {
         through(cables);
     }
 }
 
 #[test]
-fn super_frames_are_cut_for_xdp_ports() {
+fn super_frames_are_segmented_for_xdp_ports() {
     for cables in [[Cable::Packet, Cable::Xdp], [Cable::Tap, Cable::Xdp], [Cable::Plain, Cable::Xdp], [Cable::Xdp; 2]] {
         through(cables);
     }
@@ -130,7 +130,7 @@ fn super_frames_are_cut_for_xdp_ports() {
 
 /// left [router] memory of both [router] right
 #[test]
-fn routers_in_a_chain_pass_on_what_they_are_sent() {
+fn chained_routers_forward_transfers() {
     let Some(lab) = lab() else { return };
     let directory = tempfile::tempdir().unwrap();
     let socket = directory.path().join("chain.sock");

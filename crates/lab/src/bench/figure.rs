@@ -4,7 +4,7 @@ use serde::Serialize;
 
 /// One figure.
 #[derive(Clone, Debug, Serialize)]
-pub struct Figure {
+pub struct BenchFigure {
     /// The group it belongs to.
     pub group: &'static str,
     /// The measured quantity.
@@ -20,12 +20,12 @@ pub struct Figure {
     /// The bound for the ratio, or for the value if there is no reference. `None` if the figure is only reported.
     pub budget: Option<f64>,
     /// Says if the budget is an upper or a lower bound.
-    pub bound: Bound,
+    pub bound: BudgetBound,
     /// True if the figure is within its budget. `None` if it is only reported.
     pub met: Option<bool>,
 }
 
-impl Figure {
+impl BenchFigure {
     /// A figure without reference.
     pub(crate) fn alone(
         group: &'static str,
@@ -33,9 +33,19 @@ impl Figure {
         value: f64,
         unit: &'static str,
         budget: Option<f64>,
-    ) -> Figure {
+    ) -> BenchFigure {
         let met = budget.map(|budget| value <= budget);
-        Figure { group, name: name.into(), value, unit, reference: None, ratio: None, budget, bound: Bound::Most, met }
+        BenchFigure {
+            group,
+            name: name.into(),
+            value,
+            unit,
+            reference: None,
+            ratio: None,
+            budget,
+            bound: BudgetBound::Most,
+            met,
+        }
     }
 
     /// A figure without reference; greater is better.
@@ -45,9 +55,9 @@ impl Figure {
         value: f64,
         unit: &'static str,
         budget: f64,
-    ) -> Figure {
-        let figure = Figure::alone(group, name, value, unit, Some(budget));
-        Figure { bound: Bound::Least, met: Some(value >= budget), ..figure }
+    ) -> BenchFigure {
+        let figure = BenchFigure::alone(group, name, value, unit, Some(budget));
+        BenchFigure { bound: BudgetBound::Least, met: Some(value >= budget), ..figure }
     }
 
     /// As [`Figure::beside`], but a greater ratio is better.
@@ -57,30 +67,30 @@ impl Figure {
         (value, reference, ratio): (f64, f64, f64),
         unit: &'static str,
         budget: Option<f64>,
-    ) -> Figure {
+    ) -> BenchFigure {
         let met = budget.map(|budget| ratio >= budget);
-        let figure = Figure::beside(group, name, (value, reference, ratio), unit, budget);
-        Figure { bound: Bound::Least, met, ..figure }
+        let figure = BenchFigure::against(group, name, (value, reference, ratio), unit, budget);
+        BenchFigure { bound: BudgetBound::Least, met, ..figure }
     }
 
     /// A figure with its reference. The caller passes the ratio, because the median of ratios is not the ratio of medians.
-    pub(crate) fn beside(
+    pub(crate) fn against(
         group: &'static str,
         name: impl Into<String>,
         (value, reference, ratio): (f64, f64, f64),
         unit: &'static str,
         budget: Option<f64>,
-    ) -> Figure {
+    ) -> BenchFigure {
         let met = budget.map(|budget| ratio <= budget);
         let (reference, ratio) = (Some(reference), Some(ratio));
-        Figure { group, name: name.into(), value, unit, reference, ratio, budget, bound: Bound::Most, met }
+        BenchFigure { group, name: name.into(), value, unit, reference, ratio, budget, bound: BudgetBound::Most, met }
     }
 }
 
 /// The direction of a budget.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Bound {
+pub enum BudgetBound {
     /// An upper bound.
     Most,
     /// A lower bound.
@@ -134,9 +144,9 @@ mod tests {
     }
 
     #[test]
-    fn budget_applies_to_ratio_if_there_is_a_reference() {
-        assert_eq!(Figure::beside("g", "n", (20.0, 10.0, 2.0), "ns", Some(2.5)).met, Some(true));
-        assert_eq!(Figure::alone("g", "n", 20.0, "ns", Some(2.5)).met, Some(false));
-        assert_eq!(Figure::alone("g", "n", 20.0, "ns", None).met, None);
+    fn budget_limits_the_ratio_of_a_figure_with_reference() {
+        assert_eq!(BenchFigure::against("g", "n", (20.0, 10.0, 2.0), "ns", Some(2.5)).met, Some(true));
+        assert_eq!(BenchFigure::alone("g", "n", 20.0, "ns", Some(2.5)).met, Some(false));
+        assert_eq!(BenchFigure::alone("g", "n", 20.0, "ns", None).met, None);
     }
 }

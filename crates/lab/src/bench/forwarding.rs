@@ -3,15 +3,15 @@
 //! Frames of 64 bytes (60 without the frame check sequence) circulate through an in-memory router. Frames that leave by one port arrive at the other,
 //! as if a cable joined the two. Only the router's steps are timed.
 
-use super::{Figure, Rounds, medians};
-use crate::bench::parts::{destinations, many};
-use cpu::meter::{Meter, Work};
+use super::{BenchFigure, Rounds, medians};
+use crate::bench::components::{destinations, random_prefixes};
+use cpu::meter::{Work, WorkMeter};
 use fib::{Origin, Outcome, RouteChange, Tables};
 use io::clock::CycleCounter;
 use packet::port::Port;
 use packet::wire::checksum;
 use packet::{Batch, Packet};
-use plane::rig::{Rig, StraightLine, Udp};
+use plane::rig::{Rig, StraightLine, UdpFrame};
 use plane::snapshot::Layout;
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr};
@@ -52,7 +52,7 @@ address = ["198.51.100.1/24"]
 
 /// The routing table.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Table {
+pub enum BenchTable {
     /// Four routes, all with one next hop.
     Few,
     /// A hundred thousand routes with sixteen next hops.
@@ -61,21 +61,21 @@ pub enum Table {
     Million,
 }
 
-impl Table {
+impl BenchTable {
     /// The ports and next hops, and the routes if the table has few.
     pub fn config(self) -> String {
         let station = |n: usize| {
             // The next hop has the address of `in`, so that departing frames arrive again.
-            let hop = Table::gateway(n);
+            let hop = BenchTable::gateway(n);
             format!("[[neighbour]]\naddress = \"{hop}\"\nmac = \"02:00:00:00:00:01\"\nport = \"out\"\n")
         };
-        let route = |to: &str| format!("[[route]]\nto = \"{to}\"\nvia = \"{}\"\n", Table::gateway(0));
+        let route = |to: &str| format!("[[route]]\nto = \"{to}\"\nvia = \"{}\"\n", BenchTable::gateway(0));
         match self {
-            Table::Few => {
+            BenchTable::Few => {
                 let quarters = ["10.0.0.0/10", "10.64.0.0/10", "10.128.0.0/10", "10.192.0.0/10"].map(route);
                 PORTS.to_owned() + &station(0) + &quarters.concat()
             }
-            Table::HundredThousand | Table::Million => {
+            BenchTable::HundredThousand | BenchTable::Million => {
                 PORTS.to_owned() + &(0..GATEWAYS).map(station).collect::<String>()
             }
         }
@@ -87,27 +87,27 @@ impl Table {
     }
 
     /// Reserves the adjacencies of all next hops and returns their ids.
-    pub fn hold(self, course: &Course) -> Vec<AdjacencyId> {
-        self.hold_in(&course.rig)
+    pub fn reserve_adjacencies(self, course: &BenchRouter) -> Vec<AdjacencyId> {
+        self.reserve_adjacencies_in(&course.rig)
     }
 
-    fn hold_in(self, rig: &Rig) -> Vec<AdjacencyId> {
+    fn reserve_adjacencies_in(self, rig: &Rig) -> Vec<AdjacencyId> {
         let out = rig.router.snapshot().interface_named("out").expect("it is configured").id;
-        let hold = |n| rig.router.tables().adjacency_for(out, Table::gateway(n)).expect("there is room");
+        let hold = |n| rig.router.tables().adjacency_for(out, BenchTable::gateway(n)).expect("there is room");
         (0..GATEWAYS).map(hold).collect()
     }
 
     /// Adds the routes that are not in the configuration.
     fn load(self, rig: &Rig) {
         let Some(routes) = self.routes() else { return };
-        let (tables, hops) = (rig.router.tables(), self.hold_in(rig));
+        let (tables, hops) = (rig.router.tables(), self.reserve_adjacencies_in(rig));
         let change = |(prefix, n): (plan::Prefix, u64)| RouteChange {
             vrf: VrfId::MAIN,
             prefix,
             origin: Origin::Static,
             outcome: Outcome::Via(hops[n as usize % hops.len()]),
         };
-        tables.apply_routes(many(routes).map(change)).expect("there is room");
+        tables.apply_routes(random_prefixes(routes).map(change)).expect("there is room");
         hops.into_iter().for_each(|hop| tables.release(hop));
     }
 
@@ -115,32 +115,32 @@ impl Table {
     pub fn destinations(self, count: usize) -> Vec<u32> {
         match self {
             // A multiplicative walk through 10/8 (Knuth, TAOCP 3, 6.4): all four routes.
-            Table::Few => (0..count as u32).map(|i| 0x0a00_0000 | i.wrapping_mul(0x9e37_79b1) >> 8).collect(),
-            Table::HundredThousand => destinations(MILLION / 10, count),
-            Table::Million => destinations(MILLION, count),
+            BenchTable::Few => (0..count as u32).map(|i| 0x0a00_0000 | i.wrapping_mul(0x9e37_79b1) >> 8).collect(),
+            BenchTable::HundredThousand => destinations(MILLION / 10, count),
+            BenchTable::Million => destinations(MILLION, count),
         }
     }
 
     /// The number of routes that are not in the configuration.
     fn routes(self) -> Option<usize> {
         match self {
-            Table::Few => None,
-            Table::HundredThousand => Some(MILLION / 10),
-            Table::Million => Some(MILLION),
+            BenchTable::Few => None,
+            BenchTable::HundredThousand => Some(MILLION / 10),
+            BenchTable::Million => Some(MILLION),
         }
     }
 }
 
 /// Reads the processor's counter after each vector, as the daemon's meter does.
-struct Counted {
+struct VectorMeter {
     counter: CycleCounter,
     last: u64,
 }
 
-impl Meter for Counted {
+impl WorkMeter for VectorMeter {
     #[inline]
     fn lap(&mut self, work: Work) -> Nanos {
-        self.counter.spin(work.asked);
+        self.counter.spin(work.extra_time);
         let now = self.counter.read();
         let used = self.counter.between(self.last, now);
         self.last = now;
@@ -150,11 +150,11 @@ impl Meter for Counted {
 
 pub fn frame(destination: u32) -> Vec<u8> {
     let network = (Ipv4Addr::new(192, 0, 2, 7), Ipv4Addr::from(destination));
-    Udp { link: (Mac([2, 0, 0, 0, 0, 9]), IN), network, ports: (9, 9), ttl: TTL.0, length: LENGTH }.frame(&[])
+    UdpFrame { link: (Mac([2, 0, 0, 0, 0, 9]), IN), network, ports: (9, 9), ttl: TTL.0, length: LENGTH }.frame(&[])
 }
 
 /// Resets the time to live of a frame.
-fn make_new(packet: &mut Packet) {
+fn reset_ttl(packet: &mut Packet) {
     let header = &mut packet.bytes_mut()[14..34];
     header[8] = TTL.0;
     header[10..12].fill(0);
@@ -163,56 +163,60 @@ fn make_new(packet: &mut Packet) {
 }
 
 /// One router with its frames.
-pub struct Course {
+pub struct BenchRouter {
     rig: Rig,
-    meter: Counted,
+    meter: VectorMeter,
     counter: CycleCounter,
     /// The frames, while they are not in the router.
     frames: Vec<Packet>,
     /// The frames that the router has forwarded.
-    back: Vec<Packet>,
+    forwarded: Vec<Packet>,
     /// How often every frame was forwarded since it was renewed.
     hops: u8,
     batch: Batch,
 }
 
-impl Course {
-    pub fn new(layout: Layout, table: Table, frames: usize) -> Course {
-        Course::with(layout, table, frames, "")
+impl BenchRouter {
+    pub fn new(layout: Layout, table: BenchTable, frames: usize) -> BenchRouter {
+        BenchRouter::with(layout, table, frames, "")
     }
 
     /// The same with more configuration appended.
-    fn with(layout: Layout, table: Table, frames: usize, more: &str) -> Course {
-        Course::running(layout, table, frames, &(table.config() + more))
+    fn with(layout: Layout, table: BenchTable, frames: usize, more: &str) -> BenchRouter {
+        BenchRouter::start_router(layout, table, frames, &(table.config() + more))
     }
 
     /// A course with a queueing scheme at the output port. The link calls this scheme for every packet, also if the queue is empty.
-    fn managed(layout: Layout, frames: usize, scheme: &str) -> Course {
+    fn with_scheme(layout: Layout, frames: usize, scheme: &str) -> BenchRouter {
         let out = format!("[port.out]\nscheme = '{scheme}'\n");
-        let mut course =
-            Course::running(layout, Table::Few, frames, &Table::Few.config().replace("[port.out]\n", &out));
-        course.rig.worker.ask_always();
+        let mut course = BenchRouter::start_router(
+            layout,
+            BenchTable::Few,
+            frames,
+            &BenchTable::Few.config().replace("[port.out]\n", &out),
+        );
+        course.rig.worker.disable_bypass();
         course
     }
 
-    fn running(layout: Layout, table: Table, frames: usize, config: &str) -> Course {
+    fn start_router(layout: Layout, table: BenchTable, frames: usize, config: &str) -> BenchRouter {
         let rig = Rig::running(frames + SPARE, layout, config);
         table.load(&rig);
-        Course::of(rig, table.destinations(frames).into_iter().map(frame))
+        BenchRouter::of(rig, table.destinations(frames).into_iter().map(frame))
     }
 
     /// A running router with these frames, which it forwards from `in` to `out` and which return unchanged except for the time to live. The router
     /// has [`SPARE`] frames more in its pool.
-    pub fn of(mut rig: Rig, frames: impl Iterator<Item = Vec<u8>>) -> Course {
+    pub fn of(mut rig: Rig, frames: impl Iterator<Item = Vec<u8>>) -> BenchRouter {
         let counter = CycleCounter::calibrated();
         rig.settle();
         rig.received("in");
         rig.received("out");
         let mut frames: Vec<Packet> = frames.map(|frame| rig.packet(&frame)).collect();
-        frames.iter_mut().for_each(make_new);
+        frames.iter_mut().for_each(reset_ttl);
         let back = Vec::with_capacity(frames.len());
-        let meter = Counted { counter: counter.clone(), last: counter.read() };
-        Course { rig, meter, counter, frames, back, hops: 0, batch: Batch::new() }
+        let meter = VectorMeter { counter: counter.clone(), last: counter.read() };
+        BenchRouter { rig, meter, counter, frames, forwarded: back, hops: 0, batch: Batch::new() }
     }
 
     /// The number of passes in a round.
@@ -226,7 +230,7 @@ impl Course {
     }
 
     /// Forwards every frame `passes` times through the router. Returns nanoseconds per packet.
-    pub fn plane(&mut self, passes: usize) -> f64 {
+    pub fn run_router(&mut self, passes: usize) -> f64 {
         let mut spent = 0;
         for _ in 0..passes {
             self.renew();
@@ -242,7 +246,7 @@ impl Course {
                 spent += self.counter.between(start, self.counter.read()).get();
                 self.collect();
             }
-            std::mem::swap(&mut self.frames, &mut self.back);
+            std::mem::swap(&mut self.frames, &mut self.forwarded);
         }
         spent as f64 / (passes * self.frames.len()) as f64
     }
@@ -253,7 +257,7 @@ impl Course {
     }
 
     /// The same by the straight-line loop: the faster of the variants with and without prefetches.
-    fn straight(&mut self, passes: usize) -> f64 {
+    fn run_straight_line(&mut self, passes: usize) -> f64 {
         let tables = self.rig.router.tables().clone();
         let straight = StraightLine::new(&tables, IN, Mac([2, 0, 0, 0, 0, 2]), 64);
         let [one, ahead] = [StraightLine::run, StraightLine::run_ahead].map(|run| {
@@ -276,7 +280,7 @@ impl Course {
         self.hops += 1;
         if self.hops > TTL.0 - TTL.1 {
             self.hops = 1;
-            self.frames.iter_mut().for_each(make_new);
+            self.frames.iter_mut().for_each(reset_ttl);
         }
     }
 
@@ -301,18 +305,18 @@ impl Course {
         let far = wires.far.get_mut("out").expect("the wire is there");
         while far.waiting() > 0 {
             far.receive(*now, &mut self.batch, pool);
-            self.back.extend(self.batch.drain());
+            self.forwarded.extend(self.batch.drain());
         }
     }
 }
 
 /// The costs of each course and of the loop beside it, for each round.
-fn rounds(count: usize, courses: &mut [Course]) -> Vec<Vec<(f64, f64)>> {
+fn rounds(count: usize, courses: &mut [BenchRouter]) -> Vec<Vec<(f64, f64)>> {
     let mut rounds = vec![Vec::new(); courses.len()];
     for round in 0..=count {
         for (course, rounds) in courses.iter_mut().zip(&mut rounds) {
             let passes = course.passes();
-            let pair = (course.plane(passes), course.straight(passes));
+            let pair = (course.run_router(passes), course.run_straight_line(passes));
             if round > 0 {
                 // The first round only warms up.
                 rounds.push(pair);
@@ -324,17 +328,17 @@ fn rounds(count: usize, courses: &mut [Course]) -> Vec<Vec<(f64, f64)>> {
 
 /// The cost of a 64-byte packet on the whole path through CoDel, with one task for all of it: nanoseconds, by name.
 pub fn path_costs(count: usize) -> BTreeMap<String, f64> {
-    let few = rounds(count, &mut [Course::managed(Layout::One, 1024, "codel")]);
+    let few = rounds(count, &mut [BenchRouter::with_scheme(Layout::One, 1024, "codel")]);
     [("whole path by way of codel, 64 B".to_owned(), medians(&few[0]).0)].into()
 }
 
 /// Three, two and one task against the loop, then the costs of large tables.
-pub fn measure(Rounds(count): Rounds) -> Vec<Figure> {
+pub fn measure(Rounds(count): Rounds) -> Vec<BenchFigure> {
     let layouts =
         [(Layout::Three, ""), (Layout::Two, ""), (Layout::One, ""), (Layout::Three, "[cpu]\ninline = true\n")];
-    let plain = layouts.map(|(layout, more)| Course::with(layout, Table::Few, 1024, more));
-    let managed = Course::managed(Layout::Three, 1024, "codel");
-    let mut courses: Vec<Course> = plain.into_iter().chain([managed]).collect();
+    let plain = layouts.map(|(layout, more)| BenchRouter::with(layout, BenchTable::Few, 1024, more));
+    let managed = BenchRouter::with_scheme(Layout::Three, 1024, "codel");
+    let mut courses: Vec<BenchRouter> = plain.into_iter().chain([managed]).collect();
     let few = rounds(count, &mut courses);
     drop(courses);
     let names = [
@@ -345,19 +349,25 @@ pub fn measure(Rounds(count): Rounds) -> Vec<Figure> {
         "three tasks, CoDel before a link that is never idle, 4 routes, 64 B",
     ];
     let budgets = [Some(2.5), None, None, None, Some(3.2)];
-    let figure = |i: usize| Figure::beside("forwarding", names[i], medians(&few[i]), "ns/packet", budgets[i]);
-    let mut figures: Vec<Figure> = (0..names.len()).map(figure).collect();
+    let figure = |i: usize| BenchFigure::against("forwarding", names[i], medians(&few[i]), "ns/packet", budgets[i]);
+    let mut figures: Vec<BenchFigure> = (0..names.len()).map(figure).collect();
     let against: Vec<(f64, f64)> = few[0].iter().zip(&few[2]).map(|(three, one)| (three.0, one.0)).collect();
-    figures.push(Figure::beside("forwarding", "three tasks against one", medians(&against), "ns/packet", Some(1.07)));
+    figures.push(BenchFigure::against(
+        "forwarding",
+        "three tasks against one",
+        medians(&against),
+        "ns/packet",
+        Some(1.07),
+    ));
     let large = [
-        (Table::HundredThousand, "three tasks, 10^5 routes, 65536 frames, random destinations", None),
-        (Table::Million, "three tasks, 10^6 routes, 8192 frames, random destinations", None),
-        (Table::Million, "three tasks, 10^6 routes, 65536 frames, random destinations", Some(2.6)),
+        (BenchTable::HundredThousand, "three tasks, 10^5 routes, 65536 frames, random destinations", None),
+        (BenchTable::Million, "three tasks, 10^6 routes, 8192 frames, random destinations", None),
+        (BenchTable::Million, "three tasks, 10^6 routes, 65536 frames, random destinations", Some(2.6)),
     ];
     let frames = [65536, 8192, 65536];
     for ((table, name, budget), frames) in large.into_iter().zip(frames) {
-        let many = rounds(count, &mut [Course::new(Layout::Three, table, frames)]);
-        figures.push(Figure::beside("forwarding", name, medians(&many[0]), "ns/packet", budget));
+        let many = rounds(count, &mut [BenchRouter::new(Layout::Three, table, frames)]);
+        figures.push(BenchFigure::against("forwarding", name, medians(&many[0]), "ns/packet", budget));
     }
     figures
 }

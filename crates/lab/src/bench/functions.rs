@@ -4,12 +4,12 @@
 //! `ip` is the function of the fast path. General IP is the processing of a packet with a record-route option after reception. The host (`stack`)
 //! parses its options and writes into them. Then the packet is classified again and forwarded.
 
-use super::{Bound, Figure, Rounds, medians};
+use super::{BenchFigure, BudgetBound, Rounds, medians};
 use io::clock::CycleCounter;
 use packet::Packet;
 use packet::wire::{checksum, transport};
 use plane::function::Function;
-use plane::rig::{Bench, StraightLine, Udp};
+use plane::rig::{Bench, StraightLine, UdpFrame};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::net::Ipv4Addr;
@@ -61,7 +61,7 @@ fn frame(i: usize, length: usize) -> Vec<u8> {
     let network = (Ipv4Addr::new(192, 0, 2, 7), Ipv4Addr::from(0x0a00_0000 + i as u32));
     let link = (Mac([2, 0, 0, 0, 0, 9]), IN);
     // Minus the frame check sequence, which frames here do not have.
-    let mut frame = Udp { link, network, ports: (5000 + i as u16, 53), ttl: 64, length: length - 4 }.frame(&[]);
+    let mut frame = UdpFrame { link, network, ports: (5000 + i as u16, 53), ttl: 64, length: length - 4 }.frame(&[]);
     let sum = transport::transport_checksum(network.0.into(), network.1.into(), 17, &frame[34..]);
     frame[40..42].copy_from_slice(&sum.to_be_bytes());
     frame
@@ -123,10 +123,10 @@ fn cost(
 /// The cost of each function in nanoseconds per packet, by name and packet size.
 pub fn function_costs(rounds: usize) -> BTreeMap<String, f64> {
     // The last figure of each size is a ratio of two others.
-    measure(Rounds(rounds)).into_iter().filter(|f| f.bound == Bound::Most).map(|f| (f.name, f.value)).collect()
+    measure(Rounds(rounds)).into_iter().filter(|f| f.bound == BudgetBound::Most).map(|f| (f.name, f.value)).collect()
 }
 
-pub fn measure(Rounds(rounds): Rounds) -> Vec<Figure> {
+pub fn measure(Rounds(rounds): Rounds) -> Vec<BenchFigure> {
     let counter = CycleCounter::calibrated();
     let mut figures = Vec::new();
     for length in [64, 1500] {
@@ -165,14 +165,20 @@ pub fn measure(Rounds(rounds): Rounds) -> Vec<Figure> {
         let size = if length == 64 { "64 B" } else { "1500 B" };
         let names = PATHS.iter().map(|(name, _)| *name).chain(["general IP, record route"]);
         for (name, costs) in names.zip(&costs) {
-            figures.push(Figure::beside("functions", format!("{name}, {size}"), medians(costs), "ns/packet", None));
+            figures.push(BenchFigure::against(
+                "functions",
+                format!("{name}, {size}"),
+                medians(costs),
+                "ns/packet",
+                None,
+            ));
         }
         let (fast, general) = (&costs[0], &costs[PATHS.len()]);
         let against: Vec<(f64, f64)> = general.iter().zip(fast).map(|(general, fast)| (general.0, fast.0)).collect();
         let name = format!("general IP against ip, {size} (E2: 5 times and more)");
-        figures.push(Figure::at_least("functions", name, medians(&against), "ns/packet", Some(5.0)));
+        figures.push(BenchFigure::at_least("functions", name, medians(&against), "ns/packet", Some(5.0)));
     }
-    figures.push(super::aside::measure(Rounds(rounds)));
+    figures.push(super::preempt::measure(Rounds(rounds)));
     figures
 }
 

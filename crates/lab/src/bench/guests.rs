@@ -1,14 +1,14 @@
 //! The cost of guests, on the same wires and in the same rounds as built-in schemes. Also the time to replace a guest while packets flow, and the
 //! time to stop one that does not return.
 
-mod regained;
-mod replaced;
+mod recovery;
+mod replacement;
 
-use super::parts::each;
+use super::components::nanos_per_operation;
 use super::schemes::{Bare, Busy, PACKETS, built};
-use super::{Figure, Rounds, median};
+use super::{BenchFigure, Rounds, median};
 use anyhow::{Result, bail};
-use extension::{Program, Runtime};
+use extension::{GuestProgram, Runtime};
 use io::clock;
 use units::Nanos;
 
@@ -24,32 +24,33 @@ const FIFO: &[u8] = include_bytes!("guests/fifo.wasm");
 /// The same with an endless loop in the call that dequeues packets.
 const ENDLESS: &[u8] = include_bytes!("guests/endless.wasm");
 
-fn loaded(module: &[u8], runtime: &Runtime) -> Program {
-    Program::load(module, runtime).expect("it is a guest")
+fn loaded(module: &[u8], runtime: &Runtime) -> GuestProgram {
+    GuestProgram::load(module, runtime).expect("it is a guest")
 }
 
 /// The costs of the guests that are compiled into the program.
-pub(super) fn measure(rounds: Rounds) -> Vec<Figure> {
+pub(super) fn measure(rounds: Rounds) -> Vec<BenchFigure> {
     let runtime = Runtime::timed(clock::processor_time).expect("guests run here");
     let program = loaded(FIFO, &runtime);
     let Rounds(times) = rounds;
     let options = [10_000, 0];
     let costs = compare(&program, &options, times == 1).expect("it works");
     let cost = costs.schemes.iter().find(|(name, _)| name.is_none()).map_or(0.0, |(_, [.., many])| *many);
-    let mut figures = vec![Figure::alone("guests", "fifo as a guest, 32 at once", cost, "ns/packet", Some(MANAGES))];
-    figures.extend(regained::measure(rounds, &runtime));
-    figures.extend(replaced::measure(&program, &options, times * 16).expect("it starts"));
+    let mut figures =
+        vec![BenchFigure::alone("guests", "fifo as a guest, 32 at once", cost, "ns/packet", Some(MANAGES))];
+    figures.extend(recovery::measure(rounds, &runtime));
+    figures.extend(replacement::measure(&program, &options, times * 16).expect("it starts"));
     figures
 }
 
 /// The measured medians.
-pub struct Costs {
+pub struct GuestCosts {
     /// Time from the module's code to a guest that is ready.
     pub instantiate: Nanos,
     /// Nanoseconds per packet above wires without a scheme, for each of [`BATCHES`]. The entry without a name is the guest.
     pub schemes: Vec<(Option<&'static str>, [f64; BATCHES.len()])>,
     /// The guest's figures that have a budget.
-    pub figures: Vec<Figure>,
+    pub figures: Vec<BenchFigure>,
 }
 
 /// Measures a guest with these options.
@@ -57,7 +58,7 @@ pub struct Costs {
 /// # Errors
 ///
 /// The guest does not start, or was disabled during the measurement.
-pub fn compare(program: &Program, options: &[u64], quick: bool) -> Result<Costs> {
+pub fn compare(program: &GuestProgram, options: &[u64], quick: bool) -> Result<GuestCosts> {
     let rounds = if quick { 1 } else { 31 };
     let mut instances = Vec::with_capacity(INSTANCES);
     for _ in 0..INSTANCES {
@@ -78,20 +79,20 @@ pub fn compare(program: &Program, options: &[u64], quick: bool) -> Result<Costs>
             all.zip(&mut costs).for_each(|(cost, costs)| costs[place].push(cost - bare));
         }
     }
-    if let Some(trouble) = guest.scheme.trouble() {
-        bail!("it was put aside while it was measured: {}", trouble.what);
+    if let Some(trouble) = guest.scheme.next_fault() {
+        bail!("it was put aside while it was measured: {}", trouble.description);
     }
     let names = native.iter().map(|(name, _)| Some(*name)).chain([None]);
     let schemes: Vec<_> = names.zip(costs).map(|(name, costs)| (name, costs.map(median))).collect();
     let many = schemes.last().map_or(0.0, |(_, [.., many])| *many);
-    let mut figures = vec![Figure::alone("guests", "the guest, 32 at once", many, "ns/packet", Some(MANAGES))];
-    figures.extend(replaced::measure(program, options, rounds * 8)?);
-    Ok(Costs { instantiate, schemes, figures })
+    let mut figures = vec![BenchFigure::alone("guests", "the guest, 32 at once", many, "ns/packet", Some(MANAGES))];
+    figures.extend(replacement::measure(program, options, rounds * 8)?);
+    Ok(GuestCosts { instantiate, schemes, figures })
 }
 
 /// Nanoseconds per packet.
 fn cost(busy: &mut Busy, batch: usize) -> f64 {
-    each(Rounds(1), PACKETS, || busy.batches(PACKETS, batch))
+    nanos_per_operation(Rounds(1), PACKETS, || busy.batches(PACKETS, batch))
 }
 
 #[cfg(test)]
@@ -119,7 +120,7 @@ mod tests {
 
     #[test]
     fn runaway_guest_is_stopped_and_replacement_loses_no_packets() {
-        let met = |figure: &Figure| figure.unit == "us" || figure.met != Some(false);
+        let met = |figure: &BenchFigure| figure.unit == "us" || figure.met != Some(false);
         let figures = measure(Rounds(1));
         let of = |what: &str| figures.iter().filter(|figure| figure.name.contains(what)).count();
         assert_eq!((of("does not return"), of("replaced while 1000 packets wait")), (2, 3), "{figures:?}");

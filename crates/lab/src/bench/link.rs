@@ -5,18 +5,18 @@
 //! ping share the link, as with a command.
 
 use super::io::echo::round_trips;
-use super::{Figure, Progress, Rounds, median};
-use crate::link::Behind;
-use crate::link::configuration::Level;
+use super::{BenchFigure, Progress, Rounds, median};
+use crate::link::EmulatedNetwork;
+use crate::link::configuration::NestingLevel;
 use ::io::clock;
 use ::io::packet_ring::{PacketOptions, PacketPort};
 use ::io::wait::{Sleeper, Waker, sleep_exactly};
 use anyhow::{Context, Result, ensure};
 use clap::Parser;
-use cli::arguments::Link;
+use cli::arguments::LinkArguments;
 use packet::port::{Port, discard_refused};
 use packet::{BATCH, Batch, Pool, Region};
-use plane::rig::Udp;
+use plane::rig::UdpFrame;
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
@@ -52,15 +52,15 @@ const PORTS: (u16, u16) = (4009, 4009);
 #[derive(Parser, Debug)]
 struct Only {
     #[command(flatten)]
-    link: Link,
+    link: LinkArguments,
 }
 
 /// Measures all figures.
-pub fn measure(Rounds(rounds): Rounds, progress: &Progress) -> Result<Vec<Figure>> {
+pub fn measure(Rounds(rounds): Rounds, progress: &Progress) -> Result<Vec<BenchFigure>> {
     let rounds = rounds.clamp(1, 5) as u64;
     let text =
         ["link", "--down", "1gbit", "--up", "1gbit", "--delay", "10ms", "--scheme", "fifo(limit=5000)", "--", "-"];
-    let behind = Behind::start(&Only::parse_from(text).link, Level::outermost())?;
+    let behind = EmulatedNetwork::start(&Only::parse_from(text).link, NestingLevel::outermost())?;
     let start = clock::now();
     progress.say("link: packets by themselves");
     let mut alone = alone(&behind, PROBES * rounds)?;
@@ -76,7 +76,7 @@ pub fn measure(Rounds(rounds): Rounds, progress: &Progress) -> Result<Vec<Figure
     let report = behind.finish((start, clock::now()))?;
     let wrong = |rate: f64, full: f64| (rate / full - 1.0).abs() * 100.0;
     let figure = |name: &str, value: f64, unit, budget| {
-        Figure::alone("link", format!("1 Gbit/s, 10 ms: {name}"), value, unit, budget)
+        BenchFigure::alone("link", format!("1 Gbit/s, 10 ms: {name}"), value, unit, budget)
     };
     let full = RATE as f64 * SEGMENT / PACKET as f64;
     let remarks = report.bottleneck();
@@ -102,7 +102,7 @@ fn percentile(values: &mut [f64], part: usize) -> f64 {
 }
 
 /// One end of the link: a socket for whole frames.
-struct End {
+struct FrameSocket {
     port: PacketPort,
     pool: Pool,
     batch: Batch,
@@ -110,25 +110,29 @@ struct End {
     sent: u64,
 }
 
-impl End {
+impl FrameSocket {
     /// The far end, and the command's end.
-    fn both(behind: &Behind) -> Result<[End; 2]> {
+    fn both(behind: &EmulatedNetwork) -> Result<[FrameSocket; 2]> {
         let (level, hosts) = (&behind.level, &behind.hosts);
         let ([_, far], [_, router]) = (level.macs(), level.router_macs());
-        let frame = Udp {
+        let frame = UdpFrame {
             link: (far, router),
             network: (level.far_host().v4, level.inside_host().v4),
             ports: PORTS,
             ttl: 64,
             length: FRAME,
         };
-        let options =
-            PacketOptions { receive_slots: 32768, offloads: false, stamped: true, ..PacketOptions::default() };
-        let end = |host: &::io::netns::Host| -> Result<End> {
+        let options = PacketOptions {
+            receive_slots: 32768,
+            offloads: false,
+            kernel_timestamps: true,
+            ..PacketOptions::default()
+        };
+        let end = |host: &::io::netns::LabHost| -> Result<FrameSocket> {
             let opened = host.run(|| PacketPort::open("eth0", &options))?;
             let (port, _) = opened.map_err(|error| anyhow::anyhow!("{error}"))?;
             let pool = Pool::new(Region::new(2048));
-            Ok(End { port, pool, batch: Batch::new(), frame: frame.frame(&[]), sent: 0 })
+            Ok(FrameSocket { port, pool, batch: Batch::new(), frame: frame.frame(&[]), sent: 0 })
         };
         Ok([end(hosts.far())?, end(hosts.inside())?])
     }
@@ -164,8 +168,8 @@ impl End {
 }
 
 /// By how many microseconds packets that found the link idle were late or early.
-fn alone(behind: &Behind, count: u64) -> Result<Vec<f64>> {
-    let [mut far, mut inside] = End::both(behind)?;
+fn alone(behind: &EmulatedNetwork, count: u64) -> Result<Vec<f64>> {
+    let [mut far, mut inside] = FrameSocket::both(behind)?;
     let mut sleeper = Sleeper::new(Waker::new()?);
     sleep_exactly();
     let (mut sent, mut came) = (BTreeMap::new(), Vec::new());
@@ -185,8 +189,8 @@ fn alone(behind: &Behind, count: u64) -> Result<Vec<f64>> {
 }
 
 /// Bits a second of a saturated link, and by how many microseconds each packet came later than the earliest of its second predicts.
-fn saturated(behind: &Behind, span: Nanos) -> Result<(f64, Vec<f64>)> {
-    let [mut far, mut inside] = End::both(behind)?;
+fn saturated(behind: &EmulatedNetwork, span: Nanos) -> Result<(f64, Vec<f64>)> {
+    let [mut far, mut inside] = FrameSocket::both(behind)?;
     let (mut came, ended) = (Vec::new(), AtomicBool::new(false));
     thread::scope(|scope| -> Result<()> {
         let sender = scope.spawn(|| -> Result<()> {
@@ -232,7 +236,7 @@ fn saturated(behind: &Behind, span: Nanos) -> Result<(f64, Vec<f64>)> {
 }
 
 /// Goodput of one TCP connection in bits a second, from the far end to the command's end.
-fn stream(behind: &Behind, span: Nanos) -> Result<f64> {
+fn stream(behind: &EmulatedNetwork, span: Nanos) -> Result<f64> {
     let at = SocketAddr::new(IpAddr::V4(behind.level.inside_host().v4), 0);
     let listener = behind.hosts.inside().run(|| TcpListener::bind(at))??;
     let target = listener.local_addr()?;

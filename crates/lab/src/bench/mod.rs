@@ -3,7 +3,7 @@
 //! Every figure with a budget is the median of several rounds. Each round measures the subject and its reference in turn, so that a noisy neighbour
 //! affects both.
 
-mod aside;
+mod components;
 mod ephemeral;
 mod figure;
 mod forwarding;
@@ -11,20 +11,20 @@ mod functions;
 pub mod guests;
 mod io;
 mod link;
-mod parts;
-mod promises;
+mod preempt;
+mod reservations;
 mod routes;
 mod schemes;
 mod sim;
 mod workers;
 
 pub use ephemeral::ephemeral_costs;
-pub use figure::{Bound, Figure};
+pub use figure::{BenchFigure, BudgetBound};
 pub use forwarding::path_costs;
 pub use functions::function_costs;
 pub use schemes::scheme_costs;
 
-use cli::arguments::Bench;
+use cli::arguments::BenchArguments;
 use cli::output::span;
 use comfy_table::Table;
 use figure::{Progress, Rounds, median, medians};
@@ -36,29 +36,29 @@ type Group = (&'static str, Measure);
 #[derive(Clone, Copy)]
 enum Measure {
     /// In this process alone.
-    Here(fn(Rounds) -> Vec<Figure>),
+    Here(fn(Rounds) -> Vec<BenchFigure>),
     /// With the kernel's help, which may refuse it.
-    WithKernel(fn(Rounds, &Progress) -> anyhow::Result<Vec<Figure>>),
+    WithKernel(fn(Rounds, &Progress) -> anyhow::Result<Vec<BenchFigure>>),
 }
 
 const GROUPS: &[Group] = &[
     ("forwarding", Measure::Here(forwarding::measure)),
     ("functions", Measure::Here(functions::measure)),
     ("ephemeral", Measure::Here(ephemeral::measure)),
-    ("lookup", Measure::Here(parts::lookup)),
+    ("lookup", Measure::Here(components::lookup)),
     ("routes", Measure::Here(routes::measure)),
     ("schemes", Measure::Here(schemes::measure)),
     ("guests", Measure::Here(guests::measure)),
-    ("scheduler", Measure::Here(parts::scheduler)),
+    ("scheduler", Measure::Here(components::scheduler)),
     ("sim", Measure::Here(sim::measure)),
-    ("promises", Measure::WithKernel(promises::measure)),
+    ("promises", Measure::WithKernel(reservations::measure)),
     ("workers", Measure::WithKernel(workers::measure)),
     ("io", Measure::WithKernel(io::measure)),
     ("link", Measure::WithKernel(link::measure)),
 ];
 
 /// Measures one group, or all, and prints the figures as a table or as one JSON array. Returns true if every budget was met.
-pub fn run(options: &Bench) -> anyhow::Result<bool> {
+pub fn run(options: &BenchArguments) -> anyhow::Result<bool> {
     let (group, json) = (options.group.as_deref(), options.json);
     let rounds = Rounds(if options.quick { 1 } else { 15 });
     let chosen: Vec<&Group> = GROUPS.iter().filter(|(name, _)| group.is_none_or(|wanted| wanted == *name)).collect();
@@ -90,7 +90,7 @@ pub fn run(options: &Bench) -> anyhow::Result<bool> {
 }
 
 /// The figures as a table for people.
-pub fn table(figures: &[Figure]) -> Table {
+pub fn table(figures: &[BenchFigure]) -> Table {
     let mut table = Table::new();
     table.load_style(comfy_table::presets::NOTHING);
     table.set_header(["GROUP", "FIGURE", "VALUE", "UNIT", "REFERENCE", "RATIO", "BUDGET", "MET"]);
@@ -109,7 +109,7 @@ pub fn table(figures: &[Figure]) -> Table {
             number(f.reference),
             number(f.ratio),
             f.budget.map_or(String::from("-"), |budget| {
-                format!("{} {budget:.2}", if f.bound == Bound::Most { "<=" } else { ">=" })
+                format!("{} {budget:.2}", if f.bound == BudgetBound::Most { "<=" } else { ">=" })
             }),
             met.to_string(),
         ]);

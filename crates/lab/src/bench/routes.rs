@@ -1,9 +1,9 @@
 //! Full tables: their load time, their memory, and the cost of route changes for workers that forward meanwhile.
 
-use super::forwarding::{Course, MILLION, Table};
-use super::parts::{many, many6};
-use super::{Figure, Rounds, median, medians};
-use cpu::meter::Flat;
+use super::components::{random_prefixes, random_prefixes_v6};
+use super::forwarding::{BenchRouter, BenchTable, MILLION};
+use super::{BenchFigure, Rounds, median, medians};
+use cpu::meter::ConstantMeter;
 use fib::{Origin, Outcome, RouteChange, Tables};
 use io::clock::CycleCounter;
 use io::wait::{Sleeper, Waker};
@@ -19,7 +19,7 @@ const FRAMES: usize = 4096;
 /// Changes a second that the writer makes during forwarding: somewhat more than the budget asks for.
 const RATE: u64 = 220_000;
 /// Changes a second that the budget asks for.
-const ASKED: f64 = 200_000.0;
+const REQUIRED_RATE: f64 = 200_000.0;
 /// IPv6 routes of a full table.
 const MANY6: usize = 200_000;
 /// How long the writer sleeps when it is ahead.
@@ -30,7 +30,7 @@ const BURST: usize = 64;
 const FLIPS: usize = 1 << 18;
 
 /// Loading and changing.
-pub fn measure(rounds: Rounds) -> Vec<Figure> {
+pub fn measure(rounds: Rounds) -> Vec<BenchFigure> {
     let mut figures = loading(rounds);
     figures.extend(changing(rounds));
     figures
@@ -51,23 +51,23 @@ fn resident() -> f64 {
 }
 
 fn line((prefix, n): (Prefix, u64)) -> String {
-    format!("add {prefix} via {}\n", Table::gateway(n as usize))
+    format!("add {prefix} via {}\n", BenchTable::gateway(n as usize))
 }
 
 /// A million routes, from a batch and from a configuration, to the forwarding table.
-fn loading(Rounds(rounds): Rounds) -> Vec<Figure> {
+fn loading(Rounds(rounds): Rounds) -> Vec<BenchFigure> {
     let counter = CycleCounter::calibrated();
-    let text: String = many(MILLION).map(line).collect();
+    let text: String = random_prefixes(MILLION).map(line).collect();
     let (mut reads, mut makes, mut wholes) = (Vec::new(), Vec::new(), Vec::new());
     let mut memory = (0.0, 0.0);
     for _ in 0..rounds.clamp(1, 5) {
-        let mut rig = Rig::running(FRAMES, Layout::Three, &Table::Million.config());
+        let mut rig = Rig::running(FRAMES, Layout::Three, &BenchTable::Million.config());
         let plan = rig.router.plan().expect("it runs").clone();
         let before = resident();
         let (read, lines) = timed(&counter, || batch::batch(&text, "bench", &plan).expect("the lines are good").lines);
         let (make, summary) = timed(&counter, || {
             let edits = rig.router.prepare_edits(&lines, 1).expect("there is room");
-            rig.router.make_edits(edits, |_| {})
+            rig.router.apply_edits(edits, |_| {})
         });
         assert_eq!(summary.routes_added, MILLION);
         drop(lines);
@@ -76,7 +76,7 @@ fn loading(Rounds(rounds): Rounds) -> Vec<Figure> {
         makes.push(make);
         wholes.push(read + make);
     }
-    let alone = |name: &str, value, unit, budget| Figure::alone("routes", name, value, unit, budget);
+    let alone = |name: &str, value, unit, budget| BenchFigure::alone("routes", name, value, unit, budget);
     let mut figures = vec![
         alone("10^6 IPv4 routes of a batch, read", median(reads), "s", None),
         alone("10^6 IPv4 routes of a batch, made", median(makes), "s", None),
@@ -86,16 +86,16 @@ fn loading(Rounds(rounds): Rounds) -> Vec<Figure> {
     ];
     figures.extend(loading6(&counter));
     let route = |(prefix, n): (Prefix, u64)| {
-        format!("[[route]]\nto = \"{prefix}\"\nvia = \"{}\"\n", Table::gateway(n as usize))
+        format!("[[route]]\nto = \"{prefix}\"\nvia = \"{}\"\n", BenchTable::gateway(n as usize))
     };
-    let text = Table::Million.config() + &many(MILLION).map(route).collect::<String>();
+    let text = BenchTable::Million.config() + &random_prefixes(MILLION).map(route).collect::<String>();
     let (read, plan) = timed(&counter, || plan::check(&text, "bench", &plane::catalogue()).expect("it is good"));
     let mut rig = Rig::new(FRAMES, Layout::Three, Box::new(packet::event::Silent));
     let (made, _) = timed(&counter, || {
         let prepared = rig.router.prepare(&plan, &mut rig.wires).expect("it can run");
         let mut published = rig.router.publish(prepared);
         while !published.is_adopted() {
-            rig.step(&mut Flat(Nanos::new(10)));
+            rig.step(&mut ConstantMeter(Nanos::new(10)));
         }
         rig.router.complete(published)
     });
@@ -105,28 +105,28 @@ fn loading(Rounds(rounds): Rounds) -> Vec<Figure> {
 }
 
 /// IPv6 routes of a batch beside a million of IPv4, to the forwarding table.
-fn loading6(counter: &CycleCounter) -> Vec<Figure> {
-    let mut rig = Rig::running(FRAMES, Layout::Three, &Table::Million.config());
+fn loading6(counter: &CycleCounter) -> Vec<BenchFigure> {
+    let mut rig = Rig::running(FRAMES, Layout::Three, &BenchTable::Million.config());
     let plan = rig.router.plan().expect("it runs").clone();
     let mut load = |text: &str| {
         let lines = batch::batch(text, "bench", &plan).expect("the lines are good").lines;
         let edits = rig.router.prepare_edits(&lines, 1).expect("there is room");
-        rig.router.make_edits(edits, |_| {});
+        rig.router.apply_edits(edits, |_| {});
         rig.router.tables().bytes() as f64 / 1e6
     };
-    let four = load(&many(MILLION).map(line).collect::<String>());
-    let text: String = many6(MANY6).map(|prefix| format!("add {prefix} blackhole\n")).collect();
+    let four = load(&random_prefixes(MILLION).map(line).collect::<String>());
+    let text: String = random_prefixes_v6(MANY6).map(|prefix| format!("add {prefix} blackhole\n")).collect();
     let (took, both) = timed(counter, || load(&text));
     vec![
-        Figure::alone("routes", "2x10^5 IPv6 routes more, from the text to the table", took, "s", None),
-        Figure::alone("routes", "memory of these: tables", both - four, "MB", None),
+        BenchFigure::alone("routes", "2x10^5 IPv6 routes more, from the text to the table", took, "s", None),
+        BenchFigure::alone("routes", "memory of these: tables", both - four, "MB", None),
     ]
 }
 
 /// Changes the next hop of routes at [`RATE`] while `on` is set.
-fn flip(tables: &Tables, hops: &[AdjacencyId], on: &AtomicBool, end: &AtomicBool, made: &AtomicU64) {
+fn change_routes(tables: &Tables, hops: &[AdjacencyId], on: &AtomicBool, end: &AtomicBool, made: &AtomicU64) {
     let counter = CycleCounter::calibrated();
-    let prefixes: Vec<Prefix> = many(MILLION).map(|(prefix, _)| prefix).step_by(MILLION / FLIPS).collect();
+    let prefixes: Vec<Prefix> = random_prefixes(MILLION).map(|(prefix, _)| prefix).step_by(MILLION / FLIPS).collect();
     let mut flips =
         (0..).flat_map(|round: usize| prefixes.iter().enumerate().map(move |(n, prefix)| (n + round, *prefix)));
     let mut sleeper = Sleeper::new(Waker::new().expect("a thread may sleep"));
@@ -159,22 +159,22 @@ fn flip(tables: &Tables, hops: &[AdjacencyId], on: &AtomicBool, end: &AtomicBool
 }
 
 /// Forwarding at full rate with and without a writer that changes routes on another core.
-fn changing(Rounds(rounds): Rounds) -> Vec<Figure> {
-    let mut course = Course::new(Layout::Three, Table::Million, 65536);
+fn changing(Rounds(rounds): Rounds) -> Vec<BenchFigure> {
+    let mut course = BenchRouter::new(Layout::Three, BenchTable::Million, 65536);
     let tables = course.tables();
-    let hops = Table::Million.hold(&course);
+    let hops = BenchTable::Million.reserve_adjacencies(&course);
     let (on, end, made) = (AtomicBool::new(false), AtomicBool::new(false), AtomicU64::new(0));
     let counter = CycleCounter::calibrated();
     let mut pairs = Vec::new();
     let mut rates = Vec::new();
     thread::scope(|scope| {
-        scope.spawn(|| flip(&tables, &hops, &on, &end, &made));
+        scope.spawn(|| change_routes(&tables, &hops, &on, &end, &made));
         for round in 0..=rounds {
-            let quiet = course.plane(20);
+            let quiet = course.run_router(20);
             on.store(true, Ordering::Relaxed);
             // Count only changes made during the measured pass.
             let before = made.load(Ordering::Relaxed);
-            let (took, busy) = timed(&counter, || course.plane(20));
+            let (took, busy) = timed(&counter, || course.run_router(20));
             on.store(false, Ordering::Relaxed);
             if round > 0 {
                 pairs.push((busy, quiet));
@@ -186,8 +186,8 @@ fn changing(Rounds(rounds): Rounds) -> Vec<Figure> {
     hops.into_iter().for_each(|hop| tables.release(hop));
     let rate = median(rates);
     vec![
-        Figure::no_less("routes", "changes while forwarding at full rate", rate, "changes/s", ASKED),
-        Figure::beside(
+        BenchFigure::no_less("routes", "changes while forwarding at full rate", rate, "changes/s", REQUIRED_RATE),
+        BenchFigure::against(
             "routes",
             "forwarding beside the changes, against without",
             medians(&pairs),

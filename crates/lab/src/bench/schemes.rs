@@ -1,9 +1,9 @@
 //! The cost of queueing schemes, on minimal wires: a record is enqueued and dequeued.
 
-use super::parts::{each, sequence};
-use super::{Figure, Rounds, median};
-use packet::pool::{Huge, prefetch};
-use plane::rig::Shelf;
+use super::components::{nanos_per_operation, sequence};
+use super::{BenchFigure, Rounds, median};
+use packet::pool::{HugeTable, prefetch};
+use plane::rig::QueueArena;
 use schemes::{Ahead, Layer, Next, Progress, Record, Scheme, Size, Wires};
 use std::collections::BTreeMap;
 use std::hint::black_box;
@@ -19,7 +19,7 @@ const MOST: usize = 100_000;
 /// Minimal wires: queues as a link has them, of records that occupy one cache line each, as those of packets do. The arriving record is aligned too:
 /// across two pages it would cost each packet 10 ns, by chance.
 #[repr(align(64))]
-pub(super) struct Desk {
+pub(super) struct BenchWires {
     now: Instant,
     /// The packets still to arrive in this call, from here on. They repeat in a cycle.
     flows: Vec<u32>,
@@ -28,11 +28,11 @@ pub(super) struct Desk {
     /// The number of those that the scheme has looked at ahead of their arrival.
     foreseen: usize,
     arriving: Option<Record>,
-    slots: Huge<Slot>,
+    slots: HugeTable<Slot>,
     /// The free slots by their numbers, counted from one. The last one freed is used first.
     free: Vec<NonZeroU32>,
-    queues: Shelf<NonZeroU32>,
-    hand: Option<u32>,
+    queues: QueueArena<NonZeroU32>,
+    dequeued: Option<u32>,
     room: usize,
 }
 
@@ -41,13 +41,25 @@ pub(super) struct Desk {
 #[repr(align(64))]
 struct Slot(Record);
 
-impl Desk {
-    fn new(queues: usize, flows: Vec<u32>, packets: usize) -> Desk {
-        let slots = Huge::of(packets, |_| Slot::default());
+impl BenchWires {
+    fn new(queues: usize, flows: Vec<u32>, packets: usize) -> BenchWires {
+        let slots = HugeTable::from_fn(packets, |_| Slot::default());
         let free = (1..=packets as u32).rev().filter_map(NonZeroU32::new).collect();
-        let (now, queues) = (Instant::new(1), Shelf::new(queues, packets));
+        let (now, queues) = (Instant::new(1), QueueArena::new(queues, packets));
         let (arriving, hand) = (None, None);
-        Desk { now, flows, next: 0, offered: 0, foreseen: 0, arriving, slots, free, queues, hand, room: 0 }
+        BenchWires {
+            now,
+            flows,
+            next: 0,
+            offered: 0,
+            foreseen: 0,
+            arriving,
+            slots,
+            free,
+            queues,
+            dequeued: hand,
+            room: 0,
+        }
     }
 
     fn record(&self, place: usize) -> Record {
@@ -62,7 +74,7 @@ impl Desk {
 
     /// The record is only read if the caller asks for more than its length.
     #[inline(always)]
-    fn take(&mut self, queue: QueueId) -> Option<Record> {
+    fn pop_packet(&mut self, queue: QueueId) -> Option<Record> {
         let slots = &self.slots;
         let size = |packet: &NonZeroU32| slots[packet.get() as usize - 1].0.size();
         let (packet, size) = self.queues.pop(queue.index(), size)?;
@@ -79,7 +91,7 @@ impl Desk {
     }
 }
 
-impl Wires for Desk {
+impl Wires for BenchWires {
     #[inline(always)]
     fn now(&self) -> Instant {
         self.now
@@ -114,21 +126,21 @@ impl Wires for Desk {
     }
     #[inline(always)]
     fn drop_front(&mut self, queue: QueueId) -> Option<Record> {
-        self.take(queue)
+        self.pop_packet(queue)
     }
     fn drop_tail(&mut self, _: QueueId) -> Option<Record> {
         None
     }
     #[inline(always)]
     fn dequeue(&mut self, queue: QueueId) -> Option<Record> {
-        let record = self.take(queue)?;
+        let record = self.pop_packet(queue)?;
         self.room -= 1;
-        self.hand = Some(record.length);
+        self.dequeued = Some(record.length);
         Some(record)
     }
     #[inline(always)]
     fn transmit(&mut self) {
-        black_box(self.hand.take());
+        black_box(self.dequeued.take());
     }
     fn mark(&mut self) -> bool {
         false
@@ -141,26 +153,26 @@ impl Wires for Desk {
         Rate::gbit(10)
     }
     #[inline(always)]
-    fn foresee(&mut self) -> Option<Record> {
+    fn peek_arriving(&mut self) -> Option<Record> {
         let record = (self.foreseen < self.offered).then(|| self.record(self.foreseen))?;
         self.foreseen += 1;
         Some(record)
     }
     #[inline(always)]
-    fn soon(&self, queue: QueueId) {
-        self.queues.soon(queue.index());
+    fn prefetch_queue(&self, queue: QueueId) {
+        self.queues.prefetch(queue.index());
     }
     #[inline(always)]
-    fn head_soon(&self, queue: QueueId, bytes: u32) {
+    fn prefetch_head(&self, queue: QueueId, bytes: u32) {
         self.queues.heads(queue.index(), bytes, |packet| prefetch(self.slot(*packet)));
     }
     #[inline(always)]
-    fn fetch<T>(&self, kept: &T) {
+    fn prefetch<T>(&self, kept: &T) {
         prefetch(kept);
     }
 }
 
-impl Ahead for Desk {
+impl Ahead for BenchWires {
     #[inline(always)]
     fn offered(&self, place: usize) -> Option<Record> {
         (place < self.offered).then(|| self.record(place))
@@ -175,12 +187,12 @@ impl Ahead for Desk {
 
 /// A scheme that always holds the same number of packets of each of many flows.
 pub(super) struct Busy {
-    pub scheme: Box<dyn Scheme<Desk>>,
-    desk: Desk,
+    pub scheme: Box<dyn Scheme<BenchWires>>,
+    desk: BenchWires,
 }
 
 impl Busy {
-    pub fn new(scheme: Box<dyn Scheme<Desk>>, flows: usize, standing: usize) -> Busy {
+    pub fn new(scheme: Box<dyn Scheme<BenchWires>>, flows: usize, standing: usize) -> Busy {
         // Random order, so that no prediction of the next flow succeeds; every flow has the same number of packets.
         let mut order: Vec<(u64, u32)> = sequence(11).take(flows).zip(0..).collect();
         order.sort_unstable();
@@ -188,7 +200,7 @@ impl Busy {
         let hashes: Vec<u32> = order.into_iter().map(|(_, flow)| hash(flow)).collect();
         // At least as many as a scheme may look ahead, so that each repeats at most once.
         let hashes = hashes.repeat(AHEAD.div_ceil(flows));
-        let desk = Desk::new(scheme.queues() as usize, hashes, flows * standing + 512);
+        let desk = BenchWires::new(scheme.queues() as usize, hashes, flows * standing + 512);
         let mut busy = Busy { scheme, desk };
         busy.desk.offered = flows * standing;
         busy.scheme.arrival(&mut busy.desk);
@@ -220,14 +232,14 @@ impl Busy {
 /// No scheme: every packet is enqueued and dequeued in order.
 pub(super) struct Bare;
 
-impl Scheme<Desk> for Bare {
-    fn arrival(&mut self, wires: &mut Desk) {
+impl Scheme<BenchWires> for Bare {
+    fn arrival(&mut self, wires: &mut BenchWires) {
         while wires.arriving().is_some() {
             wires.enqueue(QueueId(0));
         }
     }
 
-    fn link_ready(&mut self, wires: &mut Desk) -> Progress {
+    fn link_ready(&mut self, wires: &mut BenchWires) -> Progress {
         match wires.dequeue(QueueId(0)) {
             Some(_) => {
                 wires.transmit();
@@ -237,18 +249,18 @@ impl Scheme<Desk> for Bare {
         }
     }
 
-    fn next(&self, _: &Desk) -> Next {
+    fn next(&self, _: &BenchWires) -> Next {
         Next::Ready
     }
 }
 
 /// The scheme as a configuration builds it, but with as many queues as there are flows.
-pub(super) fn built(text: &str, flows: usize) -> Box<dyn Scheme<Desk>> {
+pub(super) fn built(text: &str, flows: usize) -> Box<dyn Scheme<BenchWires>> {
     built_within(text, flows, u32::MAX as usize)
 }
 
 /// The same with a limit of packets.
-fn built_within(text: &str, flows: usize, limit: usize) -> Box<dyn Scheme<Desk>> {
+fn built_within(text: &str, flows: usize, limit: usize) -> Box<dyn Scheme<BenchWires>> {
     let call = plan::Call::scheme(text, &plane::catalogue()).unwrap_or_else(|error| panic!("{text}: {}", error.reason));
     let with = |call: &plan::Call| -> Vec<(&'static str, u64)> {
         let value = |&(name, value): &(&'static str, u64)| match name {
@@ -268,8 +280,8 @@ fn built_within(text: &str, flows: usize, limit: usize) -> Box<dyn Scheme<Desk>>
 pub(super) const PACKETS: usize = 1 << 14;
 
 /// Every scheme that manages a queue, and every one that orders queues, with few and with many flows: the cost above wires without a scheme.
-pub fn measure(rounds: Rounds) -> Vec<Figure> {
-    let mut figures = super::parts::scheme(rounds);
+pub fn measure(rounds: Rounds) -> Vec<BenchFigure> {
+    let mut figures = super::components::scheme(rounds);
     figures.push(memory(rounds));
     for declaration in schemes::DECLARATIONS {
         let budget = matches!(declaration.name, "codel" | "red").then_some(10.0);
@@ -287,14 +299,15 @@ pub fn measure(rounds: Rounds) -> Vec<Figure> {
 }
 
 /// Full queues of two packets each, while twice as many packets arrive as leave: each arrival pushes another packet out.
-fn overload(rounds: Rounds, flows: usize) -> Figure {
+fn overload(rounds: Rounds, flows: usize) -> BenchFigure {
     let mut busy = Busy::new(built_within("fq{codel}", flows, 2 * flows), flows, 2);
-    let cost = each(rounds, PACKETS, || (0..PACKETS / BATCH).for_each(|_| busy.exchange(BATCH, BATCH / 2)));
-    Figure::alone("schemes", format!("fq{{codel}} at its limit, {flows} flows"), cost, "ns/packet", None)
+    let cost =
+        nanos_per_operation(rounds, PACKETS, || (0..PACKETS / BATCH).for_each(|_| busy.exchange(BATCH, BATCH / 2)));
+    BenchFigure::alone("schemes", format!("fq{{codel}} at its limit, {flows} flows"), cost, "ns/packet", None)
 }
 
 /// A tree with sixteen branches on each of `levels` levels, in which all packets use one leaf.
-fn tree(rounds: Rounds, levels: u32) -> Figure {
+fn tree(rounds: Rounds, levels: u32) -> BenchFigure {
     const BRANCHES: u64 = 16;
     let call = plan::Call::scheme("fifo", &plane::catalogue()).unwrap_or_else(|error| panic!("{}", error.reason));
     let branches: Vec<[(&'static str, u64); 4]> =
@@ -306,9 +319,9 @@ fn tree(rounds: Rounds, levels: u32) -> Figure {
     }
     let scheme = schemes::build(&inside).unwrap_or_else(|error| panic!("{error}"));
     let mut busy = Busy::new(scheme, 1, 10);
-    let cost = each(rounds, PACKETS, || busy.batches(PACKETS, BATCH));
+    let cost = nanos_per_operation(rounds, PACKETS, || busy.batches(PACKETS, BATCH));
     let leaves = BRANCHES.pow(levels);
-    Figure::alone("schemes", format!("tree of {leaves} leaves"), cost, "ns/packet", None)
+    BenchFigure::alone("schemes", format!("tree of {leaves} leaves"), cost, "ns/packet", None)
 }
 
 /// The cost of a single-queue scheme for an arriving and for a departing packet, with the wires that carry it. In nanoseconds per packet, by the
@@ -317,7 +330,7 @@ pub fn scheme_costs(rounds: usize) -> BTreeMap<String, f64> {
     ["codel", "red"]
         .map(|name| {
             let mut busy = Busy::new(built(name, 1), 1, 10);
-            let cost = each(Rounds(rounds), PACKETS, || busy.batches(PACKETS, BATCH));
+            let cost = nanos_per_operation(Rounds(rounds), PACKETS, || busy.batches(PACKETS, BATCH));
             (format!("{name}, one queue"), cost)
         })
         .into()
@@ -325,13 +338,14 @@ pub fn scheme_costs(rounds: usize) -> BTreeMap<String, f64> {
 
 /// Cache lines changed in random order over as much memory as [`MOST`] flows with two packets each use, at known addresses: the machine's limit
 /// today.
-fn memory(rounds: Rounds) -> Figure {
-    let mut lines = Huge::of(4 * MOST, |_| Slot::default());
+fn memory(rounds: Rounds) -> BenchFigure {
+    let mut lines = HugeTable::from_fn(4 * MOST, |_| Slot::default());
     let places: Vec<usize> =
         sequence(13).map(|r| (((r >> 32) * lines.len() as u64) >> 32) as usize).take(1 << 17).collect();
-    let cost = each(rounds, places.len(), || places.iter().for_each(|&place| lines[place].0.length += 1));
+    let cost =
+        nanos_per_operation(rounds, places.len(), || places.iter().for_each(|&place| lines[place].0.length += 1));
     black_box(&lines);
-    Figure::alone("schemes", "memory alone, 25.6 MB, a cache line changed", cost, "ns/line", None)
+    BenchFigure::alone("schemes", "memory alone, 25.6 MB, a cache line changed", cost, "ns/line", None)
 }
 
 /// The cost of several schemes above wires without a scheme, in nanoseconds per packet, for each round.
@@ -341,7 +355,7 @@ impl Above {
     /// Measured in turns with plain wires.
     fn wires(Rounds(rounds): Rounds, mut busy: Vec<Busy>) -> Above {
         let mut bare = Busy::new(Box::new(Bare), 1, 10);
-        let cost = |busy: &mut Busy| each(Rounds(1), PACKETS, || busy.batches(PACKETS, BATCH));
+        let cost = |busy: &mut Busy| nanos_per_operation(Rounds(1), PACKETS, || busy.batches(PACKETS, BATCH));
         let round = |_| {
             let bare = cost(&mut bare);
             busy.iter_mut().map(|busy| cost(busy) - bare).collect()
@@ -349,17 +363,17 @@ impl Above {
         Above((0..rounds * 4).map(round).collect())
     }
 
-    fn middle(&self, of: impl Fn(&[f64]) -> f64) -> f64 {
+    fn median_of(&self, of: impl Fn(&[f64]) -> f64) -> f64 {
         median(self.0.iter().map(|round| of(round)).collect())
     }
 
-    fn figure(&self, which: usize, name: String, budget: Option<f64>) -> Figure {
-        Figure::alone("schemes", name, self.middle(|round| round[which]), "ns/packet", budget)
+    fn figure(&self, which: usize, name: String, budget: Option<f64>) -> BenchFigure {
+        BenchFigure::alone("schemes", name, self.median_of(|round| round[which]), "ns/packet", budget)
     }
 }
 
 /// An order of ever more queues.
-fn many(rounds: Rounds, name: &'static str) -> Vec<Figure> {
+fn many(rounds: Rounds, name: &'static str) -> Vec<BenchFigure> {
     const FLOWS: [usize; 5] = [10, 1024, 8192, 65_536, MOST];
     let inside = if name == "fq" { "codel" } else { "fifo" };
     let built = |flows: usize| built(&format!("{name}{{{inside}}}"), flows);
@@ -372,13 +386,13 @@ fn many(rounds: Rounds, name: &'static str) -> Vec<Figure> {
         _ => None,
     };
     let figure = |(i, &flows)| above.figure(i, format!("{name} of {inside}, {flows} flows"), budget(flows));
-    let mut figures: Vec<Figure> = FLOWS.iter().enumerate().map(figure).collect();
+    let mut figures: Vec<BenchFigure> = FLOWS.iter().enumerate().map(figure).collect();
     if name == "drr" {
         let last = FLOWS.len() - 1;
-        let [most, few] = [last, 0].map(|i| above.middle(|round| round[i]));
-        let compared = (most, few, above.middle(|round| round[last] / round[0]));
+        let [most, few] = [last, 0].map(|i| above.median_of(|round| round[i]));
+        let compared = (most, few, above.median_of(|round| round[last] / round[0]));
         let name = format!("{name} of {inside}, {MOST} flows against {}", FLOWS[0]);
-        figures.push(Figure::beside("schemes", name, compared, "ns/packet", Some(2.0)));
+        figures.push(BenchFigure::against("schemes", name, compared, "ns/packet", Some(2.0)));
     }
     figures
 }

@@ -2,16 +2,16 @@
 //!
 //! Every checker is on, as in every run. The time is that of the run from its first packet to its result.
 
-use super::{Figure, Rounds, median};
+use super::{BenchFigure, Rounds, median};
 use ::io::clock::CycleCounter;
-use ::sim::{NoCaptures, World};
+use ::sim::{NoCaptures, WorldPlan};
 use units::Nanos;
 
 /// The budget in packets a microsecond.
 const BUDGET: f64 = 5.0;
 
 /// A router with the costs that packets have today, so that a configuration without further keys processes large batches, and a source at this rate.
-fn world(kpps: u64, millis: u64) -> World {
+fn world(kpps: u64, millis: u64) -> WorldPlan {
     let text = format!(
         r#"
 duration = "{millis}ms"
@@ -55,11 +55,11 @@ via = "198.51.100.9"
 '''
 "#
     );
-    World::parse(&text, "bench.toml").unwrap_or_else(|wrong| panic!("{wrong}"))
+    WorldPlan::parse(&text, "bench.toml").unwrap_or_else(|wrong| panic!("{wrong}"))
 }
 
 /// Two senders of NewReno behind one link.
-fn hosts() -> World {
+fn hosts() -> WorldPlan {
     let flow = |name: &str| format!("[[flow]]\nname = \"{name}\"\nfrom = \"{name}\"\nto = \"far\"\n");
     let host = |name: &str| format!("[[host]]\nname = \"{name}\"\n");
     let access =
@@ -72,11 +72,11 @@ fn hosts() -> World {
             .to_owned(),
         ["one", "two"].map(flow).concat(),
     ];
-    World::parse(&text.concat(), "bench.toml").unwrap_or_else(|wrong| panic!("{wrong}"))
+    WorldPlan::parse(&text.concat(), "bench.toml").unwrap_or_else(|wrong| panic!("{wrong}"))
 }
 
 /// Packets that arrived at the sink, or that hosts have sent, per microsecond of real time.
-fn speed(world: &World, counter: &CycleCounter) -> f64 {
+fn speed(world: &WorldPlan, counter: &CycleCounter) -> f64 {
     let begin = counter.read();
     let measured = ::sim::run(world, &mut NoCaptures, &mut |_| {}).unwrap_or_else(|error| panic!("{error}"));
     let took: Nanos = counter.between(begin, counter.read());
@@ -85,7 +85,7 @@ fn speed(world: &World, counter: &CycleCounter) -> f64 {
 }
 
 /// A saturated router, and one that is idle most of the time.
-pub(super) fn measure(Rounds(count): Rounds) -> Vec<Figure> {
+pub(super) fn measure(Rounds(count): Rounds) -> Vec<BenchFigure> {
     let counter = CycleCounter::calibrated();
     let (full, half, ends) = (world(8_000, 300), world(2_000, 300), hosts());
     let mut rounds = Vec::new();
@@ -99,13 +99,13 @@ pub(super) fn measure(Rounds(count): Rounds) -> Vec<Figure> {
     let of = |pick: fn(&(f64, f64, f64)) -> f64| median(rounds.iter().map(pick).collect());
     let name = |what: &str| format!("{what}, three tasks, 64 B");
     vec![
-        Figure::no_less("sim", name("simulated packets, saturated"), of(|pair| pair.0), "packets/us", BUDGET),
-        Figure {
+        BenchFigure::no_less("sim", name("simulated packets, saturated"), of(|pair| pair.0), "packets/us", BUDGET),
+        BenchFigure {
             budget: None,
             met: None,
-            ..Figure::no_less("sim", name("a third of that"), of(|pair| pair.1), "packets/us", 0.0)
+            ..BenchFigure::no_less("sim", name("a third of that"), of(|pair| pair.1), "packets/us", 0.0)
         },
-        Figure::no_less(
+        BenchFigure::no_less(
             "sim",
             "simulated packets of two NewReno flows over one link, acknowledgements counted".to_owned(),
             of(|pair| pair.2),

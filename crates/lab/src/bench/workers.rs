@@ -7,18 +7,18 @@
 //! independent loops is the machine's limit at that moment. The ratio by processor time excludes time that other processes take from a thread. It
 //! shows the cost that workers cause each other.
 
-use super::{Figure, Progress, Rounds, medians};
+use super::{BenchFigure, Progress, Rounds, medians};
 use ::io::clock::{self, CycleCounter};
 use ::io::cores;
 use anyhow::{Result, ensure};
-use cpu::meter::{Meter, Work};
+use cpu::meter::{Work, WorkMeter};
 use packet::event::Silent;
-use packet::port::{Memory, Port, Waiter, Wire};
+use packet::port::{MemoryPort, MemoryWire, Port, WakeSource};
 use packet::{Batch, DropReason, Packet, Pool, Region};
 use plan::PortPlan;
-use plane::rig::{StraightLine, Udp};
+use plane::rig::{StraightLine, UdpFrame};
 use plane::{ApplyError, Build, Decorate, Opener, Router, Worker};
-use stack::HostLimits;
+use stack::LocalProtocolLimits;
 use std::net::Ipv4Addr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Barrier};
@@ -64,7 +64,7 @@ port = "out"
 
 fn frame(destination: u32) -> Vec<u8> {
     let network = (Ipv4Addr::new(192, 0, 2, 7), Ipv4Addr::from(destination));
-    Udp { link: (OUT, IN), network, ports: (9, 9), ttl: TTL, length: 60 }.frame(&[])
+    UdpFrame { link: (OUT, IN), network, ports: (9, 9), ttl: TTL, length: 60 }.frame(&[])
 }
 
 /// Frames to all four routes (Knuth, TAOCP 3, 6.4: a multiplicative walk).
@@ -87,14 +87,14 @@ fn renew(packet: &mut Packet, least: u8) {
 }
 
 /// The end of a cable that renews frames.
-struct Cable(Memory);
+struct Cable(MemoryPort);
 
 impl Port for Cable {
     #[inline]
     fn receive(&mut self, now: Instant, batch: &mut Batch, pool: &mut Pool) {
         self.0.receive(now, batch, pool);
     }
-    fn stamps(&self) -> bool {
+    fn sets_timestamps(&self) -> bool {
         false
     }
     #[inline]
@@ -109,8 +109,8 @@ impl Port for Cable {
     fn link_rate(&self) -> Rate {
         self.0.link_rate()
     }
-    fn waiter(&self) -> Waiter {
-        self.0.waiter()
+    fn wake_source(&self) -> WakeSource {
+        self.0.wake_source()
     }
     fn undecorated(self: Box<Self>) -> Box<dyn Port> {
         self
@@ -122,7 +122,7 @@ struct Cables {
     queues: usize,
     /// All frames on the cables.
     frames: usize,
-    ends: Vec<Memory>,
+    ends: Vec<MemoryPort>,
 }
 
 impl Opener for Cables {
@@ -134,7 +134,7 @@ impl Opener for Cables {
         let each = self.frames / self.queues;
         let mut near: Vec<Box<dyn Port>> = Vec::new();
         for _ in 0..self.queues {
-            let (end, mut other) = Wire::pair(4 * self.frames);
+            let (end, mut other) = MemoryWire::pair(4 * self.frames);
             let mut new: Vec<Packet> = frames(&mut pool, each).collect();
             while !new.is_empty() {
                 new.drain(..new.len().min(batch.room())).for_each(|packet| batch.push(packet));
@@ -157,10 +157,10 @@ struct Counted {
     last: u64,
 }
 
-impl Meter for Counted {
+impl WorkMeter for Counted {
     #[inline]
     fn lap(&mut self, work: Work) -> Nanos {
-        self.counter.spin(work.asked);
+        self.counter.spin(work.extra_time);
         let now = self.counter.read();
         let used = self.counter.between(self.last, now);
         self.last = now;
@@ -177,7 +177,7 @@ struct Circle {
 impl Circle {
     /// A router with this many workers, and this many queues for each port.
     fn new(workers: usize, queues: usize) -> Circle {
-        let limits = HostLimits::default();
+        let limits = LocalProtocolLimits::default();
         // With handoff between workers use no more frames than a ring holds: a lost frame would not circulate any more.
         let frames = if queues < workers { FRAMES } else { workers * FRAMES };
         let build = Build {
@@ -305,7 +305,7 @@ fn side_by_side<T: Send>(
 }
 
 /// Two workers against one, and two loops against one.
-pub(super) fn measure(Rounds(count): Rounds, progress: &Progress) -> Result<Vec<Figure>> {
+pub(super) fn measure(Rounds(count): Rounds, progress: &Progress) -> Result<Vec<BenchFigure>> {
     let allowed = cores::allowed()?;
     ensure!(allowed.len() > 1, "two workers take two cores, and this process may use one");
     let pair = [allowed[0], allowed[1]];
@@ -328,7 +328,7 @@ pub(super) fn measure(Rounds(count): Rounds, progress: &Progress) -> Result<Vec<
     progress.note(&format!("the load of the machine was {before} before and {} after", load()));
     let figure = |name: &str, rounds: &[(Pace, Pace)], of: fn(Pace) -> f64, budget| {
         let rounds: Vec<(f64, f64)> = rounds.iter().map(|&(two, one)| (of(two), of(one))).collect();
-        Figure::at_least("workers", name, medians(&rounds), "packets/us", budget)
+        BenchFigure::at_least("workers", name, medians(&rounds), "packets/us", budget)
     };
     let (wall, processor) = (|pace: Pace| pace.wall, |pace: Pace| pace.processor);
     Ok(vec![

@@ -2,16 +2,16 @@
 //! threads of this process with sockets in those namespaces.
 
 use super::Hosts;
-use super::network::{BLACKHOLE, Family, NOWHERE, Station};
+use super::network::{BLACKHOLE, DemoHost, IpFamily, NOWHERE};
 use super::pattern::MOST;
 use super::traffic::{
-    DATAGRAM, Flow, Kind, LAST, PACE, PATIENCE, PING_PACE, PING_PATIENCE, PING_PAYLOAD, STRAY_PACE, Traffic, answers,
-    echo_request,
+    DATAGRAM, Flow, FlowKind, LAST, PACE, PATIENCE, PING_PACE, PING_PATIENCE, PING_PAYLOAD, STRAY_PACE, Traffic,
+    answers, echo_request,
 };
 use anyhow::{Context, Result};
 use io::clock;
 use io::devices::Devices;
-use io::netns::{Host, Lab};
+use io::netns::{Lab, LabHost};
 use io::wait::{Sleeper, Waker};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, ipproto, socket_with, sockopt};
 use std::io::{ErrorKind, Read, Write};
@@ -32,8 +32,8 @@ type End = Box<dyn FnOnce(&Traffic, &Flow) -> Result<()> + Send>;
 
 /// The hosts, and a namespace without addresses that holds the router's links.
 pub struct KernelHosts {
-    stations: [Host; 3],
-    router: Host,
+    stations: [LabHost; 3],
+    router: LabHost,
     _lab: Lab,
 }
 
@@ -43,11 +43,11 @@ impl KernelHosts {
         let lab = Lab::new()?;
         let router = lab.host("switchpath")?;
         router.silence_kernel()?;
-        let make = |station: Station| -> Result<Host> {
+        let make = |station: DemoHost| -> Result<LabHost> {
             let host = lab.host(station.name())?;
             lab.cable(&host.plug("eth0"), &router.plug(station.name()))?;
-            for family in Family::BOTH {
-                host.add_address("eth0", station.address(family), Station::prefix(family))?;
+            for family in IpFamily::BOTH {
+                host.add_address("eth0", station.address(family), DemoHost::prefix(family))?;
                 host.add_default_route(station.gateway(family))?;
             }
             host.sysctl("net/ipv4/tcp_wmem", TCP_WINDOW)?;
@@ -55,23 +55,23 @@ impl KernelHosts {
             host.sysctl("net/ipv4/ping_group_range", "0 0")?;
             Ok(host)
         };
-        let [alice, bob, server] = Station::ALL.map(make);
+        let [alice, bob, server] = DemoHost::ALL.map(make);
         Ok(KernelHosts { stations: [alice?, bob?, server?], router, _lab: lab })
     }
 
-    fn host(&self, station: Station) -> &Host {
+    fn host(&self, station: DemoHost) -> &LabHost {
         &self.stations[station as usize]
     }
 
     /// A UDP socket of a host, bound to a port (0: any).
-    fn datagrams(&self, station: Station, family: Family, port: u16) -> Result<UdpSocket> {
+    fn datagrams(&self, station: DemoHost, family: IpFamily, port: u16) -> Result<UdpSocket> {
         let bound = self.host(station).run(|| UdpSocket::bind(station.at(family, port)))?;
         bound.with_context(|| format!("{} cannot open a UDP socket", station.name()))
     }
 
     /// A TCP connection between the sender and the receiver of a flow. The clients connect.
     fn connection(&self, flow: &Flow) -> Result<(TcpStream, TcpStream)> {
-        let (client, server) = if flow.from == Station::Server { (flow.to, flow.from) } else { (flow.from, flow.to) };
+        let (client, server) = if flow.from == DemoHost::Server { (flow.to, flow.from) } else { (flow.from, flow.to) };
         let address = server.at(flow.family, flow.port());
         let listener = self.host(server).run(|| TcpListener::bind(address))??;
         let connect = || TcpStream::connect_timeout(&address, PATIENCE.into());
@@ -87,10 +87,10 @@ impl KernelHosts {
     }
 
     /// An ICMP echo socket (icmp(7)). The kernel fills in checksum and identifier of requests, and delivers only the replies to its own.
-    fn echo_socket(&self, station: Station, family: Family) -> Result<UdpSocket> {
+    fn echo_socket(&self, station: DemoHost, family: IpFamily) -> Result<UdpSocket> {
         let (domain, protocol) = match family {
-            Family::V4 => (AddressFamily::INET, ipproto::ICMP),
-            Family::V6 => (AddressFamily::INET6, ipproto::ICMPV6),
+            IpFamily::V4 => (AddressFamily::INET, ipproto::ICMP),
+            IpFamily::V6 => (AddressFamily::INET6, ipproto::ICMPV6),
         };
         let open = || socket_with(domain, SocketType::DGRAM, SocketFlags::CLOEXEC, Some(protocol));
         let socket = self.host(station).run(open)?.context("no socket for echo requests can be had")?;
@@ -109,18 +109,18 @@ impl KernelHosts {
             Ok(())
         };
         match flow.kind {
-            Kind::Tcp => {
+            FlowKind::Tcp => {
                 let (from, to) = self.connection(flow)?;
                 spawn(Box::new(move |traffic, flow| send_stream(traffic, flow, from)))?;
                 spawn(Box::new(move |_, flow| receive_stream(flow, to)))
             }
-            Kind::Udp => {
+            FlowKind::Udp => {
                 let from = self.datagrams(flow.from, flow.family, 0)?;
                 let to = self.datagrams(flow.to, flow.family, flow.port())?;
                 spawn(Box::new(move |traffic, flow| send_datagrams(traffic, flow, &from)))?;
                 spawn(Box::new(move |_, flow| receive_datagrams(flow, &to)))
             }
-            Kind::Ping => {
+            FlowKind::Ping => {
                 let socket = self.echo_socket(flow.from, flow.family)?;
                 spawn(Box::new(move |traffic, flow| ping(traffic, flow, &socket)))
             }
@@ -129,18 +129,18 @@ impl KernelHosts {
 
     /// Bob sends the packets that must be dropped.
     fn start_strays(&self, traffic: &Arc<Traffic>) -> Result<JoinHandle<()>> {
-        let [plain, dying] = [(), ()].map(|()| self.datagrams(Station::Bob, Family::V4, 0));
-        let dying6 = self.datagrams(Station::Bob, Family::V6, 0)?;
+        let [plain, dying] = [(), ()].map(|()| self.datagrams(DemoHost::Bob, IpFamily::V4, 0));
+        let dying6 = self.datagrams(DemoHost::Bob, IpFamily::V6, 0)?;
         let (plain, dying) = (plain?, dying?);
         dying.set_ttl(1)?;
         sockopt::set_ipv6_unicast_hops(&dying6, Some(1))?;
         let traffic = traffic.clone();
         let run = move || {
-            let server = |family| Station::Server.at(family, 9);
+            let server = |family| DemoHost::Server.at(family, 9);
             let away = |address: Ipv4Addr| SocketAddr::new(address.into(), 9);
             let strays = [
-                (0, &dying, server(Family::V4)),
-                (0, &dying6, server(Family::V6)),
+                (0, &dying, server(IpFamily::V4)),
+                (0, &dying6, server(IpFamily::V6)),
                 (1, &plain, away(BLACKHOLE)),
                 (2, &plain, away(NOWHERE)),
             ];
@@ -168,9 +168,9 @@ impl Hosts for KernelHosts {
         "packet"
     }
 
-    fn router(&mut self, text: &str, notice: super::Notify) -> control::Options {
+    fn router(&mut self, text: &str, notice: super::Notify) -> control::DaemonOptions {
         let devices = Devices::new(clock::epoch()).in_namespace(self.router.namespace().clone());
-        control::Options::new(devices, text, super::CONFIGURATION, notice)
+        control::DaemonOptions::new(devices, text, super::CONFIGURATION, notice)
     }
 
     fn begin(&mut self, traffic: &Arc<Traffic>) -> Result<Vec<JoinHandle<()>>> {
@@ -217,7 +217,7 @@ fn receive_stream(flow: &Flow, mut from: TcpStream) -> Result<()> {
     loop {
         match from.read(&mut bytes).context("receiving")? {
             0 => return Ok(()),
-            length => flow.take(&bytes[..length]).map_err(anyhow::Error::msg)?,
+            length => flow.receive_bytes(&bytes[..length]).map_err(anyhow::Error::msg)?,
         }
     }
 }
@@ -239,7 +239,7 @@ fn receive_datagrams(flow: &Flow, at: &UdpSocket) -> Result<()> {
     at.set_read_timeout(Some(LAST.into()))?;
     while !flow.is_complete() {
         match at.recv(&mut bytes) {
-            Ok(length) => flow.take_datagram(&bytes[..length]).map_err(anyhow::Error::msg)?,
+            Ok(length) => flow.receive_datagram(&bytes[..length]).map_err(anyhow::Error::msg)?,
             Err(error) if error.kind() == ErrorKind::WouldBlock && flow.is_finished() => break,
             Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {}
             Err(error) => return Err(error).context("receiving"),
@@ -267,7 +267,7 @@ fn ping(traffic: &Traffic, flow: &Flow, socket: &UdpSocket) -> Result<()> {
             socket.set_read_timeout(Some(left.into()))?;
             match socket.recv(&mut reply) {
                 Ok(length) if answers(flow.family, &reply[..length], &request) => {
-                    flow.take_echo(clock::now().since(begun), PING_PAYLOAD);
+                    flow.receive_echo(clock::now().since(begun), PING_PAYLOAD);
                     return Ok(());
                 }
                 // A late reply to an older request, or an ICMP error.

@@ -13,10 +13,10 @@ mod traffic;
 mod view;
 
 use anyhow::{Context, Result, anyhow};
-use cli::arguments::Demo;
+use cli::arguments::DemoArguments;
 use control::{Daemon, Notice, StartError};
 use io::clock;
-use io::netns::{self, Forbidden};
+use io::netns::{self, NamespaceError};
 use io::wait::{Sleeper, Waker};
 use kernel::KernelHosts;
 use memory::MemoryHosts;
@@ -30,7 +30,7 @@ use std::sync::mpsc::{Receiver, channel};
 use std::thread::JoinHandle;
 use traffic::Traffic;
 use units::{Instant, Nanos};
-use view::{Sample, View};
+use view::{DemoSample, DemoView};
 
 /// The configuration's name in messages.
 const CONFIGURATION: &str = "demo.toml";
@@ -52,7 +52,7 @@ trait Hosts {
     /// The kind of the router's ports to them.
     fn ports(&self) -> &'static str;
     /// The router's configuration and ports for these hosts.
-    fn router(&mut self, text: &str, notice: Notify) -> control::Options;
+    fn router(&mut self, text: &str, notice: Notify) -> control::DaemonOptions;
     /// Starts the flows once the router forwards. The threads end some time after the traffic.
     fn begin(&mut self, traffic: &Arc<Traffic>) -> Result<Vec<JoinHandle<()>>>;
 }
@@ -81,7 +81,7 @@ pub struct Reload {
 }
 
 /// Runs the demonstration. Returns true if it succeeded. Must be called before the process has a second thread.
-pub fn run(options: &Demo) -> Result<bool> {
+pub fn run(options: &DemoArguments) -> Result<bool> {
     let signals = Signals::register()?;
     let mut screen = Screen::new(options.plain);
     let mut running = start(options, &mut screen)?;
@@ -105,14 +105,21 @@ pub fn run(options: &Demo) -> Result<bool> {
         None if lost_thread > 0 => Some("a host has failed".into()),
         other => other,
     };
-    let end = summary::End { elapsed, interrupted: signals.came(), reload, paths: paths.ok(), closing, failure };
+    let end = summary::DemoResult {
+        elapsed,
+        interrupted: signals.has_arrived(),
+        reload,
+        paths: paths.ok(),
+        closing,
+        failure,
+    };
     let (lines, good) = summary::summarise(&traffic, &end);
     lines.iter().try_for_each(|line| screen.say(line))?;
     Ok(good)
 }
 
 /// Creates the hosts and starts the router.
-fn start(options: &Demo, screen: &mut Screen) -> Result<Running> {
+fn start(options: &DemoArguments, screen: &mut Screen) -> Result<Running> {
     if !options.memory {
         let made = enter().map_err(anyhow::Error::from).and_then(|()| KernelHosts::new());
         match made.and_then(|hosts| start_router(Box::new(hosts))) {
@@ -124,9 +131,9 @@ fn start(options: &Demo, screen: &mut Screen) -> Result<Running> {
 }
 
 /// Prepares this process to create network namespaces.
-fn enter() -> Result<(), Forbidden> {
+fn enter() -> Result<(), NamespaceError> {
     if std::env::var_os(NO_NAMESPACES).is_some() {
-        return Err(Forbidden {
+        return Err(NamespaceError {
             reason: format!("user namespaces are forbidden here: {NO_NAMESPACES} is set"),
             hint: "elsewhere `sysctl -w kernel.unprivileged_userns_clone=1`, or on newer systems `sysctl -w \
                    kernel.apparmor_restrict_unprivileged_userns=0`, allows them, or run this as root"
@@ -156,9 +163,9 @@ fn show(
 ) -> Result<(Nanos, Option<Reload>)> {
     let mut sleeper = Sleeper::new(Waker::new()?);
     let begun = clock::now();
-    let mut view = View::new(span);
+    let mut view = DemoView::new(span);
     // The first sample, the base of the rates.
-    Sample::take(&running.daemon, traffic, Nanos::ZERO).into_iter().for_each(|sample| view.add(sample));
+    DemoSample::take(&running.daemon, traffic, Nanos::ZERO).into_iter().for_each(|sample| view.add(sample));
     let pace = if screen.is_live() { FRAME } else { LINE };
     let mut due = begun + pace;
     let mut reload: Option<Reload> = None;
@@ -171,11 +178,12 @@ fn show(
         if let Some(reload) = reload.as_mut().filter(|reload| elapsed < reload.at + AFTERMATH) {
             reload.lost = traffic.missing().saturating_sub(reload.missing);
         }
-        let over = elapsed >= span || signals.came() || running.daemon.state() != control::api::State::Running;
+        let over =
+            elapsed >= span || signals.has_arrived() || running.daemon.state() != control::api::RouterState::Running;
         if now >= due || over {
             due = now.max(due + pace);
             // If the router is too busy to answer, the next round asks again.
-            if let Ok(sample) = Sample::take(&running.daemon, traffic, elapsed) {
+            if let Ok(sample) = DemoSample::take(&running.daemon, traffic, elapsed) {
                 view.add(sample);
                 screen.draw(&view, traffic, reload.as_ref())?;
             }
@@ -191,7 +199,7 @@ fn show(
 
 /// The time of the configuration change.
 fn half(begun: Instant, span: Nanos, done: bool) -> Instant {
-    if done { Instant::FAR } else { begun + Nanos::new(span.get() / 2) }
+    if done { Instant::NEVER } else { begun + Nanos::new(span.get() / 2) }
 }
 
 /// Adds a path for the voice packets while they flow.
@@ -206,7 +214,7 @@ fn change(running: &Running, traffic: &Traffic, at: Nanos) -> Reload {
 
 /// SIGINT and SIGTERM end the demonstration cleanly; a second one ends it at once.
 struct Signals {
-    came: Arc<AtomicBool>,
+    received: Arc<AtomicBool>,
     pipe: UnixStream,
 }
 
@@ -220,10 +228,10 @@ impl Signals {
             signal_hook::flag::register(signal, came.clone())?;
             signal_hook::low_level::pipe::register(signal, write.try_clone()?)?;
         }
-        Ok(Signals { came, pipe })
+        Ok(Signals { received: came, pipe })
     }
 
-    fn came(&self) -> bool {
-        self.came.load(Ordering::Relaxed)
+    fn has_arrived(&self) -> bool {
+        self.received.load(Ordering::Relaxed)
     }
 }

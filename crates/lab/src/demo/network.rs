@@ -5,29 +5,29 @@ use units::Mac;
 
 /// IPv4 or IPv6.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Family {
+pub enum IpFamily {
     /// IPv4.
     V4,
     /// IPv6.
     V6,
 }
 
-impl Family {
+impl IpFamily {
     /// Both.
-    pub const BOTH: [Family; 2] = [Family::V4, Family::V6];
+    pub const BOTH: [IpFamily; 2] = [IpFamily::V4, IpFamily::V6];
 
     /// The name for people.
     pub fn name(self) -> &'static str {
         match self {
-            Family::V4 => "IPv4",
-            Family::V6 => "IPv6",
+            IpFamily::V4 => "IPv4",
+            IpFamily::V6 => "IPv6",
         }
     }
 }
 
 /// A host. Its addresses are from the documentation blocks of RFC 5737 and RFC 3849.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Station {
+pub enum DemoHost {
     /// A client.
     Alice,
     /// Another client.
@@ -36,39 +36,39 @@ pub enum Station {
     Server,
 }
 
-impl Station {
+impl DemoHost {
     /// All of them.
-    pub const ALL: [Station; 3] = [Station::Alice, Station::Bob, Station::Server];
+    pub const ALL: [DemoHost; 3] = [DemoHost::Alice, DemoHost::Bob, DemoHost::Server];
 
     /// Its name, and the name of the router's port to it.
     pub fn name(self) -> &'static str {
         match self {
-            Station::Alice => "alice",
-            Station::Bob => "bob",
-            Station::Server => "server",
+            DemoHost::Alice => "alice",
+            DemoHost::Bob => "bob",
+            DemoHost::Server => "server",
         }
     }
 
     /// Its address.
-    pub fn address(self, family: Family) -> IpAddr {
+    pub fn address(self, family: IpFamily) -> IpAddr {
         self.on_subnet(family, 10)
     }
 
     /// Its address with a port.
-    pub fn at(self, family: Family, port: u16) -> SocketAddr {
+    pub fn at(self, family: IpFamily, port: u16) -> SocketAddr {
         SocketAddr::new(self.address(family), port)
     }
 
     /// The router's address on its subnet.
-    pub fn gateway(self, family: Family) -> IpAddr {
+    pub fn gateway(self, family: IpFamily) -> IpAddr {
         self.on_subnet(family, 1)
     }
 
     /// The length of its subnet's prefix.
-    pub fn prefix(family: Family) -> u8 {
+    pub fn prefix(family: IpFamily) -> u8 {
         match family {
-            Family::V4 => 24,
-            Family::V6 => 64,
+            IpFamily::V4 => 24,
+            IpFamily::V6 => 64,
         }
     }
 
@@ -82,15 +82,15 @@ impl Station {
         Mac([2, 0, 0, 0, self as u8 + 1, 1])
     }
 
-    fn on_subnet(self, family: Family, host: u8) -> IpAddr {
+    fn on_subnet(self, family: IpFamily, host: u8) -> IpAddr {
         let [a, b, c] = match self {
-            Station::Alice => [192, 0, 2],
-            Station::Bob => [198, 51, 100],
-            Station::Server => [203, 0, 113],
+            DemoHost::Alice => [192, 0, 2],
+            DemoHost::Bob => [198, 51, 100],
+            DemoHost::Server => [203, 0, 113],
         };
         match family {
-            Family::V4 => Ipv4Addr::new(a, b, c, host).into(),
-            Family::V6 => Ipv6Addr::new(0x2001, 0xdb8, self as u16 + 1, 0, 0, 0, 0, u16::from(host)).into(),
+            IpFamily::V4 => Ipv4Addr::new(a, b, c, host).into(),
+            IpFamily::V6 => Ipv6Addr::new(0x2001, 0xdb8, self as u16 + 1, 0, 0, 0, 0, u16::from(host)).into(),
         }
     }
 }
@@ -105,13 +105,13 @@ pub const VOICE: u16 = 5060;
 /// The router's configuration with a port of this kind (`packet`, `memory`) to each host.
 pub fn configuration(kind: &str) -> String {
     let mut text = String::from("version = 1\n\n[router]\nname = \"demo\"\n");
-    for station in Station::ALL {
+    for station in DemoHost::ALL {
         let name = station.name();
         text += &format!("\n[port.{name}]\ndevice = \"{kind}:{name}\"\n");
         if kind == "memory" {
             text += &format!("mac = \"{}\"\n", station.gateway_mac());
         }
-        let own = Family::BOTH.map(|family| format!("\"{}/{}\"", station.gateway(family), Station::prefix(family)));
+        let own = IpFamily::BOTH.map(|family| format!("\"{}/{}\"", station.gateway(family), DemoHost::prefix(family)));
         text += &format!("address = [{}]\n", own.join(", "));
     }
     text + "\n[[route]]\nto = \"10.66.0.0/16\"\nblackhole = true\n"

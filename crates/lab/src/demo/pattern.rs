@@ -6,14 +6,14 @@ const PERIOD: usize = 4099;
 pub const MOST: usize = 64 << 10;
 
 /// The bytes of one flow.
-pub struct Pattern {
+pub struct PayloadPattern {
     /// The period, repeated.
     bytes: Vec<u8>,
 }
 
-impl Pattern {
+impl PayloadPattern {
     /// The bytes of flow number `flow`.
-    pub fn new(flow: usize) -> Pattern {
+    pub fn new(flow: usize) -> PayloadPattern {
         // xorshift64 (Marsaglia 2003), with a state that is never zero.
         let mut state = 0x9e37_79b9_7f4a_7c15_u64 ^ (flow as u64 + 1);
         let mut next = || {
@@ -23,7 +23,7 @@ impl Pattern {
             (state >> 32) as u8
         };
         let period: Vec<u8> = (0..PERIOD).map(|_| next()).collect();
-        Pattern { bytes: period.iter().copied().cycle().take(MOST + PERIOD).collect() }
+        PayloadPattern { bytes: period.iter().copied().cycle().take(MOST + PERIOD).collect() }
     }
 
     /// The `length` bytes (at most [`MOST`]) of the flow from `offset`.
@@ -52,7 +52,7 @@ mod tests {
 
     #[test]
     fn changed_or_missing_byte_is_detected() {
-        let pattern = Pattern::new(3);
+        let pattern = PayloadPattern::new(3);
         let mut bytes = [pattern.at(1000, MOST), pattern.at(1000 + MOST as u64, 5000)].concat();
         assert_eq!(pattern.agree(1000, &bytes), MOST + 5000);
         bytes[70_000] ^= 1;
@@ -60,6 +60,6 @@ mod tests {
         bytes[70_000] ^= 1;
         bytes.drain(300..300 + 1448);
         assert!((300..310).contains(&pattern.agree(1000, &bytes)));
-        assert!(Pattern::new(4).agree(1000, &bytes) < 10);
+        assert!(PayloadPattern::new(4).agree(1000, &bytes) < 10);
     }
 }

@@ -4,7 +4,7 @@
 
 use super::Reload;
 use super::traffic::Traffic;
-use super::view::View;
+use super::view::DemoView;
 use std::io::{self, IsTerminal, Write};
 
 /// The assumed size of a terminal that does not report one.
@@ -37,7 +37,7 @@ impl Screen {
     }
 
     /// Shows the counters.
-    pub fn draw(&mut self, view: &View, traffic: &Traffic, reload: Option<&Reload>) -> io::Result<()> {
+    pub fn draw(&mut self, view: &DemoView, traffic: &Traffic, reload: Option<&Reload>) -> io::Result<()> {
         if !self.live {
             return self.say(&view.line(traffic));
         }

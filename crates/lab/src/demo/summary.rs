@@ -1,16 +1,16 @@
 //! The summary at the end: the transfers, the drops with their reasons, and the proof that every packet is accounted for.
 
 use super::Reload;
-use super::traffic::{Flow, Kind, Traffic};
+use super::traffic::{Flow, FlowKind, Traffic};
 use super::view::{self, BAD, GOOD, bytes, count, paint};
 use cli::output::{Rows, rate};
-use control::Closing;
-use control::api::{Ledger, Paths};
+use control::FinalReport;
+use control::api::{LedgerReply, Paths};
 use std::sync::atomic::Ordering;
 use units::Nanos;
 
 /// The end of a demonstration.
-pub struct End {
+pub struct DemoResult {
     /// The time it ran.
     pub elapsed: Nanos,
     /// True if it was interrupted.
@@ -20,13 +20,13 @@ pub struct End {
     /// The last counters of the paths.
     pub paths: Option<Paths>,
     /// The router's state after its end.
-    pub closing: Closing,
+    pub closing: FinalReport,
     /// A failure other than of a transfer.
     pub failure: Option<String>,
 }
 
 /// The summary, and true if everything succeeded.
-pub fn summarise(traffic: &Traffic, end: &End) -> (Vec<String>, bool) {
+pub fn summarise(traffic: &Traffic, end: &DemoResult) -> (Vec<String>, bool) {
     let seconds = end.elapsed.as_secs_f64();
     let how = if end.interrupted { "Interrupted after" } else { "Transferred in" };
     let mut lines = vec![format!("{how} {seconds:.1} s; every byte received was compared with the one sent:")];
@@ -45,7 +45,7 @@ pub fn summarise(traffic: &Traffic, end: &End) -> (Vec<String>, bool) {
     lines.push(String::new());
     if let Some(reload) = &end.reload {
         good &= reload.result.is_ok();
-        lines.extend(reload.tell());
+        lines.extend(reload.describe());
         let voice = end.paths.iter().flat_map(|paths| &paths.paths).find(|path| path.name == "voice");
         lines.extend(
             voice.map(|path| format!("From then on {} packets took the path voice.", count(path.counters.entered))),
@@ -61,16 +61,16 @@ pub fn summarise(traffic: &Traffic, end: &End) -> (Vec<String>, bool) {
 fn transferred(flow: &Flow, seconds: f64) -> String {
     let counted = flow.count();
     match flow.kind {
-        Kind::Tcp => {
+        FlowKind::Tcp => {
             let goodput = if seconds > 0.0 { 8.0 * counted.received as f64 / seconds } else { 0.0 };
             format!("{} ({} bytes), {}", bytes(counted.received), count(counted.received), rate(goodput))
         }
-        Kind::Udp => {
+        FlowKind::Udp => {
             let (sent, received) = (counted.sent_packets, counted.received_packets);
             let lost = sent.saturating_sub(received);
             format!("{} of {} datagrams, {} lost, {} late", count(received), count(sent), lost, counted.late)
         }
-        Kind::Ping => {
+        FlowKind::Ping => {
             let echoes = counted.echoes;
             let [least, mean, most] =
                 [echoes.least, echoes.mean(), echoes.most].map(|t| format!("{:.3}", t.as_secs_f64() * 1e3));
@@ -80,7 +80,7 @@ fn transferred(flow: &Flow, seconds: f64) -> String {
     }
 }
 
-fn drops(traffic: &Traffic, closing: &Closing) -> Vec<String> {
+fn drops(traffic: &Traffic, closing: &FinalReport) -> Vec<String> {
     let mut rows = Rows::new(&["DROPPED", ">PACKETS", "WHY"]);
     for drop in &closing.drops.drops {
         let stray = traffic.strays.iter().find(|(reason, _)| *reason == drop.reason);
@@ -97,7 +97,7 @@ fn drops(traffic: &Traffic, closing: &Closing) -> Vec<String> {
 }
 
 /// The losses outside of the router, if there are any.
-fn lost(closing: &Closing) -> Vec<String> {
+fn lost(closing: &FinalReport) -> Vec<String> {
     let ports = closing.ports.ports.iter();
     let lost = ports.filter(|p| p.counters.lost_before_receive + p.counters.lost_after_transmit > 0);
     lost.map(|port| {
@@ -112,8 +112,8 @@ fn lost(closing: &Closing) -> Vec<String> {
 }
 
 /// The conservation law, and true if it held.
-fn law(closing: &Closing) -> (String, bool) {
-    let Ledger {
+fn law(closing: &FinalReport) -> (String, bool) {
+    let LedgerReply {
         received_packets,
         generated_packets,
         sent_packets,
@@ -142,11 +142,11 @@ mod tests {
     use control::api::{Drops, Ledgers, Ports};
 
     /// An end with this worker's ledger and all transfers complete.
-    fn end(ledger: Option<Ledger>) -> End {
-        let workers: Vec<Ledger> = ledger.into_iter().collect();
-        let closing = Closing {
+    fn end(ledger: Option<LedgerReply>) -> DemoResult {
+        let workers: Vec<LedgerReply> = ledger.into_iter().collect();
+        let closing = FinalReport {
             ledgers: Ledgers {
-                balanced: workers.iter().all(Ledger::is_balanced),
+                balanced: workers.iter().all(LedgerReply::is_balanced),
                 total: workers.first().cloned().unwrap_or_default(),
                 workers,
             },
@@ -154,7 +154,7 @@ mod tests {
             drops: Drops { time_ns: 0, drops: Vec::new() },
             uptime_ns: 0,
         };
-        End { elapsed: Nanos::secs(1), interrupted: false, reload: None, paths: None, closing, failure: None }
+        DemoResult { elapsed: Nanos::secs(1), interrupted: false, reload: None, paths: None, closing, failure: None }
     }
 
     fn all_transferred() -> Traffic {
@@ -162,9 +162,9 @@ mod tests {
         for flow in &traffic.flows {
             flow.add_packet(4);
             match flow.kind {
-                Kind::Tcp => flow.take(flow.pattern.at(0, 4)).unwrap(),
-                Kind::Udp => flow.take_datagram(&[&[0; 8][..], flow.pattern.at(0, 160)].concat()).unwrap(),
-                Kind::Ping => flow.take_echo(Nanos::millis(1), 4),
+                FlowKind::Tcp => flow.receive_bytes(flow.pattern.at(0, 4)).unwrap(),
+                FlowKind::Udp => flow.receive_datagram(&[&[0; 8][..], flow.pattern.at(0, 160)].concat()).unwrap(),
+                FlowKind::Ping => flow.receive_echo(Nanos::millis(1), 4),
             }
         }
         traffic
@@ -172,17 +172,17 @@ mod tests {
 
     #[test]
     fn summary_succeeds_only_if_ledger_balances_and_nothing_failed() {
-        let right = Ledger { received_packets: 7, sent_packets: 5, dropped_packets: 2, ..Ledger::default() };
-        let holding = Ledger { received_packets: 8, held_packets: 1, ..right.clone() };
-        let lost = Ledger { received_packets: 8, ..right.clone() };
-        let verdict = |traffic: &Traffic, end: &End| summarise(traffic, end).1;
+        let right = LedgerReply { received_packets: 7, sent_packets: 5, dropped_packets: 2, ..LedgerReply::default() };
+        let holding = LedgerReply { received_packets: 8, held_packets: 1, ..right.clone() };
+        let lost = LedgerReply { received_packets: 8, ..right.clone() };
+        let verdict = |traffic: &Traffic, end: &DemoResult| summarise(traffic, end).1;
         assert!(verdict(&all_transferred(), &end(Some(right.clone()))));
         // A ledger with a packet still held, one with a packet missing, and a worker without a ledger.
         for ledger in [Some(holding), Some(lost), None] {
             let (lines, good) = summarise(&all_transferred(), &end(ledger));
             assert!(!good && lines.iter().any(|line| line.contains("BROKEN")), "{lines:?}");
         }
-        let failed = End { failure: Some("a worker has failed".into()), ..end(Some(right.clone())) };
+        let failed = DemoResult { failure: Some("a worker has failed".into()), ..end(Some(right.clone())) };
         assert!(!verdict(&all_transferred(), &failed));
         let wrong = all_transferred();
         wrong.flows[0].add_sent(1);
@@ -192,12 +192,12 @@ mod tests {
             "{lines:?}"
         );
         assert!(!verdict(&Traffic::new(), &end(Some(right.clone()))), "nothing was sent");
-        assert!(verdict(&Traffic::new(), &End { interrupted: true, ..end(Some(right)) }));
+        assert!(verdict(&Traffic::new(), &DemoResult { interrupted: true, ..end(Some(right)) }));
     }
 
     #[test]
     fn summary_prints_all_terms_of_the_conservation_law() {
-        let ledger = Ledger { received_packets: 1_234_567, sent_packets: 1_234_567, ..Ledger::default() };
+        let ledger = LedgerReply { received_packets: 1_234_567, sent_packets: 1_234_567, ..LedgerReply::default() };
         let (text, holds) = law(&end(Some(ledger)).closing);
         let terms = "received 1,234,567 + generated 0 = sent 1,234,567 + consumed 0 + dropped 0 + held 0";
         assert_eq!((text.as_str(), holds), (terms, true));

@@ -1,14 +1,14 @@
 //! The flows that cross the router, and the counters of their ends.
 
-use super::network::{Family, Station, VOICE};
-use super::pattern::Pattern;
+use super::network::{DemoHost, IpFamily, VOICE};
+use super::pattern::PayloadPattern;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use units::Nanos;
 
 /// The protocol of a flow.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Kind {
+pub enum FlowKind {
     /// A TCP connection at full speed.
     Tcp,
     /// Numbered UDP datagrams at a steady rate.
@@ -17,13 +17,13 @@ pub enum Kind {
     Ping,
 }
 
-impl Kind {
+impl FlowKind {
     /// The name for people.
     pub fn name(self) -> &'static str {
         match self {
-            Kind::Tcp => "tcp",
-            Kind::Udp => "udp",
-            Kind::Ping => "ping",
+            FlowKind::Tcp => "tcp",
+            FlowKind::Udp => "udp",
+            FlowKind::Ping => "ping",
         }
     }
 }
@@ -50,21 +50,21 @@ pub struct Flow {
     /// Its index among all flows.
     pub number: usize,
     /// Its protocol.
-    pub kind: Kind,
+    pub kind: FlowKind,
     /// The sender.
-    pub from: Station,
+    pub from: DemoHost,
     /// The receiver.
-    pub to: Station,
+    pub to: DemoHost,
     /// The IP version.
-    pub family: Family,
+    pub family: IpFamily,
     /// Its payload.
-    pub pattern: Pattern,
+    pub pattern: PayloadPattern,
     sent: AtomicU64,
     received: AtomicU64,
     sent_packets: AtomicU64,
     received_packets: AtomicU64,
     /// UDP: one more than the highest number that has arrived.
-    seen: AtomicU64,
+    next_expected: AtomicU64,
     late: AtomicU64,
     finished: AtomicBool,
     echoes: Mutex<Echoes>,
@@ -121,19 +121,19 @@ pub struct Count {
 }
 
 impl Flow {
-    fn new(number: usize, (kind, from, to, family): (Kind, Station, Station, Family)) -> Flow {
+    fn new(number: usize, (kind, from, to, family): (FlowKind, DemoHost, DemoHost, IpFamily)) -> Flow {
         Flow {
             number,
             kind,
             from,
             to,
             family,
-            pattern: Pattern::new(number),
+            pattern: PayloadPattern::new(number),
             sent: AtomicU64::new(0),
             received: AtomicU64::new(0),
             sent_packets: AtomicU64::new(0),
             received_packets: AtomicU64::new(0),
-            seen: AtomicU64::new(0),
+            next_expected: AtomicU64::new(0),
             late: AtomicU64::new(0),
             finished: AtomicBool::new(false),
             echoes: Mutex::default(),
@@ -143,7 +143,7 @@ impl Flow {
 
     /// The port its receiver listens on.
     pub fn port(&self) -> u16 {
-        if self.kind == Kind::Udp { VOICE } else { 7000 + self.number as u16 }
+        if self.kind == FlowKind::Udp { VOICE } else { 7000 + self.number as u16 }
     }
 
     /// For people: `tcp alice to server, IPv4`.
@@ -162,7 +162,7 @@ impl Flow {
     }
 
     /// Counts received bytes of a stream. Fails if they are not the ones sent.
-    pub fn take(&self, bytes: &[u8]) -> Result<(), String> {
+    pub fn receive_bytes(&self, bytes: &[u8]) -> Result<(), String> {
         let offset = self.received.load(Ordering::Relaxed);
         let right = self.pattern.agree(offset, bytes);
         self.received.fetch_add(right as u64, Ordering::Relaxed);
@@ -188,21 +188,21 @@ impl Flow {
     }
 
     /// Counts a received datagram. Fails if it was never sent.
-    pub fn take_datagram(&self, bytes: &[u8]) -> Result<(), String> {
+    pub fn receive_datagram(&self, bytes: &[u8]) -> Result<(), String> {
         let number = bytes.first_chunk().map(|number| u64::from_be_bytes(*number));
         let Some(number) = number.filter(|&n| bytes[8..] == *self.pattern.at(n, DATAGRAM - 8)) else {
             return Err("a datagram is not one that was sent".into());
         };
         self.received.fetch_add(bytes.len() as u64, Ordering::Relaxed);
         self.received_packets.fetch_add(1, Ordering::Relaxed);
-        if self.seen.fetch_max(number + 1, Ordering::Relaxed) > number {
+        if self.next_expected.fetch_max(number + 1, Ordering::Relaxed) > number {
             self.late.fetch_add(1, Ordering::Relaxed);
         }
         Ok(())
     }
 
     /// Counts an echo reply that arrived after `time`.
-    pub fn take_echo(&self, time: Nanos, bytes: usize) {
+    pub fn receive_echo(&self, time: Nanos, bytes: usize) {
         self.received.fetch_add(bytes as u64, Ordering::Relaxed);
         self.received_packets.fetch_add(1, Ordering::Relaxed);
         self.echoes.lock().unwrap_or_else(PoisonError::into_inner).add(time);
@@ -238,7 +238,7 @@ impl Flow {
             received: load(&self.received),
             sent_packets: load(&self.sent_packets),
             received_packets,
-            missing: load(&self.seen).saturating_sub(received_packets),
+            missing: load(&self.next_expected).saturating_sub(received_packets),
             late: load(&self.late),
             echoes: *self.echoes.lock().unwrap_or_else(PoisonError::into_inner),
         }
@@ -253,12 +253,12 @@ impl Flow {
         }
         let count = self.count();
         match self.kind {
-            Kind::Tcp if count.sent != count.received => {
+            FlowKind::Tcp if count.sent != count.received => {
                 Some(format!("{} bytes were sent and {} received", count.sent, count.received))
             }
             _ if count.sent == 0 => (!interrupted).then(|| "nothing was sent".into()),
             _ if interrupted && count.sent_packets <= 1 => None,
-            Kind::Udp | Kind::Ping if count.received_packets == 0 => Some("nothing came through".into()),
+            FlowKind::Udp | FlowKind::Ping if count.received_packets == 0 => Some("nothing came through".into()),
             _ => None,
         }
     }
@@ -266,14 +266,14 @@ impl Flow {
 
 /// An ICMP or ICMPv6 echo request of a flow (RFC 792, RFC 4443 4.1). The sender's stack fills in the checksum.
 pub fn echo_request(flow: &Flow, identifier: u16, sequence: u16) -> Vec<u8> {
-    let kind = if flow.family == Family::V4 { 8 } else { 128 };
+    let kind = if flow.family == IpFamily::V4 { 8 } else { 128 };
     let ([a, b], [c, d]) = (identifier.to_be_bytes(), sequence.to_be_bytes());
     [&[kind, 0, 0, 0, a, b, c, d], flow.pattern.at(sequence.into(), PING_PAYLOAD)].concat()
 }
 
 /// True if `reply` answers `request`: the type differs, the stack sets checksum and identifier, the rest is equal.
-pub fn answers(family: Family, reply: &[u8], request: &[u8]) -> bool {
-    let kind = if family == Family::V4 { 0 } else { 129 };
+pub fn answers(family: IpFamily, reply: &[u8], request: &[u8]) -> bool {
+    let kind = if family == IpFamily::V4 { 0 } else { 129 };
     reply.len() == request.len() && reply[0] == kind && reply[6..] == request[6..]
 }
 
@@ -289,9 +289,9 @@ pub struct Traffic {
 impl Traffic {
     /// Traffic with all counters at zero.
     pub fn new() -> Traffic {
-        use Family::{V4, V6};
-        use Kind::{Ping, Tcp, Udp};
-        use Station::{Alice, Bob, Server};
+        use DemoHost::{Alice, Bob, Server};
+        use FlowKind::{Ping, Tcp, Udp};
+        use IpFamily::{V4, V6};
         let flows = [
             (Tcp, Alice, Server, V4),
             (Tcp, Server, Alice, V6),
@@ -322,13 +322,13 @@ impl Traffic {
     }
 
     /// Flows of one kind.
-    pub fn of(&self, kind: Kind) -> impl Iterator<Item = &Flow> {
+    pub fn flows_of(&self, kind: FlowKind) -> impl Iterator<Item = &Flow> {
         self.flows.iter().filter(move |flow| flow.kind == kind)
     }
 
     /// Datagrams missing so far.
     pub fn missing(&self) -> u64 {
-        self.of(Kind::Udp).map(|flow| flow.count().missing).sum()
+        self.flows_of(FlowKind::Udp).map(|flow| flow.count().missing).sum()
     }
 
     /// Counts a packet sent to be dropped for this reason.
@@ -341,13 +341,13 @@ impl Traffic {
 mod tests {
     use super::*;
 
-    fn flow(kind: Kind) -> Flow {
-        Flow::new(1, (kind, Station::Alice, Station::Server, Family::V4))
+    fn flow(kind: FlowKind) -> Flow {
+        Flow::new(1, (kind, DemoHost::Alice, DemoHost::Server, IpFamily::V4))
     }
 
     #[test]
     fn datagrams_are_counted_as_missing_late_or_wrong() {
-        let flow = flow(Kind::Udp);
+        let flow = flow(FlowKind::Udp);
         let sent: Vec<_> = (0..4)
             .map(|_| {
                 let datagram = flow.datagram();
@@ -356,29 +356,29 @@ mod tests {
             })
             .collect();
         for (arrives, missing, late) in [(0, 0, 0), (3, 2, 0), (1, 1, 1)] {
-            flow.take_datagram(&sent[arrives]).unwrap();
+            flow.receive_datagram(&sent[arrives]).unwrap();
             assert_eq!((flow.count().missing, flow.count().late), (missing, late));
         }
         let mut wrong = sent[2];
         wrong[20] ^= 1;
-        assert!(flow.take_datagram(&wrong).is_err());
-        assert!(flow.take_datagram(&[]).is_err());
+        assert!(flow.receive_datagram(&wrong).is_err());
+        assert!(flow.receive_datagram(&[]).is_err());
         flow.finish();
         assert!(!flow.is_complete());
-        flow.take_datagram(&sent[2]).unwrap();
+        flow.receive_datagram(&sent[2]).unwrap();
         assert!(flow.is_complete() && flow.failure(false).is_none());
     }
 
     #[test]
     fn connection_that_delivered_not_all_bytes_has_failed() {
-        let flow = flow(Kind::Tcp);
+        let flow = flow(FlowKind::Tcp);
         assert_eq!(flow.failure(false).as_deref(), Some("nothing was sent"));
         assert_eq!(flow.failure(true), None);
         flow.add_sent(1000);
-        flow.take(flow.pattern.at(0, 999)).unwrap();
+        flow.receive_bytes(flow.pattern.at(0, 999)).unwrap();
         assert_eq!(flow.failure(true).as_deref(), Some("1000 bytes were sent and 999 received"));
-        assert!(flow.take(flow.pattern.at(0, 1)).is_err());
-        flow.take(flow.pattern.at(999, 1)).unwrap();
+        assert!(flow.receive_bytes(flow.pattern.at(0, 1)).is_err());
+        flow.receive_bytes(flow.pattern.at(999, 1)).unwrap();
         assert_eq!(flow.failure(false), None);
         flow.fail("first".into());
         flow.fail("second".into());
@@ -387,8 +387,8 @@ mod tests {
 
     #[test]
     fn only_matching_reply_answers_a_request() {
-        for (family, kind) in [(Family::V4, 0), (Family::V6, 129)] {
-            let flow = Flow::new(1, (Kind::Ping, Station::Alice, Station::Bob, family));
+        for (family, kind) in [(IpFamily::V4, 0), (IpFamily::V6, 129)] {
+            let flow = Flow::new(1, (FlowKind::Ping, DemoHost::Alice, DemoHost::Bob, family));
             let request = echo_request(&flow, 7, 3);
             let mut reply = request.clone();
             assert!(!answers(family, &reply, &request), "the request itself");
@@ -401,9 +401,9 @@ mod tests {
 
     #[test]
     fn round_trip_times_are_summed_up() {
-        let flow = flow(Kind::Ping);
+        let flow = flow(FlowKind::Ping);
         for micros in [30, 10, 20] {
-            flow.take_echo(Nanos::micros(micros), 56);
+            flow.receive_echo(Nanos::micros(micros), 56);
         }
         let echoes = flow.count().echoes;
         let times = [echoes.least, echoes.mean(), echoes.most, echoes.last];

@@ -1,10 +1,10 @@
 //! The text of the live table and of the lines: counters of the router and the hosts, as rates over the last second.
 
 use super::Reload;
-use super::traffic::{Count, Flow, Kind, Traffic};
+use super::traffic::{Count, Flow, FlowKind, Traffic};
 use cli::output::{Rows, is_coloured, rate, short};
 use control::Daemon;
-use control::api::{ApiError, Drops, Path, Paths, Port, Ports};
+use control::api::{ApiError, Drops, Path, Paths, PortReply, Ports};
 use std::collections::VecDeque;
 use units::Nanos;
 
@@ -19,7 +19,7 @@ pub const BAD: &str = "1;31";
 
 /// All counters at one time.
 #[derive(Clone)]
-pub struct Sample {
+pub struct DemoSample {
     elapsed: Nanos,
     ports: Ports,
     paths: Paths,
@@ -27,19 +27,19 @@ pub struct Sample {
     counts: Vec<Count>,
 }
 
-impl Sample {
+impl DemoSample {
     /// Reads all counters.
-    pub fn take(daemon: &Daemon, traffic: &Traffic, elapsed: Nanos) -> Result<Sample, ApiError> {
+    pub fn take(daemon: &Daemon, traffic: &Traffic, elapsed: Nanos) -> Result<DemoSample, ApiError> {
         let (ports, paths, drops) = (daemon.ports()?, daemon.paths()?, daemon.drops()?);
-        Ok(Sample { elapsed, ports, paths, drops, counts: traffic.flows.iter().map(Flow::count).collect() })
+        Ok(DemoSample { elapsed, ports, paths, drops, counts: traffic.flows.iter().map(Flow::count).collect() })
     }
 }
 
 /// The recent samples.
-pub struct View {
+pub struct DemoView {
     span: Nanos,
     /// The samples of the last second, oldest first.
-    samples: VecDeque<Sample>,
+    samples: VecDeque<DemoSample>,
 }
 
 /// The rate per second of a counter between two samples.
@@ -47,14 +47,14 @@ fn per_second(seconds: f64, old: u64, new: u64) -> f64 {
     if seconds > 0.0 { new.saturating_sub(old) as f64 / seconds } else { 0.0 }
 }
 
-impl View {
+impl DemoView {
     /// A view without samples.
-    pub fn new(span: Nanos) -> View {
-        View { span, samples: VecDeque::new() }
+    pub fn new(span: Nanos) -> DemoView {
+        DemoView { span, samples: VecDeque::new() }
     }
 
     /// Adds the next sample.
-    pub fn add(&mut self, sample: Sample) {
+    pub fn add(&mut self, sample: DemoSample) {
         let since = sample.elapsed.saturating_sub(WINDOW);
         // Keep one sample from before the window, so that rates cover a full second.
         while self.samples.get(1).is_some_and(|second| second.elapsed <= since) {
@@ -64,7 +64,7 @@ impl View {
     }
 
     /// The latest sample, the one a second before, and the seconds between them. `None` if there are not two.
-    fn ends(&self) -> Option<(&Sample, &Sample, f64)> {
+    fn ends(&self) -> Option<(&DemoSample, &DemoSample, f64)> {
         let (old, new) = (self.samples.front()?, self.samples.back()?);
         Some((old, new, new.elapsed.saturating_sub(old.elapsed).as_secs_f64()))
     }
@@ -79,9 +79,10 @@ impl View {
     /// One line for the time since the last one.
     pub fn line(&self, traffic: &Traffic) -> String {
         let Some((old, new, seconds)) = self.ends() else { return String::new() };
-        let sum = |sample: &Sample, of: fn(&Port) -> u64| sample.ports.ports.iter().map(of).sum::<u64>();
-        let packets = |of: fn(&Port) -> u64| short(per_second(seconds, sum(old, of), sum(new, of)));
-        let [tcp, udp, ping] = [Kind::Tcp, Kind::Udp, Kind::Ping].map(|kind| self.together(traffic, kind));
+        let sum = |sample: &DemoSample, of: fn(&PortReply) -> u64| sample.ports.ports.iter().map(of).sum::<u64>();
+        let packets = |of: fn(&PortReply) -> u64| short(per_second(seconds, sum(old, of), sum(new, of)));
+        let [tcp, udp, ping] =
+            [FlowKind::Tcp, FlowKind::Udp, FlowKind::Ping].map(|kind| self.kind_summary(traffic, kind));
         let drops: Vec<String> = new.drops.drops.iter().map(|d| format!("{} {}", d.reason, d.packets)).collect();
         format!(
             "{:4.0} s  packets/s in {} out {}  tcp {tcp}  udp {udp}  ping {ping}  dropped: {}",
@@ -93,17 +94,17 @@ impl View {
     }
 
     /// All flows of a kind in a few words.
-    fn together(&self, traffic: &Traffic, kind: Kind) -> String {
+    fn kind_summary(&self, traffic: &Traffic, kind: FlowKind) -> String {
         let Some((.., new, _)) = self.ends() else { return String::new() };
-        let of = || traffic.of(kind).map(|flow| (flow.number, &new.counts[flow.number]));
+        let of = || traffic.flows_of(kind).map(|flow| (flow.number, &new.counts[flow.number]));
         match kind {
-            Kind::Tcp => rate(of().map(|(number, _)| self.goodput(number)).sum()),
-            Kind::Udp => {
+            FlowKind::Tcp => rate(of().map(|(number, _)| self.goodput(number)).sum()),
+            FlowKind::Udp => {
                 let missing: u64 = of().map(|(_, count)| count.missing).sum();
                 let received: u64 = of().map(|(_, count)| count.received_packets).sum();
                 format!("{received} ({missing} lost)")
             }
-            Kind::Ping => {
+            FlowKind::Ping => {
                 let times = of().map(|(_, count)| count.echoes.last.get()).filter(|&time| time > 0);
                 let times: Vec<u64> = times.collect();
                 let mean = times.iter().sum::<u64>().checked_div(times.len() as u64);
@@ -120,7 +121,7 @@ impl View {
         let bar = format!("{}{}", "━".repeat(past), "╌".repeat(BAR - past));
         let title = format!("{}  {bar}  {gone:.1} of {span:.0} s", paint("switchpath demo", BOLD));
         let plan = || vec!["At half time, voice (UDP port 5060) gets a path of its own.".into()];
-        let news = reload.map_or_else(plan, Reload::tell);
+        let news = reload.map_or_else(plan, Reload::describe);
         let blank = vec![String::new()];
         let head = [vec![title], blank.clone(), self.ports(), blank.clone(), self.paths(), blank.clone()].concat();
         let tail = [blank.clone(), self.drops(), blank, news].concat();
@@ -140,7 +141,7 @@ impl View {
         let Some((old, new, seconds)) = self.ends() else { return Vec::new() };
         for port in &new.ports.ports {
             let before = old.ports.ports.iter().find(|other| other.name == port.name);
-            let grown = |of: fn(&Port) -> u64| per_second(seconds, before.map_or(0, of), of(port));
+            let grown = |of: fn(&PortReply) -> u64| per_second(seconds, before.map_or(0, of), of(port));
             rows.add([
                 port.name.clone(),
                 count(port.counters.received),
@@ -189,9 +190,9 @@ impl View {
     /// The flows in three lines.
     fn kinds(&self, traffic: &Traffic) -> Vec<String> {
         let mut rows = Rows::new(&["FLOWS", "", ""]);
-        for (kind, what) in [(Kind::Tcp, "goodput"), (Kind::Udp, "datagrams"), (Kind::Ping, "round trip")] {
-            let name = format!("{} {}", traffic.of(kind).count(), kind.name());
-            rows.add([name, what.into(), self.together(traffic, kind)]);
+        for (kind, what) in [(FlowKind::Tcp, "goodput"), (FlowKind::Udp, "datagrams"), (FlowKind::Ping, "round trip")] {
+            let name = format!("{} {}", traffic.flows_of(kind).count(), kind.name());
+            rows.add([name, what.into(), self.kind_summary(traffic, kind)]);
         }
         lines(&rows)
     }
@@ -213,17 +214,17 @@ impl Flow {
     /// The last column of a flow's row.
     fn detail(&self, count: &Count) -> String {
         match self.kind {
-            Kind::Tcp => String::new(),
-            Kind::Udp => format!("{} lost, {} late", count.missing, count.late),
-            Kind::Ping if count.echoes.count == 0 => "no reply yet".into(),
-            Kind::Ping => format!("round trip {}", milliseconds(count.echoes.last)),
+            FlowKind::Tcp => String::new(),
+            FlowKind::Udp => format!("{} lost, {} late", count.missing, count.late),
+            FlowKind::Ping if count.echoes.count == 0 => "no reply yet".into(),
+            FlowKind::Ping => format!("round trip {}", milliseconds(count.echoes.last)),
         }
     }
 }
 
 impl Reload {
     /// The reload in one sentence, with a line for each change.
-    pub fn tell(&self) -> Vec<String> {
+    pub fn describe(&self) -> Vec<String> {
         let at = self.at.as_secs_f64();
         match &self.result {
             Ok(changes) => {

@@ -1,6 +1,6 @@
 //! `switchpath guest build`: builds a folder into the router's guest directory.
 
-use super::check::Checked;
+use super::check::GuestCheck;
 use super::kit::language_of;
 use super::tools::{self, Missing, missing, shell};
 use anyhow::{Context, Result, bail};
@@ -41,7 +41,7 @@ pub fn build(arguments: &BuildGuest) -> Result<ExitCode> {
     let file = folder.join(name).with_extension("wasm");
     tools::build(language, &folder, &file)?;
     let shown = given.join(name).with_extension("wasm");
-    let found = Checked::of(&file, None, SEEDS)?;
+    let found = GuestCheck::of(&file, None, SEEDS)?;
     found.print(&shown)?;
     if !found.is_good() {
         if arguments.guests.is_some() {

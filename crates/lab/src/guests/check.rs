@@ -4,7 +4,7 @@ use super::{Named, instruction};
 use anyhow::Result;
 use cli::arguments::CheckGuest;
 use cli::output::{Rows, print_json};
-use extension::{Case, Examination, LAWS, Program, Runtime, Verdict, examine};
+use extension::{Examination, GuestProgram, LAWS, LawVerdict, LawViolation, Runtime, examine};
 use schemes::Scheme;
 use schemes::model::Model;
 use serde::Serialize;
@@ -16,59 +16,59 @@ use units::declare::OptionDeclaration;
 /// Prints the results. Fails if the guest breaks a law.
 pub fn check(arguments: &CheckGuest) -> Result<ExitCode> {
     let of = &arguments.of;
-    let found = Checked::of(&of.file, of.options.as_deref(), arguments.seeds)?;
+    let found = GuestCheck::of(&of.file, of.options.as_deref(), arguments.seeds)?;
     match &found {
-        Checked::Scheme(found) if of.json => print_json(&mut stdout(), &found.json(&of.file))?,
-        Checked::Instruction(found) if of.json => found.print_json(&of.file)?,
+        GuestCheck::Scheme(found) if of.json => print_json(&mut stdout(), &found.json(&of.file))?,
+        GuestCheck::Instruction(found) if of.json => found.print_json(&of.file)?,
         found => found.print(&of.file)?,
     }
     Ok(if found.is_good() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 /// The results for a guest of either kind.
-pub enum Checked {
+pub enum GuestCheck {
     /// A queueing scheme.
-    Scheme(Box<Found>),
+    Scheme(Box<SchemeCheck>),
     /// An instruction of ephemeral state.
-    Instruction(Box<instruction::Found>),
+    Instruction(Box<instruction::InstructionCheck>),
 }
 
-impl Checked {
+impl GuestCheck {
     /// Checks a guest, with options as in a configuration, against this many seeds.
-    pub fn of(file: &Path, options: Option<&str>, seeds: u64) -> Result<Checked> {
-        if let Some(found) = instruction::Found::of(file, options, seeds)? {
-            return Ok(Checked::Instruction(Box::new(found)));
+    pub fn of(file: &Path, options: Option<&str>, seeds: u64) -> Result<GuestCheck> {
+        if let Some(found) = instruction::InstructionCheck::of(file, options, seeds)? {
+            return Ok(GuestCheck::Instruction(Box::new(found)));
         }
-        Ok(Checked::Scheme(Box::new(Found::of(file, options, seeds)?)))
+        Ok(GuestCheck::Scheme(Box::new(SchemeCheck::of(file, options, seeds)?)))
     }
 
     /// True if it keeps every law.
     pub fn is_good(&self) -> bool {
         match self {
-            Checked::Scheme(found) => found.is_good(),
-            Checked::Instruction(found) => found.is_good(),
+            GuestCheck::Scheme(found) => found.is_good(),
+            GuestCheck::Instruction(found) => found.is_good(),
         }
     }
 
     /// For people.
     pub fn print(&self, file: &Path) -> Result<()> {
         match self {
-            Checked::Scheme(found) => print(found, file),
-            Checked::Instruction(found) => found.print(file),
+            GuestCheck::Scheme(found) => print(found, file),
+            GuestCheck::Instruction(found) => found.print(file),
         }
     }
 
     /// The configuration text that selects it.
     pub fn named(&self, name: &str) -> String {
         match self {
-            Checked::Scheme(_) => format!("scheme = \"guest:{name}\""),
-            Checked::Instruction(_) => format!("[state.instruction.{name}] number = 128"),
+            GuestCheck::Scheme(_) => format!("scheme = \"guest:{name}\""),
+            GuestCheck::Instruction(_) => format!("[state.instruction.{name}] number = 128"),
         }
     }
 }
 
 /// The results for a scheme.
-pub struct Found {
+pub struct SchemeCheck {
     named: Named,
     shape: Shape,
     bytes: u64,
@@ -89,7 +89,7 @@ struct Shape {
 }
 
 impl Shape {
-    fn of(program: &Program, options: &[u64]) -> Result<Shape> {
+    fn of(program: &GuestProgram, options: &[u64]) -> Result<Shape> {
         let guest = program.guest(options)?;
         let memory = guest.memory();
         let scheme: &dyn Scheme<Model> = &guest;
@@ -105,7 +105,7 @@ impl Shape {
         })
     }
 
-    fn remarks(&self) -> String {
+    fn notes(&self) -> String {
         let remarks = [
             (self.wants_flow_hash, "looks at flows"),
             (self.wants_hosts, "looks at hosts and code points"),
@@ -117,15 +117,15 @@ impl Shape {
     }
 }
 
-impl Found {
+impl SchemeCheck {
     /// Checks a guest, with options as in a configuration, against this many seeds.
-    fn of(file: &Path, options: Option<&str>, seeds: u64) -> Result<Found> {
+    fn of(file: &Path, options: Option<&str>, seeds: u64) -> Result<SchemeCheck> {
         let runtime = Runtime::counted().map_err(cli::guests::no_runtime)?;
         let named = Named::find(file, options, runtime)?;
         let shape = Shape::of(&named.program, &named.values())?;
         let examination = examine(&named.program, &named.values(), seeds)?;
         let bytes = std::fs::metadata(file)?.len();
-        Ok(Found { named, shape, bytes, examination })
+        Ok(SchemeCheck { named, shape, bytes, examination })
     }
 
     /// True if it keeps every law.
@@ -136,17 +136,15 @@ impl Found {
     fn json<'a>(&'a self, file: &'a Path) -> Json<'a> {
         let (named, examination) = (&self.named, &self.examination);
         let options = named.declaration.options.iter().zip(&named.call.options);
-        let law = |((law, means), verdict): (&(&'static str, &'static str), &'a Verdict)| JsonLaw {
-            law,
-            means,
-            tried: verdict.tried,
-            broken: verdict.broken.as_ref().map(|Case { how, seed, round, circumstance }| JsonCase {
-                how,
-                seed: *seed,
-                round: *round,
-                circumstance,
-            }),
-        };
+        let law =
+            |((law, means), verdict): (&(&'static str, &'static str), &'a LawVerdict)| JsonLaw {
+                law,
+                means,
+                tried: verdict.runs,
+                broken: verdict.broken.as_ref().map(|LawViolation { reason: how, seed, round, circumstance }| {
+                    JsonCase { how, seed: *seed, round: *round, circumstance }
+                }),
+            };
         Json {
             file: file.display().to_string(),
             good: self.is_good(),
@@ -222,9 +220,9 @@ struct JsonCase<'a> {
 }
 
 /// For people.
-fn print(found: &Found, file: &Path) -> Result<()> {
+fn print(found: &SchemeCheck, file: &Path) -> Result<()> {
     let out = &mut stdout();
-    let Found { named, shape, bytes, examination } = found;
+    let SchemeCheck { named, shape, bytes, examination } = found;
     writeln!(out, "{}: {}", file.display(), named.declaration.summary)?;
     let mut rows = Rows::new(&["OPTION", "DEFAULT", "LEAST", "MOST", "WHAT"]);
     for OptionDeclaration { name, unit, default, least, most, doc } in named.declaration.options {
@@ -241,7 +239,7 @@ fn print(found: &Found, file: &Path) -> Result<()> {
         if shape.queues == 1 { "1 queue".into() } else { format!("{} queues", shape.queues) },
         shape.holds,
         shape.memory >> 10,
-        shape.remarks(),
+        shape.notes(),
     )?;
     let Examination { runs, sent, refused, dropped, marked, .. } = examination;
     writeln!(
@@ -258,9 +256,9 @@ fn print(found: &Found, file: &Path) -> Result<()> {
     let mut rows = Rows::new(&["LAW", "KEPT", "WHICH SAYS THAT"]);
     for ((law, means), verdict) in LAWS.iter().zip(&examination.verdicts) {
         let kept = match verdict {
-            Verdict { broken: Some(_), .. } => "NO",
-            Verdict { tried: 0, .. } => "-",
-            Verdict { .. } => "yes",
+            LawVerdict { broken: Some(_), .. } => "NO",
+            LawVerdict { runs: 0, .. } => "-",
+            LawVerdict { .. } => "yes",
         };
         rows.add([(*law).into(), kept.into(), (*means).into()]);
     }

@@ -2,21 +2,23 @@
 
 use anyhow::{Result, bail};
 use cli::output::{Rows, print_json};
-use extension::{Case, Directory, INSTRUCTION_LAWS, Instruction, Runtime, Tried, try_instruction};
+use extension::{
+    Directory, GuestInstruction, INSTRUCTION_LAWS, InstructionExamination, LawViolation, Runtime, examine_instruction,
+};
 use serde_json::json;
 use std::io::{Write, stdout};
 use std::path::Path;
 
 /// The results.
-pub struct Found {
-    instruction: Instruction,
+pub struct InstructionCheck {
+    instruction: GuestInstruction,
     bytes: u64,
-    tried: Tried,
+    tried: InstructionExamination,
 }
 
-impl Found {
+impl InstructionCheck {
     /// Checks the instruction in a file against this many seeds. `None` if the file has no instruction.
-    pub fn of(file: &Path, options: Option<&str>, seeds: u64) -> Result<Option<Found>> {
+    pub fn of(file: &Path, options: Option<&str>, seeds: u64) -> Result<Option<InstructionCheck>> {
         let name = file.file_stem().and_then(|name| name.to_str()).unwrap_or_default();
         let directory = Directory::new(
             file.parent().unwrap_or(Path::new("")),
@@ -29,8 +31,8 @@ impl Found {
             bail!("an instruction has no options");
         }
         let instruction = directory.load_instruction(name)?;
-        let tried = try_instruction(&instruction, seeds)?;
-        Ok(Some(Found { instruction, bytes: std::fs::metadata(file)?.len(), tried }))
+        let tried = examine_instruction(&instruction, seeds)?;
+        Ok(Some(InstructionCheck { instruction, bytes: std::fs::metadata(file)?.len(), tried }))
     }
 
     /// True if it keeps every law.
@@ -41,11 +43,11 @@ impl Found {
     /// For programs.
     pub fn print_json(&self, file: &Path) -> Result<()> {
         let (text, tried) = (self.instruction.text(), &self.tried);
-        let law = |((law, means), verdict): (&(&str, &str), &extension::Verdict)| {
-            let broken = verdict.broken.as_ref().map(|Case { how, seed, round, circumstance }| {
+        let law = |((law, means), verdict): (&(&str, &str), &extension::LawVerdict)| {
+            let broken = verdict.broken.as_ref().map(|LawViolation { reason: how, seed, round, circumstance }| {
                 json!({ "how": how, "seed": seed, "round": round, "circumstance": circumstance })
             });
-            json!({ "law": law, "means": means, "tried": verdict.tried, "broken": broken })
+            json!({ "law": law, "means": means, "tried": verdict.runs, "broken": broken })
         };
         let laws: Vec<_> = INSTRUCTION_LAWS.iter().zip(&tried.verdicts).map(law).collect();
         let told = json!({
@@ -86,7 +88,7 @@ impl Found {
         )?;
         let mut rows = Rows::new(&["LAW", "KEPT", "WHICH SAYS THAT"]);
         for ((law, means), verdict) in INSTRUCTION_LAWS.iter().zip(&tried.verdicts) {
-            let kept = match (&verdict.broken, verdict.tried) {
+            let kept = match (&verdict.broken, verdict.runs) {
                 (Some(_), _) => "NO",
                 (None, 0) => "-",
                 (None, _) => "yes",

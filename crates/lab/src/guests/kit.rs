@@ -46,9 +46,9 @@ const RUST: &[File] = &[
     ("kit/schemes/Cargo.toml", include_str!("../../../../sdk/rust/start/schemes.toml")),
     ("kit/schemes/lib.rs", include_str!("../../../../sdk/rust/start/schemes.rs")),
     ("kit/schemes/wires.rs", include_str!("../../../schemes/src/wires.rs")),
-    ("kit/schemes/seen.rs", include_str!("../../../schemes/src/seen.rs")),
+    ("kit/schemes/inspect.rs", include_str!("../../../schemes/src/inspect.rs")),
     ("kit/schemes/model.rs", include_str!("../../../schemes/src/model.rs")),
-    ("kit/schemes/trial.rs", include_str!("../../../schemes/src/trial.rs")),
+    ("kit/schemes/conformance.rs", include_str!("../../../schemes/src/conformance.rs")),
     ("kit/units/Cargo.toml", include_str!("../../../../sdk/rust/start/units.toml")),
     ("kit/units/lib.rs", include_str!("../../../../sdk/rust/start/units.rs")),
     ("kit/units/id.rs", include_str!("../../../units/src/id.rs")),
@@ -70,7 +70,7 @@ const ASSEMBLYSCRIPT: &[File] = &[
 ];
 
 /// A new guest.
-pub struct Start {
+pub struct GuestTemplate {
     /// The file to edit, relative to the folder.
     pub scheme: &'static str,
     /// The kit's name, for readers of the folder.
@@ -79,9 +79,9 @@ pub struct Start {
     pub files: Vec<(&'static str, String)>,
 }
 
-impl Start {
+impl GuestTemplate {
     /// A guest of that name, with a minimal scheme or a published one.
-    pub fn new(name: &str, language: Language, example: Option<&Example>) -> Start {
+    pub fn new(name: &str, language: Language, example: Option<&Example>) -> GuestTemplate {
         let (kit, place, scheme, small) = match language {
             Language::Rust => (RUST, "kit/", "src/lib.rs", include_str!("../../../../sdk/rust/start/lib.rs")),
             Language::C => (C, "switchpath.h", "scheme.c", include_str!("../../../../sdk/c/start.c")),
@@ -95,11 +95,11 @@ impl Start {
         let text = example.map_or(small, |example| example.text);
         let files = [(scheme, text)].into_iter().chain(kit.iter().copied());
         let files = files.map(|(place, text)| (place, text.replace(NAME, name))).collect();
-        Start { scheme, kit: place, files }
+        GuestTemplate { scheme, kit: place, files }
     }
 }
 
-impl Start {
+impl GuestTemplate {
     /// True if it starts from an instruction of ephemeral state, not from a scheme.
     pub fn is_instruction(&self) -> bool {
         self.files.iter().any(|(place, text)| *place == self.scheme && text.contains("\ninstruction! {"))

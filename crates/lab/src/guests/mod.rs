@@ -1,17 +1,17 @@
 //! `switchpath guest`: creates, builds, checks and measures guests.
 
-mod begin;
+mod bench;
 mod build;
 mod check;
+mod create;
 mod instruction;
 mod kit;
-mod measure;
 mod tools;
 
 use anyhow::{Result, anyhow};
-use cli::arguments::{Guest, OfGuest};
+use cli::arguments::{GuestArguments, GuestCommand};
 use cli::guests::catalogue;
-use extension::{Directory, Program, Runtime};
+use extension::{Directory, GuestProgram, Runtime};
 use io::clock;
 use plan::Call;
 use std::path::Path;
@@ -21,18 +21,18 @@ use units::Nanos;
 use units::declare::Declaration;
 
 /// Creates, builds, checks or measures guests.
-pub fn guest(arguments: &Guest) -> Result<ExitCode> {
+pub fn guest(arguments: &GuestArguments) -> Result<ExitCode> {
     match &arguments.of {
-        OfGuest::New(new) => begin::begin(new),
-        OfGuest::Build(options) => build::build(options),
-        OfGuest::Check(options) => check::check(options),
-        OfGuest::Bench(options) => measure::bench(options),
+        GuestCommand::New(new) => create::create(new),
+        GuestCommand::Build(options) => build::build(options),
+        GuestCommand::Check(options) => check::check(options),
+        GuestCommand::Bench(options) => bench::bench(options),
     }
 }
 
 /// A guest from a file, under its name in a configuration.
 struct Named {
-    program: Program,
+    program: GuestProgram,
     declaration: Declaration,
     call: Call,
     /// The time to read and compile it.

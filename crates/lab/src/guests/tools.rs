@@ -31,17 +31,21 @@ pub fn missing(language: Language, folder: &Path) -> Vec<Missing> {
     };
     match language {
         Language::Rust => {
-            let rust = found("cargo") && found("rustc");
+            let rust = is_installed("cargo") && is_installed("rustc");
             need(rust, "Rust is not installed", "get it from https://rustup.rs");
             let how = format!("rustup target add {TARGET}");
             need(!rust || has_target(), "Rust's library for WebAssembly is not installed", &how);
         }
         Language::C => {
-            need(found("clang"), "clang is not installed (gcc makes no WebAssembly)", "sudo apt-get install clang");
+            need(
+                is_installed("clang"),
+                "clang is not installed (gcc makes no WebAssembly)",
+                "sudo apt-get install clang",
+            );
             need(linker(), "lld, clang's linker for WebAssembly, is not installed", "sudo apt-get install lld");
         }
         Language::AssemblyScript => {
-            let node = found("node") && found("npm");
+            let node = is_installed("node") && is_installed("npm");
             need(node, "Node.js and npm are not installed", "sudo apt-get install npm, or see https://nodejs.org");
             let how = format!("npm --prefix {} install", shell(folder));
             need(!node || asc(folder).is_some(), "the compiler of AssemblyScript is not in the folder yet", &how);
@@ -57,25 +61,26 @@ pub fn shell(path: &Path) -> String {
     if text.chars().all(plain) { text } else { format!("'{}'", text.replace('\'', r"'\''")) }
 }
 
-fn found(program: &str) -> bool {
+fn is_installed(program: &str) -> bool {
     let path = env::var_os("PATH").unwrap_or_default();
     env::split_paths(&path).any(|directory| directory.join(program).is_file())
 }
 
 /// The output of a command that succeeds.
-fn said(program: &str, arguments: &[&str]) -> Option<String> {
+fn output_of(program: &str, arguments: &[&str]) -> Option<String> {
     let output = Command::new(program).args(arguments).stdin(Stdio::null()).output().ok()?;
     output.status.success().then(|| String::from_utf8_lossy(&output.stdout).trim().to_owned())
 }
 
 fn has_target() -> bool {
-    said("rustc", &["--print", "target-libdir", "--target", TARGET]).is_some_and(|path| Path::new(&path).is_dir())
+    output_of("rustc", &["--print", "target-libdir", "--target", TARGET]).is_some_and(|path| Path::new(&path).is_dir())
 }
 
 /// True if a linker for WebAssembly is installed. Clang also uses the one in its own directory.
 fn linker() -> bool {
-    let beside = || said("clang", &["--print-prog-name=wasm-ld"]).is_some_and(|path| Path::new(&path).is_absolute());
-    found("wasm-ld") || found("clang") && beside()
+    let beside =
+        || output_of("clang", &["--print-prog-name=wasm-ld"]).is_some_and(|path| Path::new(&path).is_absolute());
+    is_installed("wasm-ld") || is_installed("clang") && beside()
 }
 
 /// The AssemblyScript compiler, installed in the folder or in a parent.

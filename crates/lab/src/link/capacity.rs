@@ -1,8 +1,8 @@
 //! The capacity of a link's trace over time.
 
-use super::configuration::Side;
+use super::configuration::LinkDirection;
 use link::medium::{Medium, Trace};
-use plan::{LinkPlan, Plan, Service, TraceEnd, TraceMode, TracePlan};
+use plan::{LinkPlan, LinkService, Plan, TraceEnd, TraceMode, TracePlan};
 use std::sync::Arc;
 use units::Nanos;
 
@@ -19,15 +19,15 @@ pub struct Capacity {
 }
 
 /// The link of one direction.
-pub fn link_of(plan: &Plan, side: Side) -> Option<&LinkPlan> {
+pub fn link_of(plan: &Plan, side: LinkDirection) -> Option<&LinkPlan> {
     plan.ports.iter().find(|port| &*port.name == side.port())?.link.as_ref()
 }
 
 impl Capacity {
     /// The capacity of one direction. `None` if it has no trace.
-    pub fn of(plan: &Plan, side: Side) -> Option<Capacity> {
+    pub fn of(plan: &Plan, side: LinkDirection) -> Option<Capacity> {
         let medium = &link_of(plan, side)?.medium;
-        let Service::Trace(TracePlan { mode, end, .. }) = medium.service else { return None };
+        let LinkService::Trace(TracePlan { mode, end, .. }) = medium.service else { return None };
         let read = |file: &str| std::fs::read(file).map_err(|error| error.to_string());
         // If the trace cannot be read, the router has not created the link either.
         let trace = Medium::trace(medium, read).ok()??;

@@ -1,7 +1,7 @@
 //! The configuration of the router between a command and its far end.
 
 use anyhow::{Result, ensure};
-use cli::arguments::Link;
+use cli::arguments::LinkArguments;
 use std::fmt::Write;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use units::{Mac, Rate};
@@ -18,66 +18,66 @@ const OWN: [u8; 2] = [16, 56];
 
 /// One of the two directions.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Side {
+pub enum LinkDirection {
     /// To the command.
     Down,
     /// From the command.
     Up,
 }
 
-impl Side {
+impl LinkDirection {
     /// Both directions.
-    pub const BOTH: [Side; 2] = [Side::Down, Side::Up];
+    pub const BOTH: [LinkDirection; 2] = [LinkDirection::Down, LinkDirection::Up];
 
     /// Its name.
     pub fn name(self) -> &'static str {
         match self {
-            Side::Down => "down",
-            Side::Up => "up",
+            LinkDirection::Down => "down",
+            LinkDirection::Up => "up",
         }
     }
 
     /// The port that emulates the link.
     pub fn port(self) -> &'static str {
         match self {
-            Side::Down => "inside",
-            Side::Up => "far",
+            LinkDirection::Down => "inside",
+            LinkDirection::Up => "far",
         }
     }
 
     /// The opposite direction.
-    pub fn other(self) -> Side {
+    pub fn other(self) -> LinkDirection {
         match self {
-            Side::Down => Side::Up,
-            Side::Up => Side::Down,
+            LinkDirection::Down => LinkDirection::Up,
+            LinkDirection::Up => LinkDirection::Down,
         }
     }
 
     /// Its link's description; `None` for a link without limit.
-    pub fn of(self, options: &Link) -> Option<&str> {
+    pub fn of(self, options: &LinkArguments) -> Option<&str> {
         match self {
-            Side::Down => options.down.as_deref(),
-            Side::Up => options.up.as_deref(),
+            LinkDirection::Down => options.down.as_deref(),
+            LinkDirection::Up => options.up.as_deref(),
         }
     }
 
     /// The queueing scheme before the link.
-    pub fn scheme_of(self, options: &Link) -> &str {
-        let own = options.up_scheme.as_deref().filter(|_| self == Side::Up);
+    pub fn scheme_of(self, options: &LinkArguments) -> &str {
+        let own = options.up_scheme.as_deref().filter(|_| self == LinkDirection::Up);
         own.unwrap_or(&options.scheme)
     }
 }
 
 /// An address of each family.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Both {
+pub struct DualAddress {
     /// Of IPv4.
     pub v4: Ipv4Addr,
     /// Of IPv6.
     pub v6: Ipv6Addr,
 }
 
-impl Both {
+impl DualAddress {
     /// Both, IPv4 first.
     pub fn each(self) -> [IpAddr; 2] {
         [self.v4.into(), self.v6.into()]
@@ -92,32 +92,35 @@ impl Both {
 /// The nesting level of a link and its addresses. They belong to no one else: they are from the range of carrier-grade NAT (RFC 6598) and from a
 /// randomly chosen unique local prefix (RFC 4193).
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Level {
+pub struct NestingLevel {
     depth: u8,
     /// True if the far end is the network in which the command was started.
     pub outside: bool,
     /// The addresses of the far end: those of the outermost link.
-    pub far: Both,
+    pub far: DualAddress,
 }
 
-impl Level {
+impl NestingLevel {
     /// The level of this process.
-    pub fn here(options: &Link) -> Result<Level> {
-        let depth: u8 = said(LEVEL).map_or(0, |level: u8| level + 1);
+    pub fn current(options: &LinkArguments) -> Result<NestingLevel> {
+        let depth: u8 = environment_value(LEVEL).map_or(0, |level: u8| level + 1);
         ensure!(depth < DEEPEST, "{DEEPEST} links are inside of one another already");
         let outside = options.outside || depth > 0 && options.far.is_none();
-        let own = Both { v4: address(depth, 1, 2), v6: address_v6(depth, 1, 2) };
+        let own = DualAddress { v4: address(depth, 1, 2), v6: address_v6(depth, 1, 2) };
         let beyond = outside && depth > 0;
         let far = match beyond {
-            true => Both { v4: said(FAR).unwrap_or(own.v4), v6: said(FAR_V6).unwrap_or(own.v6) },
+            true => DualAddress {
+                v4: environment_value(FAR).unwrap_or(own.v4),
+                v6: environment_value(FAR_V6).unwrap_or(own.v6),
+            },
             false => own,
         };
-        Ok(Level { depth, outside, far })
+        Ok(NestingLevel { depth, outside, far })
     }
 
     /// The level of a link that is not nested.
-    pub fn outermost() -> Level {
-        Level { depth: 0, outside: false, far: Both { v4: address(0, 1, 2), v6: address_v6(0, 1, 2) } }
+    pub fn outermost() -> NestingLevel {
+        NestingLevel { depth: 0, outside: false, far: DualAddress { v4: address(0, 1, 2), v6: address_v6(0, 1, 2) } }
     }
 
     /// True if it is nested in another link.
@@ -130,27 +133,27 @@ impl Level {
         [(LEVEL, self.depth.to_string()), (FAR, self.far.v4.to_string()), (FAR_V6, self.far.v6.to_string())]
     }
 
-    fn both(&self, net: u8, host: u8) -> Both {
-        Both { v4: address(self.depth, net, host), v6: address_v6(self.depth, net, host) }
+    fn both(&self, net: u8, host: u8) -> DualAddress {
+        DualAddress { v4: address(self.depth, net, host), v6: address_v6(self.depth, net, host) }
     }
 
     /// The command's addresses.
-    pub fn inside_host(&self) -> Both {
+    pub fn inside_host(&self) -> DualAddress {
         self.both(0, 2)
     }
 
     /// The router's addresses on the command's side.
-    pub fn inside_router(&self) -> Both {
+    pub fn inside_router(&self) -> DualAddress {
         self.both(0, 1)
     }
 
     /// The addresses at the far end.
-    pub fn far_host(&self) -> Both {
+    pub fn far_host(&self) -> DualAddress {
         self.both(1, 2)
     }
 
     /// The router's addresses on the far side.
-    pub fn far_router(&self) -> Both {
+    pub fn far_router(&self) -> DualAddress {
         self.both(1, 1)
     }
 
@@ -160,7 +163,7 @@ impl Level {
     }
 
     /// This link's own networks.
-    pub fn own(&self) -> [(IpAddr, u8); 2] {
+    pub fn networks(&self) -> [(IpAddr, u8); 2] {
         network(self.depth)
     }
 
@@ -176,7 +179,7 @@ impl Level {
 }
 
 /// The value of an environment variable.
-fn said<T: std::str::FromStr>(name: &str) -> Option<T> {
+fn environment_value<T: std::str::FromStr>(name: &str) -> Option<T> {
     std::env::var(name).ok()?.parse().ok()
 }
 
@@ -198,7 +201,7 @@ fn quoted(text: &str) -> String {
 }
 
 /// The keys of a link.
-fn keys(options: &Link, of: Option<&str>, seed: u64) -> String {
+fn keys(options: &LinkArguments, of: Option<&str>, seed: u64) -> String {
     let mut keys = format!("{{ hold = {}, seed = {seed}", options.packets);
     let mut add = |key: &str, value: &str| _ = write!(keys, ", {key} = {}", quoted(value));
     match of {
@@ -225,13 +228,13 @@ fn keys(options: &Link, of: Option<&str>, seed: u64) -> String {
 }
 
 /// The whole configuration.
-pub fn text(options: &Link, level: &Level) -> String {
+pub fn text(options: &LinkArguments, level: &NestingLevel) -> String {
     let seed = u64::from(options.seed) * 2;
-    let [down, up] =
-        [(Side::Down, seed), (Side::Up, seed + 1)].map(|(side, seed)| keys(options, side.of(options), seed));
-    let [scheme, up_scheme] = Side::BOTH.map(|side| side.scheme_of(options));
+    let [down, up] = [(LinkDirection::Down, seed), (LinkDirection::Up, seed + 1)]
+        .map(|(side, seed)| keys(options, side.of(options), seed));
+    let [scheme, up_scheme] = LinkDirection::BOTH.map(|side| side.scheme_of(options));
     let [inside_mac, far_mac] = level.macs();
-    let addresses = |of: Both| {
+    let addresses = |of: DualAddress| {
         let [v4, v6] = [0, 1].map(|family| format!("\"{}/{}\"", of.each()[family], PREFIXES[family]));
         format!("[{v4}, {v6}]")
     };

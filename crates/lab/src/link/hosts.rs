@@ -1,9 +1,9 @@
 //! The networks at both ends of a link.
 
-use super::configuration::{Both, Level};
+use super::configuration::{DualAddress, NestingLevel};
 use anyhow::{Context, Result};
-use io::netlink::{KernelError, Neighbour, Netlink};
-use io::netns::{Host, Lab, Plug};
+use io::netlink::{KernelError, KernelNeighbour, Netlink};
+use io::netns::{Lab, LabHost, Plug};
 use io::wait::{Sleeper, Waker};
 use rustix::process::{Pid, Signal, kill_process_group};
 use std::fs::read_to_string;
@@ -22,18 +22,18 @@ const TCP_WINDOW: &str = "4096 131072 1073741824";
 const LISTENS: &str = "0A";
 
 /// The command's host, the namespace with the router's links, and the far end.
-pub struct Hosts {
-    inside: Host,
-    router: Host,
-    far: Host,
+pub struct LinkHosts {
+    inside: LabHost,
+    router: LabHost,
+    far: LabHost,
     /// Settings of the far end to restore at the end, with their old values.
     before: Vec<(&'static str, String)>,
     _lab: Lab,
 }
 
-impl Hosts {
+impl LinkHosts {
     /// Creates the namespaces and the cables.
-    pub fn new(level: &Level) -> Result<Hosts> {
+    pub fn new(level: &NestingLevel) -> Result<LinkHosts> {
         let lab = Lab::new()?;
         let router = lab.host("switchpath")?;
         router.silence_kernel()?;
@@ -45,7 +45,7 @@ impl Hosts {
         for gateway in families(level.inside_router(), &inside)? {
             inside.add_default_route(gateway)?;
         }
-        let far = if level.outside { lab.here("outside")? } else { lab.host("far")? };
+        let far = if level.outside { lab.current_host("outside")? } else { lab.host("far")? };
         let name = if level.outside { format!("spath{}", std::process::id()) } else { "eth0".to_owned() };
         let laid = lab.cable(&plug(&far, &name, far_mac), &plug(&router, "far", to_far));
         laid.with_context(|| match level.outside {
@@ -61,7 +61,7 @@ impl Hosts {
         }
         let mut before = Vec::new();
         if level.outside {
-            for networks in level.deeper().chain([level.own()]) {
+            for networks in level.deeper().chain([level.networks()]) {
                 for (network, gateway) in networks.into_iter().zip(families(level.far_router(), &far)?) {
                     far.add_route(network, gateway)?;
                 }
@@ -78,21 +78,21 @@ impl Hosts {
                 far.add_default_route(gateway)?;
             }
         }
-        Ok(Hosts { inside, router, far, before, _lab: lab })
+        Ok(LinkHosts { inside, router, far, before, _lab: lab })
     }
 
     /// The command's host.
-    pub fn inside(&self) -> &Host {
+    pub fn inside(&self) -> &LabHost {
         &self.inside
     }
 
     /// The far end's host.
-    pub fn far(&self) -> &Host {
+    pub fn far(&self) -> &LabHost {
         &self.far
     }
 
     /// The namespace with the router's links.
-    pub fn router(&self) -> &Host {
+    pub fn router(&self) -> &LabHost {
         &self.router
     }
 
@@ -124,7 +124,7 @@ impl Hosts {
     }
 }
 
-impl Drop for Hosts {
+impl Drop for LinkHosts {
     fn drop(&mut self) {
         for (setting, was) in &self.before {
             // Ignore the error: there is no one left to report it to.
@@ -133,25 +133,25 @@ impl Drop for Hosts {
     }
 }
 
-fn plug<'a>(host: &'a Host, link: &'a str, mac: Mac) -> Plug<'a> {
+fn plug<'a>(host: &'a LabHost, link: &'a str, mac: Mac) -> Plug<'a> {
     Plug { host, link, mac: Some(mac) }
 }
 
 /// Configures the addresses of a host's link and a static neighbour entry for its router. Otherwise the router would answer ARP and ND across the
 /// link, with the link's rate and delay.
-fn join(host: &Host, link: &str, own: Both, (router, mac): (Both, Mac)) -> Result<(), KernelError> {
+fn join(host: &LabHost, link: &str, own: DualAddress, (router, mac): (DualAddress, Mac)) -> Result<(), KernelError> {
     for (address, length) in own.on_link().take(families(own, host)?.len()) {
         host.add_address(link, address, length)?;
     }
     for address in families(router, host)? {
-        let neighbour = Neighbour { link, address, mac };
+        let neighbour = KernelNeighbour { link, address, mac };
         host.run(|| Netlink::open()?.add_neighbour(&neighbour))??;
     }
     Ok(())
 }
 
 /// The addresses of the families that the kernel supports at a host: it may lack IPv6.
-fn families(addresses: Both, host: &Host) -> Result<Vec<IpAddr>, KernelError> {
+fn families(addresses: DualAddress, host: &LabHost) -> Result<Vec<IpAddr>, KernelError> {
     let setting = || read_to_string("/proc/sys/net/ipv6/conf/default/disable_ipv6");
     let speaks = host.run(setting)?.is_ok_and(|disabled| disabled.trim() == "0");
     Ok(addresses.each().into_iter().take(if speaks { 2 } else { 1 }).collect())

@@ -12,9 +12,9 @@
 //! Lines are in the order of their times. Sizes are those the link counts.
 
 use super::capacity::Capacity;
-use super::configuration::Side;
+use super::configuration::LinkDirection;
 use anyhow::{Context, Result};
-use cli::arguments::Link;
+use cli::arguments::LinkArguments;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::fs::File;
@@ -29,49 +29,49 @@ use units::{Instant, Nanos};
 /// Limit of lines queued for writing: the router does not wait for a disk.
 const WAITING: usize = 1 << 18;
 /// How much older than the latest arrival a line may be: more than the lag that a link catches up.
-const BEHIND: Nanos = Nanos::millis(50);
+const MAX_LAG: Nanos = Nanos::millis(50);
 
 /// One line.
 #[derive(Clone, Copy, Debug)]
-pub enum Line {
+pub enum LogLine {
     /// The link has begun: times count from here.
     Began { at: Instant },
     /// An event of a packet.
-    Packet { at: Instant, what: What },
+    Packet { at: Instant, event: LogEvent },
     /// The log ends.
     Ended { at: Instant },
 }
 
 /// An event of a packet with its size in bytes.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub enum What {
+pub enum LogEvent {
     /// It arrived.
-    Came(u32),
+    Arrived(u32),
     /// It left, this long after its arrival.
-    Left(u32, Nanos),
+    Sent(u32, Nanos),
     /// It was dropped.
     Dropped(u32),
 }
 
 /// Accepts lines until the log is finished.
-pub struct Lines(Arc<Shared>);
+pub struct LogSender(Arc<Shared>);
 
 /// Shared between a log and the threads that add lines.
 struct Shared {
-    sender: Mutex<Option<SyncSender<Line>>>,
+    sender: Mutex<Option<SyncSender<LogLine>>>,
     /// Lines lost because the queue was full.
     lost: AtomicU64,
 }
 
 impl Shared {
-    fn sender(&self) -> MutexGuard<'_, Option<SyncSender<Line>>> {
+    fn sender(&self) -> MutexGuard<'_, Option<SyncSender<LogLine>>> {
         self.sender.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Lines {
+impl LogSender {
     /// Adds a line.
-    pub fn write(&self, line: Line) {
+    pub fn write(&self, line: LogLine) {
         if let Some(Err(TrySendError::Full(_))) = self.0.sender().as_ref().map(|sender| sender.try_send(line)) {
             self.0.lost.fetch_add(1, Ordering::Relaxed);
         }
@@ -81,7 +81,7 @@ impl Lines {
 /// A log that is being written.
 pub struct Log {
     /// The direction of its link.
-    pub side: Side,
+    pub side: LinkDirection,
     path: PathBuf,
     writer: JoinHandle<io::Result<BufWriter<File>>>,
     shared: Arc<Shared>,
@@ -94,11 +94,11 @@ impl Log {
     ///
     /// Why the file cannot be written.
     pub fn create(
-        options: &Link,
-        side: Side,
+        options: &LinkArguments,
+        side: LinkDirection,
         capacity: Option<Capacity>,
         epoch: Nanos,
-    ) -> Result<Option<(Lines, Log)>> {
+    ) -> Result<Option<(LogSender, Log)>> {
         let Some(prefix) = &options.log else { return Ok(None) };
         let mut path = prefix.as_os_str().to_owned();
         path.push(format!(".{}", side.name()));
@@ -113,7 +113,7 @@ impl Log {
         let write = move || Writer::new(file, capacity).write(&lines, epoch);
         let writer = thread::Builder::new().name("log".into()).spawn(write)?;
         let shared = Arc::new(Shared { sender: Mutex::new(Some(sender)), lost: AtomicU64::new(0) });
-        Ok(Some((Lines(shared.clone()), Log { side, path, writer, shared })))
+        Ok(Some((LogSender(shared.clone()), Log { side, path, writer, shared })))
     }
 
     /// Ends the log at `end` with these remarks. Returns how many lines were lost.
@@ -125,7 +125,7 @@ impl Log {
         let Log { path, writer, shared, .. } = self;
         if let Some(sender) = shared.sender().take() {
             // The writer ends early only after an error. `join` returns that error below.
-            let _ = sender.send(Line::Ended { at: end });
+            let _ = sender.send(LogLine::Ended { at: end });
         }
         let of = || format!("{} cannot be written", path.display());
         let written = writer.join().map_err(|_| anyhow::anyhow!("the writer of a log has failed"))?;
@@ -147,7 +147,7 @@ struct Writer<W> {
     file: W,
     start: Instant,
     /// Lines that earlier ones may still precede, each with a sequence number: of lines with the same time the first one added is written first.
-    waiting: BinaryHeap<Reverse<(Instant, u64, What)>>,
+    waiting: BinaryHeap<Reverse<(Instant, u64, LogEvent)>>,
     number: u64,
     latest: Instant,
     opportunities: std::iter::Peekable<Box<dyn Iterator<Item = u64> + Send>>,
@@ -165,25 +165,25 @@ impl<W: Write> Writer<W> {
         Writer { file, start: Instant::START, waiting, number: 0, latest: Instant::START, opportunities, size }
     }
 
-    fn write(mut self, lines: &Receiver<Line>, epoch: Nanos) -> io::Result<W> {
+    fn write(mut self, lines: &Receiver<LogLine>, epoch: Nanos) -> io::Result<W> {
         for line in lines {
             match line {
-                Line::Began { at } => {
+                LogLine::Began { at } => {
                     let began = (epoch.get() + at.get()) / 1_000_000;
                     writeln!(self.file, "# init timestamp: {began}\n# base timestamp: 0")?;
                     self.start = at;
                 }
-                Line::Packet { at, what } => {
+                LogLine::Packet { at, event: what } => {
                     self.waiting.push(Reverse((at, self.number, what)));
                     self.number += 1;
                     // A departure may be far in the future, so it does not advance the latest time.
-                    if !matches!(what, What::Left(..)) && at > self.latest {
+                    if !matches!(what, LogEvent::Sent(..)) && at > self.latest {
                         self.latest = at;
-                        self.flush(Instant::new(at.get().saturating_sub(BEHIND.get())))?;
+                        self.flush(Instant::new(at.get().saturating_sub(MAX_LAG.get())))?;
                     }
                 }
-                Line::Ended { at } => {
-                    self.flush(Instant::FAR)?;
+                LogLine::Ended { at } => {
+                    self.flush(Instant::NEVER)?;
                     self.pass(at.since(self.start).get() / 1_000_000)?;
                 }
             }
@@ -206,11 +206,11 @@ impl<W: Write> Writer<W> {
             let millis = at.since(self.start).get() / 1_000_000;
             self.pass(millis)?;
             match what {
-                What::Came(size) => writeln!(self.file, "{millis} + {size}")?,
-                What::Left(size, waited) => {
+                LogEvent::Arrived(size) => writeln!(self.file, "{millis} + {size}")?,
+                LogEvent::Sent(size, waited) => {
                     writeln!(self.file, "{millis} - {size} {}", waited.get() / 1_000_000)?;
                 }
-                What::Dropped(size) => writeln!(self.file, "{millis} d 1 {size}")?,
+                LogEvent::Dropped(size) => writeln!(self.file, "{millis} d 1 {size}")?,
             }
         }
         Ok(())
@@ -225,16 +225,16 @@ mod tests {
     fn lines_are_sorted_by_time() {
         let (sender, lines) = sync_channel(16);
         let at = |millis: u64| Instant::new(1_000_000_000 + millis * 1_000_000);
-        let packet = |millis: u64, what| Line::Packet { at: at(millis), what };
+        let packet = |millis: u64, what| LogLine::Packet { at: at(millis), event: what };
         for line in [
-            Line::Began { at: at(0) },
-            packet(1, What::Came(1500)),
-            packet(40, What::Left(1500, Nanos::millis(39))),
-            packet(2, What::Came(40)),
-            packet(2, What::Dropped(40)),
-            packet(200, What::Came(700)),
-            packet(190, What::Left(60, Nanos::millis(3))),
-            Line::Ended { at: at(300) },
+            LogLine::Began { at: at(0) },
+            packet(1, LogEvent::Arrived(1500)),
+            packet(40, LogEvent::Sent(1500, Nanos::millis(39))),
+            packet(2, LogEvent::Arrived(40)),
+            packet(2, LogEvent::Dropped(40)),
+            packet(200, LogEvent::Arrived(700)),
+            packet(190, LogEvent::Sent(60, Nanos::millis(3))),
+            LogLine::Ended { at: at(300) },
         ] {
             sender.send(line).expect("there is room");
         }

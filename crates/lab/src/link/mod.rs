@@ -9,29 +9,29 @@ pub mod hosts;
 mod log;
 mod page;
 pub mod report;
-mod tally;
+mod stats;
 
 use anyhow::{Context, Result, anyhow};
 use capacity::{Capacity, link_of};
-use cli::arguments::{Link, Usage};
+use cli::arguments::{LinkArguments, UsageError};
 use cli::configuration::show_diagnostics;
-use cli::failure::Faulty;
-use configuration::{Level, Side};
-use control::{Daemon, Options};
-use hosts::Hosts;
+use cli::failure::ConfigurationErrors;
+use configuration::{LinkDirection, NestingLevel};
+use control::{Daemon, DaemonOptions};
+use hosts::LinkHosts;
 use io::clock;
 use io::devices::Devices;
 use io::netns;
-use io::precedence::Favour;
+use io::thread_priority::NicePriority;
 use log::Log;
 use plan::Plan;
-use report::Report;
+use report::EmulationReport;
 use signal_hook::consts::{SIGINT, SIGQUIT};
+use stats::{LinkRecorder, LinkStats};
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, Command, ExitCode, ExitStatus};
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
-use tally::{Tally, Witness};
 use units::Instant;
 
 /// The configuration's name in messages.
@@ -42,18 +42,18 @@ const CONFIGURATION: &str = "link";
 /// # Errors
 ///
 /// Why the link cannot be created or the command cannot be started.
-pub fn link(options: &Link) -> Result<ExitCode> {
+pub fn link(options: &LinkArguments) -> Result<ExitCode> {
     let Some((program, arguments)) = options.command.split_first() else {
-        return Err(Usage("a command is missing: write it behind --".into()).into());
+        return Err(UsageError("a command is missing: write it behind --".into()).into());
     };
-    let level = Level::here(options)?;
+    let level = NestingLevel::current(options)?;
     let text = configuration::text(options, &level);
     let checked = plan::examine(&text, CONFIGURATION, &plane::catalogue());
     if checked.plan.is_none() {
-        if let Some(wrong) = of_options(options, &checked.diagnostics) {
-            return Err(Usage(wrong).into());
+        if let Some(wrong) = option_errors(options, &checked.diagnostics) {
+            return Err(UsageError(wrong).into());
         }
-        return Err(Faulty(vec![checked.diagnostics]).into());
+        return Err(ConfigurationErrors(vec![checked.diagnostics]).into());
     }
     show_diagnostics(&checked.diagnostics)?;
     options.out.as_deref().map_or(Ok(()), page::look)?;
@@ -63,7 +63,7 @@ pub fn link(options: &Link) -> Result<ExitCode> {
     for signal in [SIGINT, SIGQUIT] {
         signal_hook::flag::register(signal, ignored.clone()).context("signals cannot be waited for")?;
     }
-    let behind = Behind::start(options, level)?;
+    let behind = EmulatedNetwork::start(options, level)?;
     let far = options.far.as_ref().map(|command| behind.hosts.start_far(command)).transpose()?;
     if far.is_some() && !behind.hosts.wait_until_it_listens()? {
         eprintln!("switchpath: the far end does not listen on any port yet");
@@ -92,12 +92,12 @@ pub fn link(options: &Link) -> Result<ExitCode> {
 }
 
 /// The errors in terms of the command line, because the user has not written the checked configuration. `None` if an error concerns no option.
-fn of_options(options: &Link, found: &plan::Diagnostics) -> Option<String> {
+fn option_errors(options: &LinkArguments, found: &plan::Diagnostics) -> Option<String> {
     let mut said: Vec<String> = Vec::new();
     for error in found.errors() {
         let (side, key) = match error.path.strip_prefix("port.")?.split_once('.')? {
-            ("inside", key) => (Side::Down, key.strip_prefix("link.").unwrap_or(key)),
-            (_, key) => (Side::Up, key.strip_prefix("link.").unwrap_or(key)),
+            ("inside", key) => (LinkDirection::Down, key.strip_prefix("link.").unwrap_or(key)),
+            (_, key) => (LinkDirection::Up, key.strip_prefix("link.").unwrap_or(key)),
         };
         let (name, value) = match key {
             "delay" => ("delay", Some(&options.delay)),
@@ -107,9 +107,11 @@ fn of_options(options: &Link, found: &plan::Diagnostics) -> Option<String> {
             "reorder" => ("reorder", options.reorder.as_ref()),
             "mode" => ("mode", Some(&options.mode)),
             "end" => ("end", Some(&options.end)),
-            "scheme" if side == Side::Up && options.up_scheme.is_some() => ("up-scheme", options.up_scheme.as_ref()),
+            "scheme" if side == LinkDirection::Up && options.up_scheme.is_some() => {
+                ("up-scheme", options.up_scheme.as_ref())
+            }
             "scheme" => ("scheme", Some(&options.scheme)),
-            "rate" | "trace" if side == Side::Down => ("down", options.down.as_ref()),
+            "rate" | "trace" if side == LinkDirection::Down => ("down", options.down.as_ref()),
             "rate" | "trace" => ("up", options.up.as_ref()),
             _ => return None,
         };
@@ -123,45 +125,45 @@ fn of_options(options: &Link, found: &plan::Diagnostics) -> Option<String> {
 }
 
 /// Hosts with a link between them, and the router that emulates it.
-pub struct Behind {
+pub struct EmulatedNetwork {
     /// The hosts.
-    pub hosts: Hosts,
+    pub hosts: LinkHosts,
     /// Their addresses.
-    pub level: Level,
+    pub level: NestingLevel,
     plan: Plan,
     daemon: Arc<Daemon>,
     /// One for each of [`Side::BOTH`].
-    tallies: Vec<Arc<Mutex<Tally>>>,
+    stats: Vec<Arc<Mutex<LinkStats>>>,
     logs: Vec<Log>,
 }
 
-impl Behind {
+impl EmulatedNetwork {
     /// Creates the hosts and starts the router. This process must be allowed to create network namespaces.
     ///
     /// # Errors
     ///
     /// Why they cannot be created.
-    pub fn start(options: &Link, level: Level) -> Result<Behind> {
+    pub fn start(options: &LinkArguments, level: NestingLevel) -> Result<EmulatedNetwork> {
         let text = configuration::text(options, &level);
         let plan = plan::check(&text, CONFIGURATION, &plane::catalogue()).map_err(|wrong| anyhow!("{wrong}"))?;
-        let hosts = Hosts::new(&level)?;
+        let hosts = LinkHosts::new(&level)?;
         let epoch = clock::epoch();
-        let mut devices = Devices::new(epoch).in_namespace(hosts.router().namespace().clone()).stamped();
+        let mut devices = Devices::new(epoch).in_namespace(hosts.router().namespace().clone()).with_kernel_timestamps();
         let (mut tallies, mut logs) = (Vec::new(), Vec::new());
-        for side in Side::BOTH {
+        for side in LinkDirection::BOTH {
             let (lines, log) = Log::create(options, side, Capacity::of(&plan, side), epoch)?.unzip();
             let overhead = link_of(&plan, side).map_or(0, |link| link.medium.overhead);
-            let witness = Witness::new(overhead, lines);
-            tallies.push(witness.tally());
+            let witness = LinkRecorder::new(overhead, lines);
+            tallies.push(witness.stats());
             logs.extend(log);
-            devices = devices.witnessed(side.port(), Box::new(witness));
+            devices = devices.with_link_witness(side.port(), Box::new(witness));
         }
         // Give the router a higher priority than the command, which would else take its processor just when a packet is due. This needs root.
-        let favour = Favour::take();
-        let daemon = Daemon::start(&plan, Options::new(devices, &text, CONFIGURATION, |_| {}));
+        let favour = NicePriority::acquire();
+        let daemon = Daemon::start(&plan, DaemonOptions::new(devices, &text, CONFIGURATION, |_| {}));
         let daemon = daemon.map_err(|error| anyhow!("the link cannot be made here: {error}"))?;
         drop(favour);
-        Ok(Behind { hosts, level, plan, daemon, tallies, logs })
+        Ok(EmulatedNetwork { hosts, level, plan, daemon, stats: tallies, logs })
     }
 
     /// Stops the router. The report covers this span.
@@ -169,13 +171,13 @@ impl Behind {
     /// # Errors
     ///
     /// A log cannot be written.
-    pub fn finish(self, (start, end): (Instant, Instant)) -> Result<Report> {
-        let Behind { plan, daemon, tallies, logs, .. } = self;
+    pub fn finish(self, (start, end): (Instant, Instant)) -> Result<EmulationReport> {
+        let EmulatedNetwork { plan, daemon, stats: tallies, logs, .. } = self;
         let closing = daemon.stop();
-        let mut report = Report::new(&plan, [&tallies[0], &tallies[1]], (start, end), &closing);
+        let mut report = EmulationReport::new(&plan, [&tallies[0], &tallies[1]], (start, end), &closing);
         for log in logs {
             let of = report.directions.iter().find(|direction| direction.side == log.side);
-            let remarks = of.map(report::Direction::machine).unwrap_or_default();
+            let remarks = of.map(report::DirectionReport::distortions).unwrap_or_default();
             report.lost += log.finish(end, &remarks)?;
         }
         Ok(report)

@@ -1,10 +1,10 @@
 //! The folder of a report: the request, the method and the results, with figures.
 
-use super::report::{Direction, Report};
+use super::report::{DirectionReport, EmulationReport};
 use crate::reproduce::files::{prepare, put};
 use crate::reproduce::plot::{Colours, escaped, png, svg};
 use anyhow::Result;
-use cli::arguments::Link;
+use cli::arguments::LinkArguments;
 use sim::experiment::{Axis, Curve, Picture};
 use std::fmt::Write;
 use std::path::Path;
@@ -16,7 +16,7 @@ fn axis(label: &str) -> Axis {
 }
 
 /// The figures of a report.
-fn pictures(report: &Report) -> Vec<Picture> {
+fn pictures(report: &EmulationReport) -> Vec<Picture> {
     let picture = |id: &str, title: &str, (x, y): (&str, &str), curves: Vec<Curve>| Picture {
         id: id.into(),
         title: title.into(),
@@ -26,18 +26,18 @@ fn pictures(report: &Report) -> Vec<Picture> {
         curves,
         references: Vec::new(),
     };
-    let each = |of: fn(&Direction) -> Curve| report.directions.iter().map(of).collect::<Vec<Curve>>();
-    let mut carried = each(Direction::throughputs);
-    carried.extend(report.directions.iter().filter_map(Direction::limits));
+    let each = |of: fn(&DirectionReport) -> Curve| report.directions.iter().map(of).collect::<Vec<Curve>>();
+    let mut carried = each(DirectionReport::throughputs);
+    carried.extend(report.directions.iter().filter_map(DirectionReport::limits));
     let time = "time, s";
     vec![
         picture("throughput", "What the links carried", (time, "Mbit/s"), carried),
-        picture("queue", "How long packets waited in the queue", (time, "ms"), each(Direction::delays)),
+        picture("queue", "How long packets waited in the queue", (time, "ms"), each(DirectionReport::delays)),
         picture(
             "delay",
             "How long packets took to the far end",
             ("ms", "part of the packets that took no longer"),
-            each(Direction::distribution),
+            each(DirectionReport::distribution),
         ),
     ]
 }
@@ -70,7 +70,7 @@ pub fn look(folder: &Path) -> Result<()> {
 /// # Errors
 ///
 /// The file that cannot be written.
-pub fn write(folder: &Path, report: &Report, options: &Link) -> Result<()> {
+pub fn write(folder: &Path, report: &EmulationReport, options: &LinkArguments) -> Result<()> {
     let pictures = pictures(report);
     for picture in &pictures {
         let drawn = svg(picture, &picture.id, &Colours::printed());
@@ -78,11 +78,11 @@ pub fn write(folder: &Path, report: &Report, options: &Link) -> Result<()> {
         put(&folder.join(format!("{}.png", picture.id)), &png(&drawn)?)?;
     }
     put(&folder.join("series.csv"), series(&pictures).as_bytes())?;
-    put(&folder.join("report.json"), serde_json::to_string_pretty(&report.everything())?.as_bytes())?;
+    put(&folder.join("report.json"), serde_json::to_string_pretty(&report.full_json())?.as_bytes())?;
     put(&folder.join("index.html"), page(report, &pictures, options).as_bytes())
 }
 
-fn page(report: &Report, pictures: &[Picture], options: &Link) -> String {
+fn page(report: &EmulationReport, pictures: &[Picture], options: &LinkArguments) -> String {
     let command = escaped(&options.command.join(" "));
     let mut out = format!(
         "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\
@@ -91,7 +91,7 @@ fn page(report: &Report, pictures: &[Picture], options: &Link) -> String {
          link</h1>\n<p class=\"faint\">Switchpath {}, {:.1} s</p>\n<p><b>Question.</b> What becomes of <code>{command}</code> \
          behind these links?</p>\n",
         env!("CARGO_PKG_VERSION"),
-        report.took.as_secs_f64(),
+        report.duration.as_secs_f64(),
     );
     let links = report.directions.iter().map(|direction| {
         let link = direction.link.as_ref().map_or(String::new(), |link| link.medium.to_string());
@@ -123,7 +123,7 @@ fn page(report: &Report, pictures: &[Picture], options: &Link) -> String {
 }
 
 /// Says if the links, and not this machine, limited the measurement.
-fn verdict(report: &Report) -> String {
+fn verdict(report: &EmulationReport) -> String {
     let told = report.bottleneck();
     if told.is_empty() {
         return "<p><span class=\"yes\">\u{2713}</span> The links were all that was in the way: the machine added less than 0.3 ms to \

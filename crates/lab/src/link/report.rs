@@ -1,13 +1,13 @@
 //! The statistics of a link, printed at the end.
 
 use super::capacity::{Capacity, link_of};
-use super::configuration::Side;
-use super::tally::{Point, Tally, Times, WIDTH};
+use super::configuration::LinkDirection;
+use super::stats::{DelayHistogram, LinkStats, Point, WIDTH};
 use anyhow::Result;
 use cli::output::{Rows, brief, print_json, rate};
-use control::Closing;
+use control::FinalReport;
 use packet::DropReason;
-use plan::{LinkPlan, Plan, Service};
+use plan::{LinkPlan, LinkService, Plan};
 use serde_json::{Value, json};
 use sim::experiment::Curve;
 use std::io::{Write, stderr, stdout};
@@ -23,7 +23,7 @@ const LATE: Nanos = Nanos::micros(300);
 /// The reported percentiles, in thousandths.
 const PARTS: [(&str, u64); 3] = [("p50", 500), ("p95", 950), ("p99", 990)];
 /// Drops because the router lacked a resource, not because of the link.
-const WANTS: [DropReason; 5] = [
+const RESOURCE_DROPS: [DropReason; 5] = [
     DropReason::PoolEmpty,
     DropReason::PathQueue,
     DropReason::BufferFull,
@@ -32,25 +32,25 @@ const WANTS: [DropReason; 5] = [
 ];
 
 /// One direction.
-pub struct Direction {
+pub struct DirectionReport {
     /// Its direction.
-    pub side: Side,
+    pub side: LinkDirection,
     /// The description of its link.
     pub link: Option<LinkPlan>,
     /// The capacity of its trace, if it has one.
     pub capacity: Option<Capacity>,
-    tally: Tally,
+    tally: LinkStats,
     /// Packets lost outside of the router, before it received them and after it sent them.
-    beside: u64,
+    lost_outside: u64,
     ended: Instant,
 }
 
 /// The report.
-pub struct Report {
+pub struct EmulationReport {
     /// Down, and up.
-    pub directions: [Direction; 2],
+    pub directions: [DirectionReport; 2],
     /// How long the command ran.
-    pub took: Nanos,
+    pub duration: Nanos,
     /// Lines lost from the logs.
     pub lost: u64,
     /// All drops of the router, by reason.
@@ -58,9 +58,9 @@ pub struct Report {
     balanced: bool,
 }
 
-impl Direction {
+impl DirectionReport {
     /// The duration of the traffic on the link.
-    fn lasted(&self) -> Nanos {
+    fn duration(&self) -> Nanos {
         self.tally.began.map_or(Nanos::ZERO, |began| self.ended.since(began))
     }
 
@@ -72,10 +72,10 @@ impl Direction {
     fn limit(&self) -> Option<f64> {
         let service = &self.link.as_ref()?.medium.service;
         match (service, &self.capacity) {
-            (Service::Constant(Rate::MAX), _) => None,
-            (Service::Constant(rate) | Service::Bucket(rate, _), _) => Some(rate.get() as f64),
+            (LinkService::Constant(Rate::MAX), _) => None,
+            (LinkService::Constant(rate) | LinkService::Bucket(rate, _), _) => Some(rate.get() as f64),
             (_, Some(capacity)) => {
-                let span = self.lasted();
+                let span = self.duration();
                 Some(capacity.bytes(span) as f64 * 8.0 / span.as_secs_f64().max(1e-9))
             }
             _ => None,
@@ -88,31 +88,34 @@ impl Direction {
     }
 
     /// The distortions by this machine, one sentence each. Empty if there were none.
-    pub fn machine(&self) -> Vec<String> {
-        let (late, (missed, time)) = (self.late(), self.tally.missed);
+    pub fn distortions(&self) -> Vec<String> {
+        let (late, (missed, time)) = (self.late(), self.tally.idle_backlogged);
         let mut said = Vec::new();
         if late > LATE {
             said.push(format!("one packet in a hundred arrived more than {} late", brief(late.get())));
         }
         if missed > 0 {
-            let part = time as f64 / 1e7 / self.lasted().as_secs_f64().max(1e-9);
+            let part = time as f64 / 1e7 / self.duration().as_secs_f64().max(1e-9);
             said.push(format!("the link was idle {missed} times though packets waited, {part:.2} % of the time"));
         }
-        if self.beside > 0 {
-            said.push(format!("{} packets were lost before the router could receive or transmit them", self.beside));
+        if self.lost_outside > 0 {
+            said.push(format!(
+                "{} packets were lost before the router could receive or transmit them",
+                self.lost_outside
+            ));
         }
         let full = self.dropped(DropReason::BufferFull.name());
         if full > 0 {
             said.push(format!("{full} packets found no room in its memory: give it more with --packets"));
         }
-        if self.capacity.as_ref().is_some_and(|capacity| capacity.is_missed(self.lasted())) {
+        if self.capacity.as_ref().is_some_and(|capacity| capacity.is_missed(self.duration())) {
             said.push("its trace has ended, and had to go on".into());
         }
         said
     }
 
     fn json(&self) -> Value {
-        let times = |times: &Times| {
+        let times = |times: &DelayHistogram| {
             let milli = |part| times.per_mille(part).as_secs_f64() * 1e3;
             json!({ "p50_ms": milli(500), "p95_ms": milli(950), "p99_ms": milli(990), "max_ms": times.most as f64 / 1e6 })
         };
@@ -126,8 +129,8 @@ impl Direction {
             "link": self.link.as_ref().map(|link| link.medium.to_string()),
             "throughput_bps": self.throughput(),
             "limit_bps": self.limit(),
-            "packets": { "came": tally.came.0, "left": tally.left.0, "arrived": tally.arrived },
-            "bytes": { "came": tally.came.1, "left": tally.left.1 },
+            "packets": { "came": tally.offered.0, "left": tally.sent.0, "arrived": tally.delivered },
+            "bytes": { "came": tally.offered.1, "left": tally.sent.1 },
             "queue_delay": times(&tally.queue),
             "delay": times(&tally.whole),
             "drops": drops.collect::<Vec<Value>>(),
@@ -135,10 +138,10 @@ impl Direction {
                 "late_p50_us": tally.late.per_mille(500).get() as f64 / 1e3,
                 "late_p99_us": tally.late.per_mille(990).get() as f64 / 1e3,
                 "late_max_us": tally.late.most as f64 / 1e3,
-                "missed": tally.missed.0,
-                "missed_ms": tally.missed.1 as f64 / 1e6,
-                "lost_packets": self.beside,
-                "bottleneck": !self.machine().is_empty(),
+                "missed": tally.idle_backlogged.0,
+                "missed_ms": tally.idle_backlogged.1 as f64 / 1e6,
+                "lost_packets": self.lost_outside,
+                "bottleneck": !self.distortions().is_empty(),
             },
         })
     }
@@ -167,7 +170,7 @@ impl Direction {
 
     /// Average queueing delay in milliseconds, for each interval.
     pub fn delays(&self) -> Curve {
-        self.curve(|point| point.waited as f64 / point.packets.max(1) as f64 / 1e6)
+        self.curve(|point| point.delay as f64 / point.packets.max(1) as f64 / 1e6)
     }
 
     /// Cumulative distribution of the one-way delay in milliseconds.
@@ -191,29 +194,29 @@ fn blocks(curve: &Curve) -> (String, f64) {
     (curve.points.chunks(each).map(block).collect(), most)
 }
 
-impl Report {
+impl EmulationReport {
     /// The report of the counters from `start` to `end`; the tallies are those of [`Side::BOTH`].
     pub fn new(
         plan: &Plan,
-        tallies: [&Mutex<Tally>; 2],
+        tallies: [&Mutex<LinkStats>; 2],
         (start, end): (Instant, Instant),
-        closing: &Closing,
-    ) -> Report {
-        let port = |side: Side| closing.ports.ports.iter().find(move |port| port.name == side.port());
-        let direction = |(side, tally): (Side, &Mutex<Tally>)| Direction {
+        closing: &FinalReport,
+    ) -> EmulationReport {
+        let port = |side: LinkDirection| closing.ports.ports.iter().find(move |port| port.name == side.port());
+        let direction = |(side, tally): (LinkDirection, &Mutex<LinkStats>)| DirectionReport {
             side,
             link: link_of(plan, side).cloned(),
             capacity: Capacity::of(plan, side),
             tally: tally.lock().unwrap_or_else(PoisonError::into_inner).clone(),
             // Packets to the command arrive at the port of the far side.
-            beside: port(side.other()).map_or(0, |port| port.counters.lost_before_receive)
+            lost_outside: port(side.other()).map_or(0, |port| port.counters.lost_before_receive)
                 + port(side).map_or(0, |port| port.counters.lost_after_transmit),
             ended: end,
         };
         let [down, up] = tallies;
-        Report {
-            directions: [(Side::Down, down), (Side::Up, up)].map(direction),
-            took: end.since(start),
+        EmulationReport {
+            directions: [(LinkDirection::Down, down), (LinkDirection::Up, up)].map(direction),
+            duration: end.since(start),
             lost: 0,
             drops: closing.drops.drops.iter().map(|drop| (drop.reason.clone(), drop.packets)).collect(),
             balanced: closing.ledgers.balanced,
@@ -221,29 +224,29 @@ impl Report {
     }
 
     /// Events in the router that belong to no description of a link, of both directions.
-    fn elsewhere(&self) -> Vec<String> {
+    fn other_events(&self) -> Vec<String> {
         let wanting = self.drops.iter().filter(|(reason, _)| {
             let at_links = self.directions.iter().any(|direction| direction.dropped(reason) > 0);
-            !at_links && WANTS.iter().any(|want| want.name() == reason)
+            !at_links && RESOURCE_DROPS.iter().any(|want| want.name() == reason)
         });
         wanting.map(|(reason, packets)| format!("{packets} packets were dropped by the router: {reason}")).collect()
     }
 
     /// The reasons why this machine, and not the links alone, limited the measurement.
     pub fn bottleneck(&self) -> Vec<String> {
-        let of = |direction: &Direction| {
+        let of = |direction: &DirectionReport| {
             let name = direction.side.name();
-            direction.machine().into_iter().map(move |said| format!("{name}: {said}"))
+            direction.distortions().into_iter().map(move |said| format!("{name}: {said}"))
         };
-        self.directions.iter().flat_map(of).chain(self.elsewhere()).collect()
+        self.directions.iter().flat_map(of).chain(self.other_events()).collect()
     }
 
     /// The whole report as JSON.
-    pub fn everything(&self) -> Value {
+    pub fn full_json(&self) -> Value {
         let drops = self.drops.iter().map(|(reason, packets)| json!({ "reason": reason, "packets": packets }));
         json!({
-            "seconds": self.took.as_secs_f64(),
-            "directions": self.directions.iter().map(Direction::json).collect::<Vec<Value>>(),
+            "seconds": self.duration.as_secs_f64(),
+            "directions": self.directions.iter().map(DirectionReport::json).collect::<Vec<Value>>(),
             "dropped_by_the_router": drops.collect::<Vec<Value>>(),
             "bottleneck": self.bottleneck(),
             "log_lines_lost": self.lost,
@@ -255,7 +258,8 @@ impl Report {
     pub fn rows(&self) -> Vec<[String; 3]> {
         let [down, up] = &self.directions;
         let mut rows = Vec::new();
-        let mut add = |name: &str, of: &dyn Fn(&Direction) -> String| rows.push([name.to_owned(), of(down), of(up)]);
+        let mut add =
+            |name: &str, of: &dyn Fn(&DirectionReport) -> String| rows.push([name.to_owned(), of(down), of(up)]);
         add("link", &|direction| {
             let medium = direction.link.as_ref().map(|link| &link.medium);
             medium.map_or(String::new(), |medium| format!("{}, {} away", medium.service, medium.delay))
@@ -267,7 +271,7 @@ impl Report {
                 part.map_or("-".into(), |part| format!("{part:.1} %"))
             });
         }
-        add("packets", &|direction| direction.tally.left.0.to_string());
+        add("packets", &|direction| direction.tally.sent.0.to_string());
         for (name, part) in PARTS {
             add(&format!("in the queue, {name}"), &|direction| brief(direction.tally.queue.per_mille(part).get()));
         }
@@ -292,7 +296,7 @@ impl Report {
     /// It cannot be printed.
     pub fn print(&self, json: bool) -> Result<()> {
         if json {
-            return print_json(&mut stdout(), &self.everything());
+            return print_json(&mut stdout(), &self.full_json());
         }
         // Standard output belongs to the command.
         let mut out = stderr();

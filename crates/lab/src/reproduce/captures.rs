@@ -2,7 +2,7 @@
 
 use io::pcap::Reader;
 use sim::experiment::DataFiles;
-use sim::{Captures, Recorded};
+use sim::{CapturedPacket, Captures};
 use std::fs::File;
 use std::io::BufReader;
 use std::path::PathBuf;
@@ -12,7 +12,7 @@ use units::Nanos;
 pub struct Folder(pub PathBuf, pub DataFiles);
 
 impl Captures for Folder {
-    fn read(&mut self, file: &str) -> Result<Vec<Recorded>, String> {
+    fn read(&mut self, file: &str) -> Result<Vec<CapturedPacket>, String> {
         let path = self.0.join(file);
         let of = |error: &dyn std::fmt::Display| format!("{}: {error}", path.display());
         let source = File::open(&path).map_err(|error| of(&error))?;
@@ -21,7 +21,7 @@ impl Captures for Folder {
         while let Some(record) = reader.next_record().map_err(|error| of(&error))? {
             let at = record.time.get();
             let start = *first.get_or_insert(at);
-            recorded.push(Recorded { after: Nanos::new(at.saturating_sub(start)), frame: record.data.to_vec() });
+            recorded.push(CapturedPacket { after: Nanos::new(at.saturating_sub(start)), frame: record.data.to_vec() });
         }
         Ok(recorded)
     }

@@ -1,12 +1,12 @@
 //! Result files, and the experiments in a folder.
 
 use super::page::page;
+use super::parallel::ExperimentOutcome;
 use super::plot::{Colours, png, svg};
-use super::work::Outcome;
 use anyhow::{Context, Result, bail};
 use serde::Serialize;
-use sim::Measured;
-use sim::experiment::{Experiment, Parameters, Report, golden, is_experiment};
+use sim::Measurements;
+use sim::experiment::{Experiment, ExperimentReport, Parameters, golden, is_experiment};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -58,14 +58,14 @@ fn read_dir(folder: &Path) -> Result<Vec<PathBuf>> {
 
 /// The JSON of an experiment.
 #[derive(Serialize)]
-struct Everything<'a> {
+struct ExperimentJson<'a> {
     #[serde(flatten)]
-    report: &'a Report,
-    measured: Vec<OfRun<'a>>,
+    report: &'a ExperimentReport,
+    measured: Vec<RunValues<'a>>,
 }
 
 #[derive(Serialize)]
-struct OfRun<'a> {
+struct RunValues<'a> {
     parameters: &'a Parameters,
     values: &'a std::collections::BTreeMap<String, f64>,
 }
@@ -75,13 +75,13 @@ struct OfRun<'a> {
 /// # Errors
 ///
 /// The file that cannot be written.
-pub fn write(folder: &Path, Outcome { report, runs }: &Outcome) -> Result<()> {
+pub fn write(folder: &Path, ExperimentOutcome { report, runs }: &ExperimentOutcome) -> Result<()> {
     let of_paper = folder.join(&report.paper);
     fs::create_dir_all(&of_paper).with_context(|| format!("{} cannot be made", of_paper.display()))?;
     let put = |name: String, content: &[u8]| put(&of_paper.join(name), content);
     let name = &report.experiment;
-    let measured = runs.iter().map(|run| OfRun { parameters: &run.parameters, values: &run.measured.values });
-    let everything = Everything { report, measured: measured.collect() };
+    let measured = runs.iter().map(|run| RunValues { parameters: &run.parameters, values: &run.measured.values });
+    let everything = ExperimentJson { report, measured: measured.collect() };
     put(format!("{name}.csv"), golden(report).as_bytes())?;
     put(format!("{name}.json"), serde_json::to_string_pretty(&everything)?.as_bytes())?;
     for picture in &report.pictures {
@@ -97,7 +97,7 @@ pub fn write(folder: &Path, Outcome { report, runs }: &Outcome) -> Result<()> {
 /// # Errors
 ///
 /// It cannot be written.
-pub fn write_page(folder: &Path, reports: &[Report]) -> Result<()> {
+pub fn write_page(folder: &Path, reports: &[ExperimentReport]) -> Result<()> {
     put(&folder.join("index.html"), page(reports).as_bytes())
 }
 
@@ -106,7 +106,7 @@ pub fn write_page(folder: &Path, reports: &[Report]) -> Result<()> {
 /// # Errors
 ///
 /// The file that cannot be written.
-pub fn write_measured(folder: &Path, measured: &Measured) -> Result<()> {
+pub fn write_measured(folder: &Path, measured: &Measurements) -> Result<()> {
     fs::create_dir_all(folder).with_context(|| format!("{} cannot be made", folder.display()))?;
     let values: String = measured.values.iter().map(|(name, value)| format!("{name},{value}\n")).collect();
     put(&folder.join("values.csv"), format!("name,value\n{values}").as_bytes())?;

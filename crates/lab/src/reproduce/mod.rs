@@ -1,39 +1,39 @@
 //! `switchpath reproduce` and `switchpath sim`: experiments and single worlds in virtual time.
 
+mod cache;
 mod captures;
 pub mod files;
-mod kept;
 mod page;
+mod parallel;
 pub mod plot;
 mod real;
-mod work;
 mod world;
 
 pub use real::{RealHosts, RealPackets, RealProcessor, RealState};
 
 use anyhow::{Context, Result, bail};
-use cli::arguments::{Reproduce, Simulate, Usage};
+use cache::RunCache;
+use cli::arguments::{ReproduceArguments, SimulateArguments, UsageError};
 use cli::guests;
 use cli::output::{Rows, print_json};
-use kept::Kept;
+use parallel::{ExperimentOutcome, ExperimentRuns, RunBatch};
 use serde::Serialize;
 use sim::experiment::{
-    Agreement, Answer, DataFiles, Entry, Experiment, Extent, Job, Parameters, Published, Report, Simulation, Tally,
-    Value, entries, is_experiment,
+    Agreement, DataFiles, Experiment, ExperimentFile, ExperimentReport, ExpressionValue, Job, ParameterValue,
+    Parameters, PublishedFigure, RunMode, Simulation, VerdictCounts, entries, is_experiment,
 };
 use std::io::Write;
 use std::path::Path;
 use std::process::ExitCode;
-use work::{Batch, Order, Outcome};
 
 /// One line of `-j`.
 #[derive(Serialize)]
-struct Line<'a> {
+struct ClaimLine<'a> {
     paper: &'a str,
     experiment: &'a str,
     claim: &'a str,
-    published: Option<&'a Published>,
-    measured: Option<&'a Answer>,
+    published: Option<&'a PublishedFigure>,
+    measured: Option<&'a ExpressionValue>,
     unit: &'a str,
     verdict: Agreement,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -45,12 +45,12 @@ struct Line<'a> {
 /// The summary that `-j` prints.
 #[derive(Serialize)]
 struct Summary<'a> {
-    summary: Tally,
-    claims: Vec<Line<'a>>,
+    summary: VerdictCounts,
+    claims: Vec<ClaimLine<'a>>,
 }
 
-fn lines(report: &Report) -> impl Iterator<Item = Line<'_>> {
-    report.verdicts.iter().map(|verdict| Line {
+fn lines(report: &ExperimentReport) -> impl Iterator<Item = ClaimLine<'_>> {
+    report.verdicts.iter().map(|verdict| ClaimLine {
         paper: &report.paper,
         experiment: &report.experiment,
         claim: &verdict.claim,
@@ -63,12 +63,12 @@ fn lines(report: &Report) -> impl Iterator<Item = Line<'_>> {
     })
 }
 
-fn lines_of(reports: &[Report]) -> Vec<Line<'_>> {
+fn lines_of(reports: &[ExperimentReport]) -> Vec<ClaimLine<'_>> {
     reports.iter().flat_map(lines).collect()
 }
 
 /// `switchpath reproduce`.
-pub fn reproduce(options: &Reproduce) -> Result<ExitCode> {
+pub fn reproduce(options: &ReproduceArguments) -> Result<ExitCode> {
     let experiments = match &options.experiments {
         Some(folder) => files::experiments(folder)?,
         None => built_in()?,
@@ -77,19 +77,19 @@ pub fn reproduce(options: &Reproduce) -> Result<ExitCode> {
     if options.list {
         return list(&chosen).map(|()| ExitCode::SUCCESS);
     }
-    let files = DataFiles::of_environment(None);
-    let wanted = wanted(options);
+    let files = DataFiles::from_environment(None);
+    let wanted = requested_parameters(options);
     let order = |experiment: Experiment| {
         // Only the parameters that the experiment has: one on a constant link has no trace.
         let set = wanted.iter().filter(|(name, _)| experiment.has_parameter(name));
         let set = set.map(|(name, value)| (name.clone(), value.clone())).collect();
-        let extent = Extent { quick: options.quick, real: options.real };
+        let extent = RunMode { quick: options.quick, real: options.real };
         let jobs = experiment.jobs_with_files(&set, extent, &files);
         let (jobs, remarks) = jobs.map_err(anyhow::Error::msg)?;
-        Ok(Order { experiment, jobs, remarks, rounds: 1 })
+        Ok(ExperimentRuns { experiment, jobs, remarks, rounds: 1 })
     };
-    let mut orders = chosen.into_iter().map(order).collect::<Result<Vec<Order>>>()?;
-    let told = Told { folder: Some(&options.out), json: options.json, partly: false };
+    let mut orders = chosen.into_iter().map(order).collect::<Result<Vec<ExperimentRuns>>>()?;
+    let told = OutputOptions { folder: Some(&options.out), json: options.json, is_partial: false };
     let elsewhere =
         if options.real { "only in virtual time, without --real" } else { "only in real time, with --real" };
     let left_out: Vec<String> = orders
@@ -97,78 +97,81 @@ pub fn reproduce(options: &Reproduce) -> Result<ExitCode> {
         .map(|order| order.experiment.document.experiment)
         .collect();
     if orders.is_empty() {
-        bail!(Usage(format!("{}: {elsewhere}", left_out.join(", "))));
+        bail!(UsageError(format!("{}: {elsewhere}", left_out.join(", "))));
     }
     if !left_out.is_empty() {
         eprintln!("switchpath: left out are {}: {elsewhere}", left_out.join(", "));
     }
-    let threads = options.jobs.unwrap_or_else(work::cores);
+    let threads = options.jobs.unwrap_or_else(parallel::cores);
     if !options.real {
         let simulation = Simulation { files, ..Simulation::default() };
-        return carry_out(&[Batch { orders, runner: &simulation, at_once: threads }], told);
+        return carry_out(&[RunBatch { experiments: orders, runner: &simulation, at_once: threads }], told);
     }
-    let (mut of_processor, orders): (Vec<Order>, Vec<Order>) =
-        orders.into_iter().partition(|order| is_of(order, RealProcessor::can));
-    let (state, orders): (Vec<Order>, Vec<Order>) = orders.into_iter().partition(|order| is_of(order, RealState::can));
-    let (hosts, mut routers): (Vec<Order>, Vec<Order>) =
-        orders.into_iter().partition(|order| is_of(order, RealHosts::can));
-    let (alone, state): (Vec<Order>, Vec<Order>) =
-        state.into_iter().partition(|order| is_of(order, RealState::is_alone));
+    let (mut of_processor, orders): (Vec<ExperimentRuns>, Vec<ExperimentRuns>) =
+        orders.into_iter().partition(|order| jobs_satisfy(order, RealProcessor::supports));
+    let (state, orders): (Vec<ExperimentRuns>, Vec<ExperimentRuns>) =
+        orders.into_iter().partition(|order| jobs_satisfy(order, RealState::supports));
+    let (hosts, mut routers): (Vec<ExperimentRuns>, Vec<ExperimentRuns>) =
+        orders.into_iter().partition(|order| jobs_satisfy(order, RealHosts::supports));
+    let (alone, state): (Vec<ExperimentRuns>, Vec<ExperimentRuns>) =
+        state.into_iter().partition(|order| jobs_satisfy(order, RealState::needs_machine_alone));
     for order in of_processor.iter_mut().chain(&mut routers) {
         let usual = order.experiment.document.rounds(options.quick);
         order.rounds = usize::from(options.repeat.unwrap_or(usual));
     }
     let (of_routers, of_hosts, of_state, of_alone);
-    let mut batches: Vec<Batch<'_>> = Vec::new();
+    let mut batches: Vec<RunBatch<'_>> = Vec::new();
     // One at a time: two would compete for the same processors.
     if !of_processor.is_empty() {
-        batches.push(Batch { orders: of_processor, runner: &RealProcessor, at_once: 1 });
+        batches.push(RunBatch { experiments: of_processor, runner: &RealProcessor, at_once: 1 });
     }
     if !routers.is_empty() {
         of_routers = RealPackets::new(options.slower)?;
-        batches.push(Batch { orders: routers, runner: &of_routers, at_once: 1 });
+        batches.push(RunBatch { experiments: routers, runner: &of_routers, at_once: 1 });
     }
     if !hosts.is_empty() {
-        let at_once = options.jobs.unwrap_or(work::cores() * RealHosts::ON_A_CORE);
+        let at_once = options.jobs.unwrap_or(parallel::cores() * RealHosts::ON_A_CORE);
         of_hosts = RealHosts::new(files, at_once)?;
-        batches.push(Batch { orders: hosts, runner: &of_hosts, at_once });
+        batches.push(RunBatch { experiments: hosts, runner: &of_hosts, at_once });
     }
     if !state.is_empty() {
-        let at_once = options.jobs.unwrap_or(work::cores() * RealState::ON_A_CORE);
+        let at_once = options.jobs.unwrap_or(parallel::cores() * RealState::ON_A_CORE);
         of_state = RealState::new(at_once)?;
-        batches.push(Batch { orders: state, runner: &of_state, at_once });
+        batches.push(RunBatch { experiments: state, runner: &of_state, at_once });
     }
     if !alone.is_empty() {
         of_alone = RealState::new(1)?;
-        batches.push(Batch { orders: alone, runner: &of_alone, at_once: 1 });
+        batches.push(RunBatch { experiments: alone, runner: &of_alone, at_once: 1 });
     }
     carry_out(&batches, told)
 }
 
 /// True if the runs of an experiment satisfy `such`.
-fn is_of(order: &Order, such: fn(&Job) -> bool) -> bool {
+fn jobs_satisfy(order: &ExperimentRuns, such: fn(&Job) -> bool) -> bool {
     order.jobs.first().is_some_and(such)
 }
 
 /// The parameters requested for all experiments that have them.
-fn wanted(options: &Reproduce) -> Parameters {
-    let of = |name: &str, value: &Option<String>| value.clone().map(|value| (name.to_owned(), Value::Text(value)));
+fn requested_parameters(options: &ReproduceArguments) -> Parameters {
+    let of =
+        |name: &str, value: &Option<String>| value.clone().map(|value| (name.to_owned(), ParameterValue::Text(value)));
     [of("trace", &options.trace), of("transport", &options.transport)].into_iter().flatten().collect()
 }
 
 /// `switchpath sim`.
-pub fn simulate(options: &Simulate) -> Result<ExitCode> {
+pub fn simulate(options: &SimulateArguments) -> Result<ExitCode> {
     let file = options.file.display().to_string();
     let text = std::fs::read_to_string(&options.file).with_context(|| format!("{file} cannot be read"))?;
-    let set: Parameters = options.settings.iter().map(|(name, value)| (name.clone(), Value::read(value))).collect();
+    let set: Parameters =
+        options.settings.iter().map(|(name, value)| (name.clone(), ParameterValue::read(value))).collect();
     let folder = options.file.parent().unwrap_or(Path::new("."));
-    let files = DataFiles::of_environment(Some(folder));
-    let simulation = Simulation { guests: guests::counted(&options.guests)?, files: files.clone() };
+    let files = DataFiles::from_environment(Some(folder));
+    let simulation = Simulation { guests: guests::simulation_directory(&options.guests)?, files: files.clone() };
     if !is_experiment(&text) {
         return world::world(&file, &text, &set, options, &simulation);
     }
     let experiment = Experiment::read(&file, &text, &|name| files::beside(folder, name)).map_err(anyhow::Error::msg)?;
-    let extent = Extent { quick: options.quick, real: false };
+    let extent = RunMode { quick: options.quick, real: false };
     let (jobs, remarks) = experiment.jobs_with_files(&set, extent, &files).map_err(anyhow::Error::msg)?;
     if !options.json {
         let mut out = std::io::stdout().lock();
@@ -178,28 +181,28 @@ pub fn simulate(options: &Simulate) -> Result<ExitCode> {
         writeln!(out)?;
     }
     let partly = !set.is_empty();
-    let told = Told { folder: options.out.as_deref(), json: options.json, partly };
-    let threads = options.jobs.unwrap_or_else(work::cores);
-    let orders = vec![Order { experiment, jobs, remarks, rounds: 1 }];
-    carry_out(&[Batch { orders, runner: &simulation, at_once: threads }], told)
+    let told = OutputOptions { folder: options.out.as_deref(), json: options.json, is_partial: partly };
+    let threads = options.jobs.unwrap_or_else(parallel::cores);
+    let orders = vec![ExperimentRuns { experiment, jobs, remarks, rounds: 1 }];
+    carry_out(&[RunBatch { experiments: orders, runner: &simulation, at_once: threads }], told)
 }
 
 /// The destinations of results.
-struct Told<'a> {
+struct OutputOptions<'a> {
     /// The folder for files.
     folder: Option<&'a Path>,
     json: bool,
     /// True if only some of the runs were requested.
-    partly: bool,
+    is_partial: bool,
 }
 
 /// Carries out all runs, prints and writes the results. If only some of the runs were requested, claims about the others are left out.
-fn carry_out(batches: &[Batch<'_>], told: Told<'_>) -> Result<ExitCode> {
-    let Told { folder, json, partly } = told;
+fn carry_out(batches: &[RunBatch<'_>], output: OutputOptions<'_>) -> Result<ExitCode> {
+    let OutputOptions { folder, json, is_partial: partly } = output;
     folder.map_or(Ok(()), files::prepare)?;
-    let kept = folder.map_or(Kept::nowhere(), Kept::within);
+    let kept = folder.map_or(RunCache::disabled(), RunCache::in_folder);
     let mut reports = Vec::new();
-    let mut done = |mut outcome: Outcome| {
+    let mut done = |mut outcome: ExperimentOutcome| {
         if partly {
             outcome.report.verdicts.retain(|verdict| verdict.error.is_none());
             outcome.report.errors.retain(|error| error.starts_with("the run "));
@@ -213,7 +216,7 @@ fn carry_out(batches: &[Batch<'_>], told: Told<'_>) -> Result<ExitCode> {
         Ok(())
     };
     for batch in batches {
-        work::carry_out(batch, &kept, &mut done)?;
+        parallel::run_all(batch, &kept, &mut done)?;
     }
     let mut out = std::io::stdout().lock();
     if json {
@@ -230,22 +233,22 @@ fn carry_out(batches: &[Batch<'_>], told: Told<'_>) -> Result<ExitCode> {
             writeln!(out, "All of it, with plots: {}", folder.join("index.html").display())?;
         }
     }
-    let explained = reports.iter().all(Report::is_explained);
+    let explained = reports.iter().all(ExperimentReport::is_explained);
     Ok(if explained { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 /// The count of each verdict over all experiments.
-fn summary(reports: &[Report]) -> Tally {
+fn summary(reports: &[ExperimentReport]) -> VerdictCounts {
     reports.iter().flat_map(|report| &report.verdicts).map(|verdict| verdict.verdict).collect()
 }
 
 /// A line for each experiment if there are several, and one for all.
-fn print_summary(out: &mut impl Write, reports: &[Report]) -> Result<()> {
+fn print_summary(out: &mut impl Write, reports: &[ExperimentReport]) -> Result<()> {
     if reports.len() > 1 {
         let mut rows =
             Rows::new(&["EXPERIMENT", ">MATCHES", ">DIRECTION ONLY", ">NOT REPRODUCED", ">REPORTED", "ABOUT"]);
         for report in reports {
-            let tally = report.tally();
+            let tally = report.verdict_counts();
             let mut row = vec![format!("{} {}", report.paper, report.experiment)];
             row.extend(Agreement::ALL.map(|verdict| tally.count(verdict).to_string()));
             row.push(report.title.clone());
@@ -263,7 +266,7 @@ fn built_in() -> Result<Vec<Experiment>> {
         let found = entries().find(|entry| entry.paper == paper && entry.file == name);
         found.map(|entry| entry.text.to_owned()).ok_or_else(|| format!("{name} is not there"))
     };
-    let read = |entry: &'static Entry| {
+    let read = |entry: &'static ExperimentFile| {
         let file = format!("{}/{}", entry.paper, entry.file);
         Experiment::read(&file, entry.text, &|name| beside(entry.paper, name)).map_err(anyhow::Error::msg)
     };
@@ -279,14 +282,14 @@ fn choose(experiments: Vec<Experiment>, paper: Option<&str>, experiment: Option<
     };
     if let Some(wanted) = paper.filter(|wanted| !experiments.iter().any(|e| is(Some(wanted), &e.document.paper))) {
         let known = names(experiments.iter().map(|e| e.document.paper.as_str()).collect());
-        bail!(Usage(format!("no paper is called `{wanted}`; there are: {known}")));
+        bail!(UsageError(format!("no paper is called `{wanted}`; there are: {known}")));
     }
     let mut of_paper: Vec<Experiment> = experiments.into_iter().filter(|e| is(paper, &e.document.paper)).collect();
     if let Some(wanted) = experiment {
         let known = names(of_paper.iter().map(|e| e.document.experiment.as_str()).collect());
         of_paper.retain(|e| is(experiment, &e.document.experiment));
         if of_paper.is_empty() {
-            bail!(Usage(format!("no experiment is called `{wanted}`; there are: {known}")));
+            bail!(UsageError(format!("no experiment is called `{wanted}`; there are: {known}")));
         }
     }
     Ok(of_paper)
@@ -300,7 +303,7 @@ fn list(experiments: &[Experiment]) -> Result<()> {
     rows.print(&mut std::io::stdout().lock())
 }
 
-fn print(report: &Report) -> Result<()> {
+fn print(report: &ExperimentReport) -> Result<()> {
     let mut out = std::io::stdout().lock();
     writeln!(out, "{} {}: {} ({} runs)", report.paper, report.experiment, report.title, report.runs)?;
     let mut rows = Rows::new(&["CLAIM", ">PUBLISHED", ">MEASURED", "VERDICT", ""]);

@@ -1,14 +1,15 @@
 //! The results page: a single HTML file with its figures and styles inside, ready to open or send.
 
 use super::plot::{Colours, escaped, svg};
-use sim::experiment::{Agreement, Grid, Report, Tally, Verdict};
+use sim::experiment::{Agreement, ClaimVerdict, ExperimentReport, Grid, VerdictCounts};
 use std::fmt::Write;
 
 const STYLE: &str = include_str!("page.css");
 
 /// The page.
-pub fn page(reports: &[Report]) -> String {
-    let tally: Tally = reports.iter().flat_map(|report| &report.verdicts).map(|verdict| verdict.verdict).collect();
+pub fn page(reports: &[ExperimentReport]) -> String {
+    let tally: VerdictCounts =
+        reports.iter().flat_map(|report| &report.verdicts).map(|verdict| verdict.verdict).collect();
     let mut out = format!(
         "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\
@@ -24,7 +25,7 @@ pub fn page(reports: &[Report]) -> String {
     out + "</main></body></html>\n"
 }
 
-fn anchor(report: &Report) -> String {
+fn anchor(report: &ExperimentReport) -> String {
     escaped(&format!("{}-{}", report.paper, report.experiment))
 }
 
@@ -43,13 +44,13 @@ fn verdict_of(verdict: Agreement) -> String {
     format!("<span class=\"{class}\">{sign} {verdict}</span>")
 }
 
-fn summary(reports: &[Report]) -> String {
+fn summary(reports: &[ExperimentReport]) -> String {
     let mut out = String::from(
         "<div class=\"scroll\"><table><tr><th>Experiment<th>About<th class=\"number\">Matches<th class=\"number\">Direction \
          only<th class=\"number\">Not reproduced<th class=\"number\">Reported</tr>\n",
     );
     for report in reports {
-        let tally = report.tally();
+        let tally = report.verdict_counts();
         let counts = Agreement::ALL.map(|verdict| format!("<td class=\"number\">{}", tally.count(verdict))).concat();
         let failed = if report.errors.is_empty() { "" } else { " <span class=\"no\">with errors</span>" };
         let _ = writeln!(
@@ -64,7 +65,7 @@ fn summary(reports: &[Report]) -> String {
     out + "</table></div>\n"
 }
 
-fn section(report: &Report) -> String {
+fn section(report: &ExperimentReport) -> String {
     let e = escaped;
     let mut out = format!("<h2 id=\"{}\">{} \u{b7} {}</h2>\n", anchor(report), e(&report.experiment), e(&report.title));
     let _ = writeln!(
@@ -81,7 +82,7 @@ fn section(report: &Report) -> String {
         let _ = writeln!(out, "<p>{head}{}</p>", e(paragraph.trim()));
     }
     if !report.verdicts.is_empty() {
-        let _ = writeln!(out, "<p>{}.</p>", report.tally());
+        let _ = writeln!(out, "<p>{}.</p>", report.verdict_counts());
         out += &claims(&report.verdicts);
     }
     for remark in &report.remarks {
@@ -109,7 +110,7 @@ fn section(report: &Report) -> String {
     out
 }
 
-fn claims(verdicts: &[Verdict]) -> String {
+fn claims(verdicts: &[ClaimVerdict]) -> String {
     let mut out = String::from(
         "<h3>Result</h3><div class=\"scroll\"><table><tr><th>Claim<th>Published<th>Measured<th>Verdict</tr>\n",
     );

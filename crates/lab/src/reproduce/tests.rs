@@ -1,5 +1,5 @@
 use super::*;
-use sim::Measured;
+use sim::Measurements;
 use sim::experiment::{Job, Runner};
 use std::collections::BTreeMap;
 use std::sync::Mutex;
@@ -38,12 +38,12 @@ impl Runner for Squares {
         "squared"
     }
 
-    fn run(&self, job: &Job) -> Result<Measured, String> {
+    fn run(&self, job: &Job) -> Result<Measurements, String> {
         let side: f64 = job.world.trim().trim_start_matches("side = ").parse().map_err(|_| job.world.clone())?;
         if side > self.most {
             return Err(format!("{side} is too much"));
         }
-        Ok(Measured { values: BTreeMap::from([("area".to_owned(), side * side)]), ..Measured::default() })
+        Ok(Measurements { values: BTreeMap::from([("area".to_owned(), side * side)]), ..Measurements::default() })
     }
 }
 
@@ -51,15 +51,20 @@ fn squares() -> Experiment {
     Experiment::read("squares.toml", SQUARES, &|_| unreachable!()).unwrap()
 }
 
-fn outcomes(experiments: usize, threads: usize, most: f64) -> Result<Vec<Outcome>> {
+fn outcomes(experiments: usize, threads: usize, most: f64) -> Result<Vec<ExperimentOutcome>> {
     let order = || {
         let experiment = squares();
-        Order { jobs: experiment.jobs(&Parameters::new(), false).unwrap(), experiment, remarks: Vec::new(), rounds: 1 }
+        ExperimentRuns {
+            jobs: experiment.jobs(&Parameters::new(), false).unwrap(),
+            experiment,
+            remarks: Vec::new(),
+            rounds: 1,
+        }
     };
-    let orders: Vec<Order> = (0..experiments).map(|_| order()).collect();
+    let orders: Vec<ExperimentRuns> = (0..experiments).map(|_| order()).collect();
     let mut outcomes = Vec::new();
-    let batch = Batch { orders, runner: &Squares { most }, at_once: threads };
-    work::carry_out(&batch, &Kept::nowhere(), |outcome| {
+    let batch = RunBatch { experiments: orders, runner: &Squares { most }, at_once: threads };
+    parallel::run_all(&batch, &RunCache::disabled(), |outcome| {
         outcomes.push(outcome);
         Ok(())
     })?;
@@ -86,14 +91,14 @@ impl Runner for Drifts {
         "measured"
     }
 
-    fn run(&self, job: &Job) -> Result<Measured, String> {
+    fn run(&self, job: &Job) -> Result<Measurements, String> {
         let mut order = self.order.lock().unwrap();
         order.push(job.world.clone());
         let area = order.len() as f64;
         if area == 50.0 {
             Err("the fiftieth".to_owned())
         } else {
-            Ok(Measured { values: BTreeMap::from([("area".to_owned(), area)]), ..Measured::default() })
+            Ok(Measurements { values: BTreeMap::from([("area".to_owned(), area)]), ..Measurements::default() })
         }
     }
 }
@@ -102,12 +107,17 @@ impl Runner for Drifts {
 fn repeated_runs_go_round_after_round_and_report_medians() {
     let order = || {
         let experiment = squares();
-        Order { jobs: experiment.jobs(&Parameters::new(), false).unwrap(), experiment, remarks: Vec::new(), rounds: 5 }
+        ExperimentRuns {
+            jobs: experiment.jobs(&Parameters::new(), false).unwrap(),
+            experiment,
+            remarks: Vec::new(),
+            rounds: 5,
+        }
     };
     let runner = Drifts { order: Mutex::default() };
-    let batch = Batch { orders: vec![order(), order()], runner: &runner, at_once: 1 };
+    let batch = RunBatch { experiments: vec![order(), order()], runner: &runner, at_once: 1 };
     let mut outcomes = Vec::new();
-    work::carry_out(&batch, &Kept::nowhere(), |outcome| {
+    parallel::run_all(&batch, &RunCache::disabled(), |outcome| {
         outcomes.push(outcome);
         Ok(())
     })
@@ -123,22 +133,22 @@ fn repeated_runs_go_round_after_round_and_report_medians() {
 
 #[test]
 fn medians_are_taken_of_each_value_and_each_point() {
-    let run = |value: f64, more: Option<f64>| Measured {
+    let run = |value: f64, more: Option<f64>| Measurements {
         values: [("a".to_owned(), value)].into_iter().chain(more.map(|more| ("b".to_owned(), more))).collect(),
         series: [("s".to_owned(), vec![(1.0, value), (2.0, -value)])].into(),
-        ..Measured::default()
+        ..Measurements::default()
     };
-    let measured = work::medians(vec![run(3.0, None), run(1.0, Some(5.0)), run(2.0, Some(7.0))]);
+    let measured = parallel::medians(vec![run(3.0, None), run(1.0, Some(5.0)), run(2.0, Some(7.0))]);
     assert_eq!((measured.get("a"), measured.get("b")), (Some(2.0), Some(5.0)));
     assert_eq!(measured.series["s"], [(1.0, 2.0), (2.0, -2.0)]);
-    assert_eq!(work::medians(vec![run(3.0, None), run(4.0, None), run(5.0, Some(9.0))]).get("b"), Some(0.0));
+    assert_eq!(parallel::medians(vec![run(3.0, None), run(4.0, None), run(5.0, Some(9.0))]).get("b"), Some(0.0));
 }
 
 #[test]
 fn failed_run_fails_its_experiment_and_no_other_run() {
     let outcomes = outcomes(2, 2, 4.0).unwrap();
     assert_eq!(outcomes.len(), 2);
-    for Outcome { report, runs } in &outcomes {
+    for ExperimentOutcome { report, runs } in &outcomes {
         assert_eq!((runs.len(), report.errors.len(), report.is_explained()), (4, 5, false));
         assert_eq!(report.errors[0], "the run with side=5 failed: 5 is too much");
         assert_eq!(report.verdicts[0].verdict, Agreement::Matches, "{:?}", report.verdicts[0]);
@@ -183,7 +193,7 @@ impl Runner for AfterFile {
         "squared"
     }
 
-    fn run(&self, job: &Job) -> Result<Measured, String> {
+    fn run(&self, job: &Job) -> Result<Measurements, String> {
         let measured = Squares { most: f64::INFINITY }.run(job)?;
         let mut polls = 6000;
         while job.file == "second.toml" && measured.get("area") == Some(81.0) && !self.0.is_file() {
@@ -203,13 +213,18 @@ fn experiment_is_written_before_the_next_one_ends() {
     let order = |file: &str, name: &str| {
         let text = SQUARES.replace("S1", name);
         let experiment = Experiment::read(file, &text, &|_| unreachable!()).unwrap();
-        Order { jobs: experiment.jobs(&Parameters::new(), false).unwrap(), experiment, remarks: Vec::new(), rounds: 1 }
+        ExperimentRuns {
+            jobs: experiment.jobs(&Parameters::new(), false).unwrap(),
+            experiment,
+            remarks: Vec::new(),
+            rounds: 1,
+        }
     };
     let runner = AfterFile(folder.path().join("arithmetic/S1.json"));
     let orders = vec![order("first.toml", "S1"), order("second.toml", "S2")];
     carry_out(
-        &[Batch { orders, runner: &runner, at_once: 1 }],
-        Told { folder: Some(folder.path()), json: true, partly: false },
+        &[RunBatch { experiments: orders, runner: &runner, at_once: 1 }],
+        OutputOptions { folder: Some(folder.path()), json: true, is_partial: false },
     )
     .unwrap();
     let second = std::fs::read_to_string(folder.path().join("arithmetic/S2.csv")).unwrap();
@@ -225,16 +240,20 @@ fn each_of_the_four_verdicts_is_counted_in_table_json_and_page() {
 table"#;
     let text = SQUARES.replace("]\ntable", claims);
     let experiment = Experiment::read("squares.toml", &text, &|_| unreachable!()).unwrap();
-    let order =
-        Order { jobs: experiment.jobs(&Parameters::new(), false).unwrap(), experiment, remarks: Vec::new(), rounds: 1 };
-    let batch = Batch { orders: vec![order], runner: &Squares { most: f64::INFINITY }, at_once: 1 };
+    let order = ExperimentRuns {
+        jobs: experiment.jobs(&Parameters::new(), false).unwrap(),
+        experiment,
+        remarks: Vec::new(),
+        rounds: 1,
+    };
+    let batch = RunBatch { experiments: vec![order], runner: &Squares { most: f64::INFINITY }, at_once: 1 };
     let mut outcomes = outcomes(1, 1, f64::INFINITY).unwrap();
-    work::carry_out(&batch, &Kept::nowhere(), |outcome| {
+    parallel::run_all(&batch, &RunCache::disabled(), |outcome| {
         outcomes.push(outcome);
         Ok(())
     })
     .unwrap();
-    let reports: Vec<Report> = outcomes.into_iter().map(|outcome| outcome.report).collect();
+    let reports: Vec<ExperimentReport> = outcomes.into_iter().map(|outcome| outcome.report).collect();
     let mut printed = Vec::new();
     print_summary(&mut printed, &reports).unwrap();
     let printed = String::from_utf8(printed).unwrap();
@@ -273,26 +292,30 @@ fn failed_write_leaves_no_partial_file_and_folder_is_checked_before_the_runs() {
     let mut left: Vec<_> = left.map(|entry| entry.unwrap().file_name()).collect();
     left.sort();
     assert_eq!(left, ["S1.csv", "S1.json"]);
-    let told = Told { folder: Some(Path::new("/dev/null/results")), json: false, partly: false };
+    let told = OutputOptions { folder: Some(Path::new("/dev/null/results")), json: false, is_partial: false };
     struct Never;
     impl Runner for Never {
         fn name(&self) -> &str {
             "never"
         }
-        fn run(&self, _: &Job) -> Result<Measured, String> {
+        fn run(&self, _: &Job) -> Result<Measurements, String> {
             unreachable!("nothing runs in vain")
         }
     }
     let experiment = squares();
-    let order =
-        Order { jobs: experiment.jobs(&Parameters::new(), false).unwrap(), experiment, remarks: Vec::new(), rounds: 1 };
-    let batch = Batch { orders: vec![order], runner: &Never, at_once: 1 };
+    let order = ExperimentRuns {
+        jobs: experiment.jobs(&Parameters::new(), false).unwrap(),
+        experiment,
+        remarks: Vec::new(),
+        rounds: 1,
+    };
+    let batch = RunBatch { experiments: vec![order], runner: &Never, at_once: 1 };
     let error = carry_out(&[batch], told).unwrap_err();
     assert!(format!("{error:#}").starts_with("/dev/null/results cannot be made"), "{error:#}");
 }
 
 #[test]
-fn experiment_is_chosen_by_name_and_wrong_name_lists_all() {
+fn experiment_is_selected_by_name_and_unknown_name_lists_all() {
     let chosen = |paper, experiment| choose(vec![squares(), squares()], paper, experiment);
     assert_eq!(chosen(None, None).unwrap().len(), 2);
     assert_eq!(chosen(Some("Arithmetic"), Some("s1")).unwrap().len(), 2);
@@ -300,7 +323,7 @@ fn experiment_is_chosen_by_name_and_wrong_name_lists_all() {
         [(Some("geometry"), None, "there are: arithmetic"), (Some("arithmetic"), Some("S2"), "there are: S1")]
     {
         let error = chosen(paper, experiment).unwrap_err();
-        assert!(error.is::<Usage>() && error.to_string().ends_with(why), "{error}");
+        assert!(error.is::<UsageError>() && error.to_string().ends_with(why), "{error}");
     }
 }
 

@@ -1,14 +1,15 @@
 //! `switchpath sim` for a single world: prints its input, then all measurements.
 
-use super::work::Outcome;
+use super::parallel::ExperimentOutcome;
 use super::{captures, files};
 use anyhow::{Result, anyhow};
-use cli::arguments::Simulate;
+use cli::arguments::SimulateArguments;
 use cli::output::{Rows, print_json};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use sim::Measured;
+use sim::Measurements;
 use sim::experiment::{
-    Answer, Axis, Curve, Grid, Job, Measures, Parameters, Picture, Report, Simulation, substitute, written,
+    Axis, Curve, ExperimentReport, ExpressionValue, Grid, Job, Parameters, Picture, RunKind, Simulation, format_value,
+    substitute,
 };
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -23,11 +24,11 @@ pub fn world(
     file: &str,
     text: &str,
     set: &Parameters,
-    options: &Simulate,
+    options: &SimulateArguments,
     simulation: &Simulation,
 ) -> Result<ExitCode> {
     let world = substitute(text, set).map_err(|error| anyhow!("{file}: {error}; give it with --set"))?;
-    let job = Job { file: file.to_owned(), world, measures: Measures::World, parameters: set.clone() };
+    let job = Job { file: file.to_owned(), world, measures: RunKind::World, parameters: set.clone() };
     let folder = options.file.parent().unwrap_or(Path::new("."));
     let bar = ProgressBar::with_draw_target(Some(STEPS), ProgressDrawTarget::stderr());
     bar.set_style(ProgressStyle::with_template("{bar:32} {percent}%, {elapsed}, {eta} to go").expect("it is sound"));
@@ -38,7 +39,7 @@ pub fn world(
     let mut out = std::io::stdout().lock();
     if let Some(folder) = &options.out {
         files::write_measured(folder, &measured)?;
-        let outcome = told(&options.file, text, &measured);
+        let outcome = world_report(&options.file, text, &measured);
         files::write(folder, &outcome)?;
         files::write_page(folder, &[outcome.report])?;
     }
@@ -53,7 +54,7 @@ pub fn world(
     writeln!(out)?;
     let mut rows = Rows::new(&["MEASURED", ">VALUE"]);
     for (name, value) in &measured.values {
-        rows.add([name.clone(), written(&Answer::Number(*value), None)]);
+        rows.add([name.clone(), format_value(&ExpressionValue::Number(*value), None)]);
     }
     rows.print(&mut out)?;
     Ok(ExitCode::SUCCESS)
@@ -61,17 +62,17 @@ pub fn world(
 
 /// A single world as a report. The comment at the beginning of its file is the question. There are no claims. A run that breaks a law of worlds has
 /// no report.
-fn told(file: &Path, text: &str, measured: &Measured) -> Outcome {
+fn world_report(file: &Path, text: &str, measured: &Measurements) -> ExperimentOutcome {
     let name = file.file_stem().map_or_else(|| "world".to_owned(), |stem| stem.to_string_lossy().into_owned());
     let comment = text.lines().map_while(|line| line.strip_prefix('#')).map(str::trim);
-    let row = |(name, value): (&String, &f64)| vec![name.clone(), written(&Answer::Number(*value), None)];
+    let row = |(name, value): (&String, &f64)| vec![name.clone(), format_value(&ExpressionValue::Number(*value), None)];
     let values = Grid {
         title: "Everything that was measured".to_owned(),
         columns: vec!["name".to_owned(), "value".to_owned()],
         rows: measured.values.iter().map(row).collect(),
         printed: false,
     };
-    let report = Report {
+    let report = ExperimentReport {
         paper: "world".to_owned(),
         title: name.clone(),
         experiment: name,
@@ -86,14 +87,14 @@ fn told(file: &Path, text: &str, measured: &Measured) -> Outcome {
         pictures: pictures(measured),
         errors: Vec::new(),
     };
-    Outcome { report, runs: Vec::new() }
+    ExperimentOutcome { report, runs: Vec::new() }
 }
 
 /// The most curves in a figure of a world: more would not be readable.
 const MOST_LINES: usize = 12;
 
 /// A figure for each kind of time series, with a curve for each flow, link or path.
-fn pictures(measured: &Measured) -> Vec<Picture> {
+fn pictures(measured: &Measurements) -> Vec<Picture> {
     let mut pictures: BTreeMap<(&str, &str), Vec<Curve>> = BTreeMap::new();
     for (name, points) in &measured.series {
         // `flow.one.cwnd`: the kind, the name, the quantity.
@@ -126,13 +127,16 @@ mod tests {
     fn single_world_has_a_page_with_a_figure_for_each_series() {
         let series =
             |names: &[&str]| names.iter().map(|name| ((*name).to_owned(), vec![(0.0, 1.0), (1.0, 2.0)])).collect();
-        let measured = Measured {
+        let measured = Measurements {
             series: series(&["flow.one.cwnd", "flow.two.cwnd", "link.a-b.state.count", "cpu.idle"]),
             values: [("flow.one.sent".to_owned(), 7.0)].into(),
-            ..Measured::default()
+            ..Measurements::default()
         };
-        let outcome =
-            told(Path::new("far/office.toml"), "# An office.\n# Behind a link.\nduration = \"1s\"\n", &measured);
+        let outcome = world_report(
+            Path::new("far/office.toml"),
+            "# An office.\n# Behind a link.\nduration = \"1s\"\n",
+            &measured,
+        );
         let named: Vec<(&str, usize)> =
             outcome.report.pictures.iter().map(|picture| (picture.id.as_str(), picture.curves.len())).collect();
         assert_eq!(named, [("cpu-idle", 1), ("flow-cwnd", 2), ("link-state.count", 1)]);

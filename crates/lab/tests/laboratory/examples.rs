@@ -1,27 +1,27 @@
 //! The published schemes that guests can start from: each keeps the laws, and has its known advantage over FIFO.
 
-use crate::kits::{can_build, made};
-use crate::rig::Place;
-use extension::{Instruction, Program, Runtime};
-use plane::registered::{Call, Outcome};
-use schemes::model::{Fate, Model};
+use crate::guest_kits::{can_build, made};
+use crate::rig::TestDirectory;
+use extension::{GuestInstruction, GuestProgram, Runtime};
+use plane::instructions::{InstructionCall, InstructionOutcome};
+use schemes::model::{Model, ModelFate};
 use schemes::{DECLARATIONS, Layer, Record, Scheme, build};
 use units::Nanos;
 
 /// A new guest from that example, checked and built.
-fn example(name: &str, language: &str) -> Option<Program> {
+fn example(name: &str, language: &str) -> Option<GuestProgram> {
     if !can_build(language) {
         return None;
     }
-    let place = Place::new(0);
+    let place = TestDirectory::new(0);
     let said = made(&place, name, language, &["--example", name]);
     assert!(said.contains("keeps every law"), "{said}");
     let module = std::fs::read(place.path("guests").join(name).with_extension("wasm")).unwrap();
-    Some(Program::load(&module, &Runtime::counted().unwrap()).unwrap())
+    Some(GuestProgram::load(&module, &Runtime::counted().unwrap()).unwrap())
 }
 
 /// The guest with its defaults, except for these options by index.
-fn guest(program: &Program, options: &[(usize, u64)]) -> Box<dyn Scheme<Model>> {
+fn guest(program: &GuestProgram, options: &[(usize, u64)]) -> Box<dyn Scheme<Model>> {
     let mut values = program.declared().defaults();
     options.iter().for_each(|&(place, value)| values[place] = value);
     Box::new(program.guest(&values).unwrap())
@@ -39,15 +39,15 @@ fn fifo(limit: u64) -> Box<dyn Scheme<Model>> {
 
 /// The fate of a packet: its sender, its arrival and its departure in milliseconds.
 #[derive(Clone, Copy)]
-struct Told {
+struct PacketTimes {
     from: usize,
-    came: u64,
+    arrived: u64,
     left: Option<u64>,
 }
 
 /// A link that sends a packet of 1000 bytes each millisecond. `arrivals` returns the flows or classes that send in a millisecond, in any order.
-fn play(mut scheme: Box<dyn Scheme<Model>>, time: u64, arrivals: impl Fn(u64) -> Vec<usize>) -> Vec<Told> {
-    let mut model = Model::with(scheme.queues() as usize);
+fn play(mut scheme: Box<dyn Scheme<Model>>, time: u64, arrivals: impl Fn(u64) -> Vec<usize>) -> Vec<PacketTimes> {
+    let mut model = Model::with_queues(scheme.queues() as usize);
     let (mut told, mut seen, mut chance) = (Vec::new(), 0, 1u64);
     for now in 0..time {
         let mut from = arrivals(now);
@@ -58,7 +58,7 @@ fn play(mut scheme: Box<dyn Scheme<Model>>, time: u64, arrivals: impl Fn(u64) ->
             chance ^= chance << 17;
             from.swap(i, ((chance >> 20) % (i as u64 + 1)) as usize);
         }
-        told.extend(from.iter().map(|&from| Told { from, came: now, left: None }));
+        told.extend(from.iter().map(|&from| PacketTimes { from, arrived: now, left: None }));
         let record = |from: usize| Record {
             length: 1000,
             class: from as u8,
@@ -68,20 +68,20 @@ fn play(mut scheme: Box<dyn Scheme<Model>>, time: u64, arrivals: impl Fn(u64) ->
         model.arrive_all(&mut *scheme, from.into_iter().map(record));
         model.ready(&mut *scheme, 1);
         for fate in &model.fates[seen..] {
-            if let Fate::Sent(number) = *fate {
+            if let ModelFate::Sent(number) = *fate {
                 told[number].left = Some(now);
             }
         }
         seen = model.fates.len();
         model.now += Nanos::millis(1);
     }
-    assert!(scheme.trouble().is_none(), "it was put aside");
+    assert!(scheme.next_fault().is_none(), "it was put aside");
     told
 }
 
 /// The fraction sent of the packets from these senders that arrived from `start` to `end`.
-fn part_sent(told: &[Told], (start, end): (u64, u64), from: impl Fn(usize) -> bool) -> f64 {
-    let of = told.iter().filter(|packet| (start..end).contains(&packet.came) && from(packet.from));
+fn part_sent(told: &[PacketTimes], (start, end): (u64, u64), from: impl Fn(usize) -> bool) -> f64 {
+    let of = told.iter().filter(|packet| (start..end).contains(&packet.arrived) && from(packet.from));
     let (sent, all) = of.fold((0, 0), |(sent, all), packet| (sent + u32::from(packet.left.is_some()), all + 1));
     f64::from(sent) / f64::from(all)
 }
@@ -138,9 +138,9 @@ fn earliest_due_date_meets_the_deadlines_of_all_classes_where_fifo_does_not() {
         let bulk = if now.is_multiple_of(100) { 60 } else { 0 };
         [0].repeat(bulk).into_iter().chain(now.is_multiple_of(20).then_some(3)).collect()
     };
-    let worst = |told: &[Told], from: usize| {
-        let of = told.iter().filter(|packet| packet.from == from && packet.came < 4500);
-        of.map(|packet| packet.left.map_or(u64::MAX, |left| left - packet.came)).max().unwrap()
+    let worst = |told: &[PacketTimes], from: usize| {
+        let of = told.iter().filter(|packet| packet.from == from && packet.arrived < 4500);
+        of.map(|packet| packet.left.map_or(u64::MAX, |left| left - packet.arrived)).max().unwrap()
     };
     let (of_fifo, of_guest) = (play(fifo(1000), 5000, bursts), play(guest(&program, &[]), 5000, bursts));
     assert!(worst(&of_fifo, 3) > 5, "FIFO: {} ms", worst(&of_fifo, 3));
@@ -157,19 +157,19 @@ fn instruction_example_computes_means() {
     if !can_build("rust") {
         return;
     }
-    let place = Place::new(0);
+    let place = TestDirectory::new(0);
     let said = made(&place, "mean", "rust", &["--example", "mean"]);
     for wanted in ["an instruction of", "keeps every law", "[state.instruction.mean] number = 128"] {
         assert!(said.contains(wanted), "no {wanted}: {said}");
     }
     let module = std::fs::read(place.path("guests/mean.wasm")).unwrap();
-    let instruction = Instruction::load(&module, &Runtime::counted().unwrap()).unwrap();
+    let instruction = GuestInstruction::load(&module, &Runtime::counted().unwrap()).unwrap();
     let mut mean = instruction.start().unwrap();
     let (mut there, mut means) = ([None; 4], Vec::new());
     for value in [10, 20, 60] {
         let now = units::Instant::START;
-        let mut call = Call { now, node: 7, operator: 0, value, there, written: [None; 4] };
-        assert_eq!(mean.execute(&mut call), Ok(Outcome::Forward));
+        let mut call = InstructionCall { now, node: 7, operator: 0, value, entries: there, written: [None; 4] };
+        assert_eq!(mean.execute(&mut call), Ok(InstructionOutcome::Forward));
         means.push(call.value);
         there = call.written;
     }

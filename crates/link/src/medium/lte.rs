@@ -6,7 +6,7 @@
 //! of the traces published with mahimahi: for the rates of single seconds, deviation over mean is 0.5 to 0.8; the longest gap is one to two seconds.
 
 use super::trace::{MOST_LINES, Trace};
-use crate::Chance;
+use crate::RandomStream;
 use units::{Nanos, Rate};
 
 /// The correlation time of the rate in milliseconds. In the published traces 0.74 to 0.92 of a deviation is left a second later.
@@ -32,7 +32,7 @@ pub fn lte(mean: Rate, length: Nanos, seed: u64) -> Trace {
     let whole: f64 = shape.iter().sum::<f64>() * STEP as f64;
     // If the link is down all the time there is one opportunity, at the end.
     let scale = if whole > 0.0 { lines / whole } else { 0.0 };
-    let (mut bunches, mut sizes) = (Chance::new(seed, "lte bunches"), Chance::new(seed, "lte sizes"));
+    let (mut bunches, mut sizes) = (RandomStream::new(seed, "lte bunches"), RandomStream::new(seed, "lte sizes"));
     let mut at = Vec::with_capacity(lines as usize + lines as usize / 8);
     for milli in 0..millis {
         // `rate` opportunities a millisecond, in bursts of geometric size.
@@ -53,7 +53,7 @@ pub fn lte(mean: Rate, length: Nanos, seed: u64) -> Trace {
 
 /// The relative rate of the link in each step; 1 is the median.
 fn shape(millis: usize, seed: u64) -> Vec<f64> {
-    let (mut waves, mut silences) = (Chance::new(seed, "lte waves"), Chance::new(seed, "lte silences"));
+    let (mut waves, mut silences) = (RandomStream::new(seed, "lte waves"), RandomStream::new(seed, "lte silences"));
     let steps = millis.div_ceil(STEP);
     let keep = libm::exp(-(STEP as f64) / MEMORY);
     let push = SPREAD * (1.0 - keep * keep).sqrt();

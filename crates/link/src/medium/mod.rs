@@ -15,20 +15,20 @@
 //! | `packet` (ns-2, as used for the published tables) | one packet of any size | when the one before has left; it waits on the link |
 //! | `bytes(1500)` (cellsim), `bytes(1504)` (mahimahi) | so many bytes: whole packets and a part of one more | at the opportunity |
 
-mod fate;
+mod impairment;
 mod lte;
 mod opportunities;
 mod service;
 mod trace;
 
-pub use fate::Crossing;
+pub use impairment::TransitResult;
 pub use lte::lte;
 pub use trace::{MOST_LINES, Trace, TraceError};
 
-use crate::Chance;
-use fate::Road;
-use plan::{MediumPlan, Service, TraceSource};
-use service::Gate;
+use crate::RandomStream;
+use impairment::Impairment;
+use plan::{LinkService, MediumPlan, TraceSource};
+use service::ServiceModel;
 use std::sync::Arc;
 use units::{Instant, Rate};
 
@@ -44,8 +44,8 @@ pub struct Opportunities {
 /// One direction of a link.
 #[derive(Clone, Debug)]
 pub struct Medium {
-    gate: Gate,
-    road: Road,
+    gate: ServiceModel,
+    impairment: Impairment,
     overhead: i32,
 }
 
@@ -57,9 +57,9 @@ impl Medium {
     ///
     /// If the description has a trace and `trace` is none.
     pub fn new(plan: &MediumPlan, trace: Option<Arc<Trace>>, start: Instant, seed: u64, name: &str) -> Medium {
-        let chance = Chance::new(seed, &format!("{name} service"));
-        let gate = Gate::new(&plan.service, trace, start, chance);
-        Medium { gate, road: Road::new(plan, seed, name), overhead: plan.overhead }
+        let chance = RandomStream::new(seed, &format!("{name} service"));
+        let gate = ServiceModel::new(&plan.service, trace, start, chance);
+        Medium { gate, impairment: Impairment::new(plan, seed, name), overhead: plan.overhead }
     }
 
     /// The trace of a description: generated, or read from its file by `read`. None if it has no trace.
@@ -71,7 +71,7 @@ impl Medium {
         plan: &MediumPlan,
         read: impl FnOnce(&str) -> Result<Vec<u8>, String>,
     ) -> Result<Option<Arc<Trace>>, String> {
-        let Service::Trace(trace) = &plan.service else { return Ok(None) };
+        let LinkService::Trace(trace) = &plan.service else { return Ok(None) };
         let trace = match &trace.source {
             TraceSource::Lte { mean, length, seed } => lte(*mean, *length, *seed),
             TraceSource::File(file) => Trace::parse(&read(file)?).map_err(|error| format!("{file}:{error}"))?,
@@ -95,8 +95,8 @@ impl Medium {
 
     /// The fate of a packet whose last bit has left at `left`. Packets arrive in the order of the calls, unless the link reorders.
     #[inline]
-    pub fn cross(&mut self, left: Instant) -> Crossing {
-        self.road.cross(left)
+    pub fn cross(&mut self, left: Instant) -> TransitResult {
+        self.impairment.cross(left)
     }
 
     /// The rate at `now` in bits a second. For a trace: the capacity of its opportunities of the last 100 ms.
@@ -115,17 +115,21 @@ impl Medium {
     }
 
     /// Changes delay, loss and overhead to those of `other`. No packet overtakes one under way.
-    pub fn reroute(&mut self, other: Medium) {
-        self.road = self.road.clone().succeed(other.road);
+    pub fn change_impairment(&mut self, other: Medium) {
+        self.impairment = self.impairment.clone().succeed(other.impairment);
         self.overhead = other.overhead;
     }
 
     /// Changes to `other` from `now` on. The packet in transmission is sent to its end. No packet overtakes one under way.
     pub fn change(&mut self, other: Medium, now: Instant) {
         let free = self.gate.free();
-        *self = Medium { gate: other.gate, road: self.road.clone().succeed(other.road), overhead: other.overhead };
+        *self = Medium {
+            gate: other.gate,
+            impairment: self.impairment.clone().succeed(other.impairment),
+            overhead: other.overhead,
+        };
         // The packet in transmission occupies the new link too, until it has left.
-        if free > now && free < Instant::FAR {
+        if free > now && free < Instant::NEVER {
             self.gate.hold(free);
         }
     }

@@ -13,7 +13,7 @@ const PACKET: u64 = 1500;
 
 /// A link with a trace. Opportunities are numbered over all repetitions.
 #[derive(Clone, Debug)]
-pub(super) struct Recorded {
+pub(super) struct TraceService {
     trace: Arc<Trace>,
     mode: TraceMode,
     end: TraceEnd,
@@ -28,10 +28,10 @@ pub(super) struct Recorded {
     credit: u64,
 }
 
-impl Recorded {
-    pub fn new(trace: Arc<Trace>, mode: TraceMode, end: TraceEnd, start: Instant) -> Recorded {
+impl TraceService {
+    pub fn new(trace: Arc<Trace>, mode: TraceMode, end: TraceEnd, start: Instant) -> TraceService {
         let passed = Opportunities::default();
-        Recorded { trace, mode, end, start, next: 0, passed, free: Instant::START, credit: 0 }
+        TraceService { trace, mode, end, start, next: 0, passed, free: Instant::START, credit: 0 }
     }
 
     pub fn free(&self) -> Instant {
@@ -107,7 +107,7 @@ impl Recorded {
             None => None,
             Some(_) => self.take(length),
         };
-        self.free = took.unwrap_or(Instant::FAR);
+        self.free = took.unwrap_or(Instant::NEVER);
         self.free
     }
 

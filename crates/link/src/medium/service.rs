@@ -1,12 +1,12 @@
 //! The gate of a link: when it accepts a packet, and how long the packet occupies it.
 
 use super::Opportunities;
-use super::opportunities::Recorded;
+use super::opportunities::TraceService;
 use super::trace::Trace;
-use crate::Chance;
-use plan::{BrownianPlan, Service};
+use crate::RandomStream;
+use plan::{BrownianPlan, LinkService};
 use std::sync::Arc;
-use units::{Bytes, Exact, Instant, Nanos, Pace, PacketRate, Rate};
+use units::{Bytes, ExactTime, Instant, Nanos, Pace, PacketRate, Rate};
 
 const SECOND: u64 = 1_000_000_000;
 /// The assumed packet size of a link whose rate is in packets, to convert it to bits.
@@ -16,25 +16,29 @@ const MOST_SECONDS: u64 = 1_000_000;
 
 /// The gate of a link, by kind of service.
 #[derive(Clone, Debug)]
-pub(super) enum Gate {
-    Constant(Constant),
-    Bucket(Bucket),
-    Recorded(Recorded),
+pub(super) enum ServiceModel {
+    Constant(ConstantRate),
+    Bucket(TokenBucket),
+    Recorded(TraceService),
     Poisson(Box<Poisson>),
     Brownian(Box<Brownian>),
 }
 
-impl Gate {
-    pub fn new(service: &Service, trace: Option<Arc<Trace>>, start: Instant, chance: Chance) -> Gate {
+impl ServiceModel {
+    pub fn new(service: &LinkService, trace: Option<Arc<Trace>>, start: Instant, chance: RandomStream) -> ServiceModel {
         match service {
-            Service::Constant(rate) => Gate::Constant(Constant { rate: *rate, free: Exact::new(Instant::START) }),
-            Service::Bucket(rate, burst) => Gate::Bucket(Bucket::new(*rate, *burst, start)),
-            Service::Trace(plan) => {
-                let trace = trace.expect("a link with a trace is given it");
-                Gate::Recorded(Recorded::new(trace, plan.mode, plan.end, start))
+            LinkService::Constant(rate) => {
+                ServiceModel::Constant(ConstantRate { rate: *rate, free: ExactTime::new(Instant::START) })
             }
-            Service::Poisson(pace) => Gate::Poisson(Box::new(Poisson { pace: *pace, free: Instant::START, chance })),
-            Service::Brownian(plan) => Gate::Brownian(Box::new(Brownian::new(*plan, start, chance))),
+            LinkService::Bucket(rate, burst) => ServiceModel::Bucket(TokenBucket::new(*rate, *burst, start)),
+            LinkService::Trace(plan) => {
+                let trace = trace.expect("a link with a trace is given it");
+                ServiceModel::Recorded(TraceService::new(trace, plan.mode, plan.end, start))
+            }
+            LinkService::Poisson(pace) => {
+                ServiceModel::Poisson(Box::new(Poisson { pace: *pace, free: Instant::START, chance }))
+            }
+            LinkService::Brownian(plan) => ServiceModel::Brownian(Box::new(Brownian::new(*plan, start, chance))),
         }
     }
 
@@ -42,7 +46,7 @@ impl Gate {
     #[inline]
     pub fn ready(&mut self, now: Instant) -> Option<Instant> {
         match self {
-            Gate::Recorded(recorded) => recorded.ready(now),
+            ServiceModel::Recorded(recorded) => recorded.ready(now),
             other => Some(other.free()),
         }
     }
@@ -51,22 +55,22 @@ impl Gate {
     #[inline]
     pub fn free(&self) -> Instant {
         match self {
-            Gate::Constant(constant) => constant.free.at(),
-            Gate::Bucket(bucket) => bucket.free,
-            Gate::Recorded(recorded) => recorded.free(),
-            Gate::Poisson(poisson) => poisson.free,
-            Gate::Brownian(brownian) => brownian.free,
+            ServiceModel::Constant(constant) => constant.free.at(),
+            ServiceModel::Bucket(bucket) => bucket.free,
+            ServiceModel::Recorded(recorded) => recorded.free(),
+            ServiceModel::Poisson(poisson) => poisson.free,
+            ServiceModel::Brownian(brownian) => brownian.free,
         }
     }
 
     /// Accepts no packet before `time`.
     pub fn hold(&mut self, time: Instant) {
         match self {
-            Gate::Constant(constant) => constant.free = Exact::new(constant.free.at().max(time)),
-            Gate::Bucket(bucket) => bucket.free = bucket.free.max(time),
-            Gate::Recorded(recorded) => recorded.hold(time),
-            Gate::Poisson(poisson) => poisson.free = poisson.free.max(time),
-            Gate::Brownian(brownian) => brownian.free = brownian.free.max(time),
+            ServiceModel::Constant(constant) => constant.free = ExactTime::new(constant.free.at().max(time)),
+            ServiceModel::Bucket(bucket) => bucket.free = bucket.free.max(time),
+            ServiceModel::Recorded(recorded) => recorded.hold(time),
+            ServiceModel::Poisson(poisson) => poisson.free = poisson.free.max(time),
+            ServiceModel::Brownian(brownian) => brownian.free = brownian.free.max(time),
         }
     }
 
@@ -74,36 +78,36 @@ impl Gate {
     #[inline]
     pub fn send(&mut self, now: Instant, length: u64) -> Instant {
         match self {
-            Gate::Constant(constant) => constant.send(now, length),
-            Gate::Bucket(bucket) => bucket.send(now, length),
-            Gate::Recorded(recorded) => recorded.send(now, length),
-            Gate::Poisson(poisson) => poisson.send(now, length),
-            Gate::Brownian(brownian) => brownian.send(now),
+            ServiceModel::Constant(constant) => constant.send(now, length),
+            ServiceModel::Bucket(bucket) => bucket.send(now, length),
+            ServiceModel::Recorded(recorded) => recorded.send(now, length),
+            ServiceModel::Poisson(poisson) => poisson.send(now, length),
+            ServiceModel::Brownian(brownian) => brownian.send(now),
         }
     }
 
     pub fn rate(&self, now: Instant) -> Rate {
         match self {
-            Gate::Constant(constant) => constant.rate,
-            Gate::Bucket(bucket) => bucket.rate,
-            Gate::Recorded(recorded) => recorded.rate(now),
-            Gate::Poisson(poisson) => match poisson.pace {
+            ServiceModel::Constant(constant) => constant.rate,
+            ServiceModel::Bucket(bucket) => bucket.rate,
+            ServiceModel::Recorded(recorded) => recorded.rate(now),
+            ServiceModel::Poisson(poisson) => match poisson.pace {
                 Pace::Bits(rate) => rate,
                 Pace::Packets(rate) => in_bits(rate),
             },
-            Gate::Brownian(brownian) => in_bits(PacketRate::pps(brownian.rate as u64)),
+            ServiceModel::Brownian(brownian) => in_bits(PacketRate::pps(brownian.rate as u64)),
         }
     }
 
     pub fn opportunities(&self) -> Opportunities {
         match self {
-            Gate::Recorded(recorded) => recorded.passed(),
+            ServiceModel::Recorded(recorded) => recorded.passed(),
             _ => Opportunities::default(),
         }
     }
 
     pub fn has_failed(&self) -> bool {
-        matches!(self, Gate::Recorded(recorded) if recorded.has_failed())
+        matches!(self, ServiceModel::Recorded(recorded) if recorded.has_failed())
     }
 }
 
@@ -114,21 +118,21 @@ fn in_bits(rate: PacketRate) -> Rate {
 
 /// A constant rate.
 #[derive(Clone, Debug)]
-pub(super) struct Constant {
+pub(super) struct ConstantRate {
     rate: Rate,
     /// When the last packet has left, with the fraction of a nanosecond.
-    free: Exact,
+    free: ExactTime,
 }
 
-impl Constant {
+impl ConstantRate {
     #[inline]
     fn send(&mut self, now: Instant, length: u64) -> Instant {
         // If the last packet left within this nanosecond, the link was not idle: keep the fraction.
         if self.free.at() < now {
-            self.free = Exact::new(now);
+            self.free = ExactTime::new(now);
         }
         if self.rate != Rate::MAX {
-            self.free.pass((length * 8 * SECOND, self.rate.get().max(1)));
+            self.free.advance_fraction((length * 8 * SECOND, self.rate.get().max(1)));
         }
         self.free.at()
     }
@@ -137,7 +141,7 @@ impl Constant {
 /// A token bucket. A packet waits on the link until there are tokens for it. The bytes that leave in any interval are bounded by the rate times its
 /// length plus the burst, or one packet if that is larger.
 #[derive(Clone, Debug)]
-pub(super) struct Bucket {
+pub(super) struct TokenBucket {
     rate: Rate,
     /// In bits times nanoseconds, like `tokens`.
     depth: u128,
@@ -147,10 +151,10 @@ pub(super) struct Bucket {
     free: Instant,
 }
 
-impl Bucket {
-    fn new(rate: Rate, burst: Bytes, start: Instant) -> Bucket {
+impl TokenBucket {
+    fn new(rate: Rate, burst: Bytes, start: Instant) -> TokenBucket {
         let depth = u128::from(burst.get()) * 8 * u128::from(SECOND);
-        Bucket { rate, depth, tokens: depth, at: start, free: Instant::START }
+        TokenBucket { rate, depth, tokens: depth, at: start, free: Instant::START }
     }
 
     fn send(&mut self, now: Instant, length: u64) -> Instant {
@@ -176,7 +180,7 @@ impl Bucket {
 pub(super) struct Poisson {
     pace: Pace,
     free: Instant,
-    chance: Chance,
+    chance: RandomStream,
 }
 
 impl Poisson {
@@ -198,12 +202,12 @@ pub(super) struct Brownian {
     /// The beginning of the next second, when the rate changes.
     turn: Instant,
     free: Instant,
-    steps: Chance,
-    gaps: Chance,
+    steps: RandomStream,
+    gaps: RandomStream,
 }
 
 impl Brownian {
-    fn new(plan: BrownianPlan, start: Instant, gaps: Chance) -> Brownian {
+    fn new(plan: BrownianPlan, start: Instant, gaps: RandomStream) -> Brownian {
         let mut steps = gaps.clone();
         // The rate has a stream of its own: it does not depend on the number of packets.
         steps.branch();
@@ -237,7 +241,7 @@ impl Brownian {
             at = self.turn;
             self.step();
         }
-        self.free = Instant::FAR;
+        self.free = Instant::NEVER;
         self.free
     }
 }

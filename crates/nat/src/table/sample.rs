@@ -1,24 +1,24 @@
 //! A small copy of a table with everything that concerns one packet, for `explain`.
 
-use super::{Connection, Kind, Table, Timeouts};
+use super::{Connection, ConnectionKind, ConnectionTable, Timeouts};
 use units::Nanos;
 
 /// Decisions of the whole table, made in advance for a copy of it: see [`Table::sampled`].
 #[derive(Clone, Debug)]
-pub(super) struct Foreseen {
+pub(super) struct Predetermined {
     /// For each of our addresses, the port of the host's next connection.
     pub ports: Vec<(u32, Option<u16>)>,
     /// True if the table has no room for a connection.
     pub full: bool,
 }
 
-impl Table {
+impl ConnectionTable {
     /// A small table that treats a packet of the inside host as this table would. New connections get `ports`, one for each of our addresses.
     /// [`Table::copy`] adds the connections that concern the packet.
-    pub fn sampled(&self, inside: u32, ports: Vec<(u32, Option<u16>)>) -> Table {
-        let mut sample = Table::new(16, self.secret);
-        let full = self.connections.used() == self.connections.most && self.oldest_to_go().is_none();
-        sample.foreseen = Some(Foreseen { ports, full });
+    pub fn sampled(&self, inside: u32, ports: Vec<(u32, Option<u16>)>) -> ConnectionTable {
+        let mut sample = ConnectionTable::new(16, self.secret);
+        let full = self.connections.used() == self.connections.most && self.eviction_victim().is_none();
+        sample.predetermined = Some(Predetermined { ports, full });
         if let Some(host) = self.host(inside) {
             let known = self.hosts.values[host as usize];
             if let Some(slot) = sample.hosts.take(known) {
@@ -29,20 +29,20 @@ impl Table {
     }
 
     /// The port of a new connection at `ours`, if it was decided in advance.
-    pub fn foreseen_port(&self, ours: u32) -> Option<Option<u16>> {
-        let foreseen = self.foreseen.as_ref()?;
+    pub fn predetermined_port(&self, ours: u32) -> Option<Option<u16>> {
+        let foreseen = self.predetermined.as_ref()?;
         Some(foreseen.ports.iter().find(|(address, _)| *address == ours).and_then(|&(_, port)| port))
     }
 
     /// Copies a connection of another table, unless it is already here.
     pub fn copy(&mut self, other: &Connection) {
-        let Connection { protocol, inside, outside, peer, kind, inbound, used, .. } = *other;
+        let Connection { protocol, inside, outside, peer, kind, inbound, last_packet: used, .. } = *other;
         if self.from_inside(protocol, inside, peer).is_some() {
             return;
         }
-        const FOREVER: Timeouts = [Nanos::MAX; Kind::ALL.len()];
+        const FOREVER: Timeouts = [Nanos::MAX; ConnectionKind::ALL.len()];
         // The host's count was copied before, with this connection included, so `connect` must not count it again.
-        let (foreseen, hosts) = (self.foreseen.take(), self.begun_by(inside.address));
+        let (foreseen, hosts) = (self.predetermined.take(), self.opened_by(inside.address));
         if let Ok(slot) = self.connect(protocol, (inside, outside, peer), (kind, inbound), used, &FOREVER) {
             self.touch(slot, (kind, other.replied), used);
             self.connection_mut(slot).finished = other.finished;
@@ -50,6 +50,6 @@ impl Table {
                 self.hosts.values[host as usize].connections -= 1;
             }
         }
-        self.foreseen = foreseen;
+        self.predetermined = foreseen;
     }
 }

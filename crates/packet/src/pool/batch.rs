@@ -119,7 +119,7 @@ impl Batch {
 
     /// Releases the first `count` slots: the caller moves the packets out.
     #[inline(always)]
-    pub(super) fn give_up(&mut self, count: usize) -> *const Packet {
+    pub(super) fn release_front(&mut self, count: usize) -> *const Packet {
         assert!(count <= self.len());
         let first = self.slots[self.start..].as_ptr();
         self.start += count;
@@ -132,7 +132,7 @@ impl Batch {
     /// # Safety
     /// The caller writes a packet to each slot before it uses the batch again.
     #[inline(always)]
-    pub(super) unsafe fn take_on(&mut self, count: usize) -> *mut Packet {
+    pub(super) unsafe fn extend_back(&mut self, count: usize) -> *mut Packet {
         self.rewind();
         assert!(count <= self.room());
         let first = self.slots[self.end..].as_mut_ptr();

@@ -17,7 +17,7 @@ pub struct Meta {
     /// The next hop: an entry of the adjacency table.
     pub adjacency: AdjacencyId,
     /// The time from its arrival to the end of its functions, in nanoseconds, saturating. Set when it waits at a link.
-    pub worked: u32,
+    pub function_time: u32,
     /// Its queue on the egress link.
     pub queue: QueueId,
     /// The version of the adjacency when the route was looked up.
@@ -62,15 +62,15 @@ impl Meta {
     /// A function has translated its addresses.
     pub const TRANSLATED: u8 = 0x10;
     /// It is for an address of the router; a function decides if it is forwarded anyway.
-    pub const OURS: u8 = 0x20;
+    pub const LOCAL: u8 = 0x20;
     /// An observer follows it and receives an event at every stage.
     pub const FOLLOWED: u8 = 0x40;
     /// Its instruction is not executed, because the worker that owns its tag is overloaded.
-    pub const PASSES: u8 = 0x80;
+    pub const NOT_EXECUTED: u8 = 0x80;
 
     /// Counts one more classification and returns the number so far.
     #[inline]
-    pub fn go_round(&mut self) -> u8 {
+    pub fn count_classification(&mut self) -> u8 {
         self.rounds += 1;
         self.rounds & 0x3f
     }
@@ -160,7 +160,7 @@ impl Packet {
     /// # Safety
     /// `slot` was initialised by [`Packet::new`], and no other packet owns it.
     #[inline(always)]
-    pub(super) unsafe fn back(slot: NonNull<Slot>) -> Packet {
+    pub(super) unsafe fn from_slot(slot: NonNull<Slot>) -> Packet {
         Packet { slot }
     }
 
@@ -241,7 +241,7 @@ impl Packet {
     /// Sets the frame to the `len` bytes from `start` on, counted from the beginning of its memory: the place where a device wrote them. Returns
     /// false and changes nothing if they are not within the memory.
     #[inline(always)]
-    pub fn place(&mut self, start: usize, len: usize) -> bool {
+    pub fn set_range(&mut self, start: usize, len: usize) -> bool {
         let slot = self.slot_mut();
         let memory = slot.memory();
         if start > memory.min(usize::from(u16::MAX)) || len > memory - start {
@@ -459,7 +459,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn the_first_byte_moves_into_the_headroom_and_no_further() {
+    fn frame_start_moves_only_within_the_headroom() {
         let mut pool = Pool::new(Region::new(1));
         let mut packet = pool.take().unwrap();
         assert!(packet.fill(&[7; 60]));
@@ -483,7 +483,7 @@ mod tests {
             assert!(packet.fill(&vec![1; most]));
             assert!(!packet.resize(most + 65));
             for beyond in [usize::MAX, usize::MAX - 63, usize::MAX - 100] {
-                assert!(!packet.resize(beyond) && !packet.place(0, beyond) && !packet.place(beyond, 0));
+                assert!(!packet.resize(beyond) && !packet.set_range(0, beyond) && !packet.set_range(beyond, 0));
             }
             assert_eq!((packet.len(), packet.start()), (most, HEADROOM));
             assert!(!packet.fill(&vec![1; most + 1]));

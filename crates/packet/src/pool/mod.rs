@@ -6,7 +6,7 @@
 
 mod batch;
 mod frame;
-mod huge;
+mod huge_table;
 mod offload;
 mod queue;
 mod region;
@@ -14,11 +14,11 @@ mod shared;
 
 pub use batch::{BATCH, Batch, Drain};
 pub use frame::{Meta, Packet, prefetch, prefetch_far};
-pub use huge::{Huge, Spread};
+pub use huge_table::{HashedTable, HugeTable};
 pub use offload::{Offload, PartialChecksum, Segmentation};
 pub use queue::Queue;
 pub use region::{Region, Umem};
-pub use shared::{HEAD, Shared};
+pub use shared::{HEAD, SharedPacket};
 
 use shared::Tail;
 use std::sync::Arc;
@@ -45,13 +45,13 @@ const EXCHANGE: usize = 256;
 pub struct Pool {
     region: Arc<Region>,
     free: Vec<Packet>,
-    outside: u64,
+    in_use: u64,
 }
 
 impl Pool {
     /// An empty pool on `region`.
     pub fn new(region: Arc<Region>) -> Pool {
-        Pool { region, free: Vec::with_capacity(2 * EXCHANGE), outside: 0 }
+        Pool { region, free: Vec::with_capacity(2 * EXCHANGE), in_use: 0 }
     }
 
     /// The region behind this pool.
@@ -67,7 +67,7 @@ impl Pool {
         }
         let mut packet = self.free.pop()?;
         packet.reset();
-        self.outside += 1;
+        self.in_use += 1;
         Some(packet)
     }
 
@@ -76,7 +76,7 @@ impl Pool {
     pub fn take_super(&mut self) -> Option<Packet> {
         let mut packet = self.region.lock().super_frames.pop()?;
         packet.reset();
-        self.outside += 1;
+        self.in_use += 1;
         Some(packet)
     }
 
@@ -89,16 +89,16 @@ impl Pool {
     /// Ends a packet: its frame is free again.
     #[inline]
     pub fn give(&mut self, packet: Packet) {
-        self.outside = self.outside.wrapping_sub(1);
+        self.in_use = self.in_use.wrapping_sub(1);
         if packet.is_special() {
-            return self.keep_special(packet);
+            return self.recycle_special(packet);
         }
-        self.keep(packet);
+        self.recycle(packet);
     }
 
     /// Adds a frame to the free ones.
     #[inline(always)]
-    fn keep(&mut self, packet: Packet) {
+    fn recycle(&mut self, packet: Packet) {
         self.free.push(packet);
         // Half of the list stays: a worker that alternates between taking and giving does not lock the region each time.
         if self.free.len() == 2 * EXCHANGE {
@@ -109,27 +109,27 @@ impl Pool {
 
     #[cold]
     #[inline(never)]
-    fn keep_special(&mut self, mut packet: Packet) {
+    fn recycle_special(&mut self, mut packet: Packet) {
         if packet.is_large() {
             // The list never exceeds the region's super-frames, so this push never allocates.
             return self.region.lock().super_frames.push(packet);
         }
         if let Some(last) = packet.take_tail().and_then(Tail::end) {
             // No packet refers to it any more. `outside` was decremented when its packet was given back.
-            self.keep_any(last);
+            self.recycle_any(last);
         }
-        self.keep(packet);
+        self.recycle(packet);
     }
 
-    fn keep_any(&mut self, packet: Packet) {
-        if packet.is_special() { self.keep_special(packet) } else { self.keep(packet) }
+    fn recycle_any(&mut self, packet: Packet) {
+        if packet.is_special() { self.recycle_special(packet) } else { self.recycle(packet) }
     }
 
     /// Ends the original of copies. Its frame is free again once the last copy has ended.
-    pub fn give_shared(&mut self, shared: Shared) {
-        self.outside = self.outside.wrapping_sub(1);
+    pub fn give_shared(&mut self, shared: SharedPacket) {
+        self.in_use = self.in_use.wrapping_sub(1);
         if let Some(last) = shared.end() {
-            self.keep_any(last);
+            self.recycle_any(last);
         }
     }
 
@@ -153,7 +153,7 @@ impl Pool {
         let fits = packet.append(tail.bytes());
         debug_assert!(fits, "a frame holds what is no longer than a frame");
         if let Some(last) = tail.end() {
-            self.keep_any(last);
+            self.recycle_any(last);
         }
         true
     }
@@ -161,24 +161,24 @@ impl Pool {
     /// Counts packets from a port that shares the region: this worker holds them now.
     #[inline]
     pub fn import(&mut self, packets: usize) {
-        self.outside = self.outside.wrapping_add(packets as u64);
+        self.in_use = self.in_use.wrapping_add(packets as u64);
     }
 
     /// Counts packets to a port that shares the region: this worker no longer holds them.
     #[inline]
     pub fn export(&mut self, packets: usize) {
-        self.outside = self.outside.wrapping_sub(packets as u64);
+        self.in_use = self.in_use.wrapping_sub(packets as u64);
     }
 
     /// Resets the count: the worker has lost track of its packets, and their frames returned to the region when they were dropped.
     pub fn abandon(&mut self) {
-        self.outside = 0;
+        self.in_use = 0;
     }
 
     /// The packets that this worker holds, counted by frames taken and given back, independent of the ledger.
     #[inline]
-    pub fn outside(&self) -> u64 {
-        self.outside
+    pub fn frames_in_use(&self) -> u64 {
+        self.in_use
     }
 
     #[cold]
@@ -212,12 +212,12 @@ mod tests {
     }
 
     #[test]
-    fn a_region_gives_every_frame_once_and_takes_all_back() {
+    fn region_gives_each_frame_once_and_recovers_all() {
         let region = Region::new(1000);
         let mut pool = Pool::new(region.clone());
         let mut taken: Vec<Packet> = std::iter::from_fn(|| pool.take()).collect();
         assert_eq!(taken.len(), 1000);
-        assert_eq!(pool.outside(), 1000);
+        assert_eq!(pool.frames_in_use(), 1000);
         for (i, packet) in taken.iter_mut().enumerate() {
             packet.fill(&(i as u32).to_be_bytes());
         }
@@ -225,7 +225,7 @@ mod tests {
             assert_eq!(packet.bytes(), (i as u32).to_be_bytes());
         }
         taken.into_iter().for_each(|p| pool.give(p));
-        assert_eq!(pool.outside(), 0);
+        assert_eq!(pool.frames_in_use(), 0);
         drop(pool);
         assert_eq!(region.spare(), 1000);
     }
@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn super_frames_are_taken_for_what_is_longer_than_a_frame_and_find_their_way_back() {
+    fn super_frames_hold_long_packets_and_return_to_the_region() {
         let region = Region::with_super_frames(4, 100);
         let mut pool = Pool::new(region.clone());
         for (len, large) in [(0, false), (FRAME, false), (FRAME + 1, true), (SUPER_FRAME, true)] {
@@ -255,7 +255,7 @@ mod tests {
         }
         for _ in 0..3 {
             let taken: Vec<Packet> = std::iter::from_fn(|| pool.take_super()).collect();
-            assert_eq!((taken.len(), pool.outside()), (100, 100));
+            assert_eq!((taken.len(), pool.frames_in_use()), (100, 100));
             taken.into_iter().for_each(|packet| pool.give(packet));
             // A pool keeps no super-frames: other pools can use them.
             assert_eq!(region.spare_super_frames(), 100);
@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn frames_cross_threads_and_come_home() {
+    fn frames_of_other_threads_return_to_the_region() {
         let region = Region::new(64);
         let mut here = Pool::new(region.clone());
         let mut packet = here.take().unwrap();
@@ -277,7 +277,7 @@ mod tests {
             there.import(1);
             assert_eq!(packet.bytes(), b"across");
             there.give(packet);
-            assert_eq!(there.outside(), 0);
+            assert_eq!(there.frames_in_use(), 0);
         })
         .join()
         .unwrap();

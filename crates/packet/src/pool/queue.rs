@@ -140,7 +140,7 @@ impl Queue {
     pub fn append(&mut self, batch: &mut Batch, count: usize) -> usize {
         self.rewind();
         let count = count.min(batch.len()).min(self.room());
-        let from = batch.give_up(count);
+        let from = batch.release_front(count);
         let slot = self.slot(self.len);
         let straight = count.min(self.slots.len() - slot);
         let to = self.slots.as_mut_ptr().cast::<Packet>();
@@ -165,7 +165,7 @@ impl Queue {
         // SAFETY: the first `count` slots from the head on are initialised and are released below; the batch adds `count` slots, all of which are
         // written.
         unsafe {
-            let to = batch.take_on(count);
+            let to = batch.extend_back(count);
             copy_nonoverlapping(from.add(slot), to, straight);
             copy_nonoverlapping(from, to.add(straight), count - straight);
         }
@@ -206,7 +206,7 @@ mod tests {
     use std::collections::VecDeque;
 
     #[test]
-    fn a_batch_emptied_from_the_front_has_all_its_room_again() {
+    fn batch_emptied_from_the_front_has_full_room() {
         let mut pool = Pool::new(Region::new(2 * BATCH));
         let (mut queue, mut batch) = (Queue::new(2 * BATCH), Batch::new());
         for _ in 0..2 * BATCH {
@@ -223,7 +223,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn behaves_as_a_bounded_deque(capacity in 1usize..20, steps in prop::collection::vec(0u8..7, 0..300)) {
+        fn queue_behaves_as_a_bounded_deque(capacity in 1usize..20, steps in prop::collection::vec(0u8..7, 0..300)) {
             let mut pool = Pool::new(Region::new(512));
             let mut queue = Queue::new(capacity);
             let mut oracle: VecDeque<u32> = VecDeque::new();
@@ -276,7 +276,7 @@ mod tests {
                 prop_assert_eq!(queue.front().map(number), oracle.front().copied());
             }
             while let Some(p) = queue.pop() { pool.give(p); }
-            prop_assert_eq!(pool.outside(), 0);
+            prop_assert_eq!(pool.frames_in_use(), 0);
         }
     }
 }

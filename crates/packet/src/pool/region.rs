@@ -1,7 +1,7 @@
 //! The memory of all frames, in two classes: frames of [`FRAME`](super::FRAME) bytes, and super-frames of [`SUPER_FRAME`](super::SUPER_FRAME).
 
 use super::frame::{Slot, SuperFrame, prefetch};
-use super::{Huge, Packet, STRIDE, SUPER_STRIDE};
+use super::{HugeTable, Packet, STRIDE, SUPER_STRIDE};
 use std::mem::{self, ManuallyDrop};
 use std::ptr::NonNull;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -15,17 +15,17 @@ const MOST: (usize, usize) = (1 << 24, 1 << 16);
 #[derive(Debug)]
 pub struct Region {
     /// A [`Home`] in the place of one slot, then one slot for each frame, then one for each super-frame.
-    slots: ManuallyDrop<Huge<u8>>,
+    slots: ManuallyDrop<HugeTable<u8>>,
     /// The frames, and from the next page on the super-frames.
-    data: ManuallyDrop<Huge<u8>>,
+    data: ManuallyDrop<HugeTable<u8>>,
     frames: usize,
     super_frames: usize,
     spare: Mutex<Spare>,
 }
 
 /// The region of a slot, for packets dropped without a pool. It lies before the first slot.
-type Home = Weak<Region>;
-const _: () = assert!(size_of::<Home>() <= size_of::<Slot>() && align_of::<Home>() <= align_of::<Slot>());
+type RegionLink = Weak<Region>;
+const _: () = assert!(size_of::<RegionLink>() <= size_of::<Slot>() && align_of::<RegionLink>() <= align_of::<Slot>());
 
 /// Frames in no worker's pool and in no packet.
 #[derive(Debug, Default)]
@@ -68,7 +68,7 @@ impl Region {
         Arc::new_cyclic(|home| {
             let mut region = Region { slots, data, frames, super_frames, spare: Mutex::default() };
             // SAFETY: the place before the first slot is large enough and aligned, and nothing else uses it.
-            unsafe { region.home().write(home.clone()) };
+            unsafe { region.region_link().write(home.clone()) };
             // SAFETY: each index is below the sum of the two counts and used once; the region is not shared yet.
             let packet =
                 |index: usize| unsafe { Packet::new(region.slot(index), region.memory(index), region.name(index)) };
@@ -82,7 +82,7 @@ impl Region {
     }
 
     /// The address of the [`Home`].
-    fn home(&self) -> NonNull<Home> {
+    fn region_link(&self) -> NonNull<RegionLink> {
         self.slots.start().cast()
     }
 
@@ -92,12 +92,12 @@ impl Region {
     /// `slot` is the one with number `index` of a region, and its previous owner no longer uses it.
     #[cold]
     #[inline(never)]
-    pub(super) unsafe fn send_home(slot: NonNull<Slot>, index: u32) {
+    pub(super) unsafe fn return_to_region(slot: NonNull<Slot>, index: u32) {
         // SAFETY: the caller gives up the slot; `ManuallyDrop` prevents that dropping this packet recurses.
-        let mut packet = ManuallyDrop::new(unsafe { Packet::back(slot) });
+        let mut packet = ManuallyDrop::new(unsafe { Packet::from_slot(slot) });
         drop(packet.take_tail());
         // SAFETY: the `Home` lies before the first slot, was written before any packet existed, and is kept as long as any packet is not spare.
-        let home = unsafe { slot.sub(index as usize + 1).cast::<Home>().as_ref() };
+        let home = unsafe { slot.sub(index as usize + 1).cast::<RegionLink>().as_ref() };
         // The region is gone. Its memory is leaked, because other packets may still use frames of it.
         let Some(region) = home.upgrade() else { return };
         let packet = ManuallyDrop::into_inner(packet);
@@ -172,7 +172,7 @@ impl Region {
     pub unsafe fn reclaim(&self, index: u32) -> Packet {
         assert!((index as usize) < self.frames, "no frame {index} was ever lent");
         // SAFETY: the caller vouches that the slot has no other owner.
-        unsafe { Packet::back(self.slot(index as usize)) }
+        unsafe { Packet::from_slot(self.slot(index as usize)) }
     }
 
     /// Prefetches the slot of a frame.
@@ -190,7 +190,7 @@ impl Region {
 
     /// True if every frame of the region is spare. The count is not sufficient: pools accept packets of other regions, so a spare list may hold a
     /// foreign packet while one of this region is elsewhere.
-    pub(super) fn is_whole(&self) -> bool {
+    pub(super) fn has_all_spare(&self) -> bool {
         let spare = self.lock();
         let all = || spare.frames.iter().chain(&spare.super_frames);
         all().count() == self.frames + self.super_frames && all().all(|packet| self.has(packet))
@@ -201,20 +201,20 @@ impl Drop for Packet {
     #[inline]
     fn drop(&mut self) {
         // SAFETY: the packet owns its slot and is not used after this; its name holds its number.
-        unsafe { Region::send_home(self.address(), self.index()) }
+        unsafe { Region::return_to_region(self.address(), self.index()) }
     }
 }
 
 /// Memory that its owner unmaps explicitly.
-fn map(bytes: usize) -> ManuallyDrop<Huge<u8>> {
-    let memory = Huge::zeroed(bytes);
+fn map(bytes: usize) -> ManuallyDrop<HugeTable<u8>> {
+    let memory = HugeTable::zeroed(bytes);
     memory.prefer_large_pages();
     ManuallyDrop::new(memory)
 }
 
 impl Drop for Region {
     fn drop(&mut self) {
-        let whole = self.is_whole();
+        let whole = self.has_all_spare();
         // Spare packets are forgotten, because their drop would return the frames to this very region.
         let Spare { frames, super_frames } = mem::take(self.spare.get_mut().unwrap_or_else(PoisonError::into_inner));
         frames.into_iter().chain(super_frames).for_each(mem::forget);
@@ -225,7 +225,7 @@ impl Drop for Region {
         // SAFETY: every frame was in `spare`, and each once because packets cannot be copied, so no reference to the memory is left. Neither mapping,
         // nor the `Home` in one of them, is used after this.
         unsafe {
-            self.home().drop_in_place();
+            self.region_link().drop_in_place();
             ManuallyDrop::drop(&mut self.slots);
             ManuallyDrop::drop(&mut self.data);
         }
@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lent_frame_is_where_the_kernel_is_told_and_comes_back_with_what_it_wrote() {
+    fn lent_frame_is_at_its_umem_address_and_returns_with_kernel_data() {
         let region = Region::with_super_frames(8, 1);
         let umem = region.umem();
         assert_eq!((umem.base.as_ptr().addr() % PAGE, umem.length % PAGE), (0, 0));
@@ -276,12 +276,12 @@ mod tests {
             // SAFETY: a packet of this region was lent just now.
             let mut packet = unsafe { region.reclaim(lent) };
             pool.import(1);
-            assert!(packet.place(HEADROOM, 4));
+            assert!(packet.set_range(HEADROOM, 4));
             assert_eq!((packet.bytes(), packet.start()), (&lent.to_be_bytes()[..], HEADROOM));
-            assert!(!packet.place(HEADROOM, STRIDE - HEADROOM + 1) && !packet.place(usize::MAX, 2));
+            assert!(!packet.set_range(HEADROOM, STRIDE - HEADROOM + 1) && !packet.set_range(usize::MAX, 2));
             pool.give(packet);
         }
-        assert_eq!(pool.outside(), 0);
+        assert_eq!(pool.frames_in_use(), 0);
     }
 
     #[test]
@@ -307,15 +307,15 @@ mod tests {
         }));
         assert!(panicked.is_err());
         drop((writer, reader));
-        assert_eq!(pool.outside(), 200 - 1 + 3, "the count is the worker's, to be settled");
+        assert_eq!(pool.frames_in_use(), 200 - 1 + 3, "the count is the worker's, to be settled");
         pool.abandon();
-        assert_eq!(pool.outside(), 0);
+        assert_eq!(pool.frames_in_use(), 0);
         drop(pool);
         assert_eq!((region.spare(), region.spare_super_frames()), (600, 2));
     }
 
     #[test]
-    fn a_packet_that_outlives_its_region_is_dropped_without_harm() {
+    fn packet_can_outlive_its_region() {
         let mut pool = Pool::new(Region::new(2));
         let mut packet = pool.take().unwrap();
         drop(pool);
@@ -324,12 +324,12 @@ mod tests {
     }
 
     #[test]
-    fn a_region_stays_as_long_as_a_packet_lies_in_it_even_where_another_has_taken_its_place() {
+    fn region_memory_lives_as_long_as_its_packets() {
         let (mut here, mut there) = (Pool::new(Region::new(1)), Pool::new(Region::new(1)));
         let (mut ours, theirs) = (here.take().unwrap(), there.take().unwrap());
         assert!(here.region().has(&ours) && !here.region().has(&theirs));
         here.give(theirs);
-        assert!(!here.region().clone().is_whole());
+        assert!(!here.region().clone().has_all_spare());
         // The region behind `here` has the right number of frames, but not its own.
         drop(here);
         assert!(ours.fill(b"still there"));

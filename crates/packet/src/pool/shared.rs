@@ -15,27 +15,27 @@ use std::sync::atomic::{AtomicU32, Ordering, fence};
 /// or IPv4 options, the transport header, and 64 further bytes.
 pub const HEAD: usize = 192;
 /// The minimum number of bytes after the head for a reference.
-const WORTH: usize = 64;
+const MIN_SHARED_BYTES: usize = 64;
 const _: () = assert!(size_of::<Tail>() <= 64 && TAIL_AT.is_multiple_of(align_of::<Tail>()));
 
 /// The original of copies. It is no longer changed: copies read it from any thread.
 #[must_use = "it is given back to a pool like any packet"]
-pub struct Shared {
+pub struct SharedPacket {
     packet: ManuallyDrop<Packet>,
     /// True if copies refer to it.
     refers: bool,
 }
 
-impl Shared {
+impl SharedPacket {
     /// Prepares `packet` for copying.
     ///
     /// # Panics
     /// If it is itself a copy that is not in one piece: see [`Pool::join`].
-    pub fn new(packet: Packet) -> Shared {
+    pub fn new(packet: Packet) -> SharedPacket {
         assert!(!packet.has_tail(), "a copy is made one piece before it is copied");
         // The reference count is at the beginning of the memory, before the packet's bytes.
-        let refers = packet.len() >= HEAD + WORTH && packet.start() >= size_of::<AtomicU32>();
-        let shared = Shared { packet: ManuallyDrop::new(packet), refers };
+        let refers = packet.len() >= HEAD + MIN_SHARED_BYTES && packet.start() >= size_of::<AtomicU32>();
+        let shared = SharedPacket { packet: ManuallyDrop::new(packet), refers };
         if refers {
             // SAFETY: the memory is the packet's own and aligned to a cache line; nothing refers to it yet.
             unsafe { count(&shared.packet).as_ptr().write(AtomicU32::new(1)) };
@@ -75,10 +75,10 @@ impl Shared {
 
     /// Ends the reference of the original. Returns its packet if no copy refers to it any more.
     pub(super) fn end(self) -> Option<Packet> {
-        ManuallyDrop::new(self).part()
+        ManuallyDrop::new(self).release_reference()
     }
 
-    fn part(&mut self) -> Option<Packet> {
+    fn release_reference(&mut self) -> Option<Packet> {
         // SAFETY: both callers end with this call and do not use the packet again.
         let packet = unsafe { ManuallyDrop::take(&mut self.packet) };
         if !self.refers {
@@ -91,10 +91,10 @@ impl Shared {
     }
 }
 
-impl Drop for Shared {
+impl Drop for SharedPacket {
     fn drop(&mut self) {
         // For example when a worker panics: the frame returns to its region.
-        drop(self.part());
+        drop(self.release_reference());
     }
 }
 
@@ -134,7 +134,7 @@ impl Packet {
     /// copies are.
     #[inline(always)]
     pub fn tail(&self) -> &[u8] {
-        if self.has_tail() { self.tail_place().bytes() } else { &[] }
+        if self.has_tail() { self.tail_ref().bytes() } else { &[] }
     }
 
     /// The whole frame, borrowed if it is in one piece. Not for the fast path.
@@ -143,22 +143,22 @@ impl Packet {
     }
 
     /// The address of its tail's description.
-    fn tail_said(&self) -> NonNull<Tail> {
+    fn tail_address(&self) -> NonNull<Tail> {
         // SAFETY: inside its memory, after all bytes that a frame with a tail may use, and aligned like the memory.
         unsafe { self.memory().add(TAIL_AT).cast() }
     }
 
-    fn tail_place(&self) -> &Tail {
+    fn tail_ref(&self) -> &Tail {
         assert!(self.has_tail());
         // SAFETY: written by `set_tail` before the flag was set; nothing else writes there while it is set.
-        unsafe { self.tail_said().as_ref() }
+        unsafe { self.tail_address().as_ref() }
     }
 
     /// Continues the packet in another frame. It must not be a super-frame, must have no tail yet, and must end before [`TAIL_AT`].
     pub(super) fn set_tail(&mut self, tail: Tail) {
         assert!(!self.is_special() && self.start() + self.len() <= TAIL_AT);
         // SAFETY: the place is in the packet's own memory.
-        unsafe { self.tail_said().write(tail) };
+        unsafe { self.tail_address().write(tail) };
         let slot = self.slot_mut();
         slot.name |= Slot::TAIL;
         slot.offload |= Slot::SPLIT;
@@ -170,7 +170,7 @@ impl Packet {
             return None;
         }
         // SAFETY: as in `tail`; the flag is cleared, so the tail is not read again.
-        let tail = unsafe { self.tail_said().read() };
+        let tail = unsafe { self.tail_address().read() };
         let slot = self.slot_mut();
         slot.name &= !Slot::TAIL;
         slot.offload &= !Slot::SPLIT;
@@ -189,7 +189,7 @@ fn count(packet: &Packet) -> NonNull<AtomicU32> {
 /// The caller holds a counted reference and does not use the packet again.
 unsafe fn release(owner: NonNull<Slot>) -> Option<Packet> {
     // SAFETY: the slot exists while any reference does; that of a shared packet is only read.
-    let packet = ManuallyDrop::new(unsafe { Packet::back(owner) });
+    let packet = ManuallyDrop::new(unsafe { Packet::from_slot(owner) });
     // SAFETY: a packet with references has the count there.
     let before = unsafe { count(&packet).as_ref() }.fetch_sub(1, Ordering::Release);
     if before > 1 {
@@ -219,7 +219,7 @@ mod tests {
         let mut pool = Pool::new(Region::new(4));
         let original = packet(&mut pool, 1400);
         let (bytes, payload) = (original.bytes().to_vec(), original.bytes()[HEAD..].as_ptr());
-        let shared = Shared::new(original);
+        let shared = SharedPacket::new(original);
         let mut copies = [shared.copy(&mut pool).unwrap(), shared.copy(&mut pool).unwrap()];
         assert!(shared.copy(&mut pool).is_some_and(|third| {
             pool.give(third);
@@ -235,9 +235,9 @@ mod tests {
             assert!(!copy.resize(FRAME + 5), "a frame does not grow over what is said of its tail");
         }
         assert_eq!([copies[0].bytes()[0], copies[1].bytes()[0]], [0, 1]);
-        assert_eq!(pool.outside(), 2);
+        assert_eq!(pool.frames_in_use(), 2);
         copies.into_iter().for_each(|copy| pool.give(copy));
-        assert_eq!(pool.outside(), 0);
+        assert_eq!(pool.frames_in_use(), 0);
         let all: Vec<Packet> = std::iter::from_fn(|| pool.take()).collect();
         assert_eq!(all.len(), 4, "every frame can be taken again");
         assert!(all.iter().all(|packet| !packet.is_offloaded() && packet.tail().is_empty()));
@@ -248,8 +248,13 @@ mod tests {
     fn short_packets_are_copied_whole_and_long_ones_share_their_payload() {
         let region = Region::with_super_frames(8, 2);
         let mut pool = Pool::new(region.clone());
-        for (length, tail) in [(60, 0), (HEAD + WORTH - 1, 0), (HEAD + WORTH, WORTH), (9000, 9000 - HEAD)] {
-            let shared = Shared::new(packet(&mut pool, length));
+        for (length, tail) in [
+            (60, 0),
+            (HEAD + MIN_SHARED_BYTES - 1, 0),
+            (HEAD + MIN_SHARED_BYTES, MIN_SHARED_BYTES),
+            (9000, 9000 - HEAD),
+        ] {
+            let shared = SharedPacket::new(packet(&mut pool, length));
             let mut copy = shared.copy(&mut pool).unwrap();
             assert_eq!((copy.tail().len(), copy.is_large()), (tail, false), "{length}");
             assert_eq!(*copy.whole(), *shared.packet().bytes());
@@ -258,7 +263,7 @@ mod tests {
             assert!(pool.join(&mut copy) && copy.tail().is_empty() && !copy.is_offloaded());
             assert_eq!((copy.bytes(), copy.is_large()), (&before[..], length > FRAME));
             pool.give(copy);
-            assert_eq!(pool.outside(), 0);
+            assert_eq!(pool.frames_in_use(), 0);
         }
         drop(pool);
         assert_eq!((region.spare(), region.spare_super_frames()), (8, 2));
@@ -267,21 +272,21 @@ mod tests {
     #[test]
     fn long_copy_stays_shared_without_a_free_super_frame() {
         let mut pool = Pool::new(Region::with_super_frames(8, 1));
-        let shared = Shared::new(packet(&mut pool, 5000));
+        let shared = SharedPacket::new(packet(&mut pool, 5000));
         let mut copy = shared.copy(&mut pool).unwrap();
         assert!(!pool.join(&mut copy), "the only one is the one referred to");
         assert_eq!(*copy.whole(), *shared.packet().bytes());
         pool.give_shared(shared);
         pool.give(copy);
-        assert_eq!(pool.outside(), 0);
+        assert_eq!(pool.frames_in_use(), 0);
     }
 
     #[test]
-    fn a_packet_at_the_very_beginning_of_its_memory_is_copied_whole() {
+    fn packet_without_headroom_is_copied_whole() {
         let mut pool = Pool::new(Region::new(4));
         let mut original = packet(&mut pool, 1000);
         assert!(original.shift(-(HEADROOM as isize)));
-        let shared = Shared::new(original);
+        let shared = SharedPacket::new(original);
         let copy = shared.copy(&mut pool).unwrap();
         assert_eq!((copy.tail().len(), copy.bytes()), (0, shared.packet().bytes()));
         pool.give_shared(shared);
@@ -289,11 +294,11 @@ mod tests {
     }
 
     #[test]
-    fn copies_that_nobody_ends_go_home_as_does_what_they_refer_to() {
+    fn dropped_copies_and_their_original_return_to_the_region() {
         let region = Region::with_super_frames(600, 4);
         let mut pool = Pool::new(region.clone());
         for length in [100, 1400, 9000] {
-            let shared = Shared::new(packet(&mut pool, length));
+            let shared = SharedPacket::new(packet(&mut pool, length));
             let copies: Vec<Packet> = (0..5).map(|_| shared.copy(&mut pool).unwrap()).collect();
             drop(shared);
             drop(copies);
@@ -321,7 +326,7 @@ mod tests {
                         copy.bytes_mut()[0] = 1;
                         pool.give(copy);
                     }
-                    assert_eq!(pool.outside(), 0);
+                    assert_eq!(pool.frames_in_use(), 0);
                     sum
                 });
                 (send, thread)
@@ -337,7 +342,7 @@ mod tests {
                 }
             };
             assert!(original.fill(&[i as u8; 1000]));
-            let shared = Shared::new(original);
+            let shared = SharedPacket::new(original);
             for (send, _) in &threads {
                 if let Some(copy) = shared.copy(&mut pool) {
                     sum += copy.tail().iter().map(|&byte| u64::from(byte)).sum::<u64>();
@@ -354,7 +359,7 @@ mod tests {
                 thread.join().unwrap()
             })
             .sum();
-        assert_eq!((theirs, pool.outside()), (sum, 0));
+        assert_eq!((theirs, pool.frames_in_use()), (sum, 0));
         drop(pool);
         assert_eq!(region.spare(), 4096);
     }
@@ -362,7 +367,7 @@ mod tests {
     proptest! {
         /// Copies are dropped, joined, given back or kept in any order: every frame returns, and every copy has the original's bytes.
         #[test]
-        fn no_frame_is_lost_whatever_becomes_of_the_copies(
+        fn any_order_of_fates_of_copies_loses_no_frame(
             steps in prop::collection::vec((0u8..6, 0usize..64, 20usize..4000), 1..120),
         ) {
             let region = Region::with_super_frames(40, 6);
@@ -375,7 +380,7 @@ mod tests {
                         let Some(mut original) = pools[here].take_for(length) else { continue };
                         let bytes: Vec<u8> = (0..length).map(|i| (i ^ which) as u8).collect();
                         prop_assert!(original.fill(&bytes));
-                        let shared = Shared::new(original);
+                        let shared = SharedPacket::new(original);
                         for _ in 0..which % 5 {
                             let Some(copy) = shared.copy(&mut pools[here]) else { break };
                             alive.push((copy, bytes.clone(), here));
@@ -413,7 +418,7 @@ mod tests {
                 prop_assert_eq!(&*copy.whole(), &bytes[..]);
                 pools[owner].give(copy);
             }
-            prop_assert_eq!([pools[0].outside(), pools[1].outside()], [0, 0]);
+            prop_assert_eq!([pools[0].frames_in_use(), pools[1].frames_in_use()], [0, 0]);
             drop(pools);
             prop_assert_eq!((region.spare(), region.spare_super_frames()), (40, 6));
         }

@@ -1,11 +1,11 @@
 //! A port with a decoration around it. Everything passes through except what the decoration observes or changes.
 
-use super::{Offloads, Port, PortStatistics, Unsent, Waiter};
+use super::{Offloads, Port, PortStatistics, UnsentPackets, WakeSource};
 use crate::{Batch, Pool};
 use units::{Instant, Mac, Rate};
 
 /// The processing of a port's packets.
-pub trait Decoration: Send {
+pub trait PortDecorator: Send {
     /// The packets of `batch` from `first` on were received now, at time `came`, unless the port has set their timestamps.
     fn received(&mut self, came: Option<Instant>, batch: &mut Batch, first: usize, pool: &mut Pool);
     /// The packets of `batch` are about to be transmitted at `now`.
@@ -13,22 +13,22 @@ pub trait Decoration: Send {
 }
 
 /// A port and its decoration.
-pub struct Decorated<D> {
+pub struct DecoratedPort<D> {
     inner: Box<dyn Port>,
     decoration: D,
 }
 
-impl<D: Decoration> Decorated<D> {
-    pub(super) fn around(inner: Box<dyn Port>, decoration: D) -> Decorated<D> {
-        Decorated { inner, decoration }
+impl<D: PortDecorator> DecoratedPort<D> {
+    pub(super) fn wrap(inner: Box<dyn Port>, decoration: D) -> DecoratedPort<D> {
+        DecoratedPort { inner, decoration }
     }
 }
 
-impl<D: Decoration> Port for Decorated<D> {
+impl<D: PortDecorator> Port for DecoratedPort<D> {
     fn receive(&mut self, now: Instant, batch: &mut Batch, pool: &mut Pool) {
         let first = batch.len();
         self.inner.receive(now, batch, pool);
-        let came = (!self.inner.stamps()).then_some(now);
+        let came = (!self.inner.sets_timestamps()).then_some(now);
         self.decoration.received(came, batch, first, pool);
     }
 
@@ -37,20 +37,20 @@ impl<D: Decoration> Port for Decorated<D> {
         self.inner.transmit(now, batch, pool);
     }
 
-    fn refused_late(&mut self) -> Unsent {
-        self.inner.refused_late()
+    fn take_late_refusals(&mut self) -> UnsentPackets {
+        self.inner.take_late_refusals()
     }
 
-    fn waiting_inside(&self) -> Unsent {
-        self.inner.waiting_inside()
+    fn unsent_packets(&self) -> UnsentPackets {
+        self.inner.unsent_packets()
     }
 
     fn mtu(&self) -> Option<u16> {
         self.inner.mtu()
     }
 
-    fn stamps(&self) -> bool {
-        self.inner.stamps()
+    fn sets_timestamps(&self) -> bool {
+        self.inner.sets_timestamps()
     }
 
     fn room(&self) -> usize {
@@ -61,8 +61,8 @@ impl<D: Decoration> Port for Decorated<D> {
         self.inner.link_rate()
     }
 
-    fn ring(&self) -> u32 {
-        self.inner.ring()
+    fn ring_size(&self) -> u32 {
+        self.inner.ring_size()
     }
     fn is_up(&self) -> bool {
         self.inner.is_up()
@@ -72,8 +72,8 @@ impl<D: Decoration> Port for Decorated<D> {
         self.inner.offloads()
     }
 
-    fn waiter(&self) -> Waiter {
-        self.inner.waiter()
+    fn wake_source(&self) -> WakeSource {
+        self.inner.wake_source()
     }
 
     fn mac(&self) -> Option<Mac> {

@@ -2,7 +2,7 @@
 //!
 //! A lost frame is still delivered, marked to be dropped as `injected_fault`, so that the ledger counts it.
 
-use super::{Decorated, Decoration, Port};
+use super::{DecoratedPort, Port, PortDecorator};
 use crate::{Batch, DropReason, Pool};
 use units::Instant;
 
@@ -27,12 +27,12 @@ pub struct Faults {
 }
 
 /// A port with faults.
-pub type Faulty = Decorated<Faults>;
+pub type FaultyPort = DecoratedPort<Faults>;
 
-impl Faulty {
+impl FaultyPort {
     /// Wraps `inner`; the same `seed` and the same arrivals give the same faults.
-    pub fn new(inner: Box<dyn Port>, rates: FaultRates, seed: u64) -> Faulty {
-        Decorated::around(inner, Faults { rates, state: seed })
+    pub fn new(inner: Box<dyn Port>, rates: FaultRates, seed: u64) -> FaultyPort {
+        DecoratedPort::wrap(inner, Faults { rates, state: seed })
     }
 }
 
@@ -51,7 +51,7 @@ impl Faults {
     }
 }
 
-impl Decoration for Faults {
+impl PortDecorator for Faults {
     fn received(&mut self, _came: Option<Instant>, batch: &mut Batch, first: usize, pool: &mut Pool) {
         for i in first..batch.len() {
             let (loss, corrupt, truncate) = (self.rates.loss, self.rates.corrupt, self.rates.truncate);
@@ -81,15 +81,15 @@ impl Decoration for Faults {
 
 #[cfg(test)]
 mod tests {
-    use super::super::Wire;
+    use super::super::MemoryWire;
     use super::*;
     use crate::Region;
 
     /// Sends 10000 frames of 100 bytes through a faulty port. Returns the numbers received, lost, changed and truncated.
     fn outcome(rates: FaultRates, seed: u64) -> [usize; 4] {
         let mut pool = Pool::new(Region::new(600));
-        let (port, mut far) = Wire::pair(256);
-        let mut port = Faulty::new(Box::new(port), rates, seed);
+        let (port, mut far) = MemoryWire::pair(256);
+        let mut port = FaultyPort::new(Box::new(port), rates, seed);
         let mut batch = Batch::new();
         let mut result = [0; 4];
         for _ in 0..10_000 {
@@ -106,12 +106,12 @@ mod tests {
                 pool.give(packet);
             }
         }
-        assert_eq!(pool.outside(), 0);
+        assert_eq!(pool.frames_in_use(), 0);
         result
     }
 
     #[test]
-    fn faults_happen_as_often_as_asked_and_the_same_for_the_same_seed() {
+    fn faults_have_the_configured_rates_and_repeat_with_the_seed() {
         let rates = FaultRates { loss: 100_000, corrupt: 100_000, truncate: 50_000, duplicate: 200_000 };
         let [came, lost, changed, cut] = outcome(rates, 1);
         assert!((1750..2050).contains(&(came - 10_000 + lost / 5)), "{came}");
@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn no_faults_change_nothing() {
+    fn zero_fault_rates_change_no_frame() {
         assert_eq!(outcome(FaultRates::default(), 9), [10_000, 0, 0, 0]);
     }
 }

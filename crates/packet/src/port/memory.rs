@@ -2,43 +2,43 @@
 //!
 //! Both ends may be ports of one router or of two, or a test or benchmark may hold one end like a host.
 
-use super::{Offloads, Port, Waiter};
+use super::{Offloads, Port, WakeSource};
 use crate::{Batch, Packet, Pool};
 use rtrb::{Consumer, Producer, RingBuffer};
 use units::{Instant, Rate};
 
 /// A wire between two in-memory ports.
 #[derive(Debug)]
-pub struct Wire;
+pub struct MemoryWire;
 
-impl Wire {
+impl MemoryWire {
     /// The two ends of a wire that holds `capacity` packets in each direction. Both ends must use pools of one region.
-    pub fn pair(capacity: usize) -> (Memory, Memory) {
+    pub fn pair(capacity: usize) -> (MemoryPort, MemoryPort) {
         let (to_right, at_right) = RingBuffer::new(capacity);
         let (to_left, at_left) = RingBuffer::new(capacity);
-        let end = |out, input| Memory { out, input, rate: Rate::MAX, offloads: Offloads::default() };
+        let end = |out, input| MemoryPort { out, input, rate: Rate::MAX, offloads: Offloads::default() };
         (end(to_right, at_left), end(to_left, at_right))
     }
 }
 
 /// One end of a wire.
 #[derive(Debug)]
-pub struct Memory {
+pub struct MemoryPort {
     out: Producer<Packet>,
     input: Consumer<Packet>,
     rate: Rate,
     offloads: Offloads,
 }
 
-impl Memory {
+impl MemoryPort {
     /// The same end with a link rate for its queueing scheme.
-    pub fn with_rate(self, rate: Rate) -> Memory {
-        Memory { rate, ..self }
+    pub fn with_rate(self, rate: Rate) -> MemoryPort {
+        MemoryPort { rate, ..self }
     }
 
     /// The same end, which transmits packets with these `offloads` pending. The other end must support them.
-    pub fn with_offloads(self, offloads: Offloads) -> Memory {
-        Memory { offloads, ..self }
+    pub fn with_offloads(self, offloads: Offloads) -> MemoryPort {
+        MemoryPort { offloads, ..self }
     }
 
     /// Packets waiting to be received at this end.
@@ -47,7 +47,7 @@ impl Memory {
     }
 }
 
-impl Port for Memory {
+impl Port for MemoryPort {
     #[inline]
     fn receive(&mut self, _now: Instant, batch: &mut Batch, pool: &mut Pool) {
         let wanted = self.input.slots().min(batch.room());
@@ -56,7 +56,7 @@ impl Port for Memory {
         pool.import(wanted);
     }
 
-    fn stamps(&self) -> bool {
+    fn sets_timestamps(&self) -> bool {
         false
     }
 
@@ -85,8 +85,8 @@ impl Port for Memory {
         self.offloads
     }
 
-    fn waiter(&self) -> Waiter {
-        Waiter::Poll
+    fn wake_source(&self) -> WakeSource {
+        WakeSource::Poll
     }
 
     fn undecorated(self: Box<Self>) -> Box<dyn Port> {
@@ -103,7 +103,7 @@ mod tests {
     fn wire_delivers_packets_in_order_without_copying() {
         let region = Region::new(600);
         let mut pool = Pool::new(region);
-        let (mut left, mut right) = Wire::pair(300);
+        let (mut left, mut right) = MemoryWire::pair(300);
         let mut batch = Batch::new();
         let mut addresses = Vec::new();
         for i in 0..256u16 {
@@ -113,9 +113,9 @@ mod tests {
             batch.push(packet);
         }
         left.transmit(Instant::START, &mut batch, &mut pool);
-        assert_eq!((pool.outside(), left.room(), right.waiting()), (0, 44, 256));
+        assert_eq!((pool.frames_in_use(), left.room(), right.waiting()), (0, 44, 256));
         right.receive(Instant::new(7), &mut batch, &mut pool);
-        assert_eq!(pool.outside(), 256);
+        assert_eq!(pool.frames_in_use(), 256);
         for (i, packet) in batch.drain().enumerate() {
             assert_eq!(packet.bytes(), (i as u16).to_be_bytes());
             assert_eq!(packet.bytes().as_ptr(), addresses[i]);

@@ -8,23 +8,23 @@ mod fault;
 mod memory;
 mod tap;
 
-pub use decorated::{Decorated, Decoration};
-pub use fault::{FaultRates, Faults, Faulty};
-pub use memory::{Memory, Wire};
-pub use tap::{Direction, FrameSink, SharedSink, Tap, Tapped};
+pub use decorated::{DecoratedPort, PortDecorator};
+pub use fault::{FaultRates, Faults, FaultyPort};
+pub use memory::{MemoryPort, MemoryWire};
+pub use tap::{Direction, FrameSink, SharedSink, Tap, TappedPort};
 
 use crate::{Batch, DropReason, Pool};
 use units::{Instant, Mac, Rate};
 
 /// The event that wakes an idle worker when a port may have packets to receive.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Waiter {
+pub enum WakeSource {
     /// A file descriptor that becomes readable. The port owns it, and it is valid as long as the port.
     Descriptor(i32),
     /// The next packet arrives at this time (a replay).
     At(Instant),
     /// A packet may arrive at any time, and its sender wakes the worker.
-    Rung,
+    WakesWorker,
     /// A packet may arrive at any time without a wakeup: poll the port.
     Poll,
     /// No packet will arrive any more (the end of a file).
@@ -42,14 +42,14 @@ pub struct PortStatistics {
 
 /// Packets that a port accepted and has not sent yet, or never will.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Unsent {
+pub struct UnsentPackets {
     /// The number of packets.
     pub packets: u64,
     /// Their bytes.
     pub bytes: u64,
 }
 
-impl Unsent {
+impl UnsentPackets {
     /// Adds one packet of `length` bytes.
     pub fn add(&mut self, length: usize) {
         self.packets += 1;
@@ -57,7 +57,7 @@ impl Unsent {
     }
 
     /// Adds the packets of `other`.
-    pub fn join(&mut self, other: Unsent) {
+    pub fn join(&mut self, other: UnsentPackets) {
         self.packets += other.packets;
         self.bytes += other.bytes;
     }
@@ -84,7 +84,7 @@ pub trait Port: Send {
     /// frames from the pool and leave packets without a frame on the medium.
     fn receive(&mut self, now: Instant, batch: &mut Batch, pool: &mut Pool);
     /// True if the port sets `timestamp` to the arrival time. Otherwise packets count as arrived when they were received.
-    fn stamps(&self) -> bool {
+    fn sets_timestamps(&self) -> bool {
         true
     }
     /// The number of packets that [`Port::transmit`] accepts now.
@@ -94,13 +94,13 @@ pub trait Port: Send {
     fn transmit(&mut self, now: Instant, batch: &mut Batch, pool: &mut Pool);
     /// Packets that the medium refused after [`Port::transmit`] had returned, because they had to wait or the refusal was late. Each is reported
     /// once.
-    fn refused_late(&mut self) -> Unsent {
-        Unsent::default()
+    fn take_late_refusals(&mut self) -> UnsentPackets {
+        UnsentPackets::default()
     }
     /// Packets that were transmitted and have not left. They wait in the port until the medium accepts them, or were refused and not yet reported by
     /// [`Port::refused_late`].
-    fn waiting_inside(&self) -> Unsent {
-        Unsent::default()
+    fn unsent_packets(&self) -> UnsentPackets {
+        UnsentPackets::default()
     }
     /// The longest IP packet that the medium carries now, in bytes. `None` for no limit.
     fn mtu(&self) -> Option<u16> {
@@ -109,7 +109,7 @@ pub trait Port: Send {
     /// The rate of the medium in bits per second; [`Rate::MAX`] if it has none.
     fn link_rate(&self) -> Rate;
     /// The size of the receive ring in packets. More packets than this between two receive calls are lost.
-    fn ring(&self) -> u32 {
+    fn ring_size(&self) -> u32 {
         RING
     }
     /// True if the medium exists and is connected.
@@ -121,17 +121,17 @@ pub trait Port: Send {
         Offloads::default()
     }
     /// The event that an idle worker may sleep on.
-    fn waiter(&self) -> Waiter;
+    fn wake_source(&self) -> WakeSource;
     /// True if packets have arrived for which a worker must be woken, if this can be seen without receiving them.
     fn has_arrivals(&self) -> bool {
         false
     }
     /// True if it may be closed, because nothing sends to it any more. Until then it keeps its packets.
-    fn may_go(&self) -> bool {
+    fn may_close(&self) -> bool {
         true
     }
     /// Packets that it accepted and no receiver will take, each reported once: those of a relay whose other worker is gone.
-    fn forsaken(&mut self) -> usize {
+    fn take_abandoned(&mut self) -> usize {
         0
     }
     /// The link-layer address of the medium, if it has one.
@@ -153,7 +153,7 @@ pub fn refuse(mut packet: crate::Packet, reason: DropReason, batch: &mut Batch) 
 }
 
 /// The reason for which a port refused a packet.
-pub fn refusal(packet: &crate::Packet) -> Option<DropReason> {
+pub fn refusal_reason(packet: &crate::Packet) -> Option<DropReason> {
     DropReason::ALL.get(usize::from(packet.meta().refused).wrapping_sub(1)).copied()
 }
 

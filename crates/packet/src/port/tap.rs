@@ -1,6 +1,6 @@
 //! Passes every frame of a port to a sink, for example a capture file. The packets are unchanged.
 
-use super::{Decorated, Decoration, Port};
+use super::{DecoratedPort, Port, PortDecorator};
 use crate::{Batch, Pool};
 use std::sync::{Arc, Mutex, PoisonError};
 use units::Instant;
@@ -42,16 +42,16 @@ impl FrameSink for SharedSink {
 pub struct Tap(Box<dyn FrameSink>);
 
 /// A port whose frames go to a sink.
-pub type Tapped = Decorated<Tap>;
+pub type TappedPort = DecoratedPort<Tap>;
 
-impl Tapped {
+impl TappedPort {
     /// Wraps `inner`.
-    pub fn new(inner: Box<dyn Port>, sink: Box<dyn FrameSink>) -> Tapped {
-        Decorated::around(inner, Tap(sink))
+    pub fn new(inner: Box<dyn Port>, sink: Box<dyn FrameSink>) -> TappedPort {
+        DecoratedPort::wrap(inner, Tap(sink))
     }
 }
 
-impl Decoration for Tap {
+impl PortDecorator for Tap {
     fn received(&mut self, came: Option<Instant>, batch: &mut Batch, first: usize, _pool: &mut Pool) {
         for packet in &batch.as_slice()[first..] {
             self.0.frame(came.unwrap_or(packet.meta().timestamp), Direction::In, &packet.whole());
@@ -67,27 +67,27 @@ impl Decoration for Tap {
 
 #[cfg(test)]
 mod tests {
-    use super::super::Wire;
+    use super::super::MemoryWire;
     use super::*;
     use crate::Region;
 
     type Frames = Vec<(Direction, Vec<u8>)>;
 
     #[derive(Clone, Default)]
-    struct Seen(Arc<Mutex<Frames>>);
+    struct RecordedFrames(Arc<Mutex<Frames>>);
 
-    impl FrameSink for Seen {
+    impl FrameSink for RecordedFrames {
         fn frame(&mut self, _now: Instant, direction: Direction, frame: &[u8]) {
             self.0.lock().unwrap().push((direction, frame.to_vec()));
         }
     }
 
     #[test]
-    fn a_tap_sees_both_directions_and_changes_neither() {
+    fn tap_records_both_directions_unchanged() {
         let mut pool = Pool::new(Region::new(8));
-        let (port, mut far) = Wire::pair(8);
-        let seen = Seen::default();
-        let mut port = Tapped::new(Box::new(port), Box::new(seen.clone()));
+        let (port, mut far) = MemoryWire::pair(8);
+        let seen = RecordedFrames::default();
+        let mut port = TappedPort::new(Box::new(port), Box::new(seen.clone()));
         let mut batch = Batch::new();
         let mut packet = pool.take().unwrap();
         assert!(packet.fill(b"there"));

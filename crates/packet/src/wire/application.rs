@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn the_greeting_of_a_tls_client_names_its_server() {
+    fn tls_server_name_is_read_from_client_hello() {
         let whole = hello(&[(0x0a0a, vec![]), (43, vec![2, 3, 4]), server("www.example.org"), (51, vec![0; 900])]);
         assert_eq!(tls_server_name(&whole), Some(&b"www.example.org"[..]));
         // The bytes after the name may arrive in the next segment; the name may not.
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_of_http_says_for_which_host_it_is() {
+    fn http_host_is_read_from_request() {
         for (request, host) in [
             ("GET / HTTP/1.1\r\nAccept: */*\r\nHost: example.org\r\n\r\n", Some("example.org")),
             ("POST /a HTTP/1.0\r\nhost:  example.org:8080 \r\n\r\nhost: no\r\n", Some("example.org")),
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn a_dns_message_says_what_it_asks_about() {
+    fn dns_question_is_read_from_message() {
         let ask = |questions: u8, labels: &[u8]| {
             let mut name = [0; MOST_NAME];
             let message = [&[0, 1, 1, 0, 0, questions, 0, 0, 0, 0, 0, 0][..], labels, &[0, 1, 0, 1]].concat();
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn the_payload_begins_behind_whatever_options_the_header_has() {
+    fn payload_begins_after_transport_options() {
         let mut tcp = [0; 40];
         for (words, length) in [(4, None), (5, Some(20)), (10, Some(0)), (15, None)] {
             tcp[12] = words << 4;

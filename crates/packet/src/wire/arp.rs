@@ -143,8 +143,8 @@ impl Arp {
     }
 
     /// True if the sender's link address is unicast. Others MUST not be believed (RFC 1812 3.3.2).
-    pub fn sender_is_believable(&self) -> bool {
-        self.sender_mac.is_station()
+    pub fn has_unicast_sender(&self) -> bool {
+        self.sender_mac.is_unicast()
     }
 
     /// The bytes on the wire, to follow an Ethernet header with the ARP ethertype.
@@ -193,14 +193,14 @@ mod tests {
     }
 
     #[test]
-    fn probes_and_announcements_are_told_from_requests() {
+    fn arp_probes_and_announcements_are_distinguished_from_requests() {
         let kinds = |arp: Arp| (arp.is_probe(), arp.is_announcement());
         assert_eq!(kinds(Arp::request(MAC, IP, Ipv4Addr::new(192, 0, 2, 9))), (false, false));
         assert_eq!(kinds(Arp::probe(MAC, IP)), (true, false));
         assert_eq!(kinds(Arp::announcement(MAC, IP)), (false, true));
-        assert!(Arp::announcement(MAC, IP).sender_is_believable());
-        assert!(!Arp::announcement(Mac::BROADCAST, IP).sender_is_believable());
-        assert!(!Arp::announcement(Mac::ZERO, IP).sender_is_believable());
+        assert!(Arp::announcement(MAC, IP).has_unicast_sender());
+        assert!(!Arp::announcement(Mac::BROADCAST, IP).has_unicast_sender());
+        assert!(!Arp::announcement(Mac::ZERO, IP).has_unicast_sender());
     }
 
     #[test]

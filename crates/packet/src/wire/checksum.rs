@@ -241,7 +241,7 @@ mod tests {
         }
 
         #[test]
-        fn a_udp_update_never_says_none_and_never_invents_a_sum(sum: u16, old: u16, new: u16) {
+        fn udp_update_keeps_missing_checksums_missing_and_others_present(sum: u16, old: u16, new: u16) {
             prop_assert_eq!(update_udp(sum, old, new) == 0, sum == 0);
         }
     }

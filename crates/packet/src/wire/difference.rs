@@ -1,11 +1,11 @@
 //! The differences between two states of a frame, by field: the effect of a packet function.
 
-use super::{Arp, Carries, Ethernet, Ipv4, Ipv6, ethertype, transport};
+use super::{Arp, Ethernet, Ipv4, Ipv6, LengthOrType, ethertype, transport};
 use std::collections::BTreeMap;
 
 /// A field that changed.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Difference {
+pub struct FieldDifference {
     /// The name of the field in matches and captures: `ip ttl`, `eth daddr`.
     pub field: &'static str,
     /// Its value before, a dash if it had none.
@@ -16,37 +16,37 @@ pub struct Difference {
 
 /// The fields in which two frames differ, outer headers first. Bytes without a named field are reported as `payload`, with the number of different
 /// bytes.
-pub fn differences(before: &[u8], after: &[u8]) -> Vec<Difference> {
+pub fn differences(before: &[u8], after: &[u8]) -> Vec<FieldDifference> {
     let (old, new) = (fields(before), fields(after));
-    let value = |fields: &Named, key| fields.get(&key).cloned().unwrap_or_else(|| "-".to_owned());
+    let value = |fields: &NamedFields, key| fields.get(&key).cloned().unwrap_or_else(|| "-".to_owned());
     let keys: std::collections::BTreeSet<_> = old.keys().chain(new.keys()).copied().collect();
     let differs = |key: &Key| old.get(key) != new.get(key);
-    let mut found: Vec<Difference> = keys
+    let mut found: Vec<FieldDifference> = keys
         .into_iter()
         .filter(differs)
-        .map(|key| Difference { field: key.1, before: value(&old, key), after: value(&new, key) })
+        .map(|key| FieldDifference { field: key.1, before: value(&old, key), after: value(&new, key) })
         .collect();
-    let (a, b) = (behind(before), behind(after));
+    let (a, b) = (after_headers(before), after_headers(after));
     let changed = a.iter().zip(b).filter(|(a, b)| a != b).count() + a.len().abs_diff(b.len());
     if changed > 0 {
         let after = format!("{} bytes, {changed} of them other", b.len());
-        found.push(Difference { field: "payload", before: format!("{} bytes", a.len()), after });
+        found.push(FieldDifference { field: "payload", before: format!("{} bytes", a.len()), after });
     }
     if found.is_empty() && before != after {
         // A change without a named field: a flag, a priority.
         let at = before.iter().zip(after).take_while(|(a, b)| a == b).count();
         let from = |frame: &[u8]| hex(frame.get(at..frame.len().min(at + 4)).unwrap_or_default());
-        found.push(Difference { field: "header", before: from(before), after: from(after) });
+        found.push(FieldDifference { field: "header", before: from(before), after: from(after) });
     }
     found
 }
 
 /// The position of a field in the report, and its name.
 type Key = (u8, &'static str);
-type Named = BTreeMap<Key, String>;
+type NamedFields = BTreeMap<Key, String>;
 
-fn fields(frame: &[u8]) -> Named {
-    let mut named = Named::new();
+fn fields(frame: &[u8]) -> NamedFields {
+    let mut named = NamedFields::new();
     let Ok(link) = Ethernet::parse(frame) else { return named };
     named.insert((0, "eth daddr"), link.destination.to_string());
     named.insert((1, "eth saddr"), link.source.to_string());
@@ -54,23 +54,23 @@ fn fields(frame: &[u8]) -> Named {
         named.insert((2, "vlan id"), vlan.id.to_string());
     }
     let l3 = frame.get(link.payload..).unwrap_or_default();
-    match link.carries {
-        Carries::Ethertype(ethertype::IPV4) => ipv4(l3, &mut named),
-        Carries::Ethertype(ethertype::IPV6) => ipv6(l3, &mut named),
-        Carries::Ethertype(ethertype::ARP) => arp(l3, &mut named),
-        Carries::Ethertype(_) | Carries::Length(_) | Carries::SecondTag(_) => {}
+    match link.length_or_type {
+        LengthOrType::Ethertype(ethertype::IPV4) => ipv4(l3, &mut named),
+        LengthOrType::Ethertype(ethertype::IPV6) => ipv6(l3, &mut named),
+        LengthOrType::Ethertype(ethertype::ARP) => arp(l3, &mut named),
+        LengthOrType::Ethertype(_) | LengthOrType::Length(_) | LengthOrType::SecondTag(_) => {}
     }
-    let kind = match link.carries {
-        Carries::Ethertype(kind) => format!("0x{kind:04x}"),
-        Carries::Length(length) => format!("{length} bytes of 802.3"),
-        Carries::SecondTag(_) => "a second tag".to_owned(),
+    let kind = match link.length_or_type {
+        LengthOrType::Ethertype(kind) => format!("0x{kind:04x}"),
+        LengthOrType::Length(length) => format!("{length} bytes of 802.3"),
+        LengthOrType::SecondTag(_) => "a second tag".to_owned(),
     };
     named.insert((3, "ethertype"), kind);
     named
 }
 
-fn ipv4(l3: &[u8], named: &mut Named) {
-    let Ok(packet) = Ipv4::parse_unsummed(l3) else { return };
+fn ipv4(l3: &[u8], named: &mut NamedFields) {
+    let Ok(packet) = Ipv4::parse_without_checksum(l3) else { return };
     let header = packet.header;
     named.insert((10, "ip saddr"), header.source().to_string());
     named.insert((11, "ip daddr"), header.destination().to_string());
@@ -94,7 +94,7 @@ fn ipv4(l3: &[u8], named: &mut Named) {
     }
 }
 
-fn ipv6(l3: &[u8], named: &mut Named) {
+fn ipv6(l3: &[u8], named: &mut NamedFields) {
     let Ok(packet) = Ipv6::parse(l3) else { return };
     let header = packet.header;
     named.insert((10, "ip6 saddr"), header.source().to_string());
@@ -109,14 +109,14 @@ fn ipv6(l3: &[u8], named: &mut Named) {
     }
 }
 
-fn ports(protocol: u8, l4: &[u8], named: &mut Named) {
+fn ports(protocol: u8, l4: &[u8], named: &mut NamedFields) {
     if let Some((source, destination)) = transport::ports(protocol, l4) {
         named.insert((30, "sport"), source.to_string());
         named.insert((31, "dport"), destination.to_string());
     }
 }
 
-fn arp(l3: &[u8], named: &mut Named) {
+fn arp(l3: &[u8], named: &mut NamedFields) {
     let Ok(arp) = Arp::parse(l3) else { return };
     named.insert((10, "arp operation"), format!("{:?}", arp.operation).to_lowercase());
     named.insert((11, "arp sender"), format!("{} {}", arp.sender_ip, arp.sender_mac));
@@ -124,22 +124,22 @@ fn arp(l3: &[u8], named: &mut Named) {
 }
 
 /// The bytes after the headers with named fields, without the ports.
-fn behind(frame: &[u8]) -> &[u8] {
+fn after_headers(frame: &[u8]) -> &[u8] {
     let Ok(link) = Ethernet::parse(frame) else { return frame };
     let l3 = frame.get(link.payload..).unwrap_or_default();
     let of_ports = |protocol: u8, l4: &[u8]| if transport::ports(protocol, l4).is_some() { 4 } else { 0 };
-    let at = match link.carries {
-        Carries::Ethertype(ethertype::IPV4) => Ipv4::parse_unsummed(l3).ok().map(|packet| {
+    let at = match link.length_or_type {
+        LengthOrType::Ethertype(ethertype::IPV4) => Ipv4::parse_without_checksum(l3).ok().map(|packet| {
             let first = packet.header.is_first();
             packet.header_length() + if first { of_ports(packet.header.protocol(), packet.payload) } else { 0 }
         }),
-        Carries::Ethertype(ethertype::IPV6) => Ipv6::parse(l3).ok().map(|packet| {
+        LengthOrType::Ethertype(ethertype::IPV6) => Ipv6::parse(l3).ok().map(|packet| {
             let chain = packet.chain().ok().and_then(|chain| Some((chain.protocol, chain.offset?)));
             chain.map_or(super::ipv6::HEADER, |(protocol, at)| {
                 at + of_ports(protocol, packet.bytes.get(at..).unwrap_or_default())
             })
         }),
-        Carries::Ethertype(ethertype::ARP) => Arp::parse(l3).ok().map(|_| l3.len()),
+        LengthOrType::Ethertype(ethertype::ARP) => Arp::parse(l3).ok().map(|_| l3.len()),
         _ => None,
     };
     l3.get(at.unwrap_or(0)..).unwrap_or_default()
@@ -178,13 +178,13 @@ mod tests {
         frame
     }
 
-    fn told(before: &[u8], after: &[u8]) -> Vec<String> {
-        let tell = |d: Difference| format!("{} {} -> {}", d.field, d.before, d.after);
+    fn changed_fields(before: &[u8], after: &[u8]) -> Vec<String> {
+        let tell = |d: FieldDifference| format!("{} {} -> {}", d.field, d.before, d.after);
         differences(before, after).into_iter().map(tell).collect()
     }
 
     #[test]
-    fn forwarding_changes_link_addresses_the_time_to_live_and_the_checksum() {
+    fn forwarding_changes_macs_ttl_and_checksum() {
         let before = frame();
         let mut after = before.clone();
         after[..6].copy_from_slice(&[2, 0, 0, 0, 0, 9]);
@@ -195,12 +195,12 @@ mod tests {
             "ip ttl 64 -> 63".to_owned(),
             format!("ip checksum {} -> {}", sum(&before), sum(&after)),
         ];
-        assert_eq!(told(&before, &after), expected);
-        assert!(told(&before, &before).is_empty());
+        assert_eq!(changed_fields(&before, &after), expected);
+        assert!(changed_fields(&before, &before).is_empty());
     }
 
     #[test]
-    fn no_changed_byte_goes_untold() {
+    fn every_changed_byte_is_reported() {
         let before = frame();
         for at in 0..before.len() {
             for bit in 0..8 {
@@ -210,6 +210,6 @@ mod tests {
             }
         }
         let longer = [&before[..], &[1; 10]].concat();
-        assert_eq!(told(&before, &longer), ["payload 22 bytes -> 32 bytes, 10 of them other"]);
+        assert_eq!(changed_fields(&before, &longer), ["payload 22 bytes -> 32 bytes, 10 of them other"]);
     }
 }

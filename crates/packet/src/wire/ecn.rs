@@ -26,7 +26,7 @@ mod tests {
     use crate::wire::{Ipv4, Ipv4Spec};
 
     #[test]
-    fn only_capable_packets_are_marked_and_the_checksum_stays_right() {
+    fn only_ecn_capable_packets_are_marked_and_checksum_stays_valid() {
         for (ecn, marked) in [(0, false), (1, true), (2, true), (3, true)] {
             let mut frame = [0u8; 14 + 20 + 8];
             let spec = Ipv4Spec {

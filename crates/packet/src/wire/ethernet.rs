@@ -61,7 +61,7 @@ pub struct Vlan {
 
 /// The payload after the addresses and the tag.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Carries {
+pub enum LengthOrType {
     /// A payload of this ethertype.
     Ethertype(u16),
     /// An 802.3 frame: the field (below 0x600) is a length, the payload begins with an LLC header.
@@ -72,15 +72,15 @@ pub enum Carries {
 
 /// The frame is shorter than its header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Truncated;
+pub struct TruncatedFrame;
 
-impl fmt::Display for Truncated {
+impl fmt::Display for TruncatedFrame {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("frame shorter than its Ethernet header")
     }
 }
 
-impl std::error::Error for Truncated {}
+impl std::error::Error for TruncatedFrame {}
 
 /// The parsed header of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -92,7 +92,7 @@ pub struct Ethernet {
     /// The first tag, if any.
     pub vlan: Option<Vlan>,
     /// The kind of payload.
-    pub carries: Carries,
+    pub length_or_type: LengthOrType,
     /// The offset of the payload: 14, or 18 after a tag. Never beyond the frame.
     pub payload: usize,
 }
@@ -100,14 +100,14 @@ pub struct Ethernet {
 impl Ethernet {
     /// Parses the header of `frame`.
     #[inline]
-    pub fn parse(frame: &[u8]) -> Result<Self, Truncated> {
-        let (header, rest) = Header::ref_from_prefix(frame).map_err(|_| Truncated)?;
+    pub fn parse(frame: &[u8]) -> Result<Self, TruncatedFrame> {
+        let (header, rest) = Header::ref_from_prefix(frame).map_err(|_| TruncatedFrame)?;
         let (destination, source, kind) = (Mac(header.destination), Mac(header.source), header.kind);
         let kind = kind.get();
         if kind != ethertype::VLAN && kind != ethertype::SERVICE_VLAN {
-            return Ok(Self { destination, source, vlan: None, carries: carries(kind), payload: HEADER });
+            return Ok(Self { destination, source, vlan: None, length_or_type: length_or_type(kind), payload: HEADER });
         }
-        let &[t0, t1, k0, k1] = rest.first_chunk::<TAG>().ok_or(Truncated)?;
+        let &[t0, t1, k0, k1] = rest.first_chunk::<TAG>().ok_or(TruncatedFrame)?;
         let vlan = Vlan {
             id: u16::from_be_bytes([t0 & 0x0f, t1]),
             pcp: t0 >> 5,
@@ -115,25 +115,25 @@ impl Ethernet {
             service: kind == ethertype::SERVICE_VLAN,
         };
         let carries = match u16::from_be_bytes([k0, k1]) {
-            second @ (ethertype::VLAN | ethertype::SERVICE_VLAN) => Carries::SecondTag(second),
-            other => carries(other),
+            second @ (ethertype::VLAN | ethertype::SERVICE_VLAN) => LengthOrType::SecondTag(second),
+            other => length_or_type(other),
         };
-        Ok(Self { destination, source, vlan: Some(vlan), carries, payload: HEADER + TAG })
+        Ok(Self { destination, source, vlan: Some(vlan), length_or_type: carries, payload: HEADER + TAG })
     }
 
     /// The ethertype of the payload. `None` for 802.3 frames and after a second tag.
     #[inline]
     pub fn ethertype(&self) -> Option<u16> {
-        match self.carries {
-            Carries::Ethertype(ethertype) => Some(ethertype),
-            Carries::Length(_) | Carries::SecondTag(_) => None,
+        match self.length_or_type {
+            LengthOrType::Ethertype(ethertype) => Some(ethertype),
+            LengthOrType::Length(_) | LengthOrType::SecondTag(_) => None,
         }
     }
 }
 
 #[inline]
-fn carries(kind: u16) -> Carries {
-    if kind < ethertype::LOWEST { Carries::Length(kind) } else { Carries::Ethertype(kind) }
+fn length_or_type(kind: u16) -> LengthOrType {
+    if kind < ethertype::LOWEST { LengthOrType::Length(kind) } else { LengthOrType::Ethertype(kind) }
 }
 
 /// Bytes of a header with or without a tag.
@@ -177,7 +177,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn addresses_know_their_kind() {
+    fn mac_addresses_are_unicast_multicast_or_broadcast() {
         for (text, cast, unicast) in [
             ("02:00:00:00:00:01", Cast::Unicast, true),
             ("00:00:00:00:00:00", Cast::Unicast, false),
@@ -186,44 +186,46 @@ mod tests {
             ("ff:ff:ff:ff:ff:ff", Cast::Broadcast, false),
         ] {
             let mac: Mac = text.parse().unwrap();
-            assert_eq!((Cast::of(mac), mac.is_station()), (cast, unicast), "{text}");
+            assert_eq!((Cast::of(mac), mac.is_unicast()), (cast, unicast), "{text}");
             assert_eq!(mac.is_group(), cast != Cast::Unicast, "{text}");
         }
     }
 
     #[test]
-    fn two_tags_are_reported_and_not_taken_apart() {
+    fn second_vlan_tag_is_reported_but_not_parsed() {
         let mut frame = [0u8; 64];
         frame[12..20].copy_from_slice(&[0x88, 0xa8, 0xb0, 0x64, 0x81, 0x00, 0x00, 0x07]);
         let parsed = Ethernet::parse(&frame).unwrap();
         assert_eq!(parsed.vlan, Some(Vlan { id: 100, pcp: 5, dei: true, service: true }));
-        assert_eq!((parsed.carries, parsed.payload), (Carries::SecondTag(0x8100), 18));
+        assert_eq!((parsed.length_or_type, parsed.payload), (LengthOrType::SecondTag(0x8100), 18));
         assert_eq!(parsed.ethertype(), None);
     }
 
     #[test]
     fn a_length_is_not_an_ethertype() {
         let mut frame = [0u8; 64];
-        for (kind, expected) in
-            [(0x0026, Carries::Length(0x26)), (0x05ff, Carries::Length(0x5ff)), (0x0600, Carries::Ethertype(0x600))]
-        {
+        for (kind, expected) in [
+            (0x0026, LengthOrType::Length(0x26)),
+            (0x05ff, LengthOrType::Length(0x5ff)),
+            (0x0600, LengthOrType::Ethertype(0x600)),
+        ] {
             frame[12..14].copy_from_slice(&u16::to_be_bytes(kind));
-            assert_eq!(Ethernet::parse(&frame).unwrap().carries, expected);
+            assert_eq!(Ethernet::parse(&frame).unwrap().length_or_type, expected);
         }
     }
 
     #[test]
-    fn a_cut_header_is_truncated() {
+    fn short_ethernet_header_is_truncated() {
         let mut frame = [0u8; 18];
-        assert_eq!(Ethernet::parse(&frame[..13]), Err(Truncated));
+        assert_eq!(Ethernet::parse(&frame[..13]), Err(TruncatedFrame));
         frame[12..14].copy_from_slice(&ethertype::VLAN.to_be_bytes());
-        assert_eq!(Ethernet::parse(&frame[..17]), Err(Truncated));
+        assert_eq!(Ethernet::parse(&frame[..17]), Err(TruncatedFrame));
         assert!(Ethernet::parse(&frame).is_ok());
     }
 
     proptest! {
         #[test]
-        fn a_written_header_is_read_by_us_and_by_etherparse(
+        fn written_header_parses_here_and_in_etherparse(
             destination: [u8; 6],
             source: [u8; 6],
             vlan in proptest::option::of(0u16..4096),

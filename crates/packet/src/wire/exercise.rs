@@ -2,7 +2,7 @@
 
 use super::application;
 use super::ipv6_extensions::check_hop_by_hop;
-use super::{Arp, Cast, Error4, Error6, Ethernet, Fields, Icmp4, Icmp6, Ipv4, Ipv6, Ndp, summary};
+use super::{Arp, Cast, Error4, Error6, Ethernet, Icmp4, Icmp6, Ipv4, Ipv6, Ndp, PacketFields, summary};
 use super::{Segmenter, offload};
 use super::{flow_hash, icmp4, icmp6, ipv4, ipv4_options, ipv6, may_answer_with_error4, may_answer_with_error6};
 use super::{mld, ndp, transport};
@@ -83,7 +83,7 @@ fn link(frame: &[u8]) {
     if let Ok(link) = Ethernet::parse(frame) {
         assert!(link.payload <= frame.len(), "the payload begins inside the frame");
     }
-    if let Some(fields) = Fields::of(frame) {
+    if let Some(fields) = PacketFields::of(frame) {
         assert!(fields.l3_offset < frame.len(), "the IP header lies inside the frame");
         assert!(fields.l4_offset.is_none_or(|at| at <= frame.len()), "the upper layer begins inside the frame");
         assert_eq!(fields.sport.is_some(), fields.dport.is_some(), "ports come in pairs");
@@ -130,7 +130,7 @@ impl Scratch {
 fn v4(l3: &[u8]) {
     let walked = ipv4_options::options(l3).count();
     assert!(walked <= 40, "every option has a byte of its own");
-    if let Ok(quoted) = Ipv4::quoted(l3) {
+    if let Ok(quoted) = Ipv4::parse_quoted(l3) {
         assert!(quoted.bytes.len() <= l3.len() && quoted.header_length() <= quoted.bytes.len(), "a quote is inside");
     }
     let Ok(packet) = Ipv4::parse(l3) else { return };
@@ -175,7 +175,7 @@ fn answers4(packet: &Ipv4<'_>, error: Option<&[u8]>) {
 }
 
 fn v6(l3: &[u8]) {
-    let _ = Ipv6::quoted(l3).map(|quoted| quoted.chain());
+    let _ = Ipv6::parse_quoted(l3).map(|quoted| quoted.chain());
     let Ok(packet) = Ipv6::parse(l3) else { return };
     assert_eq!(packet.bytes.len(), ipv6::HEADER + packet.payload.len(), "header and payload are the packet");
     if let Ok(chain) = packet.chain() {
@@ -230,12 +230,13 @@ fn answers6(packet: &Ipv6<'_>, error: &[u8]) {
 
 /// Parses the bytes as every upper layer. If there is an IPv6 header, also as its payload.
 fn upper_layers(l3: &[u8]) {
-    let _ = (Icmp4::parse(l3), Icmp4::parse_unsummed(l3), Icmp6::parse_unsummed(l3));
+    let _ = (Icmp4::parse(l3), Icmp4::parse_without_checksum(l3), Icmp6::parse_without_checksum(l3));
     if let Ok(options) = ndp::NdpOptions::checked(l3) {
         assert!(options.into_iter().count() <= l3.len() / 8, "every option has eight bytes of its own");
     }
     if let Ok(packet) = Ipv6::parse(l3) {
-        if let Ok(query) = mld::Query::parse(&packet, packet.upper().ok().flatten().map_or(&[], |(_, message)| message))
+        if let Ok(query) =
+            mld::MldQuery::parse(&packet, packet.upper().ok().flatten().map_or(&[], |(_, message)| message))
         {
             assert!(query.group.is_unspecified() || query.group.is_multicast(), "a query is about groups");
             assert_eq!(packet.header.hop_limit(), mld::HOP_LIMIT, "a query stays on its link");
@@ -248,7 +249,7 @@ fn upper_layers(l3: &[u8]) {
 }
 
 fn transports(l3: &[u8]) {
-    if let Ok(Some(found)) = transport::find_summed(l3) {
+    if let Ok(Some(found)) = transport::find_checksummed(l3) {
         assert!(found.range.end <= l3.len(), "the message lies inside");
         let mut copy = Scratch::of(l3);
         assert_eq!(transport::complete_checksum(copy.get()), Ok(()), "what is found is completed");

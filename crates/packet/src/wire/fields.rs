@@ -1,7 +1,7 @@
 //! The packet fields for classification, read once from a frame, and the flow hash.
 
 use super::transport::{self, has_ports};
-use super::{Carries, Ethernet, Ipv4, Ipv4Header, Ipv6, Ipv6Header, ethertype, ipv4, ipv6};
+use super::{Ethernet, Ipv4, Ipv4Header, Ipv6, Ipv6Header, LengthOrType, ethertype, ipv4, ipv6};
 use std::net::IpAddr;
 
 /// The two IP families.
@@ -15,7 +15,7 @@ pub enum Family {
 
 /// The fields of an IP packet in an Ethernet frame that matches can test.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Fields {
+pub struct PacketFields {
     /// Identifier of the 802.1Q tag, 0..=4095.
     pub vlan: Option<u16>,
     /// IPv4 or IPv6.
@@ -42,7 +42,7 @@ pub struct Fields {
     pub l4_offset: Option<usize>,
 }
 
-impl Fields {
+impl PacketFields {
     /// The fields of an IPv4 or IPv6 packet in an Ethernet frame with at most one tag.
     ///
     /// `None` for other frames and for headers with invalid lengths. The IPv4 header checksum is not verified.
@@ -50,15 +50,15 @@ impl Fields {
         let link = Ethernet::parse(frame).ok()?;
         let l3 = frame.get(link.payload..)?;
         let vlan = link.vlan.map(|tag| tag.id);
-        match link.carries {
-            Carries::Ethertype(ethertype::IPV4) => Self::of_ipv4(l3, vlan, &link),
-            Carries::Ethertype(ethertype::IPV6) => Self::of_ipv6(l3, vlan, &link),
+        match link.length_or_type {
+            LengthOrType::Ethertype(ethertype::IPV4) => Self::of_ipv4(l3, vlan, &link),
+            LengthOrType::Ethertype(ethertype::IPV6) => Self::of_ipv6(l3, vlan, &link),
             _ => None,
         }
     }
 
     fn of_ipv4(l3: &[u8], vlan: Option<u16>, link: &Ethernet) -> Option<Self> {
-        let packet = Ipv4::parse_unsummed(l3).ok()?;
+        let packet = Ipv4::parse_without_checksum(l3).ok()?;
         let header = packet.header;
         let ports = if header.is_first() { transport::ports(header.protocol(), packet.payload) } else { None };
         Some(Self {
@@ -118,7 +118,7 @@ pub fn flow_hash(frame: &[u8], l3_offset: usize, key: u64) -> u32 {
 
 /// The hosts of a packet as hashes of their addresses, and its code point (RFC 2474).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Hosts {
+pub struct HostHashes {
     /// Hash of the source address.
     pub source: u32,
     /// Hash of the destination address.
@@ -128,19 +128,19 @@ pub struct Hosts {
 }
 
 /// The hosts of the packet whose IP header begins at `l3_offset`, hashed with `key`. Zeros for packets other than IP.
-pub fn hosts(frame: &[u8], l3_offset: usize, key: u64) -> Hosts {
+pub fn hosts(frame: &[u8], l3_offset: usize, key: u64) -> HostHashes {
     let l3 = frame.get(l3_offset..).unwrap_or(&[]);
     let hash = |address: u128| {
         let both = (address >> 64) as u64 ^ key.rotate_left(17);
         finish(fold_multiply(both, key ^ K0 | 1), address as u64, key)
     };
     match *l3 {
-        [first, second, ..] if first >> 4 == 4 => Ipv4Header::of(l3).map(|header| Hosts {
+        [first, second, ..] if first >> 4 == 4 => Ipv4Header::of(l3).map(|header| HostHashes {
             source: hash(header.source().to_bits().into()),
             destination: hash(header.destination().to_bits().into()),
             dscp: second >> 2,
         }),
-        [first, second, ..] if first >> 4 == 6 => Ipv6Header::of(l3).map(|header| Hosts {
+        [first, second, ..] if first >> 4 == 6 => Ipv6Header::of(l3).map(|header| HostHashes {
             source: hash(header.source().to_bits()),
             destination: hash(header.destination().to_bits()),
             dscp: (first << 4 | second >> 4) >> 2,
@@ -191,7 +191,7 @@ fn hash6(l3: &[u8], key: u64) -> Option<u32> {
     let (protocol, ports) = if has_ports(next) {
         (next, port_word(next, l3.get(ipv6::HEADER..).unwrap_or(&[])))
     } else {
-        behind_extensions(l3, next)
+        skip_extensions(l3, next)
     };
     let (source, destination) = (header.source().to_bits(), header.destination().to_bits());
     let mut state = key;
@@ -202,8 +202,8 @@ fn hash6(l3: &[u8], key: u64) -> Option<u32> {
 }
 
 /// Protocol and ports of a packet that may have extension headers. The ports are zero in fragments.
-fn behind_extensions(l3: &[u8], next: u8) -> (u8, u32) {
-    let Some(chain) = Ipv6::quoted(l3).ok().and_then(|packet| packet.chain().ok()) else { return (next, 0) };
+fn skip_extensions(l3: &[u8], next: u8) -> (u8, u32) {
+    let Some(chain) = Ipv6::parse_quoted(l3).ok().and_then(|packet| packet.chain().ok()) else { return (next, 0) };
     let l4 = chain.offset.and_then(|at| l3.get(at..)).filter(|_| !chain.is_fragment());
     (chain.protocol, l4.map_or(0, |l4| port_word(chain.protocol, l4)))
 }

@@ -28,7 +28,7 @@ impl Fragmenter {
     /// Fragments the packet of `frame` whose header begins at `l3` for this `mtu`. `None` if the packet must not be fragmented, `mtu` leaves no room
     /// after the header, or the packet would end beyond the maximum length.
     pub fn new(frame: &[u8], l3: usize, mtu: usize) -> Option<Fragmenter> {
-        let packet = Ipv4::parse_unsummed(frame.get(l3..)?).ok()?;
+        let packet = Ipv4::parse_without_checksum(frame.get(l3..)?).ok()?;
         let (header, payload) = (packet.header_length(), packet.payload.len());
         let step = mtu.checked_sub(header)? / 8 * 8;
         let offset = packet.header.fragment_offset();
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn a_link_too_small_for_eight_bytes_of_payload_cuts_nothing() {
+    fn mtu_below_eight_payload_bytes_cannot_fragment() {
         let bytes = packet(&[], &[5; 40]);
         assert!(Fragmenter::new(&bytes, 0, 27).is_none());
         assert!(Fragmenter::new(&bytes, 0, 28).is_some());
@@ -156,7 +156,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn fragments_put_together_are_the_packet_even_when_cut_twice(
+        fn reassembled_fragments_equal_the_packet_even_if_fragmented_twice(
             payload in proptest::collection::vec(any::<u8>(), 1..1600),
             first in 68usize..1500,
             second in 68usize..1500,

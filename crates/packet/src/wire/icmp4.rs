@@ -121,12 +121,12 @@ impl std::error::Error for IcmpError {}
 impl<'a> Icmp4<'a> {
     /// Parses a message, the payload of a whole packet (not of a fragment), and verifies its checksum.
     pub fn parse(message: &'a [u8]) -> Result<Self, IcmpError> {
-        let parsed = Self::parse_unsummed(message)?;
+        let parsed = Self::parse_without_checksum(message)?;
         if checksum::sum(message) == 0xffff { Ok(parsed) } else { Err(IcmpError::Checksum) }
     }
 
     /// [`Icmp4::parse`] without the checksum, for quoted and truncated messages.
-    pub fn parse_unsummed(message: &'a [u8]) -> Result<Self, IcmpError> {
+    pub fn parse_without_checksum(message: &'a [u8]) -> Result<Self, IcmpError> {
         let (&[kind, code, _, _, a, b, c, d], rest) = message.split_first_chunk().ok_or(IcmpError::Truncated)?;
         let (high, low) = (u16::from_be_bytes([a, b]), u16::from_be_bytes([c, d]));
         let echo = Echo { identifier: high, sequence: low, data: rest };
@@ -144,7 +144,7 @@ impl<'a> Icmp4<'a> {
 
 /// The reason why an echo request is not answered, for ICMP and ICMPv6.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum NoEcho {
+pub enum EchoRefused {
     /// The IP header or an extension header is malformed.
     Malformed,
     /// The message is truncated, or its checksum is wrong.
@@ -159,7 +159,7 @@ pub enum NoEcho {
     NotToOneHost,
 }
 
-impl fmt::Display for NoEcho {
+impl fmt::Display for EchoRefused {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Malformed => f.write_str("IP header malformed"),
@@ -172,9 +172,9 @@ impl fmt::Display for NoEcho {
     }
 }
 
-impl std::error::Error for NoEcho {}
+impl std::error::Error for EchoRefused {}
 
-impl From<Ipv4Error> for NoEcho {
+impl From<Ipv4Error> for EchoRefused {
     fn from(_: Ipv4Error) -> Self {
         Self::Malformed
     }
@@ -184,35 +184,35 @@ impl From<Ipv4Error> for NoEcho {
 ///
 /// Addresses are swapped, and both checksums are updated incrementally. Type of service and options (except source routes) stay; don't-fragment is
 /// cleared. Nothing is changed if the request is refused.
-pub fn reply_to_echo(l3: &mut [u8], ttl: u8, identification: u16) -> Result<usize, NoEcho> {
+pub fn reply_to_echo(l3: &mut [u8], ttl: u8, identification: u16) -> Result<usize, EchoRefused> {
     let packet = Ipv4::parse(l3)?;
     let (source, destination) = (packet.header.source(), packet.header.destination());
     if packet.header.protocol() != protocol::ICMP || packet.header.is_fragment() {
-        return Err(NoEcho::NotARequest);
+        return Err(EchoRefused::NotARequest);
     }
-    if !matches!(Icmp4::parse(packet.payload).map_err(NoEcho::Icmp)?, Icmp4::EchoRequest(_)) {
-        return Err(NoEcho::NotARequest);
+    if !matches!(Icmp4::parse(packet.payload).map_err(EchoRefused::Icmp)?, Icmp4::EchoRequest(_)) {
+        return Err(EchoRefused::NotARequest);
     }
     for placed in ipv4_options::options(packet.options) {
-        let option = placed.map_err(|_| NoEcho::Malformed)?.option;
+        let option = placed.map_err(|_| EchoRefused::Malformed)?.option;
         if matches!(option, Ipv4Option::LooseSourceRoute { .. } | Ipv4Option::StrictSourceRoute { .. }) {
-            return Err(NoEcho::SourceRouted);
+            return Err(EchoRefused::SourceRouted);
         }
     }
     if !ipv4::is_unicast_source(source) {
-        return Err(NoEcho::SourceNotUnicast);
+        return Err(EchoRefused::SourceNotUnicast);
     }
     if destination.is_multicast() || destination.is_broadcast() {
-        return Err(NoEcho::NotToOneHost);
+        return Err(EchoRefused::NotToOneHost);
     }
     let (length, at) = (packet.bytes.len(), packet.header_length());
-    let header = Ipv4Header::of_mut(l3).ok_or(NoEcho::Malformed)?;
+    let header = Ipv4Header::of_mut(l3).ok_or(EchoRefused::Malformed)?;
     header.set_source(destination);
     header.set_destination(source);
     header.set_ttl(ttl);
     header.set_identification(identification);
     header.set_fragment(false, false, 0);
-    set_kind(l3.get_mut(at..).ok_or(NoEcho::Malformed)?, ECHO_REPLY);
+    set_kind(l3.get_mut(at..).ok_or(EchoRefused::Malformed)?, ECHO_REPLY);
     Ok(length)
 }
 

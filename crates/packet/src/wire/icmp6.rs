@@ -1,6 +1,6 @@
 //! ICMP for IPv6 (RFC 4443): parsing messages, echo replies in place, building errors. Neighbour discovery is in `ndp`.
 
-use super::icmp4::{Echo, IcmpError, NoEcho, set_kind};
+use super::icmp4::{Echo, EchoRefused, IcmpError, set_kind};
 use super::ipv6::{self, Ipv6Header, MINIMUM_MTU};
 use super::{Ipv6, Ipv6Spec, checksum, protocol};
 use checksum::Sum;
@@ -90,12 +90,12 @@ pub enum Icmp6<'a> {
 impl<'a> Icmp6<'a> {
     /// Parses a message, the upper layer of the whole packet with header `ip`, and verifies its checksum.
     pub fn parse(ip: &Ipv6Header, message: &'a [u8]) -> Result<Self, IcmpError> {
-        let parsed = Self::parse_unsummed(message)?;
+        let parsed = Self::parse_without_checksum(message)?;
         if checksum_ok(ip.source(), ip.destination(), message) { Ok(parsed) } else { Err(IcmpError::Checksum) }
     }
 
     /// [`Icmp6::parse`] without the checksum, for quoted and truncated messages.
-    pub fn parse_unsummed(message: &'a [u8]) -> Result<Self, IcmpError> {
+    pub fn parse_without_checksum(message: &'a [u8]) -> Result<Self, IcmpError> {
         let (&[kind, code, _, _, a, b, c, d], rest) = message.split_first_chunk().ok_or(IcmpError::Truncated)?;
         let word = u32::from_be_bytes([a, b, c, d]);
         let echo = Echo { identifier: u16::from_be_bytes([a, b]), sequence: u16::from_be_bytes([c, d]), data: rest };
@@ -137,27 +137,27 @@ pub(super) fn seal(source: Ipv6Addr, destination: Ipv6Addr, message: &mut [u8]) 
 ///
 /// `source` is the address that answers: the requested one, or one of the interface if a group was asked. Extension headers are removed. The traffic
 /// class stays, the flow label is cleared. Nothing is changed if the request is refused.
-pub fn reply_to_echo(l3: &mut [u8], source: Ipv6Addr, hop_limit: u8) -> Result<usize, NoEcho> {
-    let packet = Ipv6::parse(l3).map_err(|_| NoEcho::Malformed)?;
+pub fn reply_to_echo(l3: &mut [u8], source: Ipv6Addr, hop_limit: u8) -> Result<usize, EchoRefused> {
+    let packet = Ipv6::parse(l3).map_err(|_| EchoRefused::Malformed)?;
     let (asker, asked) = (packet.header.source(), packet.header.destination());
-    let chain = packet.chain().map_err(|_| NoEcho::Malformed)?;
+    let chain = packet.chain().map_err(|_| EchoRefused::Malformed)?;
     let (protocol::ICMPV6, Some(at), false) = (chain.protocol, chain.offset, chain.is_fragment()) else {
-        return Err(NoEcho::NotARequest);
+        return Err(EchoRefused::NotARequest);
     };
     if chain.routing.is_some_and(|routing| routing.segments_left != 0) {
-        return Err(NoEcho::SourceRouted);
+        return Err(EchoRefused::SourceRouted);
     }
     let end = packet.bytes.len();
-    let message = packet.bytes.get(at..).ok_or(NoEcho::Malformed)?;
-    if !matches!(Icmp6::parse(packet.header, message).map_err(NoEcho::Icmp)?, Icmp6::EchoRequest(_)) {
-        return Err(NoEcho::NotARequest);
+    let message = packet.bytes.get(at..).ok_or(EchoRefused::Malformed)?;
+    if !matches!(Icmp6::parse(packet.header, message).map_err(EchoRefused::Icmp)?, Icmp6::EchoRequest(_)) {
+        return Err(EchoRefused::NotARequest);
     }
     if !ipv6::is_unicast_source(asker) {
-        return Err(NoEcho::SourceNotUnicast);
+        return Err(EchoRefused::SourceNotUnicast);
     }
-    let length = u16::try_from(message.len()).map_err(|_| NoEcho::Malformed)?;
+    let length = u16::try_from(message.len()).map_err(|_| EchoRefused::Malformed)?;
     l3.copy_within(at..end, ipv6::HEADER);
-    let header = Ipv6Header::of_mut(l3).ok_or(NoEcho::Malformed)?;
+    let header = Ipv6Header::of_mut(l3).ok_or(EchoRefused::Malformed)?;
     header.set_next_header(protocol::ICMPV6);
     header.set_payload_length(length);
     header.set_hop_limit(hop_limit);
@@ -165,7 +165,7 @@ pub fn reply_to_echo(l3: &mut [u8], source: Ipv6Addr, hop_limit: u8) -> Result<u
     header.set_source(source);
     header.set_destination(asker);
     let end = ipv6::HEADER + usize::from(length);
-    let message = l3.get_mut(ipv6::HEADER..end).ok_or(NoEcho::Malformed)?;
+    let message = l3.get_mut(ipv6::HEADER..end).ok_or(EchoRefused::Malformed)?;
     set_kind(message, ECHO_REPLY);
     // The pseudo-header sums both addresses, so swapping them changes nothing; only a different answering address does.
     if source != asked

@@ -7,7 +7,7 @@ use std::fmt;
 
 /// The reason why no ICMP error may be sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Why {
+pub enum IcmpErrorForbidden {
     /// The packet is itself an ICMP error, or of an unknown type that could be one.
     IcmpError,
     /// The packet is a redirect.
@@ -26,7 +26,7 @@ pub enum Why {
     Unreadable,
 }
 
-impl fmt::Display for Why {
+impl fmt::Display for IcmpErrorForbidden {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::IcmpError => "the packet is an ICMP error itself",
@@ -41,34 +41,34 @@ impl fmt::Display for Why {
     }
 }
 
-impl std::error::Error for Why {}
+impl std::error::Error for IcmpErrorForbidden {}
 
 /// Checks if an ICMP error may answer `packet`, whose frame was sent to `link`.
-pub fn may_answer_with_error4(link: Cast, packet: &Ipv4<'_>) -> Result<(), Why> {
+pub fn may_answer_with_error4(link: Cast, packet: &Ipv4<'_>) -> Result<(), IcmpErrorForbidden> {
     let header = packet.header;
     if link != Cast::Unicast {
-        return Err(Why::LinkCast);
+        return Err(IcmpErrorForbidden::LinkCast);
     }
     if header.destination().is_multicast() {
-        return Err(Why::MulticastDestination);
+        return Err(IcmpErrorForbidden::MulticastDestination);
     }
     if header.destination().is_broadcast() {
-        return Err(Why::BroadcastDestination);
+        return Err(IcmpErrorForbidden::BroadcastDestination);
     }
     if !ipv4::is_unicast_source(header.source()) {
-        return Err(Why::SourceNotUnicast);
+        return Err(IcmpErrorForbidden::SourceNotUnicast);
     }
     if !header.is_first() {
-        return Err(Why::LaterFragment);
+        return Err(IcmpErrorForbidden::LaterFragment);
     }
     if header.protocol() != protocol::ICMP {
         return Ok(());
     }
     match packet.payload.first() {
-        None => Err(Why::Unreadable),
-        Some(&icmp4::REDIRECT) => Err(Why::Redirect),
+        None => Err(IcmpErrorForbidden::Unreadable),
+        Some(&icmp4::REDIRECT) => Err(IcmpErrorForbidden::Redirect),
         Some(&kind) if icmp4::is_query(kind) => Ok(()),
-        Some(_) => Err(Why::IcmpError),
+        Some(_) => Err(IcmpErrorForbidden::IcmpError),
     }
 }
 
@@ -78,26 +78,26 @@ pub fn may_answer_with_error4(link: Cast, packet: &Ipv4<'_>) -> Result<(), Why> 
 ///
 /// Packet too big, and the parameter problem of an option that asks for it, may answer packets to a group. Path MTU discovery for groups needs this
 /// (RFC 4443 2.4(e.3)).
-pub fn may_answer_with_error6(link: Cast, packet: &Ipv6<'_>, error: Error6) -> Result<(), Why> {
+pub fn may_answer_with_error6(link: Cast, packet: &Ipv6<'_>, error: Error6) -> Result<(), IcmpErrorForbidden> {
     let header = packet.header;
     let to_groups = matches!(error, Error6::PacketTooBig { .. }) || reports_to_groups(packet, error);
     if !to_groups && header.destination().is_multicast() {
-        return Err(Why::MulticastDestination);
+        return Err(IcmpErrorForbidden::MulticastDestination);
     }
     if !to_groups && link != Cast::Unicast {
-        return Err(Why::LinkCast);
+        return Err(IcmpErrorForbidden::LinkCast);
     }
     if !ipv6::is_unicast_source(header.source()) {
-        return Err(Why::SourceNotUnicast);
+        return Err(IcmpErrorForbidden::SourceNotUnicast);
     }
     // If the header chain is broken, the packet is not known to be an ICMP error, and the chain is often the subject of the error.
     let Some((offset, fragmented)) = icmp6_message(packet) else { return Ok(()) };
     match packet.bytes.get(offset) {
         // A first fragment without the upper-layer header may be answered (RFC 8200 4.5).
         None if fragmented => Ok(()),
-        None => Err(Why::Unreadable),
-        Some(&icmp6::REDIRECT) => Err(Why::Redirect),
-        Some(&kind) if kind < icmp6::FIRST_INFORMATIONAL => Err(Why::IcmpError),
+        None => Err(IcmpErrorForbidden::Unreadable),
+        Some(&icmp6::REDIRECT) => Err(IcmpErrorForbidden::Redirect),
+        Some(&kind) if kind < icmp6::FIRST_INFORMATIONAL => Err(IcmpErrorForbidden::IcmpError),
         Some(_) => Ok(()),
     }
 }

@@ -275,13 +275,13 @@ impl<'a> Ipv4<'a> {
     /// Checks everything that RFC 1812 5.2.2 requires. `l3` begins with the header and may end in padding.
     #[inline]
     pub fn parse(l3: &'a [u8]) -> Result<Self, Ipv4Error> {
-        let packet = Self::parse_unsummed(l3)?;
+        let packet = Self::parse_without_checksum(l3)?;
         if packet.header_checksum_ok() { Ok(packet) } else { Err(Ipv4Error::Checksum) }
     }
 
     /// [`Ipv4::parse`] without the checksum, for frames whose checksum was verified before.
     #[inline]
-    pub fn parse_unsummed(l3: &'a [u8]) -> Result<Self, Ipv4Error> {
+    pub fn parse_without_checksum(l3: &'a [u8]) -> Result<Self, Ipv4Error> {
         let (header, _) = Ipv4Header::ref_from_prefix(l3).map_err(|_| Ipv4Error::Truncated)?;
         if header.version() != 4 {
             return Err(Ipv4Error::Version);
@@ -299,7 +299,7 @@ impl<'a> Ipv4<'a> {
     }
 
     /// The packet quoted in an ICMP error: the total length may exceed the quoted bytes, and the checksum may be stale.
-    pub fn quoted(bytes: &'a [u8]) -> Result<Self, Ipv4Error> {
+    pub fn parse_quoted(bytes: &'a [u8]) -> Result<Self, Ipv4Error> {
         let (header, _) = Ipv4Header::ref_from_prefix(bytes).map_err(|_| Ipv4Error::Truncated)?;
         if header.version() != 4 {
             return Err(Ipv4Error::Version);

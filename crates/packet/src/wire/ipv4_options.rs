@@ -70,22 +70,22 @@ pub enum Ipv4Option<'a> {
 
 /// An option is malformed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct OptionError {
+pub struct Ipv4OptionError {
     /// Offset of the invalid byte in the IP header: the pointer of the ICMP parameter problem (RFC 792).
     pub pointer: u8,
 }
 
-impl fmt::Display for OptionError {
+impl fmt::Display for Ipv4OptionError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "IPv4 option malformed at byte {}", self.pointer)
     }
 }
 
-impl std::error::Error for OptionError {}
+impl std::error::Error for Ipv4OptionError {}
 
 /// An option and its position.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Placed<'a> {
+pub struct PlacedOption<'a> {
     /// Offset of its type byte from the start of the IP header, 20..60.
     pub offset: u8,
     /// Its length in bytes.
@@ -96,20 +96,20 @@ pub struct Placed<'a> {
 
 /// Iterator over the options, up to the end of the list or the first malformed one.
 #[derive(Clone, Debug)]
-pub struct Options<'a> {
+pub struct Ipv4OptionIter<'a> {
     rest: &'a [u8],
     offset: u8,
 }
 
 /// Iterates over `options` as in [`super::Ipv4::options`].
-pub fn options(options: &[u8]) -> Options<'_> {
+pub fn options(options: &[u8]) -> Ipv4OptionIter<'_> {
     // No header holds more than 40 bytes of options. Longer input did not come from a header.
     let rest = &options[..options.len().min(LONGEST_HEADER - HEADER)];
-    Options { rest, offset: HEADER as u8 }
+    Ipv4OptionIter { rest, offset: HEADER as u8 }
 }
 
-impl<'a> Iterator for Options<'a> {
-    type Item = Result<Placed<'a>, OptionError>;
+impl<'a> Iterator for Ipv4OptionIter<'a> {
+    type Item = Result<PlacedOption<'a>, Ipv4OptionError>;
 
     fn next(&mut self) -> Option<Self::Item> {
         let (&kind, behind) = self.rest.split_first()?;
@@ -128,16 +128,16 @@ impl<'a> Iterator for Options<'a> {
             Ok(option) => {
                 self.rest = if option == Ipv4Option::End { &[] } else { rest };
                 self.offset += length;
-                Some(Ok(Placed { offset, length, option }))
+                Some(Ok(PlacedOption { offset, length, option }))
             }
         }
     }
 }
 
-impl<'a> Options<'a> {
-    fn fault(&mut self, pointer: u8) -> Result<Placed<'a>, OptionError> {
+impl<'a> Ipv4OptionIter<'a> {
+    fn fault(&mut self, pointer: u8) -> Result<PlacedOption<'a>, Ipv4OptionError> {
         self.rest = &[];
-        Err(OptionError { pointer })
+        Err(Ipv4OptionError { pointer })
     }
 }
 
@@ -180,7 +180,7 @@ fn decode(bytes: &[u8]) -> Result<Ipv4Option<'_>, u8> {
 
 /// The requests of a packet's options to a router.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Asks {
+pub struct OptionRequests {
     /// A source route, loose or strict, is present.
     pub source_route: bool,
     /// A route is to be recorded.
@@ -192,8 +192,8 @@ pub struct Asks {
 }
 
 /// Validates every option, and that routes and timestamps appear at most once (RFC 791 3.1).
-pub fn validate(bytes: &[u8]) -> Result<Asks, OptionError> {
-    let mut asks = Asks::default();
+pub fn validate(bytes: &[u8]) -> Result<OptionRequests, Ipv4OptionError> {
+    let mut asks = OptionRequests::default();
     let mut walk = options(bytes);
     while let Some(&kind) = walk.rest.first() {
         let (start, first) = (walk.offset, asks.first(kind));
@@ -202,22 +202,22 @@ pub fn validate(bytes: &[u8]) -> Result<Asks, OptionError> {
         match placed {
             Err(error) if is_route => return Err(error),
             // A duplicate is reported before other errors of the second option, except for source routes.
-            _ if !first => return Err(OptionError { pointer: start }),
+            _ if !first => return Err(Ipv4OptionError { pointer: start }),
             Err(error) => return Err(error),
             // The router writes nothing into a source route.
             Ok(_) if is_route => {}
             // The next slot to write must be complete.
-            Ok(Placed { length, option, .. }) if half_room(length, option) => {
-                return Err(OptionError { pointer: start + 2 });
+            Ok(PlacedOption { length, option, .. }) if half_room(length, option) => {
+                return Err(Ipv4OptionError { pointer: start + 2 });
             }
             // The list is full and its overflow counter too: the packet is in error (RFC 791, timestamp). With prespecified addresses there is no
             // overflow.
-            Ok(Placed { length, option: Ipv4Option::Timestamp { pointer, overflow: 15, flag, .. }, .. })
+            Ok(PlacedOption { length, option: Ipv4Option::Timestamp { pointer, overflow: 15, flag, .. }, .. })
                 if pointer > length && flag != PRESPECIFIED =>
             {
-                return Err(OptionError { pointer: start + 3 });
+                return Err(Ipv4OptionError { pointer: start + 3 });
             }
-            Ok(Placed { option: Ipv4Option::RouterAlert(0), .. }) => asks.router_alert = true,
+            Ok(PlacedOption { option: Ipv4Option::RouterAlert(0), .. }) => asks.router_alert = true,
             Ok(_) => {}
         }
     }
@@ -235,7 +235,7 @@ fn half_room(length: u8, option: Ipv4Option<'_>) -> bool {
     pointer <= length && u16::from(pointer) + entry - 1 > u16::from(length)
 }
 
-impl Asks {
+impl OptionRequests {
     /// Records an option of this type. False if it is a forbidden duplicate.
     fn first(&mut self, kind: u8) -> bool {
         let seen = match kind {
@@ -255,7 +255,7 @@ pub enum RecordError {
     /// The header is malformed.
     Header(Ipv4Error),
     /// An option is malformed.
-    Option(OptionError),
+    Option(Ipv4OptionError),
 }
 
 impl fmt::Display for RecordError {
@@ -280,7 +280,7 @@ pub fn record(
     midnight: u32,
     own: impl Fn(Ipv4Addr) -> bool,
 ) -> Result<(), RecordError> {
-    write_down(l3, outgoing, midnight, own, true)
+    write_records(l3, outgoing, midnight, own, true)
 }
 
 /// Like [`record`], for a reply whose options are those of the request and already include this router: without a free slot it does not increment the
@@ -291,17 +291,17 @@ pub fn record_in_reply(
     midnight: u32,
     own: impl Fn(Ipv4Addr) -> bool,
 ) -> Result<(), RecordError> {
-    write_down(l3, outgoing, midnight, own, false)
+    write_records(l3, outgoing, midnight, own, false)
 }
 
-fn write_down(
+fn write_records(
     l3: &mut [u8],
     outgoing: Ipv4Addr,
     midnight: u32,
     own: impl Fn(Ipv4Addr) -> bool,
     counts: bool,
 ) -> Result<(), RecordError> {
-    let packet = super::Ipv4::parse_unsummed(l3).map_err(RecordError::Header)?;
+    let packet = super::Ipv4::parse_without_checksum(l3).map_err(RecordError::Header)?;
     let header_length = packet.header_length();
     let (mut edits, mut count) = ([None; 2], 0);
     for placed in options(packet.options) {
@@ -348,7 +348,7 @@ enum Grow {
     Overflow,
 }
 
-fn edit(placed: &Placed<'_>, outgoing: Ipv4Addr, midnight: u32, own: &impl Fn(Ipv4Addr) -> bool) -> Option<Edit> {
+fn edit(placed: &PlacedOption<'_>, outgoing: Ipv4Addr, midnight: u32, own: &impl Fn(Ipv4Addr) -> bool) -> Option<Edit> {
     if half_room(placed.length, placed.option) {
         return None;
     }

@@ -208,7 +208,7 @@ impl<'a> Ipv6<'a> {
     }
 
     /// The packet quoted in an ICMPv6 error: the payload length may exceed the quoted bytes.
-    pub fn quoted(bytes: &'a [u8]) -> Result<Self, Ipv6Error> {
+    pub fn parse_quoted(bytes: &'a [u8]) -> Result<Self, Ipv6Error> {
         let (header, rest) = Ipv6Header::ref_from_prefix(bytes).map_err(|_| Ipv6Error::Truncated)?;
         if header.version() != 6 {
             return Err(Ipv6Error::Version);

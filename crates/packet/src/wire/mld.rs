@@ -30,13 +30,13 @@ const ALERT: [u8; 8] = [protocol::ICMPV6, 0, Ipv6Option::ROUTER_ALERT, 2, 0, 0, 
 
 /// A query that passed the checks of RFC 3810 6.2.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Query {
+pub struct MldQuery {
     /// True for version 1: the querier does not understand version 2 reports.
-    pub old: bool,
+    pub is_v1: bool,
     /// The queried group; unspecified for all groups.
     pub group: Ipv6Addr,
     /// The time limit for the answer, in milliseconds.
-    pub within_ms: u32,
+    pub max_response_ms: u32,
 }
 
 /// The reason why a query is ignored.
@@ -71,9 +71,9 @@ impl fmt::Display for MldError {
 
 impl std::error::Error for MldError {}
 
-impl Query {
+impl MldQuery {
     /// Parses and checks `message`, the ICMPv6 upper layer of `packet`.
-    pub fn parse(packet: &Ipv6<'_>, message: &[u8]) -> Result<Query, MldError> {
+    pub fn parse(packet: &Ipv6<'_>, message: &[u8]) -> Result<MldQuery, MldError> {
         let fixed: &[u8; QUERY_V1_LENGTH] = message.first_chunk().ok_or(MldError::Length)?;
         let [kind, _, _, _, c0, c1, _, _, group @ ..] = *fixed;
         if kind != QUERY {
@@ -100,7 +100,7 @@ impl Query {
             return Err(MldError::Group);
         }
         let code = u16::from_be_bytes([c0, c1]);
-        Ok(Query { old, group, within_ms: if old { code.into() } else { milliseconds(code) } })
+        Ok(MldQuery { is_v1: old, group, max_response_ms: if old { code.into() } else { milliseconds(code) } })
     }
 }
 
@@ -114,7 +114,7 @@ fn milliseconds(code: u16) -> u32 {
 
 /// A record about a group in a report (RFC 3810 5.2.12). The router does not filter by source, so it needs only these.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Record {
+pub enum GroupRecord {
     /// The router is a member.
     Member,
     /// The router has just joined.
@@ -123,12 +123,12 @@ pub enum Record {
     Left,
 }
 
-impl Record {
+impl GroupRecord {
     fn kind(self) -> u8 {
         match self {
-            Record::Member => 2,
-            Record::Joined => 4,
-            Record::Left => 3,
+            GroupRecord::Member => 2,
+            GroupRecord::Joined => 4,
+            GroupRecord::Left => 3,
         }
     }
 }
@@ -136,7 +136,7 @@ impl Record {
 /// Writes a version 2 report, including the IPv6 header, and returns its length, `None` if it does not fit.
 ///
 /// `source` is link-local, or unspecified while the interface has no such address (RFC 3810 5.2.13).
-pub fn write_report(buffer: &mut [u8], source: Ipv6Addr, records: &[(Record, Ipv6Addr)]) -> Option<usize> {
+pub fn write_report(buffer: &mut [u8], source: Ipv6Addr, records: &[(GroupRecord, Ipv6Addr)]) -> Option<usize> {
     let [h, l] = u16::try_from(records.len()).ok()?.to_be_bytes();
     write(buffer, source, ALL_MLD_ROUTERS, |message| {
         message.put(&[REPORT, 0, 0, 0, 0, 0, h, l])?;

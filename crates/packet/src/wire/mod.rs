@@ -50,13 +50,13 @@ pub mod transport;
 mod tests;
 
 pub use arp::{Arp, ArpError, ArpOperation};
-pub use difference::{Difference, differences};
+pub use difference::{FieldDifference, differences};
 pub use ecn::set_congestion_experienced;
-pub use ethernet::{Carries, Cast, Ethernet, Truncated, Vlan};
+pub use ethernet::{Cast, Ethernet, LengthOrType, TruncatedFrame, Vlan};
 pub use exercise::exercise;
-pub use fields::{Family, Fields, Hosts, flow_hash, hosts};
+pub use fields::{Family, HostHashes, PacketFields, flow_hash, hosts};
 pub use fragment::Fragmenter;
-pub use icmp_errors::{Why, may_answer_with_error4, may_answer_with_error6};
+pub use icmp_errors::{IcmpErrorForbidden, may_answer_with_error4, may_answer_with_error6};
 pub use icmp4::{Error4, Icmp4};
 pub use icmp6::{Error6, Icmp6};
 pub use ipv4::{Ipv4, Ipv4Error, Ipv4Header, Ipv4Spec};
@@ -65,7 +65,7 @@ pub use ipv6_extensions::{Chain, ChainError};
 pub use ndp::{Ndp, NdpError};
 pub use offload::{OffloadError, Segmenter};
 pub use router_advertisement::RouterAdvertisement;
-pub use summary::{IpSummary, Summary, ip_summary, summary};
+pub use summary::{FrameSummary, IpSummary, ip_summary, summary};
 pub use transport::{complete_checksum, complete_partial_checksum};
 pub use units::Mac;
 

@@ -28,7 +28,7 @@ pub enum Ndp<'a> {
     /// A router announces itself and the parameters of the link (6.1.2).
     RouterAdvertisement {
         /// Its fixed part.
-        says: Advertises,
+        parameters: RouterParameters,
         /// May contain the router's link address, the MTU, prefixes.
         options: NdpOptions<'a>,
     },
@@ -72,7 +72,7 @@ pub struct NeighbourFlags {
 
 /// The fixed part of a router advertisement (RFC 4861 4.2). Zero means "unspecified", except for the lifetime.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Advertises {
+pub struct RouterParameters {
     /// Hop limit hosts should use.
     pub hop_limit: u8,
     /// M: addresses are available by DHCPv6.
@@ -122,7 +122,7 @@ impl Preference {
 
 /// A prefix information option (RFC 4861 4.6.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Prefix {
+pub struct PrefixInformation {
     /// The prefix. Bits after `length` have no meaning.
     pub address: Ipv6Addr,
     /// Its length in bits, 0..=128.
@@ -232,7 +232,7 @@ fn router_advertisement<'a>(ip: &Ipv6Header, word: [u8; 4], rest: &'a [u8]) -> R
     if !ipv6::is_link_local(ip.source()) {
         return Err(NdpError::Source);
     }
-    let says = Advertises {
+    let says = RouterParameters {
         hop_limit,
         managed: flags & 0x80 != 0,
         other: flags & 0x40 != 0,
@@ -241,7 +241,7 @@ fn router_advertisement<'a>(ip: &Ipv6Header, word: [u8; 4], rest: &'a [u8]) -> R
         reachable_ms: u32::from_be_bytes([a, b, c, d]),
         retransmit_ms: u32::from_be_bytes([e, f, g, h]),
     };
-    Ok(Ndp::RouterAdvertisement { says, options: NdpOptions::checked(rest)? })
+    Ok(Ndp::RouterAdvertisement { parameters: says, options: NdpOptions::checked(rest)? })
 }
 
 fn neighbour_solicitation<'a>(ip: &Ipv6Header, rest: &'a [u8]) -> Result<Ndp<'a>, NdpError> {
@@ -306,7 +306,7 @@ pub enum NdpOption<'a> {
     /// Link address of the target.
     TargetMac(Mac),
     /// A prefix of the link.
-    Prefix(Prefix),
+    Prefix(PrefixInformation),
     /// The start of the redirected packet.
     Redirected(&'a [u8]),
     /// The MTU of the link, in bytes.
@@ -417,13 +417,13 @@ fn lifetime_of(data: &[u8]) -> Option<(u32, &[u8])> {
     Some((u32::from_be_bytes([a, b, c, d]), rest))
 }
 
-fn prefix_of(data: &[u8]) -> Option<Prefix> {
+fn prefix_of(data: &[u8]) -> Option<PrefixInformation> {
     let data: &[u8; 30] = data.try_into().ok()?;
     let [length, flags, v0, v1, v2, v3, p0, p1, p2, p3, _, _, _, _, address @ ..] = *data;
     if length > 128 {
         return None;
     }
-    Some(Prefix {
+    Some(PrefixInformation {
         address: address.into(),
         length,
         on_link: flags & 0x80 != 0,

@@ -109,7 +109,7 @@ struct Network {
 
 impl Network {
     fn four(l3: &[u8]) -> Result<Network, OffloadError> {
-        let ip = Ipv4::parse_unsummed(l3).map_err(|_| OffloadError::Header)?;
+        let ip = Ipv4::parse_without_checksum(l3).map_err(|_| OffloadError::Header)?;
         if ip.header.is_fragment() {
             return Err(OffloadError::Fragment);
         }

@@ -3,20 +3,20 @@
 use super::Mac;
 use super::cursor::Cursor;
 use super::icmp6::{self, write_packet};
-use super::ndp::{self, Advertises, HOP_LIMIT, Prefix, mac_option};
+use super::ndp::{self, HOP_LIMIT, PrefixInformation, RouterParameters, mac_option};
 use std::net::Ipv6Addr;
 
 /// A router advertisement to write.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct RouterAdvertisement<'a> {
     /// Its fixed part.
-    pub says: Advertises,
+    pub parameters: RouterParameters,
     /// The sender's link address.
     pub mac: Option<Mac>,
     /// The MTU of the link, in bytes.
     pub mtu: Option<u32>,
     /// The prefixes of the link.
-    pub prefixes: &'a [Prefix],
+    pub prefixes: &'a [PrefixInformation],
     /// Recursive DNS servers; at most 127.
     pub servers: &'a [Ipv6Addr],
     /// DNS search domains as text. Domains with an empty label or one of more than 63 bytes do not fit.
@@ -30,7 +30,7 @@ impl RouterAdvertisement<'_> {
     ///
     /// `source` must be link-local (RFC 4861 4.2). `destination` is [`super::ipv6::ALL_NODES`], or the address that solicited it.
     pub fn write(&self, buffer: &mut [u8], source: Ipv6Addr, destination: Ipv6Addr) -> Option<usize> {
-        let says = &self.says;
+        let says = &self.parameters;
         let flags = u8::from(says.managed) << 7 | u8::from(says.other) << 6 | says.preference.bits();
         let [l0, l1] = says.lifetime_s.to_be_bytes();
         write_packet(buffer, HOP_LIMIT, source, destination, |message| {
@@ -78,7 +78,7 @@ impl RouterAdvertisement<'_> {
     }
 }
 
-fn put_prefix(message: &mut Cursor<'_>, prefix: &Prefix) -> Option<()> {
+fn put_prefix(message: &mut Cursor<'_>, prefix: &PrefixInformation) -> Option<()> {
     let flags = u8::from(prefix.on_link) << 7 | u8::from(prefix.autonomous) << 6;
     message.put(&[ndp::PREFIX, 4, prefix.length, flags])?;
     message.put(&prefix.valid_s.to_be_bytes())?;

@@ -2,7 +2,7 @@
 
 use super::icmp4::Echo;
 use super::ndp::NdpOptions;
-use super::{Arp, ArpOperation, Carries, Chain, Error6, Ethernet, Icmp4, Icmp6, Ipv4, Ipv6, Mac, Ndp};
+use super::{Arp, ArpOperation, Chain, Error6, Ethernet, Icmp4, Icmp6, Ipv4, Ipv6, LengthOrType, Mac, Ndp};
 use super::{ethertype, icmp6, mld, protocol, transport};
 use std::fmt;
 use std::net::{IpAddr, Ipv6Addr};
@@ -11,11 +11,11 @@ use std::net::{IpAddr, Ipv6Addr};
 ///
 /// The byte count is that of the bytes after the last parsed header. Malformed headers are reported with the reason.
 #[derive(Clone, Copy, Debug)]
-pub struct Summary<'a>(&'a [u8]);
+pub struct FrameSummary<'a>(&'a [u8]);
 
 /// The summary of an Ethernet frame.
-pub fn summary(frame: &[u8]) -> Summary<'_> {
-    Summary(frame)
+pub fn summary(frame: &[u8]) -> FrameSummary<'_> {
+    FrameSummary(frame)
 }
 
 /// The same for an IP packet without a link header.
@@ -37,7 +37,7 @@ impl fmt::Display for IpSummary<'_> {
     }
 }
 
-impl fmt::Display for Summary<'_> {
+impl fmt::Display for FrameSummary<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let frame = self.0;
         let Ok(link) = Ethernet::parse(frame) else { return write!(f, "truncated frame, {} bytes", frame.len()) };
@@ -45,15 +45,17 @@ impl fmt::Display for Summary<'_> {
         if let Some(vlan) = link.vlan {
             write!(f, "vlan {} ", vlan.id)?;
         }
-        match link.carries {
-            Carries::Ethertype(ethertype::IPV4) => ipv4(f, payload),
-            Carries::Ethertype(ethertype::IPV6) => ipv6(f, payload),
-            Carries::Ethertype(ethertype::ARP) => arp(f, payload),
-            Carries::Ethertype(other) => {
+        match link.length_or_type {
+            LengthOrType::Ethertype(ethertype::IPV4) => ipv4(f, payload),
+            LengthOrType::Ethertype(ethertype::IPV6) => ipv6(f, payload),
+            LengthOrType::Ethertype(ethertype::ARP) => arp(f, payload),
+            LengthOrType::Ethertype(other) => {
                 write!(f, "{} > {} ethertype 0x{other:04x} {} bytes", link.source, link.destination, payload.len())
             }
-            Carries::Length(_) => write!(f, "{} > {} 802.3 {} bytes", link.source, link.destination, payload.len()),
-            Carries::SecondTag(_) => {
+            LengthOrType::Length(_) => {
+                write!(f, "{} > {} 802.3 {} bytes", link.source, link.destination, payload.len())
+            }
+            LengthOrType::SecondTag(_) => {
                 write!(f, "{} > {} second tag, {} bytes", link.source, link.destination, payload.len())
             }
         }
@@ -190,7 +192,7 @@ fn echo(f: &mut fmt::Formatter<'_>, what: &str, echo: &Echo<'_>) -> fmt::Result 
 }
 
 fn icmp4(f: &mut fmt::Formatter<'_>, message: &[u8]) -> fmt::Result {
-    match Icmp4::parse_unsummed(message) {
+    match Icmp4::parse_without_checksum(message) {
         Err(_) => write!(f, " truncated, {} bytes", message.len()),
         Ok(Icmp4::EchoRequest(asked)) => echo(f, "request", &asked),
         Ok(Icmp4::EchoReply(answered)) => echo(f, "reply", &answered),
@@ -227,7 +229,7 @@ fn icmp4(f: &mut fmt::Formatter<'_>, message: &[u8]) -> fmt::Result {
 
 /// The packet quoted in an error.
 fn about4(f: &mut fmt::Formatter<'_>, original: &[u8]) -> fmt::Result {
-    match Ipv4::quoted(original) {
+    match Ipv4::parse_quoted(original) {
         Ok(Ipv4 { header, .. }) => {
             write!(f, " for {} > {} {}", header.source(), header.destination(), Protocol(header.protocol()))
         }
@@ -236,14 +238,14 @@ fn about4(f: &mut fmt::Formatter<'_>, original: &[u8]) -> fmt::Result {
 }
 
 fn about6(f: &mut fmt::Formatter<'_>, original: &[u8]) -> fmt::Result {
-    match Ipv6::quoted(original) {
+    match Ipv6::parse_quoted(original) {
         Ok(Ipv6 { header, .. }) => write!(f, " for {} > {}", header.source(), header.destination()),
         Err(_) => f.write_str(" for garbage"),
     }
 }
 
 fn icmp6(f: &mut fmt::Formatter<'_>, packet: &Ipv6<'_>, chain: &Chain, message: &[u8]) -> fmt::Result {
-    match Icmp6::parse_unsummed(message) {
+    match Icmp6::parse_without_checksum(message) {
         Err(_) => write!(f, " truncated, {} bytes", message.len()),
         Ok(Icmp6::EchoRequest(asked)) => echo(f, "request", &asked),
         Ok(Icmp6::EchoReply(answered)) => echo(f, "reply", &answered),
@@ -304,7 +306,7 @@ fn discovery(f: &mut fmt::Formatter<'_>, kind: u8, packet: &Ipv6<'_>, message: &
             f.write_str(" router solicitation")?;
             link(f, options.source_mac())
         }
-        Ok(Ndp::RouterAdvertisement { says, options }) => {
+        Ok(Ndp::RouterAdvertisement { parameters: says, options }) => {
             write!(f, " router advertisement lifetime {} s", says.lifetime_s)?;
             link(f, options.source_mac())
         }

@@ -108,7 +108,7 @@ pub fn seal(source: IpAddr, destination: IpAddr, protocol: u8, message: &mut [u8
 
 /// A message whose checksum a router can compute.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Summed {
+pub struct ChecksummedMessage {
     /// Source address.
     pub source: IpAddr,
     /// Destination address.
@@ -120,10 +120,10 @@ pub struct Summed {
 }
 
 /// Finds the TCP, UDP or ICMPv6 message of a packet. `None` for fragments, which have only a part of it, and for other protocols.
-pub fn find_summed(l3: &[u8]) -> Result<Option<Summed>, TransportError> {
+pub fn find_checksummed(l3: &[u8]) -> Result<Option<ChecksummedMessage>, TransportError> {
     let (source, destination, protocol, range) = match l3.first().map(|byte| byte >> 4) {
         Some(4) => {
-            let packet = Ipv4::parse_unsummed(l3).map_err(TransportError::Ipv4)?;
+            let packet = Ipv4::parse_without_checksum(l3).map_err(TransportError::Ipv4)?;
             let header = packet.header;
             if header.is_fragment() || header.protocol() == protocol::ICMPV6 {
                 return Ok(None);
@@ -152,7 +152,7 @@ pub fn find_summed(l3: &[u8]) -> Result<Option<Summed>, TransportError> {
         protocol::TCP | protocol::ICMPV6 => return Err(TransportError::Truncated),
         _ => return Ok(None),
     };
-    Ok(Some(Summed { source, destination, protocol, range: range.start..range.start + length }))
+    Ok(Some(ChecksummedMessage { source, destination, protocol, range: range.start..range.start + length }))
 }
 
 /// The length field of a UDP header, if valid: the bytes that the checksum covers may end before the IP packet does.
@@ -164,7 +164,7 @@ fn udp_length(message: &[u8]) -> Option<usize> {
 
 /// Computes the TCP, UDP or ICMPv6 checksum of the packet at the start of `l3` and sets it. Fragments and other protocols are left unchanged.
 pub fn complete_checksum(l3: &mut [u8]) -> Result<(), TransportError> {
-    if let Some(Summed { source, destination, protocol, range }) = find_summed(l3)? {
+    if let Some(ChecksummedMessage { source, destination, protocol, range }) = find_checksummed(l3)? {
         let message = l3.get_mut(range).ok_or(TransportError::Truncated)?;
         seal(source, destination, protocol, message);
     }
@@ -175,7 +175,9 @@ pub fn complete_checksum(l3: &mut [u8]) -> Result<(), TransportError> {
 /// a field holds the pseudo-header's sum alone (Linux: CHECKSUM_PARTIAL). One in 65535 whole packets has this number as its correct checksum; setting
 /// it again does no harm.
 pub fn complete_partial_checksum(l3: &mut [u8]) -> bool {
-    let Ok(Some(Summed { source, destination, protocol, range })) = find_summed(l3) else { return false };
+    let Ok(Some(ChecksummedMessage { source, destination, protocol, range })) = find_checksummed(l3) else {
+        return false;
+    };
     let (Some(at), Some(message)) = (checksum_at(protocol), l3.get_mut(range)) else { return false };
     let partial = pseudo(source, destination, protocol, message.len()).folded();
     let field = message.get(at..at + 2).map(|field| u16::from_be_bytes([field[0], field[1]]));
@@ -185,7 +187,7 @@ pub fn complete_partial_checksum(l3: &mut [u8]) -> bool {
 /// Verifies the TCP, UDP or ICMPv6 checksum of the packet at the start of `l3`. `None` if there is none to verify: fragments, other protocols, and
 /// UDP over IPv4 without one.
 pub fn verify_checksum(l3: &[u8]) -> Result<Option<bool>, TransportError> {
-    let Some(found) = find_summed(l3)? else { return Ok(None) };
+    let Some(found) = find_checksummed(l3)? else { return Ok(None) };
     let message = l3.get(found.range).ok_or(TransportError::Truncated)?;
     if found.protocol == protocol::UDP && message.get(6..8) == Some(&[0, 0]) {
         // A checksum is mandatory over IPv6 (RFC 8200 8.1).

@@ -1,16 +1,16 @@
 //! Costs as the caller knows them: measured in the daemon, declared in the configuration, or assumed.
 
-use crate::cost::{Figure, Source};
-use crate::{PathPlan, Plan, PortPlan, Prefix, RouteAction, Service};
+use crate::cost::{CostEstimate, CostSource};
+use crate::{LinkService, PathPlan, Plan, PortPlan, Prefix, RouteAction};
 use units::{Nanos, PacketRate, Rate};
 
 /// The costs and properties of a port.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PortCosts {
     /// Receiving and classifying a packet.
-    pub input: Figure,
+    pub input: CostEstimate,
     /// The queueing scheme and transmitting a packet.
-    pub output: Figure,
+    pub output: CostEstimate,
     /// The rate of the link, if it has one.
     pub link: Option<Rate>,
     /// The line rate in packets a second, if it is known.
@@ -25,7 +25,7 @@ pub struct PortCosts {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PathCosts {
     /// Its functions.
-    pub functions: Figure,
+    pub functions: CostEstimate,
     /// The indexes of the ports by which its packets may leave; empty if unknown.
     pub exits: Vec<usize>,
 }
@@ -36,13 +36,13 @@ pub struct Costs {
     /// Choosing a task and switching to it.
     pub switch: Nanos,
     /// The source of that cost.
-    pub switch_source: Source,
+    pub switch_source: CostSource,
     /// The ports, in the order of the plan.
     pub ports: Vec<PortCosts>,
     /// The paths, in the order of the plan.
     pub paths: Vec<PathCosts>,
     /// The functions of the built-in path `best-effort`.
-    pub best_effort: Figure,
+    pub best_effort: CostEstimate,
 }
 
 /// Assumed costs of a switch, a function, and receiving or transmitting a packet: approximate values for a core at 3 GHz.
@@ -57,21 +57,24 @@ impl Costs {
         let switch = plan.cpu.switch_cost;
         let ports = plan.ports.iter().map(|port| {
             let by_the_kernel = matches!(port.device.kind.as_str(), "packet" | "tap");
-            let packet = Figure::flat(if by_the_kernel { BY_THE_KERNEL } else { IN_MEMORY }, Source::Assumed);
+            let packet = CostEstimate::flat(if by_the_kernel { BY_THE_KERNEL } else { IN_MEMORY }, CostSource::Assumed);
             let link = emulated(port);
             let (ring, transmit, line_rate) = (None, None, port.cpu.line_rate);
             PortCosts { input: packet, output: packet, link, line_rate, ring, transmit }
         });
         let paths = plan.paths.iter().map(|path| {
-            let said = path.cpu.cost.map(|cost| Figure { cost, source: Source::Declared });
-            PathCosts { functions: said.unwrap_or_else(|| Figure::sum(&path.functions)), exits: exits(plan, path) }
+            let said = path.cpu.cost.map(|cost| CostEstimate { cost, source: CostSource::Declared });
+            PathCosts {
+                functions: said.unwrap_or_else(|| CostEstimate::sum(&path.functions)),
+                exits: exits(plan, path),
+            }
         });
         Costs {
             switch: switch.unwrap_or(SWITCH),
-            switch_source: if switch.is_some() { Source::Declared } else { Source::Assumed },
+            switch_source: if switch.is_some() { CostSource::Declared } else { CostSource::Assumed },
             ports: ports.collect(),
             paths: paths.collect(),
-            best_effort: Figure::flat(FORWARDING, Source::Assumed),
+            best_effort: CostEstimate::flat(FORWARDING, CostSource::Assumed),
         }
     }
 }
@@ -79,8 +82,8 @@ impl Costs {
 /// The rate of the link that a port emulates, if it is constant.
 pub(crate) fn emulated(port: &PortPlan) -> Option<Rate> {
     match port.link.as_ref()?.medium.service {
-        Service::Constant(rate) | Service::Bucket(rate, _) => Some(rate).filter(|rate| *rate != Rate::MAX),
-        Service::Trace(_) | Service::Poisson(_) | Service::Brownian(_) => None,
+        LinkService::Constant(rate) | LinkService::Bucket(rate, _) => Some(rate).filter(|rate| *rate != Rate::MAX),
+        LinkService::Trace(_) | LinkService::Poisson(_) | LinkService::Brownian(_) => None,
     }
 }
 

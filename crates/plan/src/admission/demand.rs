@@ -2,7 +2,7 @@
 
 use super::costs::{Costs, PortCosts};
 use super::link::ETHERNET;
-use crate::cost::Figure;
+use crate::cost::CostEstimate;
 use crate::{Batching, Charge, CpuPlan, Layout, PathPlan, Plan, Receive, throttle};
 use units::{Bytes, Nanos, PacketRate, Parts};
 
@@ -61,12 +61,12 @@ fn bounded(load: u128) -> u64 {
 
 /// The batching of a kind of task, as far as costs depend on it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Way {
+pub(super) struct TaskBatching {
     pub batching: Batching,
     pub switch: Nanos,
 }
 
-impl Way {
+impl TaskBatching {
     /// Packets of a full run, before which other tasks do not have to wait. `room` is the limit by the queues.
     pub fn batch(self, cost: Nanos, room: u32) -> u32 {
         match self.batching {
@@ -128,15 +128,15 @@ fn within(slice: Nanos, cost: Nanos) -> u32 {
 pub(super) struct Stages<'a> {
     pub plan: &'a Plan,
     pub costs: &'a Costs,
-    pub input: Way,
-    pub forwarding: Way,
-    pub output: Way,
+    pub input: TaskBatching,
+    pub forwarding: TaskBatching,
+    pub output: TaskBatching,
 }
 
 impl<'a> Stages<'a> {
     pub fn of(plan: &'a Plan, costs: &'a Costs) -> Stages<'a> {
         let switch = costs.switch;
-        let way = |batching| Way { batching, switch };
+        let way = |batching| TaskBatching { batching, switch };
         Stages {
             plan,
             costs,
@@ -148,8 +148,8 @@ impl<'a> Stages<'a> {
 
     /// The cost of a packet in an input task, in the functions of a path and in an output task, at the most expensive port that it may use. With
     /// fewer tasks than three, some of them do the work of others.
-    pub fn packet(&self, functions: Figure, size: Bytes, (entries, exits): (&[usize], &[usize])) -> [Nanos; 3] {
-        let dearest = |ports: &[usize], figure: fn(&PortCosts) -> Figure| {
+    pub fn packet(&self, functions: CostEstimate, size: Bytes, (entries, exits): (&[usize], &[usize])) -> [Nanos; 3] {
+        let dearest = |ports: &[usize], figure: fn(&PortCosts) -> CostEstimate| {
             let one = |&port: &usize| figure(&self.costs.ports[port]).cost.of(size);
             ports.iter().map(one).max().unwrap_or(Nanos::ZERO)
         };
@@ -174,12 +174,12 @@ impl<'a> Stages<'a> {
 
     /// How many packets a forwarding task may wait for.
     pub fn room(&self, path: &PathPlan) -> u32 {
-        if self.plan.cpu.strict { u32::MAX } else { path.waiting_room(self.plan.cpu.layout) }
+        if self.plan.cpu.strict { u32::MAX } else { path.queue_capacity(self.plan.cpu.layout) }
     }
 
     /// The ports by which a path's packets may enter.
     pub fn entries(&self, path: &PathPlan) -> Vec<usize> {
-        (0..self.plan.ports.len()).filter(|&port| path.may_come_by(&self.plan.ports[port])).collect()
+        (0..self.plan.ports.len()).filter(|&port| path.may_enter_by(&self.plan.ports[port])).collect()
     }
 
     /// The ports by which they may leave; if unknown, any but the only one they enter by.
@@ -205,7 +205,7 @@ fn at_worst(cpu: &CpuPlan, switch: Nanos) -> Batching {
 
 /// A reservation and its demand.
 #[derive(Clone, Debug)]
-pub(super) struct Claim {
+pub(super) struct ReservationDemand {
     /// The path's index in the plan.
     pub path: usize,
     pub rate: PacketRate,
@@ -219,26 +219,26 @@ pub(super) struct Claim {
     pub tax: u64,
 }
 
-impl Claim {
+impl ReservationDemand {
     pub fn total(&self) -> u64 {
         self.input.total() + self.forwarding.total() + self.output.total() + self.tax
     }
 
     /// Its bits a second on the wire.
     pub fn on_the_wire(&self) -> u128 {
-        u128::from(self.rate.get()) * u128::from(ETHERNET.takes(self.size.get() as u32).get()) * 8
+        u128::from(self.rate.get()) * u128::from(ETHERNET.line_bytes(self.size.get() as u32).get()) * 8
     }
 }
 
 /// The reservations of a plan, the smallest demand first; equals in the order of the plan.
-pub(super) fn claims(stages: &Stages<'_>) -> Vec<Claim> {
-    let mut claims: Vec<Claim> =
-        stages.plan.paths.iter().enumerate().filter_map(|(i, p)| claim(stages, i, p)).collect();
-    claims.sort_by_key(Claim::total);
+pub(super) fn reservation_demands(stages: &Stages<'_>) -> Vec<ReservationDemand> {
+    let mut claims: Vec<ReservationDemand> =
+        stages.plan.paths.iter().enumerate().filter_map(|(i, p)| reservation_demand(stages, i, p)).collect();
+    claims.sort_by_key(ReservationDemand::total);
     claims
 }
 
-fn claim(stages: &Stages<'_>, index: usize, path: &PathPlan) -> Option<Claim> {
+fn reservation_demand(stages: &Stages<'_>, index: usize, path: &PathPlan) -> Option<ReservationDemand> {
     let reservation = path.cpu.reservation?;
     let (rate, size) = (reservation.packets, path.packet_size());
     let entries = stages.entries(path);
@@ -256,7 +256,7 @@ fn claim(stages: &Stages<'_>, index: usize, path: &PathPlan) -> Option<Claim> {
         Some(share) => stages.forwarding.load_of_work(load_of(share), forwarding, room),
         None => at_least(stages.forwarding.load(rate, forwarding, room)),
     };
-    Some(Claim {
+    Some(ReservationDemand {
         path: index,
         rate,
         size,
@@ -266,14 +266,14 @@ fn claim(stages: &Stages<'_>, index: usize, path: &PathPlan) -> Option<Claim> {
             Layout::Three => at_least(stages.output.load(rate, output, u32::MAX)),
             _ => Load::default(),
         },
-        tax: tax(stages, path, rate),
+        tax: timeout_cost(stages, path, rate),
         entries,
         exits,
     })
 }
 
 /// The cost of time-outs: a switch for each, and at most one per packet.
-fn tax(stages: &Stages<'_>, path: &PathPlan, rate: PacketRate) -> u64 {
+fn timeout_cost(stages: &Stages<'_>, path: &PathPlan, rate: PacketRate) -> u64 {
     let Some(wait) = max_wait(&stages.plan.cpu, path) else { return 0 };
     let timeouts = WHOLE.div_ceil(wait.get().max(1)).min(rate.get());
     bounded(u128::from(timeouts) * u128::from(stages.costs.switch.get()))

@@ -56,7 +56,7 @@ impl<'p> Stream<'p> {
 
 /// Bits of a packet on a line.
 fn bits(line: Framing, size: u32) -> u64 {
-    line.takes(size).get().saturating_mul(8)
+    line.line_bytes(size).get().saturating_mul(8)
 }
 
 /// A port, as reservations use it.
@@ -81,7 +81,7 @@ pub(crate) struct Link<'p> {
 
 /// The reason why a link does not keep a reservation.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) enum Fault {
+pub(crate) enum LinkFault {
     /// The scheme has no separate class for it.
     Scheme(String),
     /// A best-effort path has the same class, or one with precedence.
@@ -106,15 +106,17 @@ pub(crate) enum Fault {
     Room(u64, u64),
 }
 
-impl fmt::Display for Fault {
+impl fmt::Display for LinkFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Fault::Scheme(reason) => f.write_str(reason),
-            Fault::Class { with, .. } => write!(f, "packets of '{with}' have the same class, or one that goes first"),
-            Fault::Rate { needed, available, of, .. } => {
+            LinkFault::Scheme(reason) => f.write_str(reason),
+            LinkFault::Class { with, .. } => {
+                write!(f, "packets of '{with}' have the same class, or one that goes first")
+            }
+            LinkFault::Rate { needed, available, of, .. } => {
                 write!(f, "it takes {needed} of {of}, and {available} is left")
             }
-            Fault::Room(come, room) => write!(f, "up to {come} packets come at once, and the queue holds {room}"),
+            LinkFault::Room(come, room) => write!(f, "up to {come} packets come at once, and the queue holds {room}"),
         }
     }
 }
@@ -137,7 +139,7 @@ impl Server {
         Nanos::new(u64::try_from(time).unwrap_or(u64::MAX))
     }
 
-    fn waits(self, bits: u64) -> Server {
+    fn delayed_by(self, bits: u64) -> Server {
         Server { latency: self.latency + self.time(bits), ..self }
     }
 
@@ -152,14 +154,14 @@ impl Server {
     }
 
     /// Fails if the rate is too small for these reservations, the smallest demand first.
-    fn carries(&self, reserved: &[Stream<'_>], of: &'static str) -> Result<(), Fault> {
+    fn check_rate(&self, reserved: &[Stream<'_>], of: &'static str) -> Result<(), LinkFault> {
         let Some(mut left) = self.rate else { return Ok(()) };
         for stream in reserved {
             let needed = stream.bits(self.line);
             if needed > left {
                 // Messages round to whole kilobits.
                 let (needed, available) = (Rate::bits(needed.div_ceil(1000) * 1000), Rate::bits(left / 1000 * 1000));
-                return Err(Fault::Rate { path: stream.path.name.clone(), needed, available, of });
+                return Err(LinkFault::Rate { path: stream.path.name.clone(), needed, available, of });
             }
             left -= needed;
         }
@@ -182,7 +184,7 @@ struct Traffic<'p> {
 
 impl<'p> Traffic<'p> {
     /// The paths with some of the classes.
-    fn of(&self, is: impl Fn(u8) -> bool) -> Traffic<'p> {
+    fn with_classes(&self, is: impl Fn(u8) -> bool) -> Traffic<'p> {
         Traffic {
             reserved: self.reserved.iter().copied().filter(|stream| is(stream.path.class)).collect(),
             others: self.others.iter().copied().filter(|(class, _)| is(*class)).collect(),
@@ -190,10 +192,10 @@ impl<'p> Traffic<'p> {
     }
 
     /// Fails if a best-effort path interferes.
-    fn apart(&self, is_in_the_way: impl Fn(u8) -> bool) -> Result<(), Fault> {
+    fn check_no_interference(&self, is_in_the_way: impl Fn(u8) -> bool) -> Result<(), LinkFault> {
         let free = self.others.iter().map(|(class, _)| u16::from(*class) + 1).max().unwrap_or(1);
         match self.others.iter().find(|(class, _)| is_in_the_way(*class)) {
-            Some((_, with)) => Err(Fault::Class { with: (*with).to_string(), free }),
+            Some((_, with)) => Err(LinkFault::Class { with: (*with).to_string(), free }),
             None => Ok(()),
         }
     }
@@ -212,22 +214,22 @@ impl<'p> Link<'p> {
     }
 
     /// The longest delay of the class's packets at the link, or the reason why it is unbounded.
-    pub fn wait(&self, class: u8) -> Result<Nanos, Fault> {
+    pub fn worst_delay(&self, class: u8) -> Result<Nanos, LinkFault> {
         let all = Traffic { reserved: self.reserved.clone(), others: self.others.clone() };
         let rate = self.rate.filter(|rate| *rate != Rate::MAX).map(Rate::get);
         let server = Server { rate, latency: Nanos::ZERO, line: self.line, frame: self.frame };
-        server.carries(&all.reserved, "the link")?;
-        let judge = Judge { class, serve: self.serve };
+        server.check_rate(&all.reserved, "the link")?;
+        let judge = ClassDelay { class, serve: self.serve };
         // With a shaper the device never buffers more than the shaper's burst.
         let ring = if is_shaped(self.scheme) { 0 } else { server.full_frame().saturating_mul(self.ring.into()) };
-        judge.any(self.scheme, &all, server.waits(ring))
+        judge.any(self.scheme, &all, server.delayed_by(ring))
     }
 }
 
 /// True if the link or the port's scheme limits the rate, so that packets queue at the scheme.
 pub(super) fn is_bounded(port: &PortPlan, link: Option<Rate>) -> bool {
     let paces = |part: &Call| is_shaped(part) || part.option("ceiling").is_some_and(|ceiling| ceiling > 0);
-    link.is_some() || port.scheme.is_anywhere(&paces)
+    link.is_some() || port.scheme.contains_scheme(&paces)
 }
 
 fn is_shaped(scheme: &Call) -> bool {
@@ -235,36 +237,38 @@ fn is_shaped(scheme: &Call) -> bool {
 }
 
 /// The class whose delay is computed.
-struct Judge {
+struct ClassDelay {
     class: u8,
     serve: Nanos,
 }
 
-impl Judge {
-    fn any(&self, scheme: &Call, all: &Traffic<'_>, server: Server) -> Result<Nanos, Fault> {
+impl ClassDelay {
+    fn any(&self, scheme: &Call, all: &Traffic<'_>, server: Server) -> Result<Nanos, LinkFault> {
         let option = |name: &str| scheme.option(name).unwrap_or(0);
         match scheme.name {
             "shape" => self.shaped(scheme, all, server),
             "tree" => self.branches(scheme, all, server),
             "priority" => self.ranks(scheme, all, server),
             "drr" | "wfq" | "wf2q" if option("by") == 1 => self.weights(scheme, all, server),
-            "drr" | "wfq" | "wf2q" | "fq" | "sfq" | "las" => Err(Fault::Scheme(format!(
+            "drr" | "wfq" | "wf2q" | "fq" | "sfq" | "las" => Err(LinkFault::Scheme(format!(
                 "'{}' has a queue for each flow, whatever its class, and gives as much to a flow of best effort",
                 scheme.name
             ))),
-            "cake" => Err(Fault::Scheme("'cake' sorts packets by code point and host, whatever their class".into())),
+            "cake" => {
+                Err(LinkFault::Scheme("'cake' sorts packets by code point and host, whatever their class".into()))
+            }
             _ => self.queue(scheme, all, server),
         }
     }
 
-    fn inside(&self, scheme: &Call, all: &Traffic<'_>, server: Server) -> Result<Nanos, Fault> {
+    fn inside(&self, scheme: &Call, all: &Traffic<'_>, server: Server) -> Result<Nanos, LinkFault> {
         match &scheme.inner[..] {
             [inside] => self.any(inside, all, server),
-            _ => Err(Fault::Scheme(format!("nobody knows what '{}' does with classes", scheme.name))),
+            _ => Err(LinkFault::Scheme(format!("nobody knows what '{}' does with classes", scheme.name))),
         }
     }
 
-    fn shaped(&self, scheme: &Call, all: &Traffic<'_>, outside: Server) -> Result<Nanos, Fault> {
+    fn shaped(&self, scheme: &Call, all: &Traffic<'_>, outside: Server) -> Result<Nanos, LinkFault> {
         let option = |name: &str| scheme.option(name).unwrap_or(0);
         let cells = [Cells::None, Cells::Atm, Cells::Ptm];
         let small = |name| u32::try_from(option(name)).unwrap_or(u32::MAX);
@@ -275,18 +279,18 @@ impl Judge {
         };
         let rate = option("rate");
         let shaper = Server { rate: Some(rate), line, ..outside };
-        shaper.carries(&all.reserved, "the rate of the shaper")?;
+        shaper.check_rate(&all.reserved, "the rate of the shaper")?;
         let burst = option("burst").saturating_mul(8);
         let latency = outside.latency + self.serve + shaper.time(burst + shaper.full_frame());
         // Each run of the output task sends at most the burst and one packet.
         let least = all.reserved.iter().map(|stream| bits(line, stream.size())).min().unwrap_or(0);
-        let at_once = Server { rate: Some(1_000_000_000), ..shaper }.over(burst + least, self.serve);
-        at_once.carries(&all.reserved, "what the burst of the shaper lets out at once")?;
+        let at_once = Server { rate: Some(1_000_000_000), ..shaper }.with_rate(burst + least, self.serve);
+        at_once.check_rate(&all.reserved, "what the burst of the shaper lets out at once")?;
         let server = Server { rate: Some(rate.min(outside.rate.unwrap_or(u64::MAX))), latency, ..shaper };
         self.inside(scheme, all, server)
     }
 
-    fn branches(&self, scheme: &Call, all: &Traffic<'_>, outside: Server) -> Result<Nanos, Fault> {
+    fn branches(&self, scheme: &Call, all: &Traffic<'_>, outside: Server) -> Result<Nanos, LinkFault> {
         let first = |branch: &Call| branch.option("class").unwrap_or(0);
         let lowest = scheme.inner.iter().map(first).min().unwrap_or(0);
         // A class belongs to the highest branch that does not begin above it. The lowest branch also has all classes below.
@@ -296,17 +300,18 @@ impl Judge {
         };
         let own = of(self.class);
         let Some(branch) = scheme.inner.iter().find(|branch| first(branch) == own) else {
-            return Err(Fault::Scheme("the tree has no branch".into()));
+            return Err(LinkFault::Scheme("the tree has no branch".into()));
         };
         let weight = |branch: &Call| branch.option("weight").unwrap_or(1);
         let others = (scheme.inner.len() - 1) as u64;
         let all_weights = scheme.inner.iter().map(weight).sum();
-        let here = all.of(|class| of(class) == own);
-        let mut server = outside.waits(outside.full_frame().saturating_mul(others)).part(weight(branch), all_weights);
-        server.carries(&here.reserved, "the part of its branch")?;
+        let here = all.with_classes(|class| of(class) == own);
+        let mut server =
+            outside.delayed_by(outside.full_frame().saturating_mul(others)).part(weight(branch), all_weights);
+        server.check_rate(&here.reserved, "the part of its branch")?;
         if let Some(ceiling) = branch.option("ceiling").filter(|ceiling| *ceiling > 0) {
             let capped = Server { rate: Some(ceiling.min(server.rate.unwrap_or(u64::MAX))), ..server };
-            capped.carries(&here.reserved, "the ceiling of its branch")?;
+            capped.check_rate(&here.reserved, "the ceiling of its branch")?;
             let burst = branch.option("burst").unwrap_or(0).saturating_mul(8);
             let latency = server.latency + self.serve + capped.time(burst + capped.full_frame());
             server = Server { latency, ..capped };
@@ -314,29 +319,29 @@ impl Judge {
         self.inside(branch, &here, server)
     }
 
-    fn ranks(&self, scheme: &Call, all: &Traffic<'_>, outside: Server) -> Result<Nanos, Fault> {
+    fn ranks(&self, scheme: &Call, all: &Traffic<'_>, outside: Server) -> Result<Nanos, LinkFault> {
         let top = u8::try_from(scheme.option("levels").unwrap_or(2).max(1) - 1).unwrap_or(u8::MAX);
         let rank = |class: u8| class.min(top);
         let own = rank(self.class);
-        all.apart(|class| rank(class) >= own)?;
+        all.check_no_interference(|class| rank(class) >= own)?;
         // Higher ranks may send their bursts first, after the frame that the link is sending already.
-        let above = all.of(|class| rank(class) > own);
+        let above = all.with_classes(|class| rank(class) > own);
         let taken = above.reserved.iter().fold(0u64, |sum, stream| sum.saturating_add(stream.bits(outside.line)));
-        let server = outside.waits(outside.full_frame() + outside.bursts(&above.reserved));
+        let server = outside.delayed_by(outside.full_frame() + outside.bursts(&above.reserved));
         let server = Server { rate: server.rate.map(|rate| rate.saturating_sub(taken)), ..server };
-        let here = all.of(|class| rank(class) == own);
-        server.carries(&here.reserved, "what the ranks above leave")?;
+        let here = all.with_classes(|class| rank(class) == own);
+        server.check_rate(&here.reserved, "what the ranks above leave")?;
         self.inside(scheme, &here, server)
     }
 
-    fn weights(&self, scheme: &Call, all: &Traffic<'_>, outside: Server) -> Result<Nanos, Fault> {
+    fn weights(&self, scheme: &Call, all: &Traffic<'_>, outside: Server) -> Result<Nanos, LinkFault> {
         let last = scheme.option("flows").unwrap_or(1).max(1) - 1;
         let bin = |class: u8| u64::from(class).min(last);
         let given = scheme.option("weights").unwrap_or(1).to_le_bytes();
         let count = given.iter().take_while(|weight| **weight > 0).count().max(1);
         let weight = |class: u8| u64::from(given[usize::from(class).min(count - 1)].max(1));
         let own = bin(self.class);
-        all.apart(|class| bin(class) == own)?;
+        all.check_no_interference(|class| bin(class) == own)?;
         let mut classes: Vec<u8> = all.others.iter().map(|(class, _)| *class).collect();
         classes.extend(all.reserved.iter().map(|stream| stream.path.class).chain([CONTROL]));
         // Classes that share a bin are weighted by the packet at its head. Assume the worst: the largest weight for other bins, the smallest for this
@@ -353,41 +358,41 @@ impl Judge {
             None => outside.full_frame(),
         };
         let mine = bins.get(&own).copied().unwrap_or(1);
-        let server = outside.waits(quanta).part(mine, all_weights);
-        let here = all.of(|class| bin(class) == own);
-        server.carries(&here.reserved, "the part of its class")?;
+        let server = outside.delayed_by(quanta).part(mine, all_weights);
+        let here = all.with_classes(|class| bin(class) == own);
+        server.check_rate(&here.reserved, "the part of its class")?;
         self.inside(scheme, &here, server)
     }
 
-    fn queue(&self, scheme: &Call, all: &Traffic<'_>, server: Server) -> Result<Nanos, Fault> {
+    fn queue(&self, scheme: &Call, all: &Traffic<'_>, server: Server) -> Result<Nanos, LinkFault> {
         let known = ["fifo", "threshold", "codel", "red", "pie", "blue", "choke"].contains(&scheme.name);
         if !known {
-            return Err(Fault::Scheme(format!("nobody knows what '{}' does with classes", scheme.name)));
+            return Err(LinkFault::Scheme(format!("nobody knows what '{}' does with classes", scheme.name)));
         }
         if !all.others.is_empty() {
-            return Err(Fault::Scheme(format!("'{}' has one queue for it and best effort", scheme.name)));
+            return Err(LinkFault::Scheme(format!("'{}' has one queue for it and best effort", scheme.name)));
         }
         let come = all.reserved.iter().map(|stream| stream.burst.max(1)).fold(0, u64::saturating_add);
         let room = scheme.option("limit").filter(|_| scheme.option("unbounded") != Some(1)).unwrap_or(u64::MAX);
         if come > room {
-            return Err(Fault::Room(come, room));
+            return Err(LinkFault::Room(come, room));
         }
-        let wait = server.waits(server.bursts(&all.reserved)).latency;
+        let wait = server.delayed_by(server.bursts(&all.reserved)).latency;
         match scheme.name {
             "fifo" | "threshold" => Ok(wait),
             // CoDel does not drop packets whose sojourn time is below its target (RFC 8289, section 4.2).
             "codel" if scheme.option("target").is_some_and(|target| wait.get() <= target) => Ok(wait),
-            "codel" => Err(Fault::Scheme(format!(
+            "codel" => Err(LinkFault::Scheme(format!(
                 "'codel' drops packets that wait longer than its target, and these may wait {wait}"
             ))),
-            name => Err(Fault::Scheme(format!("'{name}' drops packets before its queue is full"))),
+            name => Err(LinkFault::Scheme(format!("'{name}' drops packets before its queue is full"))),
         }
     }
 }
 
 impl Server {
     /// The next server, with a rate of `bits` per `time`.
-    fn over(self, bits: u64, time: Nanos) -> Server {
+    fn with_rate(self, bits: u64, time: Nanos) -> Server {
         let rate = u128::from(bits) * 1_000_000_000 / u128::from(time.get().max(1));
         Server { rate: Some(u64::try_from(rate).unwrap_or(u64::MAX)), ..self }
     }

@@ -1,11 +1,11 @@
 //! The longest wait of a packet, and how many packets arrive meanwhile (Q-52 of the paper's remedies: the worst wait is about the sum of the runs of
 //! all competing tasks).
 
-use super::demand::{Claim, Stages, WHOLE, max_wait, part};
-use super::divide::longest;
+use super::demand::{ReservationDemand, Stages, WHOLE, max_wait, part};
+use super::division::longest;
+use super::error::{AdmissionError, Shortage, Warning};
 use super::link::is_bounded;
-use super::refused::{Refused, Shortage, Warning};
-use crate::{LENT, Layout, PathPlan, Receive, Ring};
+use crate::{DEFAULT_PREEMPTIBLE_SLICE, Layout, PathPlan, Receive, Ring};
 use units::Nanos;
 
 /// The longest runs of all tasks, each including its switch.
@@ -21,10 +21,10 @@ pub(super) struct Runs {
 }
 
 impl Runs {
-    pub fn of(stages: &Stages<'_>, claims: &[Claim]) -> Runs {
+    pub fn of(stages: &Stages<'_>, claims: &[ReservationDemand]) -> Runs {
         let layout = stages.plan.cpu.layout;
         let ports: Vec<usize> = (0..stages.plan.ports.len()).collect();
-        let port = |way: super::demand::Way, figure| way.run(longest(figure), u32::MAX);
+        let port = |way: super::demand::TaskBatching, figure| way.run(longest(figure), u32::MAX);
         let costs = |index: usize| &stages.costs.ports[index];
         let inputs = ports.iter().map(|&p| match layout {
             _ if stages.plan.cpu.receive == Receive::Interrupt => Nanos::ZERO,
@@ -54,11 +54,11 @@ impl Runs {
             };
             match layout {
                 Layout::One => Nanos::ZERO,
-                _ if !path.cpu.preemptible => stages.forwarding.run(cost + last, path.waiting_room(layout)),
+                _ if !path.cpu.preemptible => stages.forwarding.run(cost + last, path.queue_capacity(layout)),
                 // Preemption ends a run with its slice, independent of the cost of its packets.
                 _ => {
-                    let run = stages.forwarding.run(cost + last, path.waiting_room(layout));
-                    run.min(stages.forwarding.batching.slice().unwrap_or(LENT) + last)
+                    let run = stages.forwarding.run(cost + last, path.queue_capacity(layout));
+                    run.min(stages.forwarding.batching.slice().unwrap_or(DEFAULT_PREEMPTIBLE_SLICE) + last)
                 }
             }
         };
@@ -83,14 +83,14 @@ impl Runs {
     }
 
     /// The time between two runs of a task of this length and this share of the processor, while another task finishes its run.
-    pub fn again(&self, run: Nanos, load: u64) -> Nanos {
+    pub fn time_between_runs(&self, run: Nanos, load: u64) -> Nanos {
         let period = Nanos::new(part(run.get(), WHOLE, load));
         period.saturating_sub(run) + self.longest
     }
 
     /// The least share of an output task whose port serves reservations: one run while all other tasks run once. The task needs this share to serve
     /// the link, because best effort's share for sending may be small.
-    pub fn prompt(&self, stages: &Stages<'_>, claims: &[Claim]) -> Vec<u64> {
+    pub fn prompt_output_shares(&self, stages: &Stages<'_>, claims: &[ReservationDemand]) -> Vec<u64> {
         let leaves = |port: usize| claims.iter().any(|claim| claim.exits.contains(&port));
         let share =
             |(port, run): (usize, &Nanos)| if leaves(port) { part(WHOLE, run.get(), self.all.get()) } else { 0 };
@@ -101,13 +101,13 @@ impl Runs {
     }
 
     /// How long all other tasks may run before a task's turn.
-    pub fn others(&self, own: Nanos) -> Nanos {
+    pub fn others_run_time(&self, own: Nanos) -> Nanos {
         self.all.saturating_sub(own)
     }
 }
 
 /// True if packets of reservations may queue at the link of the port.
-fn serves(stages: &Stages<'_>, claims: &[Claim], port: usize) -> bool {
+fn serves(stages: &Stages<'_>, claims: &[ReservationDemand], port: usize) -> bool {
     let leaves = claims.iter().any(|claim| claim.exits.contains(&port));
     leaves && is_bounded(&stages.plan.ports[port], stages.costs.ports[port].link)
 }
@@ -122,7 +122,7 @@ fn costs_of_output(stages: &Stages<'_>) -> Nanos {
 
 /// The waits of one reservation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Wait {
+pub(super) struct WorstWait {
     /// Before the link, by its scheme.
     pub link: Nanos,
     /// Through the router.
@@ -132,16 +132,23 @@ pub(super) struct Wait {
 }
 
 /// The longest waits of a reservation in the router's tasks, with these shares of the ports' input tasks.
-pub(super) fn of(stages: &Stages<'_>, runs: &Runs, claim: &Claim, inputs: &[u64], threshold: u32) -> Wait {
+pub(super) fn worst_wait(
+    stages: &Stages<'_>,
+    runs: &Runs,
+    claim: &ReservationDemand,
+    inputs: &[u64],
+    threshold: u32,
+) -> WorstWait {
     let path = &stages.plan.paths[claim.path];
-    let (cpu, turn) = (&stages.plan.cpu, runs.others(runs.paths[claim.path]));
+    let (cpu, turn) = (&stages.plan.cpu, runs.others_run_time(runs.paths[claim.path]));
     let packet = stages.packet(stages.costs.paths[claim.path].functions, claim.size, (&claim.entries, &claim.exits));
     let work = packet.iter().fold(Nanos::ZERO, |sum, stage| sum + *stage + stages.costs.switch);
     let sleep = claim.entries.iter().map(|&port| sleep(stages, port)).max().unwrap_or(Nanos::ZERO);
     let gather = max_wait(&stages.plan.cpu, path).unwrap_or(Nanos::ZERO);
     // A task waits for one run of every other task, and longer if its share is small.
-    let by_shares = cpu.scheduler.goes_by_shares();
-    let own = |run: Nanos, load: u64| if by_shares && load > 0 { turn.max(runs.again(run, load)) } else { turn };
+    let by_shares = cpu.scheduler.respects_shares();
+    let own =
+        |run: Nanos, load: u64| if by_shares && load > 0 { turn.max(runs.time_between_runs(run, load)) } else { turn };
     let polled = cpu.receive == Receive::Polling && cpu.layout != Layout::One;
     let receives = |port: &usize| if polled { own(runs.inputs[*port], inputs[*port]) } else { turn };
     let input = claim.entries.iter().map(receives).max().unwrap_or(turn);
@@ -154,7 +161,7 @@ pub(super) fn of(stages: &Stages<'_>, runs: &Runs, claim: &Claim, inputs: &[u64]
     // The queue holds the packets that the task waits for, plus those that arrive until it runs.
     let come = claim.rate.within(forwarding).saturating_add(u64::from(threshold));
     let queue = u32::try_from(come).unwrap_or(u32::MAX);
-    Wait { link: Nanos::ZERO, through: waits + work + sleep + gather, queue }
+    WorstWait { link: Nanos::ZERO, through: waits + work + sleep + gather, queue }
 }
 
 /// The longest sleep of a port's input task.
@@ -174,9 +181,9 @@ fn ring(stages: &Stages<'_>, port: usize) -> Option<Ring> {
 }
 
 /// Checks that packets that arrive while other tasks run have room in the queue, and meet the delay bound.
-pub(super) fn check(stages: &Stages<'_>, claim: &Claim, wait: Wait) -> Result<(), Refused> {
+pub(super) fn check(stages: &Stages<'_>, claim: &ReservationDemand, wait: WorstWait) -> Result<(), AdmissionError> {
     let path = &stages.plan.paths[claim.path];
-    let refused = |shortage, hint| Err(Refused { path: path.name.clone(), shortage, hint });
+    let refused = |shortage, hint| Err(AdmissionError { path: path.name.clone(), shortage, hint });
     if wait.queue > path.input_queue && stages.plan.cpu.layout != Layout::One {
         let shortage = Shortage::Queue { needed: wait.queue, available: path.input_queue };
         return refused(shortage, format!("give it input_queue = {}, or all tasks shorter slices", wait.queue));
@@ -184,7 +191,10 @@ pub(super) fn check(stages: &Stages<'_>, claim: &Claim, wait: Wait) -> Result<()
     match path.cpu.reservation.and_then(|reservation| reservation.delay) {
         Some(delay) if wait.through > delay => {
             let shortage = Shortage::Delay { needed: wait.through, available: delay };
-            refused(shortage, format!("write max_delay = \"{}\", or give all tasks shorter slices", above(wait.through)))
+            refused(
+                shortage,
+                format!("write max_delay = \"{}\", or give all tasks shorter slices", above(wait.through)),
+            )
         }
         _ => Ok(()),
     }
@@ -200,7 +210,7 @@ fn above(time: Nanos) -> Nanos {
 }
 
 /// Warns of rings that overflow while their tasks sleep or wait.
-pub(super) fn rings(stages: &Stages<'_>, runs: &Runs, claims: &[Claim]) -> Vec<Warning> {
+pub(super) fn rings(stages: &Stages<'_>, runs: &Runs, claims: &[ReservationDemand]) -> Vec<Warning> {
     let mut warnings = Vec::new();
     for (index, port) in stages.plan.ports.iter().enumerate() {
         let known = ring(stages, index);
@@ -221,7 +231,7 @@ pub(super) fn rings(stages: &Stages<'_>, runs: &Runs, claims: &[Claim]) -> Vec<W
         }
         let Some(ring) = known else { continue };
         let entering = claims.iter().filter(|claim| claim.entries.contains(&index));
-        let come: u64 = entering.map(|claim| claim.rate.within(runs.others(runs.inputs[index]))).sum();
+        let come: u64 = entering.map(|claim| claim.rate.within(runs.others_run_time(runs.inputs[index]))).sum();
         if come > u64::from(ring.slots) {
             let reason = format!(
                 "up to {come} packets of reservations come while others run, and the receive ring holds {}",

@@ -1,7 +1,7 @@
 //! The parser of matches. Each word has its offset, so that an error can mark it.
 
 use super::names::{DSCPS, ICMP, ICMPV6, PROTOCOLS, TCP, UDP, named, number};
-use super::{Family, Match, MatchError};
+use super::{Match, MatchError, MatchFamily};
 use crate::Prefix;
 use crate::text::{did_you_mean, quote};
 use std::net::IpAddr;
@@ -33,8 +33,8 @@ struct Reader<'t> {
     words: std::iter::Peekable<Box<dyn Iterator<Item = Word<'t>> + 't>>,
     end: Word<'t>,
     out: Match,
-    family_said: Option<Word<'t>>,
-    protocol_said: Option<Word<'t>>,
+    family_set_by: Option<Word<'t>>,
+    protocol_set_by: Option<Word<'t>>,
 }
 
 impl Match {
@@ -57,8 +57,8 @@ fn parse(text: &str) -> Result<Match, MatchError> {
         words: all.peekable(),
         end: Word { offset: text.trim_end().len(), text: "" },
         out: Match::default(),
-        family_said: None,
-        protocol_said: None,
+        family_set_by: None,
+        protocol_set_by: None,
     };
     if reader.words.peek().is_none() {
         return reader.end.wrong("the match is empty", "write 'any' to match every packet");
@@ -78,12 +78,12 @@ impl<'t> Reader<'t> {
     fn clause(&mut self, word: Word<'t>) -> Result<(), MatchError> {
         match word.text {
             "any" => Ok(()),
-            "ip" => self.ip(word, Family::V4),
-            "ip6" => self.ip(word, Family::V6),
+            "ip" => self.ip(word, MatchFamily::V4),
+            "ip6" => self.ip(word, MatchFamily::V6),
             "tcp" => self.transport(word, TCP),
             "udp" => self.transport(word, UDP),
-            "icmp" => self.family(word, Family::V4).and_then(|()| self.protocol(word, ICMP)),
-            "icmpv6" => self.family(word, Family::V6).and_then(|()| self.protocol(word, ICMPV6)),
+            "icmp" => self.family(word, MatchFamily::V4).and_then(|()| self.protocol(word, ICMP)),
+            "icmpv6" => self.family(word, MatchFamily::V6).and_then(|()| self.protocol(word, ICMPV6)),
             "iif" | "iifname" => self.interface(word),
             "meta" => {
                 let key = self.after(word, "'l4proto'")?;
@@ -129,10 +129,10 @@ impl<'t> Reader<'t> {
         }
     }
 
-    fn ip(&mut self, word: Word<'t>, family: Family) -> Result<(), MatchError> {
+    fn ip(&mut self, word: Word<'t>, family: MatchFamily) -> Result<(), MatchError> {
         self.family(word, family)?;
         let fields: &[&str] = match family {
-            Family::V6 => &["saddr", "daddr", "dscp", "nexthdr"],
+            MatchFamily::V6 => &["saddr", "daddr", "dscp", "nexthdr"],
             _ => &["saddr", "daddr", "dscp", "protocol"],
         };
         // A bare `ip` is a condition of its own; the next word then starts the next clause.
@@ -157,8 +157,8 @@ impl<'t> Reader<'t> {
                 };
                 once(&mut self.out.dscp, dscp, field, "the code point")
             }
-            "protocol" if family == Family::V4 => self.protocol_word(field),
-            "nexthdr" if family == Family::V6 => self.protocol_word(field),
+            "protocol" if family == MatchFamily::V4 => self.protocol_word(field),
+            "nexthdr" if family == MatchFamily::V6 => self.protocol_word(field),
             _ => field.wrong(
                 format!("'{}' has no field {}", word.text, quote(field.text)),
                 did_you_mean(field.text, fields.iter().copied()),
@@ -166,20 +166,20 @@ impl<'t> Reader<'t> {
         }
     }
 
-    fn prefix(&mut self, field: Word<'t>, family: Family) -> Result<Prefix, MatchError> {
+    fn prefix(&mut self, field: Word<'t>, family: MatchFamily) -> Result<Prefix, MatchError> {
         let word = self.after(field, "an address or a prefix")?;
         let prefix = match word.text.parse::<IpAddr>() {
             Ok(address) => Prefix::host(address),
             Err(_) => word.text.parse::<Prefix>().or_else(|error| word.wrong(error.reason, error.hint))?,
         };
         match (family, prefix.address) {
-            (Family::V6, IpAddr::V4(_)) => {
+            (MatchFamily::V6, IpAddr::V4(_)) => {
                 return word.wrong(
                     format!("{} is an IPv4 address after 'ip6'", quote(word.text)),
                     format!("write 'ip {} {}'", field.text, word.text),
                 );
             }
-            (Family::V4, IpAddr::V6(_)) => {
+            (MatchFamily::V4, IpAddr::V6(_)) => {
                 return word.wrong(
                     format!("{} is an IPv6 address after 'ip'", quote(word.text)),
                     format!("write 'ip6 {} {}'", field.text, word.text),
@@ -254,23 +254,23 @@ impl<'t> Reader<'t> {
         once(&mut self.out.iif, bare.to_string(), word, "the interface")
     }
 
-    fn family(&mut self, word: Word<'t>, family: Family) -> Result<(), MatchError> {
-        if let Some(said) = self.family_said.filter(|_| self.out.family != family) {
+    fn family(&mut self, word: Word<'t>, family: MatchFamily) -> Result<(), MatchError> {
+        if let Some(said) = self.family_set_by.filter(|_| self.out.family != family) {
             let reason = format!("'{}' contradicts '{}' before it", word.text, said.text);
             return word.wrong(reason, "a packet has one IP version; write a path for each");
         }
         self.out.family = family;
-        self.family_said.get_or_insert(word);
+        self.family_set_by.get_or_insert(word);
         Ok(())
     }
 
     fn protocol(&mut self, word: Word<'t>, protocol: u8) -> Result<(), MatchError> {
-        if let Some(said) = self.protocol_said.filter(|_| self.out.protocol != Some(protocol)) {
+        if let Some(said) = self.protocol_set_by.filter(|_| self.out.protocol != Some(protocol)) {
             let reason = format!("'{}' contradicts '{}' before it", word.text, said.text);
             return word.wrong(reason, "a packet has one protocol; write a path for each");
         }
         self.out.protocol = Some(protocol);
-        self.protocol_said.get_or_insert(word);
+        self.protocol_set_by.get_or_insert(word);
         Ok(())
     }
 }

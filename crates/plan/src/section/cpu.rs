@@ -8,7 +8,7 @@ pub use batching::Batching;
 
 use crate::call::{Catalogue, Lag};
 use crate::diagnostic::Report;
-use crate::diff::Edit;
+use crate::diff::PropertyChange;
 use crate::document::Section;
 use crate::key::{Form, Key, Kind, PART, TIME, WAIT, key};
 use crate::named::{as_optional_text, as_text, named};
@@ -32,7 +32,7 @@ named! {
 }
 
 /// The time slice of a preemptible path whose batching has no slice.
-pub const LENT: Nanos = Nanos::micros(100);
+pub const DEFAULT_PREEMPTIBLE_SLICE: Nanos = Nanos::micros(100);
 
 table! {
     /// How a worker divides its processor among its tasks. All of it can change at run time.
@@ -45,7 +45,7 @@ table! {
              output."
         );
         /// The CPU scheduler.
-        pub scheduler: CpuScheduler = (
+        pub scheduler: CpuSchedulerChoice = (
             Kind::Text(Form::CpuScheduler), "\"wf2q+\"", "\"wf2q+\"", "The CPU scheduler. The schedulers are listed \
              below."
         ) by no_scheduler;
@@ -216,40 +216,40 @@ impl Serialize for Layout {
 
 /// A CPU scheduler of the catalogue.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct CpuScheduler {
+pub struct CpuSchedulerChoice {
     /// Its name in the configuration.
     pub name: &'static str,
     /// How far a task may fall behind its share.
     pub lag: Lag,
 }
 
-impl Default for CpuScheduler {
+impl Default for CpuSchedulerChoice {
     /// The default CPU scheduler.
-    fn default() -> CpuScheduler {
-        CpuScheduler { name: "wf2q+", lag: Lag::OneRun }
+    fn default() -> CpuSchedulerChoice {
+        CpuSchedulerChoice { name: "wf2q+", lag: Lag::OneRun }
     }
 }
 
-impl CpuScheduler {
+impl CpuSchedulerChoice {
     /// True if the scheduler respects shares. Otherwise no reservation can be kept.
-    pub fn goes_by_shares(self) -> bool {
+    pub fn respects_shares(self) -> bool {
         self.lag != Lag::Unbounded
     }
 }
 
-impl fmt::Display for CpuScheduler {
+impl fmt::Display for CpuSchedulerChoice {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(self.name)
     }
 }
 
-impl ValueText for CpuScheduler {
+impl ValueText for CpuSchedulerChoice {
     fn value_text(&self) -> String {
         self.name.to_string()
     }
 }
 
-impl Serialize for CpuScheduler {
+impl Serialize for CpuSchedulerChoice {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_str(self.name)
     }
@@ -370,15 +370,15 @@ pub(crate) fn check(report: &mut Report<'_>, root: &Section<'_>, catalogue: &Cat
 }
 
 /// The configured CPU scheduler. `None` if it is missing or was reported.
-fn scheduler(report: &mut Report<'_>, section: &Section<'_>, catalogue: &Catalogue) -> Option<CpuScheduler> {
+fn scheduler(report: &mut Report<'_>, section: &Section<'_>, catalogue: &Catalogue) -> Option<CpuSchedulerChoice> {
     let names: Vec<_> = catalogue.cpu_schedulers.iter().map(|one| one.declaration.name).collect();
     let found = section.one_of(report, "scheduler", &names)?;
-    Some(CpuScheduler { name: names[found], lag: catalogue.cpu_schedulers[found].lag })
+    Some(CpuSchedulerChoice { name: names[found], lag: catalogue.cpu_schedulers[found].lag })
 }
 
 /// A placeholder: only the catalogue knows the schedulers, so [`check`] parses the name.
-fn no_scheduler(_: &mut Report<'_>, _: &Section<'_>) -> CpuScheduler {
-    CpuScheduler::default()
+fn no_scheduler(_: &mut Report<'_>, _: &Section<'_>) -> CpuSchedulerChoice {
+    CpuSchedulerChoice::default()
 }
 
 /// `max_wait`: [`Nanos::MAX`] for `none`. `None` if it is missing or was reported.
@@ -432,6 +432,6 @@ impl ValueText for [u32; 3] {
     }
 }
 
-pub(crate) fn diff(old: &CpuPlan, new: &CpuPlan) -> Vec<Edit> {
+pub(crate) fn diff(old: &CpuPlan, new: &CpuPlan) -> Vec<PropertyChange> {
     table::edits(&old.fields(), &new.fields())
 }

@@ -1,6 +1,6 @@
 //! `[[multicast]]`: the forwarded groups with their input and output interfaces.
 
-use crate::connected::{Connected, InterfaceIndex, address, no_host};
+use crate::connected::{Connected, InterfaceIndex, address, no_host_reason};
 use crate::diagnostic::Report;
 use crate::diff::{Step, steps};
 use crate::document::{Node, Path, Section, Text};
@@ -69,7 +69,7 @@ pub struct MulticastPlan {
 
 impl fmt::Display for MulticastPlan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {}", self.title(), self.way())
+        write!(f, "{} {}", self.title(), self.interfaces_text())
     }
 }
 
@@ -87,7 +87,7 @@ impl MulticastPlan {
     }
 
     /// `from lan to wan wan.20`.
-    pub fn way(&self) -> String {
+    pub fn interfaces_text(&self) -> String {
         format!("from {} to {}", self.from, self.to.join(" "))
     }
 }
@@ -103,7 +103,9 @@ pub(crate) fn check(report: &mut Report<'_>, root: &Section<'_>, connected: &Con
         let to = from.and_then(|from| copies(report, &section, connected, from));
         let source = source(report, &section);
         let Some(text) = section.text(report, "group") else { continue };
-        let Some(group) = address(report, &text).filter(|&group| forwarded(report, &text, group)) else { continue };
+        let Some(group) = address(report, &text).filter(|&group| is_forwardable(report, &text, group)) else {
+            continue;
+        };
         let (Some(from), Ok(source)) = (from, source) else { continue };
         if source.is_some_and(|source| source.is_ipv4() != group.is_ipv4()) {
             text.error(report, || {
@@ -111,7 +113,7 @@ pub(crate) fn check(report: &mut Report<'_>, root: &Section<'_>, connected: &Con
             });
             continue;
         }
-        if !connected.speaks(from, group.is_ipv4()) {
+        if !connected.has_family(from, group.is_ipv4()) {
             text.error(report, || {
                 let (name, family) = (connected.interface_name(from), if group.is_ipv4() { "IPv4" } else { "IPv6" });
                 (
@@ -120,7 +122,7 @@ pub(crate) fn check(report: &mut Report<'_>, root: &Section<'_>, connected: &Con
                 )
             });
         }
-        let first = *seen.entry((connected.place(from), group, source)).or_insert(index);
+        let first = *seen.entry((connected.vrf_of(from), group, source)).or_insert(index);
         if first != index {
             text.error(report, || {
                 let of = source.map_or_else(String::new, |source| format!(" from {source}"));
@@ -131,7 +133,7 @@ pub(crate) fn check(report: &mut Report<'_>, root: &Section<'_>, connected: &Con
         let Some(to) = to else { continue };
         let mut to: Vec<_> = to.into_iter().map(|index| connected.interface_name(index).clone()).collect();
         to.sort_unstable();
-        let vrf = connected.vrf_name(connected.place(from)).cloned();
+        let vrf = connected.vrf_name(connected.vrf_of(from)).cloned();
         out.push(MulticastPlan { vrf, group, source, from: connected.interface_name(from).clone(), to });
     }
     out.sort_by(|a, b| (&a.vrf, a.group, a.source).cmp(&(&b.vrf, b.group, b.source)));
@@ -139,7 +141,7 @@ pub(crate) fn check(report: &mut Report<'_>, root: &Section<'_>, connected: &Con
 }
 
 /// True if routers may forward packets to `group` (RFC 5771 4, RFC 4291 2.7, RFC 7346 2). Otherwise reports it.
-fn forwarded(report: &mut Report<'_>, text: &Text<'_>, group: IpAddr) -> bool {
+fn is_forwardable(report: &mut Report<'_>, text: &Text<'_>, group: IpAddr) -> bool {
     let why = match group {
         _ if !group.is_multicast() => "is no multicast address",
         IpAddr::V4(group) if group.octets()[..3] == [224, 0, 0] => "stays on its link",
@@ -165,7 +167,7 @@ fn source(report: &mut Report<'_>, section: &Section<'_>) -> Result<Option<IpAdd
     }
     let text = section.text(report, "source").ok_or(())?;
     let source = address(report, &text).ok_or(())?;
-    if let Some(kind) = no_host(source) {
+    if let Some(kind) = no_host_reason(source) {
         text.error(report, || (format!("{source} is {kind}, and sends nothing"), "write the address of a host".into()));
         return Err(());
     }
@@ -188,7 +190,7 @@ fn copies(
             Some((format!("'{name}' is where its packets come from: they would go round in circles"), "leave it out"))
         } else if to.contains(&index) {
             Some((format!("'{name}' is named twice"), "leave one out: each interface gets one copy"))
-        } else if connected.place(index) != connected.place(from) {
+        } else if connected.vrf_of(index) != connected.vrf_of(from) {
             Some((format!("'{name}' is in another VRF than '{}'", connected.interface_name(from)), "leave it out"))
         } else if to.len() == MOST_COPIES {
             Some((format!("there are more than {MOST_COPIES} interfaces"), "use fewer"))

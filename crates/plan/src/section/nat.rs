@@ -2,14 +2,14 @@
 
 use crate::connected::Connected;
 use crate::diagnostic::Report;
-use crate::diff::{Edit, edit, or_none};
+use crate::diff::{PropertyChange, edit, or_none};
 use crate::document::{Node, Path, Section};
 use crate::key::{Form, INTERFACE, Key, Kind, TIME, key, required};
 use crate::names::Name;
 use crate::section::path::{self, PathPlan};
 use crate::section::port::PortPlan;
 use crate::text::quote;
-use crate::{Family, Match, Prefix, protocol_name, protocol_number};
+use crate::{Match, MatchFamily, Prefix, protocol_name, protocol_number};
 use serde::{Serialize, Serializer};
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, SocketAddrV4};
@@ -133,7 +133,11 @@ impl fmt::Display for NatPlan {
         let names: Vec<&str> = self.outside.iter().map(|name| &**name).collect();
         let [opening, tcp, closing, udp, icmp] = self.timeouts;
         write!(f, "outside {} connections {} per_host {}", names.join(" "), self.connections, self.per_host)?;
-        write!(f, " ports {}-{} endpoint_independent_filtering {}", self.ports.0, self.ports.1, self.endpoint_independent_filtering)?;
+        write!(
+            f,
+            " ports {}-{} endpoint_independent_filtering {}",
+            self.ports.0, self.ports.1, self.endpoint_independent_filtering
+        )?;
         write!(f, " tcp_opening {opening} tcp {tcp} tcp_closing {closing} udp {udp} icmp {icmp}")?;
         self.forwards.iter().try_for_each(|forward| write!(f, " forward {forward}"))
     }
@@ -215,7 +219,7 @@ pub(crate) fn check(
     }
     let outside = outside(report, &section, connected, ports);
     if let Some(outside) = &outside {
-        untranslated(report, root, outside, (ports, paths));
+        check_path_order(report, root, outside, (ports, paths));
     }
     let connections = section.integer(report, "connections").unwrap_or(1) as u32;
     let mut timeouts = LIFETIMES.map(|(_, time)| time);
@@ -234,12 +238,20 @@ pub(crate) fn check(
     let per_host = per_host(report, &section, connections, range);
     let forwards = forwards(report, &section);
     let endpoint_independent_filtering = section.boolean(report, "endpoint_independent_filtering");
-    Some(NatPlan { outside: outside?, connections, per_host, ports: range, endpoint_independent_filtering, timeouts, forwards })
+    Some(NatPlan {
+        outside: outside?,
+        connections,
+        per_host,
+        ports: range,
+        endpoint_independent_filtering,
+        timeouts,
+        forwards,
+    })
 }
 
 /// Warns of paths without `nat` that match before one with it. Their packets leave with inside addresses, or their replies from outside end at the
 /// router.
-fn untranslated(
+fn check_path_order(
     report: &mut Report<'_>,
     root: &Section<'_>,
     outside: &[Name],
@@ -275,7 +287,7 @@ fn untranslated(
     for (index, span, value) in root.list(report, "path").into_iter().take(last) {
         let Some(path) = paths.get(index).filter(|path| !translates(path)) else { continue };
         let what = match (leaves(&path.matching), comes(&path.matching)) {
-            _ if path.matching.family == Family::V6 => continue,
+            _ if path.matching.family == MatchFamily::V6 => continue,
             (true, _) => "leave with the addresses of the hosts inside",
             (false, true) => "end at the router, also those that answer a host inside",
             (false, false) => continue,
@@ -396,7 +408,7 @@ fn forwards(report: &mut Report<'_>, section: &Section<'_>) -> Vec<ForwardPlan> 
     known
 }
 
-pub(crate) fn diff(old: &Option<NatPlan>, new: &Option<NatPlan>) -> Vec<Edit> {
+pub(crate) fn diff(old: &Option<NatPlan>, new: &Option<NatPlan>) -> Vec<PropertyChange> {
     let mut what = Vec::new();
     edit(&mut what, "rules", or_none(old), or_none(new));
     what

@@ -64,7 +64,7 @@ pub(crate) fn check(report: &mut Report<'_>, root: &Section<'_>, connected: &Con
         let Some(text) = section.text(report, "address") else { continue };
         let Some(address) = address(report, &text) else { continue };
         let Ok(on) = on else { continue };
-        let Ok(interface) = connected.station(report, &text, address, on, MAIN) else { continue };
+        let Ok(interface) = connected.host_interface(report, &text, address, on, MAIN) else { continue };
         let first = *seen.entry((address, interface)).or_insert(index);
         if first != index {
             text.error(report, || {

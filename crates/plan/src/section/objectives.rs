@@ -1,7 +1,7 @@
 //! `[objectives]`: the objectives of applications, and the code points that select them (spec N-20, N-23).
 
 use crate::diagnostic::{Report, more_than};
-use crate::diff::{Edit, edit, joined};
+use crate::diff::{PropertyChange, edit, joined};
 use crate::document::Section;
 use crate::key::{Form, Key, Kind, key};
 use crate::named::named;
@@ -151,7 +151,7 @@ pub(crate) fn check(report: &mut Report<'_>, root: &Section<'_>) -> CodePoints {
     all
 }
 
-pub(crate) fn diff(old: &CodePoints, new: &CodePoints) -> Vec<Edit> {
+pub(crate) fn diff(old: &CodePoints, new: &CodePoints) -> Vec<PropertyChange> {
     let mut what = Vec::new();
     for objective in Objective::ALL {
         edit(&mut what, objective.name(), joined(&old.of(*objective)), joined(&new.of(*objective)));

@@ -6,7 +6,7 @@ pub(crate) mod filter;
 
 use crate::connected::Connected;
 use crate::diagnostic::{Report, more_than};
-use crate::diff::{Edit, Step, edit, joined, quoted, steps};
+use crate::diff::{PropertyChange, Step, edit, joined, quoted, steps};
 use crate::document::{Node, Path, Section, Text};
 use crate::key::{Form, Key, Kind, PART, RESERVE, SIZE, TIME, WAIT, key, required};
 use crate::names::{self, PATH_PATTERN, RESERVED_PATHS, WHOLE_PATH};
@@ -117,7 +117,13 @@ pub(crate) const KEYS: &[Key] = &[
         "\"200b\"",
         "With `reserve`: the size of its packets, including the Ethernet header. Required for a rate in bits.",
     ),
-    key("max_delay", Kind::Text(TIME), "", "\"2ms\"", "With `reserve`: the longest delay of a packet through the router."),
+    key(
+        "max_delay",
+        Kind::Text(TIME),
+        "",
+        "\"2ms\"",
+        "With `reserve`: the longest delay of a packet through the router.",
+    ),
     key(
         "cpu_share",
         Kind::Text(PART),
@@ -194,12 +200,12 @@ impl PathPlan {
     }
 
     /// How many packets can queue before and after its functions: without an output task, only before.
-    pub fn waiting_room(&self, layout: Layout) -> u32 {
+    pub fn queue_capacity(&self, layout: Layout) -> u32 {
         if layout == Layout::Three { self.input_queue.min(self.output_queue) } else { self.input_queue }
     }
 
     /// True if a packet of the path may enter by the port.
-    pub fn may_come_by(&self, port: &PortPlan) -> bool {
+    pub fn may_enter_by(&self, port: &PortPlan) -> bool {
         let interface = self.matching.iif.as_deref();
         interface.is_none_or(|name| port.interfaces.iter().any(|interface| *interface.name == *name))
     }
@@ -248,7 +254,7 @@ pub(crate) fn check(
         };
         let (input_queue, output_queue) = (one("input_queue"), one("output_queue"));
         let cpu = cpu::check(report, &section);
-        interrupted(report, &section, &functions, (cpu.preemptible, layout));
+        check_preemption(report, &section, &functions, (cpu.preemptible, layout));
         let class = match section.node("class") {
             Some(_) => section.integer(report, "class").unwrap_or(0) as u8,
             None => u8::from(cpu.reservation.is_some()),
@@ -270,12 +276,17 @@ pub(crate) fn check(
             });
         }
     }
-    check_leads(report, root, &paths, &leads);
+    check_dispatch_paths(report, root, &paths, &leads);
     paths
 }
 
 /// Checks that every dispatch rule names another existing path. Each of `leads` has a path, a rule and the rule's target.
-fn check_leads(report: &mut Report<'_>, root: &Section<'_>, paths: &[PathPlan], leads: &[(usize, usize, String)]) {
+fn check_dispatch_paths(
+    report: &mut Report<'_>,
+    root: &Section<'_>,
+    paths: &[PathPlan],
+    leads: &[(usize, usize, String)],
+) {
     if report.error_count() > 0 {
         return;
     }
@@ -344,7 +355,7 @@ fn matching<'a>(report: &mut Report<'_>, section: &'a Section<'a>, connected: &C
 }
 
 /// Reports functions that must not be preempted, and those that have to be.
-fn interrupted(
+fn check_preemption(
     report: &mut Report<'_>,
     section: &Section<'_>,
     functions: &[Call],
@@ -377,7 +388,7 @@ fn interrupted(
 }
 
 /// Extends the error if the name of a filter verdict is used as a function.
-fn as_verdict(name: &str, error: TextError) -> TextError {
+fn suggest_filter(name: &str, error: TextError) -> TextError {
     if !["drop", "accept", "reject"].contains(&name) {
         return error;
     }
@@ -414,7 +425,7 @@ fn functions(report: &mut Report<'_>, section: &Section<'_>, catalogue: &Catalog
     let surplus = |most| (format!("a path has at most {most} functions"), "remove some".to_string());
     section.texts(report, "functions", surplus, "\"ip\"", |report, text| {
         let call = Call::parse(text.value, declared, "function");
-        let call = call.map_err(|error| text.wrong(report, as_verdict(text.value, error))).ok()?;
+        let call = call.map_err(|error| text.wrong(report, suggest_filter(text.value, error))).ok()?;
         // Two `ip` functions would decrement the TTL twice in one router.
         if names.contains(&call.name) {
             let reason = format!("the function '{}' is there already", call.name);
@@ -430,7 +441,7 @@ pub(crate) fn diff<'p>(old: &'p [PathPlan], new: &'p [PathPlan]) -> Vec<Step<'p,
     steps(old, new, |path| path.name.as_str())
 }
 
-pub(crate) fn edits(old: &PathPlan, new: &PathPlan) -> Vec<Edit> {
+pub(crate) fn edits(old: &PathPlan, new: &PathPlan) -> Vec<PropertyChange> {
     let mut what = Vec::new();
     edit(&mut what, "match", &old.matching, &new.matching);
     edit(&mut what, "functions", joined(&old.functions), joined(&new.functions));
@@ -438,13 +449,13 @@ pub(crate) fn edits(old: &PathPlan, new: &PathPlan) -> Vec<Edit> {
     edit(&mut what, "dispatch", quoted(&old.dispatch), quoted(&new.dispatch));
     edit(&mut what, "queue", queues(old), queues(new));
     edit(&mut what, "class", old.class, new.class);
-    edit(&mut what, "objective", wanted(old), wanted(new));
+    edit(&mut what, "objective", objective_name(old), objective_name(new));
     cpu::edits(&old.cpu, &new.cpu, &mut what);
     what
 }
 
 /// The objective of its packets, or `none`.
-fn wanted(path: &PathPlan) -> &'static str {
+fn objective_name(path: &PathPlan) -> &'static str {
     path.objective.map_or("as they say", Objective::name)
 }
 

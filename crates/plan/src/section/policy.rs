@@ -4,7 +4,7 @@
 //! objectives to schemes and decides when to change.
 
 use crate::diagnostic::{Report, more_than};
-use crate::diff::{Edit, Step, edit, or_none, steps};
+use crate::diff::{PropertyChange, Step, edit, or_none, steps};
 use crate::document::{Node, Path, Section};
 use crate::key::{Form, Key, Kind, PART, TIME, key};
 use crate::named::{as_text, nanoseconds};
@@ -186,7 +186,7 @@ pub(crate) fn diff<'p>(old: &'p [PolicyPlan], new: &'p [PolicyPlan]) -> Vec<Step
     steps(old, new, |policy| &policy.name)
 }
 
-pub(crate) fn edits(old: &PolicyPlan, new: &PolicyPlan) -> Vec<Edit> {
+pub(crate) fn edits(old: &PolicyPlan, new: &PolicyPlan) -> Vec<PropertyChange> {
     let mut what = Vec::new();
     edit(&mut what, "window", old.window, new.window);
     edit(&mut what, "dwell", old.dwell, new.dwell);
@@ -198,7 +198,7 @@ pub(crate) fn edits(old: &PolicyPlan, new: &PolicyPlan) -> Vec<Edit> {
         if let (Some(old), Some(new)) = (old.schemes.get(objective), new.schemes.get(objective))
             && old.text == new.text
         {
-            edit(&mut what, "build", old.build(), new.build());
+            edit(&mut what, "build", old.guest_digest(), new.guest_digest());
         }
     }
     what

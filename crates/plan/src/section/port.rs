@@ -11,7 +11,7 @@ pub(crate) mod state;
 use crate::address::optional_mac_text;
 use crate::connected::{Connected, mac};
 use crate::diagnostic::{Report, more_than};
-use crate::diff::{Edit, Step, edit, file, or_none, steps};
+use crate::diff::{PropertyChange, Step, edit, file, or_none, steps};
 use crate::document::{Node, Path, Section};
 use crate::key::{FILE, Form, Key, Kind, MAC, NAME, PACKET_RATE, PART, PREFIX, key, required};
 use crate::named::named;
@@ -21,7 +21,7 @@ use crate::section::policy::Policies;
 use crate::text::{did_you_mean, quote};
 use crate::{Call, Catalogue};
 use cpu::{Congestion, ESTIMATOR, PortCpu};
-use device::{DevicePlan, Devices, Pace};
+use device::{DevicePlan, Devices, ReplayPace};
 use faults::{FAULTS, FaultsPlan};
 use interface::{InterfacePlan, MTU, REDIRECTS, VLAN, VRF_DOC, objective, reverse_path, trust};
 use link::{LINK, LinkPlan};
@@ -234,7 +234,7 @@ pub enum SchemeChange {
 named! { SchemeChange { Migrate "migrate", Drain "drain", Flush "flush" } }
 
 /// Properties of the router that affect all ports.
-pub(crate) struct Shared<'c> {
+pub(crate) struct PortContext<'c> {
     pub catalogue: &'c Catalogue,
     /// True if the pool has frames for packets longer than [`FRAME_MTU`].
     pub jumbo: bool,
@@ -245,14 +245,14 @@ pub(crate) struct Shared<'c> {
     pub policies: &'c Policies,
 }
 
-pub(crate) fn check(report: &mut Report<'_>, root: &Section<'_>, by: &Shared<'_>) -> (Vec<PortPlan>, Connected) {
+pub(crate) fn check(report: &mut Report<'_>, root: &Section<'_>, by: &PortContext<'_>) -> (Vec<PortPlan>, Connected) {
     let (mut connected, mut devices) = (Connected::default(), Devices::default());
     connected.incomplete = report.has_syntax_errors();
     let before = report.error_count();
     let mut tables = root.tables(report, "port");
     if tables.is_empty() && report.error_count() == before {
         let span = root.node("port").map_or(0..0, |node| node.span);
-        report.absent(span, "port", || {
+        report.missing(span, "port", || {
             ("there is no port".to_string(), "add [port.lan] with device = \"packet:eth0\"".to_string())
         });
     }
@@ -280,8 +280,8 @@ pub(crate) fn check(report: &mut Report<'_>, root: &Section<'_>, by: &Shared<'_>
             None => connected.incomplete = true,
         }
     }
-    connected.settle(report);
-    devices.settle(report);
+    connected.index_subnets(report);
+    devices.check_read_files(report);
     plans.sort_by(|a, b| a.name.cmp(&b.name));
     (plans, connected)
 }
@@ -290,7 +290,7 @@ fn port(
     report: &mut Report<'_>,
     section: &Section<'_>,
     name: Name,
-    by: &Shared<'_>,
+    by: &PortContext<'_>,
     (connected, devices): (&mut Connected, &mut Devices),
 ) -> PortPlan {
     let device = devices.check(report, section, &name, &by.catalogue.devices);
@@ -311,7 +311,7 @@ fn port(
     let interfaces = interface::check(report, section, connected, &name, mtu);
     let mut cpu = cpu::check(report, section, by.batch);
     // A file that is read as fast as possible should lose nothing: it waits for room, unless the user asks for drops.
-    if device.pace == Pace::Fast && section.node("congestion").is_none() {
+    if device.pace == ReplayPace::Fast && section.node("congestion").is_none() {
         cpu.congestion = Congestion::Throttle;
     }
     PortPlan {
@@ -335,10 +335,10 @@ fn own_scheme(report: &mut Report<'_>, section: &Section<'_>, catalogue: &Catalo
         return Call::scheme(DEFAULT_SCHEME, catalogue).unwrap_or_else(|error| {
             report
                 .error(section.span.clone(), section.path, || (error.reason, format!("name a scheme: {}", error.hint)));
-            Call::nothing()
+            Call::placeholder()
         });
     };
-    scheme(report, &text, catalogue).unwrap_or_else(Call::nothing)
+    scheme(report, &text, catalogue).unwrap_or_else(Call::placeholder)
 }
 
 /// The name of its policy. `None` if it is missing or was reported.
@@ -363,14 +363,14 @@ pub(crate) fn diff<'p>(old: &'p [PortPlan], new: &'p [PortPlan]) -> Vec<Step<'p,
 }
 
 /// The edits between two ports, without those of their interfaces.
-pub(crate) fn edits(old: &PortPlan, new: &PortPlan) -> Vec<Edit> {
+pub(crate) fn edits(old: &PortPlan, new: &PortPlan) -> Vec<PropertyChange> {
     let mut what = Vec::new();
     device::edits(&old.device, &new.device, &mut what);
     edit(&mut what, "mac", or_none(&old.mac), or_none(&new.mac));
     edit(&mut what, "scheme", old.scheme.brief(), new.scheme.brief());
     if old.scheme.text == new.scheme.text {
         // The guest may have been rebuilt.
-        edit(&mut what, "build", old.scheme.build(), new.scheme.build());
+        edit(&mut what, "build", old.scheme.guest_digest(), new.scheme.guest_digest());
     }
     edit(&mut what, "scheme_change", old.scheme_change, new.scheme_change);
     edit(&mut what, "policy", or_none(&old.policy), or_none(&new.policy));

@@ -12,7 +12,7 @@ use crate::key::{Form, INTERFACE, Key, Kind, NAME, key, required};
 use crate::names::Name;
 use crate::text::quote;
 use chunks::{BadSyntax, Chunks};
-use hop::{MOST_NEXT_HOPS, RouteAction, Way};
+use hop::{MOST_NEXT_HOPS, NextHopContext, RouteAction};
 use serde::Serialize;
 use std::fmt;
 use std::net::IpAddr;
@@ -88,7 +88,7 @@ pub(crate) fn check(report: &mut Report<'_>, root: &Section<'_>, connected: &Con
     let mut routes = Vec::with_capacity(list.len());
     for (index, span, value) in list {
         let node = Node::new(value, span, Path::Index(&parent, index));
-        routes.extend(one(report, node, connected).map(|(route, place)| (route, index, place)));
+        routes.extend(read_route(report, node, connected).map(|(route, place)| (route, index, place)));
     }
     sorted(report, &parent, routes)
 }
@@ -117,7 +117,7 @@ pub(crate) fn check_chunks(
                 too_many_elements(report, "route", value.span(), (chunks.routes, MOST_ROUTES));
             } else if index < MOST_ROUTES {
                 let node = Node::new(value.get_ref(), value.span(), Path::Index(&parent, index));
-                routes.extend(one(report, node, connected).map(|(route, place)| (route, index, place)));
+                routes.extend(read_route(report, node, connected).map(|(route, place)| (route, index, place)));
             }
             index += 1;
         }
@@ -127,13 +127,13 @@ pub(crate) fn check_chunks(
 }
 
 /// A route and the position of its destination. `None` if it was reported.
-fn one(report: &mut Report<'_>, node: Node<'_>, connected: &Connected) -> Option<(RoutePlan, usize)> {
+fn read_route(report: &mut Report<'_>, node: Node<'_>, connected: &Connected) -> Option<(RoutePlan, usize)> {
     let section = node.section(report, KEYS, "[[route]]")?;
-    let to = section.text(report, "to").and_then(|text| destination(report, &text, || leads_by_ipv6(&section)));
+    let to = section.text(report, "to").and_then(|text| destination(report, &text, || has_ipv6_gateway(&section)));
     let vrf = vrf(report, &section, connected);
     let action = action(report, &section, connected, (to, vrf));
     let (to, vrf, action) = (to?, vrf?, action?);
-    let place = section.node("to").map_or(0, |node| report.place(node.span.start));
+    let place = section.node("to").map_or(0, |node| report.source_offset(node.span.start));
     Some((RoutePlan { vrf: connected.vrf_name(vrf).cloned(), to, action }, place))
 }
 
@@ -169,7 +169,7 @@ fn vrf(report: &mut Report<'_>, section: &Section<'_>, connected: &Connected) ->
 }
 
 /// True if the first gateway of a route is IPv6.
-fn leads_by_ipv6(section: &Section<'_>) -> bool {
+fn has_ipv6_gateway(section: &Section<'_>) -> bool {
     section.node("via").and_then(|via| via.first_text()).is_some_and(|address| address.contains(':'))
 }
 
@@ -195,7 +195,7 @@ pub(crate) fn destination(report: &mut Report<'_>, text: &Text<'_>, ipv6: impl F
 }
 
 /// The reason why packets to the destination are never forwarded (RFC 1812, section 5.3.7; RFC 4291, sections 2.5 to 2.7).
-fn never_forwarded(to: Prefix) -> Option<&'static str> {
+fn unroutable_reason(to: Prefix) -> Option<&'static str> {
     let within = |text: &str| text.parse::<Prefix>().is_ok_and(|special| special.covers(to));
     match to.address {
         IpAddr::V4(a) if to.length >= 8 && a.octets()[0] == 127 => Some("loopback addresses"),
@@ -221,13 +221,13 @@ fn action(
     if chosen != 1 {
         let hint = "give one of via = \"ADDRESS\", blackhole = true and unreachable = true".to_string();
         match chosen {
-            0 => report.absent(section.span.clone(), section.path, || ("the route leads nowhere".to_string(), hint)),
+            0 => report.missing(section.span.clone(), section.path, || ("the route leads nowhere".to_string(), hint)),
             _ => report
                 .error(section.span.clone(), section.path, || ("the route has more than one end".to_string(), hint)),
         }
         return None;
     }
-    if let Some((to, kind)) = to.and_then(|to| Some((to, never_forwarded(to)?))) {
+    if let Some((to, kind)) = to.and_then(|to| Some((to, unroutable_reason(to)?))) {
         report.warning(section.span.clone(), section.path, || {
             (format!("the route to {to} is never used: a router does not forward to {kind}"), "remove it".to_string())
         });
@@ -241,7 +241,7 @@ fn action(
         let leak = section.boolean(report, "leak");
         let port = connected.own_port(report, section);
         let texts = section.one_or_more(report, "via", MOST_NEXT_HOPS)?;
-        return hop::action(report, connected, &texts, Way { to, vrf: vrf?, leak, port: port.ok()? });
+        return hop::action(report, connected, &texts, NextHopContext { to, vrf: vrf?, leak, port: port.ok()? });
     }
     for name in ["port", "leak"] {
         if let Some(node) = section.node(name) {

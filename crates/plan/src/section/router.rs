@@ -5,7 +5,7 @@ mod cores;
 pub use cores::Cores;
 
 use crate::diagnostic::Report;
-use crate::diff::Edit;
+use crate::diff::PropertyChange;
 use crate::document::Section;
 use crate::key::{Form, Key, Kind, TIME, key};
 use crate::table::{self, Value, table};
@@ -123,6 +123,6 @@ fn is_router_name(text: &str) -> bool {
     (1..=63).contains(&text.len()) && text.bytes().all(plain)
 }
 
-pub(crate) fn diff(old: &Router, new: &Router) -> Vec<Edit> {
+pub(crate) fn diff(old: &Router, new: &Router) -> Vec<PropertyChange> {
     table::edits(&old.fields(), &new.fields())
 }

@@ -1,17 +1,17 @@
 //! `[state]`: ephemeral state, which packets create in the router for a limited time, and its limits.
 
-pub use super::port::state::{MOST_ENTRIES, Places, PortStatePlan, Variable};
+pub use super::port::state::{ExecutionPlaces, MOST_ENTRIES, PortStatePlan, Variable};
 
 use super::port::PortPlan;
 use super::port::state::{ENTRIES, several};
 use crate::diagnostic::Report;
-use crate::diff::{Edit, edit, joined, or_none};
+use crate::diff::{PropertyChange, edit, joined, or_none};
 use crate::document::{Node, Path, Section};
 use crate::key::{FILE, Form, Key, Kind, PACKET_RATE, TIME, key, required};
 use crate::named::{as_optional_text, named, nanoseconds};
 use crate::table::{self, table};
 use crate::text::quote;
-use crate::{Catalogue, Code, InstructionDeclaration};
+use crate::{Catalogue, GuestCode, InstructionDeclaration};
 use serde::Serialize;
 use std::fmt;
 use units::{Nanos, PacketRate};
@@ -185,7 +185,7 @@ pub struct RegisteredPlan {
     pub declared: InstructionDeclaration,
     /// Its code. A rebuilt instruction counts as another one.
     #[serde(skip)]
-    pub code: Code,
+    pub code: GuestCode,
 }
 
 impl fmt::Display for RegisteredPlan {
@@ -204,7 +204,7 @@ impl StatePlan {
     }
 
     /// The most entries that packets at this line rate can fill within a lifetime.
-    pub fn bound(&self, line: PacketRate) -> u64 {
+    pub fn most_live_entries(&self, line: PacketRate) -> u64 {
         PacketRate::pps(line.get().saturating_mul(self.creates())).within(self.lifetime)
     }
 }
@@ -330,7 +330,7 @@ pub(crate) fn check(
         });
     }
     for port in ports {
-        too_small(report, &plan, port, span.clone());
+        check_capacity(report, &plan, port, span.clone());
     }
     Some(plan)
 }
@@ -349,9 +349,11 @@ fn has_workers(report: &mut Report<'_>, section: &Section<'_>, shards: u16, work
 }
 
 /// Reports a store that packets at the port's line rate can fill (spec E-04).
-fn too_small(report: &mut Report<'_>, plan: &StatePlan, port: &PortPlan, span: std::ops::Range<usize>) {
-    let Some(rate) = port.cpu.line_rate.filter(|_| port.state.at != Places::None && !plan.single_store) else { return };
-    let bound = plan.bound(rate);
+fn check_capacity(report: &mut Report<'_>, plan: &StatePlan, port: &PortPlan, span: std::ops::Range<usize>) {
+    let Some(rate) = port.cpu.line_rate.filter(|_| port.state.at != ExecutionPlaces::None && !plan.single_store) else {
+        return;
+    };
+    let bound = plan.most_live_entries(rate);
     let capacity = port.state.capacity.unwrap_or(plan.capacity);
     if capacity >= bound {
         return;
@@ -411,7 +413,7 @@ fn key_file(report: &mut Report<'_>, section: &Section<'_>) -> Option<String> {
     Some(text.value.to_owned())
 }
 
-pub(crate) fn diff(old: &Option<StatePlan>, new: &Option<StatePlan>) -> Vec<Edit> {
+pub(crate) fn diff(old: &Option<StatePlan>, new: &Option<StatePlan>) -> Vec<PropertyChange> {
     let mut what = Vec::new();
     edit(&mut what, "rules", or_none(old), or_none(new));
     what

@@ -2,7 +2,9 @@
 //! experiments of Qie et al. 2001.
 
 use crate::catalogue::catalogue;
-use plan::admission::{Allotment, Costs, Figure, PathCosts, PortCosts, Refused, Shortage, Source, admit, exits};
+use plan::admission::{
+    AdmissionError, Allotment, CostEstimate, CostSource, Costs, PathCosts, PortCosts, Shortage, admit, exits,
+};
 use plan::{Plan, throttle};
 use proptest::prelude::*;
 use std::fmt::Write;
@@ -27,16 +29,16 @@ fn path(name: usize, matching: &str, keys: &str) -> String {
 
 /// The costs of a packet for input, functions (unless the plan sets them) and output, in nanoseconds.
 fn costs(plan: &Plan, (input, functions, output): (u64, u64, u64), switch: u64) -> Costs {
-    let flat = |ns| Figure::flat(Nanos::new(ns), Source::Measured);
+    let flat = |ns| CostEstimate::flat(Nanos::new(ns), CostSource::Measured);
     let port =
         PortCosts { input: flat(input), output: flat(output), link: None, line_rate: None, ring: None, transmit: None };
     let path = |path: &plan::PathPlan| PathCosts {
-        functions: path.cpu.cost.map_or(flat(functions), |cost| Figure { cost, source: Source::Declared }),
+        functions: path.cpu.cost.map_or(flat(functions), |cost| CostEstimate { cost, source: CostSource::Declared }),
         exits: exits(plan, path),
     };
     Costs {
         switch: Nanos::new(switch),
-        switch_source: Source::Measured,
+        switch_source: CostSource::Measured,
         ports: vec![port; plan.ports.len()],
         paths: plan.paths.iter().map(path).collect(),
         best_effort: flat(functions),
@@ -47,7 +49,7 @@ fn admitted(plan: &Plan, costs: &Costs) -> Allotment {
     admit(plan, costs).unwrap_or_else(|refused| panic!("{refused}"))
 }
 
-fn refused(plan: &Plan, costs: &Costs) -> Refused {
+fn refused(plan: &Plan, costs: &Costs) -> AdmissionError {
     admit(plan, costs).expect_err("it does not fit")
 }
 
@@ -90,7 +92,10 @@ fn thirteen_flows_get_the_shares_of_the_paper() {
 fn demand_of_thirteen_flows_bounds_the_overhead() {
     let demand = Parts::millionths(895_000);
     assert_eq!(throttle::highest_overhead(demand), Parts::millionths(117_318));
-    assert!(throttle::reachable(Parts::percent(12)) < demand && demand < throttle::reachable(Parts::percent(11)));
+    assert!(
+        throttle::reachable_share(Parts::percent(12)) < demand
+            && demand < throttle::reachable_share(Parts::percent(11))
+    );
 
     let at = |overhead: &str, slice| {
         let plan = thirteen(
@@ -175,14 +180,15 @@ fn rate_in_bits_uses_the_packet_size() {
     let allotment = admitted(&plan, &costs(&plan, (0, 0, 0), 0));
     assert_eq!(allotment.paths[0].rate, Some(PacketRate::kpps(10)));
     assert_eq!((allotment.paths[0].cost, percent(allotment.paths[0].task.share)), (Nanos::micros(3), 3.0));
-    let said = read("layout = 2", &[""], &path(0, "iif p0", "reserve = \"10kpps\"\ncpu_share = \"5%\"\ncost = \"3us\""));
+    let said =
+        read("layout = 2", &[""], &path(0, "iif p0", "reserve = \"10kpps\"\ncpu_share = \"5%\"\ncost = \"3us\""));
     let allotment = admitted(&said, &costs(&said, (0, 0, 0), 0));
     assert_eq!(percent(allotment.paths[0].task.share), 5.0, "a share that is said is taken at its word");
     assert_eq!(allotment.demand, Parts::percent(5));
 }
 
 #[test]
-fn links_and_lines_are_not_reserved_twice() {
+fn reservations_never_exceed_a_link_or_a_line() {
     let keys = "reserve = \"300mbit\"\npacket_size = \"1230b\"\nqueue = 65536";
     let to = |name| path(name, "iif p0 ip daddr 10.1.0.0/24", keys);
     let mut plan = read("", &["", ""], &(to(0) + &to(1) + &to(2)));

@@ -2,7 +2,9 @@
 
 use crate::catalogue::catalogue;
 use expect_test::{Expect, expect};
-use plan::{Batching, Cost, CpuScheduler, EstimatorPlan, Layout, Plan, Reservation, SleepLaw, TunePlan, diff, examine};
+use plan::{
+    Batching, Cost, CpuSchedulerChoice, EstimatorPlan, Layout, Plan, Reservation, SleepLaw, TunePlan, diff, examine,
+};
 use units::{Bytes, Nanos, PacketRate, Parts, Rate};
 
 const PORTS: &str = r#"[port.lan]
@@ -49,7 +51,7 @@ fn whole_table_is_parsed() {
     let source = include_str!("../../corpus/good-cpu.toml");
     let plan = plan::check(source, "f", &catalogue()).unwrap();
     let cpu = &plan.cpu;
-    assert_eq!((cpu.layout, cpu.scheduler, cpu.balance), (Layout::Three, CpuScheduler::default(), [5, 1, 5]));
+    assert_eq!((cpu.layout, cpu.scheduler, cpu.balance), (Layout::Three, CpuSchedulerChoice::default(), [5, 1, 5]));
     assert_eq!(cpu.forwarding, Batching::Throttle { overhead: Parts::percent(10), slice: Nanos::micros(30) });
     assert_eq!(
         (cpu.input_limit(), cpu.output.packets(), cpu.switch_cost),
@@ -359,7 +361,8 @@ fn every_changed_setting_is_reported_and_none_needs_a_restart() {
     for lan in ["line_rate = \"140kpps\"", "congestion = \"throttle\"", "estimator = { law = \"x2\" }"] {
         compare("", &format!("{lan}\n"), "");
     }
-    let keys = ["packet_size = \"64b\"", "max_delay = \"2ms\"", "cpu_share = \"5%\"", "max_wait = \"none\"", "cost = \"6us\""];
+    let keys =
+        ["packet_size = \"64b\"", "max_delay = \"2ms\"", "cpu_share = \"5%\"", "max_wait = \"none\"", "cost = \"6us\""];
     for keys in keys.into_iter().chain([
         "cpu_limit = \"50us\"",
         "preemptible = true",
@@ -410,8 +413,10 @@ fn new_path_is_reported_with_its_reservation() {
         read("", "estimator = false\n", ""),
         read("", "estimator = false\n", &path("reserve = \"10mbit\"\npacket_size = \"200b\"\n")),
     );
-    expect!["+ path voice: match iif lan udp dport 5060 functions ip queue 512 class 1 reserve 10mbit packet_size 200b"]
-        .assert_eq(&diff(&old, &new).last().expect("the path").to_string());
+    expect![
+        "+ path voice: match iif lan udp dport 5060 functions ip queue 512 class 1 reserve 10mbit packet_size 200b"
+    ]
+    .assert_eq(&diff(&old, &new).last().expect("the path").to_string());
     assert_eq!(diff(&old, &new)[0].to_string(), "~ port wan: scheme fifo -> priority{fifo}", "and it gets a class");
 }
 

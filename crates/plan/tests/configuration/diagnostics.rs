@@ -1027,7 +1027,7 @@ functions = "ip"
 }
 
 #[test]
-fn paths_that_no_packet_takes_get_a_warning() {
+fn shadowed_paths_get_a_warning() {
     more(
         r#"[[path]]
 name = "web"
@@ -1137,7 +1137,7 @@ fn unreadable_files_are_reported_as_errors() {
 }
 
 #[test]
-fn diagnostics_are_data() {
+fn diagnostics_serialize_as_json() {
     let found = examine("version = 1\n[port.lan]\ndevice = \"memory:a\"\nmtu = 1\n", "f", &catalogue()).diagnostics;
     expect![[r#"
         [
@@ -1161,7 +1161,9 @@ fn former_name_of_a_key_is_answered_with_the_new_one() {
     let text = "version = 1\n[router]\nspin = \"50us\"\n[cpu]\nharvest = true\n[port.lan]\ndevice = \"memory:a\"\naddress = [\"192.0.2.1/24\"]\n\
                 [nat]\noutside = \"lan\"\nanybody = true\n\
                 [[path]]\nname = \"a\"\nmatch = \"any\"\nlimit = \"1ms\"\ndelay = \"2ms\"\npacket = \"64b\"\nshare = \"5%\"\n";
-    check(text, expect![[r#"
+    check(
+        text,
+        expect![[r#"
         router.spin| f:3:1: error: unknown key 'spin'; it is called 'busy_poll' now
         cpu.harvest| f:5:1: error: unknown key 'harvest'; it is called 'work_conserving' now
         nat.anybody| f:11:1: error: unknown key 'anybody'; it is called 'endpoint_independent_filtering' now
@@ -1169,5 +1171,6 @@ fn former_name_of_a_key_is_answered_with_the_new_one() {
         path[0].delay| f:16:1: error: unknown key 'delay'; it is called 'max_delay' now
         path[0].packet| f:17:1: error: unknown key 'packet'; it is called 'packet_size' now
         path[0].share| f:18:1: error: unknown key 'share'; it is called 'cpu_share' now
-    "#]]);
+    "#]],
+    );
 }

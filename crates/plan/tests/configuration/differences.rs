@@ -167,7 +167,7 @@ fn each_change_is_one_line() {
 }
 
 #[test]
-fn changes_are_data() {
+fn changes_serialize_as_json() {
     let new = OLD.replace("limit=100", "limit=200").replace("blackhole", "unreachable");
     expect![[r#"
         [

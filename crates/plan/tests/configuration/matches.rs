@@ -1,7 +1,7 @@
 //! Matches: parsing, printing, evaluation.
 
 use expect_test::{Expect, expect};
-use plan::{Family, Fields, Match, Prefix};
+use plan::{Match, MatchFamily, MatchFields, Prefix};
 use proptest::prelude::*;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::ops::RangeInclusive;
@@ -216,8 +216,8 @@ fn any_match() -> impl Strategy<Value = Match> {
             m.protocol = protocol;
             match family {
                 0 => {}
-                1 => (m.family, m.dscp, (m.source, m.destination)) = (Family::V4, dscp, v4),
-                _ => (m.family, m.dscp, (m.source, m.destination)) = (Family::V6, dscp, v6),
+                1 => (m.family, m.dscp, (m.source, m.destination)) = (MatchFamily::V4, dscp, v4),
+                _ => (m.family, m.dscp, (m.source, m.destination)) = (MatchFamily::V6, dscp, v6),
             }
             if matches!(protocol, Some(6 | 17)) {
                 (m.sport, m.dport) = (sport, dport);
@@ -227,11 +227,11 @@ fn any_match() -> impl Strategy<Value = Match> {
     )
 }
 
-fn fields() -> impl Strategy<Value = Fields> {
+fn fields() -> impl Strategy<Value = MatchFields> {
     let addresses = prop_oneof![(address4(), address4()), (address6(), address6())];
     let protocol = prop_oneof![Just(1u8), Just(6), Just(17), Just(58), Just(89)];
     (addresses, protocol, 0u8..64, 0u16..6, 0u16..6, any::<bool>()).prop_map(
-        |((source, destination), protocol, dscp, sport, dport, fragment)| Fields {
+        |((source, destination), protocol, dscp, sport, dport, fragment)| MatchFields {
             source,
             destination,
             protocol,
@@ -244,7 +244,7 @@ fn fields() -> impl Strategy<Value = Fields> {
 }
 
 /// The oracle evaluates the canonical text clause by clause, independently of the parser.
-fn oracle(text: &str, f: &Fields) -> bool {
+fn oracle(text: &str, f: &MatchFields) -> bool {
     let words: Vec<&str> = text.split(' ').collect();
     let v4 = f.source.is_ipv4();
     let bits = |address: IpAddr| match address {
@@ -346,7 +346,7 @@ proptest! {
     }
 
     #[test]
-    fn parser_never_panics(text in r#"((ip|ip6|tcp|udp|icmp|iif|saddr|daddr|dscp|sport|dport|any|meta|l4proto|10\.0\.0\.0/8|::/0|80|5-7|[ -~]|é)[ \t]?){0,12}"#) {
+    fn match_parser_never_panics(text in r#"((ip|ip6|tcp|udp|icmp|iif|saddr|daddr|dscp|sport|dport|any|meta|l4proto|10\.0\.0\.0/8|::/0|80|5-7|[ -~]|é)[ \t]?){0,12}"#) {
         if let Err(error) = Match::parse(&text) {
             prop_assert!(text.get(error.offset..error.offset + error.length).is_some());
             prop_assert!(!error.reason.is_empty() && !error.hint.is_empty());

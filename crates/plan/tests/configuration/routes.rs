@@ -2,7 +2,7 @@
 
 use crate::catalogue::catalogue;
 use expect_test::{Expect, expect};
-use plan::batch::{Batch, Edit, batch};
+use plan::batch::{ChangeBatch, Edit, batch};
 use plan::{NextHopPlan, Plan, RouteAction, check, examine};
 use proptest::prelude::*;
 
@@ -183,7 +183,7 @@ via = ""
     );
 }
 
-fn read<'s>(text: &'s str, plan: &Plan) -> Batch<'s> {
+fn read<'s>(text: &'s str, plan: &Plan) -> ChangeBatch<'s> {
     batch(text, "changes.txt", plan).unwrap_or_else(|found| panic!("{found}"))
 }
 

@@ -1,6 +1,6 @@
 //! Rules for all sections: every declared key has an effect, and every effect is reported as a difference.
 
-use plan::{Catalogue, Code, Guests, InstructionDeclaration, Plan, diff};
+use plan::{Catalogue, GuestCode, Guests, InstructionDeclaration, Plan, diff};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -24,13 +24,13 @@ const TOGETHER: [&str; 4] = ["route.*.blackhole", "route.*.leak", "route.*.unrea
 struct Mean;
 
 impl Guests for Mean {
-    fn find(&self, name: &str) -> Result<(Declaration, Code), (String, String)> {
+    fn find(&self, name: &str) -> Result<(Declaration, GuestCode), (String, String)> {
         Err((format!("there is no guest '{name}'"), String::new()))
     }
 
-    fn instruction(&self, _: &str) -> Result<(InstructionDeclaration, Code), (String, String)> {
+    fn instruction(&self, _: &str) -> Result<(InstructionDeclaration, GuestCode), (String, String)> {
         let declared = InstructionDeclaration { name: "mean", summary: "", tags: 1, creates: 1 };
-        Ok((declared, Code { digest: 1, maker: Arc::new(()) }))
+        Ok((declared, GuestCode { digest: 1, maker: Arc::new(()) }))
     }
 }
 

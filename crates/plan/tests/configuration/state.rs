@@ -2,8 +2,8 @@
 
 use crate::catalogue::catalogue;
 use expect_test::{Expect, expect};
-use plan::state::{Cleaning, Instruction, OnAbort, Places, Variable, WhenFull};
-use plan::{Catalogue, Code, Guests, InstructionDeclaration, Plan, diff, examine};
+use plan::state::{Cleaning, ExecutionPlaces, Instruction, OnAbort, Variable, WhenFull};
+use plan::{Catalogue, GuestCode, Guests, InstructionDeclaration, Plan, diff, examine};
 use std::sync::Arc;
 use units::{Nanos, PacketRate};
 
@@ -39,9 +39,9 @@ fn empty_table_has_the_defaults_of_the_paper() {
     assert_eq!(state.instructions, Instruction::ALL);
     assert_eq!((state.source_rate, state.source_creates), (None, None));
     let [lan, wan] = [&plan.ports[0].state, &plan.ports[1].state];
-    assert_eq!((lan.at, lan.capacity), (Places::Both, Some(2_000_000)));
+    assert_eq!((lan.at, lan.capacity), (ExecutionPlaces::Both, Some(2_000_000)));
     assert_eq!(lan.variables, [Variable::Queue, Variable::Rate], "in their own order");
-    assert_eq!((wan.at.are(), wan.capacity), ((false, true), None));
+    assert_eq!((wan.at.input_and_output(), wan.capacity), ((false, true), None));
 }
 
 #[test]
@@ -64,13 +64,13 @@ fn every_key_can_be_set() {
 struct Registered;
 
 impl Guests for Registered {
-    fn find(&self, _: &str) -> Result<(units::declare::Declaration, Code), (String, String)> {
+    fn find(&self, _: &str) -> Result<(units::declare::Declaration, GuestCode), (String, String)> {
         Err(("there is no scheme here".to_string(), String::new()))
     }
 
-    fn instruction(&self, name: &str) -> Result<(InstructionDeclaration, Code), (String, String)> {
+    fn instruction(&self, name: &str) -> Result<(InstructionDeclaration, GuestCode), (String, String)> {
         let declared = InstructionDeclaration { name: "ours", summary: "Ours.", tags: 4, creates: 3 };
-        let code = Code { digest: name.len() as u64, maker: Arc::new(()) };
+        let code = GuestCode { digest: name.len() as u64, maker: Arc::new(()) };
         if name == "none" { Err(("it is not there".into(), "put it there".into())) } else { Ok((declared, code)) }
     }
 }

@@ -1,11 +1,12 @@
 //! Classification of all packets that are not plain: tagged frames, ARP, IPv6, IP options, packets to local addresses, and malformed packets.
 
-use super::{COPIED, Classifier, Exception, Finding, Outcome, REFUSED, Target, Witness, refuse};
-use crate::multicast::{COPY, SEVERAL};
+use super::{Classifier, Exception, Finding, Outcome, REFUSED, REPLICATED, Target, Witness, refuse};
+use crate::multicast::{REPLICA, SEVERAL_INTERFACES};
 use crate::snapshot::PortView;
 use packet::segment::TO_FRAGMENT;
 use packet::wire::{
-    Carries, Ethernet, Family, Fields, Ipv4, Ipv4Error, Ipv4Header, Ipv6, Ipv6Error, ethertype, ipv6, protocol,
+    Ethernet, Family, Ipv4, Ipv4Error, Ipv4Header, Ipv6, Ipv6Error, LengthOrType, PacketFields, ethertype, ipv6,
+    protocol,
 };
 use packet::{DropReason, Meta, Packet, segment};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -19,19 +20,19 @@ type Verdict = Result<Target, DropReason>;
 impl<W: Witness> Classifier<'_, W> {
     /// Classifies one packet of any kind.
     #[inline(never)]
-    pub(super) fn general(&self, view: &PortView, packet: &mut Packet) -> Target {
+    pub(super) fn classify_general(&self, view: &PortView, packet: &mut Packet) -> Target {
         if packet.meta().refused != 0 {
             return super::REFUSED;
         }
-        let verdict = self.arrived(view, packet);
-        self.settled(packet, verdict)
+        let verdict = self.classify_frame(view, packet);
+        self.finish_general(packet, verdict)
     }
 
     /// Prepares offloaded packets for slow-path code, which reads their bytes and knows nothing of pending offloads.
-    fn settled(&self, packet: &mut Packet, verdict: Verdict) -> Target {
+    fn finish_general(&self, packet: &mut Packet, verdict: Verdict) -> Target {
         if packet.is_offloaded() {
             packet.meta_mut().flags |= Meta::OFFLOAD;
-            if !segment::ready_for_host(packet) {
+            if !segment::complete_for_local(packet) {
                 return refuse(packet, DropReason::BadOffload);
             }
         }
@@ -40,35 +41,35 @@ impl<W: Witness> Classifier<'_, W> {
 
     /// Classifies a packet again whose link header was removed before: after its options, or when its next hop is resolved. `meta.l3` and
     /// `meta.in_interface` are valid.
-    pub fn again(&self, packet: &mut Packet) -> Target {
+    pub fn classify_again(&self, packet: &mut Packet) -> Target {
         let meta = packet.meta_mut();
         if std::mem::take(&mut meta.exception) == Exception::Dispatched as u8 {
-            return self.dispatched(packet);
+            return self.dispatched_path(packet);
         }
         // The new route may have another MTU: decide about fragmentation again.
         meta.rounds = meta.rounds & !TO_FRAGMENT | OPTIONS_DONE;
-        let verdict = self.network(packet);
-        self.settled(packet, verdict)
+        let verdict = self.classify_ip(packet);
+        self.finish_general(packet, verdict)
     }
 
     /// The path that a function has selected for the packet, at its previous output port.
-    fn dispatched(&self, packet: &mut Packet) -> Target {
+    fn dispatched_path(&self, packet: &mut Packet) -> Target {
         let meta = packet.meta_mut();
         let Some(position) = self.snapshot.paths.iter().position(|path| path.id == meta.path) else {
             return refuse(packet, DropReason::PortRemoved);
         };
-        self.witness.saw(|| Finding::Path(position));
+        self.witness.observe(|| Finding::Path(position));
         let path = &self.snapshot.paths[position];
         meta.class = path.class;
         let out = meta.out_interface;
-        self.wanted_by(path, packet);
+        self.apply_path_objective(path, packet);
         let target = self.dispatch.instance(position, self.snapshot.egress(out).port);
         if target == REFUSED { refuse(packet, DropReason::PortRemoved) } else { target }
     }
 
-    fn arrived(&self, view: &PortView, packet: &mut Packet) -> Verdict {
+    fn classify_frame(&self, view: &PortView, packet: &mut Packet) -> Verdict {
         let frame = Ethernet::parse(packet.bytes()).map_err(|_| DropReason::FrameTooShort)?;
-        self.witness.saw(|| Finding::Station { destination: frame.destination, own: view.mac });
+        self.witness.observe(|| Finding::LinkDestination { destination: frame.destination, own: view.mac });
         if frame.destination.is_group() {
             packet.meta_mut().flags |= Meta::GROUP;
         } else if frame.destination != view.mac {
@@ -84,18 +85,18 @@ impl<W: Witness> Classifier<'_, W> {
                 let known = known.map(|&(_, interface)| interface);
                 let id = vlan.id;
                 if known.is_none() {
-                    self.witness.saw(|| Finding::Interface { vlan: Some(id), interface: None });
+                    self.witness.observe(|| Finding::Interface { vlan: Some(id), interface: None });
                 }
                 known.ok_or(DropReason::UnknownVlan)?
             }
         };
-        let kind = match frame.carries {
-            Carries::Ethertype(kind) => kind,
-            Carries::Length(_) => return Err(DropReason::UnknownEthertype),
-            Carries::SecondTag(_) => return Err(DropReason::VlanStacked),
+        let kind = match frame.length_or_type {
+            LengthOrType::Ethertype(kind) => kind,
+            LengthOrType::Length(_) => return Err(DropReason::UnknownEthertype),
+            LengthOrType::SecondTag(_) => return Err(DropReason::VlanStacked),
         };
         let known = self.snapshot.interface(interface);
-        self.witness.saw(|| Finding::Interface {
+        self.witness.observe(|| Finding::Interface {
             vlan: frame.vlan.map(|vlan| vlan.id),
             interface: known.map(|known| known.id),
         });
@@ -105,7 +106,7 @@ impl<W: Witness> Classifier<'_, W> {
             ethertype::IPV6 => !known.ipv6.is_empty(),
             _ => return Err(DropReason::UnknownEthertype),
         };
-        self.witness.saw(|| Finding::Carries { ethertype: kind, enabled });
+        self.witness.observe(|| Finding::Protocol { ethertype: kind, enabled });
         let meta = packet.meta_mut();
         meta.in_interface = interface;
         meta.l3 = frame.payload as u16;
@@ -113,15 +114,15 @@ impl<W: Witness> Classifier<'_, W> {
         if !enabled {
             return Err(DropReason::FamilyDisabled);
         }
-        if kind == ethertype::ARP { Ok(self.except(packet, Exception::Arp)) } else { self.network(packet) }
+        if kind == ethertype::ARP { Ok(self.punt(packet, Exception::Arp)) } else { self.classify_ip(packet) }
     }
 
-    fn network(&self, packet: &mut Packet) -> Verdict {
-        if packet.meta().flags & Meta::IPV6 == 0 { self.network4(packet) } else { self.network6(packet) }
+    fn classify_ip(&self, packet: &mut Packet) -> Verdict {
+        if packet.meta().flags & Meta::IPV6 == 0 { self.classify_ipv4(packet) } else { self.classify_ipv6(packet) }
     }
 
     /// RFC 1812 5.2.2 to 5.2.4 and 5.3.7.
-    fn network4(&self, packet: &mut Packet) -> Verdict {
+    fn classify_ipv4(&self, packet: &mut Packet) -> Verdict {
         let l3 = usize::from(packet.meta().l3);
         let parsed = Ipv4::parse(packet.bytes().get(l3..).unwrap_or_default()).map_err(reason4)?;
         let (source, destination) = (parsed.header.source(), parsed.header.destination());
@@ -130,9 +131,13 @@ impl<W: Witness> Classifier<'_, W> {
         // Cuts off the padding of short Ethernet frames.
         packet.resize(l3 + length);
         packet.meta_mut().ecn = ecn;
-        self.saw_header(Family::V4, source.into(), destination.into(), length);
-        self.wants(packet, tos);
-        if source.is_multicast() || source.is_broadcast() || source.is_loopback() || self.is_nobodys4(packet, source) {
+        self.report_header(Family::V4, source.into(), destination.into(), length);
+        self.set_objective(packet, tos);
+        if source.is_multicast()
+            || source.is_broadcast()
+            || source.is_loopback()
+            || self.has_own_source4(packet, source)
+        {
             return Err(DropReason::MartianSource);
         }
         if destination.is_broadcast() {
@@ -144,51 +149,51 @@ impl<W: Witness> Classifier<'_, W> {
         if destination.octets()[0] == 0 || destination.is_loopback() || destination.octets()[0] >= 240 {
             return Err(DropReason::MartianDestination);
         }
-        self.witness.saw(|| Finding::Addresses);
+        self.witness.observe(|| Finding::Addresses);
         self.check_source(packet, source.into())?;
         if destination.is_multicast() {
             let ours = [Ipv4Addr::new(224, 0, 0, 1), Ipv4Addr::new(224, 0, 0, 2)].contains(&destination);
             if ours {
-                return Ok(self.except(packet, Exception::Local));
+                return Ok(self.punt(packet, Exception::Local));
             }
             let ttl = packet.bytes().get(l3 + 8).copied().unwrap_or(0);
-            return self.group(packet, (source.into(), destination.into()), ttl, options);
+            return self.route_multicast(packet, (source.into(), destination.into()), ttl, options);
         }
         if packet.meta().flags & Meta::GROUP != 0 {
             return Err(DropReason::LinkBroadcast);
         }
         if options && packet.meta().rounds & OPTIONS_DONE == 0 {
-            return Ok(self.except(packet, Exception::Options));
+            return Ok(self.punt(packet, Exception::Options));
         }
         let word = self.tables.lookup4(packet.meta().in_interface, u32::from(destination));
         let outcome = Outcome::decode(word);
-        let vrf = self.tables.place(packet.meta().in_interface);
-        self.witness.saw(|| Finding::Lookup { vrf, destination: destination.into(), outcome });
+        let vrf = self.tables.vrf_of(packet.meta().in_interface);
+        self.witness.observe(|| Finding::Lookup { vrf, destination: destination.into(), outcome });
         // To the router itself, and no further (RFC 3927 2.7).
         if (source.is_link_local() || destination.is_link_local()) && !matches!(outcome, Outcome::Local(_)) {
             return Err(DropReason::LinkLocal);
         }
-        Ok(self.unusual_route4(packet, outcome))
+        Ok(self.slow_path_route4(packet, outcome))
     }
 
     /// Acts on a route that the fast path cannot follow.
     #[inline(never)]
-    pub(super) fn unusual_route4(&self, packet: &mut Packet, outcome: Outcome) -> Target {
+    pub(super) fn slow_path_route4(&self, packet: &mut Packet, outcome: Outcome) -> Target {
         let l3 = usize::from(packet.meta().l3);
         let ttl = packet.bytes().get(l3 + 8).copied().unwrap_or(0);
         let destination = packet.bytes().get(l3 + 16..).and_then(|d| d.first_chunk::<4>().copied()).unwrap_or_default();
         match outcome {
             Outcome::Special if Ipv4Addr::from(destination).is_multicast() || destination[0] >= 240 => {
                 // The fast path passes these to the slow path. A packet that returns from there has been processed.
-                self.network4(packet).unwrap_or_else(|reason| refuse(packet, reason))
+                self.classify_ipv4(packet).unwrap_or_else(|reason| refuse(packet, reason))
             }
             Outcome::Special => refuse(packet, DropReason::MartianDestination),
-            other => self.route(packet, other, ttl),
+            other => self.route_unicast(packet, other, ttl),
         }
     }
 
     /// RFC 8200 3 and 4, RFC 4291 2.5.
-    fn network6(&self, packet: &mut Packet) -> Verdict {
+    fn classify_ipv6(&self, packet: &mut Packet) -> Verdict {
         let l3 = usize::from(packet.meta().l3);
         let parsed = Ipv6::parse(packet.bytes().get(l3..).unwrap_or_default()).map_err(reason6)?;
         let (source, destination) = (parsed.header.source(), parsed.header.destination());
@@ -197,8 +202,8 @@ impl<W: Witness> Classifier<'_, W> {
         // Cuts off the padding of short Ethernet frames.
         packet.resize(l3 + length);
         packet.meta_mut().ecn = ecn;
-        self.saw_header(Family::V6, source.into(), destination.into(), length);
-        self.wants(packet, tos);
+        self.report_header(Family::V6, source.into(), destination.into(), length);
+        self.set_objective(packet, tos);
         // A mapped address represents an IPv4 address, and never appears on a link (RFC 4291 2.5.5.2, RFC 6890 2.2.3).
         if source.is_multicast() || source.is_loopback() || source.to_ipv4_mapped().is_some() {
             return Err(DropReason::MartianSource);
@@ -213,53 +218,53 @@ impl<W: Witness> Classifier<'_, W> {
             // A scope that no link carries (RFC 4291 2.7).
             return Err(DropReason::Multicast);
         }
-        self.witness.saw(|| Finding::Addresses);
+        self.witness.observe(|| Finding::Addresses);
         self.check_source(packet, source.into())?;
         let interface = packet.meta().in_interface;
         // An option may request an error report even for a packet to another host (RFC 8200 4.2).
         let hop_by_hop = next == protocol::HOP_BY_HOP && packet.meta().rounds & OPTIONS_DONE == 0;
         if hop_by_hop {
-            return Ok(self.except(packet, Exception::Options));
+            return Ok(self.punt(packet, Exception::Options));
         }
         if destination.is_multicast() {
             if self.is_member6(interface, destination) {
-                return Ok(self.except(packet, Exception::Local));
+                return Ok(self.punt(packet, Exception::Local));
             }
             let hops = packet.bytes().get(l3 + 7).copied().unwrap_or(0);
-            return self.group(packet, (source.into(), destination.into()), hops, false);
+            return self.route_multicast(packet, (source.into(), destination.into()), hops, false);
         }
         if destination.is_unspecified() {
             // Never a valid destination (RFC 4291 2.5.2): no route leads there, and the sender receives an ICMP error.
-            return Ok(self.except(packet, Exception::NoRoute));
+            return Ok(self.punt(packet, Exception::NoRoute));
         }
         if destination.is_unicast_link_local() {
             let ours = self.snapshot.is_own6_on(interface, destination);
-            return if ours { Ok(self.except(packet, Exception::Local)) } else { Err(DropReason::LinkLocal) };
+            return if ours { Ok(self.punt(packet, Exception::Local)) } else { Err(DropReason::LinkLocal) };
         }
         let outcome = Outcome::decode(self.tables.lookup6(interface, u128::from(destination)));
-        let vrf = self.tables.place(interface);
-        self.witness.saw(|| Finding::Lookup { vrf, destination: destination.into(), outcome });
+        let vrf = self.tables.vrf_of(interface);
+        self.witness.observe(|| Finding::Lookup { vrf, destination: destination.into(), outcome });
         self.route6(packet, source, outcome)
     }
 
     /// Sets the packet's objective, by its input interface and type of service.
-    fn wants(&self, packet: &mut Packet, tos: u8) {
+    fn set_objective(&self, packet: &mut Packet, tos: u8) {
         let Some(interface) = self.snapshot.interface(packet.meta().in_interface) else { return };
-        packet.meta_mut().objective = interface.wants.get(tos);
-        if interface.wants.speaks() {
+        packet.meta_mut().objective = interface.objectives.get(tos);
+        if interface.objectives.matters() {
             let dscp = tos >> 2;
-            let (objective, because) = interface.wants.why(dscp);
-            self.witness.saw(|| Finding::Wants { dscp, objective, because });
+            let (objective, because) = interface.objectives.objective_and_source(dscp);
+            self.witness.observe(|| Finding::Objective { dscp, objective, origin: because });
         }
     }
 
-    fn saw_header(&self, family: Family, source: IpAddr, destination: IpAddr, length: usize) {
-        self.witness.saw(|| Finding::Header { family, source, destination, length });
+    fn report_header(&self, family: Family, source: IpAddr, destination: IpAddr, length: usize) {
+        self.witness.observe(|| Finding::Header { family, source, destination, length });
     }
 
     /// For a translated address of the router: the path whose functions translate the packet. The packet takes the path's instance at its input
     /// port, and is classified again by its new destination.
-    fn translated(&self, packet: &mut Packet) -> Option<Target> {
+    fn translation_path(&self, packet: &mut Packet) -> Option<Target> {
         let rules =
             self.snapshot.nat.as_ref().filter(|_| packet.meta().flags & (Meta::IPV6 | Meta::TRANSLATED) == 0)?;
         let l3 = usize::from(packet.meta().l3);
@@ -267,24 +272,24 @@ impl<W: Witness> Classifier<'_, W> {
         if !rules.is_ours(u32::from_be_bytes(*destination)) {
             return None;
         }
-        let position = self.matched(packet)?;
+        let position = self.match_rule(packet)?;
         let path = self.snapshot.paths.get(position).filter(|path| path.translates)?;
         let target = self.dispatch.instance(position, packet.meta().in_port);
         if target == super::REFUSED {
             return None;
         }
-        self.witness.saw(|| Finding::Path(position));
+        self.witness.observe(|| Finding::Path(position));
         let meta = packet.meta_mut();
         (meta.path, meta.class) = (path.id, path.class);
-        meta.flags |= Meta::OURS;
+        meta.flags |= Meta::LOCAL;
         Some(target)
     }
 
     fn route6(&self, packet: &mut Packet, source: Ipv6Addr, outcome: Outcome) -> Verdict {
         if let Outcome::Local(_) = outcome {
-            return Ok(self.except(packet, Exception::Local));
+            return Ok(self.punt(packet, Exception::Local));
         }
-        if source.is_unspecified() || self.claims_ours6(packet, source) {
+        if source.is_unspecified() || self.has_own_source6(packet, source) {
             return Err(DropReason::MartianSource);
         }
         if outcome == Outcome::Special {
@@ -292,34 +297,40 @@ impl<W: Witness> Classifier<'_, W> {
         }
         let l3 = usize::from(packet.meta().l3);
         let hops = packet.bytes().get(l3 + 7).copied().unwrap_or(0);
-        let outcome = self.chosen(packet, outcome);
+        let outcome = self.resolve_group(packet, outcome);
         let out = match outcome {
             Outcome::Via(adjacency) => self.tables.adjacencies().interface(adjacency),
             Outcome::Connected(interface) => interface,
-            other => return Ok(self.route(packet, other, hops)),
+            other => return Ok(self.route_unicast(packet, other, hops)),
         };
         // It may return to its own link, but not go to another (RFC 4291 2.5.6).
         if source.is_unicast_link_local() && out != packet.meta().in_interface && hops > 1 {
-            return Ok(self.except(packet, Exception::BeyondScope));
+            return Ok(self.punt(packet, Exception::BeyondScope));
         }
-        Ok(self.route(packet, outcome, hops))
+        Ok(self.route_unicast(packet, outcome, hops))
     }
 
     /// A packet to a multicast group that the router itself does not serve. It is replicated to the interfaces of its route if it arrived on the
     /// right one (RFC 7761 4.2). Otherwise it is dropped without an ICMP error (RFC 1812 4.3.2.7, RFC 4443 2.4).
     #[cold]
-    fn group(&self, packet: &mut Packet, (source, group): (IpAddr, IpAddr), ttl: u8, options: bool) -> Verdict {
-        if packet.meta().adjacency == COPY {
+    fn route_multicast(
+        &self,
+        packet: &mut Packet,
+        (source, group): (IpAddr, IpAddr),
+        ttl: u8,
+        options: bool,
+    ) -> Verdict {
+        if packet.meta().adjacency == REPLICA {
             // A replica that a function has sent back.
-            return self.copied_again(packet);
+            return self.replica_target(packet);
         }
         let came = packet.meta().in_interface;
-        let position = self.snapshot.multicast.find(self.tables.place(came), source, group);
-        self.witness.saw(|| Finding::Group { route: position });
+        let position = self.snapshot.multicast.find(self.tables.vrf_of(came), source, group);
+        self.witness.observe(|| Finding::Group { route: position });
         let route = position.and_then(|position| self.snapshot.multicast.get(position));
         let (Some(position), Some(route)) = (position, route) else { return Err(DropReason::Multicast) };
         match source {
-            IpAddr::V6(source) if source.is_unspecified() || self.claims_ours6(packet, source) => {
+            IpAddr::V6(source) if source.is_unspecified() || self.has_own_source6(packet, source) => {
                 return Err(DropReason::MartianSource);
             }
             IpAddr::V6(source) if source.is_unicast_link_local() => return Err(DropReason::LinkLocal),
@@ -329,26 +340,26 @@ impl<W: Witness> Classifier<'_, W> {
         if route.from != came {
             return Err(DropReason::ReversePath);
         }
-        self.witness.saw(|| Finding::Hops { left: ttl });
+        self.witness.observe(|| Finding::HopLimit { left: ttl });
         if ttl <= 1 {
             return Err(DropReason::TtlExpired);
         }
         if options && packet.meta().rounds & OPTIONS_DONE == 0 {
-            return Ok(self.except(packet, Exception::Options));
+            return Ok(self.punt(packet, Exception::Options));
         }
-        let path = self.matched(packet).unwrap_or(self.dispatch.best_effort);
-        self.witness.saw(|| Finding::Path(path));
+        let path = self.match_rule(packet).unwrap_or(self.dispatch.best_effort);
+        self.witness.observe(|| Finding::Path(path));
         let spec = &self.snapshot.paths[path];
         let meta = packet.meta_mut();
         (meta.path, meta.class) = (spec.id, spec.class);
         (meta.adjacency, meta.version) = (AdjacencyId::at(position), path as u16);
-        meta.out_interface = SEVERAL;
-        self.wanted_by(spec, packet);
-        Ok(COPIED)
+        meta.out_interface = SEVERAL_INTERFACES;
+        self.apply_path_objective(spec, packet);
+        Ok(REPLICATED)
     }
 
     /// The previous path and port of a replica.
-    fn copied_again(&self, packet: &Packet) -> Verdict {
+    fn replica_target(&self, packet: &Packet) -> Verdict {
         let meta = packet.meta();
         let path = self.snapshot.paths.iter().position(|path| path.id == meta.path);
         let port = self.snapshot.egress(meta.out_interface).port;
@@ -367,14 +378,14 @@ impl<W: Witness> Classifier<'_, W> {
     }
 
     /// Acts on a unicast route: RFC 1812 5.2.1.2, in its order.
-    fn route(&self, packet: &mut Packet, outcome: Outcome, ttl: u8) -> Target {
+    fn route_unicast(&self, packet: &mut Packet, outcome: Outcome, ttl: u8) -> Target {
         let adjacencies = self.tables.adjacencies();
-        let outcome = self.chosen(packet, outcome);
+        let outcome = self.resolve_group(packet, outcome);
         let out = match outcome {
-            Outcome::NoRoute | Outcome::Group(_) => return self.except(packet, Exception::NoRoute),
-            Outcome::Unreachable => return self.except(packet, Exception::Unreachable),
+            Outcome::NoRoute | Outcome::Group(_) => return self.punt(packet, Exception::NoRoute),
+            Outcome::Unreachable => return self.punt(packet, Exception::Unreachable),
             Outcome::Local(_) => {
-                return self.translated(packet).unwrap_or_else(|| self.except(packet, Exception::Local));
+                return self.translation_path(packet).unwrap_or_else(|| self.punt(packet, Exception::Local));
             }
             Outcome::Blackhole => return refuse(packet, DropReason::Blackhole),
             Outcome::Broadcast(_) => return refuse(packet, DropReason::Broadcast),
@@ -386,18 +397,18 @@ impl<W: Witness> Classifier<'_, W> {
         let mtu = self.tables.mtu(out, egress.mtu);
         packet.meta_mut().out_interface = out;
         let Some(length) = segment::network_length(packet) else { return refuse(packet, DropReason::BadOffload) };
-        self.witness.saw(|| Finding::Hops { left: ttl });
-        self.witness.saw(|| Finding::Fits { interface: out, length, mtu });
+        self.witness.observe(|| Finding::HopLimit { left: ttl });
+        self.witness.observe(|| Finding::Mtu { interface: out, length, mtu });
         if egress.mtu == 0 {
             // The route's interface is being removed or added.
-            return self.except(packet, Exception::NoRoute);
+            return self.punt(packet, Exception::NoRoute);
         }
         if ttl <= 1 {
-            return self.except(packet, Exception::Expired);
+            return self.punt(packet, Exception::Expired);
         }
-        if length > usize::from(mtu) && !may_be_cut_smaller(packet, mtu) {
+        if length > usize::from(mtu) && !try_smaller_segments(packet, mtu) {
             if !may_be_fragmented(packet) {
-                return self.except(packet, Exception::TooBig);
+                return self.punt(packet, Exception::TooBig);
             }
             packet.meta_mut().rounds |= TO_FRAGMENT;
             // Only the complete packet has all bytes of its checksum. Each segment of a super-frame gets its own checksum.
@@ -405,7 +416,7 @@ impl<W: Witness> Classifier<'_, W> {
                 return refuse(packet, DropReason::BadOffload);
             }
         }
-        self.witness.saw(|| match outcome {
+        self.witness.observe(|| match outcome {
             Outcome::Via(adjacency) => {
                 let link = adjacencies.load(adjacency);
                 let mac = link.is_resolved().then(|| link.mac());
@@ -417,19 +428,19 @@ impl<W: Witness> Classifier<'_, W> {
             Outcome::Via(adjacency) if adjacencies.load(adjacency).is_resolved() => {
                 // A packet that returns from the host has caused its redirect already.
                 if egress.redirects && out == packet.meta().in_interface && packet.meta().rounds & OPTIONS_DONE == 0 {
-                    return self.except(packet, Exception::Redirect);
+                    return self.punt(packet, Exception::Redirect);
                 }
-                self.path(packet, adjacency, adjacencies.load(adjacency), out, egress)
+                self.select_path(packet, adjacency, adjacencies.load(adjacency), out, egress)
             }
-            _ => self.except(packet, Exception::Resolve),
+            _ => self.punt(packet, Exception::Resolve),
         }
     }
 
     /// The position of the first path whose rule the packet matches.
     #[inline(never)]
-    pub(super) fn matched(&self, packet: &Packet) -> Option<usize> {
-        let f = Fields::of(packet.bytes())?;
-        let fields = plan::Fields {
+    pub(super) fn match_rule(&self, packet: &Packet) -> Option<usize> {
+        let f = PacketFields::of(packet.bytes())?;
+        let fields = plan::MatchFields {
             source: f.source,
             destination: f.destination,
             protocol: f.protocol,
@@ -442,7 +453,7 @@ impl<W: Witness> Classifier<'_, W> {
         for (position, rule) in self.snapshot.rules.iter().enumerate() {
             let elsewhere = rule.interface.is_some_and(|interface| interface != came);
             let unmet = if elsewhere { Some(plan::Condition::Interface) } else { rule.matching.unmet(&fields) };
-            self.witness.saw(|| Finding::Rule { rule: position, unmet });
+            self.witness.observe(|| Finding::Rule { rule: position, unmet });
             if unmet.is_none() {
                 return Some(rule.path);
             }
@@ -453,8 +464,8 @@ impl<W: Witness> Classifier<'_, W> {
 
 /// Cuts a super-frame of TCP over IPv4 into smaller segments if its sender permits fragmentation. The receiver gets the same data, and needs no
 /// reassembly.
-fn may_be_cut_smaller(packet: &mut Packet, mtu: u16) -> bool {
-    may_be_fragmented(packet) && segment::cut_smaller(packet, mtu.into())
+fn try_smaller_segments(packet: &mut Packet, mtu: u16) -> bool {
+    may_be_fragmented(packet) && segment::reduce_segment_size(packet, mtu.into())
 }
 
 /// True if a router may fragment the packet: IPv4 without DF (RFC 791 2.3, RFC 8200 5).

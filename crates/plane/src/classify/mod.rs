@@ -4,20 +4,20 @@
 //! acts on the routes. All packets but plain IPv4 to another network go through [`general`].
 
 mod general;
+mod passthrough;
 mod sources;
-mod through;
 mod witness;
 
 pub use witness::{Finding, Unwitnessed, Witness};
 
 use crate::hook::Marks;
 use crate::snapshot::{Egress, PathSpec, PortView, Snapshot};
-use fib::{Link, Outcome, Tables};
+use fib::{LinkAddress, Outcome, Tables};
 use packet::segment::{is_to_fragment, wire_length};
 use packet::wire::{flow_hash, ipv4};
 use packet::{BATCH, DropReason, Exception, Meta, Packet};
 use plan::ReversePath;
-use stack::{Because, Wants};
+use stack::{ObjectiveSource, ObjectiveTable};
 use units::{AdjacencyId, GroupId, Instant, InterfaceId, Mac, PathId, PortId};
 
 /// The index of a packet's path instance in the worker.
@@ -26,7 +26,7 @@ pub(crate) type Target = u16;
 pub(crate) const REFUSED: Target = Target::MAX;
 
 /// The packet is to be replicated. Its adjacency is the position of its multicast route, its version the position of its path.
-pub(crate) const COPIED: Target = Target::MAX - 1;
+pub(crate) const REPLICATED: Target = Target::MAX - 1;
 
 /// The packet's target depends on its route, which the second pass reads.
 pub(crate) const UNDECIDED: Target = Target::MAX - 2;
@@ -68,7 +68,7 @@ impl Dispatch {
         self.instances.get(path * self.ports + port.index()).copied().unwrap_or(REFUSED)
     }
 
-    pub(crate) fn of(&self, exception: Exception) -> Target {
+    pub(crate) fn exception_instance(&self, exception: Exception) -> Target {
         match exception {
             Exception::Arp | Exception::Local | Exception::Resolve => self.control,
             _ => self.general,
@@ -94,7 +94,7 @@ const PORTS: usize = PLAIN + 4;
 
 /// The fields of a plain packet that matter besides its destination.
 #[derive(Clone, Copy)]
-struct Fact {
+struct HeaderFields {
     /// Length of the IP packet, in bytes.
     length: u16,
     tos: u8,
@@ -106,25 +106,25 @@ struct Fact {
 
 /// The result of the first pass for the whole batch.
 #[derive(Default)]
-struct Seen {
+struct FirstPass {
     /// The bytes of the packets on the wire.
     bytes: u64,
     /// True if a packet that is not plain may carry an instruction.
-    may: bool,
+    may_instruct: bool,
     /// See [`Scratch::offloads`].
     offloads: bool,
 }
 
 /// The first eight bytes of frames to this MAC address, without the last two. The byte order is that of the frame, so that no bytes are swapped
 /// for each frame.
-fn station(mac: Mac) -> u64 {
+fn mac_word(mac: Mac) -> u64 {
     let [a, b, c, d, e, f] = mac.0;
     u64::from_le_bytes([0, 0, a, b, c, d, e, f])
 }
 
-impl Fact {
+impl HeaderFields {
     /// For packets that are not plain: longer than any MTU. Instructions never have protocol number zero.
-    const NOT_PLAIN: Fact = Fact { length: u16::MAX, tos: 0, hop: [0; 4], ports: [0; 4] };
+    const NOT_PLAIN: HeaderFields = HeaderFields { length: u16::MAX, tos: 0, hop: [0; 4], ports: [0; 4] };
 
     fn ttl(self) -> u8 {
         self.hop[2]
@@ -132,7 +132,7 @@ impl Fact {
 }
 
 /// The facts of a batch, one array for each field, so that loops over one field vectorize.
-struct Facts {
+struct BatchFields {
     lengths: [u16; BATCH],
     tos: [u8; BATCH],
     hops: [[u8; 4]; BATCH],
@@ -153,7 +153,7 @@ struct Memo {
 pub(crate) struct Scratch {
     keys: [u32; BATCH],
     words: [u32; BATCH],
-    facts: Facts,
+    fields: BatchFields,
     memo: Memo,
     /// The target of the `i`th packet.
     pub targets: [Target; BATCH],
@@ -172,7 +172,7 @@ impl Scratch {
         Box::new(Scratch {
             keys,
             words,
-            facts: Facts { lengths: [0; BATCH], tos: [0; BATCH], hops: [[0; 4]; BATCH], ports: [[0; 4]; BATCH] },
+            fields: BatchFields { lengths: [0; BATCH], tos: [0; BATCH], hops: [[0; 4]; BATCH], ports: [[0; 4]; BATCH] },
             memo,
             targets,
             offloads: false,
@@ -183,8 +183,8 @@ impl Scratch {
 
     /// Records the fields of a packet.
     #[inline(always)]
-    fn note(&mut self, i: usize, destination: u32, fact: Fact) {
-        let Facts { lengths, tos, hops, ports } = &mut self.facts;
+    fn record_fields(&mut self, i: usize, destination: u32, fact: HeaderFields) {
+        let BatchFields { lengths, tos, hops, ports } = &mut self.fields;
         (self.keys[i], lengths[i], tos[i]) = (destination, fact.length, fact.tos);
         (hops[i], ports[i]) = (fact.hop, fact.ports);
     }
@@ -194,57 +194,57 @@ impl<W: Witness> Classifier<'_, W> {
     /// Classifies packets received on one port, all at `came` unless the port has stamped them. The targets are in `scratch`. Returns the number
     /// of bytes received.
     #[inline]
-    pub fn batch(
+    pub fn classify_batch(
         &self,
         (id, view): (PortId, &PortView),
-        came: Option<Instant>,
+        arrival: Option<Instant>,
         packets: &mut [Packet],
         scratch: &mut Scratch,
     ) -> u64 {
         let Scratch { targets, offloads, hooked, dedicated, .. } = &mut *scratch;
         (*offloads, *hooked) = (false, false);
         let count = packets.len().min(BATCH);
-        if view.through.is_some() {
+        if view.passthrough.is_some() {
             // Pass-through ports may execute instructions too (spec E-40).
-            *hooked = self.snapshot.stations.is_some()
+            *hooked = self.snapshot.hooks.is_some()
                 && packets[..count].iter().any(|packet| self.snapshot.marks.may_be_on(packet.bytes()));
             if *hooked {
                 dedicated[..count].fill(false);
             }
-            return self.pass_all((id, view), came, &mut packets[..count], (&mut targets[..count], offloads));
+            return self.pass_batch((id, view), arrival, &mut packets[..count], (&mut targets[..count], offloads));
         }
         let packets = &mut packets[..count];
         let interface = self.snapshot.interface(view.untagged);
-        let wants = interface.map_or(&Wants::NOTHING, |interface| &*interface.wants);
-        let bytes = self.look((id, view), came, packets, scratch);
+        let wants = interface.map_or(&ObjectiveTable::EMPTY, |interface| &*interface.objectives);
+        let bytes = self.first_pass((id, view), arrival, packets, scratch);
         let check = interface.map_or(ReversePath::Off, |interface| interface.reverse_path);
         let Scratch { keys, words, .. } = &mut *scratch;
         let (keys, words) = (&mut keys[..count], &mut words[..count]);
         // All untagged packets of one port belong to the same VRF.
-        match self.tables.vrf(self.tables.place(view.untagged)) {
+        match self.tables.vrf(self.tables.vrf_of(view.untagged)) {
             None => self.tables.fib4().lookup_bulk(keys, words),
             Some(vrf) => vrf.lookup_bulk4(keys, words),
         }
         if check != ReversePath::Off {
-            self.check_sources((id, view.untagged, check), came, packets, scratch);
+            self.check_sources((id, view.untagged, check), arrival, packets, scratch);
         }
-        self.follow((id, view, wants), came, packets, scratch);
+        self.second_pass((id, view, wants), arrival, packets, scratch);
         bytes
     }
 
     /// The first pass over a batch: reads the headers. Returns the number of bytes received.
     // Not inlined, like the second pass: together they need more registers than there are.
     #[inline(never)]
-    fn look(
+    fn first_pass(
         &self,
         (id, view): (PortId, &PortView),
-        came: Option<Instant>,
+        arrival: Option<Instant>,
         packets: &mut [Packet],
         scratch: &mut Scratch,
     ) -> u64 {
         // If untagged packets have no IPv4 interface, no packet is plain: no frame's value equals this one, because its low 16 bits are zero.
         let routed = self.snapshot.interface(view.untagged).is_some_and(|interface| !interface.ipv4.is_empty());
-        let mac = if routed { station(view.mac) } else { u64::MAX };
+        let mac = if routed { mac_word(view.mac) } else { u64::MAX };
         let count = packets.len().min(BATCH);
         scratch.targets[..count].fill(UNDECIDED);
         let mut bytes = 0;
@@ -252,32 +252,32 @@ impl<W: Witness> Classifier<'_, W> {
             packet.prefetch_bytes();
             bytes += packet.len() as u64;
         }
-        let mut seen = Seen { bytes, ..Seen::default() };
-        let mut i = self.look_plain(mac, packets, scratch, 0);
+        let mut seen = FirstPass { bytes, ..FirstPass::default() };
+        let mut i = self.check_plain(mac, packets, scratch, 0);
         while i < count {
-            scratch.targets[i] = self.look_closely((id, view), came, &mut packets[i], &mut seen);
-            scratch.note(i, 0, Fact::NOT_PLAIN);
+            scratch.targets[i] = self.check_other((id, view), arrival, &mut packets[i], &mut seen);
+            scratch.record_fields(i, 0, HeaderFields::NOT_PLAIN);
             i += 1;
             // Packets that are not plain come in runs as well.
             if i < count && self.plain_destination(mac, &mut packets[i]).is_some() {
-                i = self.look_plain(mac, packets, scratch, i);
+                i = self.check_plain(mac, packets, scratch, i);
             }
         }
         // Packets to link-local addresses are not plain either. They are seldom, so the addresses are compared several at once.
         if scratch.keys[..count].iter().fold(false, |any, key| any | (key >> 16 == LINK_LOCAL)) {
             for (i, packet) in packets.iter_mut().enumerate().take(count) {
                 if scratch.keys[i] >> 16 == LINK_LOCAL {
-                    scratch.targets[i] = self.look_closely((id, view), came, packet, &mut seen);
-                    scratch.note(i, 0, Fact::NOT_PLAIN);
+                    scratch.targets[i] = self.check_other((id, view), arrival, packet, &mut seen);
+                    scratch.record_fields(i, 0, HeaderFields::NOT_PLAIN);
                 }
             }
         }
-        let Scratch { facts: Facts { hops, ports, .. }, offloads, hooked, dedicated, .. } = scratch;
+        let Scratch { fields: BatchFields { hops, ports, .. }, offloads, hooked, dedicated, .. } = scratch;
         let (hops, ports) = (&hops[..count], &ports[..count]);
         *offloads = seen.offloads;
         // Instructions are rare, so one vectorized test covers the batch.
         let marks = self.snapshot.marks;
-        *hooked = marks != Marks::NONE && (marks.may_be_among(hops, ports) || seen.may);
+        *hooked = marks != Marks::NONE && (marks.may_be_among(hops, ports) || seen.may_instruct);
         if *hooked {
             let dedicated = dedicated.iter_mut().zip(hops);
             dedicated.for_each(|(dedicated, hop)| *dedicated = marks.is_dedicated(hop));
@@ -288,8 +288,8 @@ impl<W: Witness> Classifier<'_, W> {
     /// Reads plain packets, beginning at `from`, until one is not plain. Returns its position, or the number of packets if all are plain.
     // This function calls nothing, so that the registers suffice for the loop.
     #[inline(never)]
-    fn look_plain(&self, mac: u64, packets: &mut [Packet], scratch: &mut Scratch, from: usize) -> usize {
-        let Scratch { keys, facts: Facts { lengths, tos, hops, ports }, .. } = scratch;
+    fn check_plain(&self, mac: u64, packets: &mut [Packet], scratch: &mut Scratch, from: usize) -> usize {
+        let Scratch { keys, fields: BatchFields { lengths, tos, hops, ports }, .. } = scratch;
         // All of one length, so that the loop needs no bounds checks.
         let count = packets.len().min(BATCH);
         let (packets, keys) = (&mut packets[..count], &mut keys[..count]);
@@ -306,16 +306,16 @@ impl<W: Witness> Classifier<'_, W> {
     /// Classifies a packet that is not plain.
     #[cold]
     #[inline(never)]
-    fn look_closely(
+    fn check_other(
         &self,
         (id, view): (PortId, &PortView),
-        came: Option<Instant>,
+        arrival: Option<Instant>,
         packet: &mut Packet,
-        seen: &mut Seen,
+        seen: &mut FirstPass,
     ) -> Target {
-        arrive(packet, came, id, view.untagged);
-        seen.may |= self.snapshot.marks.may_be_on(packet.bytes());
-        let target = self.general(view, packet);
+        reset_meta(packet, arrival, id, view.untagged);
+        seen.may_instruct |= self.snapshot.marks.may_be_on(packet.bytes());
+        let target = self.classify_general(view, packet);
         seen.offloads |= is_to_fragment(packet);
         if packet.is_offloaded() {
             seen.offloads = true;
@@ -326,15 +326,15 @@ impl<W: Witness> Classifier<'_, W> {
 
     /// The second pass: acts on the routes of the packets that are still undecided.
     #[inline(never)]
-    fn follow(
+    fn second_pass(
         &self,
-        (id, view, wants): (PortId, &PortView, &Wants),
-        came: Option<Instant>,
+        (id, view, wants): (PortId, &PortView, &ObjectiveTable),
+        arrival: Option<Instant>,
         packets: &mut [Packet],
         scratch: &mut Scratch,
     ) {
-        let Scratch { words, facts, memo, targets, dedicated, offloads, .. } = scratch;
-        let Facts { lengths, tos, hops, ports } = facts;
+        let Scratch { words, fields: facts, memo, targets, dedicated, offloads, .. } = scratch;
+        let BatchFields { lengths, tos, hops, ports } = facts;
         memo.word = u32::MAX;
         let count = packets.len().min(BATCH);
         for (i, packet) in packets[..count].iter_mut().enumerate() {
@@ -342,16 +342,16 @@ impl<W: Witness> Classifier<'_, W> {
             // The memo holds for a TTL above 1 and a length up to the MTU: other packets cause ICMP errors or are fragmented.
             if word == memo.word && hops[i][2] > 1 && lengths[i] <= memo.mtu {
                 let meta = packet.meta_mut();
-                let timestamp = came.unwrap_or(meta.timestamp);
+                let timestamp = arrival.unwrap_or(meta.timestamp);
                 *meta = memo.meta;
                 meta.timestamp = timestamp;
                 meta.ecn = tos & 3;
                 meta.objective = wants.get(tos);
                 targets[i] = memo.target;
             } else if targets[i] == UNDECIDED {
-                arrive(packet, came, id, view.untagged);
+                reset_meta(packet, arrival, id, view.untagged);
                 packet.meta_mut().objective = wants.get(tos);
-                let fact = Fact { length: lengths[i], tos, hop: hops[i], ports: ports[i] };
+                let fact = HeaderFields { length: lengths[i], tos, hop: hops[i], ports: ports[i] };
                 let (target, mtu) = self.route_plain(packet, word, fact);
                 targets[i] = target;
                 dedicated[i] &= target != REFUSED;
@@ -366,17 +366,17 @@ impl<W: Witness> Classifier<'_, W> {
     }
 
     /// Classifies one received packet without the memo of a batch. The verdict is the same, and the witness receives every finding.
-    pub fn one(&self, (id, view): (PortId, &PortView), came: Instant, packet: &mut Packet) -> Target {
-        arrive(packet, Some(came), id, view.untagged);
-        if view.through.is_some() {
+    pub fn classify_one(&self, (id, view): (PortId, &PortView), arrival: Instant, packet: &mut Packet) -> Target {
+        reset_meta(packet, Some(arrival), id, view.untagged);
+        if view.passthrough.is_some() {
             return self.pass(view, packet);
         }
-        self.general(view, packet)
+        self.classify_general(view, packet)
     }
 
     /// The destination of a plain packet: untagged, valid IPv4 without options, to be forwarded. `None` for all others.
     #[inline(always)]
-    fn plain_destination(&self, mac: u64, packet: &mut Packet) -> Option<(u32, Fact)> {
+    fn plain_destination(&self, mac: u64, packet: &mut Packet) -> Option<(u32, HeaderFields)> {
         let bytes = packet.bytes();
         let frame = bytes.first_chunk::<PORTS>()?;
         let (link, header) = frame.split_first_chunk::<ETHERNET>()?;
@@ -389,13 +389,13 @@ impl<W: Witness> Classifier<'_, W> {
         let destination = u32::from_be_bytes([header[16], header[17], header[18], header[19]]);
         let hop = [header[6], header[7], header[8], header[9]];
         let ports = [frame[PLAIN], frame[PLAIN + 1], frame[PLAIN + 2], frame[PLAIN + 3]];
-        let fact = Fact { length: length as u16, tos: kind as u8, hop, ports };
+        let fact = HeaderFields { length: length as u16, tos: kind as u8, hop, ports };
         let sound = station == mac
             && kind & !0xff == 0x0800_4500
             && length >= ipv4::HEADER
             && ETHERNET + length <= bytes.len()
             && ipv4::header_checksum_ok_20(header)
-            && !ODD_SOURCE[(source >> 24) as usize]
+            && !MARTIAN_SOURCE[(source >> 24) as usize]
             && !self.snapshot.may_be_own4(source)
             && packet.meta().refused == 0
             && !packet.is_offloaded();
@@ -411,7 +411,7 @@ impl<W: Witness> Classifier<'_, W> {
 
     /// The target of a plain packet, and the maximum length of other packets with this word that have the same target: zero if none has.
     #[inline(never)]
-    fn route_plain(&self, packet: &mut Packet, word: u32, fact: Fact) -> (Target, u16) {
+    fn route_plain(&self, packet: &mut Packet, word: u32, fact: HeaderFields) -> (Target, u16) {
         let meta = packet.meta_mut();
         meta.l3 = ETHERNET as u16;
         meta.ecn = fact.tos & 3;
@@ -426,42 +426,42 @@ impl<W: Witness> Classifier<'_, W> {
             let redirected = egress.redirects && interface == packet.meta().in_interface;
             let mtu = self.tables.mtu(interface, egress.mtu);
             if link.is_resolved() && fact.ttl() > 1 && fact.length <= mtu && !redirected {
-                let target = self.path(packet, adjacency, link, interface, egress);
+                let target = self.select_path(packet, adjacency, link, interface, egress);
                 return (target, if whole && target != REFUSED { mtu } else { 0 });
             }
         }
-        (self.unusual_route4(packet, Outcome::decode(word)), 0)
+        (self.slow_path_route4(packet, Outcome::decode(word)), 0)
     }
 
     /// The member of a group for the packet's flow. Fragments are hashed by their addresses only, because later fragments have no ports.
     fn member(&self, packet: &Packet, group: GroupId) -> Outcome {
         let flow = flow_hash(packet.bytes(), packet.meta().l3.into(), self.tables.flow_key());
         let adjacency = self.tables.groups().pick(group, flow);
-        self.witness.saw(|| Finding::Member { group, flow, adjacency });
+        self.witness.observe(|| Finding::Member { group, flow, adjacency });
         // While a group is being rebuilt, it has no member for a moment.
         if adjacency.0 < Outcome::LIMIT { Outcome::Via(adjacency) } else { Outcome::NoRoute }
     }
 
     /// The outcome of a route; for a group, the member for this packet.
-    fn chosen(&self, packet: &Packet, outcome: Outcome) -> Outcome {
+    fn resolve_group(&self, packet: &Packet, outcome: Outcome) -> Outcome {
         if let Outcome::Group(group) = outcome { self.member(packet, group) } else { outcome }
     }
 
     /// Sends the packet on to `adjacency`: fills in the fields for the later stages and selects its path.
     #[inline(always)]
-    fn path(
+    fn select_path(
         &self,
         packet: &mut Packet,
         adjacency: AdjacencyId,
-        link: Link,
+        link: LinkAddress,
         out: InterfaceId,
         egress: &Egress,
     ) -> Target {
         let mut position = self.dispatch.best_effort;
         if !self.snapshot.rules.is_empty() {
-            position = self.matched(packet).unwrap_or(position);
+            position = self.match_rule(packet).unwrap_or(position);
         }
-        self.witness.saw(|| Finding::Path(position));
+        self.witness.observe(|| Finding::Path(position));
         let path = &self.snapshot.paths[position];
         let meta = packet.meta_mut();
         meta.adjacency = adjacency;
@@ -469,7 +469,7 @@ impl<W: Witness> Classifier<'_, W> {
         meta.out_interface = out;
         meta.path = path.id;
         meta.class = path.class;
-        self.wanted_by(path, packet);
+        self.apply_path_objective(path, packet);
         let target = self.dispatch.instance(position, egress.port);
         if target == REFUSED {
             return refuse(packet, DropReason::PortRemoved);
@@ -479,28 +479,28 @@ impl<W: Witness> Classifier<'_, W> {
 
     /// The objective of a path overrides that of the packet.
     #[inline(always)]
-    fn wanted_by(&self, path: &PathSpec, packet: &mut Packet) {
+    fn apply_path_objective(&self, path: &PathSpec, packet: &mut Packet) {
         if let Some(objective) = path.objective {
-            self.witness.saw(|| Finding::Wants { dscp: 0, objective, because: Because::Path });
+            self.witness.observe(|| Finding::Objective { dscp: 0, objective, origin: ObjectiveSource::Path });
             packet.meta_mut().objective = objective.index() as u8;
         }
     }
 
-    fn except(&self, packet: &mut Packet, exception: Exception) -> Target {
-        self.witness.saw(|| Finding::Exception(exception));
+    fn punt(&self, packet: &mut Packet, exception: Exception) -> Target {
+        self.witness.observe(|| Finding::Exception(exception));
         packet.meta_mut().exception = exception as u8;
-        let path = if self.dispatch.of(exception) == self.dispatch.control { 0 } else { 1 };
+        let path = if self.dispatch.exception_instance(exception) == self.dispatch.control { 0 } else { 1 };
         packet.meta_mut().path = PathId(path);
-        self.dispatch.of(exception)
+        self.dispatch.exception_instance(exception)
     }
 }
 
 /// Resets the packet's record. Only the fields that the port has just set survive: a frame from a wire in memory still has the record of the
 /// previous router.
 #[inline(always)]
-fn arrive(packet: &mut Packet, came: Option<Instant>, in_port: PortId, in_interface: InterfaceId) {
+fn reset_meta(packet: &mut Packet, arrival: Option<Instant>, in_port: PortId, in_interface: InterfaceId) {
     let meta = packet.meta_mut();
-    let (timestamp, refused) = (came.unwrap_or(meta.timestamp), meta.refused);
+    let (timestamp, refused) = (arrival.unwrap_or(meta.timestamp), meta.refused);
     *meta = Meta { timestamp, refused, in_port, in_interface, ..Meta::default() };
 }
 
@@ -514,7 +514,7 @@ fn refuse(packet: &mut Packet, reason: DropReason) -> Target {
 const LINK_LOCAL: u32 = 169 << 8 | 254;
 
 /// First octets of IPv4 source addresses that no host on another network has (RFC 1812 5.3.7, RFC 3927). These packets go to `general`.
-const ODD_SOURCE: [bool; 256] = {
+const MARTIAN_SOURCE: [bool; 256] = {
     let mut odd = [false; 256];
     odd[0] = true;
     odd[127] = true;

@@ -4,7 +4,7 @@
 //! The fast path refuses no packet: it passes packets with suspicious sources to `general`. Without reverse-path checks it pays for one read of
 //! the interface for each batch.
 
-use super::{Classifier, Finding, Outcome, Scratch, UNDECIDED, Witness, arrive, refuse};
+use super::{Classifier, Finding, Outcome, Scratch, UNDECIDED, Witness, refuse, reset_meta};
 use packet::wire::Ipv4Header;
 use packet::{BATCH, DropReason, Meta, Packet};
 use plan::ReversePath;
@@ -18,7 +18,7 @@ impl<W: Witness> Classifier<'_, W> {
     pub(super) fn check_sources(
         &self,
         (id, interface, check): (PortId, InterfaceId, ReversePath),
-        came: Option<Instant>,
+        arrival: Option<Instant>,
         packets: &mut [Packet],
         scratch: &mut Scratch,
     ) {
@@ -28,7 +28,7 @@ impl<W: Witness> Classifier<'_, W> {
             let header = packet.bytes().get(super::ETHERNET..).and_then(Ipv4Header::of);
             *source = header.map_or(0, |header| u32::from(header.source()));
         }
-        match self.tables.vrf(self.tables.place(interface)) {
+        match self.tables.vrf(self.tables.vrf_of(interface)) {
             None => self.tables.fib4().lookup_bulk(&sources[..count], &mut words[..count]),
             Some(vrf) => vrf.lookup_bulk4(&sources[..count], &mut words[..count]),
         }
@@ -38,11 +38,11 @@ impl<W: Witness> Classifier<'_, W> {
             if scratch.targets[i] != UNDECIDED || passed == Some(words[i]) {
                 continue;
             }
-            if self.leads_back(Outcome::decode(words[i]), check, interface) {
+            if self.passes_reverse_path(Outcome::decode(words[i]), check, interface) {
                 passed = Some(words[i]);
                 continue;
             }
-            arrive(packet, came, id, interface);
+            reset_meta(packet, arrival, id, interface);
             packet.meta_mut().l3 = super::ETHERNET as u16;
             scratch.targets[i] = refuse(packet, DropReason::ReversePath);
             // Clear the route, so that neither this packet nor `follow`'s memo of the previous one uses it.
@@ -63,14 +63,14 @@ impl<W: Witness> Classifier<'_, W> {
             return Ok(());
         }
         let outcome = self.tables.lookup_from(meta.in_interface, source);
-        let passed = self.leads_back(outcome, check, meta.in_interface);
-        self.witness.saw(|| Finding::ReversePath { source, outcome, check, passed });
+        let passed = self.passes_reverse_path(outcome, check, meta.in_interface);
+        self.witness.observe(|| Finding::ReversePath { source, outcome, check, passed });
         if passed { Ok(()) } else { Err(DropReason::ReversePath) }
     }
 
     /// True if the route to a source satisfies the check.
-    fn leads_back(&self, outcome: Outcome, check: ReversePath, came: InterfaceId) -> bool {
-        let by = |interface| check != ReversePath::Strict || interface == came;
+    fn passes_reverse_path(&self, outcome: Outcome, check: ReversePath, arrival_interface: InterfaceId) -> bool {
+        let by = |interface| check != ReversePath::Strict || interface == arrival_interface;
         match outcome {
             Outcome::Via(adjacency) => by(self.tables.adjacencies().interface(adjacency)),
             Outcome::Connected(interface) => by(interface),
@@ -89,7 +89,7 @@ impl<W: Witness> Classifier<'_, W> {
     }
 
     /// True if an IPv4 packet has a source address of the router itself without having been translated to it, or a broadcast address.
-    pub(super) fn is_nobodys4(&self, packet: &Packet, source: Ipv4Addr) -> bool {
+    pub(super) fn has_own_source4(&self, packet: &Packet, source: Ipv4Addr) -> bool {
         let word = self.tables.lookup4(packet.meta().in_interface, u32::from(source));
         match Outcome::decode(word) {
             Outcome::Local(_) => packet.meta().flags & Meta::TRANSLATED == 0,
@@ -99,7 +99,7 @@ impl<W: Witness> Classifier<'_, W> {
     }
 
     /// True if an IPv6 packet to be forwarded has a source address of the router itself.
-    pub(super) fn claims_ours6(&self, packet: &Packet, source: Ipv6Addr) -> bool {
+    pub(super) fn has_own_source6(&self, packet: &Packet, source: Ipv6Addr) -> bool {
         if !self.snapshot.may_be_own6(source) {
             return false;
         }

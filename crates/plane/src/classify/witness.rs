@@ -6,7 +6,7 @@
 use super::{Exception, Outcome};
 use packet::wire::Family;
 use plan::{Condition, Objective, ReversePath};
-use stack::Because;
+use stack::ObjectiveSource;
 use std::net::IpAddr;
 use units::{AdjacencyId, GroupId, InterfaceId, Mac, PortId, VrfId};
 
@@ -14,7 +14,7 @@ use units::{AdjacencyId, GroupId, InterfaceId, Mac, PortId, VrfId};
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Finding {
     /// The link-layer destination of the frame.
-    Station {
+    LinkDestination {
         /// The frame's destination address.
         destination: Mac,
         /// The port's own address.
@@ -28,7 +28,7 @@ pub enum Finding {
         interface: Option<InterfaceId>,
     },
     /// The protocol of the frame, and whether the interface takes part in it.
-    Carries {
+    Protocol {
         /// The ethertype.
         ethertype: u16,
         /// True if the interface has an address of this protocol.
@@ -46,13 +46,13 @@ pub enum Finding {
         length: usize,
     },
     /// The objective of the packet at its egress link. Only reported if the configuration names objectives.
-    Wants {
+    Objective {
         /// Its code point.
         dscp: u8,
         /// The objective.
         objective: Objective,
         /// The source of the objective.
-        because: Because,
+        origin: ObjectiveSource,
     },
     /// The addresses are valid as a source and a destination.
     Addresses,
@@ -86,19 +86,19 @@ pub enum Finding {
         adjacency: AdjacencyId,
     },
     /// A pass-through port: all frames leave unchanged by this port.
-    Through(PortId),
+    PassThrough(PortId),
     /// The multicast route of its group and source.
     Group {
         /// The position of the multicast route; `None` if there is none.
         route: Option<usize>,
     },
     /// Time to live or hop limit.
-    Hops {
+    HopLimit {
         /// The packet's value.
         left: u8,
     },
     /// The comparison of the packet's length with the MTU of its egress link.
-    Fits {
+    Mtu {
         /// The output interface. Its MTU is zero if it no longer exists.
         interface: InterfaceId,
         /// Length of the IP packet, in bytes.
@@ -129,7 +129,7 @@ pub enum Finding {
 /// Receives the findings of the classifier.
 pub trait Witness: Copy {
     /// Called for each finding.
-    fn saw(self, finding: impl FnOnce() -> Finding);
+    fn observe(self, finding: impl FnOnce() -> Finding);
 }
 
 /// Ignores all findings.
@@ -138,5 +138,5 @@ pub struct Unwitnessed;
 
 impl Witness for Unwitnessed {
     #[inline(always)]
-    fn saw(self, _finding: impl FnOnce() -> Finding) {}
+    fn observe(self, _finding: impl FnOnce() -> Finding) {}
 }

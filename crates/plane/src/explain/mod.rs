@@ -7,19 +7,19 @@
 //! A dry run cannot predict effects of other packets: a full queue, an exhausted rate limit, the packet's other fragments, decisions of a
 //! queueing scheme about a backlog. The current state of these is in the reports of [`Question`].
 
-mod dry;
+mod dry_run;
 mod instruction;
 
-pub use instruction::Instructed;
+pub use instruction::InstructionVisit;
 
-use crate::classify::{COPIED, Classifier, Dispatch, Finding, REFUSED, Target, Witness};
+use crate::classify::{Classifier, Dispatch, Finding, REFUSED, REPLICATED, Target, Witness};
 use crate::function::{Context, Functions};
-use crate::multicast::COPY;
+use crate::multicast::REPLICA;
 use crate::snapshot::{BEST_EFFORT, Snapshot};
-use crate::worker::{ROUNDS, WorkerReport};
+use crate::worker::{MAX_ROUNDS, WorkerReport};
 use fib::{RouteReport, Tables};
 use nat::Nat;
-use packet::port::refusal;
+use packet::port::refusal_reason;
 use packet::segment::is_to_fragment;
 use packet::wire::Fragmenter;
 use packet::{DropReason, Exception, Packet, Pool, Region, segment};
@@ -34,7 +34,7 @@ const SUPER_FRAMES: usize = 2;
 
 /// The state of the router that is asked about a packet.
 #[derive(Clone, Copy)]
-pub struct Question<'a> {
+pub struct ExplainContext<'a> {
     /// The running generation.
     pub snapshot: &'a Snapshot,
     /// The routes and adjacencies.
@@ -49,7 +49,7 @@ pub struct Question<'a> {
 
 /// A step in the packet's processing.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Step {
+pub enum ExplainStep {
     /// A finding of the classifier.
     Found(Finding),
     /// The routes that cover the destination just looked up, the longest prefix first: see [`Tables::covering`].
@@ -61,7 +61,7 @@ pub enum Step {
         /// Its address.
         address: IpAddr,
         /// The entry; `None` if there is none.
-        known: Option<NeighbourReport>,
+        entry: Option<NeighbourReport>,
     },
     /// A function of a path processes it.
     Function {
@@ -75,14 +75,14 @@ pub enum Step {
         after: Vec<u8>,
     },
     /// The host sends a frame in response: a reply, an ICMP error, a solicitation.
-    Answers {
+    Reply {
         /// The interface it leaves by.
         interface: InterfaceId,
         /// The frame.
         frame: Vec<u8>,
     },
     /// A replica is made for this interface. Its own steps follow, and its fate is in [`Expected::Copied`].
-    Copy {
+    Replica {
         /// The interface.
         interface: InterfaceId,
     },
@@ -94,14 +94,14 @@ pub enum Step {
         frame: Vec<u8>,
     },
     /// It carries an instruction for this place.
-    Instruction(Instructed),
+    Instruction(InstructionVisit),
     /// The host forwards it: it is classified again.
-    Again,
+    Reclassified,
 }
 
 /// The packet's fate.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Expected {
+pub enum ExpectedFate {
     /// It is given to the link of this port.
     Sent {
         /// The port.
@@ -112,48 +112,48 @@ pub enum Expected {
         frame: Vec<u8>,
     },
     /// Each interface of its group gets a replica: their fates, in the order of interfaces.
-    Copied(Vec<Expected>),
+    Replicated(Vec<ExpectedFate>),
     /// It is consumed: it was for the router itself, or was fragmented.
     Consumed,
     /// It is dropped.
     Dropped(DropReason),
     /// It is queued until a neighbour is resolved.
-    Waits {
+    AwaitsNeighbour {
         /// The interface of its link.
         interface: InterfaceId,
         /// Its address.
         address: IpAddr,
     },
     /// It is a fragment, and is kept until the others arrive: it is for the router itself, or its translation needs the first fragment.
-    Collected,
+    Reassembling,
 }
 
 /// The result of a dry run.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Explanation {
     /// The steps, in their order.
-    pub steps: Vec<Step>,
+    pub steps: Vec<ExplainStep>,
     /// The packet's fate.
-    pub expected: Expected,
+    pub expected: ExpectedFate,
     /// The last path it takes, as a position in the snapshot. `None` if it is refused before.
     pub path: Option<usize>,
     /// The neighbours to be resolved: for the packet, its fragments, or ICMP errors about it.
-    pub awaited: Vec<(InterfaceId, IpAddr)>,
+    pub unresolved: Vec<(InterfaceId, IpAddr)>,
 }
 
 /// The steps so far. As a witness it adds the classifier's findings.
 #[derive(Default)]
-struct Steps(RefCell<Vec<Step>>);
+struct Steps(RefCell<Vec<ExplainStep>>);
 
 impl Steps {
-    fn add(&self, step: Step) {
+    fn add(&self, step: ExplainStep) {
         self.0.borrow_mut().push(step);
     }
 }
 
 impl Witness for &Steps {
-    fn saw(self, finding: impl FnOnce() -> Finding) {
-        self.add(Step::Found(finding()));
+    fn observe(self, finding: impl FnOnce() -> Finding) {
+        self.add(ExplainStep::Found(finding()));
     }
 }
 
@@ -161,7 +161,7 @@ impl Witness for &Steps {
 ///
 /// # Panics
 /// If the snapshot has no such port.
-pub fn explain(question: &Question<'_>, port: PortId, frame: &[u8]) -> Explanation {
+pub fn explain(question: &ExplainContext<'_>, port: PortId, frame: &[u8]) -> Explanation {
     let view = question.snapshot.port(port).expect("the caller names a port of the snapshot");
     let steps = Steps::default();
     let dispatch = dispatch(question.snapshot);
@@ -169,60 +169,60 @@ pub fn explain(question: &Question<'_>, port: PortId, frame: &[u8]) -> Explanati
     let mut packet = pool.take_for(frame.len()).expect("a new pool has frames");
     if !packet.fill(frame) {
         pool.give(packet);
-        let expected = Expected::Dropped(DropReason::FrameTooLong);
-        return Explanation { steps: vec![], expected, path: None, awaited: vec![] };
+        let expected = ExpectedFate::Dropped(DropReason::FrameTooLong);
+        return Explanation { steps: vec![], expected, path: None, unresolved: vec![] };
     }
     let nothing = Nat::default();
-    let way = Way { question, dispatch: &dispatch, steps: &steps, nat: &nothing };
-    let target = way.classifier(question.tables).one((port, view), question.now, &mut packet);
-    way.instructed_at_input(port, &packet);
+    let way = DryRun { question, dispatch: &dispatch, steps: &steps, nat: &nothing };
+    let target = way.classifier(question.tables).classify_one((port, view), question.now, &mut packet);
+    way.add_input_instructions(port, &packet);
     let l3 = packet.bytes().get(usize::from(packet.meta().l3)..).unwrap_or_default();
     // After the classification, which needs no translations: only now the packet's addresses are known.
     let nat = question.snapshot.translations.sample(question.snapshot.nat.as_ref(), l3, question.now);
-    let way = Way { nat: &nat, ..way };
-    let concerned = dry::concerned(&packet);
-    let (expected, path, awaited) = if target == COPIED {
-        let (expected, path) = way.copies(question.tables, packet, &mut pool);
+    let way = DryRun { nat: &nat, ..way };
+    let concerned = dry_run::packet_addresses(&packet);
+    let (expected, path, awaited) = if target == REPLICATED {
+        let (expected, path) = way.replicate(question.tables, packet, &mut pool);
         (expected, path, Vec::new())
     } else {
-        match way.go_on(question.tables, target, packet, &mut pool) {
+        match way.follow_packet(question.tables, target, packet, &mut pool) {
             Ok((expected, path)) => (expected, path, Vec::new()),
-            Err((packet, target)) => dry::run(way, pool, concerned, packet, target),
+            Err((packet, target)) => dry_run::run(way, pool, concerned, packet, target),
         }
     };
-    let steps = steps.0.into_inner().into_iter().flat_map(|step| detailed(question, step)).collect();
-    Explanation { steps, expected, path, awaited }
+    let steps = steps.0.into_inner().into_iter().flat_map(|step| with_details(question, step)).collect();
+    Explanation { steps, expected, path, unresolved: awaited }
 }
 
 /// Adds the covering routes and the neighbour entry to a step.
-fn detailed(question: &Question<'_>, step: Step) -> Vec<Step> {
+fn with_details(question: &ExplainContext<'_>, step: ExplainStep) -> Vec<ExplainStep> {
     let known = |interface, address| {
         let all = question.reports.iter().flat_map(|report| &report.neighbours);
         all.into_iter().find(|known| (known.interface, known.address) == (interface, address)).cloned()
     };
     match step {
-        Step::Found(Finding::Member { adjacency, .. }) => {
+        ExplainStep::Found(Finding::Member { adjacency, .. }) => {
             let hop = question.tables.next_hop(adjacency);
-            let neighbour = hop.map(|(interface, address)| Step::Neighbour {
+            let neighbour = hop.map(|(interface, address)| ExplainStep::Neighbour {
                 interface,
                 address,
-                known: known(interface, address),
+                entry: known(interface, address),
             });
             [step].into_iter().chain(neighbour).collect()
         }
-        Step::Found(Finding::Lookup { vrf, destination, .. }) => {
+        ExplainStep::Found(Finding::Lookup { vrf, destination, .. }) => {
             let routes = question.tables.covering(vrf, destination);
             let first = routes.first();
             let hop = first.and_then(|route| {
                 let connected = matches!(route.outcome, fib::Outcome::Connected(_)).then_some(destination);
                 Some((route.interface?, route.next_hop.or(connected)?))
             });
-            let neighbour = hop.map(|(interface, address)| Step::Neighbour {
+            let neighbour = hop.map(|(interface, address)| ExplainStep::Neighbour {
                 interface,
                 address,
-                known: known(interface, address),
+                entry: known(interface, address),
             });
-            [step, Step::Routes(routes)].into_iter().chain(neighbour).collect()
+            [step, ExplainStep::Routes(routes)].into_iter().chain(neighbour).collect()
         }
         step => vec![step],
     }
@@ -242,15 +242,15 @@ fn dispatch(snapshot: &Snapshot) -> Dispatch {
 
 /// The way of one packet through the router.
 #[derive(Clone, Copy)]
-struct Way<'a> {
-    question: &'a Question<'a>,
+struct DryRun<'a> {
+    question: &'a ExplainContext<'a>,
     dispatch: &'a Dispatch,
     steps: &'a Steps,
     /// The translation table, as far as it matters to the packet.
     nat: &'a Nat,
 }
 
-impl Way<'_> {
+impl DryRun<'_> {
     fn classifier<'b>(&'b self, tables: &'b Tables) -> Classifier<'b, &'b Steps> {
         Classifier { snapshot: self.question.snapshot, tables, dispatch: self.dispatch, witness: self.steps }
     }
@@ -268,13 +268,13 @@ impl Way<'_> {
     }
 
     /// Follows a packet until it ends or the host receives it. Returns its fate and its last path, or the packet and its target.
-    fn go_on(
+    fn follow_packet(
         &self,
         tables: &Tables,
         mut target: Target,
         mut packet: Packet,
         pool: &mut Pool,
-    ) -> Result<(Expected, Option<usize>), (Packet, Target)> {
+    ) -> Result<(ExpectedFate, Option<usize>), (Packet, Target)> {
         let mut path = None;
         let (packet, expected) = loop {
             match self.position(target).filter(|_| target != REFUSED) {
@@ -286,8 +286,8 @@ impl Way<'_> {
                 Ok(ended) => break ended,
                 Err(back) => packet = back,
             }
-            if packet.is_offloaded() && !segment::ready_for_host(&mut packet) {
-                break (packet, Expected::Dropped(DropReason::BadOffload));
+            if packet.is_offloaded() && !segment::complete_for_local(&mut packet) {
+                break (packet, ExpectedFate::Dropped(DropReason::BadOffload));
             }
             // All other exceptions are for the host.
             let onward = [Exception::Again as u8, Exception::Dispatched as u8].contains(&packet.meta().exception);
@@ -295,104 +295,107 @@ impl Way<'_> {
                 return Err((packet, self.dispatch.control));
             }
             // The same bound as in a worker: functions and classifier could pass a packet to each other for ever.
-            if packet.meta_mut().go_round() > ROUNDS {
-                break (packet, Expected::Dropped(DropReason::Rounds));
+            if packet.meta_mut().count_classification() > MAX_ROUNDS {
+                break (packet, ExpectedFate::Dropped(DropReason::Rounds));
             }
-            self.steps.add(Step::Again);
-            target = self.classifier(tables).again(&mut packet);
+            self.steps.add(ExplainStep::Reclassified);
+            target = self.classifier(tables).classify_again(&mut packet);
         };
         pool.give(packet);
         Ok((expected, path))
     }
 
     /// The fates of the replicas of a packet, and their path.
-    fn copies(&self, tables: &Tables, packet: Packet, pool: &mut Pool) -> (Expected, Option<usize>) {
+    fn replicate(&self, tables: &Tables, packet: Packet, pool: &mut Pool) -> (ExpectedFate, Option<usize>) {
         let snapshot = self.question.snapshot;
         let (position, path) = (packet.meta().adjacency.index(), usize::from(packet.meta().version));
         let routes: &[InterfaceId] = snapshot.multicast.get(position).map_or(&[], |route| &route.to);
         let copied = routes.iter().map(|&interface| {
-            self.steps.add(Step::Copy { interface });
-            let Some(mut copy) = pool.take_for(packet.len()) else { return Expected::Dropped(DropReason::PoolEmpty) };
+            self.steps.add(ExplainStep::Replica { interface });
+            let Some(mut copy) = pool.take_for(packet.len()) else {
+                return ExpectedFate::Dropped(DropReason::PoolEmpty);
+            };
             copy.copy(&packet);
             let meta = copy.meta_mut();
-            (meta.adjacency, meta.version, meta.out_interface) = (COPY, 0, interface);
+            (meta.adjacency, meta.version, meta.out_interface) = (REPLICA, 0, interface);
             let egress = snapshot.egress(interface);
             let length = copy.len() - usize::from(copy.meta().l3);
             let mtu = tables.mtu(interface, egress.mtu);
-            self.steps.add(Step::Found(Finding::Fits { interface, length, mtu }));
+            self.steps.add(ExplainStep::Found(Finding::Mtu { interface, length, mtu }));
             if length > usize::from(mtu) {
                 pool.give(copy);
-                return Expected::Dropped(DropReason::TooBig);
+                return ExpectedFate::Dropped(DropReason::TooBig);
             }
             let target = self.dispatch.instance(path, egress.port);
-            let copied = self.go_on(tables, target, copy, pool);
+            let copied = self.follow_packet(tables, target, copy, pool);
             // The link has changed since the lookup just before.
             copied.map_or_else(
                 |(copy, _)| {
                     pool.give(copy);
-                    Expected::Dropped(DropReason::NeighbourFailed)
+                    ExpectedFate::Dropped(DropReason::NeighbourFailed)
                 },
                 |(expected, _)| expected,
             )
         });
         let copied = copied.collect();
         pool.give(packet);
-        (Expected::Copied(copied), Some(path))
+        (ExpectedFate::Replicated(copied), Some(path))
     }
 
     /// Runs the functions of a path. Returns the packet with its fate, or the packet alone if it goes to the host.
-    fn forward(&self, tables: &Tables, target: Target, mut packet: Packet) -> Result<(Packet, Expected), Packet> {
+    fn forward(&self, tables: &Tables, target: Target, mut packet: Packet) -> Result<(Packet, ExpectedFate), Packet> {
         let Some((path, port)) = self.position(target).filter(|_| target != REFUSED) else {
-            let reason = refusal(&packet).unwrap_or(DropReason::PortRemoved);
-            return Ok((packet, Expected::Dropped(reason)));
+            let reason = refusal_reason(&packet).unwrap_or(DropReason::PortRemoved);
+            return Ok((packet, ExpectedFate::Dropped(reason)));
         };
         let snapshot = self.question.snapshot;
         let asked = std::cell::Cell::default();
-        let context = Context { now: self.question.now, snapshot, tables, nat: self.nat, limit: None, asked: &asked };
+        let context =
+            Context { now: self.question.now, snapshot, tables, nat: self.nat, limit: None, extra_time: &asked };
         let functions =
             self.question.functions.build(&snapshot.paths[path]).expect("the functions of a generation exist");
         for (index, mut function) in functions.into_iter().enumerate() {
             let before = packet.bytes().to_vec();
             let goes_on = function.process(context, std::slice::from_mut(&mut packet));
-            self.steps.add(Step::Function { path, index, before, after: packet.bytes().to_vec() });
+            self.steps.add(ExplainStep::Function { path, index, before, after: packet.bytes().to_vec() });
             if !goes_on {
                 break;
             }
         }
-        if let Some(reason) = refusal(&packet) {
-            return Ok((packet, Expected::Dropped(reason)));
+        if let Some(reason) = refusal_reason(&packet) {
+            return Ok((packet, ExpectedFate::Dropped(reason)));
         }
         if packet.meta().exception != 0 {
             return Err(packet);
         }
-        self.instructed_at_output(port, &packet);
+        self.add_output_instructions(port, &packet);
         if is_to_fragment(&packet) {
-            let cut = self.cut(tables, port, &packet);
+            let cut = self.fragment(tables, port, &packet);
             return Ok((packet, cut));
         }
         let down = self.question.reports.iter().flat_map(|report| &report.ports).any(|r| r.port == port && !r.up);
-        let sent = |packet: &Packet| Expected::Sent {
+        let sent = |packet: &Packet| ExpectedFate::Sent {
             port,
             interface: packet.meta().out_interface,
             frame: packet.bytes().to_vec(),
         };
-        let expected = if down { Expected::Dropped(DropReason::PortDown) } else { sent(&packet) };
+        let expected = if down { ExpectedFate::Dropped(DropReason::PortDown) } else { sent(&packet) };
         Ok((packet, expected))
     }
 
     /// The fate of a packet that is cut into fragments.
-    fn cut(&self, tables: &Tables, port: PortId, packet: &Packet) -> Expected {
+    fn fragment(&self, tables: &Tables, port: PortId, packet: &Packet) -> ExpectedFate {
         let out = packet.meta().out_interface;
         let mtu = tables.mtu(out, self.question.snapshot.egress(out).mtu);
         let cut = Fragmenter::new(packet.bytes(), usize::from(packet.meta().l3), usize::from(mtu));
-        let Some(mut cut) = cut else { return Expected::Dropped(DropReason::TooBig) };
+        let Some(mut cut) = cut else { return ExpectedFate::Dropped(DropReason::TooBig) };
         while cut.next_length() > 0 {
             let mut frame = vec![0; cut.next_length()];
             if cut.write(packet.bytes(), &mut frame).is_none() {
                 break;
             }
-            self.steps.add(Step::Fragment { port, frame });
+            self.steps.add(ExplainStep::Fragment { port, frame });
         }
-        Expected::Consumed
+        ExpectedFate::Consumed
     }
 }

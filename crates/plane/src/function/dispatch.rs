@@ -4,11 +4,11 @@
 //! server's name is in one packet of a connection. Later TCP packets follow that one by a table of flows. Earlier packets of the connection,
 //! such as its handshake, use this path, and a later packet on the other path may overtake them.
 
-use super::{Context, Counter, Function, Registration};
+use super::{Context, Function, FunctionRegistration, NamedCounter};
 use packet::wire::application::{self, MOST_NAME};
-use packet::wire::{Fields, flow_hash, protocol};
+use packet::wire::{PacketFields, flow_hash, protocol};
 use packet::{Exception, Packet};
-use plan::{Call, Carries, DispatchRule};
+use plan::{Call, DispatchRule, PayloadCondition};
 use units::declare::{Declaration, DeclaredCost, OptionDeclaration, Unit};
 use units::{Nanos, PathId};
 
@@ -21,7 +21,7 @@ struct Rule {
     bytes: u64,
 }
 
-pub(super) const REGISTRATION: Registration = Registration {
+pub(super) const REGISTRATION: FunctionRegistration = FunctionRegistration {
     declaration: Dispatching::DECLARATION,
     make: |call, path| Box::new(Dispatching::of(call, &path.dispatch)),
 };
@@ -44,7 +44,7 @@ struct Flow {
 }
 
 /// The part of a packet that rules match.
-enum Seen<'a> {
+enum L4Payload<'a> {
     Tcp(&'a [u8]),
     Udp(&'a [u8]),
 }
@@ -83,13 +83,13 @@ impl Dispatching {
     }
 
     /// The index of the rule that a packet matches.
-    fn judge(&mut self, key: u64, packet: &Packet) -> Option<usize> {
+    fn match_rule(&mut self, key: u64, packet: &Packet) -> Option<usize> {
         let bytes = packet.bytes();
-        let fields = Fields::of(bytes)?;
+        let fields = PacketFields::of(bytes)?;
         let upper = bytes.get(fields.l4_offset?..)?;
         let payload = application::payload(fields.protocol, upper)?;
         if fields.protocol != protocol::TCP {
-            return self.find(&Seen::Udp(payload));
+            return self.find(&L4Payload::Udp(payload));
         }
         let hash = flow_hash(bytes, fields.l3_offset, key);
         // A mask suffices, because the table's size is a power of two.
@@ -104,7 +104,7 @@ impl Dispatching {
             }
             return Some(usize::from(known.rule) - 1);
         }
-        let found = self.find(&Seen::Tcp(payload));
+        let found = self.find(&L4Payload::Tcp(payload));
         if let Some(found) = found {
             self.flows[place] = Flow { hash, rule: found as u16 + 1 };
         } else if known.hash == hash {
@@ -114,21 +114,21 @@ impl Dispatching {
         found
     }
 
-    fn find(&self, seen: &Seen<'_>) -> Option<usize> {
+    fn find(&self, seen: &L4Payload<'_>) -> Option<usize> {
         let mut text = [0; MOST_NAME];
         let (payload, tls, http, dns) = match seen {
             // A handshake or a pure acknowledgement has no payload.
-            Seen::Tcp([]) => return None,
-            Seen::Tcp(payload) => {
+            L4Payload::Tcp([]) => return None,
+            L4Payload::Tcp(payload) => {
                 (payload, application::tls_server_name(payload), application::http_host(payload), None)
             }
-            Seen::Udp(payload) => (payload, None, None, application::dns_question(payload, &mut text)),
+            L4Payload::Udp(payload) => (payload, None, None, application::dns_question(payload, &mut text)),
         };
-        let holds = |rule: &Rule| match &rule.rule.carries {
-            Carries::TlsName(pattern) => tls.is_some_and(|name| pattern.holds(name)),
-            Carries::HttpHost(pattern) => http.is_some_and(|name| pattern.holds(name)),
-            Carries::DnsName(pattern) => dns.is_some_and(|name| pattern.holds(name)),
-            Carries::Bytes(at, bytes) => payload.get(*at..).is_some_and(|rest| rest.starts_with(bytes)),
+        let holds = |rule: &Rule| match &rule.rule.condition {
+            PayloadCondition::TlsName(pattern) => tls.is_some_and(|name| pattern.matches(name)),
+            PayloadCondition::HttpHost(pattern) => http.is_some_and(|name| pattern.matches(name)),
+            PayloadCondition::DnsName(pattern) => dns.is_some_and(|name| pattern.matches(name)),
+            PayloadCondition::Bytes(at, bytes) => payload.get(*at..).is_some_and(|rest| rest.starts_with(bytes)),
         };
         self.rules.iter().position(holds)
     }
@@ -143,7 +143,7 @@ impl Function for Dispatching {
                 continue;
             }
             let length = packet.len() as u64;
-            let Some(rule) = self.judge(key, packet) else {
+            let Some(rule) = self.match_rule(key, packet) else {
                 self.others = (self.others.0 + 1, self.others.1 + length);
                 continue;
             };
@@ -156,10 +156,10 @@ impl Function for Dispatching {
         all
     }
 
-    fn counters(&self) -> Vec<Counter> {
-        let rule = |rule: &Rule| Counter { name: rule.rule.to_string(), packets: rule.packets, bytes: rule.bytes };
+    fn counters(&self) -> Vec<NamedCounter> {
+        let rule = |rule: &Rule| NamedCounter { name: rule.rule.to_string(), packets: rule.packets, bytes: rule.bytes };
         let (packets, bytes) = self.others;
-        let others = Counter { name: "no rule".to_string(), packets, bytes };
+        let others = NamedCounter { name: "no rule".to_string(), packets, bytes };
         self.rules.iter().map(rule).chain([others]).collect()
     }
 }

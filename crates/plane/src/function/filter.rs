@@ -2,8 +2,8 @@
 //!
 //! Rules are tried in order, sets in logarithmic time. Each counts the packets that it decides about.
 
-use super::{Context, Counter, Function, Registration};
-use packet::wire::{Fields, protocol};
+use super::{Context, Function, FunctionRegistration, NamedCounter};
+use packet::wire::{PacketFields, protocol};
 use packet::{DropReason, Exception, Packet};
 use plan::{FilterFields, FilterRule, FilterVerdict};
 use units::declare::{Declaration, DeclaredCost};
@@ -18,8 +18,8 @@ struct Rule {
     bytes: u64,
 }
 
-pub(super) const REGISTRATION: Registration =
-    Registration { declaration: Filter::DECLARATION, make: |_, path| Box::new(Filter::of(&path.filter)) };
+pub(super) const REGISTRATION: FunctionRegistration =
+    FunctionRegistration { declaration: Filter::DECLARATION, make: |_, path| Box::new(Filter::of(&path.filter)) };
 
 /// The function `filter`.
 #[derive(Clone, Debug)]
@@ -52,12 +52,12 @@ impl Filter {
 
     /// The verdict on a packet. Frames without an IP header are accepted.
     #[inline]
-    fn judge(&mut self, packet: &Packet) -> FilterVerdict {
+    fn evaluate(&mut self, packet: &Packet) -> FilterVerdict {
         let length = packet.len() as u64;
         let Some((fields, more)) = fields(packet) else { return FilterVerdict::Accept };
         let came = packet.meta().in_interface;
         let holds = |rule: &&mut Rule| {
-            rule.interface.is_none_or(|interface| interface == came) && rule.rule.holds(&fields, &more)
+            rule.interface.is_none_or(|interface| interface == came) && rule.rule.matches(&fields, &more)
         };
         match self.rules.iter_mut().find(holds) {
             Some(rule) => {
@@ -75,16 +75,16 @@ impl Filter {
 
 /// The fields that rules match.
 #[inline]
-fn fields(packet: &Packet) -> Option<(plan::Fields, FilterFields)> {
+fn fields(packet: &Packet) -> Option<(plan::MatchFields, FilterFields)> {
     let bytes = packet.bytes();
-    let f = Fields::of(bytes)?;
+    let f = PacketFields::of(bytes)?;
     let at = |offset: usize| bytes.get(f.l4_offset? + offset).copied();
     let more = FilterFields {
         state: packet.meta().connection,
         flags: if f.protocol == protocol::TCP { at(13) } else { None },
         kind: if matches!(f.protocol, protocol::ICMP | protocol::ICMPV6) { at(0) } else { None },
     };
-    let fields = plan::Fields {
+    let fields = plan::MatchFields {
         source: f.source,
         destination: f.destination,
         protocol: f.protocol,
@@ -104,7 +104,7 @@ impl Function for Filter {
                 all = false;
                 continue;
             }
-            let verdict = self.judge(packet);
+            let verdict = self.evaluate(packet);
             let meta = packet.meta_mut();
             match verdict {
                 FilterVerdict::Accept => continue,
@@ -116,10 +116,10 @@ impl Function for Filter {
         all
     }
 
-    fn counters(&self) -> Vec<Counter> {
-        let rule = |rule: &Rule| Counter { name: rule.rule.to_string(), packets: rule.packets, bytes: rule.bytes };
+    fn counters(&self) -> Vec<NamedCounter> {
+        let rule = |rule: &Rule| NamedCounter { name: rule.rule.to_string(), packets: rule.packets, bytes: rule.bytes };
         let (packets, bytes) = self.others;
-        let others = Counter { name: "no rule".to_string(), packets, bytes };
+        let others = NamedCounter { name: "no rule".to_string(), packets, bytes };
         self.rules.iter().map(rule).chain([others]).collect()
     }
 }

@@ -3,14 +3,15 @@
 //! RFC 1812 5.3.1 (time to live), RFC 1624 (incremental checksum), RFC 8200 3 (hop limit). The classifier has already decided that the packet
 //! may be forwarded.
 
-use super::{Context, Function, Registration};
-use crate::multicast::{COPY, THROUGH};
+use super::{Context, Function, FunctionRegistration};
+use crate::multicast::{PASSTHROUGH, REPLICA};
 use packet::wire::{ipv4, ipv6};
 use packet::{Exception, Meta, Packet};
 use units::declare::{Declaration, DeclaredCost};
 use units::{AdjacencyId, Mac, Nanos};
 
-pub(super) const REGISTRATION: Registration = Registration { declaration: Ip::DECLARATION, make: |_, _| Box::new(Ip) };
+pub(super) const REGISTRATION: FunctionRegistration =
+    FunctionRegistration { declaration: Ip::DECLARATION, make: |_, _| Box::new(Ip) };
 
 /// The function `ip`.
 #[derive(Clone, Copy, Debug)]
@@ -69,7 +70,7 @@ impl Rewrite {
         let meta = packet.meta();
         match packet.bytes().first_chunk::<12>() {
             // Replicas to different groups have the same adjacency, but different addresses.
-            Some(&addresses) if meta.exception == 0 && meta.l3 == PLAIN && meta.adjacency < THROUGH => {
+            Some(&addresses) if meta.exception == 0 && meta.l3 == PLAIN && meta.adjacency < PASSTHROUGH => {
                 Rewrite { adjacency: meta.adjacency, version: meta.version, addresses }
             }
             _ => Rewrite::NONE,
@@ -97,10 +98,10 @@ impl Rewrite {
 pub(crate) fn forward(context: Context<'_>, packet: &mut Packet, lost: bool) {
     let meta = *packet.meta();
     // A pass-through frame leaves unchanged.
-    if meta.adjacency == THROUGH {
+    if meta.adjacency == PASSTHROUGH {
         return;
     }
-    if meta.adjacency == COPY {
+    if meta.adjacency == REPLICA {
         let mac = group_mac(packet);
         return rewrite(context, packet, mac);
     }
@@ -180,7 +181,7 @@ fn lower_hop_limit(packet: &mut Packet, l3: usize) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::rig::Udp;
+    use crate::rig::UdpFrame;
     use crate::snapshot::Snapshot;
     use fib::Tables;
     use packet::{Pool, Region};
@@ -195,7 +196,7 @@ mod tests {
         let (here, there) = (Ipv4Addr::new(192, 0, 2, 7), Ipv4Addr::new(10, 0, 0, 1));
         let link = (Mac([2, 0, 0, 0, 0, 9]), Mac([2, 0, 0, 0, 0, 1]));
         let mut packet = pool.take().unwrap();
-        assert!(packet.fill(&Udp { link, network: (here, there), ports: (9, 9), ttl: 64, length: 60 }.frame(&[])));
+        assert!(packet.fill(&UdpFrame { link, network: (here, there), ports: (9, 9), ttl: 64, length: 60 }.frame(&[])));
         let meta = packet.meta_mut();
         (meta.l3, meta.out_interface, meta.adjacency) = (14, OUT, adjacency);
         meta.version = tables.adjacencies().load(adjacency).version();
@@ -205,7 +206,7 @@ mod tests {
     /// Two packets of a flow are in one batch. The next hop of the first is lost since the lookup; that of the second has changed its address.
     /// Alone, the second would be forwarded. Behind the first it must wait, to keep the order.
     #[test]
-    fn behind_a_packet_whose_next_hop_is_lost_none_goes_by_one_that_has_changed() {
+    fn batch_behind_a_lost_next_hop_ignores_a_changed_adjacency() {
         let (tables, snapshot, mut pool) = (Tables::new(), Snapshot::empty(), Pool::new(Region::new(8)));
         let hops = [1, 2].map(|host| IpAddr::from([192, 0, 2, host]));
         let [first, second] = hops.map(|hop| {
@@ -224,7 +225,7 @@ mod tests {
             tables: &tables,
             nat: &snapshot.translations,
             limit: None,
-            asked: &asked,
+            extra_time: &asked,
         };
         assert!(Ip.process(context, &mut packets[2..]), "alone it goes to the new address");
         assert_eq!((packets[2].meta().exception, &packets[2].bytes()[..6]), (0, &moved.0[..]));

@@ -41,7 +41,7 @@ pub struct Context<'a> {
     /// The maximum time for a packet before it is dropped. `None`: unlimited.
     pub limit: Option<Nanos>,
     /// Extra time that a function requests. The worker's meter spends it, by the clock or by adding it.
-    pub asked: &'a Cell<Nanos>,
+    pub extra_time: &'a Cell<Nanos>,
 }
 
 /// A packet function of one path on one worker.
@@ -50,14 +50,14 @@ pub trait Function: Send {
     /// exception now.
     fn process(&mut self, context: Context<'_>, packets: &mut [Packet]) -> bool;
     /// Its counters, always with the same names in the same order.
-    fn counters(&self) -> Vec<Counter> {
+    fn counters(&self) -> Vec<NamedCounter> {
         Vec::new()
     }
 }
 
 /// A counter of a function.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Counter {
+pub struct NamedCounter {
     /// Its name: a rule, a fate.
     pub name: String,
     /// Packets.
@@ -68,7 +68,7 @@ pub struct Counter {
 
 /// A registered function: its declaration, and how to make it for a path.
 #[derive(Clone, Copy)]
-pub struct Registration {
+pub struct FunctionRegistration {
     /// Its name, its options and its cost.
     pub declaration: Declaration,
     /// Makes it for a call of a path.
@@ -76,12 +76,12 @@ pub struct Registration {
 }
 
 /// The built-in functions. A new function is a file, and a line here.
-pub const FUNCTIONS: &[Registration] =
+pub const FUNCTIONS: &[FunctionRegistration] =
     &[dispatch::REGISTRATION, filter::REGISTRATION, ip::REGISTRATION, spin::REGISTRATION, nat::REGISTRATION];
 
 /// The functions available to the paths of a router.
 #[derive(Clone)]
-pub struct Functions(Arc<[Registration]>);
+pub struct Functions(Arc<[FunctionRegistration]>);
 
 impl Default for Functions {
     fn default() -> Functions {
@@ -98,7 +98,7 @@ impl std::fmt::Debug for Functions {
 impl Functions {
     /// These and one more.
     #[must_use]
-    pub fn with(&self, function: Registration) -> Functions {
+    pub fn with(&self, function: FunctionRegistration) -> Functions {
         Functions(self.0.iter().copied().chain([function]).collect())
     }
 
@@ -141,8 +141,8 @@ pub(crate) fn run(
     packets: &mut [Packet],
     accounting: &mut Accounting,
 ) -> bool {
-    if accounting.follows() {
-        return run_followed(functions, context, packets, accounting);
+    if accounting.follows_packets() {
+        return run_traced(functions, context, packets, accounting);
     }
     let mut odd = false;
     for function in functions {
@@ -153,7 +153,7 @@ pub(crate) fn run(
 
 /// The same, and reports to the observer how each function changes traced packets.
 #[cold]
-fn run_followed(
+fn run_traced(
     functions: &mut [Box<dyn Function>],
     context: Context<'_>,
     packets: &mut [Packet],
@@ -165,7 +165,7 @@ fn run_followed(
         let before: Vec<Vec<u8>> = packets.iter().filter(marked).map(|packet| packet.bytes().to_vec()).collect();
         odd |= !function.process(context, packets);
         for (packet, before) in packets.iter().filter(marked).zip(&before) {
-            accounting.passed(packet, Stage::Function { index, before });
+            accounting.record_stage(packet, Stage::Function { index, before });
         }
     }
     odd

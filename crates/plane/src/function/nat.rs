@@ -1,14 +1,14 @@
 //! The function `nat`. Packets of a path that leave for the outside get one of the router's addresses as their source, and replies to it are
 //! translated back to the inside. The translation is in [`nat`]; its rules are the configuration's `[nat]`.
 
-use super::{Context, Function, Registration};
-use ::nat::settle;
+use super::{Context, Function, FunctionRegistration};
+use ::nat::apply_verdict;
 use packet::{Meta, Packet};
 use units::Nanos;
 use units::declare::{Declaration, DeclaredCost};
 
-pub(super) const REGISTRATION: Registration =
-    Registration { declaration: Translation::DECLARATION, make: |_, _| Box::new(Translation) };
+pub(super) const REGISTRATION: FunctionRegistration =
+    FunctionRegistration { declaration: Translation::DECLARATION, make: |_, _| Box::new(Translation) };
 
 /// The function `nat`.
 #[derive(Clone, Copy, Debug)]
@@ -33,12 +33,12 @@ impl Function for Translation {
             meta.refused | meta.exception == 0 && meta.flags & (Meta::IPV6 | Meta::TRANSLATED) == 0
         };
         let done = context.nat.with(|state| {
-            state.begin(rules, context.now);
+            state.expire_batch(rules, context.now);
             let mut all = true;
             for packet in packets.iter_mut() {
                 if concerned(packet) {
                     let verdict = state.translate(rules, packet, context.now);
-                    all &= settle(packet, verdict);
+                    all &= apply_verdict(packet, verdict);
                 }
                 all &= packet.meta().refused | packet.meta().exception == 0;
             }

@@ -4,14 +4,14 @@
 //! cycle counter. The costs of packets may vary: evenly around the mean, or with a few that are far more expensive, like functions whose work
 //! depends on the data (spec Q-53).
 
-use super::{Context, Function, Registration};
+use super::{Context, Function, FunctionRegistration};
 use packet::{DropReason, Packet};
 use plan::Call;
 use units::Nanos;
 use units::declare::{Declaration, DeclaredCost, OptionDeclaration, Unit};
 
-pub(super) const REGISTRATION: Registration =
-    Registration { declaration: Spin::DECLARATION, make: |call, _| Box::new(Spin::of(call)) };
+pub(super) const REGISTRATION: FunctionRegistration =
+    FunctionRegistration { declaration: Spin::DECLARATION, make: |call, _| Box::new(Spin::of(call)) };
 
 /// The function `spin`.
 #[derive(Clone, Debug)]
@@ -120,7 +120,7 @@ impl Function for Spin {
             }
             asked += cost.min(most);
         }
-        context.asked.set(context.asked.get() + Nanos::new(asked));
+        context.extra_time.set(context.extra_time.get() + Nanos::new(asked));
         all
     }
 }
@@ -132,7 +132,7 @@ mod tests {
     use crate::snapshot::Snapshot;
     use fib::Tables;
     use packet::{Pool, Region};
-    use plan::admission::Source;
+    use plan::admission::CostSource;
     use std::cell::Cell;
     use units::Instant;
 
@@ -155,7 +155,7 @@ mod tests {
                 tables: &tables,
                 nat: &snapshot.translations,
                 limit,
-                asked: &asked,
+                extra_time: &asked,
             };
             let all = spin.process(context, std::slice::from_mut(&mut packet));
             assert_eq!(all, packet.meta().refused == 0);
@@ -166,20 +166,20 @@ mod tests {
     }
 
     #[test]
-    fn a_packet_takes_what_it_is_said_to_and_longer_ones_more() {
+    fn spin_cost_is_as_configured_and_grows_with_packet_length() {
         assert_eq!(run("spin(cost=6us)", (2, 64), None), [(6000, false); 2]);
         assert_eq!(run("spin(cost=1us,kilobyte=2us)", (1, 1500), None), [(4000, false)]);
         assert_eq!(run("spin", (1, 64), None), [(1000, false)]);
     }
 
     #[test]
-    fn a_packet_that_would_take_longer_than_its_path_allows_is_stopped_when_that_is_up() {
+    fn spin_stops_at_the_limit_of_its_path() {
         assert_eq!(run("spin(cost=6us)", (1, 64), Some(Nanos::micros(5))), [(5000, true)]);
         assert_eq!(run("spin(cost=5us)", (1, 64), Some(Nanos::micros(5))), [(5000, false)]);
     }
 
     #[test]
-    fn draws_keep_their_bounds_and_have_the_mean_that_is_declared() {
+    fn random_costs_stay_in_bounds_and_have_the_declared_mean() {
         for (text, bounds) in [
             ("spin(cost=10us,spread=50%)", 5_000..=15_000),
             ("spin(cost=1us,rare=5%,rare_cost=30us)", 1_000..=30_000),
@@ -189,7 +189,7 @@ mod tests {
             assert!(taken.iter().all(|(cost, _)| bounds.contains(cost)), "{text}");
             let mean = taken.iter().map(|(cost, _)| *cost).sum::<u64>() as f64 / taken.len() as f64;
             let figure = call(text).cost;
-            assert_eq!(figure.source, Source::Declared);
+            assert_eq!(figure.source, CostSource::Declared);
             let declared = figure.cost.packet.get() as f64;
             assert!((mean / declared - 1.0).abs() < 0.05, "{text}: {mean} {declared}");
             assert_eq!(taken, run(text, (50_000, 64), None), "the same in every run");

@@ -8,7 +8,7 @@ use crate::snapshot::{PathSpec, Snapshot};
 use fib::Tables;
 use packet::event::Event;
 use packet::{DropReason, Packet, Pool};
-use stack::{Host, HostLimits, Interface, Verdict, World};
+use stack::{Interface, LocalProtocolLimits, LocalProtocols, NextHopState, World};
 use std::cell::Cell;
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -20,9 +20,9 @@ pub struct Bench {
     snapshot: Arc<Snapshot>,
     tables: Arc<Tables>,
     dispatch: Dispatch,
-    host: Host,
+    host: LocalProtocols,
     /// Packets that the host has forwarded.
-    onward: Vec<Packet>,
+    forwarded: Vec<Packet>,
 }
 
 impl Bench {
@@ -43,8 +43,8 @@ impl Bench {
             snapshot,
             tables,
             dispatch,
-            host: Host::new(HostLimits::default()),
-            onward: Vec::with_capacity(256),
+            host: LocalProtocols::new(LocalProtocolLimits::default()),
+            forwarded: Vec::with_capacity(256),
         }
     }
 
@@ -61,7 +61,7 @@ impl Bench {
         assert!(packet.fill(frame), "it is as long as it was");
         let port = PortId(0);
         let view = self.snapshot.port(port).expect("there is a port");
-        self.classifier().one((port, view), self.rig.now, packet);
+        self.classifier().classify_one((port, view), self.rig.now, packet);
     }
 
     fn classifier(&self) -> Classifier<'_, Unwitnessed> {
@@ -86,7 +86,7 @@ impl Bench {
     pub fn run(&self, functions: &mut [Box<dyn Function>], packets: &mut [Packet]) -> (bool, Nanos) {
         let asked = Cell::default();
         let (now, snapshot, tables) = (self.rig.now, &*self.snapshot, &*self.tables);
-        let context = Context { now, snapshot, tables, nat: &snapshot.translations, limit: None, asked: &asked };
+        let context = Context { now, snapshot, tables, nat: &snapshot.translations, limit: None, extra_time: &asked };
         let mut all = true;
         for function in functions {
             all &= function.process(context, packets);
@@ -98,8 +98,9 @@ impl Bench {
     /// forwarded. Returns the number forwarded.
     #[inline(never)]
     pub fn general(&mut self, forward: &mut [Box<dyn Function>], packets: &mut Vec<Packet>) -> usize {
-        let Bench { rig, snapshot, tables, dispatch, host, onward } = self;
-        let mut outlet = Outlet { now: rig.now, snapshot, tables, dispatch, pool: &mut rig.pool, onward };
+        let Bench { rig, snapshot, tables, dispatch, host, forwarded: onward } = self;
+        let mut outlet =
+            BenchWorld { now: rig.now, snapshot, tables, dispatch, pool: &mut rig.pool, forwarded: onward };
         packets.drain(..).for_each(|packet| host.receive(packet, &mut outlet));
         packets.append(onward);
         self.run(forward, packets);
@@ -113,16 +114,16 @@ impl Bench {
 }
 
 /// The host's world: packets that it forwards are classified again and kept.
-struct Outlet<'a> {
+struct BenchWorld<'a> {
     now: Instant,
     snapshot: &'a Snapshot,
     tables: &'a Tables,
     dispatch: &'a Dispatch,
     pool: &'a mut Pool,
-    onward: &'a mut Vec<Packet>,
+    forwarded: &'a mut Vec<Packet>,
 }
 
-impl World for Outlet<'_> {
+impl World for BenchWorld<'_> {
     fn now(&self) -> Instant {
         self.now
     }
@@ -149,8 +150,8 @@ impl World for Outlet<'_> {
 
     fn forward(&mut self, mut packet: Packet) {
         let (snapshot, tables, dispatch) = (self.snapshot, self.tables, self.dispatch);
-        let _: Target = Classifier { snapshot, tables, dispatch, witness: Unwitnessed }.again(&mut packet);
-        self.onward.push(packet);
+        let _: Target = Classifier { snapshot, tables, dispatch, witness: Unwitnessed }.classify_again(&mut packet);
+        self.forwarded.push(packet);
     }
 
     fn consume(&mut self, packet: Packet) {
@@ -161,7 +162,7 @@ impl World for Outlet<'_> {
         self.pool.give(packet);
     }
 
-    fn settled(&mut self, _: InterfaceId, _: IpAddr, _: Verdict) {}
+    fn next_hop_settled(&mut self, _: InterfaceId, _: IpAddr, _: NextHopState) {}
 
     fn event(&mut self, _: Event<'_>) {}
 }

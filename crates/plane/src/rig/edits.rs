@@ -10,13 +10,13 @@ use units::{InterfaceId, Mac, VrfId};
 
 /// The result of a batch.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Verdict {
+pub enum BatchVerdict {
     /// The text cannot be parsed.
-    Unread,
+    Unparsable,
     /// It was parsed, but cannot be applied.
     Refused,
     /// It was applied completely.
-    Made,
+    Applied,
 }
 
 /// The target of a route: a named outcome, or next hops with their weights.
@@ -26,36 +26,39 @@ type End = (Option<&'static str>, Vec<(InterfaceId, IpAddr, u16)>);
 type Added = BTreeMap<(VrfId, Prefix), End>;
 
 /// Neighbours that the lines name, with their address after the batch.
-type Given = BTreeMap<(Name, IpAddr), Option<Mac>>;
+type GivenNeighbours = BTreeMap<(Name, IpAddr), Option<Mac>>;
 
 /// Applies `source` to a router without added routes and neighbours. Every error must report its line. A batch with an error must change
 /// nothing, and one without must do what each line says. Removes all changes again.
 ///
 /// # Panics
 /// If one of these rules is broken.
-pub fn exercise(rig: &mut Rig, source: &str) -> Verdict {
+pub fn exercise(rig: &mut Rig, source: &str) -> BatchVerdict {
     let plan = rig.router.plan().expect("it runs").clone();
-    let held = held(rig);
+    let held = resources(rig);
     let batch = match batch(source, "batch", &plan) {
         Ok(batch) => batch,
         Err(found) => {
-            judge(source, &found);
-            return Verdict::Unread;
+            check_diagnostics(source, &found);
+            return BatchVerdict::Unparsable;
         }
     };
     assert!(batch.lines.windows(2).all(|pair| pair[0].line < pair[1].line), "lines keep their order");
     match rig.router.prepare_edits(&batch.lines, MOST_DIAGNOSTICS) {
         Err(errors) => {
             assert!(errors.iter().all(|error| batch.lines.iter().any(|line| line.line == error.line)));
-            judge(source, &batch.refuse(errors.into_iter().map(|error| (error.line, error.reason, error.hint))));
-            assert_eq!((added(rig), self::held(rig)), (Added::new(), held), "nothing has changed");
-            return Verdict::Refused;
+            check_diagnostics(
+                source,
+                &batch.refuse(errors.into_iter().map(|error| (error.line, error.reason, error.hint))),
+            );
+            assert_eq!((added_routes(rig), self::resources(rig)), (Added::new(), held), "nothing has changed");
+            return BatchVerdict::Refused;
         }
-        Ok(edits) => drop(rig.router.make_edits(edits, |_| {})),
+        Ok(edits) => drop(rig.router.apply_edits(edits, |_| {})),
     }
     rig.settle();
-    let (routes, neighbours) = told(rig, &batch.lines);
-    assert_eq!(added(rig), routes);
+    let (routes, neighbours) = expected_tables(rig, &batch.lines);
+    assert_eq!(added_routes(rig), routes);
     for ((interface, address), mac) in &neighbours {
         assert_eq!(mac_of(rig, interface, *address), *mac, "{address} on {interface}");
     }
@@ -64,14 +67,14 @@ pub fn exercise(rig: &mut Rig, source: &str) -> Verdict {
     let end = end + "flush\n";
     let lines = plan::batch::batch(&end, "end", &plan).unwrap_or_else(|found| panic!("{found}")).lines;
     let edits = rig.router.prepare_edits(&lines, 1).unwrap_or_else(|errors| panic!("{errors:?}"));
-    rig.router.make_edits(edits, |_| {});
+    rig.router.apply_edits(edits, |_| {});
     rig.settle();
-    assert_eq!((added(rig), self::held(rig)), (Added::new(), held), "all of it went again");
-    Verdict::Made
+    assert_eq!((added_routes(rig), self::resources(rig)), (Added::new(), held), "all of it went again");
+    BatchVerdict::Applied
 }
 
 /// Rules for all diagnostics.
-fn judge(source: &str, found: &Diagnostics) {
+fn check_diagnostics(source: &str, found: &Diagnostics) {
     let lines = source.split_inclusive('\n').count().max(1);
     assert!(found.errors().next().is_some() && found.list().len() <= MOST_DIAGNOSTICS);
     for one in found.list() {
@@ -83,12 +86,12 @@ fn judge(source: &str, found: &Diagnostics) {
 }
 
 /// The numbers of groups and adjacencies held, and of prefixes that fit.
-fn held(rig: &Rig) -> (usize, usize, usize) {
+fn resources(rig: &Rig) -> (usize, usize, usize) {
     let tables = rig.router.tables();
-    (tables.groups_held(), tables.adjacencies_held(), tables.room())
+    (tables.groups_in_use(), tables.adjacencies_in_use(), tables.room())
 }
 
-fn added(rig: &Rig) -> Added {
+fn added_routes(rig: &Rig) -> Added {
     let query = RouteQuery { origin: Some(Origin::Api), ..RouteQuery::default() };
     let end = |route: &RouteReport| match route.outcome {
         Outcome::Blackhole => (Some("blackhole"), Vec::new()),
@@ -108,8 +111,8 @@ fn added(rig: &Rig) -> Added {
 }
 
 /// The routes and neighbours after these lines, in their order.
-fn told(rig: &Rig, lines: &[BatchLine]) -> (Added, Given) {
-    let (mut routes, mut neighbours) = (Added::new(), Given::new());
+fn expected_tables(rig: &Rig, lines: &[BatchLine]) -> (Added, GivenNeighbours) {
+    let (mut routes, mut neighbours) = (Added::new(), GivenNeighbours::new());
     let vrf = |name: &Option<Name>| rig.router.vrf(name.as_deref().unwrap_or("main")).expect("it was read");
     let on = |name: &Name| rig.router.snapshot().interface_named(name).expect("it was read").id;
     for line in lines {

@@ -4,28 +4,28 @@
 
 mod bench;
 pub mod edits;
-mod straight;
-mod team;
+mod straight_line;
 pub mod train;
+mod worker_group;
 
 pub use bench::Bench;
-pub use link::OneLink;
-pub use packet::frames::Udp;
-pub use straight::StraightLine;
-pub use team::Team;
+pub use link::StandaloneLink;
+pub use packet::frames::UdpFrame;
+pub use straight_line::StraightLine;
+pub use worker_group::WorkerGroup;
 
-pub use link::shelf::Shelf;
+pub use link::queue_arena::QueueArena;
 
 use crate::snapshot::Layout;
-use crate::worker::{Decorate, Step, Worker, WorkerReport};
+use crate::worker::{Decorate, StepResult, Worker, WorkerReport};
 use crate::{ApplyError, Build, Opener, Router};
-use cpu::meter::{Flat, Meter};
+use cpu::meter::{ConstantMeter, WorkMeter};
 use fib::TableLimits;
 use packet::event::{Observer, Silent};
-use packet::port::{FaultRates, Faulty, Memory, Offloads, Port, Wire};
+use packet::port::{FaultRates, FaultyPort, MemoryPort, MemoryWire, Offloads, Port};
 use packet::{Batch, Offload, Packet, Pool, Region};
 use plan::{Plan, PortPlan};
-use stack::HostLimits;
+use stack::LocalProtocolLimits;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use units::{Generation, Instant, Nanos};
@@ -51,24 +51,24 @@ port = "wan"
 
 /// The key by which the links of a router with this secret hash flows.
 pub fn flow_key(secret: u64) -> u64 {
-    HostLimits { secret, ..HostLimits::default() }.key(link::FLOWS)
+    LocalProtocolLimits { secret, ..LocalProtocolLimits::default() }.key(link::FLOWS)
 }
 
 /// Super-frames of a rig: as a router has by default.
 const SUPER_FRAMES: usize = 256;
 
 /// Wraps the near end of a wire in another port.
-pub type Wrap = Box<dyn FnMut(Memory) -> Box<dyn Port>>;
+pub type Wrap = Box<dyn FnMut(MemoryPort) -> Box<dyn Port>>;
 
 /// Opens `memory:` ports and keeps their far ends. Other devices do not exist.
 #[derive(Default)]
-pub struct Wires {
+pub struct MemoryWires {
     /// The far ends, by the name behind `memory:`. Further queues append `#` and their number.
-    pub far: BTreeMap<String, Memory>,
+    pub far: BTreeMap<String, MemoryPort>,
     /// The offloads of near ends, by the same name. None by default.
     pub offloads: BTreeMap<String, Offloads>,
     /// Wires replace devices of every kind, and their far ends have the names of their ports.
-    stand_in: bool,
+    replaces_devices: bool,
     /// The maximum number of queues of each port; zero means one.
     pub queues: usize,
     /// The capacity of a new wire in each direction, in packets; zero means 4096.
@@ -77,31 +77,31 @@ pub struct Wires {
     pub wrap: Option<Wrap>,
 }
 
-impl Wires {
+impl MemoryWires {
     /// Wires that replace all devices of a configuration, so that it runs without them. Their far ends have the names of the ports.
-    pub fn standing_in() -> Wires {
-        Wires { stand_in: true, ..Wires::default() }
+    pub fn replacing_devices() -> MemoryWires {
+        MemoryWires { replaces_devices: true, ..MemoryWires::default() }
     }
 }
 
-impl Opener for Wires {
+impl Opener for MemoryWires {
     fn open(
         &mut self,
         plan: &PortPlan,
         _region: &Arc<Region>,
         queues: usize,
     ) -> Result<Vec<Box<dyn Port>>, ApplyError> {
-        if plan.device.kind != "memory" && !self.stand_in {
+        if plan.device.kind != "memory" && !self.replaces_devices {
             return Err(ApplyError {
                 place: format!("port {}", plan.name),
                 reason: format!("there is no '{}' here", plan.device),
                 hint: "use memory: ports".into(),
             });
         }
-        let name = if self.stand_in { plan.name.to_string() } else { plan.device.target.clone() };
+        let name = if self.replaces_devices { plan.name.to_string() } else { plan.device.target.clone() };
         let offloads = self.offloads.get(&name).copied().unwrap_or_default();
         let open = |queue: usize| -> Box<dyn Port> {
-            let (near, far) = Wire::pair(if self.length == 0 { WIRE } else { self.length });
+            let (near, far) = MemoryWire::pair(if self.length == 0 { WIRE } else { self.length });
             self.far.insert(if queue == 0 { name.clone() } else { format!("{name}#{queue}") }, far);
             let near = near.with_offloads(offloads);
             match &mut self.wrap {
@@ -121,7 +121,7 @@ impl Opener for Wires {
                     let rates =
                         FaultRates { loss: f.loss, corrupt: f.corrupt, truncate: f.truncate, duplicate: f.duplicate };
                     // Each queue has its own sequence of faults.
-                    Box::new(Faulty::new(port, rates, f.seed.wrapping_add(queue as u64)))
+                    Box::new(FaultyPort::new(port, rates, f.seed.wrapping_add(queue as u64)))
                 }
             })
         };
@@ -136,7 +136,7 @@ pub struct Rig {
     /// The worker.
     pub worker: Worker,
     /// The far ends.
-    pub wires: Wires,
+    pub wires: MemoryWires,
     /// The hosts' frames, of the same region as the router's.
     pub pool: Pool,
     /// The time of the next step.
@@ -159,12 +159,12 @@ impl Rig {
             workers: 1,
             layout: Some(layout),
             switch_cost: Nanos::ZERO,
-            limits: HostLimits::default(),
+            limits: LocalProtocolLimits::default(),
         };
         let (router, mut workers) = Router::with_limits(build, tables, |_| observer.take().unwrap_or(Box::new(Silent)));
         let pool = Pool::new(router.region().clone());
         let worker = workers.pop().expect("a router has a worker");
-        Rig { router, worker, wires: Wires::default(), pool, now: Instant::new(1), batch: Batch::new() }
+        Rig { router, worker, wires: MemoryWires::default(), pool, now: Instant::new(1), batch: Batch::new() }
     }
 
     /// A router that runs `config`. Its own announcements are discarded.
@@ -203,30 +203,30 @@ impl Rig {
         let prepared = self.router.prepare(plan, &mut self.wires)?;
         let mut published = self.router.publish(prepared);
         while !published.is_adopted() {
-            self.step(&mut Flat(Nanos::new(10)));
+            self.step(&mut ConstantMeter(Nanos::new(10)));
         }
         Ok(self.router.complete(published))
     }
 
     /// One step of the worker; a nanosecond passes.
-    pub fn step<M: Meter>(&mut self, meter: &mut M) -> Step {
+    pub fn step<M: WorkMeter>(&mut self, meter: &mut M) -> StepResult {
         self.now += Nanos::new(1);
         self.worker.step(self.now, meter)
     }
 
     /// Runs the worker until it finds nothing more to do at this time.
     pub fn settle(&mut self) {
-        while let Step::Ran = self.step(&mut Flat(Nanos::new(10))) {}
+        while let StepResult::Ran = self.step(&mut ConstantMeter(Nanos::new(10))) {}
     }
 
     /// Lets `span` pass, and runs the worker whenever it is due.
-    pub fn pass(&mut self, span: Nanos) {
+    pub fn advance(&mut self, span: Nanos) {
         let end = self.now + span;
         loop {
-            match self.step(&mut Flat(Nanos::new(10))) {
-                Step::Ran => {}
-                Step::Idle(until) if until < end => self.now = until.max(self.now),
-                Step::Idle(_) => break,
+            match self.step(&mut ConstantMeter(Nanos::new(10))) {
+                StepResult::Ran => {}
+                StepResult::Idle(until) if until < end => self.now = until.max(self.now),
+                StepResult::Idle(_) => break,
             }
         }
         self.now = end.max(self.now);

@@ -4,7 +4,7 @@
 //! router. A batch is checked completely before anything changes. Then its changes become visible one by one.
 
 use super::Router;
-use super::desired::{Gateways, Goal};
+use super::config_routes::{Gateways, RouteGoal};
 use crate::worker::Command;
 use fib::{Origin, Outcome, RouteChange, RouteQuery, Tables};
 use plan::batch::{BatchLine, Edit};
@@ -60,7 +60,7 @@ struct Draft<'r> {
     routes: HashMap<(VrfId, Prefix), Outcome>,
     neighbours: HashMap<(InterfaceId, IpAddr), Option<Mac>>,
     /// The number of neighbours of each interface after these lines, where it was needed.
-    crowds: HashMap<InterfaceId, usize>,
+    neighbour_counts: HashMap<InterfaceId, usize>,
     gateways: Gateways,
     /// Prefixes that still fit into the tables.
     room: usize,
@@ -78,7 +78,7 @@ impl Router {
             router: self,
             routes: HashMap::with_capacity(lines.len()),
             neighbours: HashMap::new(),
-            crowds: HashMap::new(),
+            neighbour_counts: HashMap::new(),
             gateways: Gateways::new(&self.tables),
             room: self.tables.room(),
             summary: EditSummary::default(),
@@ -86,7 +86,7 @@ impl Router {
         };
         let mut errors = Vec::new();
         for line in lines {
-            if let Err((reason, hint)) = draft.take(&line.edit) {
+            if let Err((reason, hint)) = draft.apply(&line.edit) {
                 errors.push(EditError { line: line.line, reason, hint });
                 if errors.len() == most {
                     break;
@@ -97,7 +97,7 @@ impl Router {
     }
 
     /// Makes the changes of a batch. `progress` is called from time to time with the number of finished routes.
-    pub fn make_edits(&mut self, edits: Edits, mut progress: impl FnMut(usize)) -> EditSummary {
+    pub fn apply_edits(&mut self, edits: Edits, mut progress: impl FnMut(usize)) -> EditSummary {
         let mut done = 0;
         for chunk in edits.routes.chunks(PROGRESS) {
             edits
@@ -109,8 +109,8 @@ impl Router {
         }
         for &(interface, address, mac) in &edits.neighbours {
             match mac {
-                Some(mac) => drop(self.given.insert((interface, address), mac)),
-                None => drop(self.given.remove(&(interface, address))),
+                Some(mac) => drop(self.added_neighbours.insert((interface, address), mac)),
+                None => drop(self.added_neighbours.remove(&(interface, address))),
             }
             self.post(|| Command::Neighbour(interface, address, mac));
         }
@@ -126,7 +126,7 @@ impl Edits {
 }
 
 impl Draft<'_> {
-    fn take(&mut self, edit: &Edit) -> Result<(), Refusal> {
+    fn apply(&mut self, edit: &Edit) -> Result<(), Refusal> {
         match edit {
             Edit::AddRoute(route) => self.add_route(route),
             Edit::DelRoute(vrf, to) => self.del_route(self.router.names.vrf(vrf.as_ref()), *to),
@@ -154,7 +154,7 @@ impl Draft<'_> {
         let names = &self.router.names;
         let vrf = names.vrf(route.vrf.as_ref());
         let gone = || ("its port is there no more".to_string(), "read the batch again".to_string());
-        let goal = Goal::of(&route.action, names).ok_or_else(gone)?;
+        let goal = RouteGoal::of(&route.action, names).ok_or_else(gone)?;
         let held = self.gateways.hold(&(vrf, route.to, Origin::Api), &goal);
         let outcome = held.map_err(|error| (error.to_string(), "use fewer gateways".to_string()))?;
         // Only a prefix that is new to the tables needs room. Removed routes free none, because a sorted batch may add before it removes.
@@ -211,9 +211,9 @@ impl Draft<'_> {
             let reason = format!("{} is a neighbour of the configuration", neighbour.address);
             return Err((reason, "change the configuration, and `switchpath apply` it".to_string()));
         }
-        if !self.is_given(key) {
+        if !self.is_added(key) {
             let limit = self.router.build.limits.neighbours_per_interface;
-            let crowd = self.crowd(key.0);
+            let crowd = self.neighbour_count(key.0);
             if *crowd >= limit {
                 let reason =
                     format!("{} has {limit} neighbours that are given, the most it can have", neighbour.interface);
@@ -228,27 +228,27 @@ impl Draft<'_> {
 
     fn del_neighbour(&mut self, interface: &plan::Name, address: IpAddr) -> Result<(), Refusal> {
         let key = (self.interface(interface)?, address);
-        if !self.is_given(key) {
+        if !self.is_added(key) {
             let hint =
                 "`switchpath show neighbours` shows them; those of the configuration go with it, others are found";
             return Err((format!("no neighbour {address} was added while the router runs"), hint.to_string()));
         }
         self.summary.neighbours_removed += 1;
         let stays = self.router.statics.contains_key(&key);
-        *self.crowd(key.0) -= usize::from(!stays);
+        *self.neighbour_count(key.0) -= usize::from(!stays);
         self.neighbours.insert(key, None);
         Ok(())
     }
 
     /// True if a neighbour was added, by an earlier edit or by one of these lines.
-    fn is_given(&self, key: (InterfaceId, IpAddr)) -> bool {
-        self.neighbours.get(&key).map_or(self.router.given.contains_key(&key), Option::is_some)
+    fn is_added(&self, key: (InterfaceId, IpAddr)) -> bool {
+        self.neighbours.get(&key).map_or(self.router.added_neighbours.contains_key(&key), Option::is_some)
     }
 
     /// The number of neighbours of an interface that the configuration and edits have added.
-    fn crowd(&mut self, interface: InterfaceId) -> &mut usize {
-        let (given, statics) = (&self.router.given, &self.router.statics);
-        self.crowds.entry(interface).or_insert_with(|| {
+    fn neighbour_count(&mut self, interface: InterfaceId) -> &mut usize {
+        let (given, statics) = (&self.router.added_neighbours, &self.router.statics);
+        self.neighbour_counts.entry(interface).or_insert_with(|| {
             // A neighbour that both have added counts once.
             let added = given.keys().filter(|key| key.0 == interface && !statics.contains_key(*key)).count();
             added + statics.keys().filter(|key| key.0 == interface).count()
@@ -266,7 +266,8 @@ impl Draft<'_> {
             changes.reverse();
         }
         // Neighbours that were added and removed within the batch change nothing.
-        let told = neighbours.into_iter().filter(|(key, mac)| mac.is_some() || router.given.contains_key(key));
+        let told =
+            neighbours.into_iter().filter(|(key, mac)| mac.is_some() || router.added_neighbours.contains_key(key));
         let neighbours = told.map(|((interface, address), mac)| (interface, address, mac)).collect();
         Edits { tables: router.tables.clone(), routes: changes, neighbours, summary, _gateways: gateways }
     }

@@ -6,36 +6,36 @@
 //! Routes that only the old generation can use are withdrawn before the publication. Routes that need the new generation are added after its
 //! adoption. So no packet ever follows a route to a missing interface.
 
-mod allotted;
-pub(crate) mod desired;
+pub(crate) mod config_routes;
+mod cpu_shares;
 mod edit;
 mod hooks;
-mod known;
-mod measured;
+mod known_costs;
+mod measured_costs;
 mod policies;
 mod prepare;
 mod prepared;
 
-pub use crate::bell::Nudge;
+pub use crate::parker::WakeFn;
 pub use edit::{EditError, EditSummary, Edits};
-pub use known::KnownCosts;
-pub use policies::{Choice, PolicyReport};
+pub use known_costs::KnownCosts;
+pub use policies::{PolicyChange, PolicyReport};
 pub use prepare::Opener;
 pub use prepared::{ApplyError, Prepared};
 
-use crate::bell::Bell;
-use crate::function::{Functions, Registration};
+use crate::function::{FunctionRegistration, Functions};
+use crate::parker::Parker;
 use crate::snapshot::{Layout, Snapshot};
-use crate::worker::{Adopted, Command, Crew, Mailbox, Worker, WorkerReport};
+use crate::worker::{Adopted, Command, Mailbox, PeerRings, Worker, WorkerReport};
+use config_routes::{Gateways, RouteKey, Routes};
 use cpu::Schedulers;
-use desired::{Gateways, Key, Routes};
 use fib::{Origin, Outcome, RouteChange, RouteQuery, RouteReport, TableLimits, Tables};
-use measured::Measured;
+use measured_costs::MeasuredCosts;
 use packet::event::Observer;
 use packet::{Pool, Region};
 use plan::{Name, Plan};
 use policies::Policies;
-use stack::HostLimits;
+use stack::LocalProtocolLimits;
 use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -56,7 +56,7 @@ pub struct Build {
     /// The measured cost of a task switch. Zero: to be measured.
     pub switch_cost: Nanos,
     /// Limits of the router's own protocols.
-    pub limits: HostLimits,
+    pub limits: LocalProtocolLimits,
 }
 
 /// The control side of one router.
@@ -66,18 +66,18 @@ pub struct Router {
     region: Arc<Region>,
     tables: Arc<Tables>,
     mailboxes: Vec<Arc<Mailbox>>,
-    bells: Vec<Arc<Bell>>,
+    parkers: Vec<Arc<Parker>>,
     plan: Option<Arc<Plan>>,
     snapshot: Arc<Snapshot>,
     names: Names,
     routes: Routes,
     statics: HashMap<(InterfaceId, IpAddr), Mac>,
     /// Neighbours added by edits.
-    given: HashMap<(InterfaceId, IpAddr), Mac>,
-    measured: Measured,
+    added_neighbours: HashMap<(InterfaceId, IpAddr), Mac>,
+    measured: MeasuredCosts,
     policies: Policies,
     /// Makes packet hooks. `None` if the router does not execute instructions.
-    maker: Option<Arc<dyn crate::hook::Maker>>,
+    hook_maker: Option<Arc<dyn crate::hook::HookMaker>>,
     /// Makes the functions of paths.
     functions: Functions,
     /// Makes the CPU schedulers of workers.
@@ -93,7 +93,7 @@ struct Names {
     /// Includes VRFs that no longer exist.
     vrfs: HashMap<Name, VrfId>,
     /// The VRF of each interface outside of the main VRF.
-    places: HashMap<InterfaceId, VrfId>,
+    interface_vrfs: HashMap<InterfaceId, VrfId>,
     macs: HashMap<PortId, Mac>,
     /// The MAC addresses of devices that report one.
     devices: HashMap<PortId, Mac>,
@@ -138,8 +138,8 @@ impl Router {
         let tables = Arc::new(Tables::with_limits(limits));
         let ids = (0..build.workers.max(1)).map(WorkerId);
         let mailboxes: Vec<Arc<Mailbox>> = ids.clone().map(|_| Arc::default()).collect();
-        let bells: Vec<Arc<Bell>> = ids.clone().map(|_| Arc::default()).collect();
-        let members = Crew::of(&bells).into_iter().zip(&bells);
+        let bells: Vec<Arc<Parker>> = ids.clone().map(|_| Arc::default()).collect();
+        let members = PeerRings::of(&bells).into_iter().zip(&bells);
         let workers = ids.zip(&mailboxes).zip(members).map(|((id, mailbox), (crew, bell))| {
             let pool = Pool::new(region.clone());
             Worker::new(
@@ -154,11 +154,11 @@ impl Router {
         });
         let workers = workers.collect();
         let special = |(prefix, outcome)| RouteChange { vrf: VrfId::MAIN, prefix, origin: Origin::Local, outcome };
-        let always = desired::always().map(special);
+        let always = config_routes::martian_routes().map(special);
         tables.apply_routes(always).expect("empty tables have room for eight routes");
-        let measured = Measured::start(build.switch_cost);
+        let measured = MeasuredCosts::start(build.switch_cost);
         let router = Router {
-            bells,
+            parkers: bells,
             build,
             region,
             tables,
@@ -169,10 +169,10 @@ impl Router {
             names: Names { next: [0, 0, 3], ..Names::default() },
             routes: Routes::default(),
             statics: HashMap::new(),
-            given: HashMap::new(),
+            added_neighbours: HashMap::new(),
             measured,
             policies: Policies::default(),
-            maker: None,
+            hook_maker: None,
             functions: Functions::default(),
             schedulers: Schedulers::default(),
         };
@@ -186,7 +186,7 @@ impl Router {
 
     /// Makes this function available to the paths of future configurations. It is in no catalogue by itself: a plan is checked against one with
     /// [`Functions::declarations`].
-    pub fn register_function(&mut self, function: Registration) {
+    pub fn register_function(&mut self, function: FunctionRegistration) {
         self.functions = self.functions.with(function);
     }
 
@@ -196,7 +196,7 @@ impl Router {
     }
 
     /// Makes this CPU scheduler available to future configurations. These must be checked against a catalogue with [`Schedulers::declarations`].
-    pub fn register_cpu_scheduler(&mut self, scheduler: cpu::Registration) {
+    pub fn register_cpu_scheduler(&mut self, scheduler: cpu::SchedulerRegistration) {
         self.schedulers = self.schedulers.with(scheduler);
     }
 
@@ -209,22 +209,22 @@ impl Router {
     }
 
     /// Sets the wakeup of `worker`.
-    pub fn on_post(&mut self, worker: WorkerId, nudge: Nudge) {
-        self.bells[worker.index()].hang(nudge);
+    pub fn set_wakeup(&mut self, worker: WorkerId, nudge: WakeFn) {
+        self.parkers[worker.index()].set_wake(nudge);
     }
 
     /// Posts a command to every worker. `make` makes one for each.
     pub fn post(&self, mut make: impl FnMut() -> Command) {
-        for (mailbox, bell) in self.mailboxes.iter().zip(&self.bells) {
+        for (mailbox, bell) in self.mailboxes.iter().zip(&self.parkers) {
             mailbox.post(make());
-            bell.nudge();
+            bell.wake();
         }
     }
 
     /// Posts a command to one worker.
     pub fn post_to(&self, worker: WorkerId, command: Command) {
         self.mailboxes[worker.index()].post(command);
-        self.bells[worker.index()].nudge();
+        self.parkers[worker.index()].wake();
     }
 
     /// The frames all ports share.
@@ -258,12 +258,12 @@ impl Router {
     }
 
     /// Sets known costs. From the next configuration on they divide the processor, unless costs are configured or measured.
-    pub fn know(&mut self, costs: KnownCosts) {
+    pub fn set_known_costs(&mut self, costs: KnownCosts) {
         self.measured.known = costs;
     }
 
     /// Learns the costs that the workers have measured. They apply where the configuration states no costs.
-    pub fn learn(&mut self, reports: &[WorkerReport]) {
+    pub fn learn_costs(&mut self, reports: &[WorkerReport]) {
         self.measured.learn(reports);
     }
 
@@ -271,7 +271,7 @@ impl Router {
     pub fn publish(&mut self, prepared: Prepared) -> Published {
         let Prepared { plan, snapshot, changes, names, routes, gateways, statics, .. } = prepared;
         // Before the workers adopt the generation: then they may lack the interfaces of these routes.
-        let gone: Vec<Key> = self.routes.without(&routes).collect();
+        let gone: Vec<RouteKey> = self.routes.without(&routes).collect();
         for key in gone {
             let (vrf, prefix, origin) = key;
             let change = RouteChange { vrf, prefix, origin, outcome: Outcome::NoRoute };
@@ -285,7 +285,7 @@ impl Router {
         }
         // Before the workers adopt the interface: the neighbours they learn there belong to its VRF.
         for interface in &snapshot.interfaces {
-            let vrf = self.names.places.get(&interface.id).copied().unwrap_or(VrfId::MAIN);
+            let vrf = self.names.interface_vrfs.get(&interface.id).copied().unwrap_or(VrfId::MAIN);
             self.tables.attach(interface.id, vrf);
         }
         if let Some(rules) = &snapshot.nat {
@@ -299,7 +299,7 @@ impl Router {
             let change = changes.next().expect("one change was prepared for each worker");
             Command::Adopt(Box::new(change), sender)
         });
-        Published { plan, snapshot, routes, gateways, statics, waiting: acknowledgements }
+        Published { plan, snapshot, routes, gateways, statics, replies: acknowledgements }
     }
 
     /// Updates routes and static neighbours once every worker runs the generation.
@@ -331,7 +331,7 @@ impl Router {
 
     /// Withdraws routes and neighbours of edits whose VRFs and interfaces no longer exist.
     fn withdraw_stranded(&mut self) {
-        let there: Vec<VrfId> = self.snapshot.interfaces.iter().map(|i| self.tables.place(i.id)).collect();
+        let there: Vec<VrfId> = self.snapshot.interfaces.iter().map(|i| self.tables.vrf_of(i.id)).collect();
         for &vrf in self.names.vrfs.values().filter(|vrf| !there.contains(vrf)) {
             let query = RouteQuery { vrf: Some(vrf), within: None, origin: Some(Origin::Api) };
             let given = self.tables.routes(&query, usize::MAX);
@@ -344,13 +344,15 @@ impl Router {
             self.tables.apply_routes(given.into_iter().map(clear)).expect("a route can always be cleared");
         }
         let snapshot = &self.snapshot;
-        self.given.retain(|(interface, _), _| snapshot.interface(*interface).is_some());
+        self.added_neighbours.retain(|(interface, _), _| snapshot.interface(*interface).is_some());
     }
 
     fn update_statics(&mut self, statics: HashMap<(InterfaceId, IpAddr), Mac>) {
         // If an edit has added the same neighbour, it takes effect again.
         for (&(interface, address), _) in self.statics.iter().filter(|(key, _)| !statics.contains_key(key)) {
-            self.post(|| Command::Neighbour(interface, address, self.given.get(&(interface, address)).copied()));
+            self.post(|| {
+                Command::Neighbour(interface, address, self.added_neighbours.get(&(interface, address)).copied())
+            });
         }
         for (&(interface, address), &mac) in &statics {
             if self.statics.get(&(interface, address)) != Some(&mac) {
@@ -368,22 +370,22 @@ pub struct Published {
     routes: Routes,
     gateways: Gateways,
     statics: HashMap<(InterfaceId, IpAddr), Mac>,
-    waiting: Vec<Receiver<Adopted>>,
+    replies: Vec<Receiver<Adopted>>,
 }
 
 impl Published {
     /// True if every worker runs the generation. Workers that have ended are ignored.
     pub fn is_adopted(&mut self) -> bool {
         // An error other than `Empty` means that the worker has ended.
-        self.waiting.retain(|receiver| receiver.try_recv().err() == Some(TryRecvError::Empty));
-        self.waiting.is_empty()
+        self.replies.retain(|receiver| receiver.try_recv().err() == Some(TryRecvError::Empty));
+        self.replies.is_empty()
     }
 
     /// Waits for every worker that has not ended. False if one has not adopted it within `patience`.
     pub fn wait(&mut self, patience: Duration) -> bool {
-        while let Some(receiver) = self.waiting.last() {
+        while let Some(receiver) = self.replies.last() {
             match receiver.recv_timeout(patience) {
-                Ok(_) | Err(RecvTimeoutError::Disconnected) => drop(self.waiting.pop()),
+                Ok(_) | Err(RecvTimeoutError::Disconnected) => drop(self.replies.pop()),
                 Err(RecvTimeoutError::Timeout) => return false,
             }
         }

@@ -3,7 +3,7 @@
 //! The objective in force is state, like neighbours. The scheme for an objective is in the running configuration.
 
 use super::Router;
-use super::prepare::broken;
+use super::prepare::unchecked_error;
 use super::prepared::ApplyError;
 use crate::policy::{Controller, Decision};
 use crate::worker::{Command, Reschedule, WorkerReport};
@@ -17,7 +17,7 @@ use units::{Instant, Nanos, PortId};
 
 /// Another objective has come into force, or could not.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Choice {
+pub struct PolicyChange {
     /// The port.
     pub port: PortId,
     /// The decision.
@@ -38,9 +38,9 @@ pub struct PolicyReport {
     /// The number of changes so far.
     pub changes: u64,
     /// The time until the next change is possible.
-    pub held: Nanos,
+    pub dwell_left: Nanos,
     /// The packets and bytes of the last window.
-    pub lately: Demand,
+    pub last_window: Demand,
 }
 
 /// The controllers of all ports with a policy.
@@ -56,7 +56,7 @@ const PATIENCE: Nanos = Nanos::millis(100);
 
 impl Policies {
     /// True if every worker has carried out the last change of schemes.
-    fn settled(&self) -> bool {
+    fn is_settled(&self) -> bool {
         self.retiring.iter().all(|retired| !matches!(retired.try_recv(), Err(TryRecvError::Empty)))
     }
 
@@ -80,24 +80,24 @@ impl Router {
     pub(super) fn adopt_policies(&mut self) {
         let Some(plan) = self.plan.clone() else { return };
         let rules = |port: &PortPlan| Some((*self.names.ports.get(&port.name)?, plan.policy(port)?.into()));
-        let rules: BTreeMap<PortId, crate::policy::Rules> = plan.ports.iter().filter_map(rules).collect();
+        let rules: BTreeMap<PortId, crate::policy::PolicyRules> = plan.ports.iter().filter_map(rules).collect();
         let controllers = &mut self.policies.controllers;
         controllers.retain(|port, _| rules.contains_key(port));
         for (port, rules) in rules {
-            controllers.entry(port).or_insert_with(|| Controller::new(rules)).rule(rules);
+            controllers.entry(port).or_insert_with(|| Controller::new(rules)).set_rules(rules);
         }
     }
 
     /// The time until the next [`consult`](Router::consult). `None` without policies.
-    pub fn consults_in(&self, now: Instant) -> Option<Nanos> {
-        let least = if self.policies.settled() { Nanos::ZERO } else { PATIENCE };
+    pub fn policies_due_in(&self, now: Instant) -> Option<Nanos> {
+        let least = if self.policies.is_settled() { Nanos::ZERO } else { PATIENCE };
         self.policies.controllers.values().map(|controller| controller.next(now).max(least)).min()
     }
 
     /// Lets the policies decide by the workers' reports, and posts the changes. Must not be called while a generation is on its way to the
     /// workers. While a change of schemes is on its way, nothing is decided.
-    pub fn consult(&mut self, now: Instant, reports: &[WorkerReport]) -> Vec<Choice> {
-        if !self.policies.settled() {
+    pub fn run_policies(&mut self, now: Instant, reports: &[WorkerReport]) -> Vec<PolicyChange> {
+        if !self.policies.is_settled() {
             return Vec::new();
         }
         self.policies.retiring.clear();
@@ -111,8 +111,8 @@ impl Router {
         decided.into_iter().map(|(port, decision)| self.carry_out(port, decision)).collect()
     }
 
-    fn carry_out(&mut self, port: PortId, decision: Decision) -> Choice {
-        let mut choice = Choice { port, decision, scheme: None, failed: None };
+    fn carry_out(&mut self, port: PortId, decision: Decision) -> PolicyChange {
+        let mut choice = PolicyChange { port, decision, scheme: None, failed: None };
         match self.reschedule(port, decision) {
             Ok(scheme) => choice.scheme = scheme,
             Err(error) => {
@@ -159,7 +159,7 @@ impl Router {
         let one = |worker| {
             sharing = sharing.of(worker);
             let queueing = Queueing::of(scheme, self.region.frames(), &mut sharing);
-            let queueing = queueing.map_err(|error| broken(format!("port {}", port.name), &error))?;
+            let queueing = queueing.map_err(|error| unchecked_error(format!("port {}", port.name), &error))?;
             Ok(queueing.changing(change))
         };
         (0..workers).map(one).collect()
@@ -171,8 +171,8 @@ impl Router {
             port,
             objective: controller.in_force(),
             changes: controller.changes(),
-            held: controller.held(now),
-            lately: *controller.lately(),
+            dwell_left: controller.dwell_left(now),
+            last_window: *controller.last_window(),
         };
         self.policies.controllers.iter().map(report).collect()
     }

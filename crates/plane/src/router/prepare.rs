@@ -1,25 +1,25 @@
 //! Prepares a generation: does everything that can fail, and changes nothing yet.
 
-use super::allotted::Shares;
-use super::desired::{self, Gateways, Routes};
-use super::measured::Span;
+use super::config_routes::{self, Gateways, Routes};
+use super::cpu_shares::CpuShares;
+use super::measured_costs::Period;
 use super::prepared::{ApplyError, Prepared};
 use super::{Names, Router, hooks};
 use crate::function;
 use crate::multicast::{GroupKey, MulticastRoute, MulticastRoutes};
-use crate::relay::{Lane, relay};
+use crate::relay::{RelayOwner, relay};
 use crate::snapshot::{BEST_EFFORT, BUILT_IN, CONTROL, GENERAL, PathSpec, PortView, Rule, Snapshot};
-use crate::worker::{Change, Decorate, Lanes, NewFunctions, NewPort, Opened, SPREAD};
+use crate::worker::{Decorate, NewFunctions, NewPort, OpenedPort, SPREAD_SEED, SharedQueue, WorkerChange};
 use fib::MOST_VRFS;
 use link::medium::Medium;
-use link::{LinkWitness, NewLink, Queueing};
+use link::{LinkObserver, LinkSetup, Queueing};
 use packet::Region;
 use packet::port::Port;
 use packet::wire::ipv6;
-use plan::admission::{Figure, Source};
+use plan::admission::{CostEstimate, CostSource};
 use plan::{Admission, Call, CpuPlan, InterfacePlan, NatPlan, PathCpu, Plan, PortPlan};
 use schemes::Sharing;
-use stack::{Attached, HostLimits, Interface, Wants};
+use stack::{Interface, InterfaceAddress, LocalProtocolLimits, ObjectiveTable};
 use std::collections::{BTreeMap, HashSet};
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -38,16 +38,16 @@ const LAST_ID: usize = 65534;
 
 /// Packets in each direction between two workers that share a queue of a device: the arrivals of about 100 us at full rate. A worker may be busy
 /// for that long.
-const RELAY: usize = 1024;
+const RELAY_CAPACITY: usize = 1024;
 
 /// The parts of a generation for one worker.
 #[derive(Default)]
-struct Share {
+struct WorkerParts {
     ports: Vec<NewPort>,
     /// New schemes for existing links.
     schemes: Vec<(PortId, Queueing)>,
     /// New emulated links of ports.
-    links: Vec<(PortId, Option<NewLink>)>,
+    links: Vec<(PortId, Option<LinkSetup>)>,
     functions: Vec<NewFunctions>,
 }
 
@@ -67,7 +67,7 @@ pub trait Opener {
         })
     }
     /// Observes every packet at the emulated link of the port.
-    fn witness(&mut self, _plan: &PortPlan) -> Option<Box<dyn LinkWitness>> {
+    fn link_witness(&mut self, _plan: &PortPlan) -> Option<Box<dyn LinkObserver>> {
         None
     }
 }
@@ -76,11 +76,11 @@ impl Router {
     /// Prepares `plan`: opens its new ports, builds its schemes and functions, makes the snapshot. Otherwise returns every reason why it cannot
     /// run, and has changed nothing.
     pub fn prepare(&self, plan: &Plan, opener: &mut dyn Opener) -> Result<Prepared, Vec<ApplyError>> {
-        self.prepare_by(plan, plan.cpu.admission, opener).and_then(Prepared::strictly)
+        self.prepare_by(plan, plan.cpu.admission, opener).and_then(Prepared::refuse_overflow)
     }
 
     /// The same for a rollback to a plan that was admitted before: measurements since then do not refuse it.
-    pub fn prepare_return(&self, plan: &Plan, opener: &mut dyn Opener) -> Result<Prepared, Vec<ApplyError>> {
+    pub fn prepare_rollback(&self, plan: &Plan, opener: &mut dyn Opener) -> Result<Prepared, Vec<ApplyError>> {
         self.prepare_by(plan, Admission::Warn, opener)
     }
 
@@ -98,25 +98,25 @@ impl Router {
             let hint = "restart the router".to_string();
             return Err(vec![ApplyError { place: "router".into(), reason, hint }]);
         }
-        let mut shares: Vec<Share> = self.mailboxes.iter().map(|_| Share::default()).collect();
+        let mut shares: Vec<WorkerParts> = self.mailboxes.iter().map(|_| WorkerParts::default()).collect();
         self.prepare_ports(plan, opener, &mut names, &mut shares, &mut errors);
         if !errors.is_empty() {
             return Err(errors);
         }
-        if let Err(error) = place_vrfs(plan, &mut names) {
+        if let Err(error) = assign_vrfs(plan, &mut names) {
             return Err(vec![error]);
         }
         let interfaces = interfaces(plan, &mut names);
         // Averages since the start, so that a moment does not decide about admission.
-        let costs = self.measured.costs(plan, &names, self.plan.as_deref(), Span::Always);
-        let parts = match Shares::of(plan, &costs, admission) {
+        let costs = self.measured.costs(plan, &names, self.plan.as_deref(), Period::Always);
+        let parts = match CpuShares::of(plan, &costs, admission) {
             Ok(parts) => parts,
             Err(refused) => return Err(vec![refused]),
         };
         let paths = paths(plan, &parts, &mut names);
         let routes = Routes::of(plan, &names, &interfaces);
-        errors.extend(self.without_room(&routes));
-        errors.extend(self.crowded(plan, &names));
+        errors.extend(self.table_overflow(&routes));
+        errors.extend(self.neighbour_overflow(plan, &names));
         let gateways = Gateways::of(&routes, &self.routes, &self.tables);
         if let Err(error) = &gateways {
             let (reason, hint) = (error.to_string(), "use fewer gateways".into());
@@ -125,8 +125,8 @@ impl Router {
         for share in &mut shares {
             share.functions = self.prepare_functions(plan, &paths, &names, &mut errors);
         }
-        let stations = self.stations(plan, &names).and_then(|stations| {
-            let made = self.make_stations(stations.as_deref())?;
+        let stations = self.hook_config(plan, &names).and_then(|stations| {
+            let made = self.make_hooks(stations.as_deref())?;
             Ok((stations, made))
         });
         let (stations, made) = stations.unwrap_or_else(|error| {
@@ -142,33 +142,47 @@ impl Router {
             interfaces,
             paths,
             rules(plan, &names),
-            HostLimits { icmp_rate: plan.icmp_rate.into(), icmp_burst: plan.icmp_burst.into(), ..self.build.limits },
+            LocalProtocolLimits {
+                icmp_rate: plan.icmp_rate.into(),
+                icmp_burst: plan.icmp_burst.into(),
+                ..self.build.limits
+            },
         );
         snapshot.nat = nat;
         // Translated connections survive the change of generation.
         snapshot.translations = self.snapshot.translations.clone();
         snapshot.multicast = multicast(plan, &names);
-        let snapshot = Arc::new(snapshot.executing(stations));
+        let snapshot = Arc::new(snapshot.with_hooks(stations));
         let statics = plan.neighbours.iter().map(|n| ((names.interfaces[&n.interface], n.address), n.mac)).collect();
-        let change = |Share { ports, schemes, links, functions }| {
-            let mut change = Change::to(snapshot.clone());
-            (change.registered, change.schedulers) = (self.functions.clone(), self.schedulers.clone());
+        let change = |WorkerParts { ports, schemes, links, functions }| {
+            let mut change = WorkerChange::to(snapshot.clone());
+            (change.available_functions, change.schedulers) = (self.functions.clone(), self.schedulers.clone());
             (change.ports, change.schemes, change.links, change.functions) = (ports, schemes, links, functions);
             change
         };
-        let mut changes: Vec<Change> = shares.into_iter().map(change).collect();
-        self.hand_out(made, &mut changes);
+        let mut changes: Vec<WorkerChange> = shares.into_iter().map(change).collect();
+        self.assign_hooks(made, &mut changes);
         let overflowing = hooks::overflowing(plan, &names);
         let before = self.plan.as_deref().map(|before| hooks::overflowing(before, &self.names));
         let overflow_anew = before.as_ref() != Some(&overflowing);
         let plan = Arc::new(plan.clone());
-        Ok(Prepared { plan, snapshot, changes, names, routes, gateways, statics, overflowing, overflow_anew })
+        Ok(Prepared {
+            plan,
+            snapshot,
+            changes,
+            names,
+            routes,
+            gateways,
+            statics,
+            overflowing,
+            overflow_changed: overflow_anew,
+        })
     }
 
     /// The error if the routes do not fit beside those that the API has added.
-    fn without_room(&self, routes: &Routes) -> Option<ApplyError> {
-        let (limit, given) = (self.tables.limits().routes, self.tables.given());
-        let count = routes.len() + desired::always().count();
+    fn table_overflow(&self, routes: &Routes) -> Option<ApplyError> {
+        let (limit, given) = (self.tables.limits().routes, self.tables.api_routes());
+        let count = routes.len() + config_routes::martian_routes().count();
         (count + given > limit).then(|| {
             let added = if given == 0 { String::new() } else { format!(", and {given} that the API has added") };
             let reason = format!("there are {count}{added}; {limit} fit");
@@ -178,7 +192,7 @@ impl Router {
     }
 
     /// The interfaces whose static neighbours exceed the limit.
-    fn crowded(&self, plan: &Plan, names: &Names) -> Vec<ApplyError> {
+    fn neighbour_overflow(&self, plan: &Plan, names: &Names) -> Vec<ApplyError> {
         let limit = self.build.limits.neighbours_per_interface;
         let mut given: BTreeMap<&plan::Name, HashSet<IpAddr>> = BTreeMap::new();
         for neighbour in &plan.neighbours {
@@ -186,7 +200,8 @@ impl Router {
         }
         for (name, addresses) in &mut given {
             let here = names.interfaces.get(*name);
-            addresses.extend(self.given.keys().filter(|(on, _)| Some(on) == here).map(|(_, address)| *address));
+            addresses
+                .extend(self.added_neighbours.keys().filter(|(on, _)| Some(on) == here).map(|(_, address)| *address));
         }
         let full = |(name, addresses): (&plan::Name, HashSet<IpAddr>)| {
             let reason = format!("{} are given with their addresses, and {limit} can be", addresses.len());
@@ -203,7 +218,7 @@ impl Router {
         plan: &Plan,
         opener: &mut dyn Opener,
         names: &mut Names,
-        shares: &mut [Share],
+        shares: &mut [WorkerParts],
         errors: &mut Vec<ApplyError>,
     ) {
         // A port that is removed and returns later is a new port with a new id.
@@ -232,11 +247,11 @@ impl Router {
             }
             names.macs.insert(id, mac_of(new, names.devices.get(&id).copied()));
         }
-        errors.extend(self.policies_that_cannot(plan));
+        errors.extend(self.policy_errors(plan));
     }
 
     /// The faults of schemes that policies may select later. Each new scheme is built once, because only building can fail.
-    fn policies_that_cannot(&self, plan: &Plan) -> Vec<ApplyError> {
+    fn policy_errors(&self, plan: &Plan) -> Vec<ApplyError> {
         let known = |scheme: &Call| {
             self.plan.iter().flat_map(|plan| &plan.policies).any(|policy| policy.schemes.values().any(|s| s == scheme))
         };
@@ -245,7 +260,7 @@ impl Router {
         let each = used.flat_map(|policy| policy.schemes.values().map(move |scheme| (policy, scheme)));
         let tried = each.filter(|(_, scheme)| !known(scheme)).filter_map(|(policy, scheme)| {
             let error = Queueing::of(scheme, self.region.frames(), &mut Sharing::alone()).err()?;
-            Some(broken(format!("policy {}, {scheme}", policy.name), &error))
+            Some(unchecked_error(format!("policy {}, {scheme}", policy.name), &error))
         });
         tried.collect()
     }
@@ -258,7 +273,7 @@ impl Router {
         (reopened, redecorated, scheme): (bool, bool, Option<&Call>),
         opener: &mut dyn Opener,
         names: &mut Names,
-        shares: &mut [Share],
+        shares: &mut [WorkerParts],
     ) -> Result<(), ApplyError> {
         let schemes: Vec<Option<Queueing>> = match scheme {
             Some(scheme) => self.schemes(plan, scheme)?.into_iter().map(Some).collect(),
@@ -274,7 +289,7 @@ impl Router {
             let room = u32::try_from(queues[0].room()).unwrap_or(u32::MAX);
             names.rates.insert(id, (queues[0].link_rate(), room));
             let decorations = opener.decorate(plan, queues.len())?;
-            let opened = self.share_out(id, queues, decorations);
+            let opened = self.distribute_queues(id, queues, decorations);
             for ((share, port), scheme) in shares.iter_mut().zip(opened).zip(schemes) {
                 share.ports.push(NewPort { id, port, scheme });
             }
@@ -287,7 +302,7 @@ impl Router {
             let queue = self.queue_of(worker, id, queues);
             match queue.and_then(|queue| decorations.get_mut(queue)?.take()) {
                 Some(decorate) => {
-                    share.ports.push(NewPort { id, port: Opened::Redecorated(decorate), scheme });
+                    share.ports.push(NewPort { id, port: OpenedPort::Redecorated(decorate), scheme });
                 }
                 // Relays have no decorators, and unchanged decorators stay: only the scheme changes.
                 None => share.schemes.extend(scheme.map(|scheme| (id, scheme))),
@@ -305,32 +320,33 @@ impl Router {
     }
 
     /// Gives each worker its queue. Workers without a queue get a relay to one that has.
-    fn share_out(&self, id: PortId, queues: Vec<Box<dyn Port>>, decorations: Vec<Decorate>) -> Vec<Opened> {
+    fn distribute_queues(&self, id: PortId, queues: Vec<Box<dyn Port>>, decorations: Vec<Decorate>) -> Vec<OpenedPort> {
         let workers = self.mailboxes.len();
         let count = queues.len();
         let owner = |queue: usize| (0..workers).find(|&w| self.queue_of(w, id, count) == Some(queue));
-        let mut lanes: Vec<Vec<Lane>> = queues.iter().map(|_| Vec::new()).collect();
-        let mut opened: Vec<Option<Opened>> = (0..workers).map(|_| None).collect();
+        let mut lanes: Vec<Vec<RelayOwner>> = queues.iter().map(|_| Vec::new()).collect();
+        let mut opened: Vec<Option<OpenedPort>> = (0..workers).map(|_| None).collect();
         let without = (0..workers).filter(|&worker| self.queue_of(worker, id, count).is_none());
         for (position, worker) in without.enumerate() {
             // Spread the relays evenly over the queues.
             let queue = position % count;
             let owner = owner(queue).expect("every queue has an owner");
-            let (ours, theirs) = (self.bells[owner].clone(), self.bells[worker].clone());
-            let (lane, port) = relay(&*queues[queue], RELAY, ours, theirs);
+            let (ours, theirs) = (self.parkers[owner].clone(), self.parkers[worker].clone());
+            let (lane, port) = relay(&*queues[queue], RELAY_CAPACITY, ours, theirs);
             lanes[queue].push(lane);
-            opened[worker] = Some(Opened::Relay(port));
+            opened[worker] = Some(OpenedPort::Relay(port));
         }
         for (queue, ((port, decorate), lanes)) in queues.into_iter().zip(decorations).zip(lanes).enumerate() {
-            let lanes = (!lanes.is_empty()).then(|| Box::new(Lanes::new(lanes, self.build.limits.key(SPREAD))));
+            let lanes =
+                (!lanes.is_empty()).then(|| Box::new(SharedQueue::new(lanes, self.build.limits.key(SPREAD_SEED))));
             let owner = owner(queue).expect("every queue has an owner");
-            opened[owner] = Some(Opened::Queue { port, decorate, first: queue == 0, lanes });
+            opened[owner] = Some(OpenedPort::Queue { port, decorate, first: queue == 0, relays: lanes });
         }
         opened.into_iter().flatten().collect()
     }
 
     /// The ports as the classifier needs them.
-    fn views(&self, plan: &Plan, shares: &Shares, names: &Names) -> Vec<Option<PortView>> {
+    fn views(&self, plan: &Plan, shares: &CpuShares, names: &Names) -> Vec<Option<PortView>> {
         // Indexed by port id: removed ports leave holes.
         let mut views = vec![None; names.next[0]];
         for port in &plan.ports {
@@ -349,7 +365,7 @@ impl Router {
                 objective: self.objective_of(port, id),
                 cpu: port.cpu,
                 shares: shares.of_port(port),
-                through: through.and_then(|other| names.ports.get(other).copied()),
+                passthrough: through.and_then(|other| names.ports.get(other).copied()),
                 untagged,
                 vlans,
             });
@@ -377,7 +393,7 @@ impl Router {
                 }
                 match self.functions.build(path) {
                     Ok(built) => functions.push(NewFunctions { path: path.id, port, functions: built }),
-                    Err(unknown) => errors.push(broken(format!("path {}", path.name), &unknown)),
+                    Err(unknown) => errors.push(unchecked_error(format!("path {}", path.name), &unknown)),
                 }
             }
         }
@@ -386,7 +402,7 @@ impl Router {
 }
 
 /// The emulated link of a port, with its trace.
-fn new_link(plan: &PortPlan, opener: &mut dyn Opener) -> Result<Option<NewLink>, ApplyError> {
+fn new_link(plan: &PortPlan, opener: &mut dyn Opener) -> Result<Option<LinkSetup>, ApplyError> {
     let Some(link) = &plan.link else { return Ok(None) };
     let mut unread = None;
     let trace = Medium::trace(&link.medium, |file| {
@@ -400,10 +416,10 @@ fn new_link(plan: &PortPlan, opener: &mut dyn Opener) -> Result<Option<NewLink>,
         let hint = "a trace has one whole number of milliseconds a line, in order".into();
         unread.unwrap_or(ApplyError { place: format!("port {}", plan.name), reason, hint })
     })?;
-    Ok(Some(NewLink { plan: link.clone(), trace, witness: opener.witness(plan) }))
+    Ok(Some(LinkSetup { plan: link.clone(), trace, observer: opener.link_witness(plan) }))
 }
 
-pub(super) fn broken(place: String, error: &dyn std::error::Error) -> ApplyError {
+pub(super) fn unchecked_error(place: String, error: &dyn std::error::Error) -> ApplyError {
     ApplyError { place, reason: error.to_string(), hint: "run `switchpath check` on the configuration".into() }
 }
 
@@ -418,7 +434,7 @@ fn mac_of(plan: &PortPlan, device: Option<Mac>) -> Mac {
 }
 
 /// Gives each VRF of the plan an id. Existing VRFs keep theirs.
-fn place_vrfs(plan: &Plan, names: &mut Names) -> Result<(), ApplyError> {
+fn assign_vrfs(plan: &Plan, names: &mut Names) -> Result<(), ApplyError> {
     for (_, interface) in plan.interfaces() {
         let Some(name) = interface.vrf.as_ref().filter(|name| !names.vrfs.contains_key(*name)) else { continue };
         let next = names.vrfs.len() + 1;
@@ -437,7 +453,7 @@ fn interfaces(plan: &Plan, names: &mut Names) -> Vec<Interface> {
     for (port, interface) in plan.interfaces() {
         let next = names.next[1];
         let vrf = names.vrf(interface.vrf.as_ref());
-        let place = |id: &InterfaceId| names.places.get(id).copied().unwrap_or(VrfId::MAIN);
+        let place = |id: &InterfaceId| names.interface_vrfs.get(id).copied().unwrap_or(VrfId::MAIN);
         if names.interfaces.get(&interface.name).is_some_and(|id| place(id) != vrf) {
             // An interface that moves to another VRF gets a new id, so that no state of the old VRF applies to it.
             names.interfaces.remove(&interface.name);
@@ -445,33 +461,33 @@ fn interfaces(plan: &Plan, names: &mut Names) -> Vec<Interface> {
         let id = *names.interfaces.entry(interface.name.clone()).or_insert_with(|| InterfaceId::at(next));
         names.next[1] = next.max(id.index() + 1);
         if vrf != VrfId::MAIN {
-            names.places.insert(id, vrf);
+            names.interface_vrfs.insert(id, vrf);
         }
         let port = names.ports[&port.name];
-        let wants = Arc::new(Wants::of(interface.trust, interface.objective, &plan.objectives));
+        let wants = Arc::new(ObjectiveTable::new(interface.trust, interface.objective, &plan.objectives));
         interfaces.push(attach(interface, id, port, names.macs[&port], wants));
     }
     interfaces
 }
 
-fn attach(plan: &InterfacePlan, id: InterfaceId, port: PortId, mac: Mac, wants: Arc<Wants>) -> Interface {
+fn attach(plan: &InterfacePlan, id: InterfaceId, port: PortId, mac: Mac, wants: Arc<ObjectiveTable>) -> Interface {
     let (mut ipv4, mut ipv6) = (Vec::new(), Vec::new());
     for prefix in &plan.addresses {
         match prefix.address {
-            IpAddr::V4(address) => ipv4.push(Attached { address, length: prefix.length }),
-            IpAddr::V6(address) => ipv6.push(Attached { address, length: prefix.length }),
+            IpAddr::V4(address) => ipv4.push(InterfaceAddress { address, length: prefix.length }),
+            IpAddr::V6(address) => ipv6.push(InterfaceAddress { address, length: prefix.length }),
         }
     }
     if !ipv6.is_empty() && !ipv6.iter().any(|attached| attached.address.is_unicast_link_local()) {
-        ipv6.push(Attached { address: ipv6::link_local(mac), length: 64 });
+        ipv6.push(InterfaceAddress { address: ipv6::link_local(mac), length: 64 });
     }
     let (redirects, ra) = (plan.redirects, plan.ra.clone().map(Arc::new));
     let (name, vlan, mtu) = (plan.name.to_string(), plan.vlan, plan.mtu);
     let reverse_path = plan.reverse_path;
-    Interface { id, name, port, vlan, mac, mtu, redirects, reverse_path, ra, wants, ipv4, ipv6 }
+    Interface { id, name, port, vlan, mac, mtu, redirects, reverse_path, ra, objectives: wants, ipv4, ipv6 }
 }
 
-fn paths(plan: &Plan, shares: &Shares, names: &mut Names) -> Vec<PathSpec> {
+fn paths(plan: &Plan, shares: &CpuShares, names: &mut Names) -> Vec<PathSpec> {
     let spec = |id, name: &str, functions, capacity, class| {
         let (name, cpu, cost) = (name.into(), PathCpu::default(), None);
         PathSpec {
@@ -483,7 +499,7 @@ fn paths(plan: &Plan, shares: &Shares, names: &mut Names) -> Vec<PathSpec> {
             class,
             objective: None,
             cpu,
-            share: shares.own(id),
+            share: shares.built_in(id),
             cost,
             translates: false,
             filter: Vec::new(),
@@ -513,7 +529,7 @@ fn paths(plan: &Plan, shares: &Shares, names: &mut Names) -> Vec<PathSpec> {
         path_spec.objective = path.objective;
         (path_spec.cpu, path_spec.share) = (path.cpu, shares.of_path(path));
         path_spec.cpu.max_wait = shares.max_wait(path);
-        let declared = Some(Figure::sum(&path.functions)).filter(|figure| figure.source == Source::Declared);
+        let declared = Some(CostEstimate::sum(&path.functions)).filter(|figure| figure.source == CostSource::Declared);
         path_spec.cost = path.cpu.cost.or(declared.map(|figure| figure.cost)).map(|cost| cost.packet);
         paths.push(path_spec);
     }
@@ -526,7 +542,7 @@ fn paths(plan: &Plan, shares: &Shares, names: &mut Names) -> Vec<PathSpec> {
 }
 
 /// The plan's address translation, by ids.
-fn translation(plan: &NatPlan, names: &Names, interfaces: &[Interface], secret: u64) -> nat::Rules {
+fn translation(plan: &NatPlan, names: &Names, interfaces: &[Interface], secret: u64) -> nat::NatRules {
     let ids: Vec<InterfaceId> = plan.outside.iter().filter_map(|name| names.interfaces.get(name).copied()).collect();
     let own = |id: &InterfaceId| interfaces.iter().find(|interface| interface.id == *id);
     let first = |id: &InterfaceId| Some((*id, u32::from(own(id)?.ipv4.first()?.address)));
@@ -536,13 +552,17 @@ fn translation(plan: &NatPlan, names: &Names, interfaces: &[Interface], secret: 
     let forward = |forward: &plan::ForwardPlan| nat::Forward {
         protocol: forward.protocol,
         port: forward.port,
-        inside: nat::End::new(forward.address.into(), forward.to),
+        inside: nat::NatEndpoint::new(forward.address.into(), forward.to),
     };
-    nat::Rules {
+    nat::NatRules {
         outside: ids.iter().filter_map(first).collect(),
         addresses,
         ports: plan.ports,
-        filtering: if plan.endpoint_independent_filtering { nat::Filtering::Endpoint } else { nat::Filtering::Connection },
+        filtering: if plan.endpoint_independent_filtering {
+            nat::Filtering::Endpoint
+        } else {
+            nat::Filtering::Connection
+        },
         timeouts: plan.timeouts,
         forwards: plan.forwards.iter().map(forward).collect(),
         connections: plan.connections as usize,

@@ -1,9 +1,9 @@
 //! A generation that is ready to be published, or the reason why it is not.
 
 use super::Names;
-use super::desired::{Gateways, Routes};
+use super::config_routes::{Gateways, Routes};
 use crate::snapshot::Snapshot;
-use crate::worker::Change;
+use crate::worker::WorkerChange;
 use plan::Plan;
 use std::collections::HashMap;
 use std::fmt;
@@ -34,7 +34,7 @@ impl std::error::Error for ApplyError {}
 pub struct Prepared {
     pub(super) plan: Arc<Plan>,
     pub(super) snapshot: Arc<Snapshot>,
-    pub(super) changes: Vec<Change>,
+    pub(super) changes: Vec<WorkerChange>,
     pub(super) names: Names,
     pub(super) routes: Routes,
     pub(super) gateways: Gateways,
@@ -42,13 +42,13 @@ pub struct Prepared {
     /// Ports whose devices can overflow their stores.
     pub(super) overflowing: Vec<ApplyError>,
     /// True if these ports or their numbers differ from those of the running generation.
-    pub(super) overflow_anew: bool,
+    pub(super) overflow_changed: bool,
 }
 
 impl Prepared {
     /// Warnings about a configuration that can run nevertheless.
-    pub fn remarks(&self) -> impl Iterator<Item = String> + '_ {
-        let ports = if self.overflow_anew { &self.overflowing[..] } else { &[] };
+    pub fn advisories(&self) -> impl Iterator<Item = String> + '_ {
+        let ports = if self.overflow_changed { &self.overflowing[..] } else { &[] };
         // One warning for all ports, because on a router with many ports it mostly concerns all.
         let (first, more) = (ports.first(), ports.len().saturating_sub(1));
         first.into_iter().map(move |first| match more {
@@ -59,7 +59,7 @@ impl Prepared {
     }
 
     /// Refuses the generation if a store may overflow and the configuration is strict.
-    pub(super) fn strictly(self) -> Result<Prepared, Vec<ApplyError>> {
+    pub(super) fn refuse_overflow(self) -> Result<Prepared, Vec<ApplyError>> {
         let strict = self.plan.state.as_ref().is_some_and(|state| state.strict);
         if strict && !self.overflowing.is_empty() { Err(self.overflowing) } else { Ok(self) }
     }

@@ -4,22 +4,22 @@
 mod change;
 mod install;
 mod reschedule;
-mod rule;
+mod scheduling;
 
-pub(crate) use change::Opened;
-pub use change::{Adopted, Change, Decorate, NewFunctions, NewHook, NewPort};
+pub(crate) use change::OpenedPort;
+pub use change::{Adopted, Decorate, NewFunctions, NewHook, NewPort, WorkerChange};
 pub use reschedule::Reschedule;
 
 use super::output_tasks::Part;
-use super::peers::{Crew, Peers};
-use super::ports::{LEFT_BEHIND, Ports, Role};
+use super::peers::{PeerRings, Peers};
+use super::ports::{FINAL_BATCHES, Ports, Role};
 use super::vector::Vector;
 use super::{Command, Mailbox, Worker};
 use crate::snapshot::PathSpec;
 use link::Queueing;
 use packet::DropReason;
 use packet::event::Event;
-use packet::segment::Half;
+use packet::segment::PacketSplitter;
 use stack::World;
 use std::fmt;
 use std::sync::Arc;
@@ -29,9 +29,9 @@ use units::{Instant, PortId, WorkerId};
 pub(super) struct Adoption {
     pub mailbox: Arc<Mailbox>,
     /// The number of commands posted when the mailbox was last read.
-    pub seen: u64,
+    pub commands_read: u64,
     /// The generation to adopt as soon as the paths are empty.
-    pub pending: Option<Change>,
+    pub pending: Option<WorkerChange>,
     /// True in the middle of an adoption.
     pub adopting: bool,
     /// The time since which a new configuration waits for the paths to be empty.
@@ -40,11 +40,11 @@ pub(super) struct Adoption {
 
 impl Adoption {
     pub fn new(mailbox: Arc<Mailbox>) -> Adoption {
-        Adoption { mailbox, seen: 0, pending: None, adopting: false, waits_since: None }
+        Adoption { mailbox, commands_read: 0, pending: None, adopting: false, waits_since: None }
     }
 }
 
-impl fmt::Debug for Change {
+impl fmt::Debug for WorkerChange {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Change to generation {}", self.snapshot.generation)
     }
@@ -53,9 +53,9 @@ impl fmt::Debug for Change {
 impl Worker {
     pub(super) fn read_mail(&mut self, now: Instant) {
         // Counted before the commands are taken: one posted in between is seen again, and harmless.
-        self.adoption.seen = self.adoption.mailbox.posted();
-        self.tasks.quiet = 0;
-        for command in self.adoption.mailbox.take() {
+        self.adoption.commands_read = self.adoption.mailbox.posted();
+        self.tasks.idle_dispatches = 0;
+        for command in self.adoption.mailbox.take_commands() {
             match command {
                 Command::Adopt(mut change, reply) => {
                     if self.adoption.pending.is_some() {
@@ -68,34 +68,34 @@ impl Worker {
                     change.reply = Some(reply);
                     self.adoption.pending = Some(*change);
                 }
-                Command::Divide(snapshot) => self.divide(snapshot, now),
+                Command::SetShares(snapshot) => self.apply_shares(snapshot, now),
                 Command::Reschedule(new) => self.reschedule(*new),
                 Command::Report(reply) => drop(reply.send(self.report())),
-                Command::Onlookers(reply) => drop(reply.send(self.onlookers())),
+                Command::StoreReaders(reply) => drop(reply.send(self.store_readers())),
                 Command::Links(port, reply) => drop(reply.send(self.links(port))),
-                Command::Watch(trace, reply) => drop(reply.send(self.watch(trace))),
+                Command::TraceScheduler(trace, reply) => drop(reply.send(self.trace_scheduler(trace))),
                 Command::Inject(port, frames, reply) => self.vector.injected.push_back((port, frames, reply)),
                 Command::Neighbour(interface, address, mac) => {
                     match mac {
                         Some(mac) => drop(self.protocols.statics.insert((interface, address), mac)),
                         None => drop(self.protocols.statics.remove(&(interface, address))),
                     }
-                    if !self.speaks() {
+                    if !self.is_first() {
                         continue;
                     }
                     let control = self.paths.dispatch.control;
                     self.with_host(control, |host, world| match mac {
-                        Some(mac) => drop(host.set_static(interface, address, mac, world)),
-                        None => host.clear_static(interface, address, world),
+                        Some(mac) => drop(host.set_static_neighbour(interface, address, mac, world)),
+                        None => host.clear_static_neighbour(interface, address, world),
                     });
-                    self.protocols.host_due = self.protocols.host.next();
+                    self.protocols.host_due = self.protocols.host.next_deadline();
                 }
             }
         }
     }
 
     /// True for the first worker, which alone speaks for the router and changes neighbours.
-    pub(super) fn speaks(&self) -> bool {
+    pub(super) fn is_first(&self) -> bool {
         self.id == WorkerId(0) && self.ports.states.iter().next().is_some()
     }
 
@@ -108,11 +108,21 @@ impl Worker {
         let Some(change) = self.adoption.pending.take() else { return };
         // A panic before this is reset leaves a half-adopted generation, from which `restart` refuses to continue.
         self.adoption.adopting = true;
-        (self.tasks.quiet, self.adoption.waits_since) = (0, None);
-        let Change { snapshot, ports, schemes, links, functions, registered, schedulers, station, mesh, reply } =
-            change;
-        self.paths.registered = registered;
-        self.tasks.agenda.register(schedulers);
+        (self.tasks.idle_dispatches, self.adoption.waits_since) = (0, None);
+        let WorkerChange {
+            snapshot,
+            ports,
+            schemes,
+            links,
+            functions,
+            available_functions: registered,
+            schedulers,
+            hook: station,
+            owner_rings: mesh,
+            reply,
+        } = change;
+        self.paths.available_functions = registered;
+        self.tasks.run_queue.register(schedulers);
         self.hooks.adopt(station, mesh, now);
         let mut retired: Vec<(PortId, Queueing)> = Vec::new();
         self.accounting.count_ports(snapshot.ports.len());
@@ -145,19 +155,20 @@ impl Worker {
         }
         // After the ports: the paths get an instance for each of them.
         self.paths.rebuild_paths(&snapshot, functions, &mut self.ports, &mut self.tasks, &mut self.accounting);
-        self.paths.set_aside(&snapshot);
-        self.rule(&snapshot, now);
-        self.paths.note_promises(&snapshot, &mut self.tasks);
+        self.paths.update_function_threads(&snapshot);
+        self.apply_rules(&snapshot, now);
+        self.paths.set_reserved_rates(&snapshot, &mut self.tasks);
         let promised = |path: &PathSpec| (path.id, path.cpu.reservation.and_then(|reservation| reservation.delay));
-        self.accounting.latencies.keep(snapshot.paths.iter().map(promised));
-        self.paths.groups = snapshot.multicast.carry(&self.snapshot.multicast, &self.paths.groups);
+        self.accounting.latencies.set_paths(snapshot.paths.iter().map(promised));
+        self.paths.group_counters =
+            snapshot.multicast.carry_counters(&self.snapshot.multicast, &self.paths.group_counters);
         self.snapshot = snapshot;
-        self.neighbours.forsake_gone(&self.snapshot, &mut self.paths, &mut self.accounting);
-        self.ports.tell_ports(&self.snapshot, &self.tables, &mut self.accounting);
-        if self.speaks() {
-            self.introduce_host();
+        self.neighbours.drop_removed(&self.snapshot, &mut self.paths, &mut self.accounting);
+        self.ports.publish_port_states(&self.snapshot, &self.tables, &mut self.accounting);
+        if self.is_first() {
+            self.configure_host();
         }
-        self.protocols.host_due = self.protocols.host.next();
+        self.protocols.host_due = self.protocols.host.next_deadline();
         self.adoption.adopting = false;
         self.audit();
         let generation = self.snapshot.generation;
@@ -169,15 +180,15 @@ impl Worker {
     }
 
     /// Tells the host of the generation that runs, and of the neighbours that are configured.
-    pub(super) fn introduce_host(&mut self) {
+    pub(super) fn configure_host(&mut self) {
         let statics = std::mem::take(&mut self.protocols.statics);
         let (control, limits) = (self.paths.dispatch.control, self.snapshot.limits);
         self.with_host(control, |host, world| {
-            host.limit(limits);
+            host.set_limits(limits);
             host.adopt(world);
             for (&(interface, address), &mac) in &statics {
                 if world.interface(interface).is_some() {
-                    host.set_static(interface, address, mac, world);
+                    host.set_static_neighbour(interface, address, mac, world);
                 }
             }
         });
@@ -189,25 +200,25 @@ impl Worker {
         let Worker {
             ports: Ports { states: ports, .. },
             vector: Vector { batch, .. },
-            peers: Peers { crew, .. },
+            peers: Peers { rings: crew, .. },
             accounting,
             ..
         } = self;
         for (port, state) in ports.open_mut() {
-            if let Some(lanes) = &mut state.lanes {
+            if let Some(lanes) = &mut state.relays {
                 lanes.drain(port, &mut *state.link.port, accounting);
                 lanes.discard(DropReason::Shutdown, accounting);
             }
-            for _ in 0..if state.role == Role::Relay { LEFT_BEHIND } else { 0 } {
+            for _ in 0..if state.role == Role::Relay { FINAL_BATCHES } else { 0 } {
                 state.link.port.receive(accounting.now, batch, &mut accounting.pool);
                 batch.unlimit();
                 let left = batch.len() as u64;
-                state.arrived(left, accounting);
+                state.count_received(left, accounting);
                 state.refused += left;
                 batch.drain().for_each(|packet| accounting.drop_at(port, packet, DropReason::Shutdown));
             }
         }
-        if let Crew::First(colleagues) = crew {
+        if let PeerRings::First(colleagues) = crew {
             for colleague in colleagues {
                 while let Ok(packet) = colleague.handed.pop() {
                     // On a ring a packet belongs to no pool and no ledger: import it first, so that both add up.
@@ -217,7 +228,7 @@ impl Worker {
                 }
             }
         }
-        self.hooks.discard_brought(DropReason::Shutdown, &mut self.accounting);
+        self.hooks.discard_handed(DropReason::Shutdown, &mut self.accounting);
     }
 
     /// Says farewell to hosts, and drops everything else the worker holds: it is about to end. A second call, when no worker runs any more, also
@@ -226,7 +237,7 @@ impl Worker {
         self.accounting.now = now;
         let control = self.paths.dispatch.control;
         self.with_host(control, |host, world| {
-            host.farewell(world);
+            host.send_final_advertisements(world);
             host.drain(world);
         });
         // Transmits the farewells, which the host has just queued.
@@ -240,22 +251,22 @@ impl Worker {
                 &mut self.accounting,
             );
         }
-        self.paths.forsake_all(DropReason::Shutdown, &mut self.accounting);
+        self.paths.abandon_all(DropReason::Shutdown, &mut self.accounting);
         for instance in self.paths.instances.iter_mut() {
             let half = &mut instance.half;
-            let mut next = || half.take().map(Half::into_packet).or_else(|| instance.input.pop());
+            let mut next = || half.take().map(PacketSplitter::into_packet).or_else(|| instance.input.pop());
             while let Some(packet) = next().or_else(|| instance.output.pop()) {
                 instance.counters.dropped += 1;
                 self.accounting.drop(packet, DropReason::Shutdown);
             }
         }
-        self.neighbours.drop_held(DropReason::Shutdown, &mut self.paths, &mut self.accounting);
+        self.neighbours.drop_waiting(DropReason::Shutdown, &mut self.paths, &mut self.accounting);
         for state in self.ports.states.iter_mut() {
             state.link.clear(DropReason::Shutdown, &mut self.accounting);
         }
         self.ports.count_refused(&mut self.accounting);
         self.empty_rings();
-        self.count_forsaken();
+        self.count_all_stranded();
         self.audit();
     }
 }

@@ -4,9 +4,9 @@ use super::output_tasks::Part;
 use super::paths::Paths;
 use super::ports::Ports;
 use super::task_table::{Task, TaskTable};
-use super::{Step, Worker};
-use cpu::meter::{Meter, Stage, Work};
-use cpu::task::{Grant, Run};
+use super::{StepResult, Worker};
+use cpu::meter::{Work, WorkKind, WorkMeter};
+use cpu::task::{Grant, RunOutcome};
 use packet::BATCH;
 use units::{Instant, Nanos, PortId, TaskId};
 
@@ -20,16 +20,16 @@ impl Worker {
     /// # Panics
     /// If the packet ledger does not balance. A packet was lost or counted twice, so none of the router's counters could be
     /// believed.
-    pub fn step<M: Meter>(&mut self, now: Instant, meter: &mut M) -> Step {
+    pub fn step<M: WorkMeter>(&mut self, now: Instant, meter: &mut M) -> StepResult {
         self.begin(now);
         let interrupts = if self.ports.interrupted.is_some() { self.interrupt(meter) } else { 0 };
-        let Some(grant) = self.tasks.agenda.pick(self.accounting.now) else {
-            return if interrupts > 0 { Step::Ran } else { Step::Idle(self.deadline(self.accounting.now)) };
+        let Some(grant) = self.tasks.run_queue.pick(self.accounting.now) else {
+            return if interrupts > 0 { StepResult::Ran } else { StepResult::Idle(self.deadline(self.accounting.now)) };
         };
         // Each reading of the meter moves the worker's time, so later stages of the same step see it.
         let switch = meter.lap(Work::SWITCH);
         self.accounting.now += switch;
-        self.tasks.agenda.switched(grant.task, switch);
+        self.tasks.run_queue.record_switch(grant.task, switch);
         let duty = self.tasks.task(grant.task);
         let moved = match duty {
             Some(Task::Input(port)) => self.run_input_task(port, grant, meter),
@@ -38,42 +38,44 @@ impl Worker {
             Some(Task::Reserved(port)) => self.run_output_task((port, Part::Reserved), grant, meter),
             None => unreachable!("a task that is gone is not picked"),
         };
-        if let Err(unbalanced) = self.accounting.ledger.check(self.accounting.pool.outside()) {
+        if let Err(unbalanced) = self.accounting.ledger.check(self.accounting.pool.frames_in_use()) {
             panic!("worker {}: {unbalanced}", self.id);
         }
         let nothing = moved + interrupts == 0;
-        self.tasks.quiet = if nothing { self.tasks.quiet + 1 } else { 0 };
+        self.tasks.idle_dispatches = if nothing { self.tasks.idle_dispatches + 1 } else { 0 };
         // Polls that take time do not count as stuck: an input task that keeps its turns says nothing about the backlog of other
         // tasks.
         let looked = matches!(duty, Some(Task::Input(_))) && self.accounting.now > now;
-        self.tasks.stuck = if nothing { self.tasks.stuck + usize::from(!looked) } else { 0 };
+        self.tasks.futile_dispatches = if nothing { self.tasks.futile_dispatches + usize::from(!looked) } else { 0 };
         // Idle if a whole round moved nothing and no task is ready, or if four rounds moved nothing although tasks are ready:
         // their packets are blocked.
-        let tasks = self.tasks.agenda.count();
-        if self.tasks.quiet > tasks && (self.tasks.agenda.is_quiet() || self.tasks.stuck > 4 * tasks) {
-            (self.tasks.quiet, self.tasks.stuck) = (0, 0);
-            return Step::Idle(self.deadline(self.accounting.now));
+        let tasks = self.tasks.run_queue.count();
+        if self.tasks.idle_dispatches > tasks
+            && (self.tasks.run_queue.is_quiet() || self.tasks.futile_dispatches > 4 * tasks)
+        {
+            (self.tasks.idle_dispatches, self.tasks.futile_dispatches) = (0, 0);
+            return StepResult::Idle(self.deadline(self.accounting.now));
         }
-        Step::Ran
+        StepResult::Ran
     }
 
     /// True if the meter or a trace needs the number of bytes of a vector.
     #[inline]
-    pub(super) fn wants_bytes<M: Meter>(&self) -> bool {
-        M::BYTES || self.tasks.agenda.is_traced()
+    pub(super) fn needs_bytes<M: WorkMeter>(&self) -> bool {
+        M::BYTES || self.tasks.run_queue.is_traced()
     }
 
     /// Reads the meter, advances the worker's time and returns the time used.
     #[inline]
-    pub(super) fn lap<M: Meter>(&mut self, meter: &mut M, work: Work) -> Nanos {
+    pub(super) fn lap<M: WorkMeter>(&mut self, meter: &mut M, work: Work) -> Nanos {
         let used = meter.lap(work);
         self.accounting.now += used;
-        self.tasks.agenda.moved(work.bytes);
+        self.tasks.run_queue.count_bytes(work.bytes);
         used
     }
 
     /// Runs an input task. Returns the number of packets moved.
-    fn run_input_task<M: Meter>(&mut self, port: PortId, grant: Grant, meter: &mut M) -> usize {
+    fn run_input_task<M: WorkMeter>(&mut self, port: PortId, grant: Grant, meter: &mut M) -> usize {
         let (mut used, mut read, mut moved) = (Nanos::ZERO, 0, 0);
         let (full, stalled) = loop {
             // A vector never exceeds the rest of the grant.
@@ -90,7 +92,7 @@ impl Worker {
                 break (true, false);
             }
         };
-        self.tasks.agenda.polled(grant.task, used, read, full, stalled, self.accounting.now);
+        self.tasks.run_queue.record_poll(grant.task, used, read, full, stalled, self.accounting.now);
         if stalled {
             self.ports.retry_stalls(&mut self.paths, &mut self.tasks, &mut self.accounting);
         }
@@ -98,11 +100,11 @@ impl Worker {
     }
 
     /// Runs a forwarding task. Returns the number of packets moved.
-    fn run_forwarding_task<M: Meter>(&mut self, grant: Grant, meter: &mut M) -> usize {
+    fn run_forwarding_task<M: WorkMeter>(&mut self, grant: Grant, meter: &mut M) -> usize {
         let (mut used, mut moved, mut lent) = (Nanos::ZERO, 0, false);
         while let Some(target) = self.paths.next_ready(grant.task, &mut self.tasks) {
             let most = grant.vector.min(grant.packets - moved as u32) as usize;
-            let vector = if self.paths.is_aside(target) {
+            let vector = if self.paths.is_preemptible(target) {
                 self.lend(target, grant, used, meter)
             } else {
                 self.forward(target, most, meter)
@@ -110,8 +112,8 @@ impl Worker {
             // Time and packets of all vectors together are charged to the task.
             used += vector.used;
             moved += vector.moved;
-            lent |= vector.away;
-            if !vector.away {
+            lent |= vector.unfinished;
+            if !vector.unfinished {
                 self.paths.settle_ready(grant.task, target, vector.moved, &mut self.tasks);
             }
             if self.ports.interrupted.is_some() {
@@ -125,15 +127,15 @@ impl Worker {
         if !self.ports.stalls.is_empty() {
             self.ports.retry_stalls(&mut self.paths, &mut self.tasks, &mut self.accounting);
         }
-        let (waiting, room, away) = self.paths.before(grant.task, &mut self.tasks);
-        let run = Run { used, packets: moved as u32, waiting, room, away };
-        self.tasks.agenda.ran(grant.task, run, self.accounting.now);
+        let (waiting, room, away) = self.paths.forwarding_backlog(grant.task, &mut self.tasks);
+        let run = RunOutcome { used, packets: moved as u32, waiting, room, in_function_thread: away };
+        self.tasks.run_queue.record_run(grant.task, run, self.accounting.now);
         // Lent time is progress, although no packet has moved yet: the worker must not become idle.
         moved + usize::from(lent)
     }
 
     /// Runs an output task. Returns the number of packets moved.
-    fn run_output_task<M: Meter>(&mut self, (port, part): (PortId, Part), grant: Grant, meter: &mut M) -> usize {
+    fn run_output_task<M: WorkMeter>(&mut self, (port, part): (PortId, Part), grant: Grant, meter: &mut M) -> usize {
         let (mut used, mut moved) = (Nanos::ZERO, 0);
         let more = loop {
             let most = grant.vector.min(grant.packets - moved as u32) as usize;
@@ -145,8 +147,8 @@ impl Worker {
                 &mut self.tasks,
                 &mut self.accounting,
             );
-            let bytes = if self.wants_bytes::<M>() { self.ports.sent_bytes(port) } else { 0 };
-            used += self.lap(meter, Work::new(Stage::Output, packets, bytes).at(port));
+            let bytes = if self.needs_bytes::<M>() { self.ports.sent_bytes(port) } else { 0 };
+            used += self.lap(meter, Work::new(WorkKind::Output, packets, bytes).at(port));
             moved += packets;
             if self.ports.interrupted.is_some() {
                 self.interrupt(meter);
@@ -159,16 +161,22 @@ impl Worker {
             // Transmitting the last packet has closed the port and removed the task.
             return moved;
         }
-        let waiting = if more { self.ports.to_offer((port, part), &self.paths).max(1) } else { 0 };
+        let waiting = if more { self.ports.offerable((port, part), &self.paths).max(1) } else { 0 };
         self.tasks.slot(grant.task).waiting = waiting;
-        let run = Run { used, packets: moved as u32, waiting: waiting as u32, room: u32::from(u16::MAX), away: false };
-        self.tasks.agenda.ran(grant.task, run, self.accounting.now);
+        let run = RunOutcome {
+            used,
+            packets: moved as u32,
+            waiting: waiting as u32,
+            room: u32::from(u16::MAX),
+            in_function_thread: false,
+        };
+        self.tasks.run_queue.record_run(grant.task, run, self.accounting.now);
         moved
     }
 
     /// Receives and classifies all arrived packets one by one before any other task continues. Returns the number of packets.
     #[cold]
-    pub(super) fn interrupt<M: Meter>(&mut self, meter: &mut M) -> usize {
+    pub(super) fn interrupt<M: WorkMeter>(&mut self, meter: &mut M) -> usize {
         let (mut port, ports) = (self.ports.interrupted.unwrap_or(0), self.ports.states.ids().len());
         let (mut taken, mut silent) = (0, 0);
         // Round robin from the port after the last one. It ends when a full round was silent.
@@ -176,7 +184,7 @@ impl Worker {
             port = if port + 1 >= ports { 0 } else { port + 1 };
             let state = self.ports.states.get(PortId::at(port));
             let open = state.is_some_and(|state| state.closing.is_none());
-            let received = if open { self.take_in(PortId::at(port), meter) } else { 0 };
+            let received = if open { self.receive_interrupt(PortId::at(port), meter) } else { 0 };
             silent = if received == 0 { silent + 1 } else { 0 };
             taken += received;
         }
@@ -184,16 +192,16 @@ impl Worker {
         taken
     }
 
-    fn take_in<M: Meter>(&mut self, port: PortId, meter: &mut M) -> usize {
+    fn receive_interrupt<M: WorkMeter>(&mut self, port: PortId, meter: &mut M) -> usize {
         let input = self.receive(port, 1, meter);
-        self.tasks.agenda.interrupted(input.used);
+        self.tasks.run_queue.record_interrupt(input.used);
         input.received
     }
 
     /// Runs every path and every output once, at no cost.
     pub(super) fn flush(&mut self) {
         for target in self.paths.instances.targets() {
-            self.forward(target, BATCH, &mut cpu::meter::Free);
+            self.forward(target, BATCH, &mut cpu::meter::FreeMeter);
         }
         for port in self.ports.states.ids() {
             self.ports.transmit(
@@ -212,7 +220,7 @@ impl Paths {
     /// A [`Work`] for packets of an instance.
     pub(in crate::worker) fn work_of(&self, target: crate::classify::Target, packets: usize, bytes: u64) -> Work {
         let instance = self.instances.get(target);
-        Work { path: instance.map(|instance| instance.path), ..Work::new(Stage::Forwarding, packets, bytes) }
+        Work { path: instance.map(|instance| instance.path), ..Work::new(WorkKind::Forwarding, packets, bytes) }
     }
 
     /// The instance that a task serves next: the one whose first packet arrived first.
@@ -227,10 +235,10 @@ impl Paths {
             let instances = &self.instances;
             let came = |target: crate::classify::Target| {
                 let instance = instances.get(target);
-                if let Some(out) = instance.and_then(|instance| instance.side.as_ref()?.out.as_ref()) {
+                if let Some(out) = instance.and_then(|instance| instance.function_thread.as_ref()?.in_flight.as_ref()) {
                     // Preempted instances are ordered by the time of their last slice. So they take turns and do not block the
                     // others.
-                    return out.lent;
+                    return out.last_lent;
                 }
                 instance.and_then(|i| i.input.front()).map_or(Instant::START, |packet| packet.meta().timestamp)
             };
@@ -272,7 +280,7 @@ impl Paths {
 
     /// The backlog of a forwarding task, the largest room behind it, and whether preempted functions hold some of its packets.
     #[inline]
-    pub(in crate::worker) fn before(&mut self, task: TaskId, tasks: &mut TaskTable) -> (u32, u32, bool) {
+    pub(in crate::worker) fn forwarding_backlog(&mut self, task: TaskId, tasks: &mut TaskTable) -> (u32, u32, bool) {
         let Paths { instances, .. } = self;
         let slot = tasks.slot(task);
         let (mut waiting, mut room, mut away) = (0, 0, 0);
@@ -280,7 +288,7 @@ impl Paths {
             let Some(instance) = instances.get(target) else { continue };
             waiting += instance.input.len() + usize::from(instance.half.is_some());
             room = room.max(instance.output.room());
-            away += instance.away();
+            away += instance.packets_in_flight();
         }
         slot.waiting = waiting + away;
         (slot.waiting as u32, room as u32, away > 0)
@@ -289,7 +297,7 @@ impl Paths {
 
 impl Ports {
     /// Packets on the output queues of one part of a port.
-    pub(in crate::worker) fn to_offer(&self, (port, part): (PortId, Part), paths: &Paths) -> usize {
+    pub(in crate::worker) fn offerable(&self, (port, part): (PortId, Part), paths: &Paths) -> usize {
         let Some(state) = self.states.get(port) else { return 0 };
         let of = |&target: &crate::classify::Target| paths.instances.get(target);
         state.part(part).iter().filter_map(of).map(|instance| instance.output.len()).sum()

@@ -2,11 +2,11 @@
 //! router's own protocols, and packets with an unresolved neighbour go to the neighbour queue.
 
 use super::Worker;
-use super::neighbour_queue::Turn;
+use super::neighbour_queue::QueuePosition;
 use super::vector::Vector;
 use crate::classify::Target;
-use packet::port::refusal;
-use packet::segment::ready_for_host;
+use packet::port::refusal_reason;
+use packet::segment::complete_for_local;
 use packet::{DropReason, Exception, Packet};
 use units::{AdjacencyId, Nanos};
 
@@ -19,10 +19,10 @@ impl Worker {
         let (mut kept, mut diverted): (Vec<Packet>, Vec<Packet>) = (Vec::new(), Vec::new());
         let Some(instance) = self.paths.instances.get_mut(from) else { return };
         for mut packet in self.vector.batch.drain() {
-            if let Some(reason) = refusal(&packet) {
+            if let Some(reason) = refusal_reason(&packet) {
                 instance.counters.dropped += 1;
                 self.accounting.drop(packet, reason);
-            } else if packet.is_offloaded() && !ready_for_host(&mut packet) {
+            } else if packet.is_offloaded() && !complete_for_local(&mut packet) {
                 instance.counters.dropped += 1;
                 self.accounting.drop(packet, DropReason::BadOffload);
             } else if packet.meta().exception != 0 {
@@ -59,13 +59,16 @@ impl Worker {
 
     fn divert_one(&mut self, packet: Packet) {
         if packet.meta().exception == Exception::Resolve as u8
-            && let Some(hop) =
-                self.neighbours.held.before(&packet).or_else(|| self.neighbours.next_hop(&packet, &self.tables))
+            && let Some(hop) = self
+                .neighbours
+                .waiting
+                .next_hop_ahead(&packet)
+                .or_else(|| self.neighbours.next_hop(&packet, &self.tables))
         {
             return self.neighbours.hold(
                 hop,
                 packet,
-                Turn::First,
+                QueuePosition::First,
                 &self.snapshot,
                 &mut self.paths,
                 &mut self.accounting,

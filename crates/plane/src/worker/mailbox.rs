@@ -1,9 +1,9 @@
 //! The interface from the control side to a worker: commands that it reads between steps.
 
-use super::report::Onlookers;
-use super::{Adopted, Change, LinksReport, Reschedule, Watched, WorkerReport};
+use super::report::StoreReaders;
+use super::{Adopted, LinksReport, Reschedule, TraceReport, WorkerChange, WorkerReport};
 use crate::snapshot::Snapshot;
-use cpu::trace::Trace;
+use cpu::trace::TaskTrace;
 use std::collections::VecDeque;
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -15,9 +15,9 @@ use units::{InterfaceId, Mac, PortId};
 #[derive(Debug)]
 pub enum Command {
     /// Adopts this configuration, and replies with its generation once it runs.
-    Adopt(Box<Change>, Sender<Adopted>),
+    Adopt(Box<WorkerChange>, Sender<Adopted>),
     /// Changes only the division of the processor in the running configuration.
-    Divide(Arc<Snapshot>),
+    SetShares(Arc<Snapshot>),
     /// Changes only the scheme of one link.
     Reschedule(Box<Reschedule>),
     /// Reports all counters.
@@ -29,9 +29,9 @@ pub enum Command {
     /// Adds a configured neighbour, or removes it (no address).
     Neighbour(InterfaceId, IpAddr, Option<Mac>),
     /// Replies with readers of the stores of ephemeral state. Empty if there are none.
-    Onlookers(Sender<Onlookers>),
+    StoreReaders(Sender<StoreReaders>),
     /// Records the CPU scheduler in this trace from now on, or stops. Replies with the previous trace.
-    Watch(Option<Box<Trace>>, Sender<Watched>),
+    TraceScheduler(Option<Box<TaskTrace>>, Sender<TraceReport>),
 }
 
 /// Commands in the order of posting. An empty mailbox costs the worker one atomic load a step.
@@ -74,7 +74,7 @@ impl Mailbox {
         self.posted.load(Ordering::Acquire)
     }
 
-    pub(super) fn take(&self) -> VecDeque<Command> {
+    pub(super) fn take_commands(&self) -> VecDeque<Command> {
         self.lock().as_mut().map(std::mem::take).unwrap_or_default()
     }
 

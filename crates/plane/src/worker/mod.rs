@@ -7,11 +7,11 @@
 mod adoption;
 mod dispatch;
 mod divert;
+mod handoff;
 mod hooks;
 mod inject;
 mod inline;
 mod instances;
-mod lanes;
 mod mailbox;
 mod neighbour_queue;
 mod next_hops;
@@ -32,21 +32,21 @@ mod stalled;
 mod task_table;
 mod vector;
 
-pub(crate) use adoption::Opened;
-pub use adoption::{Adopted, Change, Decorate, NewFunctions, NewHook, NewPort, Reschedule};
-pub(crate) use lanes::{Lanes, SPREAD};
+pub(crate) use adoption::OpenedPort;
+pub use adoption::{Adopted, Decorate, NewFunctions, NewHook, NewPort, Reschedule, WorkerChange};
+pub(crate) use handoff::{SPREAD_SEED, SharedQueue};
 pub use mailbox::{Command, Mailbox};
 pub(crate) use owner_rings::OwnerRings;
-pub(crate) use peers::Crew;
-pub(crate) use protocols::ROUNDS;
+pub(crate) use peers::PeerRings;
+pub(crate) use protocols::MAX_ROUNDS;
 pub use report::{
-    LinksReport, Onlookers, PathReport, PortReport, QueueReport, TaskReport, Watched, WorkerReport, add_counters,
+    LinksReport, PathReport, PortReport, QueueReport, StoreReaders, TaskReport, TraceReport, WorkerReport, add_counters,
 };
-pub use restart::HalfAdopted;
+pub use restart::AdoptionUnfinished;
 
-use crate::aside::Asides;
-use crate::bell::Bell;
 use crate::classify::Target;
+use crate::parker::Parker;
+use crate::preempt::FunctionThreads;
 use crate::snapshot::Snapshot;
 use adoption::Adoption;
 use fib::Tables;
@@ -61,7 +61,7 @@ use peers::Peers;
 use ports::{PortState, Ports, Role};
 use protocols::Protocols;
 use schemes::Next;
-use stack::HostLimits;
+use stack::LocalProtocolLimits;
 use std::sync::Arc;
 use task_table::TaskTable;
 use units::{Instant, Nanos, TaskId, WorkerId};
@@ -69,7 +69,7 @@ use vector::Vector;
 
 /// The result of a step.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Step {
+pub enum StepResult {
     /// A task ran. There may be more to do at once.
     Ran,
     /// There was nothing to do. Step again when a port can receive, and at this time at the latest.
@@ -111,13 +111,13 @@ impl Worker {
     /// Makes a worker without ports; the first change opens them. Other workers wake it by ringing `bell`. `crew` has this
     /// worker's ends of the rings to them.
     pub(crate) fn new(
-        (id, crew, bell): (WorkerId, Crew, Arc<Bell>),
+        (id, crew, bell): (WorkerId, PeerRings, Arc<Parker>),
         pool: Pool,
         tables: Arc<Tables>,
         mailbox: Arc<Mailbox>,
         switch_cost: Nanos,
         observer: Box<dyn Observer>,
-        limits: HostLimits,
+        limits: LocalProtocolLimits,
     ) -> Worker {
         Worker {
             id,
@@ -130,7 +130,7 @@ impl Worker {
             vector: Vector::default(),
             neighbours: NeighbourQueue::default(),
             protocols: Protocols::new(limits),
-            peers: Peers { alone: crew.is_alone(), crew, bell },
+            peers: Peers { alone: crew.is_alone(), rings: crew, parker: bell },
             adoption: Adoption::new(mailbox),
             hooks: Hooks::default(),
             audit_due: Instant::START,
@@ -140,17 +140,17 @@ impl Worker {
 
     /// From the next configuration on, the threads that `asides` makes run preemptible functions. Without `asides`, as in virtual
     /// time, the worker runs the functions at once and preempts the time that they cost instead.
-    pub fn lend_to(&mut self, asides: Box<dyn Asides>) {
-        self.paths.asides = asides;
+    pub fn set_function_threads(&mut self, asides: Box<dyn FunctionThreads>) {
+        self.paths.function_threads = asides;
     }
 
     #[inline]
     fn begin(&mut self, now: Instant) {
-        self.accounting.begin(now);
-        if self.adoption.mailbox.posted() != self.adoption.seen {
+        self.accounting.begin_step(now);
+        if self.adoption.mailbox.posted() != self.adoption.commands_read {
             self.read_mail(now);
             // The sender of the command may also have registered an observer before it.
-            self.accounting.begin(now);
+            self.accounting.begin_step(now);
         }
         if self.adoption.pending.is_some() {
             // A generation is adopted only on empty paths, so that every packet is forwarded by one generation. Until then
@@ -158,79 +158,83 @@ impl Worker {
             if self.paths_are_empty() {
                 self.adopt(now);
             } else {
-                self.tasks.agenda.hurry(now);
+                self.tasks.run_queue.drain(now);
                 let since = *self.adoption.waits_since.get_or_insert(now);
-                self.paths.call_in(since, &self.snapshot, &mut self.accounting);
+                self.paths.give_up_overdue(since, &self.snapshot, &mut self.accounting);
             }
         }
         if !self.vector.injected.is_empty() && self.adoption.pending.is_none() {
             self.inject();
         }
         if !self.peers.alone {
-            self.take_over(now);
-            if self.adoption.pending.is_none() && self.hooks.mesh.is_some() {
-                self.take_brought();
+            self.receive_from_peers(now);
+            if self.adoption.pending.is_none() && self.hooks.owner_rings.is_some() {
+                self.receive_handed();
             }
         }
         if now >= self.hooks.due {
-            self.hooks.tend(now);
+            self.hooks.maintain(now);
         }
-        if !self.neighbours.held.is_empty() {
-            self.tend(now);
+        if !self.neighbours.waiting.is_empty() {
+            self.serve_waiting(now);
         }
         // The host has work when a timer is due, or when a first fragment has arrived that later fragments wait for.
-        if now >= self.protocols.host_due || self.protocols.host.firsts_came(&self.snapshot.translations) {
+        if now >= self.protocols.host_due
+            || self.protocols.host.have_first_fragments_arrived(&self.snapshot.translations)
+        {
             self.paths.wake_instance(self.paths.dispatch.control, &mut self.tasks, &mut self.accounting);
         }
         if now >= self.watch_due {
             self.watch_ports();
-            self.ports.bury_remains(&mut self.vector, &mut self.accounting);
+            self.ports.drain_closed(&mut self.vector, &mut self.accounting);
             if !self.peers.alone {
-                self.count_forsaken();
+                self.count_all_stranded();
             }
             self.watch_due = now + WATCH;
         }
         if now >= self.audit_due {
             self.audit();
-            self.remark();
+            self.report_advisories();
             self.audit_due = now + AUDIT;
         }
         if !self.ports.blocked.is_empty() {
             self.ports.retry_blocked(now, &mut self.tasks);
         }
         if !self.ports.emulated.is_empty() {
-            self.ports.attend(now, &mut self.tasks);
+            self.ports.serve_emulated(now, &mut self.tasks);
         }
     }
 
     /// The time of the next step if nothing is received.
     fn deadline(&self, now: Instant) -> Instant {
-        self.deadline_by(now, self.tasks.agenda.next())
+        self.deadline_by(now, self.tasks.run_queue.next_timer())
     }
 
     /// The same deadline for a driver that sleeps on all ports. It leaves out the timers of ports that have been silent for long:
     /// their descriptor wakes the driver first.
-    pub fn rests_until(&self) -> Instant {
+    pub fn sleep_deadline(&self) -> Instant {
         let signs = |task: TaskId| match self.tasks.task(task) {
-            Some(task_table::Task::Input(port)) if self.tasks.agenda.is_silent(task) => {
+            Some(task_table::Task::Input(port)) if self.tasks.run_queue.is_silent(task) => {
                 let state = self.ports.states.get(port);
-                state.is_some_and(|state| matches!(state.link.port.waiter(), packet::port::Waiter::Descriptor(_)))
+                state.is_some_and(|state| {
+                    matches!(state.link.port.wake_source(), packet::port::WakeSource::Descriptor(_))
+                })
             }
             _ => false,
         };
-        self.deadline_by(self.accounting.now, self.tasks.agenda.next_but(signs))
+        self.deadline_by(self.accounting.now, self.tasks.run_queue.next_timer_except(signs))
     }
 
     /// The deadline, if the next task is due at `timer`.
     fn deadline_by(&self, now: Instant, timer: Instant) -> Instant {
         let mut until = self.protocols.host_due.min(self.audit_due).min(self.watch_due).min(timer).min(self.hooks.due);
-        if !self.neighbours.held.is_empty() {
-            until = until.min(self.neighbours.ask_due.max(now));
+        if !self.neighbours.waiting.is_empty() {
+            until = until.min(self.neighbours.request_due.max(now));
         }
         // See [`RETRY`]: the interval grows with the time that the links have been blocked.
         let retry = Nanos::new((now.since(self.ports.blocked_since).get() / 4).clamp(RETRY.0.get(), RETRY.1.get()));
         let shared =
-            |state: &&PortState| state.lanes.as_ref().is_some_and(|l| l.is_waiting() || state.closing.is_some());
+            |state: &&PortState| state.relays.as_ref().is_some_and(|l| l.is_waiting() || state.closing.is_some());
         // No event signals room in the device for the lanes' packets, or that the other workers have let go of a closing port: look again soon.
         if self.ports.states.iter().any(|state| shared(&state)) {
             until = until.min(now + retry);
@@ -240,14 +244,14 @@ impl Worker {
                 Next::At(time) if time > now => time,
                 // A scheme that is ready although its link is blocked waits for room in the device, which nothing signals.
                 Next::Ready | Next::At(_) => now + retry,
-                Next::Idle => Instant::FAR,
+                Next::Idle => Instant::NEVER,
             };
-            until = until.min(again).min(state.closing.unwrap_or(Instant::FAR).max(now + retry));
+            until = until.min(again).min(state.closing.unwrap_or(Instant::NEVER).max(now + retry));
         }
         for state in self.ports.states.iter().filter(|state| state.closing.is_none()) {
             // The input task decides when to poll. If it sleeps, the port's own time does not matter.
-            let sleeps = self.tasks.agenda.sleeps_until(state.input).is_some() || state.stalled.is_some();
-            if let (packet::port::Waiter::At(time), false) = (state.link.port.waiter(), sleeps) {
+            let sleeps = self.tasks.run_queue.sleeps_until(state.input).is_some() || state.stalled.is_some();
+            if let (packet::port::WakeSource::At(time), false) = (state.link.port.wake_source(), sleeps) {
                 until = until.min(time);
             }
         }
@@ -262,18 +266,18 @@ impl Worker {
 
     /// The ports that the driver of this worker may sleep on. A port whose input task sleeps only has the time of its next poll,
     /// unless the port has been silent for long: then its descriptor wakes the driver.
-    pub fn waiters(&self) -> impl Iterator<Item = packet::port::Waiter> + '_ {
+    pub fn waiters(&self) -> impl Iterator<Item = packet::port::WakeSource> + '_ {
         let open = self.ports.states.iter().filter(|state| state.closing.is_none());
-        open.map(|state| match self.tasks.agenda.sleeps_until(state.input) {
-            Some(time) if !self.tasks.agenda.is_silent(state.input) => packet::port::Waiter::At(time),
-            _ => state.link.port.waiter(),
+        open.map(|state| match self.tasks.run_queue.sleeps_until(state.input) {
+            Some(time) if !self.tasks.run_queue.is_silent(state.input) => packet::port::WakeSource::At(time),
+            _ => state.link.port.wake_source(),
         })
     }
 
     /// True if all ports are polled only at the times of their estimators, so that no descriptor has to be watched.
-    pub fn sleeps(&self) -> bool {
+    pub fn is_timer_driven(&self) -> bool {
         let mut open = self.ports.states.iter().filter(|state| state.closing.is_none()).peekable();
-        let sleeps = |state: &PortState| self.tasks.agenda.sleeps_until(state.input).is_some();
+        let sleeps = |state: &PortState| self.tasks.run_queue.sleeps_until(state.input).is_some();
         open.peek().is_some() && open.all(sleeps)
     }
 
@@ -284,34 +288,34 @@ impl Worker {
 
     /// Announces that the worker is about to sleep. Returns false if there is work after all. After sleeping the driver calls
     /// [`Worker::wakes`].
-    pub fn may_sleep(&self) -> bool {
+    pub fn prepare_sleep(&self) -> bool {
         if self.peers.alone {
             return true;
         }
         // The order matters: announce the sleep first, then look for work. A peer that adds work after the check sees the
         // announcement and rings.
-        self.peers.bell.lie_down();
-        let waits = |state: &PortState| match (&state.lanes, state.role) {
+        self.peers.parker.prepare_park();
+        let waits = |state: &PortState| match (&state.relays, state.role) {
             (Some(lanes), _) => lanes.is_waiting() && state.link.port.room() > 0,
             (None, Role::Relay) => state.link.port.has_arrivals(),
             _ => false,
         };
-        let found = self.adoption.mailbox.posted() != self.adoption.seen
-            || self.peers.crew.has_mail()
+        let found = self.adoption.mailbox.posted() != self.adoption.commands_read
+            || self.peers.rings.has_mail()
             || self.hooks.has_mail()
             || self.ports.states.iter().any(waits);
         if found {
-            self.peers.bell.get_up();
+            self.peers.parker.end_park();
         }
         !found
     }
 
     /// Ends the sleep. Ports that were silent are polled now.
-    pub fn wakes(&mut self) {
-        self.peers.bell.get_up();
+    pub fn end_sleep(&mut self) {
+        self.peers.parker.end_park();
         for state in self.ports.states.iter() {
-            if self.tasks.agenda.is_silent(state.input) {
-                self.tasks.agenda.rouse(state.input, self.accounting.now);
+            if self.tasks.run_queue.is_silent(state.input) {
+                self.tasks.run_queue.wake(state.input, self.accounting.now);
             }
         }
     }
@@ -331,7 +335,7 @@ impl Worker {
     /// # Panics
     /// If a ledger does not balance.
     pub fn audit(&self) {
-        let mut queued = (self.protocols.host.pending() + self.neighbours.held.len()) as u64;
+        let mut queued = (self.protocols.host.held_packets() + self.neighbours.waiting.len()) as u64;
         let (mut own, mut own_queued) = (crate::path::PathCounters::default(), queued);
         for instance in self.paths.instances.iter() {
             let inside = instance.queued() as u64;
@@ -347,22 +351,22 @@ impl Worker {
         assert_eq!(own.waiting(), own_queued, "paths of the router's own protocols: {own:?}");
         for (port, state) in self.ports.states.open() {
             let (counters, backlog) = (state.link.counters(), u64::from(state.link.backlog().packets));
-            queued += backlog + state.link.under_way() as u64;
+            queued += backlog + state.link.in_flight() as u64;
             assert_eq!(counters.offered, counters.sent + counters.dropped + backlog, "link {port}: {counters:?}");
             let stalled = state.stalled.as_ref().map_or(0, |stalled| stalled.len() as u64);
             queued += stalled;
             assert_eq!(
-                state.received + state.brought,
-                state.refused + state.passed + state.spread + stalled,
+                state.received + state.handed_in,
+                state.refused + state.entered + state.handed_out + stalled,
                 "port {port}"
             );
         }
-        assert_eq!(self.accounting.ledger.held(), queued, "packets in the queues of worker {}", self.id);
+        assert_eq!(self.accounting.ledger.outstanding(), queued, "packets in the queues of worker {}", self.id);
     }
 
     /// From now on asks the schemes about every packet, even where a packet may pass an idle link. Measurements use it.
-    pub fn ask_always(&mut self) {
-        self.ports.states.iter_mut().for_each(|state| state.link.ask_always());
+    pub fn disable_bypass(&mut self) {
+        self.ports.states.iter_mut().for_each(|state| state.link.disable_bypass());
     }
 }
 
@@ -376,14 +380,14 @@ impl Drop for Worker {
 impl Ports {
     /// Serves emulated links that have arrivals or can accept queued packets.
     #[cold]
-    pub(in crate::worker) fn attend(&mut self, now: Instant, tasks: &mut TaskTable) {
+    pub(in crate::worker) fn serve_emulated(&mut self, now: Instant, tasks: &mut TaskTable) {
         let Ports { emulated, states: ports, .. } = self;
         for &mut port in emulated {
             let Some(state) = ports.get(port) else { continue };
             if state.link.due() <= now {
                 // The link is due although no packet has arrived for the task.
-                state.urge(tasks, now);
-                tasks.quiet = 0;
+                state.wake_output(tasks, now);
+                tasks.idle_dispatches = 0;
             }
         }
     }
@@ -403,8 +407,8 @@ impl Ports {
             {
                 return true;
             }
-            state.urge(tasks, now);
-            (tasks.quiet, *blocked_since) = (0, now);
+            state.wake_output(tasks, now);
+            (tasks.idle_dispatches, *blocked_since) = (0, now);
             false
         });
     }
@@ -412,7 +416,7 @@ impl Ports {
     /// See [`Worker::due_exactly`].
     pub(in crate::worker) fn due_exactly(&self) -> Instant {
         let links = self.emulated.iter().filter_map(|&port| Some(&self.states.get(port)?.link));
-        links.map(Link::due).min().unwrap_or(Instant::FAR)
+        links.map(Link::due).min().unwrap_or(Instant::NEVER)
     }
 }
 
@@ -424,7 +428,7 @@ impl Paths {
         accounting: &mut Accounting,
     ) {
         if let Some(instance) = self.instances.get_mut(target) {
-            tasks.urge_instance(target, instance, accounting.now);
+            tasks.wake_forwarding(target, instance, accounting.now);
         }
     }
 }

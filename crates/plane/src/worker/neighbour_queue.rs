@@ -11,36 +11,36 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use units::{Instant, InterfaceId};
 
 /// The ingress interface and destination address of a packet. They are the same for all packets of a flow.
-type Place = (InterfaceId, IpAddr);
+type DestinationKey = (InterfaceId, IpAddr);
 
 /// Counters in the filter in front of the table of places.
 const FILTER: usize = 1024;
 
 /// Packets that wait for next hops, and the state of those next hops.
 pub(super) struct NeighbourQueue {
-    pub held: Holding,
+    pub waiting: WaitingPackets,
     /// Resolved next hops for which packets still wait.
     pub ready: VecDeque<NextHop>,
     /// When to check next whether a next hop has to be requested.
-    pub ask_due: Instant,
+    pub request_due: Instant,
     /// The workers that have requested a next hop, one bit each.
-    pub asked_by: BTreeMap<NextHop, u64>,
+    pub requesters: BTreeMap<NextHop, u64>,
 }
 
 impl Default for NeighbourQueue {
     fn default() -> NeighbourQueue {
         NeighbourQueue {
-            held: Holding::default(),
+            waiting: WaitingPackets::default(),
             ready: VecDeque::new(),
-            ask_due: Instant::START,
-            asked_by: BTreeMap::new(),
+            request_due: Instant::START,
+            requesters: BTreeMap::new(),
         }
     }
 }
 
 /// The position of a packet among those that wait for the same next hop.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Turn {
+pub(super) enum QueuePosition {
     /// In front of all: the packet was on a path, so it arrived before everything that waits. A path adds its packets last to first.
     First,
     /// Behind those, in front of the rest: the packet waited for another next hop.
@@ -51,7 +51,7 @@ pub(super) enum Turn {
 
 /// Limits for waiting packets.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct HoldingBounds {
+pub(super) struct WaitingBounds {
     /// Packets for one next hop.
     pub each: usize,
     /// Packets for all next hops.
@@ -60,15 +60,15 @@ pub(super) struct HoldingBounds {
 
 /// The waiting packets.
 #[derive(Debug)]
-pub(super) struct Holding {
+pub(super) struct WaitingPackets {
     // Ordered maps instead of hash maps: senders cannot provoke collisions, and every run has the same order.
-    hops: BTreeMap<NextHop, Held>,
+    hops: BTreeMap<NextHop, NextHopQueue>,
     /// The next hop that packets of a place wait for, and their number.
-    places: BTreeMap<Place, (NextHop, usize)>,
+    destinations: BTreeMap<DestinationKey, (NextHop, usize)>,
     /// The next hops by the arrival of their first waiting packet, and by the time of the last request.
-    turns: BTreeSet<(u64, NextHop)>,
-    next_turn: u64,
-    asked: BTreeSet<(Option<Instant>, NextHop)>,
+    order: BTreeSet<(u64, NextHop)>,
+    next_sequence: u64,
+    requests: BTreeSet<(Option<Instant>, NextHop)>,
     /// The number of places with each hash.
     filter: Box<[u16; FILTER]>,
     packets: usize,
@@ -77,31 +77,31 @@ pub(super) struct Holding {
 }
 
 #[derive(Debug)]
-struct Held {
+struct NextHopQueue {
     /// Packets that were on a path when the address was lost, or waited for another next hop. All of them arrived before the rest.
     early: VecDeque<Packet>,
     rest: VecDeque<Packet>,
     /// The time of the last request. None before the first.
-    asked: Option<Instant>,
+    last_request: Option<Instant>,
     /// The position of the next hop in `turns`.
-    turn: u64,
+    sequence: u64,
 }
 
-impl Held {
+impl NextHopQueue {
     fn pop(&mut self) -> Option<Packet> {
         self.early.pop_front().or_else(|| self.rest.pop_front())
     }
 }
 
-impl Default for Holding {
+impl Default for WaitingPackets {
     fn default() -> Self {
         let filter = Box::new([0; FILTER]);
-        Holding {
+        WaitingPackets {
             hops: BTreeMap::new(),
-            places: BTreeMap::new(),
-            turns: BTreeSet::new(),
-            next_turn: 0,
-            asked: BTreeSet::new(),
+            destinations: BTreeMap::new(),
+            order: BTreeSet::new(),
+            next_sequence: 0,
+            requests: BTreeSet::new(),
             filter,
             packets: 0,
             popped_early: false,
@@ -109,7 +109,7 @@ impl Default for Holding {
     }
 }
 
-impl Holding {
+impl WaitingPackets {
     /// True if no packet waits.
     #[inline(always)]
     pub fn is_empty(&self) -> bool {
@@ -123,59 +123,65 @@ impl Holding {
 
     /// The next hop for which earlier packets of this packet's flow wait.
     #[inline]
-    pub fn before(&self, packet: &Packet) -> Option<NextHop> {
-        let place = place(packet)?;
+    pub fn next_hop_ahead(&self, packet: &Packet) -> Option<NextHop> {
+        let place = destination_key(packet)?;
         // The filter answers most lookups without the tree.
         if self.filter[hash(place)] == 0 {
             return None;
         }
-        self.places.get(&place).map(|&(hop, _)| hop)
+        self.destinations.get(&place).map(|&(hop, _)| hop)
     }
 
     /// Adds a packet to those that wait for `hop`. Returns the packet to be dropped, if a limit is reached. If too many wait for the same
     /// next hop, that is the oldest of them (RFC 4861 7.2.2). If too many wait in total, it is the oldest packet of the next hop that
     /// packets have waited for longest: that next hop is the least likely to answer.
-    pub fn hold(&mut self, hop: NextHop, packet: Packet, turn: Turn, bounds: HoldingBounds) -> Option<Packet> {
-        let Some(place) = place(&packet) else { return Some(packet) };
+    pub fn enqueue(
+        &mut self,
+        hop: NextHop,
+        packet: Packet,
+        turn: QueuePosition,
+        bounds: WaitingBounds,
+    ) -> Option<Packet> {
+        let Some(place) = destination_key(&packet) else { return Some(packet) };
         let waiting = self.hops.get(&hop).map_or(0, |held| held.early.len() + held.rest.len());
         let longest = if waiting >= bounds.each.max(1) {
             Some(hop)
         } else if self.packets >= bounds.all.max(1) {
-            self.turns.first().map(|&(_, longest)| longest)
+            self.order.first().map(|&(_, longest)| longest)
         } else {
             None
         };
         let mut gone = None;
         if let Some(longest) = longest {
             // A packet in front of all others of its next hop is the oldest itself, so it is the one to drop.
-            gone = if turn == Turn::First && longest == hop { None } else { self.pop(longest) };
+            gone = if turn == QueuePosition::First && longest == hop { None } else { self.pop(longest) };
             if gone.is_none() {
                 return Some(packet);
             }
         }
-        let held = self.begin(hop, None);
+        let held = self.entry(hop, None);
         match turn {
-            Turn::First => held.early.push_front(packet),
-            Turn::Early => held.early.push_back(packet),
-            Turn::Last => held.rest.push_back(packet),
+            QueuePosition::First => held.early.push_front(packet),
+            QueuePosition::Early => held.early.push_back(packet),
+            QueuePosition::Last => held.rest.push_back(packet),
         }
         self.count(place, hop);
         gone
     }
 
     /// The entry of a next hop. A new one gets the time of its last request, `asked`.
-    fn begin(&mut self, hop: NextHop, asked: Option<Instant>) -> &mut Held {
-        let Holding { hops, turns, next_turn, asked: by_question, .. } = self;
+    fn entry(&mut self, hop: NextHop, asked: Option<Instant>) -> &mut NextHopQueue {
+        let WaitingPackets { hops, order: turns, next_sequence: next_turn, requests: by_question, .. } = self;
         hops.entry(hop).or_insert_with(|| {
             *next_turn += 1;
             turns.insert((*next_turn, hop));
             by_question.insert((asked, hop));
-            Held { early: VecDeque::new(), rest: VecDeque::new(), asked, turn: *next_turn }
+            NextHopQueue { early: VecDeque::new(), rest: VecDeque::new(), last_request: asked, sequence: *next_turn }
         })
     }
 
-    fn count(&mut self, place: Place, hop: NextHop) {
-        let (at, waiting) = self.places.entry(place).or_insert((hop, 0));
+    fn count(&mut self, place: DestinationKey, hop: NextHop) {
+        let (at, waiting) = self.destinations.entry(place).or_insert((hop, 0));
         // Later packets of this place must wait behind its latest packet.
         *at = hop;
         *waiting += 1;
@@ -192,15 +198,16 @@ impl Holding {
         self.popped_early = !held.early.is_empty();
         let packet = held.pop()?;
         if held.early.is_empty() && held.rest.is_empty() {
-            self.turns.remove(&(held.turn, hop));
-            self.asked.remove(&(held.asked, hop));
+            self.order.remove(&(held.sequence, hop));
+            self.requests.remove(&(held.last_request, hop));
             self.hops.remove(&hop);
         }
-        let place = place(&packet).expect("it was asked before it was let wait, and its bytes are as they were");
-        if let Some((_, waiting)) = self.places.get_mut(&place) {
+        let place =
+            destination_key(&packet).expect("it was asked before it was let wait, and its bytes are as they were");
+        if let Some((_, waiting)) = self.destinations.get_mut(&place) {
             *waiting -= 1;
             if *waiting == 0 {
-                self.places.remove(&place);
+                self.destinations.remove(&place);
                 self.filter[hash(place)] -= 1;
             }
         }
@@ -210,31 +217,31 @@ impl Holding {
 
     /// Puts the packet popped last back to its position. Packets of a path that arrive meanwhile go in front of later ones.
     pub fn put_back(&mut self, hop: NextHop, packet: Packet, asked: Option<Instant>) {
-        let Some(place) = place(&packet) else { unreachable!("it was popped") };
+        let Some(place) = destination_key(&packet) else { unreachable!("it was popped") };
         let early = self.popped_early;
-        let held = self.begin(hop, asked);
+        let held = self.entry(hop, asked);
         let list = if early { &mut held.early } else { &mut held.rest };
         list.push_front(packet);
-        self.set_asked(hop, asked);
+        self.set_last_request(hop, asked);
         self.count(place, hop);
     }
 
     /// The next hops to request: first those never requested, then those last requested by `before`.
-    pub fn unasked(&self, before: Instant) -> impl Iterator<Item = NextHop> + '_ {
+    pub fn due_requests(&self, before: Instant) -> impl Iterator<Item = NextHop> + '_ {
         let due = move |(asked, _): &&(Option<Instant>, NextHop)| asked.is_none_or(|asked| asked <= before);
-        self.asked.iter().take_while(due).map(|&(_, hop)| hop)
+        self.requests.iter().take_while(due).map(|&(_, hop)| hop)
     }
 
     /// Records a request for `hop` at `now`.
-    pub fn asked(&mut self, hop: NextHop, now: Instant) {
-        self.set_asked(hop, Some(now));
+    pub fn record_request(&mut self, hop: NextHop, now: Instant) {
+        self.set_last_request(hop, Some(now));
     }
 
-    fn set_asked(&mut self, hop: NextHop, asked: Option<Instant>) {
+    fn set_last_request(&mut self, hop: NextHop, asked: Option<Instant>) {
         if let Some(held) = self.hops.get_mut(&hop) {
-            self.asked.remove(&(held.asked, hop));
-            self.asked.insert((asked, hop));
-            held.asked = asked;
+            self.requests.remove(&(held.last_request, hop));
+            self.requests.insert((asked, hop));
+            held.last_request = asked;
         }
     }
 
@@ -245,7 +252,7 @@ impl Holding {
 }
 
 /// The place of a classified packet. None if it is no IP packet.
-pub(super) fn place(packet: &Packet) -> Option<Place> {
+pub(super) fn destination_key(packet: &Packet) -> Option<DestinationKey> {
     Some((packet.meta().in_interface, destination(packet)?))
 }
 
@@ -261,7 +268,7 @@ pub(super) fn destination(packet: &Packet) -> Option<IpAddr> {
 
 /// The filter counter of a place (Knuth, TAOCP 3, 6.4).
 #[inline]
-fn hash((interface, address): Place) -> usize {
+fn hash((interface, address): DestinationKey) -> usize {
     let folded = match address {
         IpAddr::V4(address) => u64::from(address.to_bits()),
         IpAddr::V6(address) => (address.to_bits() >> 64) as u64 ^ address.to_bits() as u64,
@@ -275,7 +282,7 @@ mod tests {
     use packet::{Pool, Region};
     use proptest::prelude::*;
 
-    const BOUNDS: HoldingBounds = HoldingBounds { each: 4, all: 9 };
+    const BOUNDS: WaitingBounds = WaitingBounds { each: 4, all: 9 };
 
     /// A packet to 10.0.0.`to`, with a number in its source address.
     fn packet(pool: &mut Pool, to: u8, number: u8) -> Packet {
@@ -294,9 +301,9 @@ mod tests {
     proptest! {
         /// Compares with two lists for each next hop.
         #[test]
-        fn behaves_as_bounded_lists(steps in prop::collection::vec((0u8..6, 0u8..12), 0..200)) {
+        fn neighbour_queue_equals_bounded_lists(steps in prop::collection::vec((0u8..6, 0u8..12), 0..200)) {
             let mut pool = Pool::new(Region::new(256));
-            let mut holding = Holding::default();
+            let mut holding = WaitingPackets::default();
             let mut oracle: BTreeMap<NextHop, (VecDeque<u8>, VecDeque<u8>)> = BTreeMap::new();
             // In the order in which the first packet began to wait.
             let mut turns: Vec<NextHop> = Vec::new();
@@ -308,8 +315,8 @@ mod tests {
                 match step {
                     0..4 => {
                         let packet = packet(&mut pool, to, number);
-                        let turn = [Turn::Last, Turn::Early, Turn::First, Turn::Last][usize::from(step)];
-                        let gone = holding.hold(next, packet, turn, BOUNDS);
+                        let turn = [QueuePosition::Last, QueuePosition::Early, QueuePosition::First, QueuePosition::Last][usize::from(step)];
+                        let gone = holding.enqueue(next, packet, turn, BOUNDS);
                         let all: usize = oracle.values().map(|(a, b)| a.len() + b.len()).sum();
                         let lists = oracle.get_mut(&next).unwrap();
                         let each = lists.0.len() + lists.1.len();
@@ -319,7 +326,7 @@ mod tests {
                             let longest = if each >= BOUNDS.each { next } else { turns[0] };
                             let lists = oracle.get_mut(&longest).unwrap();
                             // A packet that would be first is the oldest itself.
-                            let itself = turn == Turn::First && longest == next;
+                            let itself = turn == QueuePosition::First && longest == next;
                             expected = if itself { None } else { lists.0.pop_front().or_else(|| lists.1.pop_front()) };
                             fits = expected.is_some();
                         }
@@ -330,9 +337,9 @@ mod tests {
                                 turns.push(next);
                             }
                             match turn {
-                                Turn::First => lists.0.push_front(number),
-                                Turn::Early => lists.0.push_back(number),
-                                Turn::Last => lists.1.push_back(number),
+                                QueuePosition::First => lists.0.push_front(number),
+                                QueuePosition::Early => lists.0.push_back(number),
+                                QueuePosition::Last => lists.1.push_back(number),
                             }
                         }
                         prop_assert_eq!(gone.as_ref().map(|p| p.bytes()[15]), if fits { expected } else { Some(number) });
@@ -366,30 +373,30 @@ mod tests {
             }
             for next in (0..3).map(hop) {
                 while let Some(packet) = holding.pop(next) {
-                    prop_assert_eq!(holding.before(&packet).is_some(), holding.places.contains_key(&place(&packet).unwrap()));
+                    prop_assert_eq!(holding.next_hop_ahead(&packet).is_some(), holding.destinations.contains_key(&destination_key(&packet).unwrap()));
                     pool.give(packet);
                 }
             }
-            prop_assert!(holding.filter.iter().all(|&count| count == 0) && holding.places.is_empty());
+            prop_assert!(holding.filter.iter().all(|&count| count == 0) && holding.destinations.is_empty());
             prop_assert!(holding.hops.is_empty() && holding.is_empty());
-            prop_assert!(holding.turns.is_empty() && holding.asked.is_empty());
+            prop_assert!(holding.order.is_empty() && holding.requests.is_empty());
         }
     }
 
     #[test]
-    fn later_packets_of_a_waiting_destination_wait_behind() {
+    fn later_packets_queue_behind_waiting_ones_of_their_destination() {
         let mut pool = Pool::new(Region::new(8));
-        let mut holding = Holding::default();
+        let mut holding = WaitingPackets::default();
         let (first, second, other) = (packet(&mut pool, 1, 0), packet(&mut pool, 1, 1), packet(&mut pool, 2, 2));
-        assert_eq!(holding.before(&second), None);
-        assert!(holding.hold(hop(9), first, Turn::Last, BOUNDS).is_none());
-        assert_eq!((holding.before(&second), holding.before(&other)), (Some(hop(9)), None));
-        assert_eq!(holding.unasked(Instant::START).collect::<Vec<_>>(), [hop(9)]);
-        holding.asked(hop(9), Instant::new(5));
-        assert_eq!(holding.unasked(Instant::new(4)).count(), 0);
-        assert_eq!(holding.unasked(Instant::new(5)).count(), 1);
+        assert_eq!(holding.next_hop_ahead(&second), None);
+        assert!(holding.enqueue(hop(9), first, QueuePosition::Last, BOUNDS).is_none());
+        assert_eq!((holding.next_hop_ahead(&second), holding.next_hop_ahead(&other)), (Some(hop(9)), None));
+        assert_eq!(holding.due_requests(Instant::START).collect::<Vec<_>>(), [hop(9)]);
+        holding.record_request(hop(9), Instant::new(5));
+        assert_eq!(holding.due_requests(Instant::new(4)).count(), 0);
+        assert_eq!(holding.due_requests(Instant::new(5)).count(), 1);
         let first = holding.pop(hop(9)).unwrap();
-        assert_eq!(holding.before(&second), None);
+        assert_eq!(holding.next_hop_ahead(&second), None);
         [first, second, other].into_iter().for_each(|packet| pool.give(packet));
     }
 }

@@ -2,26 +2,26 @@
 //! (adr 0012).
 
 use super::Worker;
-use super::neighbour_queue::{HoldingBounds, NeighbourQueue, Turn, destination};
+use super::neighbour_queue::{NeighbourQueue, QueuePosition, WaitingBounds, destination};
 use super::paths::Paths;
-use super::peers::{Crew, NextHop};
+use super::peers::{NextHop, PeerRings};
 use super::ports::Ports;
-use super::protocols::ROUNDS;
+use super::protocols::MAX_ROUNDS;
 use super::task_table::TaskTable;
-use crate::classify::{COPIED, Classifier, REFUSED, Target, Unwitnessed};
+use crate::classify::{Classifier, REFUSED, REPLICATED, Target, Unwitnessed};
 use crate::snapshot::Snapshot;
 use fib::Tables;
 use packet::accounting::Accounting;
 use packet::event::Stage;
-use packet::port::refusal;
+use packet::port::refusal_reason;
 use packet::{DropReason, Exception, Packet};
-use stack::Verdict;
+use stack::NextHopState;
 use units::{Instant, Nanos, PortId};
 
 /// How long a request stays unanswered before it is repeated. An answer is lost if its ring is full.
-const ASK_AGAIN: Nanos = Nanos::secs(1);
+const REQUEST_INTERVAL: Nanos = Nanos::secs(1);
 /// The bit of the first worker, which runs the host, among the workers that have requested a next hop.
-const FIRST: u64 = 1;
+const FIRST_WORKER: u64 = 1;
 
 impl Worker {
     /// Enqueues the batch packet by packet, from packet `first` on, because some wait for next hops or may have to.
@@ -41,8 +41,8 @@ impl Worker {
         let Worker { ports: Ports { states: ports, .. }, paths: Paths { instances, .. }, accounting, .. } = self;
         let Some(state) = ports.get_mut(port) else { return };
         if instances.get(target).is_none() {
-            if target == COPIED {
-                state.passed += 1;
+            if target == REPLICATED {
+                state.entered += 1;
                 return self.paths.replicate(
                     packet,
                     &self.snapshot,
@@ -52,32 +52,37 @@ impl Worker {
                 );
             }
             state.refused += 1;
-            let reason = refusal(&packet).unwrap_or(DropReason::PortRemoved);
+            let reason = refusal_reason(&packet).unwrap_or(DropReason::PortRemoved);
             return accounting.drop_at(port, packet, reason);
         }
-        state.passed += 1;
+        state.entered += 1;
         let hop = if packet.meta().exception == Exception::Resolve as u8 {
             // Behind earlier packets of the flow, even if the routes name another next hop by now.
-            self.neighbours.held.before(&packet).or_else(|| self.neighbours.next_hop(&packet, &self.tables))
+            self.neighbours.waiting.next_hop_ahead(&packet).or_else(|| self.neighbours.next_hop(&packet, &self.tables))
         } else if packet.meta().exception == 0 {
-            self.neighbours.held.before(&packet)
+            self.neighbours.waiting.next_hop_ahead(&packet)
         } else {
             None
         };
         match hop {
-            Some(hop) => {
-                self.neighbours.hold(hop, packet, Turn::Last, &self.snapshot, &mut self.paths, &mut self.accounting)
-            }
+            Some(hop) => self.neighbours.hold(
+                hop,
+                packet,
+                QueuePosition::Last,
+                &self.snapshot,
+                &mut self.paths,
+                &mut self.accounting,
+            ),
             None => self.paths.put_in(target, packet, &mut self.tasks, &mut self.accounting),
         }
     }
 
     /// Serves the waiting packets: requests their next hops, and releases the packets whose next hop is resolved.
     #[cold]
-    pub(super) fn tend(&mut self, now: Instant) {
-        if now >= self.neighbours.ask_due {
-            self.neighbours.ask_due = now + ASK_AGAIN;
-            self.ask_all(now);
+    pub(super) fn serve_waiting(&mut self, now: Instant) {
+        if now >= self.neighbours.request_due {
+            self.neighbours.request_due = now + REQUEST_INTERVAL;
+            self.request_next_hops(now);
         }
         // The new generation may have other paths: packets are released after the adoption.
         if self.adoption.pending.is_some() {
@@ -100,60 +105,60 @@ impl Worker {
         self.paths.touched.clear();
     }
 
-    fn ask_all(&mut self, now: Instant) {
-        let before = Instant::new(now.get().saturating_sub(ASK_AGAIN.get()));
-        let unasked: Vec<NextHop> = self.neighbours.held.unasked(before).collect();
+    fn request_next_hops(&mut self, now: Instant) {
+        let before = Instant::new(now.get().saturating_sub(REQUEST_INTERVAL.get()));
+        let unasked: Vec<NextHop> = self.neighbours.waiting.due_requests(before).collect();
         for hop in unasked {
-            match &mut self.peers.crew {
-                Crew::First(_) => {
-                    self.neighbours.held.asked(hop, now);
-                    self.ask(hop, FIRST);
+            match &mut self.peers.rings {
+                PeerRings::First(_) => {
+                    self.neighbours.waiting.record_request(hop, now);
+                    self.request_next_hop(hop, FIRST_WORKER);
                 }
-                Crew::Other(speaker) if speaker.handed.is_abandoned() => {
+                PeerRings::Other(speaker) if speaker.handed.is_abandoned() => {
                     self.neighbours.refuse(hop, DropReason::WorkerFailed, &mut self.paths, &mut self.accounting)
                 }
-                Crew::Other(speaker) => {
-                    if speaker.questions.push(hop).is_err() {
+                PeerRings::Other(speaker) => {
+                    if speaker.requests.push(hop).is_err() {
                         // The request is repeated when the ring has room.
-                        self.neighbours.ask_due = now + Nanos::millis(1);
+                        self.neighbours.request_due = now + Nanos::millis(1);
                         return;
                     }
-                    self.neighbours.held.asked(hop, now);
-                    speaker.bell.ring();
+                    self.neighbours.waiting.record_request(hop, now);
+                    speaker.parker.unpark();
                 }
             }
         }
     }
 
     /// Requests a next hop from the host on behalf of the workers in `who`, one bit each.
-    pub(super) fn ask(&mut self, hop: NextHop, who: u64) {
+    pub(super) fn request_next_hop(&mut self, hop: NextHop, workers: u64) {
         let control = self.paths.dispatch.control;
-        match self.with_host(control, |host, world| host.want(hop.0, hop.1, world)) {
-            Some(verdict) => self.tell(hop, verdict, who),
+        match self.with_host(control, |host, world| host.request_next_hop(hop.0, hop.1, world)) {
+            Some(verdict) => self.send_verdict(hop, verdict, workers),
             // The host reaches its verdict later: remember the workers that wait for it.
-            None => *self.neighbours.asked_by.entry(hop).or_default() |= who,
+            None => *self.neighbours.requesters.entry(hop).or_default() |= workers,
         }
-        self.protocols.host_due = self.protocols.host.next();
+        self.protocols.host_due = self.protocols.host.next_deadline();
     }
 
     /// Sends the host's verdicts about next hops to the workers that have requested them.
-    pub(super) fn tell_verdicts(&mut self) {
+    pub(super) fn send_verdicts(&mut self) {
         while let Some((hop, verdict)) = self.protocols.verdicts.pop() {
-            if let Some(who) = self.neighbours.asked_by.remove(&hop) {
-                self.tell(hop, verdict, who);
+            if let Some(who) = self.neighbours.requesters.remove(&hop) {
+                self.send_verdict(hop, verdict, who);
             }
         }
     }
 
-    fn tell(&mut self, hop: NextHop, verdict: Verdict, who: u64) {
-        if who & FIRST != 0 {
+    fn send_verdict(&mut self, hop: NextHop, verdict: NextHopState, workers: u64) {
+        if workers & FIRST_WORKER != 0 {
             self.neighbours.learn(hop, verdict, &mut self.paths, &mut self.tasks, &mut self.accounting);
         }
-        let Crew::First(colleagues) = &mut self.peers.crew else { return };
-        for colleague in colleagues.iter_mut().filter(|colleague| who >> colleague.worker.index() & 1 != 0) {
+        let PeerRings::First(colleagues) = &mut self.peers.rings else { return };
+        for colleague in colleagues.iter_mut().filter(|colleague| workers >> colleague.worker.index() & 1 != 0) {
             // If the ring is full, that worker asks again.
-            let _ = colleague.answers.push((hop, verdict));
-            colleague.bell.ring();
+            let _ = colleague.verdicts.push((hop, verdict));
+            colleague.parker.unpark();
         }
     }
 }
@@ -174,36 +179,36 @@ impl NeighbourQueue {
         &mut self,
         hop: NextHop,
         packet: Packet,
-        turn: Turn,
+        turn: QueuePosition,
         snapshot: &Snapshot,
         paths: &mut Paths,
         accounting: &mut Accounting,
     ) {
         let limits = snapshot.limits;
-        let bounds = HoldingBounds { each: limits.pending_per_neighbour, all: limits.pending };
+        let bounds = WaitingBounds { each: limits.pending_per_neighbour, all: limits.pending };
         paths.count_control(|counters| counters.entered += 1);
-        if let Some(packet) = self.held.hold(hop, packet, turn, bounds) {
+        if let Some(packet) = self.waiting.enqueue(hop, packet, turn, bounds) {
             paths.count_control(|counters| counters.dropped += 1);
             accounting.drop(packet, DropReason::NeighbourQueue);
         }
-        self.ask_due = Instant::START;
+        self.request_due = Instant::START;
     }
 
     /// Handles a verdict: a next hop has become usable, or never will.
     pub(in crate::worker) fn learn(
         &mut self,
         hop: NextHop,
-        verdict: Verdict,
+        verdict: NextHopState,
         paths: &mut Paths,
         tasks: &mut TaskTable,
         accounting: &mut Accounting,
     ) {
-        tasks.quiet = 0;
+        tasks.idle_dispatches = 0;
         match verdict {
-            Verdict::Usable if self.ready.contains(&hop) => {}
-            Verdict::Usable => self.ready.push_back(hop),
-            Verdict::TableFull => self.refuse(hop, DropReason::NeighbourTable, paths, accounting),
-            Verdict::Failed => self.complain(hop, paths, tasks, accounting),
+            NextHopState::Usable if self.ready.contains(&hop) => {}
+            NextHopState::Usable => self.ready.push_back(hop),
+            NextHopState::TableFull => self.refuse(hop, DropReason::NeighbourTable, paths, accounting),
+            NextHopState::Failed => self.send_icmp_errors(hop, paths, tasks, accounting),
         }
     }
 
@@ -214,14 +219,14 @@ impl NeighbourQueue {
         paths: &mut Paths,
         accounting: &mut Accounting,
     ) {
-        while let Some(packet) = self.held.pop(hop) {
+        while let Some(packet) = self.waiting.pop(hop) {
             paths.count_control(|counters| counters.dropped += 1);
             accounting.drop(packet, reason);
         }
     }
 
     /// Sends ICMP errors to the senders of the packets for `hop`, which does not answer.
-    pub(in crate::worker) fn complain(
+    pub(in crate::worker) fn send_icmp_errors(
         &mut self,
         hop: NextHop,
         paths: &mut Paths,
@@ -229,7 +234,7 @@ impl NeighbourQueue {
         accounting: &mut Accounting,
     ) {
         let general = paths.dispatch.general;
-        while let Some(mut packet) = self.held.pop(hop) {
+        while let Some(mut packet) = self.waiting.pop(hop) {
             packet.meta_mut().exception = Exception::Unanswered as u8;
             packet.meta_mut().path = crate::snapshot::GENERAL;
             paths.count_control(|counters| counters.diverted += 1);
@@ -248,12 +253,12 @@ impl NeighbourQueue {
         tasks: &mut TaskTable,
         accounting: &mut Accounting,
     ) -> bool {
-        while let Some(mut packet) = self.held.pop(hop) {
+        while let Some(mut packet) = self.waiting.pop(hop) {
             let classifier = Classifier { snapshot, tables, dispatch: &paths.dispatch, witness: Unwitnessed };
-            let target = classifier.again(&mut packet);
-            accounting.passed(&packet, Stage::Classified);
+            let target = classifier.classify_again(&mut packet);
+            accounting.record_stage(&packet, Stage::Classified);
             if target == REFUSED {
-                let reason = refusal(&packet).unwrap_or(DropReason::PortRemoved);
+                let reason = refusal_reason(&packet).unwrap_or(DropReason::PortRemoved);
                 paths.count_control(|counters| counters.dropped += 1);
                 accounting.drop(packet, reason);
                 continue;
@@ -267,10 +272,10 @@ impl NeighbourQueue {
             let room = paths.instances.get(target).map_or(1, |i| i.input.room());
             // Released packets never overflow a path: the rest waits here, in order.
             if room == 0 && packet.meta().exception == 0 {
-                self.held.put_back(hop, packet, Some(accounting.now));
+                self.waiting.put_back(hop, packet, Some(accounting.now));
                 return false;
             }
-            tasks.quiet = 0;
+            tasks.idle_dispatches = 0;
             paths.count_control(|counters| counters.diverted += 1);
             paths.put_in(target, packet, tasks, accounting);
         }
@@ -287,46 +292,51 @@ impl NeighbourQueue {
         paths: &mut Paths,
         accounting: &mut Accounting,
     ) -> bool {
-        let rounds = packet.meta_mut().go_round();
+        let rounds = packet.meta_mut().count_classification();
         let next = self.next_hop(&packet, tables);
         // Bounded: with a next hop that is resolved and lost again and again, a packet could wait for ever.
-        if rounds > ROUNDS || next.is_none() {
+        if rounds > MAX_ROUNDS || next.is_none() {
             paths.count_control(|counters| counters.dropped += 1);
             accounting.drop(packet, DropReason::NeighbourFailed);
             return true;
         }
-        self.ask_due = Instant::START;
+        self.request_due = Instant::START;
         match next {
             Some(next) if next != hop => {
                 paths.count_control(|counters| counters.diverted += 1);
-                self.hold(next, packet, Turn::Early, snapshot, paths, accounting);
+                self.hold(next, packet, QueuePosition::Early, snapshot, paths, accounting);
                 true
             }
             // The same next hop was lost again: its address is requested anew, and the packets keep their order.
             _ => {
-                self.held.put_back(hop, packet, None);
+                self.waiting.put_back(hop, packet, None);
                 false
             }
         }
     }
 
     /// Drops the packets for next hops on removed interfaces.
-    pub(in crate::worker) fn forsake_gone(
+    pub(in crate::worker) fn drop_removed(
         &mut self,
         snapshot: &Snapshot,
         paths: &mut Paths,
         accounting: &mut Accounting,
     ) {
         let gone: Vec<NextHop> =
-            self.held.iter().map(|(hop, _)| hop).filter(|hop| snapshot.interface(hop.0).is_none()).collect();
+            self.waiting.iter().map(|(hop, _)| hop).filter(|hop| snapshot.interface(hop.0).is_none()).collect();
         for hop in gone {
             self.refuse(hop, DropReason::PortRemoved, paths, accounting);
         }
     }
 
     /// Drops all waiting packets.
-    pub(in crate::worker) fn drop_held(&mut self, reason: DropReason, paths: &mut Paths, accounting: &mut Accounting) {
-        let hops: Vec<NextHop> = self.held.iter().map(|(hop, _)| hop).collect();
+    pub(in crate::worker) fn drop_waiting(
+        &mut self,
+        reason: DropReason,
+        paths: &mut Paths,
+        accounting: &mut Accounting,
+    ) {
+        let hops: Vec<NextHop> = self.waiting.iter().map(|(hop, _)| hop).collect();
         for hop in hops {
             self.refuse(hop, reason, paths, accounting);
         }

@@ -35,10 +35,10 @@ impl PortState {
     }
 
     /// The link may accept packets that wait at its scheme.
-    pub fn urge(&self, tasks: &mut TaskTable, now: Instant) {
-        tasks.urge(self.output, now);
-        if let Some(task) = self.promised.filter(|_| self.owed > 0) {
-            tasks.urge(task, now);
+    pub fn wake_output(&self, tasks: &mut TaskTable, now: Instant) {
+        tasks.wake_output(self.output, now);
+        if let Some(task) = self.reserved_output.filter(|_| self.offered > 0) {
+            tasks.wake_output(task, now);
         }
     }
 
@@ -47,17 +47,17 @@ impl PortState {
     pub fn serve(&mut self, part: Part, given: usize, accounting: &mut packet::accounting::Accounting) -> usize {
         let most = match part {
             Part::Reserved => {
-                self.owed += given;
-                self.owed
+                self.offered += given;
+                self.offered
             }
             Part::All | Part::Shared => usize::MAX,
         };
         let sent = self.link.serve(most, accounting);
         if part == Part::Reserved {
-            self.owed = self.owed.saturating_sub(sent);
+            self.offered = self.offered.saturating_sub(sent);
         }
         // The scheme may have dropped offered packets. They cannot be transmitted any more.
-        self.owed = self.owed.min(self.link.backlog().packets as usize);
+        self.offered = self.offered.min(self.link.backlog().packets as usize);
         sent
     }
 }
@@ -67,7 +67,7 @@ impl Ports {
     #[inline]
     pub(in crate::worker) fn shared_part(&self, port: PortId) -> Part {
         let state = self.states.get(port);
-        match state.and_then(|state| state.promised) {
+        match state.and_then(|state| state.reserved_output) {
             Some(_) => Part::Shared,
             None => Part::All,
         }
@@ -89,7 +89,7 @@ impl Ports {
         let Some(state) = ports.get_mut(port) else { return (0, false) };
         let mut moved = 0;
         // Leave a share of the device's room to the packets of other workers.
-        if let Some(lanes) = &state.lanes {
+        if let Some(lanes) = &state.relays {
             state.link.reserve = lanes.reserve(state.link.port.room());
         }
         for &target in if part == Part::Shared { &[][..] } else { &state.reserved } {
@@ -102,10 +102,10 @@ impl Ports {
             }
             let was_full = instance.output.room() == 0;
             let taken = state.link.offer(instance.outgoing(), ahead, accounting);
-            instance.left(taken);
+            instance.record_sent(taken);
             moved += taken;
             if was_full && taken > 0 {
-                tasks.came(target, instance, 0, accounting.now);
+                tasks.record_arrivals(target, instance, 0, accounting.now);
             }
         }
         // Second pass: one packet at a time, because each may change which path has the oldest.
@@ -127,10 +127,10 @@ impl Ports {
             // With a single backlogged path there is no order to keep.
             let together = if paths == 1 { most - moved } else { 1 };
             let taken = state.link.offer(instance.outgoing(), together, accounting);
-            instance.left(taken);
+            instance.record_sent(taken);
             moved += taken;
             if was_full && taken > 0 {
-                tasks.came(target, instance, 0, accounting.now);
+                tasks.record_arrivals(target, instance, 0, accounting.now);
             }
             if taken == 0 {
                 break;

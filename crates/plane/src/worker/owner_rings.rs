@@ -1,9 +1,9 @@
 //! The rings that carry packets from the worker that received them to their owner (adr 0040). There is a ring for each pair of workers. Its room
 //! is divided into queues, so that an overload of one takes no room from the others.
 
-use crate::bell::Bell;
 use crate::hook::{MOST_QUEUES, Owner};
-use crate::relay::stranded;
+use crate::parker::Parker;
+use crate::relay::count_stranded;
 use packet::{Batch, Packet};
 use rtrb::{Consumer, Producer, RingBuffer};
 use std::sync::Arc;
@@ -13,19 +13,19 @@ use std::sync::atomic::{AtomicU32, Ordering};
 const RING: usize = 1024;
 
 /// The number of packets of each queue that the reader of a ring has dequeued.
-type Taken = Arc<[AtomicU32; MOST_QUEUES]>;
+type DequeueCounts = Arc<[AtomicU32; MOST_QUEUES]>;
 
 /// A worker's ends of all rings: made with the first hook and kept from then on.
 pub(crate) struct OwnerRings {
     /// By worker. `None` for itself.
-    to: Vec<Option<Outgoing>>,
-    from: Vec<Option<Incoming>>,
+    to: Vec<Option<RingWriter>>,
+    from: Vec<Option<RingReader>>,
     /// Packets that fit, while they are handed over.
     fitting: Batch,
     /// Packets of a batch that stay, while it is sorted.
     pub kept: Batch,
     /// Packets that did not fit.
-    pub late: Batch,
+    pub overflow: Batch,
     /// Late packets that continue here unexecuted.
     pub passing: Batch,
     /// Packets handed over.
@@ -33,44 +33,51 @@ pub(crate) struct OwnerRings {
 }
 
 /// The writer's end of a ring.
-struct Outgoing {
+struct RingWriter {
     ring: Producer<Packet>,
-    bell: Arc<Bell>,
+    parker: Arc<Parker>,
     /// Packets for it, while a batch is sorted.
     sorted: Batch,
     /// The number of packets of each queue that were put into the ring.
-    put: [u32; MOST_QUEUES],
-    taken: Taken,
+    enqueued: [u32; MOST_QUEUES],
+    dequeued: DequeueCounts,
     /// True if its packets were counted when the reader had ended.
-    mourned: bool,
+    stranded_counted: bool,
 }
 
 /// The reader's end of a ring.
-struct Incoming {
+struct RingReader {
     ring: Consumer<Packet>,
-    taken: Taken,
+    dequeued: DequeueCounts,
 }
 
 impl OwnerRings {
     /// The ends of all workers, in the order of workers.
-    pub fn of(bells: &[Arc<Bell>]) -> Vec<OwnerRings> {
+    pub fn of(bells: &[Arc<Parker>]) -> Vec<OwnerRings> {
         let count = bells.len();
         let mesh = |_| OwnerRings {
             to: (0..count).map(|_| None).collect(),
             from: (0..count).map(|_| None).collect(),
             fitting: Batch::new(),
             kept: Batch::new(),
-            late: Batch::new(),
+            overflow: Batch::new(),
             passing: Batch::new(),
             handed: 0,
         };
         let mut all: Vec<OwnerRings> = (0..count).map(mesh).collect();
         for (from, to) in (0..count).flat_map(|from| (0..count).map(move |to| (from, to))).filter(|(f, t)| f != t) {
             let (producer, consumer) = RingBuffer::new(RING);
-            let (bell, taken) = (bells[to].clone(), Taken::default());
-            all[to].from[from] = Some(Incoming { ring: consumer, taken: taken.clone() });
+            let (bell, taken) = (bells[to].clone(), DequeueCounts::default());
+            all[to].from[from] = Some(RingReader { ring: consumer, dequeued: taken.clone() });
             let (sorted, put) = (Batch::new(), [0; MOST_QUEUES]);
-            all[from].to[to] = Some(Outgoing { ring: producer, bell, sorted, put, taken, mourned: false });
+            all[from].to[to] = Some(RingWriter {
+                ring: producer,
+                parker: bell,
+                sorted,
+                enqueued: put,
+                dequeued: taken,
+                stranded_counted: false,
+            });
         }
         all
     }
@@ -90,11 +97,11 @@ impl OwnerRings {
     }
 
     /// Packets handed to workers that have ended, counted once each.
-    pub fn forsaken(&mut self) -> usize {
-        let gone = |way: &&mut Outgoing| way.ring.is_abandoned() && !way.mourned;
-        let mourn = |way: &mut Outgoing| {
-            way.mourned = true;
-            stranded(&way.ring)
+    pub fn take_stranded(&mut self) -> usize {
+        let gone = |way: &&mut RingWriter| way.ring.is_abandoned() && !way.stranded_counted;
+        let mourn = |way: &mut RingWriter| {
+            way.stranded_counted = true;
+            count_stranded(&way.ring)
         };
         self.to.iter_mut().flatten().filter(gone).map(mourn).sum()
     }
@@ -112,14 +119,14 @@ impl OwnerRings {
         packet.meta_mut().rounds = owner.queue;
         match self.to.get_mut(owner.worker).and_then(Option::as_mut) {
             Some(way) => way.sorted.push(packet),
-            None => self.late.push(packet),
+            None => self.overflow.push(packet),
         }
     }
 
     /// Hands over the packets that were set aside. Each of `queues` queues has its share of the room. The rest is [late](OwnerRings::late).
     /// Returns the number of packets, and their bytes.
     pub fn hand_over(&mut self, queues: usize) -> (usize, u64) {
-        let OwnerRings { to, fitting, late, handed, .. } = self;
+        let OwnerRings { to, fitting, overflow: late, handed, .. } = self;
         let (mut packets, mut bytes, share) = (0, 0, RING / queues.clamp(1, MOST_QUEUES));
         for way in to.iter_mut().flatten().filter(|way| !way.sorted.is_empty()) {
             // A queue that was full for one packet is full for all behind it, even if the reader makes room meanwhile. Otherwise they would
@@ -129,21 +136,21 @@ impl OwnerRings {
             for packet in way.sorted.drain() {
                 let queue = queue_of(&packet);
                 // Both counters wrap. `taken` may be stale, which only overestimates the queue.
-                let waits = way.put[queue].wrapping_sub(way.taken[queue].load(Ordering::Relaxed)) as usize;
+                let waits = way.enqueued[queue].wrapping_sub(way.dequeued[queue].load(Ordering::Relaxed)) as usize;
                 if free == 0 || waits >= share || full >> queue & 1 != 0 {
                     full |= 1 << queue;
                     late.push(packet);
                     continue;
                 }
                 free -= 1;
-                way.put[queue] = way.put[queue].wrapping_add(1);
+                way.enqueued[queue] = way.enqueued[queue].wrapping_add(1);
                 fitting.push(packet);
             }
             (packets, bytes) = (packets + fitting.len(), bytes + fitting.bytes());
             if let Ok(chunk) = way.ring.write_chunk_uninit(fitting.len()) {
                 chunk.fill_from_iter(fitting.drain());
                 // After the commit of the chunk: the woken worker must see the packets.
-                way.bell.ring();
+                way.parker.unpark();
             }
         }
         *handed += packets as u64;
@@ -157,7 +164,7 @@ impl OwnerRings {
 
     /// Dequeues it.
     pub fn take(&mut self, from: usize) -> Option<Packet> {
-        let Incoming { ring, taken } = self.from.get_mut(from)?.as_mut()?;
+        let RingReader { ring, dequeued: taken } = self.from.get_mut(from)?.as_mut()?;
         let packet = ring.pop().ok()?;
         let taken = &taken[queue_of(&packet)];
         // Only this worker writes the counter, so a plain load and store suffice.
@@ -168,7 +175,7 @@ impl OwnerRings {
     /// Drops the packets being handled, uncounted: the worker has failed.
     pub fn clear(&mut self) {
         self.to.iter_mut().flatten().for_each(|way| way.sorted = Batch::new());
-        let OwnerRings { fitting, kept, late, passing, .. } = self;
+        let OwnerRings { fitting, kept, overflow: late, passing, .. } = self;
         [fitting, kept, late, passing].into_iter().for_each(|batch| *batch = Batch::new());
     }
 }

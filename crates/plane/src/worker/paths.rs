@@ -4,16 +4,16 @@ use super::adoption::NewFunctions;
 use super::instances::Instances;
 use super::ports::Ports;
 use super::task_table::{Task, TaskTable};
-use crate::aside::{Asides, Virtual};
 use crate::classify::{Dispatch, REFUSED, Target, UNDECIDED};
 use crate::function::{Function, Functions};
 use crate::multicast::GroupCounters;
-use crate::path::{Allowance, Fill, Instance, PathCounters};
+use crate::path::{Allowance, Instance, PathCounters, QueueFill};
+use crate::preempt::{FunctionThreads, VirtualThreads};
 use crate::snapshot::{BEST_EFFORT, CONTROL, GENERAL, PathSpec, Snapshot};
-use cpu::task::Terms;
+use cpu::task::TaskTerms;
 use packet::accounting::Accounting;
 use packet::event::{Event, Stage};
-use packet::latency::Since;
+use packet::latency::QueueEntryTimes;
 use packet::{DropReason, Packet, Queue};
 use plan::Grouping;
 use std::collections::BTreeMap;
@@ -21,7 +21,7 @@ use units::{PathId, PortId, TaskId};
 
 /// The property that paths with a common task share (spec ).
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(super) enum Common {
+pub(super) enum TaskKey {
     /// The path itself.
     Path(PathId),
     /// The functions of the path.
@@ -33,8 +33,8 @@ pub(super) enum Common {
 }
 
 /// The terms of a path's forwarding task.
-pub(super) fn terms_of(path: &PathSpec) -> Terms {
-    Terms {
+pub(super) fn terms_of(path: &PathSpec) -> TaskTerms {
+    TaskTerms {
         share: path.share,
         // None means that the task waits without a limit.
         max_wait: path.cpu.max_wait,
@@ -44,19 +44,19 @@ pub(super) fn terms_of(path: &PathSpec) -> Terms {
     }
 }
 
-impl Common {
-    pub fn of(path: &PathSpec, grouping: Grouping) -> Common {
+impl TaskKey {
+    pub fn of(path: &PathSpec, grouping: Grouping) -> TaskKey {
         let own = path.id == CONTROL || path.id == GENERAL;
         match grouping {
-            _ if own => Common::Path(path.id),
-            Grouping::Single => Common::All,
+            _ if own => TaskKey::Path(path.id),
+            Grouping::Single => TaskKey::All,
             // A preemptible path does not block others, so it gets a task of its own.
-            _ if path.cpu.preemptible => Common::Path(path.id),
-            _ if path.cpu.reservation.is_some() || path.cpu.share.is_some() => Common::Path(path.id),
-            Grouping::ByRule => Common::Path(path.id),
-            Grouping::Aggregate => Common::BestEffort,
+            _ if path.cpu.preemptible => TaskKey::Path(path.id),
+            _ if path.cpu.reservation.is_some() || path.cpu.share.is_some() => TaskKey::Path(path.id),
+            Grouping::ByRule => TaskKey::Path(path.id),
+            Grouping::Aggregate => TaskKey::BestEffort,
             Grouping::PerFunction => {
-                Common::Functions(path.functions.iter().map(|call| call.text.to_string()).collect())
+                TaskKey::Functions(path.functions.iter().map(|call| call.text.to_string()).collect())
             }
         }
     }
@@ -68,15 +68,15 @@ pub(super) struct Paths {
     pub instances: Instances,
     pub dispatch: Dispatch,
     /// The registered functions.
-    pub registered: Functions,
+    pub available_functions: Functions,
     /// The tasks that run functions, by common property.
-    pub forwarders: BTreeMap<Common, TaskId>,
+    pub forwarders: BTreeMap<TaskKey, TaskId>,
     /// The counters of the multicast routes, in the order of the snapshot's routes.
-    pub groups: Vec<GroupCounters>,
+    pub group_counters: Vec<GroupCounters>,
     /// The instances that have received packets of this vector.
     pub touched: Vec<Target>,
     /// Makes the threads that run preemptible functions.
-    pub asides: Box<dyn Asides>,
+    pub function_threads: Box<dyn FunctionThreads>,
 }
 
 impl Default for Paths {
@@ -84,11 +84,11 @@ impl Default for Paths {
         Paths {
             instances: Instances::default(),
             dispatch: Dispatch::default(),
-            registered: Functions::default(),
+            available_functions: Functions::default(),
             forwarders: BTreeMap::new(),
-            groups: Vec::new(),
+            group_counters: Vec::new(),
             touched: Vec::with_capacity(16),
-            asides: Box::new(Virtual),
+            function_threads: Box::new(VirtualThreads),
         }
     }
 }
@@ -102,7 +102,7 @@ impl Paths {
         tasks: &mut TaskTable,
         accounting: &mut Accounting,
     ) -> TaskId {
-        let common = Common::of(path, snapshot.cpu.best_effort);
+        let common = TaskKey::of(path, snapshot.cpu.best_effort);
         let terms = terms_of(path);
         let Paths { forwarders, .. } = self;
         *forwarders.entry(common).or_insert_with(|| tasks.add(Task::Forward, terms, accounting.now))
@@ -117,7 +117,7 @@ impl Paths {
         tasks: &mut TaskTable,
         accounting: &mut Accounting,
     ) {
-        tasks.nothing_is_ready();
+        tasks.clear_ready();
         // Ordered maps, so that every run assigns the same ids to the same tasks.
         let mut old: BTreeMap<(PathId, Option<PortId>), Instance> =
             self.instances.drain().map(|instance| ((instance.path, instance.port), instance)).collect();
@@ -221,13 +221,13 @@ impl Paths {
                 hooked: false,
                 functions: functions.unwrap_or_default(),
                 counters: PathCounters::default(),
-                minimal: false,
+                may_inline: false,
                 inlined: false,
                 ready: false,
                 limit: None,
-                fill: Fill::default(),
-                side: None,
-                since: Since::default(),
+                fill: QueueFill::default(),
+                function_thread: None,
+                arrivals: QueueEntryTimes::default(),
                 allowance,
             },
         };
@@ -249,11 +249,11 @@ impl Paths {
         let Some(instance) = instances.get_mut(target) else {
             return accounting.drop(packet, DropReason::PortRemoved);
         };
-        accounting.passed(&packet, Stage::Waiting { behind: instance.input.len() });
+        accounting.record_stage(&packet, Stage::Waiting { packets_ahead: instance.input.len() });
         if let Some(packet) = instance.enter(packet) {
             accounting.drop(packet, DropReason::PathQueue);
         }
-        tasks.came(target, instance, 1, accounting.now);
+        tasks.record_arrivals(target, instance, 1, accounting.now);
         if !touched.contains(&target) {
             touched.push(target);
         }

@@ -1,15 +1,15 @@
 //! The ports of a worker, and the checks of their state that the worker makes now and then.
 
 use super::Worker;
-use super::lanes::Lanes;
+use super::handoff::SharedQueue;
 use super::task_table::{Task, TaskTable};
 use super::vector::Vector;
 use crate::classify::Target;
-use crate::registered::InstructionTrouble;
+use crate::instructions::InstructionFault;
 use crate::snapshot::{PortShares, Snapshot};
-use cpu::task::Terms;
+use cpu::task::TaskTerms;
 use fib::Tables;
-use link::{Link, NewLink};
+use link::{Link, LinkSetup};
 use packet::accounting::Accounting;
 use packet::event::Event;
 use packet::port::Port;
@@ -20,7 +20,7 @@ use units::{Instant, Nanos, PortId, TaskId, WorkerId};
 /// How long the packets of a removed port may take to leave.
 const CLOSING: Nanos = Nanos::secs(1);
 /// Batches received from a port before it is closed. An in-memory wire holds no more, and a busy network must not delay the removal.
-pub(super) const LEFT_BEHIND: usize = 16;
+pub(super) const FINAL_BATCHES: usize = 16;
 
 /// A port with its link and tasks.
 // Large: everything that the input and output tasks read of a port lies together.
@@ -34,24 +34,24 @@ pub(super) struct PortState {
     pub reserved: Vec<Target>,
     pub shared: Vec<Target>,
     /// The output task of the instances with a reservation. None without reservations, or if output has no task of its own.
-    pub promised: Option<TaskId>,
+    pub reserved_output: Option<TaskId>,
     /// Packets that the reserved output task has offered and not transmitted yet. It may transmit that many.
-    pub owed: usize,
+    pub offered: usize,
     pub received: u64,
     pub received_bytes: u64,
     /// Packets dropped before they entered a path.
     pub refused: u64,
     /// Packets that entered a path.
-    pub passed: u64,
+    pub entered: u64,
     /// The time when the remaining packets are dropped, once the port is removed.
     pub closing: Option<Instant>,
     pub role: Role,
     /// Packets handed to other workers, which own their flows.
-    pub spread: u64,
+    pub handed_out: u64,
     /// Packets of this worker that another worker has received here.
-    pub brought: u64,
+    pub handed_in: u64,
     /// The other workers that use this port's queue.
-    pub lanes: Option<Box<Lanes>>,
+    pub relays: Option<Box<SharedQueue>>,
     /// The port stalls when the path of a packet is full, and the device drops the excess.
     pub throttles: bool,
     /// Received packets that wait for room on their paths.
@@ -64,7 +64,7 @@ pub(super) struct PortState {
 
 impl PortState {
     /// Counts packets received from the port.
-    pub fn arrived(&mut self, packets: u64, accounting: &mut Accounting) {
+    pub fn count_received(&mut self, packets: u64, accounting: &mut Accounting) {
         if self.role == Role::Relay {
             accounting.ledger.take_over(packets);
         } else {
@@ -74,21 +74,21 @@ impl PortState {
     }
 
     /// After a failure of the worker: forgets the queued packets without counting them, and makes the counters add up again.
-    pub fn settle(&mut self) {
+    pub fn reset_after_panic(&mut self) {
         self.stalled = None;
         // The missing packets count as refused, or as received if more were forwarded than received.
-        let (known, came) = (self.refused + self.passed + self.spread, self.received + self.brought);
+        let (known, came) = (self.refused + self.entered + self.handed_out, self.received + self.handed_in);
         self.refused += came.saturating_sub(known);
         self.received += known.saturating_sub(came);
-        self.link.forget();
+        self.link.discard_packets();
     }
 
     /// True if a removed port has nothing left to transmit.
     pub fn may_close(&self) -> bool {
         self.link.backlog().packets == 0
-            && self.link.under_way() == 0
-            && self.link.port.waiting_inside().packets == 0
-            && self.lanes.as_ref().is_none_or(|lanes| lanes.is_finished())
+            && self.link.in_flight() == 0
+            && self.link.port.unsent_packets().packets == 0
+            && self.relays.as_ref().is_none_or(|lanes| lanes.is_finished())
     }
 }
 
@@ -119,8 +119,8 @@ pub(super) enum Role {
 }
 
 /// The remains of a removed port. Another worker may still put packets into it.
-pub(super) enum Remains {
-    Lanes(Box<Lanes>),
+pub(super) enum ClosedPort {
+    SharedQueue(Box<SharedQueue>),
     Port(PortId, Box<dyn Port>),
 }
 
@@ -157,7 +157,7 @@ impl PortStates {
     }
 
     /// True for a port that is open or was open.
-    pub fn knows(&self, port: PortId) -> bool {
+    pub fn was_opened(&self, port: PortId) -> bool {
         port.index() < self.0.len()
     }
 
@@ -191,7 +191,7 @@ pub(super) struct Ports {
     /// Ports with packets that wait for room on their paths.
     pub stalls: Vec<PortId>,
     /// Removed ports into which other workers may still put packets.
-    pub remains: Vec<Remains>,
+    pub closed: Vec<ClosedPort>,
     /// In interrupt mode: the port that was served last.
     pub interrupted: Option<usize>,
 }
@@ -199,10 +199,15 @@ pub(super) struct Ports {
 impl Worker {
     /// Checks every port: its offloads, its MTU, its link state, the messages of its scheme.
     pub(super) fn watch_ports(&mut self) {
-        if let Some(station) = &mut self.hooks.station
-            && let Some(InstructionTrouble { instruction, what, for_good }) = station.trouble()
+        if let Some(station) = &mut self.hooks.hook
+            && let Some(InstructionFault { instruction, fault: what, is_disabled: for_good }) = station.take_fault()
         {
-            self.accounting.event(&Event::InstructionFailed { worker: self.id, instruction, what: &what, for_good });
+            self.accounting.event(&Event::InstructionFailed {
+                worker: self.id,
+                instruction,
+                failure: &what,
+                is_permanent: for_good,
+            });
         }
         for port in self.ports.states.ids() {
             let Worker { ports: Ports { states: ports, .. }, accounting, .. } = self;
@@ -214,24 +219,24 @@ impl Worker {
             let Worker { ports: Ports { states: ports, .. }, id, accounting, snapshot, tables, .. } = self;
             let Some(state) = ports.get_mut(port) else { continue };
             // The relays of other workers learn the state of the device here.
-            if let Some(lanes) = &state.lanes {
-                lanes.reflect(&*state.link.port);
+            if let Some(lanes) = &state.relays {
+                lanes.publish_state(&*state.link.port);
             }
-            if let Some(Trouble { what, for_good }) = state.link.trouble() {
-                accounting.event(&Event::GuestFailed { worker: *id, port, what: &what, for_good });
+            if let Some(Trouble { description: what, permanent: for_good }) = state.link.next_fault() {
+                accounting.event(&Event::GuestFailed { worker: *id, port, failure: &what, is_permanent: for_good });
             }
-            if let Some(what) = state.link.put_aside() {
-                accounting.event(&Event::SchemeFailed { worker: *id, port, what: &what });
+            if let Some(what) = state.link.take_panic_message() {
+                accounting.event(&Event::SchemeFailed { worker: *id, port, message: &what });
             }
-            if let Some(line) = state.link.scheme_remark() {
-                accounting.event(&Event::GuestSaid { worker: *id, port, line: &line });
+            if let Some(line) = state.link.next_scheme_message() {
+                accounting.event(&Event::GuestLogged { worker: *id, port, line: &line });
             }
             let other_mtu = observe_mtu(port, state, (tables, snapshot), accounting);
-            if !state.link.watch(accounting) {
+            if !state.link.check_medium(accounting) {
                 // Only the first worker runs the host.
                 if other_mtu && self.id == WorkerId(0) {
                     self.with_host(self.paths.dispatch.control, |host, world| host.mtu_changed(port, world));
-                    self.protocols.host_due = self.protocols.host.next();
+                    self.protocols.host_due = self.protocols.host.next_deadline();
                 }
                 continue;
             }
@@ -239,11 +244,11 @@ impl Worker {
             // Queues and relays of the same device would report the change again.
             if state.role == Role::Device {
                 accounting.event(&Event::PortLink { port, up });
-                tell_tables(tables, snapshot, port, up);
+                publish_link_state(tables, snapshot, port, up);
             }
             if self.id == WorkerId(0) {
                 self.with_host(self.paths.dispatch.control, |host, world| host.link_changed(port, up, world));
-                self.protocols.host_due = self.protocols.host.next();
+                self.protocols.host_due = self.protocols.host.next_deadline();
             }
         }
     }
@@ -254,7 +259,7 @@ impl Ports {
     pub(in crate::worker) fn emulate(
         &mut self,
         id: PortId,
-        link: Option<NewLink>,
+        link: Option<LinkSetup>,
         snapshot: &Snapshot,
         accounting: &mut Accounting,
     ) {
@@ -273,29 +278,29 @@ impl Ports {
         if state.closing.is_none() {
             state.closing = Some(now + CLOSING);
             let (input, output) = (state.input, state.output);
-            match &mut state.lanes {
+            match &mut state.relays {
                 // The input task goes on transmitting packets of other workers.
                 Some(lanes) => lanes.stop(),
                 None => tasks.remove(input, now),
             }
-            tasks.urge(output, now);
+            tasks.wake_output(output, now);
         }
     }
 
     /// Receives the packets of a port that is about to be closed, and counts and drops them. Otherwise the frames of an in-memory wire
     /// would be lost with the wire.
-    pub(in crate::worker) fn leave_behind(&mut self, id: PortId, vector: &mut Vector, accounting: &mut Accounting) {
+    pub(in crate::worker) fn discard_arrivals(&mut self, id: PortId, vector: &mut Vector, accounting: &mut Accounting) {
         let Ports { states: ports, .. } = self;
         let Vector { batch, .. } = vector;
         let Some(state) = ports.get_mut(id) else { return };
-        for _ in 0..LEFT_BEHIND {
+        for _ in 0..FINAL_BATCHES {
             state.link.port.receive(accounting.now, batch, &mut accounting.pool);
             batch.unlimit();
             let left = batch.len() as u64;
             if left == 0 {
                 return;
             }
-            state.arrived(left, accounting);
+            state.count_received(left, accounting);
             state.refused += left;
             state.received_bytes += batch.bytes();
             batch.drain().for_each(|packet| accounting.drop_at(id, packet, DropReason::PortRemoved));
@@ -310,45 +315,45 @@ impl Ports {
         tasks: &mut TaskTable,
         accounting: &mut Accounting,
     ) {
-        self.leave_behind(id, vector, accounting);
+        self.discard_arrivals(id, vector, accounting);
         let Some(mut state) = self.states.take(id) else { return };
         state.link.abandon_port(accounting);
         // `start_closing` has left the input task running for the packets of other workers.
-        if state.lanes.is_some() {
+        if state.relays.is_some() {
             tasks.remove(state.input, accounting.now);
         }
         tasks.remove(state.output, accounting.now);
-        state.promised.into_iter().for_each(|task| tasks.remove(task, accounting.now));
+        state.reserved_output.into_iter().for_each(|task| tasks.remove(task, accounting.now));
         self.blocked.retain(|&port| port != id);
         self.emulated.retain(|&port| port != id);
-        self.remains.extend(state.lanes.map(Remains::Lanes));
+        self.closed.extend(state.relays.map(ClosedPort::SharedQueue));
         // Other workers may still use their ends of the rings: the port stays until they have let go.
-        self.remains.push(Remains::Port(id, state.link.into_port()));
-        self.bury_remains(vector, accounting);
+        self.closed.push(ClosedPort::Port(id, state.link.into_port()));
+        self.drain_closed(vector, accounting);
         if state.role == Role::Device {
             accounting.event(&Event::PortDrained { port: id });
         }
     }
 
     /// Drops the packets that other workers have put into the remains of ports. Removes remains that no worker can reach any more.
-    pub(in crate::worker) fn bury_remains(&mut self, vector: &mut Vector, accounting: &mut Accounting) {
-        let Ports { remains, .. } = self;
+    pub(in crate::worker) fn drain_closed(&mut self, vector: &mut Vector, accounting: &mut Accounting) {
+        let Ports { closed: remains, .. } = self;
         let Vector { batch, .. } = vector;
         remains.retain_mut(|remains| match remains {
-            Remains::Lanes(lanes) => {
+            ClosedPort::SharedQueue(lanes) => {
                 lanes.stop();
                 !lanes.discard(DropReason::PortRemoved, accounting)
             }
-            Remains::Port(_, port) if port.may_go() => false,
-            Remains::Port(id, port) => {
-                for _ in 0..LEFT_BEHIND {
+            ClosedPort::Port(_, port) if port.may_close() => false,
+            ClosedPort::Port(id, port) => {
+                for _ in 0..FINAL_BATCHES {
                     port.receive(accounting.now, batch, &mut accounting.pool);
                     batch.unlimit();
                     // The packets left another worker's ledger when they were put on the ring.
                     accounting.ledger.take_over(batch.len() as u64);
                     batch.drain().for_each(|packet| accounting.drop_at(*id, packet, DropReason::PortRemoved));
                 }
-                !port.may_go()
+                !port.may_close()
             }
         });
     }
@@ -363,10 +368,10 @@ impl Ports {
     ) -> (TaskId, TaskId) {
         let (now, shares) = (accounting.now, snapshot.port(id).map(|view| view.shares));
         let PortShares { input, output, .. } = shares.unwrap_or_default();
-        let terms = |share| Terms { share, max_wait: None, capacity: u32::MAX, cost: None, prompt: false };
+        let terms = |share| TaskTerms { share, max_wait: None, capacity: u32::MAX, cost: None, prompt: false };
         let input = tasks.add(Task::Input(id), terms(input), now);
         let output = tasks.add(Task::Output(id), terms(output), now);
-        tasks.agenda.rouse(input, now);
+        tasks.run_queue.wake(input, now);
         (input, output)
     }
 }
@@ -395,7 +400,7 @@ fn observe_mtu(
 }
 
 /// Writes into the tables whether the interfaces of a port are up.
-pub(super) fn tell_tables(tables: &Tables, snapshot: &Snapshot, port: PortId, up: bool) {
+pub(super) fn publish_link_state(tables: &Tables, snapshot: &Snapshot, port: PortId, up: bool) {
     let of = snapshot.interfaces.iter().filter(|interface| interface.port == port);
     of.for_each(|interface| tables.set_up(interface.id, up));
 }
@@ -404,16 +409,21 @@ impl Ports {
     /// Counts the packets that devices have refused after they had accepted them.
     pub(in crate::worker) fn count_refused(&mut self, accounting: &mut Accounting) {
         let Ports { states: ports, .. } = self;
-        ports.iter_mut().for_each(|state| state.link.count_refused(accounting));
+        ports.iter_mut().for_each(|state| state.link.count_refusals(accounting));
     }
 
     /// Writes into the tables which ports are up. Groups of next hops leave out members behind a port that is down.
-    pub(in crate::worker) fn tell_ports(&mut self, snapshot: &Snapshot, tables: &Tables, accounting: &mut Accounting) {
+    pub(in crate::worker) fn publish_port_states(
+        &mut self,
+        snapshot: &Snapshot,
+        tables: &Tables,
+        accounting: &mut Accounting,
+    ) {
         let Ports { states: ports, .. } = self;
         for (port, state) in ports.open_mut().filter(|(_, state)| state.closing.is_none()) {
             observe_mtu(port, state, (tables, snapshot), accounting);
             if state.role == Role::Device {
-                tell_tables(tables, snapshot, port, state.link.is_up());
+                publish_link_state(tables, snapshot, port, state.link.is_up());
             }
         }
     }

@@ -7,18 +7,18 @@ use super::ports::PortStates;
 use super::replicate::Copier;
 use super::stages::Forwarded;
 use super::task_table::TaskTable;
-use crate::classify::{COPIED, Classifier, Dispatch, REFUSED, Target, Unwitnessed};
+use crate::classify::{Classifier, Dispatch, REFUSED, REPLICATED, Target, Unwitnessed};
 use crate::multicast::GroupCounters;
 use crate::path::Instance;
 use crate::snapshot::Snapshot;
-use cpu::meter::Meter;
+use cpu::meter::WorkMeter;
 use fib::Tables;
-use nat::{Nat, Rules};
+use nat::{Nat, NatRules};
 use packet::accounting::Accounting;
 use packet::event::{Event, Stage};
-use packet::port::refusal;
+use packet::port::refusal_reason;
 use packet::{DropReason, Meta, Packet};
-use stack::{Host, HostLimits, Interface, Verdict, World};
+use stack::{Interface, LocalProtocolLimits, LocalProtocols, NextHopState, World};
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use units::{Instant, InterfaceId, Mac, PortId, WorkerId};
@@ -27,27 +27,32 @@ use units::{Instant, InterfaceId, Mac, PortId, WorkerId};
 const HOST_VECTOR: usize = 32;
 
 /// How often a packet may return from the general path to classification.
-pub(crate) const ROUNDS: u8 = 4;
+pub(crate) const MAX_ROUNDS: u8 = 4;
 
 /// The router's own protocols on a worker.
 pub(super) struct Protocols {
-    pub host: Host,
+    pub host: LocalProtocols,
     /// When the host has its next timer.
     pub host_due: Instant,
     /// The configured static neighbours.
     pub statics: BTreeMap<(InterfaceId, IpAddr), Mac>,
     /// The verdicts that the host has just reached about next hops.
-    pub verdicts: Vec<(NextHop, Verdict)>,
+    pub verdicts: Vec<(NextHop, NextHopState)>,
 }
 
 impl Protocols {
-    pub fn new(limits: HostLimits) -> Protocols {
-        Protocols { host: Host::new(limits), host_due: Instant::FAR, statics: BTreeMap::new(), verdicts: Vec::new() }
+    pub fn new(limits: LocalProtocolLimits) -> Protocols {
+        Protocols {
+            host: LocalProtocols::new(limits),
+            host_due: Instant::NEVER,
+            statics: BTreeMap::new(),
+            verdicts: Vec::new(),
+        }
     }
 }
 
 /// The parts of the worker that the host may use while it handles packets of the instance `current`.
-pub(super) struct Outlet<'a> {
+pub(super) struct WorkerWorld<'a> {
     snapshot: &'a Snapshot,
     tables: &'a Tables,
     dispatch: &'a Dispatch,
@@ -55,14 +60,18 @@ pub(super) struct Outlet<'a> {
     instances: &'a mut Instances,
     ports: &'a PortStates,
     tasks: &'a mut TaskTable,
-    verdicts: &'a mut Vec<(NextHop, Verdict)>,
+    verdicts: &'a mut Vec<(NextHop, NextHopState)>,
     groups: &'a mut [GroupCounters],
     current: Target,
 }
 
 impl Worker {
-    pub(super) fn with_host<T>(&mut self, current: Target, work: impl FnOnce(&mut Host, &mut Outlet<'_>) -> T) -> T {
-        let mut outlet = Outlet {
+    pub(super) fn with_host<T>(
+        &mut self,
+        current: Target,
+        work: impl FnOnce(&mut LocalProtocols, &mut WorkerWorld<'_>) -> T,
+    ) -> T {
+        let mut outlet = WorkerWorld {
             snapshot: &self.snapshot,
             tables: &self.tables,
             dispatch: &self.paths.dispatch,
@@ -71,29 +80,29 @@ impl Worker {
             ports: &self.ports.states,
             tasks: &mut self.tasks,
             verdicts: &mut self.protocols.verdicts,
-            groups: &mut self.paths.groups,
+            groups: &mut self.paths.group_counters,
             current,
         };
         let answer = work(&mut self.protocols.host, &mut outlet);
         // The host may have reached verdicts during `work`, when the rings to the workers were not at hand.
         if !self.protocols.verdicts.is_empty() {
-            self.tell_verdicts();
+            self.send_verdicts();
         }
         answer
     }
 
     /// Gives the packets on a path of the router's own protocols to the host.
-    pub(super) fn forward_to_protocols<M: Meter>(&mut self, target: Target, meter: &mut M) -> Forwarded {
+    pub(super) fn forward_to_protocols<M: WorkMeter>(&mut self, target: Target, meter: &mut M) -> Forwarded {
         let moved = self.run_host(target);
         let used = self.lap(meter, self.paths.work_of(target, moved, 0));
-        Forwarded { moved, used, away: false }
+        Forwarded { moved, used, unfinished: false }
     }
 
     /// Gives the packets on a path of the router's own protocols to the host, and runs its due timers.
     fn run_host(&mut self, target: Target) -> usize {
         // Only the first worker runs the host. The others hand their packets over to it.
         if self.id != WorkerId(0) {
-            return self.peers.hand_to_speaker(target, &mut self.paths, &mut self.accounting);
+            return self.peers.hand_to_first(target, &mut self.paths, &mut self.accounting);
         }
         let Some(instance) = self.paths.instances.get_mut(target) else { return 0 };
         instance.input.pop_into(&mut self.vector.batch, HOST_VECTOR);
@@ -102,32 +111,32 @@ impl Worker {
         let mut due = false;
         self.with_host(target, |host, world| {
             for packet in packets {
-                world.taken(&packet);
+                world.trace_received(&packet);
                 host.receive(packet, world);
             }
             host.release_fragments(world);
-            due = world.now() >= host.next();
+            due = world.now() >= host.next_deadline();
             if due {
                 host.tick(world);
             }
         });
         if due {
             // The host may have sent packets although none arrived.
-            self.tasks.quiet = 0;
+            self.tasks.idle_dispatches = 0;
         }
-        self.protocols.host_due = self.protocols.host.next();
+        self.protocols.host_due = self.protocols.host.next_deadline();
         moved
     }
 }
 
-impl Outlet<'_> {
+impl WorkerWorld<'_> {
     fn instance(&mut self, target: Target) -> Option<&mut Instance> {
         self.instances.get_mut(target)
     }
 
     /// Traces that the host is about to receive this packet.
-    pub(super) fn taken(&mut self, packet: &Packet) {
-        self.accounting.passed(packet, Stage::Host(packet.meta().exception));
+    pub(super) fn trace_received(&mut self, packet: &Packet) {
+        self.accounting.record_stage(packet, Stage::LocalProtocols(packet.meta().exception));
     }
 
     fn count(&mut self, change: impl FnOnce(&mut crate::path::PathCounters)) {
@@ -137,7 +146,7 @@ impl Outlet<'_> {
     }
 }
 
-impl World for Outlet<'_> {
+impl World for WorkerWorld<'_> {
     fn now(&self) -> Instant {
         self.accounting.now
     }
@@ -154,7 +163,7 @@ impl World for Outlet<'_> {
         self.tables
     }
 
-    fn nat(&self) -> Option<(&Rules, &Nat)> {
+    fn nat(&self) -> Option<(&NatRules, &Nat)> {
         self.snapshot.nat.as_ref().map(|rules| (rules, &*self.snapshot.translations))
     }
 
@@ -179,7 +188,7 @@ impl World for Outlet<'_> {
             Some(instance) => {
                 (packet.meta_mut().path, packet.meta_mut().class) = (instance.path, instance.class);
                 let refused = instance.output.push(packet).map(|packet| (packet, DropReason::OutputQueue));
-                instance.since.holds(instance.output.len(), now);
+                instance.arrivals.record_arrivals(instance.output.len(), now);
                 refused
             }
             None => Some((packet, DropReason::PortRemoved)),
@@ -188,7 +197,7 @@ impl World for Outlet<'_> {
             Some((packet, reason)) => self.drop(packet, reason),
             None => {
                 if let Some(state) = self.ports.get(egress.port) {
-                    self.tasks.leave(state.output, 1, self.accounting.now);
+                    self.tasks.record_offered(state.output, 1, self.accounting.now);
                 }
             }
         }
@@ -196,20 +205,20 @@ impl World for Outlet<'_> {
 
     fn forward(&mut self, mut packet: Packet) {
         // Host and classifier could pass a packet to each other for ever.
-        if packet.meta_mut().go_round() > ROUNDS {
+        if packet.meta_mut().count_classification() > MAX_ROUNDS {
             return self.drop(packet, DropReason::NeighbourFailed);
         }
         let classifier =
             Classifier { snapshot: self.snapshot, tables: self.tables, dispatch: self.dispatch, witness: Unwitnessed };
-        let target = classifier.again(&mut packet);
-        self.accounting.passed(&packet, Stage::Classified);
+        let target = classifier.classify_again(&mut packet);
+        self.accounting.record_stage(&packet, Stage::Classified);
         if target == REFUSED {
-            let reason = refusal(&packet).unwrap_or(DropReason::PortRemoved);
+            let reason = refusal_reason(&packet).unwrap_or(DropReason::PortRemoved);
             return self.drop(packet, reason);
         }
         self.count(|counters| counters.diverted += 1);
-        if target == COPIED {
-            let Outlet { snapshot, tables, dispatch, accounting, instances, tasks, groups: counters, .. } = self;
+        if target == REPLICATED {
+            let WorkerWorld { snapshot, tables, dispatch, accounting, instances, tasks, groups: counters, .. } = self;
             let mut copier =
                 Copier { snapshot, tables, dispatch, accounting, instances, tasks, counters, touched: None };
             return copier.replicate(packet);
@@ -217,11 +226,11 @@ impl World for Outlet<'_> {
         let Some(instance) = self.instances.get_mut(target) else {
             return self.accounting.drop(packet, DropReason::PortRemoved);
         };
-        self.accounting.passed(&packet, Stage::Waiting { behind: instance.input.len() });
+        self.accounting.record_stage(&packet, Stage::Waiting { packets_ahead: instance.input.len() });
         if let Some(packet) = instance.enter(packet) {
             self.accounting.drop(packet, DropReason::PathQueue);
         }
-        self.tasks.came(target, instance, 1, self.accounting.now);
+        self.tasks.record_arrivals(target, instance, 1, self.accounting.now);
     }
 
     fn consume(&mut self, packet: Packet) {
@@ -234,7 +243,7 @@ impl World for Outlet<'_> {
         self.accounting.drop(packet, reason);
     }
 
-    fn settled(&mut self, interface: InterfaceId, address: IpAddr, verdict: Verdict) {
+    fn next_hop_settled(&mut self, interface: InterfaceId, address: IpAddr, verdict: NextHopState) {
         self.verdicts.push(((interface, address), verdict));
     }
 

@@ -3,13 +3,13 @@
 
 use super::paths::Paths;
 use super::task_table::TaskTable;
-use super::{ROUNDS, Worker};
+use super::{MAX_ROUNDS, Worker};
 use crate::classify::{Classifier, REFUSED, Target, Unwitnessed};
 use crate::snapshot::Snapshot;
 use fib::Tables;
 use packet::accounting::Accounting;
 use packet::event::Stage;
-use packet::port::refusal;
+use packet::port::refusal_reason;
 use packet::{DropReason, Exception, Packet};
 
 impl Worker {
@@ -60,27 +60,27 @@ impl Paths {
         let Paths { dispatch, instances, .. } = self;
         let mut target = REFUSED;
         // A loop between functions and classifier is bounded: [`ROUNDS`].
-        if packet.meta_mut().go_round() > ROUNDS {
+        if packet.meta_mut().count_classification() > MAX_ROUNDS {
             packet.meta_mut().refused = DropReason::Rounds.index() as u8 + 1;
         } else {
-            target = Classifier { snapshot, tables, dispatch, witness: Unwitnessed }.again(&mut packet);
-            accounting.passed(&packet, Stage::Classified);
+            target = Classifier { snapshot, tables, dispatch, witness: Unwitnessed }.classify_again(&mut packet);
+            accounting.record_stage(&packet, Stage::Classified);
         }
         let counters = instances.get_mut(from).map(|left| &mut left.counters);
         let Some(counters) = counters else { return accounting.drop(packet, DropReason::PortRemoved) };
         if target == REFUSED {
             counters.dropped += 1;
-            let reason = refusal(&packet).unwrap_or(DropReason::PortRemoved);
+            let reason = refusal_reason(&packet).unwrap_or(DropReason::PortRemoved);
             return accounting.drop(packet, reason);
         }
         counters.diverted += 1;
         let Some(instance) = instances.get_mut(target) else {
             return accounting.drop(packet, DropReason::PortRemoved);
         };
-        accounting.passed(&packet, Stage::Waiting { behind: instance.input.len() });
+        accounting.record_stage(&packet, Stage::Waiting { packets_ahead: instance.input.len() });
         if let Some(packet) = instance.enter(packet) {
             accounting.drop(packet, DropReason::PathQueue);
         }
-        tasks.came(target, instance, 1, accounting.now);
+        tasks.record_arrivals(target, instance, 1, accounting.now);
     }
 }

@@ -7,13 +7,13 @@ use super::instances::Instances;
 use super::paths::Paths;
 use super::task_table::TaskTable;
 use crate::classify::{Dispatch, Target};
-use crate::multicast::{COPY, GroupCounters, MulticastRoute};
+use crate::multicast::{GroupCounters, MulticastRoute, REPLICA};
 use crate::snapshot::Snapshot;
 use fib::Tables;
 use packet::accounting::Accounting;
 use packet::event::Stage;
-use packet::segment::{self, Half, Segment};
-use packet::{DropReason, Packet, Shared};
+use packet::segment::{self, NextSegment, PacketSplitter};
+use packet::{DropReason, Packet, SharedPacket};
 use units::InterfaceId;
 
 /// The parts of a worker that replication needs.
@@ -49,15 +49,15 @@ impl Copier<'_> {
 
     /// Replicates each segment of a super-frame.
     fn replicate_segments(&mut self, packet: Packet, route: (usize, &MulticastRoute)) {
-        let mut half = match Half::new(packet, usize::MAX) {
+        let mut half = match PacketSplitter::new(packet, usize::MAX) {
             Ok(half) => half,
             Err((packet, reason)) => return self.accounting.drop(packet, reason),
         };
         loop {
             match half.next(self.accounting) {
-                Segment::Next(segment) => self.copy_to_all(segment, route),
-                Segment::All => return self.accounting.consume(half.into_packet()),
-                Segment::NoFrame => return self.accounting.drop(half.into_packet(), DropReason::PoolEmpty),
+                NextSegment::Next(segment) => self.copy_to_all(segment, route),
+                NextSegment::All => return self.accounting.consume(half.into_packet()),
+                NextSegment::NoFrame => return self.accounting.drop(half.into_packet(), DropReason::PoolEmpty),
             }
         }
     }
@@ -65,7 +65,7 @@ impl Copier<'_> {
     fn copy_to_all(&mut self, packet: Packet, (position, route): (usize, &MulticastRoute)) {
         let (length, original) = (packet.len(), packet.number());
         // From here on the payload is read only: every copy has a head of its own.
-        let shared = Shared::new(packet);
+        let shared = SharedPacket::new(packet);
         let mut copies = 0;
         for &out in &route.to {
             copies += u64::from(self.copy_to(&shared, out, original));
@@ -80,20 +80,20 @@ impl Copier<'_> {
     }
 
     /// Makes one copy. Returns true if the copy is on its path.
-    fn copy_to(&mut self, shared: &Shared, out: InterfaceId, original: usize) -> bool {
+    fn copy_to(&mut self, shared: &SharedPacket, out: InterfaceId, original: usize) -> bool {
         let Copier { snapshot, tables, dispatch, accounting, instances, tasks, touched, .. } = self;
         let Some(mut copy) = shared.copy(&mut accounting.pool) else {
-            accounting.miss_copy(shared.packet(), DropReason::PoolEmpty);
+            accounting.record_missed_copy(shared.packet(), DropReason::PoolEmpty);
             return false;
         };
         accounting.ledger.copy();
         let meta = copy.meta_mut();
         // The classifier stores the position of the path in the field of the adjacency's version.
         let path = usize::from(std::mem::take(&mut meta.version));
-        (meta.adjacency, meta.out_interface) = (COPY, out);
+        (meta.adjacency, meta.out_interface) = (REPLICA, out);
         let egress = snapshot.egress(out);
         let length = shared.packet().len() - usize::from(meta.l3);
-        accounting.passed(&copy, Stage::Copied { of: original });
+        accounting.record_stage(&copy, Stage::Copied { original });
         let target = dispatch.instance(path, egress.port);
         let Some(instance) = instances.get_mut(target) else {
             accounting.drop(copy, DropReason::PortRemoved);
@@ -105,18 +105,18 @@ impl Copier<'_> {
             return false;
         }
         // A function that reads the payload needs head and payload in one buffer.
-        let takes_heads = snapshot.paths.get(path).is_some_and(|path| path.takes_heads());
+        let takes_heads = snapshot.paths.get(path).is_some_and(|path| path.reads_only_headers());
         if !takes_heads && !accounting.pool.join(&mut copy) {
             accounting.drop(copy, DropReason::NoSuperFrame);
             return false;
         }
-        accounting.passed(&copy, Stage::Waiting { behind: instance.input.len() });
+        accounting.record_stage(&copy, Stage::Waiting { packets_ahead: instance.input.len() });
         let refused = instance.enter(copy);
         let entered = refused.is_none();
         if let Some(copy) = refused {
             accounting.drop(copy, DropReason::PathQueue);
         }
-        tasks.came(target, instance, 1, accounting.now);
+        tasks.record_arrivals(target, instance, 1, accounting.now);
         if let Some(touched) = touched
             && !touched.contains(&target)
         {
@@ -137,7 +137,7 @@ impl Paths {
         tasks: &mut TaskTable,
         accounting: &mut Accounting,
     ) {
-        let Paths { dispatch, instances, groups, touched, .. } = self;
+        let Paths { dispatch, instances, group_counters: groups, touched, .. } = self;
         let counters = &mut groups[..];
         Copier { snapshot, tables, dispatch, accounting, instances, tasks, counters, touched: Some(touched) }
             .replicate(packet);

@@ -4,19 +4,19 @@ use super::Worker;
 use super::paths::Paths;
 use super::ports::{PortState, Ports, Role};
 use super::task_table::{Task, TaskTable};
-use crate::function::Counter;
-use crate::hook::{HookReport, Onlooker};
+use crate::function::NamedCounter;
+use crate::hook::{HookReport, StoreReader};
 use crate::multicast::GroupCounters;
-use crate::path::{Fill, PathCounters};
+use crate::path::{PathCounters, QueueFill};
 use crate::snapshot::Snapshot;
-use cpu::task::{TaskView, Times};
-use cpu::trace::Trace;
+use cpu::task::{CoreTimes, TaskView};
+use cpu::trace::TaskTrace;
 use link::{Demand, LinkReport};
 use packet::accounting::Accounting;
 use packet::event::Event;
-use packet::latency::{Late, Latency};
-use packet::port::Unsent;
-use packet::{DropReason, Ledger, LinkCounters, PortCounters, Remark};
+use packet::latency::{LatePackets, Latency};
+use packet::port::UnsentPackets;
+use packet::{Advisory, DropReason, Ledger, LinkCounters, PortCounters};
 use plan::Receive;
 use stack::NeighbourReport;
 use std::collections::BTreeMap;
@@ -25,7 +25,7 @@ use std::sync::Arc;
 use units::{Bytes, Generation, Instant, InterfaceId, Nanos, Parts, PathId, PortId, Rate, TaskId, WorkerId};
 
 /// Readers of the stores: those of ports, and the central one.
-pub type Onlookers = Vec<(Option<PortId>, Arc<dyn Onlooker>)>;
+pub type StoreReaders = Vec<(Option<PortId>, Arc<dyn StoreReader>)>;
 
 /// A port of a worker: a queue of a device, or a relay to one.
 #[derive(Clone, Debug)]
@@ -50,7 +50,7 @@ pub struct PortReport {
     pub backlog_bytes: Bytes,
     /// Packets that the links of all its workers count as sent, but that have not left: the medium has refused them, or they are in the port.
     /// [`PortReport::together`] subtracts them.
-    pub unsent: Unsent,
+    pub unsent: UnsentPackets,
     /// The MTU of its medium.
     pub mtu: Option<u16>,
     /// The rate of its medium.
@@ -61,7 +61,7 @@ pub struct PortReport {
 
 impl PortReport {
     /// Each port of a router once, the sum over all its workers.
-    pub fn together(workers: &[WorkerReport]) -> Vec<PortReport> {
+    pub fn sum_workers(workers: &[WorkerReport]) -> Vec<PortReport> {
         let mut ports: Vec<PortReport> = Vec::new();
         for report in workers.iter().flat_map(|worker| &worker.ports) {
             match ports.iter_mut().find(|port| port.port == report.port) {
@@ -71,7 +71,7 @@ impl PortReport {
         }
         // Only the sum can be corrected: the links of all workers count packets as sent that one device has refused.
         for port in &mut ports {
-            let Unsent { packets, bytes } = std::mem::take(&mut port.unsent);
+            let UnsentPackets { packets, bytes } = std::mem::take(&mut port.unsent);
             port.link.sent = port.link.sent.saturating_sub(packets);
             port.link.sent_bytes = port.link.sent_bytes.saturating_sub(bytes);
         }
@@ -110,7 +110,7 @@ pub struct PathReport {
     /// Packets in its queues.
     pub queued: usize,
     /// The counters of its functions, function by function.
-    pub functions: Vec<Vec<Counter>>,
+    pub functions: Vec<Vec<NamedCounter>>,
     /// The latency of its packets.
     pub latency: Latency,
 }
@@ -129,7 +129,7 @@ pub struct QueueReport {
     /// The capacity of each queue.
     pub capacity: usize,
     /// The fill level of the input queue.
-    pub fill: Fill,
+    pub fill: QueueFill,
 }
 
 /// A task.
@@ -158,11 +158,11 @@ pub struct LinksReport {
 
 /// A trace of a worker's CPU scheduler.
 #[derive(Debug)]
-pub struct Watched {
+pub struct TraceReport {
     /// The worker.
     pub worker: WorkerId,
     /// The trace. `None` if none was requested.
-    pub trace: Option<Box<Trace>>,
+    pub trace: Option<Box<TaskTrace>>,
     /// The end of the trace, by the worker's clock.
     pub until: Instant,
     /// The tasks at present.
@@ -180,7 +180,7 @@ pub struct WorkerReport {
     /// Its ledger.
     pub ledger: Ledger,
     /// Packets it holds, counted by frames.
-    pub held: u64,
+    pub held_packets: u64,
     /// Frames of the pool that are neither used nor kept by a worker.
     pub frames_spare: usize,
     /// Its ports.
@@ -192,7 +192,7 @@ pub struct WorkerReport {
     /// Its tasks.
     pub tasks: Vec<TaskReport>,
     /// The use of its time.
-    pub times: Times,
+    pub times: CoreTimes,
     /// The part of its work that task switches may cost, and the slice. `None` if forwarding is not throttled.
     pub throttle: Option<(Parts, Nanos)>,
     /// Its receive settings.
@@ -210,7 +210,7 @@ pub struct WorkerReport {
 }
 
 /// Adds the counters of the same functions from another instance.
-pub fn add_counters(sum: &mut Vec<Vec<Counter>>, other: Vec<Vec<Counter>>) {
+pub fn add_counters(sum: &mut Vec<Vec<NamedCounter>>, other: Vec<Vec<NamedCounter>>) {
     for (index, counters) in other.into_iter().enumerate() {
         let Some(known) = sum.get_mut(index).filter(|known| known.len() == counters.len()) else {
             sum.resize_with(sum.len().max(index + 1), Vec::new);
@@ -227,7 +227,7 @@ pub fn add_counters(sum: &mut Vec<Vec<Counter>>, other: Vec<Vec<Counter>>) {
 impl Worker {
     /// A copy of all counters. Allocates: made on request, never on the fast path.
     pub fn report(&self) -> WorkerReport {
-        let waiting = |state: &PortState| state.link.port.waiting_inside().packets;
+        let waiting = |state: &PortState| state.link.port.unsent_packets().packets;
         let waiting: u64 = self.ports.states.iter().map(waiting).sum();
         let mut ledger = self.accounting.ledger.clone();
         // Packets inside a port count as sent, but have not left.
@@ -236,38 +236,38 @@ impl Worker {
             worker: self.id,
             generation: self.snapshot.generation,
             ledger,
-            held: self.accounting.pool.outside() + waiting,
+            held_packets: self.accounting.pool.frames_in_use() + waiting,
             frames_spare: self.accounting.pool.region().spare(),
             ports: self.ports.report_ports(&self.tasks, &self.accounting),
             paths: self.paths.report_paths(&self.snapshot, &self.accounting),
             queues: self.paths.report_queues(),
             tasks: self.paths.report_tasks(&self.tasks, &self.accounting),
-            times: self.tasks.agenda.times(),
-            throttle: self.tasks.agenda.throttle(),
+            times: self.tasks.run_queue.times(),
+            throttle: self.tasks.run_queue.throttle(),
             receive: if self.ports.interrupted.is_some() { Receive::Interrupt } else { Receive::Polling },
-            switch_cost: self.tasks.agenda.switch_cost(),
+            switch_cost: self.tasks.run_queue.switch_cost(),
             neighbours: self.report_neighbours(),
-            waiting: if self.id == WorkerId(0) { Vec::new() } else { self.neighbours.held.iter().collect() },
-            groups: self.paths.groups.clone(),
+            waiting: if self.id == WorkerId(0) { Vec::new() } else { self.neighbours.waiting.iter().collect() },
+            groups: self.paths.group_counters.clone(),
             hook: self.report_hook(),
         }
     }
 
     fn report_hook(&self) -> Option<HookReport> {
-        let inner = self.hooks.station.as_ref()?.report(self.accounting.now);
-        Some(HookReport { inner, handed: self.hooks.handed(), waiting: self.hooks.waiting() })
+        let inner = self.hooks.hook.as_ref()?.report(self.accounting.now);
+        Some(HookReport { inner, handed_over: self.hooks.handed(), waiting: self.hooks.waiting() })
     }
 
     /// Readers of the stores of ephemeral state.
-    pub(super) fn onlookers(&self) -> Onlookers {
-        self.hooks.station.as_ref().map_or_else(Vec::new, |station| station.onlookers())
+    pub(super) fn store_readers(&self) -> StoreReaders {
+        self.hooks.hook.as_ref().map_or_else(Vec::new, |station| station.store_readers())
     }
 
     /// Reports warnings about tasks.
-    pub(super) fn remark(&mut self) {
+    pub(super) fn report_advisories(&mut self) {
         let Worker { paths: Paths { instances, .. }, tasks, accounting, id, .. } = self;
         let mut remarks = Vec::new();
-        tasks.agenda.remark(|task, remark| remarks.push((task, remark)));
+        tasks.run_queue.report_advisories(|task, remark| remarks.push((task, remark)));
         for (task, remark) in remarks {
             let port = match tasks.task(task) {
                 Some(Task::Input(port) | Task::Output(port) | Task::Reserved(port)) => Some(port),
@@ -275,19 +275,19 @@ impl Worker {
             };
             let path = instances.iter().find(|instance| port.is_none() && instance.task == task);
             let path = path.map(|instance| instance.path);
-            accounting.event(&Event::Remarked { worker: *id, port, path, remark });
+            accounting.event(&Event::Advisory { worker: *id, port, path, advisory: remark });
         }
         let mut late = Vec::new();
-        accounting.latencies.remark(|found| late.push(found));
-        for Late { path, packets, promised, most } in late {
-            let remark = Remark::Late { packets, promised, most };
-            accounting.event(&Event::Remarked { worker: *id, port: None, path: Some(path), remark });
+        accounting.latencies.report_late(|found| late.push(found));
+        for LatePackets { path, packets, reserved_delay: promised, most } in late {
+            let remark = Advisory::Late { packets, promised, most };
+            accounting.event(&Event::Advisory { worker: *id, port: None, path: Some(path), advisory: remark });
         }
     }
 
     fn report_neighbours(&self) -> Vec<NeighbourReport> {
         let mut neighbours = self.protocols.host.neighbours();
-        for (hop, packets) in self.neighbours.held.iter() {
+        for (hop, packets) in self.neighbours.waiting.iter() {
             let known = neighbours.iter_mut().find(|n| (n.interface, n.address) == hop);
             known.into_iter().for_each(|neighbour| neighbour.pending += packets);
         }
@@ -295,33 +295,33 @@ impl Worker {
     }
 
     /// The report of its links, or of one port's link. Allocates, like [`Worker::report`].
-    pub fn links(&mut self, wanted: Option<PortId>) -> LinksReport {
+    pub fn links(&mut self, only: Option<PortId>) -> LinksReport {
         let Worker { ports: Ports { states: ports, .. }, tasks, accounting, id, .. } = self;
-        let asked = ports.open_mut().filter(|(port, _)| wanted.is_none_or(|wanted| wanted == *port));
+        let asked = ports.open_mut().filter(|(port, _)| only.is_none_or(|wanted| wanted == *port));
         let told = asked.map(|(_, state)| {
-            let account = tasks.agenda.account(state.output);
-            let promised = state.promised.map(|task| tasks.agenda.account(task)).unwrap_or_default();
+            let account = tasks.run_queue.account(state.output);
+            let promised = state.reserved_output.map(|task| tasks.run_queue.account(task)).unwrap_or_default();
             let (used, moved) = (account.used + promised.used, account.packets + promised.packets);
-            LinkReport { used, moved, ..state.link.told(accounting.now) }
+            LinkReport { used, moved, ..state.link.report(accounting.now) }
         });
         LinksReport { worker: *id, links: told.collect() }
     }
 
     /// Records the CPU scheduler in `trace` from now on, or stops recording. Returns the previous trace.
-    pub fn watch(&mut self, trace: Option<Box<Trace>>) -> Watched {
+    pub fn trace_scheduler(&mut self, trace: Option<Box<TaskTrace>>) -> TraceReport {
         for port in self.ports.states.ids() {
             // Bytes sent until now do not belong to the trace: read and discard them.
             self.ports.sent_bytes(port);
         }
         let until = self.accounting.now;
-        let trace = self.tasks.agenda.keep_trace(trace, until);
-        Watched { worker: self.id, trace, until, tasks: self.paths.report_tasks(&self.tasks, &self.accounting) }
+        let trace = self.tasks.run_queue.set_trace(trace, until);
+        TraceReport { worker: self.id, trace, until, tasks: self.paths.report_tasks(&self.tasks, &self.accounting) }
     }
 }
 
 impl Paths {
     /// Sets the reserved rates of `snapshot`. A path lags if it is delayed for longer than its queue lasts at this rate.
-    pub(in crate::worker) fn note_promises(&mut self, snapshot: &Snapshot, tasks: &mut TaskTable) {
+    pub(in crate::worker) fn set_reserved_rates(&mut self, snapshot: &Snapshot, tasks: &mut TaskTable) {
         let promised = snapshot
             .paths
             .iter()
@@ -329,7 +329,7 @@ impl Paths {
         let promised: BTreeMap<PathId, Nanos> = promised.collect();
         for instance in self.instances.iter() {
             // A path with a reservation has its own task, unless all paths share one.
-            tasks.agenda.lasts(instance.task, promised.get(&instance.path).copied());
+            tasks.run_queue.set_fill_time(instance.task, promised.get(&instance.path).copied());
         }
     }
 
@@ -338,14 +338,14 @@ impl Paths {
         let report = |path: PathId| {
             let mut counters = PathCounters::default();
             of(path).for_each(|instance| counters += instance.counters);
-            let mut functions: Vec<Vec<Counter>> = Vec::new();
+            let mut functions: Vec<Vec<NamedCounter>> = Vec::new();
             for instance in of(path) {
-                let away = instance.side.as_ref().and_then(|side| side.counted());
+                let away = instance.function_thread.as_ref().and_then(|side| side.cached_counters());
                 let counted = || instance.functions.iter().map(|function| function.counters()).collect();
                 add_counters(&mut functions, away.unwrap_or_else(counted));
             }
             let queued = of(path).map(|i| i.queued()).sum();
-            PathReport { path, counters, queued, functions, latency: accounting.latencies.told(path) }
+            PathReport { path, counters, queued, functions, latency: accounting.latencies.path_latency(path) }
         };
         snapshot.paths.iter().map(|path| report(path.id)).collect()
     }
@@ -355,7 +355,7 @@ impl Paths {
         let report = |i: &crate::path::Instance| QueueReport {
             path: i.path,
             port: i.port,
-            input: i.input.len() + usize::from(i.half.is_some()) + i.away(),
+            input: i.input.len() + usize::from(i.half.is_some()) + i.packets_in_flight(),
             output: i.output.len(),
             capacity: i.input.capacity(),
             fill: i.fill,
@@ -372,7 +372,7 @@ impl Paths {
             }
         }
         let mut report = |(id, task)| {
-            let view = tasks.agenda.view(id, accounting.now)?;
+            let view = tasks.run_queue.view(id, accounting.now)?;
             let (kind, port, paths) = match task {
                 Task::Input(port) => ("input", Some(port), Vec::new()),
                 Task::Output(port) => ("output", Some(port), Vec::new()),
@@ -390,10 +390,10 @@ impl Ports {
         self.states
             .open()
             .map(|(port, state)| {
-                let (backlog, waiting) = (state.link.backlog(), state.link.port.waiting_inside());
+                let (backlog, waiting) = (state.link.backlog(), state.link.port.unsent_packets());
                 // Packets that the links of other workers count as sent, but were refused, are dropped.
                 let mut unsent = state.link.unsent();
-                state.lanes.iter().for_each(|lanes| unsent.join(lanes.unsent()));
+                state.relays.iter().for_each(|lanes| unsent.join(lanes.unsent()));
                 let mut link = state.link.counters();
                 link.dropped += unsent.packets;
                 unsent.join(waiting);
@@ -403,7 +403,7 @@ impl Ports {
                     received_bytes: state.received_bytes,
                     lost_before_receive: lost.lost_before_receive,
                     lost_after_transmit: lost.lost_after_transmit,
-                    over_budget: tasks.agenda.account(state.input).weighed.1,
+                    over_budget: tasks.run_queue.account(state.input).weighed.1,
                 };
                 if state.role == Role::Relay {
                     // The worker with the device has counted them.

@@ -7,25 +7,25 @@
 
 use super::Worker;
 use super::paths::Paths;
-use super::peers::Crew;
-use super::ports::{PortState, Remains, Role, tell_tables};
+use super::peers::PeerRings;
+use super::ports::{ClosedPort, PortState, Role, publish_link_state};
 use super::task_table::TaskTable;
-use crate::aside::Side;
 use crate::classify::{Scratch, Target};
 use crate::path::{Instance, PathCounters};
+use crate::preempt::ThreadSlot;
 use crate::snapshot::{CONTROL, GENERAL, Snapshot};
 use link::Queueing;
 use packet::accounting::Accounting;
-use packet::latency::Since;
+use packet::latency::QueueEntryTimes;
 use packet::{Batch, DropReason, Queue};
-use stack::Host;
+use stack::LocalProtocols;
 use units::{Instant, PortId};
 
 /// A worker cannot restart while it adopts a configuration.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct HalfAdopted;
+pub struct AdoptionUnfinished;
 
-impl std::fmt::Display for HalfAdopted {
+impl std::fmt::Display for AdoptionUnfinished {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("it was taking on a configuration, of which it has only a part")
     }
@@ -34,9 +34,9 @@ impl std::fmt::Display for HalfAdopted {
 impl Worker {
     /// Restarts after a panic in [`Worker::step`] with the running configuration. Returns the number of lost packets. After a panic or an error
     /// here, call [`Worker::give_up`].
-    pub fn restart(&mut self, now: Instant) -> Result<u64, HalfAdopted> {
+    pub fn restart(&mut self, now: Instant) -> Result<u64, AdoptionUnfinished> {
         if self.adoption.adopting {
-            return Err(HalfAdopted);
+            return Err(AdoptionUnfinished);
         }
         self.accounting.now = now;
         let known = self.protocols.host.neighbours();
@@ -48,19 +48,19 @@ impl Worker {
             self.paths.renew(target, &self.snapshot, &mut self.tasks, &mut self.accounting);
         }
         // Their tasks are new and need the parameters of the generation.
-        self.rule(&self.snapshot.clone(), now);
+        self.apply_rules(&self.snapshot.clone(), now);
         let lost = self.paths.forget_packets(&mut self.accounting);
-        self.protocols.host = Host::new(self.snapshot.limits);
-        if self.speaks() {
+        self.protocols.host = LocalProtocols::new(self.snapshot.limits);
+        if self.is_first() {
             known.iter().for_each(|known| self.tables.unresolve(known.interface, known.address));
-            self.introduce_host();
+            self.configure_host();
             let control = self.paths.dispatch.control;
             self.with_host(control, |host, world| {
-                known.iter().for_each(|known| host.hear_of(known, world));
+                known.iter().for_each(|known| host.learn_neighbour(known, world));
             });
         }
-        self.protocols.host_due = self.protocols.host.next();
-        (self.audit_due, self.watch_due, self.neighbours.ask_due) = (now, now, now);
+        self.protocols.host_due = self.protocols.host.next_deadline();
+        (self.audit_due, self.watch_due, self.neighbours.request_due) = (now, now, now);
         self.audit();
         Ok(lost)
     }
@@ -72,34 +72,34 @@ impl Worker {
         for (port, state) in self.ports.states.open() {
             if state.role == Role::Device {
                 // Multipath routes use their other next hops.
-                tell_tables(&self.tables, &self.snapshot, port, false);
+                publish_link_state(&self.tables, &self.snapshot, port, false);
             }
         }
         for target in self.paths.instances.targets() {
             self.paths.renew(target, &self.snapshot, &mut self.tasks, &mut self.accounting);
         }
-        self.ports.states.iter_mut().for_each(PortState::settle);
+        self.ports.states.iter_mut().for_each(PortState::reset_after_panic);
         self.paths.forget_packets(&mut self.accounting)
     }
 
     /// Drops the packets being handled, uncounted.
     fn clear(&mut self) {
         (self.vector.batch, self.vector.kept, self.vector.scratch) = (Batch::new(), Batch::new(), Scratch::new());
-        self.tasks.begin_anew(&self.snapshot.cpu, self.accounting.now);
+        self.tasks.reset(&self.snapshot.cpu, self.accounting.now);
         self.paths.forwarders.clear();
         self.ports.stalls.clear();
         self.paths.touched.clear();
         self.ports.blocked.clear();
-        self.tasks.quiet = 0;
+        self.tasks.idle_dispatches = 0;
         self.adoption.waits_since = None;
-        self.neighbours.held = Default::default();
+        self.neighbours.waiting = Default::default();
         self.neighbours.ready.clear();
-        self.neighbours.asked_by.clear();
+        self.neighbours.requesters.clear();
         self.protocols.verdicts.clear();
-        self.ports.states.iter_mut().filter_map(|state| state.lanes.as_mut()).for_each(|lanes| lanes.clear());
-        self.hooks.clear_brought();
-        for remains in &mut self.ports.remains {
-            if let Remains::Lanes(lanes) = remains {
+        self.ports.states.iter_mut().filter_map(|state| state.relays.as_mut()).for_each(|lanes| lanes.clear());
+        self.hooks.clear_handed();
+        for remains in &mut self.ports.closed {
+            if let ClosedPort::SharedQueue(lanes) = remains {
                 lanes.clear();
             }
         }
@@ -111,39 +111,39 @@ impl Worker {
         let view = self.snapshot.port(id).filter(|_| state.closing.is_none());
         let (frames, sharing) = (self.accounting.pool.region().frames(), state.link.sharing());
         let scheme = view.and_then(|view| Queueing::of(&view.scheme, frames, &mut sharing.again()).ok());
-        state.settle();
+        state.reset_after_panic();
         let Some(scheme) = scheme else {
-            self.ports.remains.extend(state.lanes.take().map(Remains::Lanes));
-            self.ports.remains.push(Remains::Port(id, state.link.into_port()));
+            self.ports.closed.extend(state.relays.take().map(ClosedPort::SharedQueue));
+            self.ports.closed.push(ClosedPort::Port(id, state.link.into_port()));
             return;
         };
         // Freeing here is acceptable, because the restart had to allocate anyway.
-        drop(state.link.begin_anew(scheme));
+        drop(state.link.restart_empty(scheme));
         (state.input, state.output) =
             self.ports.add_port_tasks(id, &self.snapshot.clone(), &mut self.tasks, &mut self.accounting);
-        (state.promised, state.owed) = (None, 0);
+        (state.reserved_output, state.offered) = (None, 0);
         self.ports.states.insert(id, state);
     }
 
     /// Counts packets as lost that were handed to workers that have ended: the packets in a ring without a reader.
-    pub(super) fn count_forsaken(&mut self) {
+    pub(super) fn count_all_stranded(&mut self) {
         let mut lost = 0;
         for state in self.ports.states.iter_mut() {
-            lost += state.lanes.as_mut().map_or(0, |lanes| lanes.forsaken());
-            lost += state.link.port.forsaken();
+            lost += state.relays.as_mut().map_or(0, |lanes| lanes.take_stranded());
+            lost += state.link.port.take_abandoned();
         }
-        for remains in &mut self.ports.remains {
+        for remains in &mut self.ports.closed {
             lost += match remains {
-                Remains::Lanes(lanes) => lanes.forsaken(),
-                Remains::Port(_, port) => port.forsaken(),
+                ClosedPort::SharedQueue(lanes) => lanes.take_stranded(),
+                ClosedPort::Port(_, port) => port.take_abandoned(),
             };
         }
-        if let Crew::Other(speaker) = &mut self.peers.crew {
-            lost += speaker.forsaken();
+        if let PeerRings::Other(speaker) = &mut self.peers.rings {
+            lost += speaker.take_stranded();
         }
-        lost += self.hooks.forsaken_on_the_way();
+        lost += self.hooks.take_stranded();
         if lost > 0 {
-            self.accounting.ledger.lose(lost as u64, DropReason::WorkerFailed);
+            self.accounting.ledger.drop_undelivered(lost as u64, DropReason::WorkerFailed);
         }
     }
 }
@@ -159,19 +159,19 @@ impl Paths {
     ) {
         let Some(old) = self.instances.get(target) else { return };
         let spec = snapshot.paths.iter().find(|path| path.id == old.path);
-        let functions = spec.and_then(|path| self.registered.build(path).ok()).unwrap_or_default();
+        let functions = spec.and_then(|path| self.available_functions.build(path).ok()).unwrap_or_default();
         let task = spec.map(|spec| self.forwarder(spec, snapshot, tasks, accounting)).unwrap_or_default();
-        let Paths { instances, asides, .. } = self;
+        let Paths { instances, function_threads: asides, .. } = self;
         let Some(instance) = instances.get_mut(target) else { return };
         if instance.path != CONTROL && instance.path != GENERAL {
-            instance.counters.settle();
+            instance.counters.drop_waiting();
         }
         (instance.task, instance.functions) = (task, functions);
         // The old function thread is abandoned, with all that it holds.
-        instance.side = instance.side.take().map(|_| Box::new(Side::new(asides.open())));
+        instance.function_thread = instance.function_thread.take().map(|_| Box::new(ThreadSlot::new(asides.open())));
         instance.input = Queue::new(instance.input.capacity());
         instance.output = Queue::new(instance.output.capacity());
-        (instance.half, instance.since) = (None, Since::default());
+        (instance.half, instance.arrivals) = (None, QueueEntryTimes::default());
         (instance.offloads, instance.hooked, instance.inlined, instance.ready) = (false, false, false, false);
     }
 
@@ -182,12 +182,12 @@ impl Paths {
         let mut sum = PathCounters::default();
         self.instances.iter_mut().filter(own).for_each(|instance| sum += instance.counters);
         let before = sum;
-        sum.settle();
+        sum.drop_waiting();
         if let Some(control) = self.instances.iter_mut().find(|instance| own(instance)) {
             control.counters.dropped += sum.dropped - before.dropped;
             control.counters.generated += sum.generated - before.generated;
         }
         accounting.pool.abandon();
-        accounting.ledger.settle(DropReason::WorkerFailed)
+        accounting.ledger.drop_unaccounted(DropReason::WorkerFailed)
     }
 }

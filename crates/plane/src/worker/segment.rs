@@ -14,29 +14,29 @@ use crate::snapshot::Snapshot;
 use fib::Tables;
 use packet::accounting::Accounting;
 use packet::port::Offloads;
-use packet::segment::{Half, Segment, fit, is_to_fragment, must_cut, refit};
+use packet::segment::{NextSegment, PacketSplitter, is_to_fragment, must_segment, prepare_for_port, refit_queue};
 use packet::{BATCH, DropReason};
 use units::PortId;
 
 /// Continues to cut the half-segmented packet of an instance, as far as its output queue has room and for at most one batch.
 /// Returns the number of segments.
-fn go_on(instance: &mut Instance, accounting: &mut Accounting) -> usize {
+fn continue_segmenting(instance: &mut Instance, accounting: &mut Accounting) -> usize {
     let Some(mut half) = instance.half.take() else { return 0 };
     // The segments that do not fit are cut in a later dispatch.
     let room = instance.output.room().min(BATCH);
     for made in 0..room {
         match half.next(accounting) {
-            Segment::Next(segment) => {
+            NextSegment::Next(segment) => {
                 instance.counters.generated += 1;
                 let refused = instance.output.push(segment);
                 assert!(refused.is_none(), "there was room");
             }
-            Segment::All => {
+            NextSegment::All => {
                 instance.counters.consumed += 1;
                 accounting.consume(half.into_packet());
                 return made;
             }
-            Segment::NoFrame => {
+            NextSegment::NoFrame => {
                 instance.counters.dropped += 1;
                 accounting.drop(half.into_packet(), DropReason::PoolEmpty);
                 return made;
@@ -62,7 +62,7 @@ impl Ports {
         let Some(state) = ports.get(port) else { return };
         for &target in &state.outputs {
             let Some(instance) = instances.get_mut(target) else { continue };
-            let done = refit(&mut instance.output, state.link.offloads(), accounting);
+            let done = refit_queue(&mut instance.output, state.link.offloads(), accounting);
             instance.counters.generated += done.generated;
             instance.counters.consumed += done.consumed;
             instance.counters.dropped += done.dropped;
@@ -72,7 +72,7 @@ impl Ports {
 
 impl Paths {
     /// The offloads of the port of an instance.
-    pub(in crate::worker) fn port_takes(&self, target: Target, ports: &Ports) -> Offloads {
+    pub(in crate::worker) fn port_offloads(&self, target: Target, ports: &Ports) -> Offloads {
         let port = self.instances.get(target).and_then(|i| i.port);
         let state = port.and_then(|port| ports.states.get(port));
         state.map(|state| state.link.offloads()).unwrap_or_default()
@@ -89,18 +89,18 @@ impl Paths {
         vector: &mut Vector,
         accounting: &mut Accounting,
     ) -> usize {
-        let can = self.port_takes(target, ports);
+        let can = self.port_offloads(target, ports);
         let Paths { instances, .. } = self;
         let Vector { batch, .. } = vector;
         let Some(instance) = instances.get_mut(target) else { return 0 };
-        let cut = go_on(instance, accounting);
+        let cut = continue_segmenting(instance, accounting);
         if instance.half.is_some() {
             return cut;
         }
         let most = instance.output.room().min(most);
         while batch.len() < most {
             let Some(packet) = instance.input.pop() else { break };
-            let last = must_cut(&packet, can) || is_to_fragment(&packet);
+            let last = must_segment(&packet, can) || is_to_fragment(&packet);
             batch.push(packet);
             if last {
                 break;
@@ -123,13 +123,13 @@ impl Paths {
         vector: &mut Vector,
         accounting: &mut Accounting,
     ) -> usize {
-        let can = self.port_takes(target, ports);
+        let can = self.port_offloads(target, ports);
         let Paths { instances, .. } = self;
         let Vector { batch, .. } = vector;
         let Some(instance) = instances.get_mut(target) else { return 0 };
         for mut packet in batch.drain() {
-            if !must_cut(&packet, can) && !is_to_fragment(&packet) {
-                if !fit(&mut packet, can, &mut accounting.pool) {
+            if !must_segment(&packet, can) && !is_to_fragment(&packet) {
+                if !prepare_for_port(&mut packet, can, &mut accounting.pool) {
                     instance.counters.dropped += 1;
                     accounting.drop(packet, DropReason::NoSuperFrame);
                 } else if let Some(packet) = instance.output.push(packet) {
@@ -141,7 +141,7 @@ impl Paths {
             }
             let out = packet.meta().out_interface;
             let mtu = usize::from(tables.mtu(out, snapshot.egress(out).mtu));
-            match Half::new(packet, mtu) {
+            match PacketSplitter::new(packet, mtu) {
                 // Only the last packet of the batch can be one: see [`Paths::gather`].
                 Ok(half) => instance.half = Some(half),
                 Err((packet, reason)) => {
@@ -150,6 +150,6 @@ impl Paths {
                 }
             }
         }
-        go_on(instance, accounting)
+        continue_segmenting(instance, accounting)
     }
 }

@@ -70,7 +70,7 @@ impl Ports {
             if first.is_some_and(|instance| instance.input.room() == 0) {
                 return true;
             }
-            tasks.agenda.rouse(state.input, accounting.now);
+            tasks.run_queue.wake(state.input, accounting.now);
             false
         });
     }

@@ -2,8 +2,8 @@
 
 use crate::classify::Target;
 use crate::path::Instance;
-use cpu::Agenda;
-use cpu::task::{Kind, Terms};
+use cpu::RunQueue;
+use cpu::task::{TaskKind, TaskTerms};
 use plan::CpuPlan;
 use std::collections::VecDeque;
 use units::{Instant, Nanos, PortId, TaskId};
@@ -22,11 +22,11 @@ pub(super) enum Task {
 }
 
 impl Task {
-    pub fn kind(self) -> Kind {
+    pub fn kind(self) -> TaskKind {
         match self {
-            Task::Input(_) => Kind::Input,
-            Task::Forward => Kind::Forwarding,
-            Task::Output(_) | Task::Reserved(_) => Kind::Output,
+            Task::Input(_) => TaskKind::Input,
+            Task::Forward => TaskKind::Forwarding,
+            Task::Output(_) | Task::Reserved(_) => TaskKind::Output,
         }
     }
 }
@@ -43,12 +43,12 @@ pub(super) struct Slot {
 
 /// See the [module](self).
 pub(super) struct TaskTable {
-    pub agenda: Agenda,
+    pub run_queue: RunQueue,
     slots: Vec<Slot>,
     /// Consecutive dispatches that moved nothing, since a task was last woken from outside.
-    pub quiet: usize,
+    pub idle_dispatches: usize,
     /// The part of [`TaskTable::quiet`] that had something to move, or took no time.
-    pub stuck: usize,
+    pub futile_dispatches: usize,
     /// The cost of a task switch, measured when the router started.
     switch_cost: Nanos,
 }
@@ -56,20 +56,26 @@ pub(super) struct TaskTable {
 impl TaskTable {
     /// An empty table, with the cost of a task switch.
     pub fn new(switch_cost: Nanos) -> TaskTable {
-        TaskTable { agenda: Agenda::new(switch_cost), slots: Vec::new(), quiet: 0, stuck: 0, switch_cost }
+        TaskTable {
+            run_queue: RunQueue::new(switch_cost),
+            slots: Vec::new(),
+            idle_dispatches: 0,
+            futile_dispatches: 0,
+            switch_cost,
+        }
     }
 
     /// Removes all tasks and all state of them.
-    pub fn begin_anew(&mut self, plan: &CpuPlan, now: Instant) {
+    pub fn reset(&mut self, plan: &CpuPlan, now: Instant) {
         // The CPU scheduler is chosen again from the same registry.
-        let schedulers = self.agenda.schedulers().clone();
+        let schedulers = self.run_queue.schedulers().clone();
         *self = TaskTable::new(self.switch_cost);
-        self.agenda.register(schedulers);
-        self.agenda.rule(plan, now);
+        self.run_queue.register(schedulers);
+        self.run_queue.configure(plan, now);
     }
 
-    pub fn add(&mut self, task: Task, terms: Terms, now: Instant) -> TaskId {
-        let id = self.agenda.add(task.kind(), terms, now);
+    pub fn add(&mut self, task: Task, terms: TaskTerms, now: Instant) -> TaskId {
+        let id = self.run_queue.add(task.kind(), terms, now);
         if id.index() >= self.slots.len() {
             self.slots.resize_with(id.index() + 1, Slot::default);
         }
@@ -82,7 +88,7 @@ impl TaskTable {
             && slot.task.take().is_some()
         {
             slot.ready.clear();
-            self.agenda.remove(id, now);
+            self.run_queue.remove(id, now);
         }
     }
 
@@ -102,7 +108,7 @@ impl TaskTable {
     }
 
     /// Marks all instances as not ready, before they are replaced.
-    pub fn nothing_is_ready(&mut self) {
+    pub fn clear_ready(&mut self) {
         self.slots.iter_mut().for_each(|slot| {
             slot.ready.clear();
             slot.waiting = 0;
@@ -111,12 +117,12 @@ impl TaskTable {
 
     /// `packets` have arrived for `instance`, which is `target`. With 0 packets there is room behind it again.
     #[inline]
-    pub fn came(&mut self, target: Target, instance: &mut Instance, packets: usize, now: Instant) {
+    pub fn record_arrivals(&mut self, target: Target, instance: &mut Instance, packets: usize, now: Instant) {
         let room = instance.output.room();
         let slot = &mut self.slots[instance.task.index()];
         slot.waiting += packets;
         if packets > 0 {
-            self.agenda.came(instance.task, packets, slot.waiting, now);
+            self.run_queue.trace_arrival(instance.task, packets, slot.waiting, now);
         }
         // An instance is on the ready list at most once.
         if !instance.ready {
@@ -128,33 +134,33 @@ impl TaskTable {
         }
         // At least one: the work may be a half-segmented packet, which is not on the queue.
         let waiting = slot.waiting.max(1);
-        self.agenda.look(instance.task, waiting, room, now);
+        self.run_queue.update_queue(instance.task, waiting, room, now);
     }
 
     /// The task of `instance` has work that is no packet of its queue.
-    pub fn urge_instance(&mut self, target: Target, instance: &mut Instance, now: Instant) {
+    pub fn wake_forwarding(&mut self, target: Target, instance: &mut Instance, now: Instant) {
         let slot = &mut self.slots[instance.task.index()];
         if !instance.ready {
             instance.ready = true;
             slot.ready.push_back(target);
         }
-        self.agenda.rouse(instance.task, now);
+        self.run_queue.wake(instance.task, now);
     }
 
     /// `packets` have arrived for the output task `id`.
     #[inline]
-    pub fn leave(&mut self, id: TaskId, packets: usize, now: Instant) {
+    pub fn record_offered(&mut self, id: TaskId, packets: usize, now: Instant) {
         let slot = &mut self.slots[id.index()];
         slot.waiting += packets;
         let waiting = slot.waiting.max(1);
         if packets > 0 {
-            self.agenda.came(id, packets, waiting, now);
+            self.run_queue.trace_arrival(id, packets, waiting, now);
         }
-        self.agenda.look(id, waiting, usize::from(u16::MAX), now);
+        self.run_queue.update_queue(id, waiting, usize::from(u16::MAX), now);
     }
 
     /// The output task `id` has work that does not depend on its backlog.
-    pub fn urge(&mut self, id: TaskId, now: Instant) {
-        self.agenda.rouse(id, now);
+    pub fn wake_output(&mut self, id: TaskId, now: Instant) {
+        self.run_queue.wake(id, now);
     }
 }

@@ -89,7 +89,7 @@ fn six(to: Mac) -> Vec<u8> {
 }
 
 #[test]
-fn an_untagged_frame_is_not_taken_where_no_interface_is_for_it() {
+fn untagged_frame_without_interface_is_dropped() {
     let inside = Ipv4Addr::new(10, 1, 2, 3);
     let cases = [
         ("trunk", Mac([2, 0, 0, 0, 0, 3]), DropReason::FamilyDisabled),
@@ -120,7 +120,7 @@ fn send_again(rig: &mut Rig, from: &str, to: &str, frame: &[u8]) -> [u8; 2] {
 }
 
 #[test]
-fn a_frame_used_again_brings_nothing_of_its_last_life() {
+fn reused_frame_carries_no_stale_metadata() {
     let lan = Mac([2, 0, 0, 0, 0, 1]);
     let plain = udp(lan, Ipv4Addr::new(10, 1, 2, 3));
     let odd = with_option(&plain);

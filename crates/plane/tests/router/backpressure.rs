@@ -6,7 +6,7 @@ use packet::DropReason;
 use packet::wire::{Ipv4Spec, ethernet, ethertype};
 use plane::rig::Rig;
 use plane::snapshot::Layout;
-use plane::{Change, Command};
+use plane::{Command, WorkerChange};
 use schemes::{Next, Progress, Scheme, Wires};
 use std::net::Ipv4Addr;
 use std::sync::mpsc::channel;
@@ -98,40 +98,40 @@ impl<W: Wires> Scheme<W> for Late {
 }
 
 #[test]
-fn a_scheme_is_asked_again_at_the_time_it_named() {
+fn scheme_is_polled_at_the_time_it_requested() {
     for layout in LAYOUTS {
         let mut rig = Rig::running(4096, layout, &format!("{LAN}{WAN}"));
         rig.router.post(|| {
-            let mut change = Change::to(rig.router.snapshot().clone());
+            let mut change = WorkerChange::to(rig.router.snapshot().clone());
             change.schemes.push((PortId(1), Queueing::new(Box::new(Late), 4096)));
             Command::Adopt(Box::new(change), channel().0)
         });
         rig.settle();
         send(&mut rig, 3);
-        rig.pass(Nanos::micros(990));
+        rig.advance(Nanos::micros(990));
         assert_eq!(rig.received("wan").len(), 0, "{layout:?}");
-        rig.pass(Nanos::micros(10));
+        rig.advance(Nanos::micros(10));
         assert_eq!(rig.received("wan").len(), 3, "{layout:?}");
-        assert_eq!(rig.report().held, 0);
+        assert_eq!(rig.report().held_packets, 0);
     }
 }
 
 #[test]
-fn a_wire_that_takes_packets_again_gets_all_that_wait() {
+fn unblocked_port_receives_all_queued_packets() {
     for layout in LAYOUTS {
         let mut rig = Rig::running(16384, layout, &format!("{LAN}{WAN}"));
         send(&mut rig, 6000);
-        assert_eq!(rig.report().held as usize, 6000 - WIRE, "{layout:?}");
-        rig.pass(Nanos::millis(1));
+        assert_eq!(rig.report().held_packets as usize, 6000 - WIRE, "{layout:?}");
+        rig.advance(Nanos::millis(1));
         assert_eq!(rig.received("wan").len(), WIRE);
-        rig.pass(Nanos::micros(20));
+        rig.advance(Nanos::micros(20));
         assert_eq!(rig.received("wan").len(), 6000 - WIRE, "{layout:?}");
-        assert_eq!((rig.report().held, rig.report().ledger.dropped()), (0, 0));
+        assert_eq!((rig.report().held_packets, rig.report().ledger.dropped()), (0, 0));
     }
 }
 
 #[test]
-fn a_removed_port_waits_for_its_wire_for_a_second() {
+fn removed_port_waits_one_second_for_its_device() {
     for (layout, patience, sent) in
         LAYOUTS.into_iter().flat_map(|layout| [(layout, Nanos::millis(900), 6000), (layout, Nanos::millis(1100), WIRE)])
     {
@@ -142,10 +142,10 @@ fn a_removed_port_waits_for_its_wire_for_a_second() {
         rig.now += patience;
         rig.settle();
         let mut received = rig.received("wan").len();
-        rig.pass(Nanos::millis(1));
+        rig.advance(Nanos::millis(1));
         received += rig.received("wan").len();
         let report = rig.report();
-        assert_eq!((received, report.ports.len(), report.held), (sent, 1, 0), "{layout:?}, {patience:?}");
+        assert_eq!((received, report.ports.len(), report.held_packets), (sent, 1, 0), "{layout:?}, {patience:?}");
         assert_eq!(report.ledger.dropped_for(DropReason::PortRemoved) as usize, 6000 - sent);
     }
 }
@@ -163,7 +163,7 @@ fn unreceived_packets_of_a_removed_port_are_counted_and_their_frames_freed() {
     rig.apply(LAN).unwrap();
     rig.settle();
     let report = rig.report();
-    assert_eq!((report.ledger.received(), report.ledger.dropped(), report.held), (300, 300, 0));
+    assert_eq!((report.ledger.received(), report.ledger.dropped(), report.held_packets), (300, 300, 0));
     assert_eq!(report.ports.len(), 1);
 }
 
@@ -189,7 +189,7 @@ fn runs(rig: &mut Rig) -> Vec<(u8, usize)> {
 }
 
 #[test]
-fn a_ranked_reservation_leaves_before_earlier_best_effort() {
+fn reservation_is_sent_before_earlier_best_effort() {
     for layout in LAYOUTS {
         let ranked = |levels: u8| {
             let wan = WAN.replace("fifo(limit=60000)", &format!("priority(levels={levels}){{fifo(limit=60000)}}"));
@@ -205,13 +205,13 @@ fn a_ranked_reservation_leaves_before_earlier_best_effort() {
         };
         fill(&mut rig);
         assert_eq!(runs(&mut rig), [(0, WIRE)], "{layout:?}");
-        rig.pass(Nanos::millis(1));
+        rig.advance(Nanos::millis(1));
         // With two levels both have the higher one, and leave in order of arrival.
         assert_eq!(runs(&mut rig), [(VOICE, 50), (URGENT, 50), (0, 100)], "{layout:?}");
         fill(&mut rig);
         rig.apply(&ranked(8)).unwrap();
         rig.received("wan");
-        rig.pass(Nanos::millis(1));
+        rig.advance(Nanos::millis(1));
         assert_eq!(
             runs(&mut rig),
             [(URGENT, 50), (VOICE, 50), (0, 100)],
@@ -221,11 +221,11 @@ fn a_ranked_reservation_leaves_before_earlier_best_effort() {
         rig.apply(&format!("{LAN}{AWAKE}{WAN}{CLASSES}")).unwrap();
         fill(&mut rig);
         rig.received("wan");
-        rig.pass(Nanos::millis(1));
+        rig.advance(Nanos::millis(1));
         let first = [(0, 50), (VOICE, 50), (0, 50), (URGENT, 50), (0, WIRE - 200)];
         assert_eq!(runs(&mut rig), first, "{layout:?}: those that waited, as they came, before all that came since");
-        rig.pass(Nanos::millis(1));
+        rig.advance(Nanos::millis(1));
         assert_eq!(runs(&mut rig), [(0, 250), (VOICE, 50), (0, 50), (URGENT, 50)], "{layout:?}: first in, first out");
-        assert_eq!((rig.report().held, rig.report().ledger.dropped()), (0, 0));
+        assert_eq!((rig.report().held_packets, rig.report().ledger.dropped()), (0, 0));
     }
 }

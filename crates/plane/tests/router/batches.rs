@@ -6,7 +6,7 @@ use packet::event::Silent;
 use plan::batch::batch;
 use plane::EditError;
 use plane::rig::Rig;
-use plane::rig::edits::{Verdict, exercise};
+use plane::rig::edits::{BatchVerdict, exercise};
 use plane::snapshot::Layout;
 use proptest::prelude::*;
 use std::cell::{Cell, RefCell};
@@ -46,18 +46,18 @@ fn make(rig: &mut Rig, text: &str) {
     let plan = rig.router.plan().unwrap().clone();
     let lines = batch(text, "changes", &plan).unwrap_or_else(|found| panic!("{found}")).lines;
     let edits = rig.router.prepare_edits(&lines, 1).unwrap_or_else(|errors| panic!("{errors:?}"));
-    rig.router.make_edits(edits, |_| {});
+    rig.router.apply_edits(edits, |_| {});
     rig.settle();
 }
 
 #[test]
-fn every_batch_of_the_corpus_is_accepted_or_refused_as_its_name_says() {
+fn corpus_batches_are_accepted_or_refused_as_named() {
     let mut rig = rig(64);
     for (name, text) in corpus() {
         let expected = match name.split_once('-').map(|(kind, _)| kind) {
-            Some("good") => Verdict::Made,
-            Some("refused") => Verdict::Refused,
-            Some("bad") => Verdict::Unread,
+            Some("good") => BatchVerdict::Applied,
+            Some("refused") => BatchVerdict::Refused,
+            Some("bad") => BatchVerdict::Unparsable,
             _ => panic!("{name} says nothing"),
         };
         assert_eq!(exercise(&mut rig, &text), expected, "{name}");
@@ -112,17 +112,17 @@ fn mutated() -> impl Strategy<Value = String> {
 }
 
 #[test]
-fn no_change_to_a_batch_makes_the_router_do_half_of_it() {
+fn mutated_batches_are_applied_completely_or_not_at_all() {
     let (rig, made) = (RefCell::new(rig(64)), Cell::new(0));
     proptest!(ProptestConfig::with_cases(3000), |(text in mutated())| {
         let verdict = exercise(&mut rig.borrow_mut(), &text);
-        made.set(made.get() + usize::from(verdict == Verdict::Made));
+        made.set(made.get() + usize::from(verdict == BatchVerdict::Applied));
     });
     assert!(made.get() > 100, "{} of them could be made", made.get());
 }
 
 #[test]
-fn a_full_table_says_so_at_the_line_that_does_not_fit() {
+fn full_table_is_reported_at_the_line_that_overflows() {
     let mut rig = rig(64);
     let room = rig.router.tables().room();
     let line = |n: usize| format!("add 10.0.{n}.0/24 blackhole\n");
@@ -154,7 +154,7 @@ fn a_full_table_says_so_at_the_line_that_does_not_fit() {
 }
 
 #[test]
-fn more_groups_than_there_can_be_are_refused_at_their_line() {
+fn too_many_groups_are_refused_at_their_line() {
     let rig = rig(1 << 20);
     // 255 next hops have more pairs than there can be groups.
     let pairs = (1..=254u32).flat_map(|a| (a + 1..=254).map(move |b| (a, b))).filter(|(a, b)| *a != 1 && *b != 1);
@@ -165,11 +165,11 @@ fn more_groups_than_there_can_be_are_refused_at_their_line() {
     let errors = refused(&rig, &text);
     assert_eq!(errors.iter().map(|error| error.line).collect::<Vec<_>>(), [4097, 4098]);
     assert!(errors[0].reason.contains("4096 different groups") && !errors[0].hint.is_empty(), "{errors:?}");
-    assert_eq!((rig.router.tables().groups_held(), rig.router.tables().given()), (0, 0));
+    assert_eq!((rig.router.tables().groups_in_use(), rig.router.tables().api_routes()), (0, 0));
 }
 
 #[test]
-fn more_neighbours_than_an_interface_has_room_for_are_refused_at_their_line() {
+fn too_many_neighbours_are_refused_at_their_line() {
     let mut rig = rig(64);
     let mac = "mac 02:00:00:00:00:09 port wide";
     let neighbour = |n: u32| format!("neighbour add 172.20.{}.{} {mac}\n", n >> 8, n & 255);
@@ -186,7 +186,7 @@ fn more_neighbours_than_an_interface_has_room_for_are_refused_at_their_line() {
 }
 
 #[test]
-fn a_million_lines_are_all_made_or_for_one_error_none() {
+fn million_line_batch_is_atomic() {
     const LINES: usize = 1_000_000;
     let mut rig = rig(1 << 21);
     let line =
@@ -196,10 +196,10 @@ fn a_million_lines_are_all_made_or_for_one_error_none() {
     text += "del 9.0.0.0/8\n";
     let errors = refused(&rig, &text);
     assert_eq!(errors.iter().map(|error| error.line).collect::<Vec<_>>(), [LINES + 1]);
-    assert_eq!(rig.router.tables().given(), 0, "nothing has changed");
+    assert_eq!(rig.router.tables().api_routes(), 0, "nothing has changed");
     text.truncate(good);
     make(&mut rig, &text);
-    assert_eq!(rig.router.tables().given(), LINES);
+    assert_eq!(rig.router.tables().api_routes(), LINES);
     for n in (0..LINES).step_by(9973) {
         let prefix = format!("{}.{}.{}.0/24", 16 + (n >> 16), n >> 8 & 255, n & 255).parse().unwrap();
         assert!(matches!(rig.router.tables().route(VrfId::MAIN, prefix, Origin::Api), Outcome::Via(_)), "{prefix}");

@@ -201,7 +201,7 @@ fn of_flood(kind: &str, n: u32) -> Vec<u8> {
         }
         "router advertisements" => {
             let message = packet::wire::RouterAdvertisement {
-                says: ndp::Advertises { lifetime_s: 1800, ..ndp::Advertises::default() },
+                parameters: ndp::RouterParameters { lifetime_s: 1800, ..ndp::RouterParameters::default() },
                 mac: Some(mac),
                 mtu: Some(1300),
                 prefixes: &[],
@@ -352,7 +352,7 @@ impl Town {
         let end = self.rig.now + span;
         while self.rig.now < end {
             let step = Nanos::millis(1).min(end.since(self.rig.now));
-            self.rig.pass(step);
+            self.rig.advance(step);
             self.answer();
         }
     }
@@ -402,7 +402,7 @@ fn undisturbed(version: Version, kind: &str, probe: Nanos) {
             town.rig.send("lan", &of_flood(kind, n));
             n += 1;
         }
-        town.rig.pass(GAP * burst);
+        town.rig.advance(GAP * burst);
         town.answer();
         if town.rig.now >= beat {
             beat += BEAT;

@@ -2,7 +2,7 @@
 
 use packet::DropReason;
 use packet::wire::Ipv4;
-use plane::rig::{Rig, Udp};
+use plane::rig::{Rig, UdpFrame};
 use plane::snapshot::Layout;
 use std::net::Ipv4Addr;
 use units::Mac;
@@ -43,7 +43,7 @@ const HOST: Mac = Mac([2, 0, 0, 0, 0, 0xaa]);
 
 fn udp(destination: Ipv4Addr, ttl: u8) -> Vec<u8> {
     let network = (Ipv4Addr::new(192, 0, 2, 7), destination);
-    Udp { link: (HOST, LAN), network, ports: (5000, 5001), ttl, length: 60 }.frame(&[])
+    UdpFrame { link: (HOST, LAN), network, ports: (5000, 5001), ttl, length: 60 }.frame(&[])
 }
 
 fn dropped(rig: &Rig, reason: DropReason) -> u64 {
@@ -51,7 +51,7 @@ fn dropped(rig: &Rig, reason: DropReason) -> u64 {
 }
 
 #[test]
-fn a_packet_leaves_with_the_next_hops_address_and_a_lower_time_to_live() {
+fn forwarding_writes_next_hop_mac_and_decrements_ttl() {
     for layout in [Layout::One, Layout::Two, Layout::Three] {
         let mut rig = Rig::running(4096, layout, CONFIG);
         rig.send("lan", &udp(Ipv4Addr::new(10, 1, 2, 3), 64));
@@ -135,11 +135,11 @@ fn every_packet_of_a_flood_is_accounted_for() {
     let before = rig.report().ledger.sent();
     rig.settle();
     // ICMP errors are queued for a host that never answers ARP.
-    assert!(rig.report().held > 0);
-    rig.pass(units::Nanos::secs(10));
+    assert!(rig.report().held_packets > 0);
+    rig.advance(units::Nanos::secs(10));
     let report = rig.report();
     assert_eq!(report.ledger.received(), 3000);
-    assert_eq!(report.held, 0);
+    assert_eq!(report.held_packets, 0);
     assert!(report.ledger.dropped_for(DropReason::NeighbourFailed) > 0);
     assert_eq!((rig.received("wan").len() + rig.received("lan").len()) as u64, report.ledger.sent() - before);
 }
@@ -153,7 +153,7 @@ fn icmp_errors_are_limited_as_configured_and_the_limit_changes_while_running() {
     let mut rig = Rig::running(4096, Layout::Three, &config(3));
     for burst in [3, 7] {
         rig.apply(&config(burst)).unwrap();
-        rig.pass(units::Nanos::secs(30));
+        rig.advance(units::Nanos::secs(30));
         rig.received("lan");
         for _ in 0..20 {
             rig.send("lan", &udp(Ipv4Addr::new(10, 1, 2, 3), 1));
@@ -164,12 +164,12 @@ fn icmp_errors_are_limited_as_configured_and_the_limit_changes_while_running() {
 }
 
 #[test]
-fn packets_for_a_port_whose_medium_is_gone_are_dropped_and_say_so() {
+fn packets_to_a_port_without_medium_are_dropped_with_a_reason() {
     let mut rig = Rig::running(4096, Layout::Three, CONFIG);
     // The link goes down.
-    rig.pass(units::Nanos::secs(5));
+    rig.advance(units::Nanos::secs(5));
     rig.wires.far.remove("wan");
-    rig.pass(units::Nanos::secs(1));
+    rig.advance(units::Nanos::secs(1));
     assert_eq!(dropped(&rig, DropReason::PortDown), 0);
     let sent = rig.report().ledger.sent();
     for _ in 0..5 {

@@ -1,14 +1,14 @@
 //! IPv4 packets above the MTU of their link: on every kind of path the router fragments them in order of arrival, and the
 //! fragments reassemble to the original packets. Fragments are translated in any order of arrival.
 
-use crate::home::{ICMP, Sent, Socket, UDP, fragments};
+use crate::nat_packets::{ICMP, Sent, Socket, UDP, fragments};
 use crate::random::Chance;
 use packet::DropReason;
 use packet::pool::Segmentation;
 use packet::port::Offloads;
 use packet::wire::transport::verify_checksum;
 use packet::wire::{Ipv4, checksum::checksum};
-use plane::rig::{Rig, Team};
+use plane::rig::{Rig, WorkerGroup};
 use plane::snapshot::Layout;
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
@@ -63,7 +63,7 @@ fn ways() -> Vec<Way> {
     let translated = path("\"nat\", \"ip\"", "") + NAT;
     let both = path("\"nat\", \"filter\", \"ip\"", "filter = [\"tcp drop\", \"accept\"]") + NAT;
     let spun = path("\"spin(cost=1us)\", \"ip\"", "preemptible = true");
-    let limited = path("\"ip\"", "limit = \"1ms\"");
+    let limited = path("\"ip\"", "cpu_limit = \"1ms\"");
     let tight = path("\"ip\"", "queue = 16\noutput_queue = 16");
     let dispatched = path("\"dispatch\", \"ip\"", "dispatch = [\"payload 0 0x00 other\"]")
         + "[[path]]\nname = \"other\"\nmatch = \"udp dport 9\"\n";
@@ -146,7 +146,7 @@ fn whole(frames: &[Vec<u8>]) -> Vec<Vec<u8>> {
 
 /// Random lengths around the MTU, in bursts of random length.
 #[test]
-fn packets_of_a_flow_leave_in_the_order_of_arrival_whatever_their_lengths() {
+fn flow_order_is_kept_across_packet_lengths() {
     for layout in [Layout::One, Layout::Two, Layout::Three] {
         for way in ways() {
             let mut rig = way.start(layout, &[]);
@@ -162,7 +162,7 @@ fn packets_of_a_flow_leave_in_the_order_of_arrival_whatever_their_lengths() {
                 }
                 rig.settle();
                 // A vector that was interrupted needs another slice.
-                rig.pass(Nanos::millis(1));
+                rig.advance(Nanos::millis(1));
                 left.extend(ipv4(&mut rig, way.wires.1));
             }
             let came = whole(&left);
@@ -177,7 +177,7 @@ fn packets_of_a_flow_leave_in_the_order_of_arrival_whatever_their_lengths() {
 
 /// A super-frame of datagrams above the MTU, between shorter packets.
 #[test]
-fn datagrams_of_a_super_frame_are_cut_in_order_too() {
+fn super_frame_datagrams_are_fragmented_in_order() {
     let everything = Offloads { super_frames: true, checksums: true, gather: false };
     for takes in [everything, Offloads::default()] {
         for way in ways() {
@@ -202,7 +202,7 @@ fn datagrams_of_a_super_frame_are_cut_in_order_too() {
             rig.send_as(way.wires.0, &burst, offload);
             rig.send(way.wires.0, &way.packet(9, 100));
             rig.settle();
-            rig.pass(Nanos::millis(1));
+            rig.advance(Nanos::millis(1));
             let came = whole(&ipv4(&mut rig, way.wires.1));
             let lengths: Vec<usize> = came.iter().map(Vec::len).collect();
             assert_eq!(lengths, [100, 1428, 1428, 1428, 100], "{} {:?}", way.name, rig.report().ledger);
@@ -255,7 +255,7 @@ fn fragments_are_translated_in_any_order_of_arrival() {
                 }
             }
             rig.settle();
-            rig.pass(Nanos::millis(2));
+            rig.advance(Nanos::millis(2));
             let left = ipv4(&mut rig, way.wires.1);
             assert_eq!(left.len(), count, "{name} {round}: {:?}", rig.report().ledger.drops().collect::<Vec<_>>());
             let mut parts: Vec<_> = left.iter().map(|frame| Ipv4::parse(&frame[14..]).unwrap()).collect();
@@ -267,7 +267,7 @@ fn fragments_are_translated_in_any_order_of_arrival() {
             assert_ne!(ends(&parts[0]), (way.ends.0.0, way.ends.1.0), "{name}: and are translated");
         }
         let report = rig.report();
-        assert_eq!((report.held, report.ledger.dropped()), (0, 0), "{name}");
+        assert_eq!((report.held_packets, report.ledger.dropped()), (0, 0), "{name}");
     }
 }
 
@@ -276,7 +276,7 @@ fn fragments_are_translated_in_any_order_of_arrival() {
 fn several_workers_translate_fragments_in_any_order_of_arrival() {
     for (name, way) in directions() {
         let mut chance = Chance(4);
-        let mut team = Team::new(3, 1, 8192, Layout::Three);
+        let mut team = WorkerGroup::new(3, 1, 8192, Layout::Three);
         team.apply(&way.config);
         team.settle();
         if way.wires.0 == "wan" {
@@ -291,7 +291,7 @@ fn several_workers_translate_fragments_in_any_order_of_arrival() {
             }
             parts.iter().for_each(|part| team.send(way.wires.0, part));
             team.settle();
-            team.pass(Nanos::millis(3));
+            team.advance(Nanos::millis(3));
             let left = team.received(way.wires.1).into_iter().filter(|frame| frame[12..14] == [8, 0]).count();
             assert_eq!(left, parts.len(), "{name} {round}");
         }
@@ -299,15 +299,15 @@ fn several_workers_translate_fragments_in_any_order_of_arrival() {
 }
 
 #[test]
-fn a_fragment_whose_first_does_not_come_is_dropped_for_that_after_two_seconds() {
+fn fragment_without_first_is_dropped_after_two_seconds() {
     for (name, way) in directions() {
         let mut rig = way.start(Layout::Three, &[]);
         let parts = fragments(&way.packet(5, 1000), 400);
         parts[1..].iter().for_each(|part| rig.send(way.wires.0, part));
         rig.settle();
-        rig.pass(Nanos::millis(1900));
-        assert_eq!((rig.report().held, rig.report().ledger.dropped()), (2, 0), "{name}");
-        rig.pass(Nanos::millis(200));
+        rig.advance(Nanos::millis(1900));
+        assert_eq!((rig.report().held_packets, rig.report().ledger.dropped()), (2, 0), "{name}");
+        rig.advance(Nanos::millis(200));
         assert_eq!(rig.report().ledger.dropped_for(DropReason::NatFragment), 2, "{name}");
         // A late first fragment is forwarded alone. The others follow it if they are sent again.
         parts.iter().for_each(|part| rig.send(way.wires.0, part));
@@ -329,7 +329,7 @@ fn fragmented_pings_of_the_router_are_answered_behind_translation() {
         }
         parts.iter().for_each(|part| rig.send("wan", part));
         rig.settle();
-        rig.pass(Nanos::millis(2));
+        rig.advance(Nanos::millis(2));
         let answers = whole_of(&ipv4(&mut rig, "wan"));
         assert_eq!(answers.len(), 1, "backwards: {backwards}; {:?}", rig.report().ledger.drops().collect::<Vec<_>>());
         assert_eq!(answers[0][8..], ask[42..]);
@@ -353,7 +353,7 @@ fn whole_of(frames: &[Vec<u8>]) -> Vec<Vec<u8>> {
 
 /// A flood of fragments without a first one, from one sender or many: fragments in order still pass, and few wait.
 #[test]
-fn a_flood_of_fragments_without_a_first_is_bounded_and_delays_no_packet() {
+fn flood_of_fragments_without_first_is_bounded_and_delays_no_packet() {
     for spoofed in [false, true] {
         let way = directions().into_iter().nth(1).unwrap().1;
         let mut rig = way.start(Layout::Three, &[]);
@@ -368,7 +368,7 @@ fn a_flood_of_fragments_without_a_first_is_bounded_and_delays_no_packet() {
             fragments(&way.packet(round, 1200), 400).iter().for_each(|part| rig.send("wan", part));
             rig.settle();
             assert_eq!(ipv4(&mut rig, "lan").len(), 3, "round {round}, spoofed: {spoofed}");
-            let held = rig.report().held;
+            let held = rig.report().held_packets;
             assert!(held <= if spoofed { 256 } else { 64 }, "{held} wait");
         }
         let ledger = rig.report().ledger.clone();

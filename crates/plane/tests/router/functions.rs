@@ -1,12 +1,12 @@
 //! Packet functions of paths in a whole router.
 
-use plane::rig::{LAN_AND_WAN, Rig, Udp};
+use plane::rig::{LAN_AND_WAN, Rig, UdpFrame};
 use plane::snapshot::Layout;
 use std::net::Ipv4Addr;
 use units::Mac;
 
 fn udp() -> Vec<u8> {
-    Udp::crossing(9, 9).frame(&[])
+    UdpFrame::between_ports(9, 9).frame(&[])
 }
 
 /// A router with one path that has these keys.
@@ -15,7 +15,7 @@ fn running(path: &str) -> Rig {
 }
 
 #[test]
-fn a_spin_takes_its_time_before_a_packet_goes_on() {
+fn spin_delays_packet_by_its_cost() {
     let mut rig = running("functions = [\"spin(cost=6us,kilobyte=1us)\", \"ip\"]");
     let path = |rig: &Rig| rig.report().tasks.iter().map(|task| task.view.account.used.get()).sum::<u64>();
     (0..5).for_each(|_| rig.send("lan", &udp()));
@@ -27,8 +27,8 @@ fn a_spin_takes_its_time_before_a_packet_goes_on() {
 }
 
 #[test]
-fn a_packet_whose_spin_is_longer_than_the_limit_of_its_path_is_dropped_and_the_others_go_on() {
-    let mut rig = running("limit = \"10us\"\nfunctions = [\"spin(cost=1us,rare=50%,rare_cost=1ms)\", \"ip\"]");
+fn packet_over_path_limit_is_dropped_and_others_continue() {
+    let mut rig = running("cpu_limit = \"10us\"\nfunctions = [\"spin(cost=1us,rare=50%,rare_cost=1ms)\", \"ip\"]");
     (0..40).for_each(|_| rig.send("lan", &udp()));
     rig.settle();
     let left = rig.received("wan").len();
@@ -44,7 +44,7 @@ fn filtered(rules: &str, ports: &[u16]) -> (Rig, Vec<u16>, Vec<(String, u64)>) {
     let link = (Mac([2, 0, 0, 0, 0, 9]), Mac([2, 0, 0, 0, 0, 1]));
     let network = (Ipv4Addr::new(192, 0, 2, 7), Ipv4Addr::new(198, 51, 100, 9));
     for &port in ports {
-        rig.send("lan", &Udp { link, network, ports: (9, port), ttl: 64, length: 60 }.frame(&[]));
+        rig.send("lan", &UdpFrame { link, network, ports: (9, port), ttl: 64, length: 60 }.frame(&[]));
     }
     rig.settle();
     let left = rig.received("wan").iter().map(|frame| u16::from_be_bytes([frame[36], frame[37]])).collect();
@@ -55,7 +55,7 @@ fn filtered(rules: &str, ports: &[u16]) -> (Rig, Vec<u16>, Vec<(String, u64)>) {
 }
 
 #[test]
-fn the_first_rule_that_holds_decides_and_each_counts() {
+fn first_matching_filter_rule_decides_and_counts() {
     let rules =
         r#"["udp dport { 53, 100-110 } accept", "iif wan drop", "ip saddr 192.0.2.0/24 udp dport 99 reject", "drop"]"#;
     let (mut rig, left, counted) = filtered(rules, &[53, 54, 99, 99, 104, 111]);
@@ -106,7 +106,7 @@ fn carrying(protocol: u8, port: u16, flags: u8, payload: &[u8]) -> Vec<u8> {
     let network = (Ipv4Addr::new(192, 0, 2, 7), Ipv4Addr::new(198, 51, 100, 9));
     let header = if protocol == 6 { 20 } else { 8 };
     let length = (14 + 20 + header + payload.len()).max(60);
-    let mut frame = Udp { link, network, ports: (port, 80), ttl: 64, length }.frame(&[]);
+    let mut frame = UdpFrame { link, network, ports: (port, 80), ttl: 64, length }.frame(&[]);
     // Correct the length, the protocol and the checksum of the header.
     frame[16..18].copy_from_slice(&((20 + header + payload.len()) as u16).to_be_bytes());
     frame[23] = protocol;
@@ -166,7 +166,7 @@ fn payload_selects_the_path_and_later_packets_of_the_connection_follow() {
 }
 
 #[test]
-fn paths_that_send_a_packet_to_one_another_are_no_loop() {
+fn dispatch_between_paths_does_not_loop() {
     let back = path("second", "functions = [\"dispatch\", \"ip\"]\ndispatch = [\"payload 0 0x00 first\"]");
     let mut rig = dispatching("[\"payload 0 0x00 second\"]", &back);
     rig.send("lan", &carrying(17, 9, 0, b"\0"));
@@ -174,11 +174,11 @@ fn paths_that_send_a_packet_to_one_another_are_no_loop() {
     rig.settle();
     assert_eq!(rig.received("wan").len(), 1);
     let report = rig.report();
-    assert_eq!((report.ledger.dropped_for(packet::DropReason::Rounds), report.held), (1, 0));
+    assert_eq!((report.ledger.dropped_for(packet::DropReason::Rounds), report.held_packets), (1, 0));
 }
 
 #[test]
-fn a_dispatch_to_a_path_leads_elsewhere_as_soon_as_the_configuration_says_so() {
+fn dispatch_follows_a_configuration_change_at_once() {
     let rules = |to: &str| format!("[\"payload 0 0x00 {to}\"]");
     let both = path("one", "") + &path("other", "");
     let mut rig = dispatching(&rules("one"), &both);

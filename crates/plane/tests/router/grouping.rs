@@ -1,9 +1,9 @@
 //! Which paths without a reservation share a task (spec ).
 
-use cpu::meter::Flat;
+use cpu::meter::ConstantMeter;
 use plan::admission::{Costs, admit};
 use plane::TaskReport;
-use plane::rig::{LAN_AND_WAN, Rig, Udp};
+use plane::rig::{LAN_AND_WAN, Rig, UdpFrame};
 use plane::snapshot::Layout;
 use std::collections::BTreeMap;
 use units::{Nanos, Share};
@@ -55,7 +55,7 @@ fn tasks(rig: &Rig) -> BTreeMap<Vec<&'static str>, TaskReport> {
 }
 
 #[test]
-fn paths_without_a_reservation_share_a_task_by_their_functions_all_of_them_or_not_at_all() {
+fn best_effort_paths_share_tasks_as_grouping_configures() {
     for (grouping, expected) in [
         ("per_function", &[&["best-effort", "other", "plain"][..], &["dear"], &["voice"]][..]),
         ("aggregate", &[&["best-effort", "dear", "other", "plain"], &["voice"]]),
@@ -68,7 +68,7 @@ fn paths_without_a_reservation_share_a_task_by_their_functions_all_of_them_or_no
 }
 
 #[test]
-fn the_task_of_all_best_effort_has_the_share_that_admission_says_and_a_reserved_path_its_own() {
+fn best_effort_task_and_reserved_path_have_their_admitted_shares() {
     let rig = Rig::running(4096, Layout::Three, &config("aggregate"));
     let plan = rig.router.plan().unwrap();
     let allotment = admit(plan, &Costs::assumed(plan)).unwrap();
@@ -82,7 +82,7 @@ fn the_task_of_all_best_effort_has_the_share_that_admission_says_and_a_reserved_
 }
 
 #[test]
-fn packets_of_paths_that_share_a_task_keep_their_order_and_none_is_lost() {
+fn paths_that_share_a_task_keep_packet_order_and_lose_none() {
     for layout in [Layout::One, Layout::Two, Layout::Three] {
         let mut rig = Rig::running(4096, layout, &config("aggregate"));
         let mut number = 0u32;
@@ -91,13 +91,13 @@ fn packets_of_paths_that_share_a_task_keep_their_order_and_none_is_lost() {
             // Runs of packets of one path, then packets of all paths in turn.
             for n in 0..40 {
                 let port = PORTS[if burst % 2 == 0 { n % 5 } else { n / 8 }];
-                rig.send("lan", &Udp::crossing(9, port).frame(&number.to_be_bytes()));
+                rig.send("lan", &UdpFrame::between_ports(9, port).frame(&number.to_be_bytes()));
                 number += 1;
             }
-            (0..6).for_each(|_| _ = rig.step(&mut Flat(Nanos::new(10))));
+            (0..6).for_each(|_| _ = rig.step(&mut ConstantMeter(Nanos::new(10))));
         }
         // The estimator may delay the next poll of a port with a reservation.
-        rig.pass(Nanos::millis(100));
+        rig.advance(Nanos::millis(100));
         for frame in rig.received("wan") {
             let port = u16::from_be_bytes([frame[36], frame[37]]);
             came.entry(port).or_default().push(u32::from_be_bytes(frame[42..46].try_into().unwrap()));

@@ -1,10 +1,10 @@
 //! A keyed hash selects queues, members of next-hop groups and workers. The key is secret, and flows that collide under one key do not
 //! collide under another.
 
-use packet::port::{Memory, Port, Wire};
+use packet::port::{MemoryPort, MemoryWire, Port};
 use packet::wire::{Ipv4Spec, ethernet, ethertype, flow_hash};
 use packet::{Batch, Pool, Queue, Region};
-use plane::rig::{OneLink, flow_key};
+use plane::rig::{StandaloneLink, flow_key};
 use std::net::Ipv4Addr;
 use units::{Instant, Mac, Nanos};
 
@@ -57,9 +57,10 @@ fn colliding(key: u64) -> Vec<u16> {
 /// in the order sent, and the number of packets that joined the queue of another flow.
 fn sent(scheme: &str, secret: u64, flows: &[u16]) -> (Vec<u16>, u64) {
     let region = Region::new(4096);
-    let (near, mut far): (_, Memory) = Wire::pair(8);
-    let mut link = OneLink::new(Box::new(near), scheme, Pool::new(region.clone())).keyed(plane::rig::flow_key(secret));
-    link.ask_always();
+    let (near, mut far): (_, MemoryPort) = MemoryWire::pair(8);
+    let mut link =
+        StandaloneLink::new(Box::new(near), scheme, Pool::new(region.clone())).keyed(plane::rig::flow_key(secret));
+    link.disable_bypass();
     let (mut pool, mut queue, mut now) = (Pool::new(region), Queue::new(4096), Instant::new(1));
     for flow in [1, 1, 1].iter().chain(flows) {
         let mut packet = pool.take().expect("there are more frames than packets");
@@ -69,7 +70,7 @@ fn sent(scheme: &str, secret: u64, flows: &[u16]) -> (Vec<u16>, u64) {
     }
     let (mut order, mut batch) = (Vec::new(), Batch::new());
     for _ in 0..2000 {
-        link.pass(now, &mut queue);
+        link.offer_and_serve(now, &mut queue);
         far.receive(now, &mut batch, &mut pool);
         for packet in batch.drain() {
             order.push(u16::from_be_bytes([packet.bytes()[34], packet.bytes()[35]]));
@@ -78,11 +79,11 @@ fn sent(scheme: &str, secret: u64, flows: &[u16]) -> (Vec<u16>, u64) {
         now += Nanos::micros(10);
     }
     assert_eq!(link.waiting(), 0, "{scheme}");
-    (order, link.told(now).groups.iter().map(|group| group.collided).sum())
+    (order, link.report(now).groups.iter().map(|group| group.collided).sum())
 }
 
 #[test]
-fn flows_that_collide_under_one_key_have_other_queues_under_another() {
+fn colliding_flows_have_distinct_queues_under_another_key() {
     let flows = colliding(flow_key(1));
     for scheme in SCHEMES {
         let known = sent(scheme, 1, &flows).1;
@@ -106,7 +107,7 @@ fn colliding_flows_of_one_key_are_spread_by_other_keys() {
 }
 
 #[test]
-fn the_same_secret_gives_the_same_run_and_another_another() {
+fn run_is_reproducible_for_each_secret() {
     let flows: Vec<u16> = (100..400).collect();
     for scheme in ["sfq(flows=256){fifo}", "drr(flows=256){fifo}"] {
         let runs = [7, 7, 8].map(|secret| sent(scheme, secret, &flows));

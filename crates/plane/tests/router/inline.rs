@@ -1,8 +1,8 @@
 //! Minimal forwarding in the input task (spec Q-07): the same packets, the same counters, fewer changes of task.
 
-use cpu::meter::Flat;
+use cpu::meter::ConstantMeter;
 use plane::PathCounters;
-use plane::rig::{LAN_AND_WAN, Rig, Udp};
+use plane::rig::{LAN_AND_WAN, Rig, UdpFrame};
 use plane::snapshot::Layout;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
@@ -20,7 +20,7 @@ functions = ["spin(cost=1us)", "ip"]
 
 /// A packet to a port, with a number that identifies it.
 fn frame(port: u16, number: u16) -> Vec<u8> {
-    Udp::crossing(number, port).frame(&[])
+    UdpFrame::between_ports(number, port).frame(&[])
 }
 
 /// The result of a run.
@@ -42,7 +42,7 @@ fn run(cpu: &str, layout: Layout, bursts: &[Vec<u16>], steps: usize) -> (Made, u
             number += 1;
             rig.send("lan", &frame(port, number));
         }
-        (0..steps).for_each(|_| _ = rig.step(&mut Flat(Nanos::new(10))));
+        (0..steps).for_each(|_| _ = rig.step(&mut ConstantMeter(Nanos::new(10))));
     }
     rig.settle();
     let mut left: BTreeMap<u16, Vec<Vec<u8>>> = BTreeMap::new();
@@ -61,7 +61,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(32))]
 
     #[test]
-    fn the_same_packets_leave_in_the_same_order_and_are_counted_alike(
+    fn inline_forwarding_changes_neither_order_nor_counters(
         bursts in prop::collection::vec(prop::collection::vec(1u16..4, 0..40), 1..8),
         steps in 0usize..4,
         vector in 1u16..64,
@@ -77,7 +77,7 @@ proptest! {
 }
 
 #[test]
-fn it_is_done_in_the_input_task_only_while_the_budget_permits() {
+fn inline_forwarding_respects_its_budget() {
     let bursts = vec![vec![1, 3, 2, 1]; 20];
     let runs = |cpu: &str, layout| run(cpu, layout, &bursts, 10).1;
     for layout in [Layout::Two, Layout::Three] {
@@ -91,7 +91,7 @@ fn it_is_done_in_the_input_task_only_while_the_budget_permits() {
 
 /// A port blocked by a full path resumes when there is room, though the path runs in the port's own task and no packet arrives.
 #[test]
-fn a_port_that_waits_goes_on_where_paths_are_run_in_its_task() {
+fn stalled_port_resumes_with_inline_forwarding() {
     for (layout, inline) in
         [Layout::Two, Layout::Three].into_iter().flat_map(|layout| [(layout, false), (layout, true)])
     {

@@ -7,8 +7,8 @@ use packet::wire::transport::verify_checksum;
 use packet::wire::{Ethernet, Ipv4, Ipv4Spec, Ipv6, Ipv6Spec, ethernet, ethertype, protocol};
 use packet::{Batch, DropReason, Ledger, Offload};
 use plane::WorkerReport;
-use plane::explain::{Expected, Question, Step, explain};
-use plane::rig::{Rig, Team};
+use plane::explain::{ExpectedFate, ExplainContext, ExplainStep, explain};
+use plane::rig::{Rig, WorkerGroup};
 use plane::snapshot::Layout;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
@@ -129,7 +129,7 @@ fn sums(report: &WorkerReport) -> [u64; 6] {
 }
 
 #[test]
-fn each_interface_of_a_group_gets_a_copy_with_a_header_of_its_own() {
+fn each_interface_of_a_group_gets_a_replica_with_its_own_header() {
     for layout in LAYOUTS {
         for gather in [false, true] {
             let takes = if gather { GATHER } else { Offloads::default() };
@@ -155,13 +155,13 @@ fn each_interface_of_a_group_gets_a_copy_with_a_header_of_its_own() {
             assert_eq!(report.ledger.sent(), report.ledger.generated());
             let counted: Vec<[u64; 3]> = report.groups.iter().map(|g| [g.packets, g.copies, g.dropped]).collect();
             assert_eq!(counted, [[5, 15, 0], [5, 5, 0], [5, 10, 0]]);
-            assert_eq!(report.held, 0);
+            assert_eq!(report.held_packets, 0);
         }
     }
 }
 
 #[test]
-fn copies_leave_by_reference_where_the_port_gathers() {
+fn replicas_share_their_payload_on_gathering_ports() {
     let wires = [("wan", GATHER), ("dmz", GATHER)];
     let mut rig = Rig::offloading(512, Layout::Three, &config(GROUPS), &wires);
     let datagram = Datagram::to("239.1.2.3", 1400);
@@ -183,7 +183,7 @@ fn copies_leave_by_reference_where_the_port_gathers() {
 }
 
 #[test]
-fn a_packet_without_copies_is_dropped_with_a_reason() {
+fn packet_without_replicas_is_dropped_with_a_reason() {
     let mut rig = Rig::running(512, Layout::Three, &config(GROUPS));
     let of = |group: &str| Datagram::to(group, 100);
     let cases = [
@@ -210,7 +210,7 @@ fn a_packet_without_copies_is_dropped_with_a_reason() {
 }
 
 #[test]
-fn a_copy_that_cannot_go_on_keeps_no_other_back() {
+fn dropped_replica_delays_no_other() {
     let narrow = config(GROUPS).replace("[port.dmz]\n", "[port.dmz]\nmtu = 1280\n");
     let mut rig = Rig::running(512, Layout::Three, &narrow);
     rig.send("lan", &Datagram::to("239.1.2.3", 1400).frame());
@@ -238,11 +238,11 @@ fn a_copy_that_cannot_go_on_keeps_no_other_back() {
     let report = rig.report();
     assert_eq!(report.ledger.dropped_for(DropReason::PathQueue), (60 - wan - dmz) as u64);
     assert_eq!(report.ledger.dropped_for(DropReason::Filtered), 3);
-    assert_eq!(report.held, 0);
+    assert_eq!(report.held_packets, 0);
 }
 
 #[test]
-fn without_frames_for_all_copies_some_go_on() {
+fn frame_shortage_drops_only_some_replicas() {
     let mut rig = Rig::running(512, Layout::Three, &config(GROUPS));
     let own = rig.report().ledger.sent();
     let kept: Vec<_> = std::iter::from_fn(|| rig.pool.take()).collect();
@@ -262,16 +262,16 @@ fn without_frames_for_all_copies_some_go_on() {
     assert_eq!(ledger.copies(), ledger.sent() - own + ledger.dropped_for(DropReason::PoolEmpty));
     kept.for_each(|packet| rig.pool.give(packet));
     WIRES.iter().for_each(|wire| drop(rig.received(wire)));
-    assert_eq!(rig.pool.outside(), 0);
+    assert_eq!(rig.pool.frames_in_use(), 0);
 }
 
 #[test]
-fn a_super_frame_is_cut_once_and_its_segments_are_copied() {
+fn super_frame_is_segmented_once_before_replication() {
     let everything = Offloads { super_frames: true, checksums: true, gather: true };
     let mut rig = Rig::offloading(1024, Layout::Three, &config(GROUPS), &WIRES.map(|wire| (wire, everything)));
     let datagram = Datagram::to("239.1.2.3", 3500);
     let mut frame = datagram.frame();
-    let sum = packet::wire::Fields::of(&frame).unwrap();
+    let sum = packet::wire::PacketFields::of(&frame).unwrap();
     let l4 = sum.l4_offset.unwrap();
     // The sum of the pseudo-header, as a sender leaves it for offload.
     let partial = pseudo_header(&frame[26..34], (frame.len() - l4) as u16);
@@ -298,7 +298,7 @@ fn a_super_frame_is_cut_once_and_its_segments_are_copied() {
     let ip = Ipv4::parse(&copies[0].0[14..]).unwrap();
     assert_eq!(verify_checksum(ip.bytes).unwrap(), Some(true));
     let report = rig.report();
-    assert_eq!((report.ledger.replicated(), report.ledger.copies(), report.held), (5, 15, 0));
+    assert_eq!((report.ledger.replicated(), report.ledger.copies(), report.held_packets), (5, 15, 0));
 }
 
 /// The sum of the pseudo-header of a UDP datagram over IPv4 (RFC 768), not complemented.
@@ -310,7 +310,7 @@ fn pseudo_header(addresses: &[u8], length: u16) -> u16 {
 }
 
 #[test]
-fn packets_with_options_are_copied_when_their_options_are_done() {
+fn packets_with_options_are_replicated_after_option_processing() {
     let mut rig = Rig::running(512, Layout::Three, &config(GROUPS));
     // Four no-operation options lengthen the header by one word.
     let mut four = Datagram::to("239.1.2.3", 600).frame();
@@ -339,7 +339,7 @@ fn packets_with_options_are_copied_when_their_options_are_done() {
 }
 
 #[test]
-fn groups_come_and_go_while_packets_flow_and_none_is_lost() {
+fn group_changes_under_traffic_lose_no_packet() {
     let other = GROUPS.replace("\"wan\", \"wan.20\", \"dmz\"", "\"lab\", \"wan\"");
     for layout in LAYOUTS {
         let mut rig = Rig::running(2048, layout, &config(GROUPS));
@@ -348,7 +348,7 @@ fn groups_come_and_go_while_packets_flow_and_none_is_lost() {
             for _ in 0..10 {
                 rig.send("lan", &Datagram::to("239.1.2.3", 900).frame());
                 sent += 1;
-                rig.step(&mut cpu::meter::Flat(units::Nanos::new(10)));
+                rig.step(&mut cpu::meter::ConstantMeter(units::Nanos::new(10)));
             }
             rig.apply(&config(if round % 2 == 0 { &other } else { GROUPS })).unwrap();
             rig.settle();
@@ -358,7 +358,7 @@ fn groups_come_and_go_while_packets_flow_and_none_is_lost() {
         }
         let report = rig.report();
         let counted = report.groups.iter().map(|group| group.packets).sum::<u64>();
-        assert_eq!((report.ledger.replicated(), counted, report.held), (sent, sent, 0), "{layout:?}");
+        assert_eq!((report.ledger.replicated(), counted, report.held_packets), (sent, sent, 0), "{layout:?}");
         assert_eq!(report.ledger.copies(), (wan + dmz + lab) as u64, "{wan} {dmz} {lab}");
         assert!(dmz > 0 && lab > 0 && wan > dmz, "{wan} {dmz} {lab}");
         assert_eq!(drops(&report.ledger), []);
@@ -370,12 +370,12 @@ fn is_group(frame: &[u8]) -> bool {
 }
 
 #[test]
-fn explain_predicts_multicast_copies() {
+fn explain_predicts_multicast_replicas() {
     let narrow = config(GROUPS).replace("[port.dmz]\n", "[port.dmz]\nmtu = 1280\n");
     let mut rig = Rig::running(512, Layout::Three, &narrow);
     let snapshot = rig.router.snapshot().clone();
     let reports = [rig.report()];
-    let question = Question {
+    let question = ExplainContext {
         snapshot: &snapshot,
         tables: rig.router.tables(),
         reports: &reports,
@@ -386,16 +386,16 @@ fn explain_predicts_multicast_copies() {
         PortId::at(snapshot.ports.iter().position(|port| port.as_ref().is_some_and(|p| &*p.name == "lan")).unwrap());
     let datagram = Datagram::to("239.1.2.3", 1400);
     let explained = explain(&question, lan, &datagram.frame());
-    let Expected::Copied(copies) = &explained.expected else { panic!("{explained:?}") };
+    let ExpectedFate::Replicated(copies) = &explained.expected else { panic!("{explained:?}") };
     let told: Vec<Result<Vec<u8>, DropReason>> = copies
         .iter()
         .map(|copy| match copy {
-            Expected::Sent { frame, .. } => Ok(frame.clone()),
-            Expected::Dropped(reason) => Err(*reason),
+            ExpectedFate::Sent { frame, .. } => Ok(frame.clone()),
+            ExpectedFate::Dropped(reason) => Err(*reason),
             other => panic!("{other:?}"),
         })
         .collect();
-    assert_eq!(explained.steps.iter().filter(|step| matches!(step, Step::Copy { .. })).count(), 3);
+    assert_eq!(explained.steps.iter().filter(|step| matches!(step, ExplainStep::Replica { .. })).count(), 3);
     rig.send("lan", &datagram.frame());
     rig.settle();
     let mut happened: Vec<Vec<u8>> = rig.received("wan");
@@ -429,7 +429,7 @@ proptest! {
 
     /// Compares the copies of each interface with a linear search of the routes, and checks that none is lost.
     #[test]
-    fn copies_are_those_of_a_naive_router(
+    fn replicas_equal_those_of_a_naive_router(
         routes in prop::collection::btree_map((0u8..3, prop::option::of(7u8..9)), (0usize..4, 1u8..16), 0..6),
         packets in prop::collection::vec((0usize..4, 0u8..3, 7u8..10, 0u8..4, 0usize..1400), 1..40),
         layout in 0usize..3,
@@ -465,14 +465,14 @@ proptest! {
             prop_assert_eq!(rig.received(wire), expected.remove(wire).unwrap_or_default(), "{}", wire);
         }
         let report = rig.report();
-        prop_assert_eq!((report.ledger.copies(), report.ledger.sent() - own, report.held), (copied, copied, 0));
-        prop_assert_eq!(rig.pool.outside(), 0);
+        prop_assert_eq!((report.ledger.copies(), report.ledger.sent() - own, report.held_packets), (copied, copied, 0));
+        prop_assert_eq!(rig.pool.frames_in_use(), 0);
     }
 
     /// Two or three workers share the ports' queues, so that a worker transmits or drops copies that another one made. Queues are
     /// short, some wires are not read, and the configuration changes. Every frame returns to its pool.
     #[test]
-    fn no_frame_is_lost_whichever_worker_ends_which_copy(
+    fn no_frame_leaks_in_any_order_of_replica_release(
         workers in 2u16..4,
         layout in 0usize..3,
         steps in prop::collection::vec((0u8..8, 0usize..4, 0u8..3, 40usize..1900), 20..150),
@@ -481,7 +481,7 @@ proptest! {
         let routes: [Route; 3] = [(0, None, 0, 0b1110), (1, None, 1, 0b1101), (2, None, 2, 0b0011)];
         let queues = |n: usize| format!("[[path]]\nname = \"p\"\nmatch = \"udp dport 9\"\nqueue = {n}\n");
         let config = |n| format!("{}{}", random_config(&routes), queues(n)).replace("version = 1\n", &format!("version = 1\n[router]\nworkers = {workers}\n"));
-        let mut team = Team::new(workers, 1, FRAMES, LAYOUTS[layout]);
+        let mut team = WorkerGroup::new(workers, 1, FRAMES, LAYOUTS[layout]);
         team.wires.offloads = WIRES.iter().map(|wire| (wire.to_string(), GATHER)).collect();
         team.wires.length = 64;
         team.apply(&config(3));
@@ -523,9 +523,9 @@ proptest! {
             team.received(wire);
         }
         let reports = team.reports();
-        let held: u64 = reports.iter().map(|report| report.held).sum();
+        let held: u64 = reports.iter().map(|report| report.held_packets).sum();
         prop_assert_eq!(held, 0);
-        prop_assert_eq!(team.pool.outside(), 0);
+        prop_assert_eq!(team.pool.frames_in_use(), 0);
         let region = team.pool.region().clone();
         let now = team.now;
         team.workers.iter_mut().for_each(|worker| worker.shut_down(now));

@@ -1,12 +1,12 @@
 //! Address and port translation in a whole router.
 
-use nat::Kind;
+use nat::ConnectionKind;
 use packet::DropReason;
 use packet::pool::{Offload, PartialChecksum};
 use packet::port::Offloads;
 use packet::wire::checksum::Sum;
 use packet::wire::{Icmp4, Ipv4, icmp4, transport};
-use plane::rig::{Rig, Udp};
+use plane::rig::{Rig, UdpFrame};
 use plane::snapshot::Layout;
 use std::net::Ipv4Addr;
 use units::{Mac, Nanos};
@@ -61,7 +61,7 @@ fn home(nat: &str) -> Rig {
 
 /// A packet of `protocol` with correct checksums; `byte` is TCP's flags or ICMP's type.
 fn ip(link: (Mac, Mac), protocol: u8, (from, to): (Socket, Socket), byte: u8, ttl: u8) -> Vec<u8> {
-    let mut frame = Udp { link, network: (from.0, to.0), ports: (from.1, to.1), ttl, length: 74 }.frame(&[]);
+    let mut frame = UdpFrame { link, network: (from.0, to.0), ports: (from.1, to.1), ttl, length: 74 }.frame(&[]);
     frame[23] = protocol;
     frame[24..26].fill(0);
     let sum = packet::wire::checksum::checksum(&frame[14..34]);
@@ -141,7 +141,7 @@ fn outgoing_packets_get_the_outside_address_and_answers_reach_the_inside_host() 
 }
 
 #[test]
-fn a_port_is_the_same_for_every_peer_and_only_those_spoken_to_come_in() {
+fn mapping_is_endpoint_independent_and_filtering_address_dependent() {
     let mut rig = home("");
     let second = (Ipv4Addr::new(198, 51, 100, 6), 53);
     for peer in [(PEER, 53), second] {
@@ -156,7 +156,7 @@ fn a_port_is_the_same_for_every_peer_and_only_those_spoken_to_come_in() {
 }
 
 #[test]
-fn a_forwarded_port_leads_inside_and_answers_come_from_it_also_for_those_inside() {
+fn forwarded_port_works_from_outside_and_inside() {
     let mut rig = home("forward = [\"udp 8080 to 192.168.1.8:80\"]");
     let peer = (PEER, 999);
     assert_eq!(through(&mut rig, ("wan", "lan"), &udp(WAN, peer, (OURS, 8080))), [(peer, (OTHER, 80))]);
@@ -177,7 +177,7 @@ fn packets_to_the_router_itself_are_not_translated() {
 
 /// The router completes a partial checksum before it verifies it, also behind translation.
 #[test]
-fn closed_ports_of_the_router_are_refused_whatever_is_still_to_be_done_to_the_packet() {
+fn closed_router_ports_are_refused_with_any_pending_offload() {
     let lan_router = Ipv4Addr::new(192, 168, 1, 1);
     for (wire, link, from, to) in
         [("wan", WAN, PEER, OURS), ("lan", LAN, INSIDE, OURS), ("lan", LAN, INSIDE, lan_router)]
@@ -216,7 +216,7 @@ fn closed_ports_of_the_router_are_refused_whatever_is_still_to_be_done_to_the_pa
 }
 
 #[test]
-fn connections_survive_a_reload_and_other_functions_of_their_path_but_not_their_time() {
+fn connections_survive_a_reload_until_their_timeout() {
     let mut rig = home("udp = \"100s\"");
     let (inside, peer) = ((INSIDE, 4000), (PEER, 53));
     through(&mut rig, ("lan", "wan"), &udp(LAN, inside, peer));
@@ -232,15 +232,15 @@ fn connections_survive_a_reload_and_other_functions_of_their_path_but_not_their_
         rig.received("lan");
         assert_eq!(through(&mut rig, ("wan", "lan"), &back), [(peer, inside)], "{change}");
     }
-    rig.pass(Nanos::secs(99));
+    rig.advance(Nanos::secs(99));
     assert_eq!(through(&mut rig, ("wan", "lan"), &back), [(peer, inside)]);
-    rig.pass(Nanos::secs(101));
+    rig.advance(Nanos::secs(101));
     rig.received("lan");
     assert_eq!(through(&mut rig, ("wan", "lan"), &back), []);
 }
 
 #[test]
-fn an_error_about_a_translated_packet_finds_its_sender_and_speaks_of_what_it_sent() {
+fn icmp_error_about_a_translated_packet_reaches_its_sender_untranslated() {
     let mut rig = home("");
     let out = udp(LAN, (INSIDE, 4000), (PEER, 53));
     rig.send("lan", &out);
@@ -302,7 +302,7 @@ fn fragments_follow_the_first_of_their_packet() {
 }
 
 #[test]
-fn every_bound_has_its_reason() {
+fn every_nat_limit_has_a_drop_reason() {
     // Established TCP is never evicted.
     let establish = |rig: &mut Rig, host: Ipv4Addr, from: u16, to: u16| {
         rig.send("lan", &ip(LAN, 6, ((host, from), (PEER, to)), 2, 64));
@@ -342,14 +342,14 @@ fn tcp_connections_go_through_their_states() {
     const ACK: u8 = 16;
     const FIN: u8 = 1;
     for (outbound, flags, expected) in [
-        (true, SYN, (Kind::Opening, false)),
-        (false, SYN | ACK, (Kind::Opening, true)),
-        (true, ACK, (Kind::Established, true)),
-        (false, ACK, (Kind::Established, true)),
-        (true, FIN | ACK, (Kind::Established, true)),
-        (false, FIN | ACK, (Kind::Closing, true)),
-        (true, ACK, (Kind::Closing, true)),
-        (true, SYN, (Kind::Opening, false)),
+        (true, SYN, (ConnectionKind::Opening, false)),
+        (false, SYN | ACK, (ConnectionKind::Opening, true)),
+        (true, ACK, (ConnectionKind::Established, true)),
+        (false, ACK, (ConnectionKind::Established, true)),
+        (true, FIN | ACK, (ConnectionKind::Established, true)),
+        (false, FIN | ACK, (ConnectionKind::Closing, true)),
+        (true, ACK, (ConnectionKind::Closing, true)),
+        (true, SYN, (ConnectionKind::Opening, false)),
     ] {
         let (wires, ends, link) = if outbound { (("lan", "wan"), ends, LAN) } else { (("wan", "lan"), back, WAN) };
         assert_eq!(through(&mut rig, wires, &ip(link, 6, ends, flags, 64)).len(), 1);

@@ -1,7 +1,7 @@
 //! The router's own ICMP errors about translated packets, by direction, error and protocol. Each quotes the packet as its sender
 //! sent it (RFC 5508 REQ-4). No address of the inside leaves the router.
 
-use crate::home::{ICMP, Sent, Socket, TCP, UDP};
+use crate::nat_packets::{ICMP, Sent, Socket, TCP, UDP};
 use packet::wire::{Icmp4, Ipv4, icmp4};
 use plane::rig::Rig;
 use plane::snapshot::Layout;
@@ -189,7 +189,7 @@ fn leaks(frame: &[u8]) -> Option<Ipv4Addr> {
 }
 
 #[test]
-fn errors_about_translated_packets_quote_them_as_they_were_sent_and_show_nothing_of_the_inside() {
+fn icmp_errors_quote_packets_as_sent_and_hide_inside_addresses() {
     for direction in [Direction::Out, Direction::In, Direction::Hairpin] {
         for error in ERRORS {
             for protocol in [UDP, TCP, ICMP] {
@@ -199,7 +199,7 @@ fn errors_about_translated_packets_quote_them_as_they_were_sent_and_show_nothing
                 rig.send(wire, &frame);
                 rig.settle();
                 // Resolving a neighbour fails after three seconds.
-                rig.pass(Nanos::secs(4));
+                rig.advance(Nanos::secs(4));
                 let (lan, wan) = (ipv4(&mut rig, "lan"), ipv4(&mut rig, "wan"));
                 for frame in &wan {
                     assert_eq!(leaks(frame), None, "{name}: {frame:02x?}");
@@ -242,14 +242,18 @@ fn as_sent(quoted: &[u8], sent: &[u8]) -> Vec<u8> {
 
 /// Only the connection's entry knows the original addresses of its packets.
 #[test]
-fn no_error_is_sent_about_a_packet_whose_connection_is_forgotten() {
+fn no_icmp_error_is_sent_for_an_expired_connection() {
     let (mut rig, wire, sent) = case(Direction::In, Error::NoAnswer, ICMP).unwrap();
     rig.send(wire, &sent.frame());
     rig.settle();
     rig.router.snapshot().translations.with(|state| {
-        let slot = state.table.from_inside(ICMP, nat::End::new(SILENT.into(), 4000), nat::End::new(PEER.into(), 0));
-        state.table.forget(slot.unwrap());
+        let slot = state.table.from_inside(
+            ICMP,
+            nat::NatEndpoint::new(SILENT.into(), 4000),
+            nat::NatEndpoint::new(PEER.into(), 0),
+        );
+        state.table.remove(slot.unwrap());
     });
-    rig.pass(Nanos::secs(4));
+    rig.advance(Nanos::secs(4));
     assert_eq!(ipv4(&mut rig, wire), Vec::<Vec<u8>>::new());
 }

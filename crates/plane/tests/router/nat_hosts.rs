@@ -1,7 +1,7 @@
 //! Hosts behind one address share its connections and ports. No host can use up those of the others, and an established TCP
 //! connection is never evicted for a new one (RFC 6888 REQ-4).
 
-use crate::home::{ICMP, Sent, Socket, TCP, UDP};
+use crate::nat_packets::{ICMP, Sent, Socket, TCP, UDP};
 use crate::random::Chance;
 use packet::DropReason;
 use packet::wire::Ipv4;
@@ -91,7 +91,7 @@ fn misbehave(rig: &mut Rig, host: u8, protocol: u8, chance: &mut Chance) {
 }
 
 #[test]
-fn one_host_cannot_keep_another_from_new_connections() {
+fn one_host_cannot_exhaust_the_connections_of_another() {
     for nat in [
         "connections = 64",
         "connections = 64\nports = \"2000-2031\"",
@@ -116,7 +116,7 @@ fn one_host_cannot_keep_another_from_new_connections() {
                     "{nat}: host {host}, {protocol}, round {round}: {:?}",
                     rig.report().ledger.drops().collect::<Vec<_>>()
                 );
-                rig.pass(Nanos::millis(10));
+                rig.advance(Nanos::millis(10));
             }
             if round % 50 == 0 {
                 let answer = Sent { byte: ACK, ..Sent::new(WAN, TCP, (peer(1), 443), ours) };

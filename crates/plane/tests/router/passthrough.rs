@@ -4,9 +4,9 @@ use crate::random::{Chance, frame, seeds};
 use packet::Offload;
 use packet::pool::Segmentation;
 use packet::port::Offloads;
-use packet::wire::{Fields, Ipv4};
-use plane::explain::{Expected, Question, explain};
-use plane::rig::{LAN_AND_WAN, Rig, Team, Udp};
+use packet::wire::{Ipv4, PacketFields};
+use plane::explain::{ExpectedFate, ExplainContext, explain};
+use plane::rig::{LAN_AND_WAN, Rig, UdpFrame, WorkerGroup};
 use plane::snapshot::Layout;
 use std::net::Ipv4Addr;
 use units::{Mac, Nanos, PortId};
@@ -62,7 +62,7 @@ fn bump_in_wire_transparent() {
                 rig.send(wire, &bytes);
                 frames.push(bytes);
                 // A routed packet is forwarded by its route, though it may share a batch with passing frames.
-                rig.send("lan", &Udp::crossing(9, 9).frame(&[]));
+                rig.send("lan", &UdpFrame::between_ports(9, 9).frame(&[]));
                 sent += 1;
             }
             rig.settle();
@@ -74,20 +74,20 @@ fn bump_in_wire_transparent() {
                     && routed.iter().all(|frame| frame[..6] == [2, 0, 0, 0, 0, 0x22])
             );
         }
-        rig.pass(Nanos::secs(100));
+        rig.advance(Nanos::secs(100));
         assert!(
             rig.received("line").is_empty() && rig.received("router").is_empty(),
             "it says nothing of itself there"
         );
         let report = rig.report();
-        assert_eq!((report.ledger.received(), report.ledger.dropped(), report.held), (2 * sent, 0, 0));
+        assert_eq!((report.ledger.received(), report.ledger.dropped(), report.held_packets), (2 * sent, 0, 0));
     }
 }
 
 #[test]
-fn workers_share_a_piece_of_cable_and_flows_stay_in_order() {
+fn passthrough_with_several_workers_keeps_flow_order() {
     for workers in [2, 3] {
-        let mut team = Team::new(workers, 2, 8192, Layout::Three);
+        let mut team = WorkerGroup::new(workers, 2, 8192, Layout::Three);
         team.apply(&config().replace("version = 1\n", &format!("version = 1\n[router]\nworkers = {workers}\n")));
         team.settle();
         ["line", "line#1", "router", "router#1"].into_iter().for_each(|wire| drop(team.received(wire)));
@@ -95,7 +95,7 @@ fn workers_share_a_piece_of_cable_and_flows_stay_in_order() {
         let mut sent = Vec::new();
         for number in 0..600u32 {
             let network = (Ipv4Addr::new(10, 0, 0, number as u8 % 20), Ipv4Addr::new(10, 9, 9, 9));
-            let bytes = Udp { link, network, ports: (7, 7), ttl: 1, length: 60 }.frame(&number.to_be_bytes());
+            let bytes = UdpFrame { link, network, ports: (7, 7), ttl: 1, length: 60 }.frame(&number.to_be_bytes());
             team.send("line", &bytes);
             sent.push(bytes);
             (0..usize::from(workers)).for_each(|worker| _ = team.step(worker));
@@ -112,10 +112,10 @@ fn workers_share_a_piece_of_cable_and_flows_stay_in_order() {
 }
 
 #[test]
-fn super_frames_pass_whole_and_are_cut_where_the_other_end_does_not_take_them() {
+fn passthrough_segments_super_frames_only_without_offload() {
     let link = (Mac([2, 0, 0, 0, 0, 9]), Mac([2, 0, 0, 0, 0, 8]));
     let network = (Ipv4Addr::new(10, 0, 0, 1), Ipv4Addr::new(10, 0, 0, 2));
-    let bytes = Udp { link, network, ports: (7, 7), ttl: 1, length: 42 + 3500 }.frame(&[5; 3500]);
+    let bytes = UdpFrame { link, network, ports: (7, 7), ttl: 1, length: 42 + 3500 }.frame(&[5; 3500]);
     let offload = Offload { segmentation: Segmentation::Udp, size: 1000, checksum: None };
     for takes in [true, false] {
         let wires =
@@ -132,16 +132,17 @@ fn super_frames_pass_whole_and_are_cut_where_the_other_end_does_not_take_them() 
             came.iter().flat_map(|(frame, _)| Ipv4::parse(&frame[14..]).unwrap().payload[8..].to_vec()).collect();
         assert_eq!((came.len(), payload), (4, vec![5; 3500]));
         assert!(
-            came.iter().all(|(frame, _)| frame[..14] == bytes[..14] && Fields::of(frame).is_some() && frame[22] == 1)
+            came.iter()
+                .all(|(frame, _)| frame[..14] == bytes[..14] && PacketFields::of(frame).is_some() && frame[22] == 1)
         );
     }
 }
 
 #[test]
-fn a_cable_is_put_in_and_taken_out_while_packets_flow() {
+fn passthrough_is_added_and_removed_under_traffic() {
     let (with, without) = (config(), apart());
     let mut rig = Rig::running(2048, Layout::Three, &with);
-    let bytes = Udp { ttl: 1, ..Udp::crossing(9, 9) }.frame(&[]);
+    let bytes = UdpFrame { ttl: 1, ..UdpFrame::between_ports(9, 9) }.frame(&[]);
     let (mut sent, mut came) = (0, 0);
     for round in 0..10 {
         for _ in 0..20 {
@@ -157,7 +158,7 @@ fn a_cable_is_put_in_and_taken_out_while_packets_flow() {
     let report = rig.report();
     // Without pass-through the router drops these frames, because their destination is another host.
     assert!(came > 0 && report.ledger.dropped() > 0);
-    assert_eq!((came + report.ledger.dropped(), report.held), (sent, 0));
+    assert_eq!((came + report.ledger.dropped(), report.held_packets), (sent, 0));
 }
 
 #[test]
@@ -165,7 +166,7 @@ fn explain_predicts_passing_frames() {
     let rig = Rig::running(512, Layout::Three, &config());
     let snapshot = rig.router.snapshot().clone();
     let reports = [rig.report()];
-    let question = Question {
+    let question = ExplainContext {
         snapshot: &snapshot,
         tables: rig.router.tables(),
         reports: &reports,
@@ -177,6 +178,6 @@ fn explain_predicts_passing_frames() {
     };
     let bytes = [&[1u8, 0x80, 0xc2, 0, 0, 0xe, 2, 0, 0, 0, 0, 7, 0x88, 0xcc][..], &[1; 46]].concat();
     let explained = explain(&question, named("router"), &bytes);
-    let Expected::Sent { port, frame, .. } = explained.expected else { panic!("{explained:?}") };
+    let ExpectedFate::Sent { port, frame, .. } = explained.expected else { panic!("{explained:?}") };
     assert_eq!((port, frame), (named("line"), bytes));
 }

@@ -1,15 +1,15 @@
 //! The objectives of packets select the port's scheme while packets flow. No packet is lost or overtakes another.
 
-use cpu::meter::Flat;
-use link::{Demand, Lines, Maker};
+use cpu::meter::ConstantMeter;
+use link::{Demand, GuestFactory, LinkWires};
 use packet::wire::{Ipv6Spec, ethernet, ethertype, protocol};
-use plan::{Catalogue, Code, CodePoints, Guests, Objective};
-use plane::rig::{Rig, Team, Udp};
+use plan::{Catalogue, CodePoints, GuestCode, Guests, Objective};
+use plane::rig::{Rig, UdpFrame, WorkerGroup};
 use plane::snapshot::Layout;
-use plane::{Choice, WorkerReport};
+use plane::{PolicyChange, WorkerReport};
 use proptest::prelude::*;
 use schemes::{Layer, Scheme};
-use stack::{Because, Wants};
+use stack::{ObjectiveSource, ObjectiveTable};
 use std::net::Ipv4Addr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -36,7 +36,7 @@ fn config(lan: &str, vlan: &str, more: &str) -> String {
 }
 
 fn frame(dscp: u8, sequence: u32) -> Vec<u8> {
-    Udp { length: 64, ..Udp::crossing(9, 2) }.coded(dscp, &sequence.to_be_bytes())
+    UdpFrame { length: 64, ..UdpFrame::between_ports(9, 2) }.frame_with_dscp(dscp, &sequence.to_be_bytes())
 }
 
 fn number(frame: &[u8]) -> u32 {
@@ -114,7 +114,7 @@ fn a_trusted_code_point_selects_the_objective_else_the_interface_does() {
 }
 
 #[test]
-fn a_path_knows_better_than_its_packets() {
+fn path_objective_overrides_packet_objective() {
     let path = |wants: &str| format!("[[path]]\nname = 'calls'\nmatch = 'udp dport 2'\n{wants}\n");
     let frames = [frame(CS1, 0), frame(0, 1), over_ipv6(CS1)];
     for (wants, expected) in [
@@ -134,7 +134,10 @@ fn a_port_without_a_policy_counts_no_objectives() {
     (0..50).for_each(|number| rig.send("lan", &frame(EF, number)));
     rig.settle();
     assert_eq!((rig.received("wan").len(), demand(&[rig.report()])), (50, Demand::default()));
-    assert_eq!((rig.router.consults_in(rig.now), rig.router.consult(rig.now, &[rig.report()])), (None, vec![]));
+    assert_eq!(
+        (rig.router.policies_due_in(rig.now), rig.router.run_policies(rig.now, &[rig.report()])),
+        (None, vec![])
+    );
 }
 
 /// Traffic of one code point after another flows while the policies are consulted every 100 ms.
@@ -142,7 +145,7 @@ struct Traffic {
     rig: Rig,
     sent: u32,
     seen: u32,
-    choices: Vec<Choice>,
+    choices: Vec<PolicyChange>,
 }
 
 impl Traffic {
@@ -160,20 +163,20 @@ impl Traffic {
                 }
                 // Few steps, so that packets are queued when the scheme changes.
                 for _ in 0..3 {
-                    self.rig.step(&mut Flat(Nanos::new(10)));
+                    self.rig.step(&mut ConstantMeter(Nanos::new(10)));
                 }
                 if round == 5 {
                     self.consult();
                 }
                 self.receive();
             }
-            self.rig.pass(Nanos::millis(100));
+            self.rig.advance(Nanos::millis(100));
         }
     }
 
     fn consult(&mut self) {
         let reports = [self.rig.report()];
-        self.choices.extend(self.rig.router.consult(self.rig.now, &reports));
+        self.choices.extend(self.rig.router.run_policies(self.rig.now, &reports));
     }
 
     fn receive(&mut self) {
@@ -184,7 +187,7 @@ impl Traffic {
         }
     }
 
-    fn finish(mut self) -> Vec<Choice> {
+    fn finish(mut self) -> Vec<PolicyChange> {
         self.rig.settle();
         self.receive();
         assert_eq!(self.seen, self.sent);
@@ -201,7 +204,7 @@ impl Traffic {
 }
 
 #[test]
-fn a_port_gets_the_scheme_of_what_its_packets_want_and_loses_none() {
+fn policy_switches_scheme_by_objective_without_loss() {
     let mut traffic = Traffic::new(&config("trust = true", "", ""));
     let generation = traffic.rig.router.snapshot().generation;
     traffic.flow(5, &[0]);
@@ -225,7 +228,7 @@ fn a_port_gets_the_scheme_of_what_its_packets_want_and_loses_none() {
 }
 
 #[test]
-fn another_configuration_goes_on_with_what_is_in_force_and_its_own_table() {
+fn objective_in_force_survives_reload_with_the_new_policy_table() {
     let text = config("trust = true", "", "");
     let mut traffic = Traffic::new(&text);
     traffic.flow(4, &[EF]);
@@ -252,8 +255,8 @@ fn another_configuration_goes_on_with_what_is_in_force_and_its_own_table() {
 #[derive(Clone, Debug, Default)]
 struct Flaky(Arc<AtomicI64>);
 
-impl Maker for Flaky {
-    fn make(&self, _: &[u64]) -> Result<Box<dyn Scheme<Lines>>, String> {
+impl GuestFactory for Flaky {
+    fn make(&self, _: &[u64]) -> Result<Box<dyn Scheme<LinkWires>>, String> {
         if self.0.fetch_sub(1, Ordering::Relaxed) <= 0 {
             return Err("it does not start".into());
         }
@@ -264,15 +267,15 @@ impl Maker for Flaky {
 }
 
 impl Guests for Flaky {
-    fn find(&self, _: &str) -> Result<(Declaration, Code), (String, String)> {
+    fn find(&self, _: &str) -> Result<(Declaration, GuestCode), (String, String)> {
         let cost = DeclaredCost::None;
         let declaration = Declaration { name: "guest:flaky", summary: "", cost, source: "", options: &[] };
-        Ok((declaration, link::code(1, Arc::new(self.clone()))))
+        Ok((declaration, link::guest_code(1, Arc::new(self.clone()))))
     }
 }
 
 #[test]
-fn a_scheme_that_cannot_be_built_is_said_clearly_and_the_one_before_stays() {
+fn failed_scheme_is_reported_and_the_previous_one_stays() {
     let flaky = Flaky::default();
     let catalogue = Catalogue { guests: Some(Arc::new(flaky.clone())), ..plane::catalogue() };
     let plan = |text: &str| plan::check(text, "t", &catalogue).unwrap();
@@ -290,7 +293,8 @@ fn a_scheme_that_cannot_be_built_is_said_clearly_and_the_one_before_stays() {
     traffic.flow(3, &[EF]);
     assert_eq!(traffic.in_force(), (Objective::None, traffic.in_force().1));
     assert!(traffic.in_force().1.starts_with("fifo(limit=3000"), "{:?}", traffic.in_force());
-    let failed = |choice: &Choice| choice.failed.as_ref().map(|error| (error.place.clone(), error.reason.clone()));
+    let failed =
+        |choice: &PolicyChange| choice.failed.as_ref().map(|error| (error.place.clone(), error.reason.clone()));
     let [ref choice] = traffic.choices[..] else { panic!("{:?}", traffic.choices) };
     let (place, reason) = failed(choice).unwrap();
     assert!(place == "port wan" && reason.contains("it does not start"), "{place}: {reason}");
@@ -304,18 +308,18 @@ fn a_scheme_that_cannot_be_built_is_said_clearly_and_the_one_before_stays() {
 
 #[test]
 fn a_policy_decides_again_only_after_every_worker_has_adopted_the_change() {
-    let mut team = Team::new(2, 1, 4096, Layout::Three);
+    let mut team = WorkerGroup::new(2, 1, 4096, Layout::Three);
     team.apply(&config("trust = true", "", "").replace("dwell = '1s'", "dwell = '100ms'"));
     team.settle();
     let mut wanted = Demand::default();
-    let mut consult = |team: &mut Team, objective: Objective| {
+    let mut consult = |team: &mut WorkerGroup, objective: Objective| {
         wanted.packets[objective.index()] += 1000;
         wanted.bytes[objective.index()] += 64_000;
         team.now += Nanos::millis(100);
         let mut reports = team.reports();
         reports[0].ports.iter_mut().filter(|port| port.port == WAN).for_each(|port| port.demand = wanted);
         reports[1].ports.iter_mut().for_each(|port| port.demand = Demand::default());
-        team.router.consult(team.now, &reports).len()
+        team.router.run_policies(team.now, &reports).len()
     };
     consult(&mut team, Objective::Delay);
     assert_eq!(consult(&mut team, Objective::Delay), 1);
@@ -323,15 +327,15 @@ fn a_policy_decides_again_only_after_every_worker_has_adopted_the_change() {
     for _ in 0..5 {
         team.step(0);
         assert_eq!(consult(&mut team, Objective::Throughput), 0);
-        assert!(team.router.consults_in(team.now) >= Some(Nanos::millis(100)));
+        assert!(team.router.policies_due_in(team.now) >= Some(Nanos::millis(100)));
     }
     team.settle();
     assert_eq!(consult(&mut team, Objective::Throughput), 1);
 }
 
 #[test]
-fn several_workers_change_together() {
-    let mut team = Team::new(3, 2, 8192, Layout::Three);
+fn policy_changes_the_scheme_on_all_workers() {
+    let mut team = WorkerGroup::new(3, 2, 8192, Layout::Three);
     team.apply(&config("trust = true", "", ""));
     team.settle();
     let (mut choices, mut arrived) = (Vec::new(), 0);
@@ -339,16 +343,19 @@ fn several_workers_change_together() {
         for flow in 0..40 {
             let network = (Ipv4Addr::new(192, 0, 2, 10 + flow as u8), Ipv4Addr::new(198, 51, 100, 9));
             let wire = if flow % 2 == 0 { "lan" } else { "lan#1" };
-            team.send(wire, &Udp { network, ..Udp::crossing(9, 2) }.coded(EF, &round.to_be_bytes()));
+            team.send(
+                wire,
+                &UdpFrame { network, ..UdpFrame::between_ports(9, 2) }.frame_with_dscp(EF, &round.to_be_bytes()),
+            );
         }
         for worker in 0..3 {
             team.step(worker);
         }
         let reports = team.reports();
-        choices.extend(team.router.consult(team.now, &reports));
+        choices.extend(team.router.run_policies(team.now, &reports));
         team.settle();
         arrived += team.received("wan").len() + team.received("wan#1").len();
-        team.pass(Nanos::millis(100));
+        team.advance(Nanos::millis(100));
     }
     assert_eq!((choices.len(), choices[0].decision.to), (1, Objective::Delay));
     let reports = team.reports();
@@ -361,14 +368,14 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 32, failure_persistence: None, ..ProptestConfig::default() })]
     /// Code points that arrive on an untrusted port select no objective and change no scheme.
     #[test]
-    fn code_points_that_are_not_trusted_change_nothing(bursts in prop::collection::vec((0u8..64, 1usize..60), 1..12)) {
+    fn untrusted_code_points_change_no_scheme(bursts in prop::collection::vec((0u8..64, 1usize..60), 1..12)) {
         let mut traffic = Traffic::new(&config("", "trust = true", ""));
         for (dscp, packets) in bursts {
             for _ in 0..packets {
                 traffic.rig.send("lan", &frame(dscp, traffic.sent));
                 traffic.sent += 1;
             }
-            traffic.rig.pass(Nanos::millis(150));
+            traffic.rig.advance(Nanos::millis(150));
             traffic.consult();
             let counted = demand(&[traffic.rig.report()]);
             prop_assert_eq!(counted.packets[1..].iter().sum::<u64>(), 0);
@@ -384,19 +391,19 @@ fn code_points() -> CodePoints {
 }
 
 #[test]
-fn code_points_count_where_they_are_trusted() {
-    let trusted = Wants::of(true, Objective::Fct, &code_points());
-    assert_eq!(trusted.why(46), (Objective::Delay, Because::CodePoint));
-    assert_eq!(trusted.why(0), (Objective::Delay, Because::CodePoint));
-    assert_eq!(trusted.why(8), (Objective::Fct, Because::Silent));
-    let not = Wants::of(false, Objective::Fct, &code_points());
+fn trusted_code_points_select_objectives() {
+    let trusted = ObjectiveTable::new(true, Objective::Fct, &code_points());
+    assert_eq!(trusted.objective_and_source(46), (Objective::Delay, ObjectiveSource::CodePoint));
+    assert_eq!(trusted.objective_and_source(0), (Objective::Delay, ObjectiveSource::CodePoint));
+    assert_eq!(trusted.objective_and_source(8), (Objective::Fct, ObjectiveSource::Unmapped));
+    let not = ObjectiveTable::new(false, Objective::Fct, &code_points());
     for dscp in 0..64 {
-        assert_eq!(not.why(dscp), (Objective::Fct, Because::Distrusted));
+        assert_eq!(not.objective_and_source(dscp), (Objective::Fct, ObjectiveSource::Untrusted));
         for ecn in 0..4 {
             assert_eq!(usize::from(not.get(dscp << 2 | ecn)), Objective::Fct.index());
-            assert_eq!(usize::from(trusted.get(dscp << 2 | ecn)), trusted.why(dscp).0.index());
+            assert_eq!(usize::from(trusted.get(dscp << 2 | ecn)), trusted.objective_and_source(dscp).0.index());
         }
     }
-    assert!(not.speaks() && Wants::of(false, Objective::None, &code_points()).speaks());
-    assert_eq!(Wants::of(false, Objective::None, &CodePoints::default()), Wants::NOTHING);
+    assert!(not.matters() && ObjectiveTable::new(false, Objective::None, &code_points()).matters());
+    assert_eq!(ObjectiveTable::new(false, Objective::None, &CodePoints::default()), ObjectiveTable::EMPTY);
 }

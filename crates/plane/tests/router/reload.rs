@@ -1,14 +1,14 @@
 //! Configurations change while packets flow: none is lost, none overtakes another.
 
-use cpu::meter::Flat;
+use cpu::meter::ConstantMeter;
 use packet::event::{Event, Observer, Silent};
 use packet::port::Port;
 use packet::{DropReason, Region};
 use plan::{PortPlan, Receive};
-use plane::rig::{Rig, Udp, Wires};
+use plane::rig::{MemoryWires, Rig, UdpFrame};
 use plane::snapshot::Layout;
 use plane::{ApplyError, Build, Decorate, Opener, Router};
-use stack::HostLimits;
+use stack::LocalProtocolLimits;
 use std::net::Ipv4Addr;
 use std::sync::{Arc, Mutex};
 use units::{Instant, Mac, Nanos, PathId};
@@ -65,11 +65,11 @@ fn numbered(sequence: u32) -> Vec<u8> {
     let link = (Mac([2, 0, 0, 0, 0, 9]), Mac([2, 0, 0, 0, 0, 1]));
     let network = (Ipv4Addr::new(192, 0, 2, 7), Ipv4Addr::new(203, 0, 113, 5));
     // Some configurations have a path for these ports.
-    Udp { link, network, ports: (9, 2), ttl: 64, length: 64 }.frame(&sequence.to_be_bytes())
+    UdpFrame { link, network, ports: (9, 2), ttl: 64, length: 64 }.frame(&sequence.to_be_bytes())
 }
 
 #[test]
-fn a_hundred_changes_lose_and_reorder_nothing() {
+fn hundred_reloads_lose_and_reorder_nothing() {
     let mut rig = Rig::running(32768, Layout::Three, &config(0));
     let (mut sent, mut expected) = (0u32, 0u32);
     for n in 1..=100 {
@@ -85,7 +85,7 @@ fn a_hundred_changes_lose_and_reorder_nothing() {
                 sent += 1;
             }
             for _ in 0..7 {
-                rig.step(&mut Flat(Nanos::new(10)));
+                rig.step(&mut ConstantMeter(Nanos::new(10)));
             }
             if round == 20 {
                 published = prepared.take().map(|prepared| rig.router.publish(prepared));
@@ -115,7 +115,7 @@ fn queued(packets: usize) -> String {
 }
 
 #[test]
-fn a_queue_that_is_resized_under_traffic_drops_what_has_no_room_by_its_bound_of_the_time_and_nothing_else() {
+fn resized_queue_drops_only_packets_over_its_current_bound() {
     // WAITING exceeds only the shortest queues, ARRIVING exceeds small ones, FLOOD exceeds most.
     const WAITING: u32 = 12;
     const ARRIVING: u32 = 40;
@@ -140,7 +140,7 @@ fn a_queue_that_is_resized_under_traffic_drops_what_has_no_room_by_its_bound_of_
         for next in [16, 200, 1, 64, 2, 128] {
             burst(&mut rig, WAITING, capacity);
             while data(&rig).0 == 0 {
-                rig.step(&mut Flat(Nanos::new(10)));
+                rig.step(&mut ConstantMeter(Nanos::new(10)));
             }
             // Packets on the path leave in the old generation. Packets that arrive meanwhile belong to the next.
             assert_eq!(data(&rig), (WAITING.min(capacity), capacity));
@@ -149,7 +149,7 @@ fn a_queue_that_is_resized_under_traffic_drops_what_has_no_room_by_its_bound_of_
             let mut published = rig.router.publish(prepared);
             burst(&mut rig, ARRIVING, next);
             while !published.is_adopted() {
-                rig.step(&mut Flat(Nanos::new(10)));
+                rig.step(&mut ConstantMeter(Nanos::new(10)));
             }
             rig.router.complete(published);
             rig.settle();
@@ -169,7 +169,7 @@ fn a_queue_that_is_resized_under_traffic_drops_what_has_no_room_by_its_bound_of_
 }
 
 #[test]
-fn how_packets_are_received_follows_the_configuration_and_is_told() {
+fn receive_mode_follows_the_configuration_and_is_reported() {
     let mut rig = Rig::running(4096, Layout::Three, &config(1));
     assert_eq!(rig.report().receive, Receive::Polling);
     for receive in [Receive::Interrupt, Receive::Polling] {
@@ -182,7 +182,7 @@ fn how_packets_are_received_follows_the_configuration_and_is_told() {
 }
 
 #[test]
-fn a_configuration_that_cannot_run_changes_nothing() {
+fn failed_configuration_changes_nothing() {
     let mut rig = Rig::running(4096, Layout::Three, &config(0));
     let before = (rig.worker.generation(), rig.router.plan().cloned(), rig.router.tables().len4());
     let broken = config(1) + "[port.zz]\ndevice = \"packet:nowhere\"\naddress = [\"10.250.0.1/24\"]\n";
@@ -192,7 +192,7 @@ fn a_configuration_that_cannot_run_changes_nothing() {
 }
 
 #[test]
-fn a_removed_port_sends_what_waits_and_then_goes() {
+fn removed_port_drains_its_queue_before_closing() {
     let mut rig = Rig::running(4096, Layout::Three, &config(1));
     for i in 0..100 {
         rig.send("lan", &numbered(i));
@@ -200,7 +200,7 @@ fn a_removed_port_sends_what_waits_and_then_goes() {
     let lan_only =
         "version = 1\n[port.lan]\ndevice = \"memory:lan\"\nmac = \"02:00:00:00:00:01\"\naddress = [\"192.0.2.1/24\"]\n";
     for _ in 0..3 {
-        rig.step(&mut Flat(Nanos::new(10)));
+        rig.step(&mut ConstantMeter(Nanos::new(10)));
     }
     rig.apply(lan_only).unwrap();
     rig.settle();
@@ -217,15 +217,15 @@ fn a_generation_runs_when_the_last_of_several_workers_has_adopted_it() {
         workers: 3,
         layout: None,
         switch_cost: Nanos::ZERO,
-        limits: HostLimits::default(),
+        limits: LocalProtocolLimits::default(),
     };
     let (mut router, mut workers) = Router::new(build, |_| Box::new(Silent));
     let plan = plan::check(&config(1), "reload.toml", &plane::catalogue()).unwrap_or_else(|e| panic!("{e}"));
-    let prepared = router.prepare(&plan, &mut Wires::default()).unwrap();
+    let prepared = router.prepare(&plan, &mut MemoryWires::default()).unwrap();
     let mut published = router.publish(prepared);
     for worker in &mut workers {
         assert!(!published.is_adopted());
-        worker.step(Instant::new(1), &mut Flat(Nanos::new(10)));
+        worker.step(Instant::new(1), &mut ConstantMeter(Nanos::new(10)));
     }
     assert!(published.is_adopted());
     let generation = router.complete(published);
@@ -235,7 +235,7 @@ fn a_generation_runs_when_the_last_of_several_workers_has_adopted_it() {
 /// Opens wires, and counts the requests.
 #[derive(Default)]
 struct Counting {
-    wires: Wires,
+    wires: MemoryWires,
     opened: usize,
     decorated: usize,
 }
@@ -253,7 +253,7 @@ impl Opener for Counting {
 }
 
 #[test]
-fn another_scheme_leaves_the_port_and_its_decorators_alone() {
+fn scheme_change_keeps_the_port_and_its_decorators() {
     let mut rig = Rig::new(4096, Layout::Three, Box::new(Silent));
     let mut counting = Counting::default();
     let config = |limit: u32, faults: &str| {
@@ -275,7 +275,7 @@ fn another_scheme_leaves_the_port_and_its_decorators_alone() {
 }
 
 #[test]
-fn a_configured_mac_is_given_up_when_the_configuration_no_longer_has_it() {
+fn removed_mac_setting_restores_the_device_mac() {
     let with = "version = 1\n[port.wan]\ndevice = \"memory:wan\"\naddress = [\"198.51.100.1/24\"]\n";
     let mut rig = Rig::running(4096, Layout::Three, with);
     let own = |rig: &Rig| rig.router.snapshot().interfaces[0].mac;
@@ -299,7 +299,7 @@ impl Observer for Drained {
 }
 
 #[test]
-fn a_removed_path_drains_once_however_many_ports_it_had() {
+fn removed_path_reports_drained_once_for_all_ports() {
     let drained = Drained::default();
     let mut rig = Rig::new(4096, Layout::Three, Box::new(drained.clone()));
     rig.apply(&config(0)).unwrap();

@@ -2,12 +2,12 @@
 //! pool, and the other workers continue. The observer injects the panics. Workers call it with packets at every stage.
 //! The tests are seeded, so failures are reproducible.
 
-use packet::event::{Event, Observer, Wants};
+use packet::event::{Event, EventInterests, Observer};
 use packet::port::Port;
 use packet::wire::{Ipv4Spec, ethernet, ethertype};
 use packet::{DropReason, Ledger, Packet};
 use plane::WorkerReport;
-use plane::rig::Team;
+use plane::rig::WorkerGroup;
 use plane::snapshot::Layout;
 use std::net::Ipv4Addr;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -28,8 +28,8 @@ impl Observer for Fuse {
         }
     }
 
-    fn wants(&self) -> Wants {
-        Wants { packets: true, stages: true, arrivals: false }
+    fn interests(&self) -> EventInterests {
+        EventInterests { packets: true, stages: true, arrivals: false }
     }
 
     fn choose(&mut self, _now: Instant, _port: PortId, packets: &mut [Packet]) {
@@ -85,7 +85,7 @@ fn sum(reports: &[WorkerReport], of: fn(&Ledger) -> u64) -> u64 {
 }
 
 struct Trial {
-    team: Team,
+    team: WorkerGroup,
     fuses: Vec<Arc<AtomicI64>>,
     /// The next number to send and the last number received, by flow.
     flows: Vec<(u32, u32)>,
@@ -97,8 +97,9 @@ struct Trial {
 impl Trial {
     fn begin(workers: u16, queues: usize, layout: Layout) -> Trial {
         let fuses: Vec<Arc<AtomicI64>> = (0..workers).map(|_| Arc::new(AtomicI64::new(-1))).collect();
-        let mut team =
-            Team::observed(workers, queues, FRAMES, layout, |worker| Box::new(Fuse(fuses[worker.index()].clone())));
+        let mut team = WorkerGroup::with_observers(workers, queues, FRAMES, layout, |worker| {
+            Box::new(Fuse(fuses[worker.index()].clone()))
+        });
         team.apply(CONFIG);
         team.settle();
         Trial { team, fuses, flows: vec![(0, 0); 24], delivered: 0, gone: Vec::new() }
@@ -149,22 +150,22 @@ impl Trial {
 
     /// Lets time pass until no packet is in the router, and checks that each packet has one fate.
     fn check(&mut self) -> Vec<WorkerReport> {
-        self.team.pass(Nanos::secs(5));
+        self.team.advance(Nanos::secs(5));
         self.receive();
         let mut reports = self.team.reports();
         reports.extend(self.gone.iter().cloned());
         for report in &reports {
-            assert_eq!((report.held, report.ledger.held()), (0, 0), "{report:?}");
+            assert_eq!((report.held_packets, report.ledger.outstanding()), (0, 0), "{report:?}");
         }
         assert_eq!(sum(&reports, Ledger::handed_over), sum(&reports, Ledger::taken_over));
-        assert_eq!(self.team.pool.outside(), 0);
+        assert_eq!(self.team.pool.frames_in_use(), 0);
         reports
     }
 
     fn end(mut self) {
         let now = self.team.now;
         self.team.workers.iter_mut().for_each(|worker| worker.shut_down(now));
-        let Team { router, workers, pool, wires, .. } = self.team;
+        let WorkerGroup { router, workers, pool, wires, .. } = self.team;
         drop((workers, pool, wires));
         assert_eq!(
             (router.region().spare(), router.region().spare_super_frames()),
@@ -178,7 +179,7 @@ const SETTINGS: [(u16, usize, Layout); 4] =
     [(1, 1, Layout::Three), (2, 1, Layout::One), (2, 2, Layout::Two), (3, 1, Layout::Three)];
 
 #[test]
-fn a_worker_that_panics_anywhere_begins_anew_and_every_packet_is_accounted_for() {
+fn worker_restarts_after_a_panic_anywhere_and_accounts_for_every_packet() {
     for (workers, queues, layout) in SETTINGS {
         let mut trial = Trial::begin(workers, queues, layout);
         let (mut restarts, mut expected) = (0, 0);
@@ -214,12 +215,12 @@ fn bury(trial: &mut Trial, worker: usize) {
     let mut dead = trial.team.workers.remove(worker);
     dead.give_up();
     let report = dead.report();
-    assert_eq!((report.held, report.ledger.held()), (0, 0), "{report:?}");
+    assert_eq!((report.held_packets, report.ledger.outstanding()), (0, 0), "{report:?}");
     trial.gone.push(report);
 }
 
 #[test]
-fn when_a_worker_is_given_up_the_others_collect_what_it_left_and_forward_its_flows() {
+fn other_workers_forward_the_flows_of_an_abandoned_worker() {
     for fuse in (1..600).step_by(23) {
         let mut trial = Trial::begin(3, 1, Layout::Three);
         trial.send(100, 0);
@@ -247,7 +248,7 @@ fn when_a_worker_is_given_up_the_others_collect_what_it_left_and_forward_its_flo
 
 /// The first worker still has its resolved and configured neighbours after the restart.
 #[test]
-fn the_first_worker_remembers_neighbours_when_it_begins_anew() {
+fn restarted_first_worker_keeps_neighbours() {
     let mut trial = Trial::begin(2, 1, Layout::Three);
     trial.send(24, 0);
     trial.fuses[0].store(5, Ordering::Relaxed);
@@ -324,7 +325,7 @@ fn no_scheme_state_survives_a_panic_of_its_worker() {
 }
 
 #[test]
-fn a_worker_that_panics_while_a_scheme_drains_begins_anew_with_the_one_that_came() {
+fn panic_during_scheme_drain_restarts_with_the_new_scheme() {
     for (one, other) in REMEMBERING.iter().zip(REMEMBERING.iter().cycle().skip(1)) {
         for change in ["drain", "migrate"] {
             let mut trial = Trial::begin(1, 1, Layout::Three);
@@ -343,7 +344,7 @@ fn a_worker_that_panics_while_a_scheme_drains_begins_anew_with_the_one_that_came
 }
 
 #[test]
-fn a_peer_that_goes_while_a_scheme_drains_costs_what_waited_and_nothing_else() {
+fn peer_end_during_scheme_drain_loses_only_queued_packets() {
     for (one, other) in REMEMBERING.iter().zip(REMEMBERING.iter().cycle().skip(1)) {
         let mut trial = Trial::begin(1, 1, Layout::Three);
         trial.team.apply(&slowly(one, "drain"));

@@ -3,7 +3,7 @@
 use fib::{Origin, Outcome};
 use packet::DropReason;
 use plan::batch::batch;
-use plane::rig::{Rig, Udp};
+use plane::rig::{Rig, UdpFrame};
 use plane::snapshot::Layout;
 use plane::{EditError, EditSummary};
 use std::collections::BTreeMap;
@@ -69,7 +69,7 @@ fn running(more: &str) -> Rig {
 fn udp(to: Mac, destination: [u8; 4], flow: u16) -> Vec<u8> {
     let network = (Ipv4Addr::new(192, 0, 2, 7), Ipv4Addr::from(destination));
     let link = (Mac([2, 0, 0, 0, 0, 0xaa]), to);
-    Udp { link, network, ports: (1000 + flow, 53), ttl: 64, length: 60 }.frame(&[])
+    UdpFrame { link, network, ports: (1000 + flow, 53), ttl: 64, length: 60 }.frame(&[])
 }
 
 /// Sends a packet of each flow. Returns the wire by which each left.
@@ -94,7 +94,7 @@ fn edit(rig: &mut Rig, text: &str) -> Result<EditSummary, Vec<EditError>> {
     let plan = rig.router.plan().unwrap().clone();
     let batch = batch(text, "changes", &plan).unwrap_or_else(|found| panic!("{found}"));
     let edits = rig.router.prepare_edits(&batch.lines, 100)?;
-    let summary = rig.router.make_edits(edits, |_| {});
+    let summary = rig.router.apply_edits(edits, |_| {});
     rig.settle();
     Ok(summary)
 }
@@ -104,7 +104,7 @@ fn dropped(rig: &Rig, reason: DropReason) -> u64 {
 }
 
 #[test]
-fn flows_share_the_next_hops_and_each_stays_with_its_own() {
+fn flows_spread_over_next_hops_and_each_keeps_its_own() {
     let mut rig = running(ALL);
     let first = spread(&mut rig);
     assert_eq!(first.len(), usize::from(FLOWS));
@@ -122,7 +122,7 @@ fn flows_share_the_next_hops_and_each_stays_with_its_own() {
 }
 
 #[test]
-fn a_member_that_leaves_the_configuration_moves_only_its_own_flows() {
+fn removed_next_hop_moves_only_its_own_flows() {
     let mut rig = running(ALL);
     let first = spread(&mut rig);
     let two = "[[route]]\nto = '10.0.0.0/8'\nvia = ['198.51.100.2', '198.51.100.130']\n";
@@ -133,12 +133,12 @@ fn a_member_that_leaves_the_configuration_moves_only_its_own_flows() {
 }
 
 #[test]
-fn a_member_whose_port_is_down_is_left_out_until_it_is_up() {
+fn next_hop_is_skipped_while_its_port_is_down() {
     let mut rig = running(ALL);
     let first = spread(&mut rig);
     let far = rig.wires.far.remove("b").unwrap();
     drop(far);
-    rig.pass(units::Nanos::millis(300));
+    rig.advance(units::Nanos::millis(300));
     (0..FLOWS).for_each(|flow| rig.send("in", &udp(IN, [10, 1, 2, 3], flow)));
     rig.settle();
     let mut seen = 0;
@@ -157,7 +157,7 @@ fn a_member_whose_port_is_down_is_left_out_until_it_is_up() {
 }
 
 #[test]
-fn a_member_that_does_not_answer_is_left_out_asked_for_and_back_when_it_does() {
+fn unreachable_next_hop_is_skipped_and_probed_until_it_answers() {
     // No neighbour is resolved yet: the hosts behind `a` and `c` answer, the one behind `b` does not.
     let mut rig = Rig::running(8192, Layout::Three, &format!("{CONFIG}{ALL}"));
     let answer = |rig: &mut Rig, wire: &str, own: [u8; 4], mac: u8| {
@@ -176,7 +176,7 @@ fn a_member_that_does_not_answer_is_left_out_asked_for_and_back_when_it_does() {
     };
     spread(&mut rig);
     for _ in 0..50 {
-        rig.pass(units::Nanos::millis(100));
+        rig.advance(units::Nanos::millis(100));
         answer(&mut rig, "a", [198, 51, 100, 2], 10);
         answer(&mut rig, "c", [198, 51, 100, 130], 12);
     }
@@ -188,7 +188,7 @@ fn a_member_that_does_not_answer_is_left_out_asked_for_and_back_when_it_does() {
     );
     // The router keeps resolving the next hop without packets for it.
     for _ in 0..80 {
-        rig.pass(units::Nanos::millis(100));
+        rig.advance(units::Nanos::millis(100));
         answer(&mut rig, "a", [198, 51, 100, 2], 10);
         answer(&mut rig, "b", [198, 51, 100, 66], 11);
         answer(&mut rig, "c", [198, 51, 100, 130], 12);
@@ -199,7 +199,7 @@ fn a_member_that_does_not_answer_is_left_out_asked_for_and_back_when_it_does() {
 }
 
 #[test]
-fn fragments_of_a_packet_take_one_way() {
+fn fragments_of_a_packet_use_one_next_hop() {
     let mut rig = running(ALL);
     for flow in 0..50 {
         let mut frame = udp(IN, [10, 1, 2, 3], flow);
@@ -216,7 +216,7 @@ fn fragments_of_a_packet_take_one_way() {
 }
 
 #[test]
-fn a_vrf_sees_nothing_of_another() {
+fn vrfs_are_isolated() {
     let more = "[[route]]\nvrf = 'red'\nto = '10.0.0.0/8'\nvia = '198.51.100.2'\n\
                 [[route]]\nto = '10.0.0.0/8'\nvia = '198.51.100.66'\n\
                 [[route]]\nvrf = 'red'\nto = '172.16.0.0/12'\nvia = '198.51.100.130'\nport = 'c'\nleak = true\n";
@@ -281,7 +281,7 @@ fn a_port_may_move_to_another_vrf_and_back() {
 }
 
 #[test]
-fn routes_and_neighbours_come_and_go_while_it_runs() {
+fn routes_and_neighbours_change_at_run_time() {
     let mut rig = Rig::running(8192, Layout::Three, &format!("{CONFIG}{NEIGHBOURS}").replace("66", "67"));
     let lines = "add 10.0.0.0/8 via 198.51.100.66\nneighbour add 198.51.100.66 mac 02:00:00:00:00:0b port b\n";
     let summary = edit(&mut rig, lines).unwrap();
@@ -292,11 +292,11 @@ fn routes_and_neighbours_come_and_go_while_it_runs() {
     assert!(count(&both, "a") > 200 && count(&both, "b") > 200, "{both:?}");
     edit(&mut rig, "del 10.0.0.0/8\nneighbour del 198.51.100.66 port b\n").unwrap();
     assert_eq!(spread(&mut rig).len(), 0);
-    assert_eq!(rig.router.tables().groups_held(), 0);
+    assert_eq!(rig.router.tables().groups_in_use(), 0);
 }
 
 #[test]
-fn a_batch_with_a_line_that_cannot_be_done_does_nothing() {
+fn batch_with_an_invalid_line_changes_nothing() {
     let mut rig = running("[[route]]\nto = '10.9.0.0/16'\nblackhole = true\n");
     let lines = "add 10.0.0.0/8 blackhole\ndel 10.9.0.0/16\ndel 10.0.0.0/8\ndel 10.0.0.0/8\n\
                  neighbour add 198.51.100.2 mac 02:00:00:00:00:0f port a\nneighbour del 198.51.100.3 port a\n";
@@ -308,7 +308,7 @@ fn a_batch_with_a_line_that_cannot_be_done_does_nothing() {
 }
 
 #[test]
-fn added_routes_survive_a_configuration_as_long_as_what_they_name() {
+fn added_routes_survive_reload_while_their_interface_exists() {
     let mut rig = running("");
     let lines = "add 10.0.0.0/8 via 198.51.100.2 via 198.51.100.66\nadd 10.1.0.0/16 via 198.51.100.66\n\
                  add vrf red 10.0.0.0/8 blackhole\nadd 10.2.0.0/16 blackhole\n";

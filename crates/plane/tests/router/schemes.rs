@@ -1,13 +1,13 @@
 //! Every queueing scheme on a link with real packets: none is lost or sent twice, none overtakes another of its flow, and
 //! every drop and mark is counted.
 
-use link::{Lines, Queueing};
-use packet::event::Way;
-use packet::port::{Memory, Port, Wire};
+use link::{LinkWires, Queueing};
+use packet::event::SchemeTransition;
+use packet::port::{MemoryPort, MemoryWire, Port};
 use packet::wire::{Ipv4, Ipv4Spec, ethernet, ethertype};
 use packet::{DropReason, Packet, Pool, Queue, Region};
 use plan::{Call, SchemeChange};
-use plane::rig::{LAN_AND_WAN, OneLink, Team, Udp};
+use plane::rig::{LAN_AND_WAN, StandaloneLink, UdpFrame, WorkerGroup};
 use plane::snapshot::Layout;
 use proptest::prelude::*;
 use schemes::{Next, Progress, Record, Scheme, Wires};
@@ -112,8 +112,8 @@ fn step() -> impl Strategy<Value = Step> {
 
 /// A link with its sender and its receiver.
 struct World {
-    link: OneLink,
-    far: Memory,
+    link: StandaloneLink,
+    far: MemoryPort,
     pool: Pool,
     queue: Queue,
     now: Instant,
@@ -128,8 +128,8 @@ struct World {
 impl World {
     fn new(scheme: &str) -> World {
         let region = Region::new(8192);
-        let (near, far) = Wire::pair(WIRE);
-        let link = OneLink::new(Box::new(near), scheme, Pool::new(region.clone()));
+        let (near, far) = MemoryWire::pair(WIRE);
+        let link = StandaloneLink::new(Box::new(near), scheme, Pool::new(region.clone()));
         World {
             link,
             far,
@@ -161,7 +161,7 @@ impl World {
                     assert!(self.queue.push(packet).is_none());
                 }
                 while !self.queue.is_empty() {
-                    self.link.pass(self.now, &mut self.queue);
+                    self.link.offer_and_serve(self.now, &mut self.queue);
                 }
             }
             Step::Wait(nanos) => self.now += Nanos::new(*nanos),
@@ -171,8 +171,8 @@ impl World {
         self.conserved();
     }
 
-    fn replace(&mut self, scheme: &str, change: SchemeChange) -> Way {
-        self.link.replace(self.now, OneLink::prepare(scheme).changing(change)).0
+    fn replace(&mut self, scheme: &str, change: SchemeChange) -> SchemeTransition {
+        self.link.replace(self.now, StandaloneLink::prepare(scheme).changing(change)).0
     }
 
     /// The far end receives `packets` packets, and the link may send as many.
@@ -184,7 +184,7 @@ impl World {
                 self.look(packet.bytes());
                 self.pool.give(packet);
             }
-            self.link.pass(self.now, &mut self.queue);
+            self.link.offer_and_serve(self.now, &mut self.queue);
         }
     }
 
@@ -234,7 +234,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
 
     #[test]
-    fn laws_hold_on_a_link_and_while_schemes_replace_each_other(
+    fn scheme_invariants_hold_on_a_link_and_across_scheme_changes(
         scheme in 0..SCHEMES.len(),
         steps in prop::collection::vec(step(), 1..40),
     ) {
@@ -257,7 +257,7 @@ fn overload(scheme: &str) -> World {
 }
 
 #[test]
-fn each_scheme_drops_excess_packets_in_its_own_way() {
+fn each_scheme_drops_excess_packets_as_declared() {
     for declaration in declarations() {
         let tried = SCHEMES.iter().filter(|text| call(text).name == declaration.name);
         assert!(tried.count() > 0, "{} is not among those tried", declaration.name);
@@ -284,7 +284,7 @@ fn each_scheme_drops_excess_packets_in_its_own_way() {
 }
 
 #[test]
-fn another_scheme_keeps_what_waits_and_its_order() {
+fn scheme_change_keeps_queued_packets_and_their_order() {
     let mut world = World::new("fifo");
     let kinds = vec![Kind { flow: 3, ecn: 0, payload: 100 }; 30 + WIRE];
     world.step(&Step::Offer(kinds));
@@ -324,19 +324,23 @@ fn numbers(waiting: u32) -> Vec<u32> {
 fn migrated_packets_leave_in_order_of_arrival_at_the_router() {
     assert_ne!(order(with_waiting("fq", 40)), numbers(40), "the old scheme has another order");
     let mut world = with_waiting("fq", 40);
-    assert_eq!(world.replace("fifo", SchemeChange::Migrate), Way::Migrated);
+    assert_eq!(world.replace("fifo", SchemeChange::Migrate), SchemeTransition::Migrated);
     assert_eq!(order(world), numbers(40));
 }
 
 #[test]
-fn a_scheme_that_drains_goes_before_all_that_came_later() {
+fn draining_scheme_is_served_before_later_arrivals() {
     let left = order(with_waiting("priority(levels=3)", 40));
     let mut world = with_waiting("priority(levels=3)", 40);
-    assert_eq!(world.replace("fifo", SchemeChange::Drain), Way::Draining);
+    assert_eq!(world.replace("fifo", SchemeChange::Drain), SchemeTransition::Draining);
     // Their class would send them first after a migration.
     let last = vec![Kind { flow: 2, ecn: 0, payload: 100 }; 10];
     world.step(&Step::Offer(last.clone()));
-    assert_eq!(world.replace("priority(levels=3)", SchemeChange::Drain), Way::Draining, "the first is the first still");
+    assert_eq!(
+        world.replace("priority(levels=3)", SchemeChange::Drain),
+        SchemeTransition::Draining,
+        "the first is the first still"
+    );
     world.step(&Step::Offer(last));
     assert_eq!(world.link.waiting(), 60);
     let all = order(world);
@@ -346,11 +350,11 @@ fn a_scheme_that_drains_goes_before_all_that_came_later() {
     let mut world = with_waiting("fq", 40);
     world.replace("priority(levels=3)", SchemeChange::Drain);
     world.step(&Step::Offer(vec![Kind { flow: 2, ecn: 0, payload: 100 }; 10]));
-    assert_eq!(world.replace("fifo", SchemeChange::Migrate), Way::Migrated);
+    assert_eq!(world.replace("fifo", SchemeChange::Migrate), SchemeTransition::Migrated);
     assert_eq!(order(world), numbers(50));
 
     let mut world = World::new("fq");
-    assert_eq!(world.replace("fifo", SchemeChange::Drain), Way::Migrated, "nothing waits");
+    assert_eq!(world.replace("fifo", SchemeChange::Drain), SchemeTransition::Migrated, "nothing waits");
 }
 
 #[test]
@@ -361,7 +365,7 @@ fn flushed_packets_are_dropped_and_counted() {
             world.replace("priority", SchemeChange::Drain);
             world.step(&Step::Offer(vec![Kind { flow: 1, ecn: 0, payload: 100 }; 10]));
         }
-        assert_eq!(world.replace("red", SchemeChange::Flush), Way::Flushed);
+        assert_eq!(world.replace("red", SchemeChange::Flush), SchemeTransition::Flushed);
         let flushed = world.link.ledger().dropped_for(DropReason::SchemeFlush);
         assert_eq!((world.link.waiting(), flushed), (0, if drains { 50 } else { 40 }));
         world.end();
@@ -369,7 +373,7 @@ fn flushed_packets_are_dropped_and_counted() {
 }
 
 #[test]
-fn parameters_change_without_another_scheme_whatever_is_said_of_what_waits() {
+fn parameter_change_keeps_the_scheme_in_any_change_mode() {
     let changes = [
         ("codel", "codel(target=1ms, interval=20ms, ecn=on)"),
         ("fq", "fq(quantum=500b, limit=5000){codel(target=1ms)}"),
@@ -380,18 +384,18 @@ fn parameters_change_without_another_scheme_whatever_is_said_of_what_waits() {
     ];
     for (before, after) in changes {
         let mut world = with_waiting(before, 40);
-        assert_eq!(world.replace(after, SchemeChange::Flush), Way::Tuned, "{before} to {after}");
+        assert_eq!(world.replace(after, SchemeChange::Flush), SchemeTransition::Tuned, "{before} to {after}");
         assert_eq!(world.link.waiting(), 40);
         world.end();
     }
     let mut world = with_waiting("fq(limit=1000)", 40);
     let more = world.replace("fq(limit=2000)", SchemeChange::Migrate);
-    assert_eq!(more, Way::Migrated, "it has no room for so many");
-    assert_eq!(world.replace("fq(flows=16)", SchemeChange::Migrate), Way::Migrated);
+    assert_eq!(more, SchemeTransition::Migrated, "it has no room for so many");
+    assert_eq!(world.replace("fq(flows=16)", SchemeChange::Migrate), SchemeTransition::Migrated);
 }
 
 #[test]
-fn other_thresholds_have_a_queue_that_refuses_all_let_packets_in_at_once() {
+fn raised_thresholds_admit_packets_to_a_full_queue_at_once() {
     let one = || Step::Offer(vec![Kind { flow: 1, ecn: 0, payload: 100 }]);
     for scheme in [
         "red(min=5, weight=50%, gentle=off)",
@@ -413,7 +417,11 @@ fn other_thresholds_have_a_queue_that_refuses_all_let_packets_in_at_once() {
         let before = refused(&world);
         world.step(&one());
         assert_eq!(refused(&world), before + 1, "{scheme} has an average above its thresholds");
-        assert_eq!(world.replace(&scheme.replace("min=5", "min=4"), SchemeChange::Migrate), Way::Tuned, "{scheme}");
+        assert_eq!(
+            world.replace(&scheme.replace("min=5", "min=4"), SchemeChange::Migrate),
+            SchemeTransition::Tuned,
+            "{scheme}"
+        );
         world.step(&one());
         assert_eq!(refused(&world), before + 1, "{scheme} goes on refusing");
         world.end();
@@ -423,26 +431,26 @@ fn other_thresholds_have_a_queue_that_refuses_all_let_packets_in_at_once() {
 /// Packets that each of two workers sends in 10 ms at a common rate of 100 Mbit/s, of those offered to each.
 fn sent_by_two(offered: [u32; 2]) -> [usize; 2] {
     // Each worker has a queue of both ports.
-    let mut team = Team::new(2, 2, 8192, Layout::Three);
+    let mut team = WorkerGroup::new(2, 2, 8192, Layout::Three);
     team.apply(&LAN_AND_WAN.replace("[port.wan]", "[port.wan]\nscheme = 'shape(rate=100mbit, burst=3kb){fq}'"));
-    team.pass(Nanos::secs(1));
+    team.advance(Nanos::secs(1));
     let (ins, outs) = (["lan", "lan#1"], ["wan", "wan#1"]);
     let before = outs.map(|wire| team.wires.far[wire].waiting());
     let mut batch = packet::Batch::new();
     for (wire, count) in ins.into_iter().zip(offered) {
         for i in 0..count {
-            let frame = Udp { length: 1000, ..Udp::crossing(9, i as u16) }.frame(&[]);
+            let frame = UdpFrame { length: 1000, ..UdpFrame::between_ports(9, i as u16) }.frame(&[]);
             batch.push(team.packet(&frame));
-            let Team { wires, pool, now, .. } = &mut team;
+            let WorkerGroup { wires, pool, now, .. } = &mut team;
             wires.far.get_mut(wire).unwrap().transmit(*now, &mut batch, pool);
         }
     }
-    team.pass(Nanos::millis(10));
+    team.advance(Nanos::millis(10));
     [0, 1].map(|worker| team.wires.far[outs[worker]].waiting() - before[worker])
 }
 
 #[test]
-fn workers_of_one_port_share_its_rate_by_what_they_have_to_send() {
+fn workers_of_one_port_share_its_rate_by_backlog() {
     // 125 packets, the burst, and for each worker one packet that exceeds its tokens in part.
     let [first, second] = sent_by_two([400, 400]);
     assert!((120..=131).contains(&(first + second)) && first.abs_diff(second) <= 8, "{first} and {second}");
@@ -455,21 +463,23 @@ fn workers_of_one_port_share_its_rate_by_what_they_have_to_send() {
 /// A scheme made of two handlers.
 struct Handlers<A, R>(A, R);
 
-impl<A: FnMut(&mut Lines) + Send, R: FnMut(&mut Lines) -> Progress + Send> Scheme<Lines> for Handlers<A, R> {
-    fn arrival(&mut self, wires: &mut Lines) {
+impl<A: FnMut(&mut LinkWires) + Send, R: FnMut(&mut LinkWires) -> Progress + Send> Scheme<LinkWires>
+    for Handlers<A, R>
+{
+    fn arrival(&mut self, wires: &mut LinkWires) {
         (self.0)(wires);
     }
-    fn link_ready(&mut self, wires: &mut Lines) -> Progress {
+    fn link_ready(&mut self, wires: &mut LinkWires) -> Progress {
         (self.1)(wires)
     }
-    fn next(&self, _: &Lines) -> Next {
+    fn next(&self, _: &LinkWires) -> Next {
         Next::Ready
     }
 }
 
 const QUEUE: QueueId = QueueId(0);
 
-fn keep(wires: &mut Lines) {
+fn keep(wires: &mut LinkWires) {
     while wires.arriving().is_some() {
         wires.enqueue(QUEUE);
     }
@@ -477,8 +487,8 @@ fn keep(wires: &mut Lines) {
 
 /// A link with these handlers, after it was offered packets with payloads of these lengths.
 fn handled(
-    arrival: impl FnMut(&mut Lines) + Send + 'static,
-    ready: impl FnMut(&mut Lines) -> Progress + Send + 'static,
+    arrival: impl FnMut(&mut LinkWires) + Send + 'static,
+    ready: impl FnMut(&mut LinkWires) -> Progress + Send + 'static,
     payloads: &[usize],
 ) -> World {
     let mut world = World::new("fifo");
@@ -491,22 +501,22 @@ fn handled(
 /// Inspects some packets before they arrive, and others after some arrivals.
 struct Foresees;
 
-impl Scheme<Lines> for Foresees {
-    fn arrival(&mut self, wires: &mut Lines) {
+impl Scheme<LinkWires> for Foresees {
+    fn arrival(&mut self, wires: &mut LinkWires) {
         let (mut foreseen, mut arrived): (Vec<Record>, Vec<Record>) = Default::default();
-        foreseen.extend(std::iter::from_fn(|| wires.foresee()).take(3));
+        foreseen.extend(std::iter::from_fn(|| wires.peek_arriving()).take(3));
         while let Some(packet) = wires.arriving() {
             arrived.push(packet);
             wires.enqueue(QUEUE);
-            foreseen.extend(std::iter::from_fn(|| wires.foresee()).take(arrived.len() % 3));
+            foreseen.extend(std::iter::from_fn(|| wires.peek_arriving()).take(arrived.len() % 3));
         }
         assert_eq!(foreseen, arrived);
         assert!(arrived.windows(2).any(|two| two[0].flow_hash != two[1].flow_hash), "flows differ: {arrived:?}");
     }
-    fn link_ready(&mut self, _: &mut Lines) -> Progress {
+    fn link_ready(&mut self, _: &mut LinkWires) -> Progress {
         Progress::None
     }
-    fn next(&self, _: &Lines) -> Next {
+    fn next(&self, _: &LinkWires) -> Next {
         Next::Ready
     }
     fn wants_flow_hash(&self) -> bool {
@@ -515,7 +525,7 @@ impl Scheme<Lines> for Foresees {
 }
 
 #[test]
-fn packets_that_are_foreseen_look_as_they_do_when_they_arrive() {
+fn announced_packets_equal_arrived_packets() {
     let mut world = World::new("fifo");
     world.link.replace(world.now, Queueing::new(Box::new(Foresees), 4096));
     let kinds = (0..50).map(|flow| Kind { flow: flow % 4, ecn: 0, payload: 100 + usize::from(flow % 4) }).collect();
@@ -526,7 +536,7 @@ fn packets_that_are_foreseen_look_as_they_do_when_they_arrive() {
 #[test]
 fn prim_drop_tail_is_last_stored() {
     let (mut lengths, mut asked) = (Vec::new(), false);
-    let once = move |wires: &mut Lines| {
+    let once = move |wires: &mut LinkWires| {
         if !std::mem::replace(&mut asked, true) {
             lengths.extend(wires.drop_tail(QUEUE).map(|record| record.length));
             assert_eq!((&lengths[..], wires.size(QUEUE).packets), (&[346][..], 2));
@@ -539,7 +549,7 @@ fn prim_drop_tail_is_last_stored() {
 
 #[test]
 fn prim_arrival_without_enqueue_drops() {
-    let every_other = |wires: &mut Lines| {
+    let every_other = |wires: &mut LinkWires| {
         while wires.arriving().is_some() {
             wires.enqueue(QUEUE);
             assert!(!wires.enqueue(QUEUE), "there is one of it");
@@ -552,7 +562,7 @@ fn prim_arrival_without_enqueue_drops() {
 
 #[test]
 fn prim_transmit_only_when_ready() {
-    let all = |wires: &mut Lines| {
+    let all = |wires: &mut LinkWires| {
         for _ in 0..40 {
             let ready = wires.link_ready();
             let taken = wires.dequeue(QUEUE);
@@ -568,7 +578,7 @@ fn prim_transmit_only_when_ready() {
 
 #[test]
 fn now_constant_in_handler() {
-    let still = |wires: &mut Lines| {
+    let still = |wires: &mut LinkWires| {
         let now = wires.now();
         keep(wires);
         assert_eq!(wires.now(), now);

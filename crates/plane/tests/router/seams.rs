@@ -2,15 +2,18 @@
 //! CPU schedulers, ports and packet hooks.
 
 use cpu::CpuScheduler;
-use link::{Lines, Maker, OneLink};
+use link::{GuestFactory, LinkWires, StandaloneLink};
 use packet::event::Silent;
-use packet::port::{Memory, Port, PortStatistics, Waiter};
+use packet::port::{MemoryPort, Port, PortStatistics, WakeSource};
 use packet::{Batch, DropReason, Packet, Pool};
-use plan::{Catalogue, Code, Guests, StatePlan};
+use plan::{Catalogue, GuestCode, Guests, StatePlan};
 use plane::PortReport;
-use plane::function::{Context, Function, Registration};
-use plane::hook::{self, Asked, CannotMake, Onlooker, Owner, PacketHook, Place, Shown, Variables, Visited, Wanted};
-use plane::rig::{Rig, Udp, Wires};
+use plane::function::{Context, Function, FunctionRegistration};
+use plane::hook::{
+    self, DecodedInstruction, HookBatch, HookError, HookPoint, Owner, PacketHook, PortVariables, StateConfig,
+    StoreReader, Visited,
+};
+use plane::rig::{MemoryWires, Rig, UdpFrame};
 use plane::snapshot::Layout;
 use schemes::Scheme;
 use std::any::Any;
@@ -60,7 +63,7 @@ fn apply(rig: &mut Rig, text: &str, catalogue: &Catalogue) {
 
 /// Sends `packets` packets from `lan`. Returns the frames sent, without the router's own.
 fn forward(rig: &mut Rig, packets: usize) -> Vec<Vec<u8>> {
-    let frame = Udp::crossing(4000, 53).frame(b"payload");
+    let frame = UdpFrame::between_ports(4000, 53).frame(b"payload");
     (0..packets).for_each(|_| rig.send("lan", &frame));
     rig.settle();
     let mut left = rig.received("wan");
@@ -81,8 +84,8 @@ impl Function for Stamp {
 }
 
 #[test]
-fn a_packet_function_is_a_declaration_and_a_line_of_registration() {
-    let stamp = Registration { declaration: declared("stamp"), make: |_, _| Box::new(Stamp) };
+fn packet_function_needs_only_a_declaration_and_registration() {
+    let stamp = FunctionRegistration { declaration: declared("stamp"), make: |_, _| Box::new(Stamp) };
     let mut rig = Rig::new(1024, Layout::Three, Box::new(Silent));
     rig.router.register_function(stamp);
     let catalogue = Catalogue { functions: rig.router.functions().declarations(), ..plane::catalogue() };
@@ -94,20 +97,20 @@ fn a_packet_function_is_a_declaration_and_a_line_of_registration() {
 /// A FIFO that counts arrivals.
 struct Counting {
     arrivals: Arc<AtomicU32>,
-    inner: Box<dyn Scheme<Lines>>,
+    inner: Box<dyn Scheme<LinkWires>>,
 }
 
-impl Scheme<Lines> for Counting {
-    fn arrival(&mut self, wires: &mut Lines) {
+impl Scheme<LinkWires> for Counting {
+    fn arrival(&mut self, wires: &mut LinkWires) {
         self.arrivals.fetch_add(1, Ordering::Relaxed);
         self.inner.arrival(wires);
     }
 
-    fn link_ready(&mut self, wires: &mut Lines) -> schemes::Progress {
+    fn link_ready(&mut self, wires: &mut LinkWires) -> schemes::Progress {
         self.inner.link_ready(wires)
     }
 
-    fn next(&self, wires: &Lines) -> schemes::Next {
+    fn next(&self, wires: &LinkWires) -> schemes::Next {
         self.inner.next(wires)
     }
 
@@ -120,20 +123,20 @@ impl Scheme<Lines> for Counting {
 #[derive(Clone, Debug, Default)]
 struct Schemes(Arc<AtomicU32>);
 
-impl Maker for Schemes {
-    fn make(&self, _: &[u64]) -> Result<Box<dyn Scheme<Lines>>, String> {
-        Ok(Box::new(Counting { arrivals: self.0.clone(), inner: OneLink::prepare("fifo").scheme }))
+impl GuestFactory for Schemes {
+    fn make(&self, _: &[u64]) -> Result<Box<dyn Scheme<LinkWires>>, String> {
+        Ok(Box::new(Counting { arrivals: self.0.clone(), inner: StandaloneLink::prepare("fifo").scheme }))
     }
 }
 
 impl Guests for Schemes {
-    fn find(&self, _: &str) -> Result<(Declaration, Code), (String, String)> {
-        Ok((declared("guest:counting"), link::code(1, Arc::new(self.clone()))))
+    fn find(&self, _: &str) -> Result<(Declaration, GuestCode), (String, String)> {
+        Ok((declared("guest:counting"), link::guest_code(1, Arc::new(self.clone()))))
     }
 }
 
 #[test]
-fn a_queueing_scheme_is_found_by_its_name_and_decides_over_a_link() {
+fn registered_scheme_is_found_by_name_and_controls_a_link() {
     let schemes = Schemes::default();
     let catalogue = Catalogue { guests: Some(Arc::new(schemes.clone())), ..plane::catalogue() };
     let mut rig = Rig::new(1024, Layout::Three, Box::new(Silent));
@@ -179,7 +182,7 @@ impl CpuScheduler for LastFirst {
 
 #[test]
 fn a_cpu_scheduler_is_registered_with_the_router_and_named_by_the_configuration() {
-    let last_first = cpu::Registration {
+    let last_first = cpu::SchedulerRegistration {
         name: "lifo",
         summary: "of a test",
         source: "",
@@ -200,7 +203,7 @@ fn a_cpu_scheduler_is_registered_with_the_router_and_named_by_the_configuration(
 }
 
 /// A port whose medium loses every other packet.
-struct Lossy(Memory, u64);
+struct Lossy(MemoryPort, u64);
 
 impl Port for Lossy {
     fn receive(&mut self, now: Instant, batch: &mut Batch, pool: &mut Pool) {
@@ -228,8 +231,8 @@ impl Port for Lossy {
         Rate::MAX
     }
 
-    fn waiter(&self) -> Waiter {
-        Waiter::Poll
+    fn wake_source(&self) -> WakeSource {
+        WakeSource::Poll
     }
 
     fn undecorated(self: Box<Self>) -> Box<dyn Port> {
@@ -242,16 +245,16 @@ impl Port for Lossy {
 }
 
 #[test]
-fn a_kind_of_port_is_declared_in_the_catalogue_and_opened_by_whoever_knows_it() {
+fn port_kind_is_declared_in_the_catalogue_and_opened_by_an_opener() {
     let mut catalogue = plane::catalogue();
     catalogue.devices.push(declared("lossy"));
     let mut rig = Rig::new(1024, Layout::Three, Box::new(Silent));
-    rig.wires = Wires::standing_in();
+    rig.wires = MemoryWires::replacing_devices();
     rig.wires.wrap = Some(Box::new(|near| Box::new(Lossy(near, 0))));
     apply(&mut rig, &config("lossy", "", "'ip'", ""), &catalogue);
     let left = forward(&mut rig, 6).len();
     let reports = [rig.report()];
-    let lost: u64 = PortReport::together(&reports).iter().map(|port| port.counters.lost_after_transmit).sum();
+    let lost: u64 = PortReport::sum_workers(&reports).iter().map(|port| port.counters.lost_after_transmit).sum();
     assert!(lost >= 3 && left as u64 + lost >= 6, "{left} left, {lost} were lost");
 }
 
@@ -267,17 +270,17 @@ impl PacketHook for Gate {
         None
     }
 
-    fn follows(&mut self, _: Instant) -> bool {
+    fn follows_flows(&mut self, _: Instant) -> bool {
         false
     }
 
-    fn asks(&self, _: Place) -> bool {
+    fn reads_variables(&self, _: HookPoint) -> bool {
         false
     }
 
-    fn visit(&mut self, place: Place, _: Variables, _: Instant, (packets, _): Shown<'_>) -> Visited {
+    fn visit(&mut self, place: HookPoint, _: PortVariables, _: Instant, (packets, _): HookBatch<'_>) -> Visited {
         let mut visited = Visited { all: true, central: false, output: false, executed: 0 };
-        for packet in packets.iter_mut().filter(|_| matches!(place, Place::Input(_))) {
+        for packet in packets.iter_mut().filter(|_| matches!(place, HookPoint::Input(_))) {
             self.counted.fetch_add(1, Ordering::Relaxed);
             if self.shown > 0 {
                 packet.meta_mut().refused = DropReason::Filtered.index() as u8 + 1;
@@ -288,17 +291,17 @@ impl PacketHook for Gate {
         visited
     }
 
-    fn tend(&mut self, _: Instant) -> Instant {
-        Instant::FAR
+    fn maintain(&mut self, _: Instant) -> Instant {
+        Instant::NEVER
     }
 
-    fn succeed(&mut self, _: Box<dyn PacketHook>) {}
+    fn replace(&mut self, _: Box<dyn PacketHook>) {}
 
     fn report(&self, _: Instant) -> Arc<dyn Any + Send + Sync> {
         Arc::new(self.shown)
     }
 
-    fn onlookers(&self) -> Vec<(Option<PortId>, Arc<dyn Onlooker>)> {
+    fn store_readers(&self) -> Vec<(Option<PortId>, Arc<dyn StoreReader>)> {
         Vec::new()
     }
 
@@ -309,22 +312,22 @@ impl PacketHook for Gate {
 
 struct Gates(Arc<AtomicU32>);
 
-impl hook::Maker for Gates {
-    fn make(&self, _: Option<&Wanted>, wanted: &Wanted) -> Result<Vec<Box<dyn PacketHook>>, CannotMake> {
+impl hook::HookMaker for Gates {
+    fn make(&self, _: Option<&StateConfig>, wanted: &StateConfig) -> Result<Vec<Box<dyn PacketHook>>, HookError> {
         let gate = |_| Box::new(Gate { counted: self.0.clone(), shown: 0 }) as Box<dyn PacketHook>;
         Ok((0..wanted.workers).map(gate).collect())
     }
 
-    fn read(&self, _: &StatePlan, _: &[u8]) -> Option<Asked> {
+    fn read(&self, _: &StatePlan, _: &[u8]) -> Option<DecodedInstruction> {
         None
     }
 }
 
 #[test]
-fn a_packet_hook_sees_packets_before_they_take_a_path_and_may_end_them() {
+fn packet_hook_runs_before_path_selection_and_may_drop_packets() {
     let counted = Arc::<AtomicU32>::default();
     let mut rig = Rig::new(1024, Layout::Three, Box::new(Silent));
-    rig.router.execute_by(Arc::new(Gates(counted.clone())));
+    rig.router.set_hook_maker(Arc::new(Gates(counted.clone())));
     apply(&mut rig, &config("memory", "", "'ip'", "[state]\nudp_port = 53\n"), &plane::catalogue());
     let left = forward(&mut rig, 4);
     let dropped = rig.report().ledger.dropped_for(DropReason::Filtered);

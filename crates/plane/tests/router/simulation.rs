@@ -5,16 +5,16 @@
 //! left, and in the end no packet remains. The days are seeded, so failures are reproducible.
 //! `SWITCHPATH_SEEDS` sets the number of days, 60 by default.
 
-use cpu::meter::{Meter, Work};
+use cpu::meter::{Work, WorkMeter};
 use packet::event::Silent;
 use packet::pool::{PartialChecksum, Segmentation};
-use packet::port::{FaultRates, Faulty, Memory, Offloads, Port, Wire};
+use packet::port::{FaultRates, FaultyPort, MemoryPort, MemoryWire, Offloads, Port};
 use packet::wire::{Ipv4Spec, Segmenter, ethernet, ethertype};
 use packet::{Batch, DropReason, Offload, Packet, Region};
 use plan::PortPlan;
 use plane::rig::Rig;
 use plane::snapshot::Layout;
-use plane::{ApplyError, Decorate, Opener, Published, Step};
+use plane::{ApplyError, Decorate, Opener, Published, StepResult};
 use std::collections::{BTreeMap, HashSet};
 use std::fmt::Write;
 use std::net::Ipv4Addr;
@@ -57,7 +57,7 @@ impl Chance {
 /// Opens wires of any length, and keeps the far ends.
 #[derive(Default)]
 struct Wires {
-    far: BTreeMap<String, Memory>,
+    far: BTreeMap<String, MemoryPort>,
     length: usize,
 }
 
@@ -68,7 +68,7 @@ impl Opener for Wires {
         _region: &Arc<Region>,
         _queues: usize,
     ) -> Result<Vec<Box<dyn Port>>, ApplyError> {
-        let (near, far) = Wire::pair(self.length);
+        let (near, far) = MemoryWire::pair(self.length);
         // The name of a wire determines its offloads.
         let kind = plan.device.target.bytes().map(usize::from).sum::<usize>() % 3;
         let near = near.with_offloads(Offloads { super_frames: kind == 2, checksums: kind > 0, gather: false });
@@ -79,7 +79,7 @@ impl Opener for Wires {
     fn decorate(&mut self, plan: &PortPlan, queues: usize) -> Result<Vec<Decorate>, ApplyError> {
         let faulty = plan.faults.is_some();
         let one = |_| -> Decorate {
-            Box::new(move |port| if faulty { Box::new(Faulty::new(port, FaultRates::default(), 1)) } else { port })
+            Box::new(move |port| if faulty { Box::new(FaultyPort::new(port, FaultRates::default(), 1)) } else { port })
         };
         Ok((0..queues).map(one).collect())
     }
@@ -89,10 +89,10 @@ impl Opener for Wires {
 #[derive(Default)]
 struct Moved(u64);
 
-impl Meter for Moved {
+impl WorkMeter for Moved {
     fn lap(&mut self, work: Work) -> Nanos {
         self.0 += u64::from(work.packets);
-        Nanos::new(10) + work.asked
+        Nanos::new(10) + work.extra_time
     }
 }
 
@@ -205,7 +205,7 @@ impl Day {
         self.published = Some(self.rig.router.publish(prepared));
     }
 
-    fn step(&mut self) -> Step {
+    fn step(&mut self) -> StepResult {
         let step = self.rig.worker.step(self.rig.now, &mut self.moved);
         if self.published.as_mut().is_some_and(Published::is_adopted) {
             self.rig.router.complete(self.published.take().unwrap());
@@ -217,8 +217,8 @@ impl Day {
     fn settle(&mut self) -> units::Instant {
         let idle = |day: &mut Day| {
             let found = (0..LONGEST).find_map(|_| match day.step() {
-                Step::Ran => None,
-                Step::Idle(until) => Some(until),
+                StepResult::Ran => None,
+                StepResult::Idle(until) => Some(until),
             });
             found.unwrap_or_else(|| panic!("never idle: {:?}", day.rig.report()))
         };
@@ -328,7 +328,7 @@ impl Day {
         for _ in 0..most {
             // The wire exists once a configuration that names it has been prepared.
             let Some(far) = self.wires.far.get(&wire) else { return };
-            if far.room() == 0 || !far.is_up() || self.rig.pool.outside() > FRAMES as u64 / 4 {
+            if far.room() == 0 || !far.is_up() || self.rig.pool.frames_in_use() > FRAMES as u64 / 4 {
                 return;
             }
             let (frame, offload) = self.frame(port);
@@ -407,10 +407,10 @@ impl Day {
         let ledger = &report.ledger;
         assert!(self.published.is_none(), "the last change was adopted");
         assert_eq!(report.ports.len(), self.rig.router.plan().unwrap().ports.len(), "removed ports are gone");
-        assert_eq!((report.held, ledger.held()), (0, 0), "nothing is left in the router: {report:?}");
+        assert_eq!((report.held_packets, ledger.outstanding()), (0, 0), "nothing is left in the router: {report:?}");
         assert_eq!(ledger.received(), self.sent, "what hosts sent was received");
         assert_eq!(ledger.sent(), self.received, "what was sent the hosts received");
-        assert_eq!(self.rig.pool.outside(), 0, "the hosts hold nothing");
+        assert_eq!(self.rig.pool.frames_in_use(), 0, "the hosts hold nothing");
         assert!(self.delivered.len() > self.next as usize / 20, "{} of {} delivered", self.delivered.len(), self.next);
         let reasons = ledger.drops().map(|(reason, _)| reason).collect();
         self.rig.worker.shut_down(self.rig.now);
@@ -449,7 +449,7 @@ fn numbered(frame: &[u8]) -> Option<(u8, Ipv4Addr, u32)> {
 }
 
 #[test]
-fn on_random_days_every_packet_has_one_fate_and_none_is_left() {
+fn every_packet_has_one_fate_under_random_traffic_and_changes() {
     let seeds = std::env::var("SWITCHPATH_SEEDS").map_or(60, |n| n.parse().expect("SWITCHPATH_SEEDS is a number"));
     let mut reasons = HashSet::new();
     for seed in 0..seeds {

@@ -2,12 +2,12 @@
 //! Its drop reasons and its state agree with the packets dropped and queued.
 
 use link::LinkReport;
-use packet::latency::Spread;
-use packet::port::{Memory, Port, Wire};
+use packet::latency::HistogramSnapshot;
+use packet::port::{MemoryPort, MemoryWire, Port};
 use packet::wire::{Ipv4Spec, ethernet, ethertype};
 use packet::{Pool, Queue, Region};
 use plan::SchemeChange;
-use plane::rig::{LAN_AND_WAN, OneLink, Rig, Udp};
+use plane::rig::{LAN_AND_WAN, Rig, StandaloneLink, UdpFrame};
 use plane::snapshot::Layout;
 use proptest::prelude::*;
 use std::net::Ipv4Addr;
@@ -51,8 +51,8 @@ fn step(replaces: bool) -> impl Strategy<Value = Step> {
 }
 
 struct World {
-    link: OneLink,
-    far: Memory,
+    link: StandaloneLink,
+    far: MemoryPort,
     pool: Pool,
     queue: Queue,
     now: Instant,
@@ -65,10 +65,10 @@ struct World {
 impl World {
     fn new(scheme: &str, asks_always: bool) -> World {
         let region = Region::new(4096);
-        let (near, far) = Wire::pair(ROOM);
-        let mut link = OneLink::new(Box::new(near), scheme, Pool::new(region.clone()));
+        let (near, far) = MemoryWire::pair(ROOM);
+        let mut link = StandaloneLink::new(Box::new(near), scheme, Pool::new(region.clone()));
         if asks_always {
-            link.ask_always();
+            link.disable_bypass();
         }
         let (pool, queue) = (Pool::new(region), Queue::new(4096));
         World { link, far, pool, queue, now: Instant::new(1_000_000), given: Vec::new(), waited: Vec::new() }
@@ -112,7 +112,7 @@ impl World {
 
     /// Serves the link, and notes the delays of the packets sent.
     fn pass(&mut self) {
-        self.link.pass(self.now, &mut self.queue);
+        self.link.offer_and_serve(self.now, &mut self.queue);
         let mut batch = packet::Batch::new();
         self.far.receive(self.now, &mut batch, &mut self.pool);
         for packet in batch.drain() {
@@ -131,7 +131,7 @@ impl World {
                 self.pass();
             }
             Step::Replace(scheme, change) => {
-                let queueing = OneLink::prepare(SCHEMES[*scheme].0).changing(*change);
+                let queueing = StandaloneLink::prepare(SCHEMES[*scheme].0).changing(*change);
                 drop(self.link.replace(self.now, queueing));
             }
         }
@@ -145,7 +145,7 @@ impl World {
 
     /// Checks the report after any sequence of actions.
     fn check(&mut self) -> LinkReport {
-        let (told, counters) = (self.link.told(self.now), self.link.counters());
+        let (told, counters) = (self.link.report(self.now), self.link.counters());
         same(&told.sojourn, &self.times(|_| true));
         assert_eq!(counters.sent, self.waited.len() as u64);
         assert_eq!(told.drops.iter().map(|(_, packets)| packets).sum::<u64>(), counters.dropped, "{:?}", told.drops);
@@ -159,7 +159,7 @@ impl World {
 }
 
 /// Checks that a histogram has these times: exact count, sum and maximum, and quantiles within a sixteenth.
-fn same(spread: &Spread, times: &[u64]) {
+fn same(spread: &HistogramSnapshot, times: &[u64]) {
     let (sum, most) = (times.iter().sum::<u64>(), times.last().copied().unwrap_or(0));
     assert_eq!((spread.count(), spread.sum().get(), spread.most().get()), (times.len() as u64, sum, most));
     for thousandths in [10, 500, 900, 990].into_iter().filter(|_| !times.is_empty()) {
@@ -173,7 +173,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]
 
     #[test]
-    fn sojourns_are_those_of_the_packets_group_by_group(
+    fn sojourn_times_equal_those_of_the_packets_per_class(
         scheme in 0..SCHEMES.len(),
         steps in prop::collection::vec(step(false), 1..60),
     ) {
@@ -205,7 +205,7 @@ proptest! {
 }
 
 #[test]
-fn each_look_keeps_what_waited_and_how_long_for_half_a_minute() {
+fn link_history_keeps_backlog_and_delay_for_30_seconds() {
     let mut world = World::new("red(min=1, max=900, weight=50%)", true);
     let begin = world.now;
     world.offer(&[(0, 0); 20]);
@@ -215,8 +215,8 @@ fn each_look_keeps_what_waited_and_how_long_for_half_a_minute() {
         if look > 0 {
             world.pass();
         }
-        world.link.look(world.now);
-        let told = world.link.told(world.now);
+        world.link.sample(world.now);
+        let told = world.link.report(world.now);
         let last = told.samples.last().copied().unwrap();
         assert_eq!(last.time, world.now);
         seen.push((last.packets, last.most, last.sent, last.mean.get() / 1_000_000, last.longest.get() / 1_000_000));
@@ -227,15 +227,15 @@ fn each_look_keeps_what_waited_and_how_long_for_half_a_minute() {
         assert!(told.states.iter().all(|state| state.values.len() == told.samples.len()));
     }
     assert_eq!(seen, [(12, 20, 8, 0, 0), (4, 12, 8, 100, 100), (0, 4, 4, 200, 200), (0, 0, 0, 0, 0)]);
-    let told = world.link.told(world.now);
+    let told = world.link.report(world.now);
     let avg = &told.states[0].values;
     assert!(avg[0] > 9.0 && avg.iter().all(|value| *value == avg[0]), "it changes as packets arrive: {avg:?}");
-    (0..1000u64).for_each(|look| world.link.look(world.now + Nanos::millis(100) * look));
-    assert_eq!(world.link.told(world.now).samples.len(), 300);
+    (0..1000u64).for_each(|look| world.link.sample(world.now + Nanos::millis(100) * look));
+    assert_eq!(world.link.report(world.now).samples.len(), 300);
     // Another scheme has new state, but the link keeps its history.
-    drop(world.link.replace(world.now, OneLink::prepare("codel")));
-    world.link.look(world.now);
-    let told = world.link.told(world.now);
+    drop(world.link.replace(world.now, StandaloneLink::prepare("codel")));
+    world.link.sample(world.now);
+    let told = world.link.report(world.now);
     assert_eq!(
         told.states.iter().map(|state| (state.name, &*state.values)).collect::<Vec<_>>(),
         [("count", &[0.0][..]), ("dropping", &[0.0]), ("drop_next", &[0.0]),]
@@ -244,7 +244,7 @@ fn each_look_keeps_what_waited_and_how_long_for_half_a_minute() {
 }
 
 #[test]
-fn an_opportunity_is_used_or_wasted_and_a_rate_that_holds_packets_back_withholds_it() {
+fn transmit_opportunities_are_used_wasted_or_withheld() {
     let mut world = World::new("shape(rate=8mbit, burst=0b){fifo}", true);
     world.offer(&[(0, 0); 5]);
     // The first packet leaves at once; a packet takes 60 us.
@@ -264,16 +264,19 @@ fn an_opportunity_is_used_or_wasted_and_a_rate_that_holds_packets_back_withholds
 }
 
 #[test]
-fn a_worker_looks_at_its_links_ten_times_a_second_and_they_tell_what_its_paths_tell() {
+fn link_history_is_sampled_ten_times_a_second_and_matches_path_reports() {
     let mut rig = Rig::running(1024, Layout::Three, LAN_AND_WAN);
     for round in 0..20u16 {
-        (0..5).for_each(|i| rig.send("lan", &Udp::crossing(round * 5 + i, 9).frame(&[])));
-        rig.pass(Nanos::millis(100));
+        (0..5).for_each(|i| rig.send("lan", &UdpFrame::between_ports(round * 5 + i, 9).frame(&[])));
+        rig.advance(Nanos::millis(100));
     }
     let told = rig.worker.links(None).links;
-    let paths: Vec<Spread> = rig.report().paths.into_iter().map(|path| path.latency.behind).collect();
-    let sum = |of: fn(&Spread) -> u64, spreads: &mut dyn Iterator<Item = &Spread>| spreads.map(of).sum::<u64>();
-    for of in [Spread::count as fn(&Spread) -> u64, |spread| spread.sum().get()] {
+    let paths: Vec<HistogramSnapshot> =
+        rig.report().paths.into_iter().map(|path| path.latency.after_functions).collect();
+    let sum = |of: fn(&HistogramSnapshot) -> u64, spreads: &mut dyn Iterator<Item = &HistogramSnapshot>| {
+        spreads.map(of).sum::<u64>()
+    };
+    for of in [HistogramSnapshot::count as fn(&HistogramSnapshot) -> u64, |spread| spread.sum().get()] {
         assert_eq!(sum(of, &mut told.iter().map(|link| &link.sojourn)), sum(of, &mut paths.iter()));
     }
     let ports: Vec<PortId> = told.iter().map(|link| link.port).collect();

@@ -236,7 +236,7 @@ fn fate(rig: &mut Rig, frame: &[u8], good: &[u8]) -> Result<Fate, String> {
 }
 
 #[test]
-fn every_source_with_every_destination_meets_its_fate() {
+fn every_source_and_destination_pair_has_the_expected_fate() {
     let mut failures = Vec::new();
     let mut rig = Rig::running(4096, Layout::Three, CONFIG);
     for source in SOURCES {
@@ -250,7 +250,7 @@ fn every_source_with_every_destination_meets_its_fate() {
                 IpAddr::V6(_) => packet(None, ("2001:db8:1::9".parse().unwrap(), "2001:db8:2::7".parse().unwrap())),
             };
             // ICMP errors are rate-limited, and wait until their receiver is resolved.
-            rig.pass(units::Nanos::millis(50));
+            rig.advance(units::Nanos::millis(50));
             rig.received("lan");
             rig.received("wan");
             let plain = packet(None, ends);
@@ -327,7 +327,7 @@ fn checking(check: &str) -> String {
 }
 
 #[test]
-fn a_source_passes_where_the_routes_lead_back_as_its_interface_asks() {
+fn reverse_path_check_follows_the_mode_of_the_interface() {
     for (check, strict) in [("off", None), ("loose", Some(false)), ("strict", Some(true))] {
         let mut rig = Rig::running(4096, Layout::Three, &checking(check));
         for (source, loosely, strictly) in REVERSE {
@@ -352,7 +352,7 @@ fn a_source_passes_where_the_routes_lead_back_as_its_interface_asks() {
 }
 
 #[test]
-fn a_vlan_checks_as_its_port_does_unless_it_says_otherwise() {
+fn vlan_inherits_the_reverse_path_mode_of_its_port() {
     for (port, vlan, passes) in [
         ("strict", "", false),
         ("strict", "reverse_path = \"off\"\n", true),
@@ -369,10 +369,10 @@ fn a_vlan_checks_as_its_port_does_unless_it_says_otherwise() {
 }
 
 #[test]
-fn neighbour_discovery_passes_every_check_of_reverse_paths() {
+fn neighbour_discovery_passes_reverse_path_checks() {
     let mut rig = Rig::running(4096, Layout::Three, &checking("strict"));
     // Duplicate address detection takes a second.
-    rig.pass(units::Nanos::secs(5));
+    rig.advance(units::Nanos::secs(5));
     rig.received("lan");
     for source in ["fe80::9", "::", "2001:db8:1::9"] {
         let source: Ipv6Addr = source.parse().unwrap();

@@ -188,7 +188,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
 
     #[test]
-    fn a_stream_cut_on_its_way_has_every_byte_in_its_place(
+    fn segmented_stream_keeps_every_byte(
         layout in 0usize..3,
         which in 0usize..3,
         narrow: bool,
@@ -210,7 +210,7 @@ proptest! {
             flow.send(&mut rig, sequence.wrapping_add(sent as u32), &stream(sent, length));
             sent += length;
             for _ in 0..steps {
-                rig.step(&mut cpu::meter::Flat(units::Nanos::new(10)));
+                rig.step(&mut cpu::meter::ConstantMeter(units::Nanos::new(10)));
             }
             rig.worker.audit();
             arrived.extend(rig.received("wan"));
@@ -231,14 +231,14 @@ proptest! {
         }
         prop_assert_eq!(at, sent, "every byte");
         let report = rig.report();
-        prop_assert_eq!((report.held, report.ledger.dropped()), (0, 0));
+        prop_assert_eq!((report.held_packets, report.ledger.dropped()), (0, 0));
         prop_assert_eq!(report.ledger.sent() - announced.ledger.sent(), arrived.len() as u64);
         let bytes = |report: &WorkerReport| report.ports.iter().map(|port| port.link.sent_bytes).sum::<u64>();
         prop_assert_eq!(bytes(&report) - bytes(&announced), arrived.iter().map(|frame| frame.len() as u64).sum::<u64>());
     }
 
     #[test]
-    fn segments_cut_by_the_port_equal_those_cut_by_the_router(
+    fn port_and_router_segmentation_agree(
         which in 0usize..3,
         tcp: bool,
         size in 100u16..1440,
@@ -314,7 +314,7 @@ fn a_segment_above_the_mtu_with_df_causes_an_icmp_error() {
 }
 
 #[test]
-fn a_stream_whose_sender_lets_routers_fragment_gets_smaller_segments_instead() {
+fn segments_without_df_are_shortened_to_the_mtu() {
     for takes in [Offloads::default(), EVERYTHING] {
         let mut rig = Rig::offloading(4096, Layout::Three, &config("mtu = 1300"), &[("wan", takes)]);
         let flow = Flow { dont_fragment: false, ..Flow::tcp("10.0.0.1") };
@@ -337,7 +337,7 @@ fn a_stream_whose_sender_lets_routers_fragment_gets_smaller_segments_instead() {
 }
 
 #[test]
-fn datagrams_too_long_for_the_link_are_fragmented_each_by_itself() {
+fn datagrams_above_the_mtu_are_fragmented_individually() {
     let mut rig = rig("mtu = 1300");
     let flow = Flow { dont_fragment: false, ..Flow::udp("10.0.0.1") };
     flow.send(&mut rig, 0, &stream(0, 4000));
@@ -353,11 +353,11 @@ fn datagrams_too_long_for_the_link_are_fragmented_each_by_itself() {
     // 1400, 1400 and 1200 bytes of payload: the last fits as it is.
     assert_eq!(seen, [(77, 0, true), (77, 1280, false), (78, 0, true), (78, 1280, false), (79, 0, false)]);
     let report = rig.report();
-    assert_eq!((report.held, report.ledger.dropped()), (0, 0));
+    assert_eq!((report.held_packets, report.ledger.dropped()), (0, 0));
 }
 
 #[test]
-fn partial_checksums_are_completed_where_the_port_does_not() {
+fn partial_checksums_are_completed_without_port_offload() {
     for (takes, kept) in [
         (Offloads::default(), false),
         (Offloads { super_frames: true, checksums: false, gather: false }, false),
@@ -396,11 +396,11 @@ fn partial_checksums_of_packets_to_the_router_are_completed_first() {
     let frames = rig.received("lan");
     assert_eq!(frames.len(), 1, "a reset");
     assert_eq!(frames[0][14 + 20 + 13] & 4, 4);
-    assert_eq!(rig.report().held, 0);
+    assert_eq!(rig.report().held_packets, 0);
 }
 
 #[test]
-fn without_a_frame_the_rest_of_a_super_frame_is_dropped_and_counted() {
+fn super_frame_remainder_is_dropped_without_free_frames() {
     let mut rig = Rig::running(40, Layout::Three, &config(""));
     let flow = Flow::tcp("10.0.0.1");
     flow.send(&mut rig, 0, &stream(0, 60_000));
@@ -414,7 +414,7 @@ fn without_a_frame_the_rest_of_a_super_frame_is_dropped_and_counted() {
         at += bytes.len();
     }
     assert!(0 < at && at < 60_000);
-    assert_eq!((report.held, report.ledger.generated()), (0, report.ledger.sent()));
+    assert_eq!((report.held_packets, report.ledger.generated()), (0, report.ledger.sent()));
 }
 
 #[test]
@@ -436,7 +436,7 @@ fn super_frames_that_contradict_their_offload_are_dropped() {
 }
 
 #[test]
-fn jumbo_packets_pass_where_the_mtu_is_theirs() {
+fn jumbo_packets_pass_with_a_jumbo_mtu() {
     let mut rig = rig("mtu = 9000");
     let flow = Flow { size: 8000, ..Flow::udp("10.0.0.1") };
     flow.send(&mut rig, 0, &stream(0, 8000));

@@ -1,14 +1,14 @@
 //! Workers in threads of their own, as in the daemon: no flow is reordered and every packet is accounted for. Each worker has
 //! its own queue, all share one, or some share one. Meanwhile next hops are lost and found.
 
-use cpu::meter::Flat;
+use cpu::meter::ConstantMeter;
 use fib::Tables;
 use packet::port::Port;
 use packet::wire::{Ipv4Spec, ethernet, ethertype};
 use packet::{Batch, Ledger};
-use plane::rig::Team;
+use plane::rig::WorkerGroup;
 use plane::snapshot::Layout;
-use plane::{Step, Worker};
+use plane::{StepResult, Worker};
 use std::net::Ipv4Addr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -73,9 +73,9 @@ impl Time {
 }
 
 fn drive(worker: &mut Worker, time: &Time, stop: &AtomicBool) {
-    let mut meter = Flat(Nanos::new(10));
+    let mut meter = ConstantMeter(Nanos::new(10));
     while !stop.load(Ordering::Relaxed) {
-        if let Step::Idle(_) = worker.step(time.now(), &mut meter) {
+        if let StepResult::Idle(_) = worker.step(time.now(), &mut meter) {
             thread::yield_now();
         }
     }
@@ -95,7 +95,7 @@ fn meddle(tables: &Tables, interface: InterfaceId, stop: &AtomicBool) {
 }
 
 /// Sends all packets, checks the order of every flow, and returns the number of packets received.
-fn talk(team: &mut Team, queues: u32, time: &Time, lossy: bool) -> u64 {
+fn talk(team: &mut WorkerGroup, queues: u32, time: &Time, lossy: bool) -> u64 {
     let (mut sent, mut came, mut silent) = (0u32, 0u64, 0);
     let mut last = [0u32; FLOWS as usize];
     let mut batch = Batch::new();
@@ -118,7 +118,7 @@ fn talk(team: &mut Team, queues: u32, time: &Time, lossy: bool) -> u64 {
             sent += 1;
         }
         for queue in 0..queues {
-            let Team { wires, pool, .. } = team;
+            let WorkerGroup { wires, pool, .. } = team;
             let far = wires.far.get_mut(&wire("wan", queue)).unwrap();
             far.receive(time.now(), &mut batch, pool);
             for packet in batch.drain() {
@@ -141,7 +141,7 @@ fn talk(team: &mut Team, queues: u32, time: &Time, lossy: bool) -> u64 {
 }
 
 fn run(workers: u16, queues: usize, meddling: bool) {
-    let mut team = Team::new(workers, queues, FRAMES, Layout::Three);
+    let mut team = WorkerGroup::new(workers, queues, FRAMES, Layout::Three);
     team.apply(CONFIG);
     team.settle();
     let wan = team.router.snapshot().interface_named("wan").unwrap().id;
@@ -183,23 +183,23 @@ fn run(workers: u16, queues: usize, meddling: bool) {
     }
     let busy = reports.iter().filter(|report| report.ledger.received() + report.ledger.taken_over() > 1000).count();
     assert_eq!(busy, usize::from(workers), "every worker had something to do");
-    let Team { router, pool, wires, .. } = team;
+    let WorkerGroup { router, pool, wires, .. } = team;
     drop((threads, pool, wires));
     assert_eq!(router.region().spare(), FRAMES, "every frame is back");
 }
 
 #[test]
-fn workers_that_share_one_queue_reorder_no_flow_and_lose_nothing() {
+fn workers_sharing_one_queue_lose_and_reorder_nothing() {
     run(2, 1, false);
 }
 
 #[test]
-fn workers_with_a_queue_each_reorder_no_flow_and_lose_nothing() {
+fn workers_with_own_queues_lose_and_reorder_nothing() {
     run(2, 2, false);
 }
 
 #[test]
-fn workers_of_which_some_share_a_queue_reorder_no_flow_while_their_next_hop_is_lost_and_found() {
+fn workers_sharing_some_queues_reorder_no_flow_when_next_hops_change() {
     run(3, 2, true);
     run(2, 1, true);
 }

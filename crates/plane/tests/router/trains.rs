@@ -80,8 +80,13 @@ fn query() -> Vec<u8> {
 
 fn another_router() -> Vec<u8> {
     let mut buffer = [0; 200];
-    let says = ndp::Advertises { managed: true, lifetime_s: 600, ..Default::default() };
-    let all = RouterAdvertisement { says, mac: Some(Mac([2, 0, 0, 0, 0, 9])), mtu: Some(1400), ..Default::default() };
+    let says = ndp::RouterParameters { managed: true, lifetime_s: 600, ..Default::default() };
+    let all = RouterAdvertisement {
+        parameters: says,
+        mac: Some(Mac([2, 0, 0, 0, 0, 9])),
+        mtu: Some(1400),
+        ..Default::default()
+    };
     let length = all.write(&mut buffer, v6("fe80::9"), ipv6::ALL_NODES).unwrap();
     framed(ALL, 0x86dd, &buffer[..length])
 }
@@ -109,18 +114,18 @@ fn made() -> Vec<(&'static str, Train)> {
 /// Sends a train, then lets time pass until no packet is held.
 fn run(rig: &mut Rig, bytes: &[u8]) {
     for (tenths, frame) in train::frames(bytes).take(64) {
-        rig.pass(Nanos::millis(u64::from(tenths) * 100));
+        rig.advance(Nanos::millis(u64::from(tenths) * 100));
         rig.send("lan", &frame[..frame.len().min(packet::pool::FRAME)]);
         rig.settle();
     }
-    rig.pass(Nanos::secs(70));
-    assert_eq!(rig.report().held, 0);
+    rig.advance(Nanos::secs(70));
+    assert_eq!(rig.report().held_packets, 0);
     rig.received("lan");
     rig.received("wan");
 }
 
 #[test]
-fn the_hand_made_trains_are_the_files() {
+fn hand_made_trains_equal_the_corpus_files() {
     for (name, frames) in made() {
         let bytes = train::bytes(frames.iter().map(|(tenths, frame)| (*tenths, &frame[..])));
         let path = Path::new(DIRECTORY).join(name).with_added_extension("bin");
@@ -134,7 +139,7 @@ fn the_hand_made_trains_are_the_files() {
 }
 
 #[test]
-fn every_train_of_the_corpus_replays_and_leaves_nothing_behind() {
+fn corpus_trains_replay_without_leaks() {
     let mut replayed = 0;
     for entry in std::fs::read_dir(DIRECTORY).unwrap() {
         let mut rig = Rig::running(1024, Layout::Three, CONFIG);
@@ -145,9 +150,9 @@ fn every_train_of_the_corpus_replays_and_leaves_nothing_behind() {
 }
 
 #[test]
-fn a_reassembled_request_is_answered_by_the_whole_router() {
+fn reassembled_request_is_answered() {
     let mut rig = Rig::running(1024, Layout::Three, CONFIG);
-    rig.pass(Nanos::secs(5));
+    rig.advance(Nanos::secs(5));
     rig.received("lan");
     for frame in [part4(32, 64), part4(0, 32), part6(0, 32), part6(32, 64)] {
         rig.send("lan", &frame);
@@ -155,5 +160,5 @@ fn a_reassembled_request_is_answered_by_the_whole_router() {
     rig.settle();
     let lengths: Vec<usize> = rig.received("lan").iter().map(|frame| frame.len()).collect();
     assert_eq!(lengths, [14 + 20 + 64, 14 + 40 + 64]);
-    assert_eq!(rig.report().held, 0);
+    assert_eq!(rig.report().held_packets, 0);
 }

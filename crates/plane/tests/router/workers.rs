@@ -7,9 +7,9 @@
 use packet::DropReason;
 use packet::port::Port;
 use packet::wire::{Ipv4Spec, arp, ethernet, ethertype};
-use plane::rig::Team;
+use plane::rig::WorkerGroup;
 use plane::snapshot::Layout;
-use plane::{Published, Step};
+use plane::{Published, StepResult};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 use std::net::Ipv4Addr;
@@ -42,7 +42,7 @@ impl Chance {
 type Flow = (u8, u8, Ipv4Addr, u16);
 
 struct Day {
-    team: Team,
+    team: WorkerGroup,
     chance: Chance,
     queues: usize,
     published: Option<Published>,
@@ -70,7 +70,7 @@ impl Day {
         let workers = 2 + chance.below(3);
         let queues = 1 + chance.below(workers);
         let layout = [Layout::One, Layout::Two, Layout::Three][chance.below(3)];
-        let mut team = Team::new(workers as u16, queues, FRAMES, layout);
+        let mut team = WorkerGroup::new(workers as u16, queues, FRAMES, layout);
         team.wires.length = if gentle { 2048 } else { 512 };
         let (next, last, answers) = Default::default();
         let mut day = Day {
@@ -139,7 +139,7 @@ impl Day {
         panic!("never adopted: {:?}", self.team.reports());
     }
 
-    fn step(&mut self, worker: usize) -> Step {
+    fn step(&mut self, worker: usize) -> StepResult {
         let step = self.team.step(worker);
         if self.published.as_mut().is_some_and(Published::is_adopted) {
             self.team.router.complete(self.published.take().unwrap());
@@ -195,7 +195,7 @@ impl Day {
         let wire = self.wire(flow);
         let most = if self.gentle { 3 } else { [3, 60, 400][self.chance.below(3)] };
         for _ in 0..1 + self.chance.below(most) {
-            if self.team.wires.far[&wire].room() == 0 || self.team.pool.outside() > FRAMES as u64 / 4 {
+            if self.team.wires.far[&wire].room() == 0 || self.team.pool.frames_in_use() > FRAMES as u64 / 4 {
                 return;
             }
             let number = self.next.entry(flow).or_default();
@@ -311,12 +311,12 @@ impl Day {
         assert!(self.published.is_none(), "the last change was adopted");
         let ports = self.team.router.plan().unwrap().ports.len();
         for report in &reports {
-            assert_eq!((report.held, report.ledger.held()), (0, 0), "nothing is left: {report:?}");
+            assert_eq!((report.held_packets, report.ledger.outstanding()), (0, 0), "nothing is left: {report:?}");
             assert_eq!(report.ports.len(), ports, "removed ports are gone");
         }
         let sum = |of: fn(&packet::Ledger) -> u64| reports.iter().map(|report| of(&report.ledger)).sum::<u64>();
         assert_eq!(sum(packet::Ledger::handed_over), sum(packet::Ledger::taken_over));
-        assert_eq!(self.team.pool.outside(), 0, "the hosts hold nothing");
+        assert_eq!(self.team.pool.frames_in_use(), 0, "the hosts hold nothing");
         let mut drops: BTreeMap<DropReason, u64> = BTreeMap::new();
         for (reason, packets) in reports.iter().flat_map(|report| report.ledger.drops()) {
             *drops.entry(reason).or_default() += packets;
@@ -329,7 +329,7 @@ impl Day {
         assert_eq!(busy, reports.len(), "every worker has something to do");
         let now = self.team.now;
         self.team.workers.iter_mut().for_each(|worker| worker.shut_down(now));
-        let Team { router, workers, pool, wires, .. } = self.team;
+        let WorkerGroup { router, workers, pool, wires, .. } = self.team;
         drop((workers, pool, wires));
         assert_eq!(router.region().spare(), FRAMES, "every frame is back");
         drops.into_keys().collect()
@@ -390,12 +390,12 @@ fn days(seeds: std::ops::Range<u64>, gentle: bool, hours: usize) -> BTreeSet<Dro
 }
 
 #[test]
-fn below_capacity_nothing_is_lost_nor_overtaken_whatever_order_workers_run_in() {
+fn below_capacity_no_packet_is_lost_or_reordered_in_any_worker_order() {
     days(0..12, true, 1200);
 }
 
 #[test]
-fn on_random_days_flows_keep_their_order_and_no_packet_is_left() {
+fn flows_keep_order_under_random_traffic_and_changes() {
     let reasons = days(100..112, false, 1200);
     for reason in [DropReason::NeighbourQueue, DropReason::SchemeArrival] {
         assert!(reasons.contains(&reason), "in no day a packet was dropped for {reason}: {reasons:?}");
@@ -403,7 +403,7 @@ fn on_random_days_flows_keep_their_order_and_no_packet_is_left() {
 }
 
 /// A port sends packets of its flow, with these numbers.
-fn send(team: &mut Team, port: usize, numbers: std::ops::Range<u32>) {
+fn send(team: &mut WorkerGroup, port: usize, numbers: std::ops::Range<u32>) {
     for number in numbers {
         team.send(PORTS[port], &frame((port as u8, 0, Ipv4Addr::new(10, 0, 0, 1), 7), number));
     }
@@ -421,9 +421,9 @@ fn to_gateway(more: &str) -> String {
 }
 
 /// A router with this configuration, the interface of the gateway, and its address.
-fn one_path(more: &str) -> (Team, InterfaceId, std::net::IpAddr) {
-    let mut team = Team::new(1, 1, FRAMES, Layout::Three);
-    team.in_turns = true;
+fn one_path(more: &str) -> (WorkerGroup, InterfaceId, std::net::IpAddr) {
+    let mut team = WorkerGroup::new(1, 1, FRAMES, Layout::Three);
+    team.round_robin = true;
     team.apply(&to_gateway(more));
     team.settle();
     let interface = team.router.snapshot().interface_named("ext").unwrap().id;
@@ -431,14 +431,14 @@ fn one_path(more: &str) -> (Team, InterfaceId, std::net::IpAddr) {
 }
 
 /// The numbers of packets that wait for the gateway, and of those on the paths.
-fn waiting(team: &Team) -> (usize, usize) {
+fn waiting(team: &WorkerGroup) -> (usize, usize) {
     let report = team.workers[0].report();
     let held = report.neighbours.iter().map(|neighbour| neighbour.pending).sum();
     (held, report.queues.iter().map(|queue| queue.input).sum())
 }
 
 /// Receives the frames at `ext`, checks the order of each flow, and returns their number.
-fn in_order(team: &mut Team) -> usize {
+fn in_order(team: &mut WorkerGroup) -> usize {
     let (mut last, mut came) = (BTreeMap::new(), 0);
     for (flow, number) in team.received("ext").iter().filter_map(|frame| numbered(frame)) {
         let before = last.insert(flow, number);
@@ -451,13 +451,13 @@ fn in_order(team: &mut Team) -> usize {
 /// A next hop is lost while a path is full, and returns before the next batch of the path. Later packets of the path must
 /// not overtake those that found the next hop lost. (The sweep of packets queued on the path.)
 #[test]
-fn packets_on_a_path_do_not_overtake_one_that_lost_its_next_hop() {
+fn packets_on_a_path_do_not_overtake_one_without_next_hop() {
     for full in [3, 5, 7] {
         let (mut team, interface, gateway) = one_path("");
         // Three flows, each with more than a batch.
         (0..3).for_each(|port| send(&mut team, port, 1..800));
         while waiting(&team).1 < full * 256 {
-            assert_eq!(team.step(0), Step::Ran);
+            assert_eq!(team.step(0), StepResult::Ran);
         }
         team.router.tables().unresolve(interface, gateway);
         while waiting(&team).0 == 0 {
@@ -472,7 +472,7 @@ fn packets_on_a_path_do_not_overtake_one_that_lost_its_next_hop() {
 /// Packets on a path lose their next hop after later packets, fresh from a port, have begun to wait for it. The packets of
 /// the path leave first. (The list of early packets.)
 #[test]
-fn packets_that_were_on_a_path_go_before_those_that_came_later() {
+fn earlier_packets_on_a_path_precede_later_arrivals() {
     let (mut team, interface, gateway) = one_path("");
     // A batch of another flow, and five packets behind it.
     send(&mut team, 0, 1..257);
@@ -497,7 +497,7 @@ fn packets_that_were_on_a_path_go_before_those_that_came_later() {
 /// Packets of a path lose their next hop, get it back, and lose it again after only the first of them have continued. These
 /// still leave before the others. (Packets of a path precede all others.)
 #[test]
-fn packets_that_lose_their_next_hop_twice_go_before_those_that_waited_meanwhile() {
+fn packets_that_lose_their_next_hop_twice_keep_their_place() {
     let path = |queue: usize| format!("[[path]]\nname = \"p\"\nmatch = \"udp\"\nqueue = {queue}\n");
     for steps in 0..12 {
         let (mut team, interface, gateway) = one_path(&path(8));
@@ -528,9 +528,9 @@ fn packets_that_lose_their_next_hop_twice_go_before_those_that_waited_meanwhile(
 
 /// Three flows to one next hop fill its path, which is lost at one moment and back at another: every pair of moments.
 #[test]
-fn a_next_hop_lost_under_full_queues_reorders_no_flow() {
-    let mut team = Team::new(1, 1, FRAMES, Layout::Three);
-    team.in_turns = true;
+fn next_hop_loss_with_full_queues_reorders_no_flow() {
+    let mut team = WorkerGroup::new(1, 1, FRAMES, Layout::Three);
+    team.round_robin = true;
     let mut text = String::from("version = 1\n[[route]]\nto = \"10.0.0.0/8\"\nvia = \"192.0.2.9\"\n");
     for (i, name) in PORTS.iter().enumerate() {
         write!(text, "[port.{name}]\ndevice = \"memory:{name}\"\nmac = \"02:00:00:00:00:0{i}\"\n").unwrap();
@@ -562,7 +562,7 @@ fn a_next_hop_lost_under_full_queues_reorders_no_flow() {
         }
     }
     let report = &team.reports()[0];
-    assert_eq!(report.held, 0);
+    assert_eq!(report.held_packets, 0);
     assert_eq!(u64::from(number), delivered + report.ledger.dropped());
     let queued = report.ledger.dropped_for(DropReason::NeighbourQueue);
     assert!(queued > 0 && delivered > 0, "{delivered} of {number} delivered: {:?}", report.ledger);

@@ -4,10 +4,10 @@
 //! While the queue stays empty the probability falls once in each hold time. A packet that arrives at an empty queue is always enqueued, unlike in
 //! the paper. A drop there would only keep the link idle, and a probability near one would take a minute to fall.
 
-use super::{At, Manage, Turn, red};
-use crate::chance::Register;
+use super::{Evaluation, Manage, QueueContext, red};
+use crate::lfsr::Lfsr;
 use crate::options::{BuildError, Values};
-use crate::wires::{holding, is_short};
+use crate::wires::{is_short, packet_bounds};
 use crate::{Record, Size, Tell, Wires};
 use units::declare::{Declaration, DeclaredCost, OptionDeclaration, Unit};
 use units::{Instant, Nanos, Parts};
@@ -27,12 +27,12 @@ pub struct Blue {
     pub ecn: bool,
     /// The most packets that wait.
     pub limit: u32,
-    chance: Register,
+    chance: Lfsr,
 }
 
 /// BLUE's state of a queue.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Memory {
+pub struct BlueMemory {
     /// The probability, of 2^32.
     probability: u64,
     changed: Option<Instant>,
@@ -81,7 +81,7 @@ impl Blue {
     /// BLUE with these parameters and a generator with `seed`.
     pub fn new(rise: Parts, fall: Parts, hold: Nanos, limit: u32, seed: u32) -> Blue {
         let (rise, fall) = (red::fixed(rise), red::fixed(fall));
-        Blue { rise, fall, hold, ecn: false, limit, chance: Register::new(seed) }
+        Blue { rise, fall, hold, ecn: false, limit, chance: Lfsr::new(seed) }
     }
 
     /// BLUE with the values of its options.
@@ -92,7 +92,7 @@ impl Blue {
     }
 
     /// The queue overflows: raises the probability at most once in a hold time.
-    fn overflows(&self, memory: &mut Memory, now: Instant) {
+    fn overflows(&self, memory: &mut BlueMemory, now: Instant) {
         if memory.changed.is_none_or(|changed| now.since(changed) > self.hold) {
             memory.probability = (memory.probability + self.rise).min(ONE);
             memory.changed = Some(now);
@@ -101,7 +101,7 @@ impl Blue {
 
     /// The queue is empty: lowers the probability.
     #[inline(always)]
-    fn idles(&self, memory: &mut Memory, now: Instant) {
+    fn idles(&self, memory: &mut BlueMemory, now: Instant) {
         if memory.probability > 0 {
             self.falls(memory, now);
         }
@@ -109,7 +109,7 @@ impl Blue {
 
     /// The queue has been empty since `busy`: lowers the probability once for each hold time that ended since then.
     #[inline(never)]
-    fn falls(&self, memory: &mut Memory, now: Instant) {
+    fn falls(&self, memory: &mut BlueMemory, now: Instant) {
         // Changes are more than one hold apart, so at least a nanosecond more than that.
         let (hold, tick) = (self.hold, Nanos::new(1));
         let first = memory.changed.map_or(memory.busy, |changed| (changed + hold + tick).max(memory.busy));
@@ -123,10 +123,10 @@ impl Blue {
 }
 
 impl Manage for Blue {
-    type Memory = Memory;
+    type Memory = BlueMemory;
 
     #[inline]
-    fn arrive<W: Wires>(&mut self, memory: &mut Memory, at: &mut At<'_, W>, packet: &Record) -> bool {
+    fn arrive<W: Wires>(&mut self, memory: &mut BlueMemory, at: &mut QueueContext<'_, W>, packet: &Record) -> bool {
         let (waiting, now) = (at.waiting.packets, at.wires.now());
         if waiting == 0 {
             self.idles(memory, now);
@@ -142,9 +142,9 @@ impl Manage for Blue {
     }
 
     #[inline]
-    fn evaluate<W: Wires>(&mut self, memory: &mut Memory, at: &mut At<'_, W>) -> Turn {
+    fn evaluate<W: Wires>(&mut self, memory: &mut BlueMemory, at: &mut QueueContext<'_, W>) -> Evaluation {
         let (turn, now) = (at.send(), at.wires.now());
-        if turn != Turn::Nothing {
+        if turn != Evaluation::Nothing {
             memory.busy = now;
         }
         if memory.probability > 0 && at.size().packets == 0 {
@@ -154,10 +154,10 @@ impl Manage for Blue {
     }
 
     fn splits_super_frames(&self) -> bool {
-        is_short(holding(self.limit))
+        is_short(packet_bounds(self.limit))
     }
 
-    fn state(&self, memory: &Memory, _: Instant, _: Size, tell: &mut Tell<'_>) {
+    fn state(&self, memory: &BlueMemory, _: Instant, _: Size, tell: &mut Tell<'_>) {
         tell("p", memory.probability as f64 / ONE as f64);
     }
 }
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn the_probability_rises_once_a_hold_while_packets_are_lost_and_falls_while_the_queue_runs_empty() {
+    fn blue_changes_probability_once_per_hold_time() {
         let node = Blue::new(Parts::percent(2), Parts::percent(1), Nanos::millis(100), 10, 3);
         let (mut scheme, mut model) = (Single::new(node), Model::default());
         for _ in 0..1001 {
@@ -195,14 +195,14 @@ mod tests {
     fn empty_queue_lowers_probability_once_a_hold_and_admits_a_packet() {
         let node = Blue::new(Parts::percent(2), Parts::percent(1), Nanos::millis(100), 10, 3);
         let (mut scheme, mut model) = (Single::new(node), Model::default());
-        scheme.remember(Memory { probability: ONE, ..Memory::default() });
+        scheme.remember(BlueMemory { probability: ONE, ..BlueMemory::default() });
         // Each packet finds an empty queue, at 6 % of the link rate. No scheme evaluates an empty queue in between.
         for millis in [0u64, 13, 26, 1000, 2000] {
             model.now = Instant::START + Nanos::millis(millis);
             model.arrive(&mut scheme, &[100]);
             model.ready(&mut scheme, 1);
         }
-        assert_eq!(model.fated(|fate| matches!(fate, crate::model::Fate::Sent(_))), 5);
+        assert_eq!(model.count_fates(|fate| matches!(fate, crate::model::ModelFate::Sent(_))), 5);
         // The probability falls at 0 ms, and then each 100 ms plus a nanosecond.
         assert!((probability(&scheme) - 0.8).abs() < 1e-6, "{}", probability(&scheme));
     }
@@ -219,7 +219,7 @@ mod tests {
             model.ready(&mut scheme, usize::from(model.waiting() > 1));
             model.arrive(&mut scheme, &[100]);
         }
-        let sent = model.fated(|fate| matches!(fate, crate::model::Fate::Sent(_)));
+        let sent = model.count_fates(|fate| matches!(fate, crate::model::ModelFate::Sent(_)));
         let refused = model.fates.len() - before - sent;
         assert!((2300..2700).contains(&refused), "{refused}");
     }

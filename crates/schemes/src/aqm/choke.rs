@@ -5,9 +5,9 @@
 //! The wires reach only the ends of a queue. A packet to be dropped in the middle is marked as doomed, and dropped when it reaches the front.
 //! Meanwhile it does not count as waiting.
 
-use super::red::{self, Lot, Red};
-use super::{At, Manage, Turn};
-use crate::chance::Register;
+use super::red::{self, Red, RedDecision};
+use super::{Evaluation, Manage, QueueContext};
+use crate::lfsr::Lfsr;
 use crate::options::{BuildError, Values};
 use crate::{Record, Size, Tell, Wires};
 use alloc::collections::VecDeque;
@@ -18,34 +18,34 @@ use units::declare::{Declaration, DeclaredCost, OptionDeclaration};
 #[derive(Clone, Debug)]
 pub struct Choke {
     red: Red,
-    chance: Register,
+    chance: Lfsr,
 }
 
 /// CHOKe's state of a queue.
 #[derive(Clone, Debug, Default)]
-pub struct Memory {
-    red: red::Memory,
+pub struct ChokeMemory {
+    red: red::RedMemory,
     /// One entry for each waiting packet, in order.
-    waiting: VecDeque<Waiting>,
+    waiting: VecDeque<WaitingFlow>,
     doomed: u32,
 }
 
 /// The entry of a waiting packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Waiting {
+enum WaitingFlow {
     /// Its flow hash.
-    Of(u32),
+    Flow(u32),
     /// It will be dropped.
     Doomed,
     /// It was enqueued before CHOKe was installed.
     Unknown,
 }
 
-impl Memory {
+impl ChokeMemory {
     /// Removes the entry of the first packet.
-    fn leave(&mut self) -> Option<Waiting> {
+    fn pop_entry(&mut self) -> Option<WaitingFlow> {
         let first = self.waiting.pop_front();
-        self.doomed -= u32::from(first == Some(Waiting::Doomed));
+        self.doomed -= u32::from(first == Some(WaitingFlow::Doomed));
         first
     }
 
@@ -53,10 +53,10 @@ impl Memory {
     #[inline]
     fn agree(&mut self, stored: u32) {
         while self.waiting.len() > stored as usize {
-            self.leave();
+            self.pop_entry();
         }
         while self.waiting.len() < stored as usize {
-            self.waiting.push_front(Waiting::Unknown);
+            self.waiting.push_front(WaitingFlow::Unknown);
         }
     }
 }
@@ -80,7 +80,7 @@ impl Choke {
     /// CHOKe with RED's parameters and a generator with `seed`.
     pub fn new(red: Red, seed: u32) -> Choke {
         // A different sequence from RED's: the same one would correlate the two decisions.
-        Choke { red, chance: Register::new(seed ^ 0x9e37_79b9) }
+        Choke { red, chance: Lfsr::new(seed ^ 0x9e37_79b9) }
     }
 
     /// CHOKe with the values of its options.
@@ -90,54 +90,54 @@ impl Choke {
 }
 
 impl Manage for Choke {
-    type Memory = Memory;
+    type Memory = ChokeMemory;
     const PUSHES_OUT: bool = true;
 
-    fn memory(&self) -> Memory {
-        Memory { waiting: VecDeque::with_capacity(self.red.limit as usize), ..Memory::default() }
+    fn memory(&self) -> ChokeMemory {
+        ChokeMemory { waiting: VecDeque::with_capacity(self.red.limit as usize), ..ChokeMemory::default() }
     }
 
-    fn remembers_like(&self, other: &Choke) -> bool {
+    fn has_compatible_state(&self, other: &Choke) -> bool {
         self.red.limit >= other.red.limit
     }
 
-    fn arrive<W: Wires>(&mut self, memory: &mut Memory, at: &mut At<'_, W>, packet: &Record) -> bool {
+    fn arrive<W: Wires>(&mut self, memory: &mut ChokeMemory, at: &mut QueueContext<'_, W>, packet: &Record) -> bool {
         let stored = at.waiting.packets;
         memory.agree(stored);
         // Doomed packets do not count for the average, but still occupy the queue.
         let waiting = stored.saturating_sub(memory.doomed);
-        self.red.average(&mut memory.red, at, waiting);
+        self.red.update_average(&mut memory.red, at, waiting);
         if stored >= self.red.limit {
             return false;
         }
         // Below `min` no packets are compared (figure 1 of the paper).
-        if memory.red.average_q16() >= u64::from(self.red.least) << 16 && stored > 0 {
+        if memory.red.average_q16() >= u64::from(self.red.min_threshold) << 16 && stored > 0 {
             let picked = &mut memory.waiting[self.chance.below(stored) as usize];
-            if *picked == Waiting::Of(packet.flow_hash) {
-                *picked = Waiting::Doomed;
+            if *picked == WaitingFlow::Flow(packet.flow_hash) {
+                *picked = WaitingFlow::Doomed;
                 memory.doomed += 1;
                 return false;
             }
         }
-        let kept = self.red.cast(&mut memory.red, packet.length) == Lot::Spared && at.wires.enqueue(at.queue);
+        let kept = self.red.decide(&mut memory.red, packet.length) == RedDecision::Spared && at.wires.enqueue(at.queue);
         if kept {
-            memory.waiting.push_back(Waiting::Of(packet.flow_hash));
+            memory.waiting.push_back(WaitingFlow::Flow(packet.flow_hash));
         }
-        memory.red.keeps(kept, waiting, at.wires.now())
+        memory.red.record_arrival(kept, waiting, at.wires.now())
     }
 
-    fn evaluate<W: Wires>(&mut self, memory: &mut Memory, at: &mut At<'_, W>) -> Turn {
+    fn evaluate<W: Wires>(&mut self, memory: &mut ChokeMemory, at: &mut QueueContext<'_, W>) -> Evaluation {
         memory.agree(at.waiting.packets);
-        let turn = if memory.leave() == Some(Waiting::Doomed) { at.drop_front() } else { at.send() };
-        if turn != Turn::Nothing {
-            memory.red.touch(at.wires.now());
+        let turn = if memory.pop_entry() == Some(WaitingFlow::Doomed) { at.drop_front() } else { at.send() };
+        if turn != Evaluation::Nothing {
+            memory.red.mark_busy(at.wires.now());
         }
         turn
     }
 
-    fn retuned(&self, memory: &mut Memory, waiting: Size) {
+    fn parameters_changed(&self, memory: &mut ChokeMemory, waiting: Size) {
         memory.agree(waiting.packets);
-        memory.red.retuned(waiting.packets.saturating_sub(memory.doomed));
+        memory.red.cap_average(waiting.packets.saturating_sub(memory.doomed));
     }
 
     /// It compares single packets, and stores the flow of each waiting one.
@@ -145,8 +145,8 @@ impl Manage for Choke {
         true
     }
 
-    fn state(&self, memory: &Memory, _: Instant, _: Size, tell: &mut Tell<'_>) {
-        self.red.tell(&memory.red, tell);
+    fn state(&self, memory: &ChokeMemory, _: Instant, _: Size, tell: &mut Tell<'_>) {
+        self.red.report_state(&memory.red, tell);
         tell("doomed", memory.doomed.into());
     }
 
@@ -159,7 +159,7 @@ impl Manage for Choke {
 mod tests {
     use super::*;
 
-    use crate::model::{Fate, Model};
+    use crate::model::{Model, ModelFate};
     use crate::single::Single;
     use units::{Nanos, Parts};
 
@@ -176,7 +176,7 @@ mod tests {
             model.ready(&mut scheme, 2);
             model.now += Nanos::millis(1);
         }
-        let sent = |flow| model.fated(|fate| matches!(fate, Fate::Sent(number) if flows[number] == flow));
+        let sent = |flow| model.count_fates(|fate| matches!(fate, ModelFate::Sent(number) if flows[number] == flow));
         (sent(1), sent(2))
     }
 
@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn packets_are_all_dropped_from_max_on_unless_gentle() {
+    fn choke_drops_all_packets_above_max_unless_gentle() {
         let lost = |gentle: u64| {
             let options = [
                 ("min", 5),
@@ -222,9 +222,9 @@ mod tests {
             model.arrive_all(&mut scheme, [record(3)].into_iter());
         }
         model.ready(&mut scheme, 99);
-        let dropped = model.fated(|fate| matches!(fate, Fate::Dropped(_)));
-        let refused = model.fated(|fate| matches!(fate, Fate::Refused(_)));
+        let dropped = model.count_fates(|fate| matches!(fate, ModelFate::Dropped(_)));
+        let refused = model.count_fates(|fate| matches!(fate, ModelFate::Refused(_)));
         assert_eq!((dropped, refused, model.waiting()), (1, 1, 0));
-        assert!(matches!(model.fates[0], Fate::Refused(_)));
+        assert!(matches!(model.fates[0], ModelFate::Refused(_)));
     }
 }

@@ -4,17 +4,17 @@
 //! The RFC drops in a loop. Here an evaluation drops at most one packet. The link is still ready and evaluates again at the same time; the position
 //! in the loop is stored as [`Step`]. The decisions are the same, packet for packet (spec N-04).
 
-use super::law::Root;
-use super::{At, Manage, Turn};
+use super::control_law::SquareRoot;
+use super::{Evaluation, Manage, QueueContext};
+use crate::inspect::seconds_to;
 use crate::options::{BuildError, Values};
-use crate::seen::seconds_to;
 use crate::{Record, Size, Tell, Wires};
 use units::declare::{Declaration, DeclaredCost, OptionDeclaration, Unit};
 use units::{Bytes, Instant, Nanos};
 
 /// The drop count with which dropping restarts soon after it ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Again {
+pub enum CountRestart {
     /// The drops of the last dropping phase, if it ended less than 16 intervals ago.
     Rfc8289,
     /// All drops but two, if the phase ended less than one interval ago. Dropping restarts only then, or a whole interval after packets first
@@ -25,11 +25,11 @@ pub enum Again {
     Sfqcodel,
 }
 
-impl Again {
+impl CountRestart {
     /// Their names in a configuration, in the order of [`Again::ALL`].
     pub const NAMES: &'static [&'static str] = &["rfc8289", "acm2012", "sfqcodel"];
     /// All variants.
-    pub const ALL: [Again; 3] = [Again::Rfc8289, Again::Acm2012, Again::Sfqcodel];
+    pub const ALL: [CountRestart; 3] = [CountRestart::Rfc8289, CountRestart::Acm2012, CountRestart::Sfqcodel];
 }
 
 /// CoDel's parameters.
@@ -46,9 +46,9 @@ pub struct CoDel {
     /// True to mark packets instead if they are ECN-capable.
     pub ecn: bool,
     /// The drop count with which dropping restarts.
-    pub again: Again,
+    pub count_restart: CountRestart,
     /// The method of the square root.
-    pub root: Root,
+    pub root: SquareRoot,
 }
 
 impl CoDel {
@@ -87,18 +87,18 @@ impl CoDel {
             super::ECN,
             OptionDeclaration {
                 name: "again",
-                unit: Unit::Choice(Again::NAMES),
+                unit: Unit::Choice(CountRestart::NAMES),
                 default: "rfc8289",
                 least: 0,
-                most: Again::NAMES.len() as u64 - 1,
+                most: CountRestart::NAMES.len() as u64 - 1,
                 doc: "the rule for the drop count when dropping restarts soon after it ended",
             },
             OptionDeclaration {
                 name: "root",
-                unit: Unit::Choice(Root::NAMES),
+                unit: Unit::Choice(SquareRoot::NAMES),
                 default: "exact",
                 least: 0,
-                most: Root::NAMES.len() as u64 - 1,
+                most: SquareRoot::NAMES.len() as u64 - 1,
                 doc: "the method for the square root of the control law",
             },
         ],
@@ -112,13 +112,13 @@ impl CoDel {
             mtu: options.bytes("mtu")?,
             limit: options.count("limit")?,
             ecn: options.is_on("ecn")?,
-            again: options.choice("again", &Again::ALL)?,
-            root: options.choice("root", &Root::ALL)?,
+            count_restart: options.choice("again", &CountRestart::ALL)?,
+            root: options.choice("root", &SquareRoot::ALL)?,
         })
     }
 
     #[inline]
-    fn law(&self, from: Instant, count: u32) -> Instant {
+    fn next_drop_time(&self, from: Instant, count: u32) -> Instant {
         from + self.root.divide(self.interval, count)
     }
 
@@ -129,14 +129,14 @@ impl CoDel {
 
     /// True if packets have exceeded the target for an interval, the first packet included.
     #[inline(always)]
-    fn is_too_late(&self, memory: &mut Memory, now: Instant, head: &Record, behind: Bytes, last: bool) -> bool {
+    fn is_too_late(&self, memory: &mut CodelMemory, now: Instant, head: &Record, behind: Bytes, last: bool) -> bool {
         if now.since(head.timestamp) < self.target || behind <= self.mtu || last {
-            memory.above = None;
+            memory.first_above = None;
             return false;
         }
-        match memory.above {
+        match memory.first_above {
             None => {
-                memory.above = Some(now + self.interval);
+                memory.first_above = Some(now + self.interval);
                 false
             }
             Some(above) => now >= above,
@@ -145,77 +145,83 @@ impl CoDel {
 
     /// Decides whether dropping starts with a late packet. If so, sets the count.
     #[inline(never)]
-    fn begin(&self, memory: &mut Memory, now: Instant) -> bool {
+    fn starts_dropping(&self, memory: &mut CodelMemory, now: Instant) -> bool {
         let dropped = memory.count;
-        let count = match self.again {
-            Again::Rfc8289 => match dropped.saturating_sub(memory.before) {
+        let count = match self.count_restart {
+            CountRestart::Rfc8289 => match dropped.saturating_sub(memory.previous_count) {
                 // RFC 8289, section 5.5: delta is more than 1, and dropping ended less than 16 intervals ago.
                 lately if lately > 1 && self.is_recent(now, memory.drop_next, 16) => lately,
                 _ => 1,
             },
-            Again::Acm2012 => {
+            CountRestart::Acm2012 => {
                 let recent = self.is_recent(now, memory.drop_next, 1);
                 // `above` is one interval after the first packet that exceeded the target.
-                let long = memory.above.is_some_and(|above| now.since(above) >= self.interval);
+                let long = memory.first_above.is_some_and(|above| now.since(above) >= self.interval);
                 if !recent && !long {
                     return false;
                 }
                 if dropped > 2 && recent { dropped - 2 } else { 1 }
             }
-            Again::Sfqcodel if dropped > 2 && self.is_recent(now, memory.drop_next, 8) => dropped - 2,
-            Again::Sfqcodel => 1,
+            CountRestart::Sfqcodel if dropped > 2 && self.is_recent(now, memory.drop_next, 8) => dropped - 2,
+            CountRestart::Sfqcodel => 1,
         };
-        (memory.dropping, memory.count, memory.before) = (true, count, count);
-        memory.drop_next = self.law(now, count);
+        (memory.dropping, memory.count, memory.previous_count) = (true, count, count);
+        memory.drop_next = self.next_drop_time(now, count);
         true
     }
 
     /// The step after the drop of the first packet, or none if the packet is sent.
     #[inline(always)]
-    fn judge(&self, memory: &mut Memory, now: Instant, late: bool) -> Option<Step> {
+    fn next_step(&self, memory: &mut CodelMemory, now: Instant, late: bool) -> Option<DropStep> {
         let step = core::mem::take(&mut memory.step);
         // Dropping started with the packet before. The RFC sends the next one without a check.
-        if step == Step::Begun {
+        if step == DropStep::Begun {
             return None;
         }
         if !memory.dropping {
-            return (late && self.begin(memory, now)).then_some(Step::Begun);
+            return (late && self.starts_dropping(memory, now)).then_some(DropStep::Begun);
         }
         if !late {
             memory.dropping = false;
             return None;
         }
-        if step == Step::Dropped {
-            memory.count += u32::from(self.again == Again::Sfqcodel);
-            memory.drop_next = self.law(memory.drop_next, memory.count);
+        if step == DropStep::Dropped {
+            memory.count += u32::from(self.count_restart == CountRestart::Sfqcodel);
+            memory.drop_next = self.next_drop_time(memory.drop_next, memory.count);
         }
         if now < memory.drop_next {
             return None;
         }
         // The queue of 2013 counts a drop only when the next packet is late too.
-        memory.count += u32::from(self.again != Again::Sfqcodel);
-        Some(Step::Dropped)
+        memory.count += u32::from(self.count_restart != CountRestart::Sfqcodel);
+        Some(DropStep::Dropped)
     }
 
     /// Marks the first packet if that is enabled and the packet is ECN-capable; otherwise drops it.
     #[inline(never)]
-    fn punish<W: Wires>(&self, memory: &mut Memory, at: &mut At<'_, W>, head: &Record, step: Step) -> Turn {
+    fn mark_or_drop<W: Wires>(
+        &self,
+        memory: &mut CodelMemory,
+        at: &mut QueueContext<'_, W>,
+        head: &Record,
+        step: DropStep,
+    ) -> Evaluation {
         if self.ecn && head.ecn != 0 {
             // A marked packet leaves and ends the loop of the RFC: advance its state here.
-            if step == Step::Dropped {
-                memory.count += u32::from(self.again == Again::Sfqcodel);
-                memory.drop_next = self.law(memory.drop_next, memory.count);
+            if step == DropStep::Dropped {
+                memory.count += u32::from(self.count_restart == CountRestart::Sfqcodel);
+                memory.drop_next = self.next_drop_time(memory.drop_next, memory.count);
             }
-            return memory.after(at.send_marked(), at);
+            return memory.after_evaluation(at.send_marked(), at);
         }
         memory.step = step;
-        memory.after(at.drop_front(), at)
+        memory.after_evaluation(at.drop_front(), at)
     }
 }
 
 /// The position in the loop of the RFC between two evaluations at the same time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-enum Step {
+enum DropStep {
     /// At the beginning.
     #[default]
     Fresh,
@@ -227,22 +233,22 @@ enum Step {
 
 /// CoDel's state of a queue.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Memory {
+pub struct CodelMemory {
     /// When packets will have exceeded the target for an interval.
-    above: Option<Instant>,
+    first_above: Option<Instant>,
     drop_next: Instant,
     count: u32,
     /// `count` when dropping last started.
-    before: u32,
+    previous_count: u32,
     dropping: bool,
-    step: Step,
+    step: DropStep,
 }
 
-impl Memory {
+impl CodelMemory {
     /// If the queue is empty now, the next packet will have no backlog behind it. Its evaluation would only reset the state, so the state is reset
     /// here, and the packet can bypass the scheme.
     #[inline]
-    fn after<W: Wires>(&mut self, turn: Turn, at: &At<'_, W>) -> Turn {
+    fn after_evaluation<W: Wires>(&mut self, turn: Evaluation, at: &QueueContext<'_, W>) -> Evaluation {
         if at.size().packets == 0 {
             self.empty();
         }
@@ -250,52 +256,52 @@ impl Memory {
     }
 
     fn empty(&mut self) {
-        (self.above, self.dropping, self.step) = (None, false, Step::Fresh);
+        (self.first_above, self.dropping, self.step) = (None, false, DropStep::Fresh);
     }
 }
 
 impl Manage for CoDel {
-    type Memory = Memory;
+    type Memory = CodelMemory;
     const LOOKS: bool = true;
 
     #[inline(always)]
-    fn arrive<W: Wires>(&mut self, _: &mut Memory, at: &mut At<'_, W>, packet: &Record) -> bool {
+    fn arrive<W: Wires>(&mut self, _: &mut CodelMemory, at: &mut QueueContext<'_, W>, packet: &Record) -> bool {
         !at.is_full(self.limit, packet) && at.wires.enqueue(at.queue)
     }
 
     #[inline(always)]
-    fn evaluate<W: Wires>(&mut self, memory: &mut Memory, at: &mut At<'_, W>) -> Turn {
+    fn evaluate<W: Wires>(&mut self, memory: &mut CodelMemory, at: &mut QueueContext<'_, W>) -> Evaluation {
         let Some(head) = at.wires.head(at.queue) else {
             memory.empty();
-            return Turn::Nothing;
+            return Evaluation::Nothing;
         };
         let now = at.wires.now();
         let behind = Bytes::new(at.backlog.get().saturating_sub(head.length.into()));
         let late = self.is_too_late(memory, now, &head, behind, at.waiting.packets <= head.packets());
-        match self.judge(memory, now, late) {
-            None => memory.after(at.send(), at),
-            Some(step) => self.punish(memory, at, &head, step),
+        match self.next_step(memory, now, late) {
+            None => memory.after_evaluation(at.send(), at),
+            Some(step) => self.mark_or_drop(memory, at, &head, step),
         }
     }
 
-    fn takes_any_within(&self) -> Option<Size> {
+    fn unconditional_bounds(&self) -> Option<Size> {
         Some(Size { packets: self.limit, bytes: Bytes::new(u64::MAX) })
     }
 
     #[inline(always)]
-    fn send_unquestioned<W: Wires>(&mut self, memory: &mut Memory, at: &mut At<'_, W>) {
+    fn send_unconditionally<W: Wires>(&mut self, memory: &mut CodelMemory, at: &mut QueueContext<'_, W>) {
         // Packets that have waited less than the target. Each of them would end the dropping phase, if no drop is in progress.
         let since = Instant::new((at.wires.now().get() + 1).saturating_sub(self.target.get()));
-        if memory.step == Step::Fresh && at.wires.send_while(at.queue, since) > 0 {
+        if memory.step == DropStep::Fresh && at.wires.send_while(at.queue, since) > 0 {
             memory.empty();
         }
     }
 
-    fn emptied(&self, memory: &mut Memory) {
+    fn emptied(&self, memory: &mut CodelMemory) {
         memory.empty();
     }
 
-    fn state(&self, memory: &Memory, now: Instant, _: Size, tell: &mut Tell<'_>) {
+    fn state(&self, memory: &CodelMemory, now: Instant, _: Size, tell: &mut Tell<'_>) {
         tell("count", memory.count.into());
         tell("dropping", u8::from(memory.dropping).into());
         tell("drop_next", if memory.dropping { seconds_to(memory.drop_next, now) } else { 0.0 });

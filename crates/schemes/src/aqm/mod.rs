@@ -5,21 +5,21 @@
 mod blue;
 mod choke;
 pub(crate) mod codel;
-mod law;
+mod control_law;
+mod dctcp;
 mod node;
 mod pie;
 mod red;
-mod tail;
-mod threshold;
+mod tail_drop;
 
 pub(crate) use blue::Blue;
 pub(crate) use choke::Choke;
 pub(crate) use codel::CoDel;
+pub(crate) use dctcp::Threshold;
 pub(crate) use node::Aqm;
 pub(crate) use pie::Pie;
 pub(crate) use red::Red;
-pub(crate) use tail::{Head, Tail};
-pub(crate) use threshold::Threshold;
+pub(crate) use tail_drop::{Head, Tail};
 
 /// The nodes that a configuration names, in the order of the reference. `$then!` gets all of them.
 macro_rules! managers {
@@ -63,7 +63,7 @@ const ECN: OptionDeclaration =
     switch("ecn", "off", "if on, packets of ECN-capable senders are marked instead of dropped");
 
 /// A queue and the wires.
-pub(crate) struct At<'a, W> {
+pub(crate) struct QueueContext<'a, W> {
     pub wires: &'a mut W,
     pub queue: QueueId,
     /// The length of the queue when the node was called.
@@ -72,7 +72,7 @@ pub(crate) struct At<'a, W> {
     pub backlog: Bytes,
 }
 
-impl<W: Wires> At<'_, W> {
+impl<W: Wires> QueueContext<'_, W> {
     /// The present length of the queue.
     #[inline(always)]
     pub fn size(&self) -> Size {
@@ -88,37 +88,37 @@ impl<W: Wires> At<'_, W> {
 
     /// Sends the first packet.
     #[inline(always)]
-    pub fn send(&mut self) -> Turn {
+    pub fn send(&mut self) -> Evaluation {
         match self.wires.dequeue(self.queue) {
             Some(record) => {
                 self.wires.transmit();
-                Turn::Sent(record.length)
+                Evaluation::Sent(record.length)
             }
-            None => Turn::Nothing,
+            None => Evaluation::Nothing,
         }
     }
 
     /// Marks the first packet and sends it. The caller has checked that it is ECN-capable.
-    pub fn send_marked(&mut self) -> Turn {
+    pub fn send_marked(&mut self) -> Evaluation {
         match self.wires.dequeue(self.queue) {
             Some(record) => {
                 self.wires.mark();
                 self.wires.transmit();
-                Turn::Sent(record.length)
+                Evaluation::Sent(record.length)
             }
-            None => Turn::Nothing,
+            None => Evaluation::Nothing,
         }
     }
 
     /// Drops the first packet.
-    pub fn drop_front(&mut self) -> Turn {
-        self.wires.drop_front(self.queue).map_or(Turn::Nothing, |_| Turn::Dropped)
+    pub fn drop_front(&mut self) -> Evaluation {
+        self.wires.drop_front(self.queue).map_or(Evaluation::Nothing, |_| Evaluation::Dropped)
     }
 }
 
 /// The result of one evaluation of `LinkReady`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Turn {
+pub(crate) enum Evaluation {
     /// A packet of this length was sent.
     Sent(u32),
     /// A packet was dropped; the queue must be evaluated again.
@@ -127,13 +127,13 @@ pub(crate) enum Turn {
     Nothing,
 }
 
-impl Turn {
+impl Evaluation {
     /// The result as a scheme returns it.
     #[inline(always)]
     pub fn progress(self) -> Progress {
         match self {
-            Turn::Sent(_) | Turn::Dropped => Progress::Made,
-            Turn::Nothing => Progress::None,
+            Evaluation::Sent(_) | Evaluation::Dropped => Progress::Made,
+            Evaluation::Nothing => Progress::None,
         }
     }
 }
@@ -153,25 +153,25 @@ pub(crate) trait Manage: Clone + Send + 'static {
     }
 
     /// Enqueues, marks or refuses the arriving packet. Returns true if it is in the queue.
-    fn arrive<W: Wires>(&mut self, memory: &mut Self::Memory, at: &mut At<'_, W>, packet: &Record) -> bool;
+    fn arrive<W: Wires>(&mut self, memory: &mut Self::Memory, at: &mut QueueContext<'_, W>, packet: &Record) -> bool;
 
     /// One evaluation: drops or sends at most one packet.
     #[inline(always)]
-    fn evaluate<W: Wires>(&mut self, memory: &mut Self::Memory, at: &mut At<'_, W>) -> Turn {
+    fn evaluate<W: Wires>(&mut self, memory: &mut Self::Memory, at: &mut QueueContext<'_, W>) -> Evaluation {
         let _ = memory;
         at.send()
     }
 
     /// The bounds within which every packet is enqueued without a change of state; none if there are none.
     #[inline(always)]
-    fn takes_any_within(&self) -> Option<Size> {
+    fn unconditional_bounds(&self) -> Option<Size> {
         None
     }
 
     /// Sends at once those first packets that single evaluations would all send, and updates the state likewise. Wires with a batch operation then
     /// need no call for each packet.
     #[inline(always)]
-    fn send_unquestioned<W: Wires>(&mut self, memory: &mut Self::Memory, at: &mut At<'_, W>) {
+    fn send_unconditionally<W: Wires>(&mut self, memory: &mut Self::Memory, at: &mut QueueContext<'_, W>) {
         let _ = (memory, at);
     }
 
@@ -186,19 +186,19 @@ pub(crate) trait Manage: Clone + Send + 'static {
     }
 
     /// The parameters have changed while the state was kept. Resets the state that would refuse packets of an empty queue under the new parameters.
-    fn retuned(&self, memory: &mut Self::Memory, waiting: Size) {
+    fn parameters_changed(&self, memory: &mut Self::Memory, waiting: Size) {
         let _ = (memory, waiting);
     }
 
     /// True if its state is usable with the parameters of `other`.
-    fn remembers_like(&self, other: &Self) -> bool {
+    fn has_compatible_state(&self, other: &Self) -> bool {
         let _ = other;
         true
     }
 
     /// True if super-frames are split before they arrive, on any link: one may not fit an empty queue, or the node compares single packets.
     fn splits_super_frames(&self) -> bool {
-        self.takes_any_within().is_none_or(is_short)
+        self.unconditional_bounds().is_none_or(is_short)
     }
 
     /// Like [`Scheme::wants_flow_hash`](crate::Scheme::wants_flow_hash).

@@ -1,6 +1,6 @@
 //! A node of any kind with its state of many queues. The orders do not depend on the kind.
 
-use super::{At, Head, Manage, Turn, managers};
+use super::{Evaluation, Head, Manage, QueueContext, managers};
 use crate::options::{BuildError, Values};
 use crate::{Record, Size, Tell, Wires, fifo};
 use alloc::string::ToString;
@@ -9,18 +9,18 @@ use units::{Bytes, Instant};
 
 /// A node and its state of each queue.
 #[derive(Clone, Debug)]
-pub(crate) struct Each<M: Manage> {
+pub(crate) struct NodeQueues<M: Manage> {
     node: M,
     queues: Vec<M::Memory>,
 }
 
-impl<M: Manage> Each<M> {
-    fn new(node: M, queues: usize) -> Each<M> {
-        Each { queues: (0..queues).map(|_| node.memory()).collect(), node }
+impl<M: Manage> NodeQueues<M> {
+    fn new(node: M, queues: usize) -> NodeQueues<M> {
+        NodeQueues { queues: (0..queues).map(|_| node.memory()).collect(), node }
     }
 
     #[inline(always)]
-    fn arrive<W: Wires>(&mut self, queue: usize, at: &mut At<'_, W>, packet: &Record) -> Size {
+    fn arrive<W: Wires>(&mut self, queue: usize, at: &mut QueueContext<'_, W>, packet: &Record) -> Size {
         let Size { packets, bytes } = at.waiting;
         let Some(memory) = self.queues.get_mut(queue) else { return at.waiting };
         match self.node.arrive(memory, at, packet) {
@@ -35,7 +35,7 @@ impl<M: Manage> Each<M> {
         if size_of::<M::Memory>() > 0
             && let Some(memory) = self.queues.get(queue)
         {
-            wires.fetch(memory);
+            wires.prefetch(memory);
         }
     }
 
@@ -46,11 +46,11 @@ impl<M: Manage> Each<M> {
     }
 
     /// Like [`Scheme::tune`](crate::Scheme::tune); `size` is the length of a queue.
-    fn tune(&mut self, other: &Each<M>, size: impl Fn(usize) -> Size) -> bool {
-        let like = self.queues.len() == other.queues.len() && self.node.remembers_like(&other.node);
+    fn tune(&mut self, other: &NodeQueues<M>, size: impl Fn(usize) -> Size) -> bool {
+        let like = self.queues.len() == other.queues.len() && self.node.has_compatible_state(&other.node);
         if like {
             self.node.clone_from(&other.node);
-            self.queues.iter_mut().enumerate().for_each(|(i, memory)| self.node.retuned(memory, size(i)));
+            self.queues.iter_mut().enumerate().for_each(|(i, memory)| self.node.parameters_changed(memory, size(i)));
         }
         like
     }
@@ -62,8 +62,8 @@ impl<M: Manage> Each<M> {
     }
 
     #[inline(always)]
-    fn evaluate<W: Wires>(&mut self, queue: usize, at: &mut At<'_, W>) -> Turn {
-        let Some(memory) = self.queues.get_mut(queue) else { return Turn::Nothing };
+    fn evaluate<W: Wires>(&mut self, queue: usize, at: &mut QueueContext<'_, W>) -> Evaluation {
+        let Some(memory) = self.queues.get_mut(queue) else { return Evaluation::Nothing };
         self.node.evaluate(memory, at)
     }
 }
@@ -72,12 +72,12 @@ macro_rules! nodes {
     ($($kind:ident)*) => {
         /// A node that manages queues. It is an enum, so that one match dispatches to inlined code and no node is boxed.
         #[derive(Clone, Debug)]
-        pub(crate) enum Aqm { $($kind(Each<super::$kind>)),* }
+        pub(crate) enum Aqm { $($kind(NodeQueues<super::$kind>)),* }
 
         impl Aqm {
             /// Enqueues, marks or refuses the arriving packet. Returns the new length of the queue.
             #[inline(always)]
-            pub fn arrive<W: Wires>(&mut self, queue: usize, mut at: At<'_, W>, packet: &Record) -> Size {
+            pub fn arrive<W: Wires>(&mut self, queue: usize, mut at: QueueContext<'_, W>, packet: &Record) -> Size {
                 // Tail drop is the usual node of an order of many queues, and cheaper than the dispatch.
                 if let Aqm::Tail(each) = self {
                     return each.arrive(queue, &mut at, packet);
@@ -86,7 +86,7 @@ macro_rules! nodes {
             }
 
             #[inline(never)]
-            fn managed_arrival<W: Wires>(&mut self, queue: usize, mut at: At<'_, W>, packet: &Record) -> Size {
+            fn managed_arrival<W: Wires>(&mut self, queue: usize, mut at: QueueContext<'_, W>, packet: &Record) -> Size {
                 match self { $(Aqm::$kind(each) => each.arrive(queue, &mut at, packet)),* }
             }
 
@@ -106,7 +106,7 @@ macro_rules! nodes {
             /// True if an evaluation reads more of the first packet than its length.
             #[inline(always)]
             pub fn looks(&self) -> bool {
-                fn of<M: Manage>(_: &Each<M>) -> bool {
+                fn of<M: Manage>(_: &NodeQueues<M>) -> bool {
                     M::LOOKS
                 }
                 match self { $(Aqm::$kind(each) => of(each)),* }
@@ -114,7 +114,7 @@ macro_rules! nodes {
 
             /// Evaluates the queue once.
             #[inline(always)]
-            pub fn evaluate<W: Wires>(&mut self, queue: usize, mut at: At<'_, W>) -> Turn {
+            pub fn evaluate<W: Wires>(&mut self, queue: usize, mut at: QueueContext<'_, W>) -> Evaluation {
                 if let Aqm::Tail(each) = self {
                     return each.evaluate(queue, &mut at);
                 }
@@ -122,7 +122,7 @@ macro_rules! nodes {
             }
 
             #[inline(never)]
-            fn managed_evaluation<W: Wires>(&mut self, queue: usize, mut at: At<'_, W>) -> Turn {
+            fn managed_evaluation<W: Wires>(&mut self, queue: usize, mut at: QueueContext<'_, W>) -> Evaluation {
                 match self { $(Aqm::$kind(each) => each.evaluate(queue, &mut at)),* }
             }
 
@@ -160,8 +160,8 @@ macro_rules! nodes {
             }
         }
 
-        $(impl From<Each<super::$kind>> for Aqm {
-            fn from(each: Each<super::$kind>) -> Aqm {
+        $(impl From<NodeQueues<super::$kind>> for Aqm {
+            fn from(each: NodeQueues<super::$kind>) -> Aqm {
                 Aqm::$kind(each)
             }
         })*
@@ -181,9 +181,9 @@ impl Aqm {
     pub fn of(name: &str, options: &Values<'_>, queues: usize) -> Result<Aqm, BuildError> {
         fn each<M: Manage>(node: M, queues: usize) -> Aqm
         where
-            Aqm: From<Each<M>>,
+            Aqm: From<NodeQueues<M>>,
         {
-            Each::new(node, queues).into()
+            NodeQueues::new(node, queues).into()
         }
         macro_rules! named {
             ($($node:ident)*) => {

@@ -4,10 +4,10 @@
 //! The delay is read from the timestamp of the departing packet (section 5.2), not estimated from a rate. Updates of the probability are made at
 //! arrivals and departures, one for each period that has passed.
 
-use super::{At, Manage, Turn};
-use crate::chance::Register;
+use super::{Evaluation, Manage, QueueContext};
+use crate::lfsr::Lfsr;
 use crate::options::{BuildError, Values};
-use crate::wires::{holding, is_short};
+use crate::wires::{is_short, packet_bounds};
 use crate::{Record, Size, Tell, Wires};
 use units::declare::{Declaration, DeclaredCost, OptionDeclaration, Unit};
 use units::{Bytes, Instant, Nanos, Parts};
@@ -38,25 +38,25 @@ pub struct Pie {
     pub mean: Bytes,
     /// The most packets that wait.
     pub limit: u32,
-    chance: Register,
+    chance: Lfsr,
 }
 
 /// PIE's state of a queue.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Memory {
+pub struct PieMemory {
     probability: i64,
     /// The delay of the packet that left last; now, and at the last update.
     delay: Nanos,
-    before: Nanos,
+    previous_delay: Nanos,
     /// The rest of the burst allowance.
     allowance: Nanos,
     /// When the next update is due; none before the first packet.
-    due: Option<Instant>,
+    next_update: Option<Instant>,
     /// The sum of the probabilities since the last drop, which keeps drops neither too close together nor too far apart (section 5.4).
-    spent: i64,
+    accumulated: i64,
 }
 
-impl Memory {
+impl PieMemory {
     /// The probability, of 2^32.
     pub fn probability(&self) -> u64 {
         (self.probability >> 16) as u64
@@ -145,7 +145,7 @@ impl Pie {
             ecn_most: Parts::percent(10),
             mean: Bytes::new(1000),
             limit,
-            chance: Register::new(seed),
+            chance: Lfsr::new(seed),
         }
     }
 
@@ -165,9 +165,9 @@ impl Pie {
 
     /// Makes the updates that are due.
     #[inline]
-    fn catch_up<W: Wires>(&self, memory: &mut Memory, at: &At<'_, W>) {
+    fn catch_up<W: Wires>(&self, memory: &mut PieMemory, at: &QueueContext<'_, W>) {
         let now = at.wires.now();
-        let due = *memory.due.get_or_insert_with(|| {
+        let due = *memory.next_update.get_or_insert_with(|| {
             memory.allowance = self.burst;
             now + self.period
         });
@@ -175,7 +175,7 @@ impl Pie {
             return;
         }
         let missed = now.since(due).get() / self.period.get().max(1) + 1;
-        memory.due = Some(due + self.period * missed);
+        memory.next_update = Some(due + self.period * missed);
         // An empty queue has no delay, although no departure reports it.
         if at.waiting.packets == 0 {
             memory.delay = Nanos::ZERO;
@@ -184,10 +184,10 @@ impl Pie {
     }
 
     /// One update: section 5.3 with the corrections of section 4.2, and the burst allowance of section 4.4.
-    fn update(&self, memory: &mut Memory) {
+    fn update(&self, memory: &mut PieMemory) {
         let nanos = |time: Nanos| i128::from(time.get());
         let above = nanos(memory.delay) - nanos(self.reference);
-        let more = nanos(memory.delay) - nanos(memory.before);
+        let more = nanos(memory.delay) - nanos(memory.previous_delay);
         // Millionths of the effect of a second, times nanoseconds: the unit is 10^-15.
         let effect = above * i128::from(self.alpha) + more * i128::from(self.beta);
         let mut step = effect.clamp(-(1 << 70), 1 << 70) * i128::from(ONE) / 1_000_000_000_000_000;
@@ -207,48 +207,49 @@ impl Pie {
             step = step.min(i128::from(ONE / 50));
         }
         let mut probability = i128::from(memory.probability) + step;
-        if memory.delay == Nanos::ZERO && memory.before == Nanos::ZERO {
+        if memory.delay == Nanos::ZERO && memory.previous_delay == Nanos::ZERO {
             // Without delay the probability decays by 2 % an update.
             probability -= probability / 50;
         }
         memory.probability = probability.clamp(0, ONE.into()) as i64;
         memory.allowance = memory.allowance.saturating_sub(self.period);
         let short = |delay: Nanos| delay.get() < self.reference.get() / 2;
-        if memory.probability == 0 && short(memory.delay) && short(memory.before) {
+        if memory.probability == 0 && short(memory.delay) && short(memory.previous_delay) {
             memory.allowance = self.burst;
         }
-        memory.before = memory.delay;
+        memory.previous_delay = memory.delay;
     }
 
     /// True if the arriving packet is dropped or marked (sections 5.1 and 5.4).
-    fn hits<W: Wires>(&mut self, memory: &mut Memory, at: &At<'_, W>) -> bool {
+    fn is_selected<W: Wires>(&mut self, memory: &mut PieMemory, at: &QueueContext<'_, W>) -> bool {
         // Section 4.4: no drops while the burst allowance lasts.
         if memory.allowance > Nanos::ZERO {
             return false;
         }
         // Section 4.1: no drops at a short delay and a low probability.
-        if memory.before.get() < self.reference.get() / 2 && memory.probability < ONE / 5 {
+        if memory.previous_delay.get() < self.reference.get() / 2 && memory.probability < ONE / 5 {
             return false;
         }
         // Section 4.1: no drops with at most two packets waiting.
         if at.waiting.bytes.get() <= 2 * self.mean.get() {
             return false;
         }
-        memory.spent = if memory.probability == 0 { 0 } else { memory.spent.saturating_add(memory.probability) };
+        memory.accumulated =
+            if memory.probability == 0 { 0 } else { memory.accumulated.saturating_add(memory.probability) };
         // Section 5.4: below a sum of 0.85 no drop, from 8.5 on always one.
-        if memory.spent < ONE / 100 * 85 {
+        if memory.accumulated < ONE / 100 * 85 {
             return false;
         }
-        let hit = memory.spent >= ONE / 2 * 17 || self.chance.happens(memory.probability());
+        let hit = memory.accumulated >= ONE / 2 * 17 || self.chance.happens(memory.probability());
         if hit {
-            memory.spent = 0;
+            memory.accumulated = 0;
         }
         hit
     }
 
     /// True if the arriving packet may be enqueued. Marks it if it is hit and may be marked.
-    fn admits<W: Wires>(&mut self, memory: &mut Memory, at: &mut At<'_, W>) -> bool {
-        if !self.hits(memory, at) {
+    fn admits<W: Wires>(&mut self, memory: &mut PieMemory, at: &mut QueueContext<'_, W>) -> bool {
+        if !self.is_selected(memory, at) {
             return true;
         }
         let may_mark = self.ecn && memory.probability <= ONE / 1_000_000 * i64::from(self.ecn_most.get());
@@ -257,34 +258,34 @@ impl Pie {
 }
 
 impl Manage for Pie {
-    type Memory = Memory;
+    type Memory = PieMemory;
     const LOOKS: bool = true;
 
     #[inline]
-    fn arrive<W: Wires>(&mut self, memory: &mut Memory, at: &mut At<'_, W>, packet: &Record) -> bool {
+    fn arrive<W: Wires>(&mut self, memory: &mut PieMemory, at: &mut QueueContext<'_, W>, packet: &Record) -> bool {
         self.catch_up(memory, at);
         let kept = !at.is_full(self.limit, packet) && self.admits(memory, at) && at.wires.enqueue(at.queue);
         if !kept {
             // A tail drop also restarts the distance to the next drop (RFC 8033, appendix B).
-            memory.spent = 0;
+            memory.accumulated = 0;
         }
         kept
     }
 
     #[inline]
-    fn evaluate<W: Wires>(&mut self, memory: &mut Memory, at: &mut At<'_, W>) -> Turn {
+    fn evaluate<W: Wires>(&mut self, memory: &mut PieMemory, at: &mut QueueContext<'_, W>) -> Evaluation {
         self.catch_up(memory, at);
-        let Some(packet) = at.wires.dequeue(at.queue) else { return Turn::Nothing };
+        let Some(packet) = at.wires.dequeue(at.queue) else { return Evaluation::Nothing };
         at.wires.transmit();
         memory.delay = at.wires.now().since(packet.timestamp);
-        Turn::Sent(packet.length)
+        Evaluation::Sent(packet.length)
     }
 
     fn splits_super_frames(&self) -> bool {
-        is_short(holding(self.limit))
+        is_short(packet_bounds(self.limit))
     }
 
-    fn state(&self, memory: &Memory, _: Instant, _: Size, tell: &mut Tell<'_>) {
+    fn state(&self, memory: &PieMemory, _: Instant, _: Size, tell: &mut Tell<'_>) {
         tell("p", memory.probability as f64 / ONE as f64);
         tell("qdelay", memory.delay.as_secs_f64());
         tell("burst_allowance", memory.allowance.as_secs_f64());
@@ -298,7 +299,7 @@ mod vectors;
 mod tests {
     use super::*;
 
-    use crate::model::{Fate, Model};
+    use crate::model::{Model, ModelFate};
     use crate::single::Single;
     use proptest::prelude::*;
 
@@ -322,12 +323,12 @@ mod tests {
     }
 
     #[test]
-    fn pie_keeps_the_delay_at_the_target_under_an_unresponsive_load() {
+    fn pie_holds_target_delay_under_unresponsive_load() {
         let (mut scheme, mut model) = (Single::new(pie()), Model::default());
         run(&mut scheme, &mut model, 30_000, 1.25);
         let before = model.fates.len();
         run(&mut scheme, &mut model, 30_000, 1.25);
-        let refused = model.fates[before..].iter().filter(|fate| matches!(fate, Fate::Refused(_))).count();
+        let refused = model.fates[before..].iter().filter(|fate| matches!(fate, ModelFate::Refused(_))).count();
         let part = refused as f64 / 37_500.0;
         assert!((0.19..0.21).contains(&part), "a fifth is too much: {part}");
         assert!((8..25).contains(&model.waiting()), "15 ms are 15 packets: {}", model.waiting());
@@ -337,9 +338,9 @@ mod tests {
     fn burst_within_its_allowance_loses_no_packet() {
         let (mut scheme, mut model) = (Single::new(pie()), Model::default());
         run(&mut scheme, &mut model, 140, 3.0);
-        assert_eq!(model.fated(|fate| matches!(fate, Fate::Refused(_))), 0);
+        assert_eq!(model.count_fates(|fate| matches!(fate, ModelFate::Refused(_))), 0);
         run(&mut scheme, &mut model, 400, 3.0);
-        assert!(model.fated(|fate| matches!(fate, Fate::Refused(_))) > 0, "it lasts longer");
+        assert!(model.count_fates(|fate| matches!(fate, ModelFate::Refused(_))) > 0, "it lasts longer");
     }
 
     #[test]
@@ -361,26 +362,29 @@ mod tests {
         run(&mut scheme, &mut model, 3000, 1.04);
         assert!(!model.marked.is_empty());
         run(&mut scheme, &mut model, 10_000, 2.0);
-        assert!(model.fated(|fate| matches!(fate, Fate::Refused(_))) > 3000);
+        assert!(model.count_fates(|fate| matches!(fate, ModelFate::Refused(_))) > 3000);
     }
 
     #[test]
-    fn tail_drop_restarts_the_distance_to_the_next_drop() {
+    fn pie_tail_drop_resets_accumulated_probability() {
         let mut model = Model::default();
         let mut scheme = Single::new(Pie { limit: 3, ..pie() });
         // One more packet could be dropped: the sum has passed 0.85.
-        let near = Memory {
+        let near = PieMemory {
             probability: ONE / 10,
-            due: Some(Instant::new(1)),
-            spent: ONE,
-            before: Nanos::millis(15),
-            ..Memory::default()
+            next_update: Some(Instant::new(1)),
+            accumulated: ONE,
+            previous_delay: Nanos::millis(15),
+            ..PieMemory::default()
         };
         scheme.remember(near);
         model.arrive(&mut scheme, &[1000; 3]);
-        assert!(model.fates.is_empty() && scheme.memory().spent >= ONE, "nothing is dropped with two packets waiting");
+        assert!(
+            model.fates.is_empty() && scheme.memory().accumulated >= ONE,
+            "nothing is dropped with two packets waiting"
+        );
         model.arrive(&mut scheme, &[1000]);
-        assert_eq!((model.fates.len(), scheme.memory().spent), (1, 0));
+        assert_eq!((model.fates.len(), scheme.memory().accumulated), (1, 0));
     }
 
     /// RFC 8033, sections 4.2 and 5.3, in floating point.
@@ -401,7 +405,7 @@ mod tests {
         /// longer sequence would diverge.
         #[test]
         fn pie_rfc8033_probability(delays in prop::collection::vec(prop_oneof![Just(0u64), 0u64..60_000_000], 1..400)) {
-            let (pie, mut memory, mut before) = (pie(), Memory::default(), 0.0);
+            let (pie, mut memory, mut before) = (pie(), PieMemory::default(), 0.0);
             for delay in delays {
                 let seconds = delay as f64 / 1e9;
                 let expected = real(memory.probability as f64 / ONE as f64, seconds, before);
@@ -416,22 +420,30 @@ mod tests {
 
     #[test]
     fn no_drop_while_two_packets_wait_or_delay_is_below_half_the_target() {
-        let sure = Memory { probability: ONE / 5, due: Some(Instant::new(1)), spent: ONE, ..Memory::default() };
+        let sure = PieMemory {
+            probability: ONE / 5,
+            next_update: Some(Instant::new(1)),
+            accumulated: ONE,
+            ..PieMemory::default()
+        };
         let mut model = Model::default();
         let mut node = pie();
         let mut scheme = Single::new(pie());
         model.arrive(&mut scheme, &[1000, 1000]);
-        let mut ask = |memory: Memory, model: &mut Model| {
+        let mut ask = |memory: PieMemory, model: &mut Model| {
             let queue = units::QueueId(0);
-            let at = At { backlog: Bytes::ZERO, queue, waiting: model.size(queue), wires: model };
-            (0..100).any(|_| node.hits(&mut memory.clone(), &at))
+            let at = QueueContext { backlog: Bytes::ZERO, queue, waiting: model.size(queue), wires: model };
+            (0..100).any(|_| node.is_selected(&mut memory.clone(), &at))
         };
         let (late, short) = (Nanos::millis(15), Nanos::millis(4));
-        assert!(!ask(Memory { before: late, ..sure }, &mut model), "two packets wait");
+        assert!(!ask(PieMemory { previous_delay: late, ..sure }, &mut model), "two packets wait");
         model.arrive(&mut scheme, &[1]);
-        assert!(ask(Memory { before: late, ..sure }, &mut model));
-        assert!(!ask(Memory { before: late, allowance: late, ..sure }, &mut model), "a burst");
-        assert!(ask(Memory { before: short, ..sure }, &mut model), "a fifth is dropped however short the delay");
-        assert!(!ask(Memory { before: short, probability: ONE / 5 - 1, ..sure }, &mut model));
+        assert!(ask(PieMemory { previous_delay: late, ..sure }, &mut model));
+        assert!(!ask(PieMemory { previous_delay: late, allowance: late, ..sure }, &mut model), "a burst");
+        assert!(
+            ask(PieMemory { previous_delay: short, ..sure }, &mut model),
+            "a fifth is dropped however short the delay"
+        );
+        assert!(!ask(PieMemory { previous_delay: short, probability: ONE / 5 - 1, ..sure }, &mut model));
     }
 }

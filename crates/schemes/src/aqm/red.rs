@@ -4,10 +4,10 @@
 //! Gaps between drops are uniform: p_a = p_b / (1 - count p_b) (section 7, method 2). The average has 32 fractional bits. With 16 bits, a weight of
 //! 0.002 would lose differences below 0.01 packets.
 
-use super::{At, Manage, Turn};
-use crate::chance::Register;
+use super::{Evaluation, Manage, QueueContext};
+use crate::lfsr::Lfsr;
 use crate::options::{BuildError, Values, switch};
-use crate::wires::{holding, is_short};
+use crate::wires::{is_short, packet_bounds};
 use crate::{Record, Size, Tell, Wires};
 use units::declare::{Declaration, DeclaredCost, OptionDeclaration, Unit};
 use units::{Bytes, Instant, Nanos, Parts, Rate};
@@ -19,42 +19,42 @@ const ONE: u64 = 1 << 32;
 #[derive(Clone, Debug)]
 pub struct Red {
     /// The average in packets below which no packet is dropped.
-    pub least: u32,
+    pub min_threshold: u32,
     /// The average from which all packets are dropped, unless `gentle`.
-    pub most: u32,
+    pub max_threshold: u32,
     /// The probability just below `most`, of 2^32.
-    pub probability: u64,
+    pub max_probability: u64,
     /// The weight of a packet in the average, of 2^32.
     pub weight: u64,
     /// If true the probability rises to one between `most` and twice that, instead of at once.
     pub gentle: bool,
     /// The packet length with the full probability, if the probability is proportional to the length.
-    pub bytewise: Option<Bytes>,
+    pub byte_mode: Option<Bytes>,
     /// True to mark packets instead if they are ECN-capable.
     pub ecn: bool,
     /// The mean packet length: while the queue is empty the average decays as if such packets left.
     pub mean: Bytes,
     /// The most packets that wait.
     pub limit: u32,
-    chance: Register,
+    chance: Lfsr,
 }
 
 /// RED's state of a queue.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Memory {
+pub struct RedMemory {
     /// The average in packets, with 32 fractional bits.
     average: u64,
     /// Packets since the last drop; none while the average is below `least`.
     count: Option<u32>,
     /// The time up to which idle time is accounted for.
-    seen: Instant,
+    idle_until: Instant,
     /// When the queue was last known to be non-empty.
-    busy: Instant,
+    last_busy: Instant,
     /// Idle time that the average has not decayed for yet: less than a packet time.
     idle: Nanos,
 }
 
-impl Memory {
+impl RedMemory {
     /// The average queue length in packets, with 16 fractional bits.
     pub fn average_q16(&self) -> u64 {
         self.average >> 16
@@ -69,7 +69,7 @@ impl Memory {
             let (whole, part) = (above >> 32, above as u64 & (ONE - 1));
             let change = whole * weight as i64 + ((part * weight) >> 32) as i64;
             self.average = self.average.wrapping_add_signed(change);
-            self.touch(now);
+            self.mark_busy(now);
         } else {
             self.decay(weight, now, rate.time_for(mean));
         }
@@ -77,16 +77,16 @@ impl Memory {
 
     /// A packet waits now or has just left.
     #[inline(always)]
-    pub(super) fn touch(&mut self, now: Instant) {
-        (self.seen, self.busy) = (now, now);
+    pub(super) fn mark_busy(&mut self, now: Instant) {
+        (self.idle_until, self.last_busy) = (now, now);
     }
 
     /// Records whether the arriving packet, which found `waiting` packets, was enqueued.
     #[inline(always)]
-    pub(super) fn keeps(&mut self, kept: bool, waiting: u32, now: Instant) -> bool {
+    pub(super) fn record_arrival(&mut self, kept: bool, waiting: u32, now: Instant) -> bool {
         // If packets waited, `update` has recorded the time.
         if waiting == 0 && kept {
-            self.touch(now);
+            self.mark_busy(now);
         }
         kept
     }
@@ -95,7 +95,7 @@ impl Memory {
     /// `seen`, also if another scheme emptied it. Idle time counts once, even if packets are refused meanwhile. A remainder below one packet time is kept.
     #[inline(never)]
     fn decay(&mut self, weight: u64, now: Instant, packet: Nanos) {
-        let since = core::mem::replace(&mut self.seen, now);
+        let since = core::mem::replace(&mut self.idle_until, now);
         if self.average == 0 {
             return;
         }
@@ -104,13 +104,13 @@ impl Memory {
         let packets = self.idle.get() / packet;
         self.idle = Nanos::new(self.idle.get() - packets * packet);
         self.average = times(self.average, power(ONE - weight, packets));
-        if now.since(self.busy) >= super::FORGOTTEN {
+        if now.since(self.last_busy) >= super::FORGOTTEN {
             self.average = 0;
         }
     }
 
     /// After a change of parameters, starts with the queue length if the average is above it.
-    pub(super) fn retuned(&mut self, waiting: u32) {
+    pub(super) fn cap_average(&mut self, waiting: u32) {
         self.average = self.average.min(u64::from(waiting) << 32);
         self.count = None;
     }
@@ -195,7 +195,7 @@ pub(super) const SEED: OptionDeclaration = OptionDeclaration {
 
 /// The decision about a packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Lot {
+pub(super) enum RedDecision {
     /// It is enqueued.
     Spared,
     /// It is dropped or marked.
@@ -241,23 +241,23 @@ impl Red {
     /// RED with these parameters and a generator with `seed`.
     pub fn new(least: u32, most: u32, maxp: Parts, weight: Parts, limit: u32, seed: u32) -> Red {
         Red {
-            least,
-            most: most.max(least + 1),
-            probability: fixed(maxp),
+            min_threshold: least,
+            max_threshold: most.max(least + 1),
+            max_probability: fixed(maxp),
             weight: fixed(weight),
             gentle: true,
-            bytewise: None,
+            byte_mode: None,
             ecn: false,
             mean: Bytes::new(500),
             limit,
-            chance: Register::new(seed),
+            chance: Lfsr::new(seed),
         }
     }
 
     /// RED with the values of its options.
     pub fn of(options: &Values<'_>) -> Result<Red, BuildError> {
         Ok(Red {
-            bytewise: options.choice("mode", &[None, Some(options.bytes("mtu")?)])?,
+            byte_mode: options.choice("mode", &[None, Some(options.bytes("mtu")?)])?,
             ecn: options.is_on("ecn")?,
             ..Red::shared(options)?
         })
@@ -273,17 +273,17 @@ impl Red {
 
     /// The probability p_b by the average alone, of 2^32; none below `least`.
     #[inline]
-    fn base(&self, average: u64) -> Option<u64> {
-        let (least, most) = (u64::from(self.least) << 32, u64::from(self.most) << 32);
+    fn base_probability(&self, average: u64) -> Option<u64> {
+        let (least, most) = (u64::from(self.min_threshold) << 32, u64::from(self.max_threshold) << 32);
         if average < least {
             return None;
         }
         // Both are fixed-point, and the divisor is a whole number: a 64-bit division is exact enough.
         let part = |above: u64, of: u64| above / (of >> 32);
         Some(if average < most {
-            times(self.probability, part(average - least, most - least))
+            times(self.max_probability, part(average - least, most - least))
         } else if self.gentle && average < 2 * most {
-            self.probability + times(ONE - self.probability, part(average - most, most))
+            self.max_probability + times(ONE - self.max_probability, part(average - most, most))
         } else {
             ONE
         })
@@ -291,19 +291,19 @@ impl Red {
 
     /// Decides whether the arriving packet is hit, by the present average.
     #[inline(always)]
-    pub(super) fn cast(&mut self, memory: &mut Memory, length: u32) -> Lot {
-        let Some(mut base) = self.base(memory.average) else {
+    pub(super) fn decide(&mut self, memory: &mut RedMemory, length: u32) -> RedDecision {
+        let Some(mut base) = self.base_probability(memory.average) else {
             memory.count = None;
-            return Lot::Spared;
+            return RedDecision::Spared;
         };
         if base >= ONE {
             // A certain drop restarts the count like any other.
             memory.count = Some(0);
-            return Lot::Hit;
+            return RedDecision::Hit;
         }
         // The first packet at or above `least` has the count zero.
         let count = memory.count.map_or(0, |count| count.saturating_add(1));
-        if let Some(mtu) = self.bytewise {
+        if let Some(mtu) = self.byte_mode {
             base = (base * u64::from(length) / mtu.get().max(1)).min(ONE);
         }
         // 1 - count p_b of the paper.
@@ -314,66 +314,67 @@ impl Red {
             base >= left || (base << 32).checked_sub(left).is_some_and(|most| drawn * left <= most)
         };
         memory.count = Some(if hit { 0 } else { count });
-        if hit { Lot::Hit } else { Lot::Spared }
+        if hit { RedDecision::Hit } else { RedDecision::Spared }
     }
 
     /// Reports the average and its probability (p_b of the paper).
-    pub(super) fn tell(&self, memory: &Memory, tell: &mut Tell<'_>) {
+    pub(super) fn report_state(&self, memory: &RedMemory, tell: &mut Tell<'_>) {
         tell("avg", memory.average as f64 / ONE as f64);
-        tell("p", self.base(memory.average).unwrap_or(0) as f64 / ONE as f64);
+        tell("p", self.base_probability(memory.average).unwrap_or(0) as f64 / ONE as f64);
     }
 
     /// Updates the average for a packet that arrives now.
     #[inline(always)]
-    pub(super) fn average<W: Wires>(&self, memory: &mut Memory, at: &At<'_, W>, waiting: u32) {
+    pub(super) fn update_average<W: Wires>(&self, memory: &mut RedMemory, at: &QueueContext<'_, W>, waiting: u32) {
         memory.update(self.weight, waiting, at.wires.now(), at.wires.link_rate(), self.mean);
     }
 }
 
 impl Manage for Red {
-    type Memory = Memory;
+    type Memory = RedMemory;
 
     #[inline(always)]
-    fn arrive<W: Wires>(&mut self, memory: &mut Memory, at: &mut At<'_, W>, packet: &Record) -> bool {
+    fn arrive<W: Wires>(&mut self, memory: &mut RedMemory, at: &mut QueueContext<'_, W>, packet: &Record) -> bool {
         let waiting = at.waiting.packets;
-        self.average(memory, at, waiting);
+        self.update_average(memory, at, waiting);
         let kept = !at.is_full(self.limit, packet)
-            && match self.cast(memory, packet.length) {
-                Lot::Hit if !(self.ecn && at.wires.mark()) => false,
+            && match self.decide(memory, packet.length) {
+                RedDecision::Hit if !(self.ecn && at.wires.mark()) => false,
                 _ => at.wires.enqueue(at.queue),
             };
-        memory.keeps(kept, waiting, at.wires.now());
+        memory.record_arrival(kept, waiting, at.wires.now());
         // Each further segment of a super-frame finds the segments before it waiting, if they were enqueued.
-        (1..packet.packets()).for_each(|before| self.average(memory, at, waiting + if kept { before } else { 0 }));
+        (1..packet.packets())
+            .for_each(|before| self.update_average(memory, at, waiting + if kept { before } else { 0 }));
         kept
     }
 
     #[inline(always)]
-    fn evaluate<W: Wires>(&mut self, memory: &mut Memory, at: &mut At<'_, W>) -> Turn {
+    fn evaluate<W: Wires>(&mut self, memory: &mut RedMemory, at: &mut QueueContext<'_, W>) -> Evaluation {
         let turn = at.send();
-        if turn != Turn::Nothing {
-            memory.touch(at.wires.now());
+        if turn != Evaluation::Nothing {
+            memory.mark_busy(at.wires.now());
         }
         turn
     }
 
     #[inline(always)]
-    fn send_unquestioned<W: Wires>(&mut self, memory: &mut Memory, at: &mut At<'_, W>) {
+    fn send_unconditionally<W: Wires>(&mut self, memory: &mut RedMemory, at: &mut QueueContext<'_, W>) {
         if at.wires.send_while(at.queue, Instant::START) > 0 {
-            memory.touch(at.wires.now());
+            memory.mark_busy(at.wires.now());
         }
     }
 
-    fn retuned(&self, memory: &mut Memory, waiting: Size) {
-        memory.retuned(waiting.packets);
+    fn parameters_changed(&self, memory: &mut RedMemory, waiting: Size) {
+        memory.cap_average(waiting.packets);
     }
 
     fn splits_super_frames(&self) -> bool {
-        is_short(holding(self.limit))
+        is_short(packet_bounds(self.limit))
     }
 
-    fn state(&self, memory: &Memory, _: Instant, _: Size, tell: &mut Tell<'_>) {
-        self.tell(memory, tell);
+    fn state(&self, memory: &RedMemory, _: Instant, _: Size, tell: &mut Tell<'_>) {
+        self.report_state(memory, tell);
     }
 }
 
@@ -384,7 +385,7 @@ mod vectors;
 mod tests {
     use super::*;
 
-    use crate::model::{Fate, Model};
+    use crate::model::{Model, ModelFate};
     use crate::single::Single;
     use alloc::vec::Vec;
     use proptest::prelude::*;
@@ -397,17 +398,17 @@ mod tests {
     proptest! {
         /// The average equals one in floating point, to a thousandth of a packet.
         #[test]
-        fn the_average_is_that_of_real_numbers(
+        fn red_average_equals_floating_point(
             arrivals in prop::collection::vec((0u32..100, 0u64..200), 1..2000),
             weight in 100u32..100_000,
         ) {
             let (rate, mean) = (Rate::mbit(10), Bytes::new(500));
-            let (mut memory, mut exact) = (Memory::default(), 0.0f64);
+            let (mut memory, mut exact) = (RedMemory::default(), 0.0f64);
             let part = f64::from(weight) / 1e6;
             let mut now = Instant::START;
             for (waiting, idle) in arrivals {
                 if waiting == 0 {
-                    memory.touch(now);
+                    memory.mark_busy(now);
                     now += rate.time_for(mean) * idle;
                     exact *= (1.0 - part).powi(idle as i32);
                 } else {
@@ -423,7 +424,7 @@ mod tests {
     #[test]
     fn red_idle_decay() {
         let (rate, mean, weight) = (Rate::mbit(10), Bytes::new(500), fixed(Parts::percent(1)));
-        let mut memory = Memory { average: 100 * ONE, ..Memory::default() };
+        let mut memory = RedMemory { average: 100 * ONE, ..RedMemory::default() };
         // 400 us a packet: (1 - 0.01)^100 is 0.366.
         memory.update(weight, 0, Instant::START + Nanos::millis(40), rate, mean);
         assert!((36.5..36.7).contains(&(memory.average as f64 / ONE as f64)));
@@ -433,11 +434,11 @@ mod tests {
 
     /// Gaps between hits at a constant average.
     fn gaps(red: &mut Red, average: u64, hits: usize) -> Vec<u32> {
-        let mut memory = Memory { average: average * ONE, ..Memory::default() };
+        let mut memory = RedMemory { average: average * ONE, ..RedMemory::default() };
         let (mut gaps, mut gap) = (Vec::new(), 0);
         while gaps.len() < hits {
             gap += 1;
-            if red.cast(&mut memory, 1000) == Lot::Hit {
+            if red.decide(&mut memory, 1000) == RedDecision::Hit {
                 gaps.push(gap);
                 gap = 0;
             }
@@ -468,14 +469,14 @@ mod tests {
 
     #[test]
     fn byte_mode_drops_short_packets_less_often() {
-        let mut bytewise = Red { bytewise: Some(Bytes::new(2000)), ..red() };
+        let mut bytewise = Red { byte_mode: Some(Bytes::new(2000)), ..red() };
         let mean = |gaps: &[u32]| gaps.iter().sum::<u32>() as f64 / gaps.len() as f64;
         let (half, whole) = (mean(&gaps(&mut bytewise, 10, 20_000)), mean(&gaps(&mut red(), 10, 20_000)));
         assert!((1.85..2.1).contains(&(half / whole)), "{half} and {whole}");
     }
 
     #[test]
-    fn drops_or_marks_hold_the_average_between_its_bounds() {
+    fn red_holds_average_between_thresholds() {
         for ecn in [false, true] {
             let node = Red { ecn, weight: fixed(Parts::percent(5)), ..red() };
             let (mut scheme, mut model) = (Single::new(node), Model::default());
@@ -487,7 +488,7 @@ mod tests {
                 model.ready(&mut scheme, 1);
                 model.now += Nanos::micros(800);
             }
-            let refused = model.fated(|fate| matches!(fate, Fate::Refused(_)));
+            let refused = model.count_fates(|fate| matches!(fate, ModelFate::Refused(_)));
             if ecn {
                 assert!(model.marked.len() > 1000 && refused < 400, "{} {refused}", model.marked.len());
             } else {
@@ -502,6 +503,6 @@ mod tests {
         let node = Red { limit: 3, ..red() };
         let (mut scheme, mut model) = (Single::new(node), Model::default());
         model.arrive(&mut scheme, &[1000; 5]);
-        assert_eq!(model.fates, [Fate::Refused(3), Fate::Refused(4)]);
+        assert_eq!(model.fates, [ModelFate::Refused(3), ModelFate::Refused(4)]);
     }
 }

@@ -5,7 +5,7 @@
 mod described;
 
 use described::described;
-use schemes::conformance::{Arrivals, Recording};
+use schemes::recordings::{Arrivals, Recording};
 use schemes::{DECLARATIONS, ORDERS};
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -80,7 +80,7 @@ fn every_scheme_decides_as_recorded() {
 }
 
 #[test]
-fn every_scheme_is_recorded_and_every_recording_is_of_one() {
+fn every_scheme_has_a_recording() {
     let declared = DECLARATIONS.iter().chain(ORDERS.iter().map(|order| &order.declaration));
     for declaration in declared {
         let is = |scheme: &str| scheme.split(['(', '{']).next() == Some(declaration.name);
@@ -96,7 +96,7 @@ fn every_scheme_is_recorded_and_every_recording_is_of_one() {
 }
 
 #[test]
-fn recordings_hold_schemes_to_all_they_may_decide() {
+fn recordings_cover_every_kind_of_decision() {
     for (sign, what) in [('+', "let in"), ('-', "refused"), ('!', "dropped"), ('*', "marked"), ('>', "sent")] {
         let often = |name: &str| text("decisions", name).lines().skip(3).map(|line| line.matches(sign).count()).sum();
         let all: usize = RECORDED.iter().map(|(name, ..)| -> usize { often(name) }).sum();

@@ -1,11 +1,11 @@
 //! CHOKe with a loop: doomed packets stay in the queue, and are removed at a dequeue, until one that is not doomed is found. Source: Pan, Prabhakar
 //! and Psounis, INFOCOM 2000, figure 1.
 
-use crate::Loops;
+use crate::ReferenceScheme;
 use crate::red::Red;
 use crate::register::Register;
 use schemes::Record;
-use schemes::model::Fate;
+use schemes::model::ModelFate;
 use std::collections::VecDeque;
 use units::Instant;
 
@@ -36,27 +36,27 @@ impl Choke {
     }
 }
 
-impl Loops for Choke {
-    fn arrive(&mut self, number: usize, packet: &Record, fates: &mut Vec<Fate>) {
+impl ReferenceScheme for Choke {
+    fn arrive(&mut self, number: usize, packet: &Record, fates: &mut Vec<ModelFate>) {
         self.red.average(self.staying(), packet.timestamp);
         let full = self.waiting.len() >= self.red.limit();
         let compares = !full && self.red.is_above_least() && !self.waiting.is_empty();
         if full || compares && self.meets_its_own(packet.flow_hash) || self.red.hits() {
-            fates.push(Fate::Refused(number));
+            fates.push(ModelFate::Refused(number));
         } else {
             self.waiting.push_back((number, packet.flow_hash, false));
             self.red.busy(packet.timestamp);
         }
     }
 
-    fn dequeue(&mut self, now: Instant, fates: &mut Vec<Fate>) {
+    fn dequeue(&mut self, now: Instant, fates: &mut Vec<ModelFate>) {
         while let Some((number, _, true)) = self.waiting.front() {
-            fates.push(Fate::Dropped(*number));
+            fates.push(ModelFate::Dropped(*number));
             self.waiting.pop_front();
             self.red.busy(now);
         }
         if let Some((number, ..)) = self.waiting.pop_front() {
-            fates.push(Fate::Sent(number));
+            fates.push(ModelFate::Sent(number));
             self.red.busy(now);
         }
     }

@@ -1,8 +1,8 @@
 //! The pseudocode of RFC 8289, section 5, with its loop; and the two older ways to count drops.
 
-use crate::Loops;
+use crate::ReferenceScheme;
 use schemes::Record;
-use schemes::model::Fate;
+use schemes::model::ModelFate;
 use std::collections::VecDeque;
 use units::{Instant, Nanos};
 
@@ -12,20 +12,20 @@ const MTU: u64 = 1514;
 
 /// The drop count with which dropping restarts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Again {
+pub enum RestartVariant {
     Rfc8289,
     Acm2012,
     Sfqcodel,
 }
 
-impl Again {
-    pub const ALL: [Again; 3] = [Again::Rfc8289, Again::Acm2012, Again::Sfqcodel];
+impl RestartVariant {
+    pub const ALL: [RestartVariant; 3] = [RestartVariant::Rfc8289, RestartVariant::Acm2012, RestartVariant::Sfqcodel];
 
     pub fn name(self) -> &'static str {
         match self {
-            Again::Rfc8289 => "rfc8289",
-            Again::Acm2012 => "acm2012",
-            Again::Sfqcodel => "sfqcodel",
+            RestartVariant::Rfc8289 => "rfc8289",
+            RestartVariant::Acm2012 => "acm2012",
+            RestartVariant::Sfqcodel => "sfqcodel",
         }
     }
 }
@@ -36,7 +36,7 @@ pub type Waiting = VecDeque<(usize, Instant, u64)>;
 /// CoDel's state of a queue.
 #[derive(Clone, Copy, Debug)]
 pub struct CoDel {
-    again: Again,
+    count_restart: RestartVariant,
     above: Option<Instant>,
     drop_next: Instant,
     count: u32,
@@ -53,8 +53,8 @@ fn signed(now: Instant, then: Instant) -> i64 {
 }
 
 impl CoDel {
-    pub fn new(again: Again) -> CoDel {
-        CoDel { again, above: None, drop_next: Instant::START, count: 0, before: 0, dropping: false }
+    pub fn new(again: RestartVariant) -> CoDel {
+        CoDel { count_restart: again, above: None, drop_next: Instant::START, count: 0, before: 0, dropping: false }
     }
 
     /// The first packet, and whether it may be dropped. `backlog` is the total backlog.
@@ -75,8 +75,8 @@ impl CoDel {
         (Some((number, length)), false)
     }
 
-    fn dropped(packet: Option<(usize, u64)>) -> Fate {
-        Fate::Dropped(packet.expect("there is one to drop").0)
+    fn dropped(packet: Option<(usize, u64)>) -> ModelFate {
+        ModelFate::Dropped(packet.expect("there is one to drop").0)
     }
 
     /// The packet that leaves, with its length.
@@ -85,7 +85,7 @@ impl CoDel {
         queue: &mut Waiting,
         backlog: &mut u64,
         now: Instant,
-        fates: &mut Vec<Fate>,
+        fates: &mut Vec<ModelFate>,
     ) -> Option<(usize, u64)> {
         let interval = INTERVAL.get() as i64;
         let (mut packet, mut ok) = self.take(queue, backlog, now);
@@ -99,10 +99,10 @@ impl CoDel {
             }
             while now >= self.drop_next && self.dropping {
                 fates.push(CoDel::dropped(packet));
-                self.count += u32::from(self.again != Again::Sfqcodel);
+                self.count += u32::from(self.count_restart != RestartVariant::Sfqcodel);
                 (packet, ok) = self.take(queue, backlog, now);
                 if ok {
-                    self.count += u32::from(self.again == Again::Sfqcodel);
+                    self.count += u32::from(self.count_restart == RestartVariant::Sfqcodel);
                     self.drop_next = law(self.drop_next, self.count);
                 } else {
                     self.dropping = false;
@@ -110,8 +110,8 @@ impl CoDel {
             }
         } else if ok {
             let since = signed(now, self.drop_next);
-            let enter = match self.again {
-                Again::Acm2012 => since < interval || signed(now, self.above.expect("it is late")) >= interval,
+            let enter = match self.count_restart {
+                RestartVariant::Acm2012 => since < interval || signed(now, self.above.expect("it is late")) >= interval,
                 _ => true,
             };
             if enter {
@@ -119,12 +119,14 @@ impl CoDel {
                 let count = self.count;
                 (packet, _) = self.take(queue, backlog, now);
                 self.dropping = true;
-                self.count = match self.again {
-                    Again::Rfc8289 if i64::from(count) - i64::from(self.before) > 1 && since < 16 * interval => {
+                self.count = match self.count_restart {
+                    RestartVariant::Rfc8289
+                        if i64::from(count) - i64::from(self.before) > 1 && since < 16 * interval =>
+                    {
                         count - self.before
                     }
-                    Again::Acm2012 if count > 2 && since < interval => count - 2,
-                    Again::Sfqcodel if count > 2 && since < 8 * interval => count - 2,
+                    RestartVariant::Acm2012 if count > 2 && since < interval => count - 2,
+                    RestartVariant::Sfqcodel if count > 2 && since < 8 * interval => count - 2,
                     _ => 1,
                 };
                 self.drop_next = law(now, self.count);
@@ -144,23 +146,23 @@ pub struct Queue {
 }
 
 impl Queue {
-    pub fn new(limit: usize, again: Again) -> Queue {
+    pub fn new(limit: usize, again: RestartVariant) -> Queue {
         Queue { codel: CoDel::new(again), queue: Waiting::new(), backlog: 0, limit }
     }
 }
 
-impl Loops for Queue {
-    fn arrive(&mut self, number: usize, packet: &Record, fates: &mut Vec<Fate>) {
+impl ReferenceScheme for Queue {
+    fn arrive(&mut self, number: usize, packet: &Record, fates: &mut Vec<ModelFate>) {
         if self.queue.len() >= self.limit {
-            fates.push(Fate::Refused(number));
+            fates.push(ModelFate::Refused(number));
             return;
         }
         self.queue.push_back((number, packet.timestamp, packet.length.into()));
         self.backlog += u64::from(packet.length);
     }
 
-    fn dequeue(&mut self, now: Instant, fates: &mut Vec<Fate>) {
+    fn dequeue(&mut self, now: Instant, fates: &mut Vec<ModelFate>) {
         let packet = self.codel.dequeue(&mut self.queue, &mut self.backlog, now, fates);
-        fates.extend(packet.map(|(number, _)| Fate::Sent(number)));
+        fates.extend(packet.map(|(number, _)| ModelFate::Sent(number)));
     }
 }

@@ -1,9 +1,9 @@
 //! FQ-CoDel by RFC 8290, sections 3 and 4, with its loops; and the variant of "No Silver Bullet", where a turn is one packet.
 
-use crate::Loops;
+use crate::ReferenceScheme;
 use crate::codel::{CoDel, Waiting};
 use schemes::Record;
-use schemes::model::Fate;
+use schemes::model::ModelFate;
 use std::collections::VecDeque;
 use units::Instant;
 
@@ -48,18 +48,18 @@ impl Fair {
     }
 
     /// Section 4.1: half of the packets of the queue with the most bytes are dropped from its head, 64 at most.
-    fn overflow(&mut self, fates: &mut Vec<Fate>) {
+    fn overflow(&mut self, fates: &mut Vec<ModelFate>) {
         let bytes = |bin: &Bin| bin.waiting.iter().map(|(.., length)| length).sum::<u64>();
         let fattest = self.bins.iter_mut().max_by_key(|bin| bytes(bin)).expect("there are some");
         for _ in 0..fattest.waiting.len().div_ceil(2).min(64) {
             let (number, _, length) = fattest.waiting.pop_front().expect("it has the most");
             self.backlog -= length;
-            fates.push(Fate::Dropped(number));
+            fates.push(ModelFate::Dropped(number));
         }
     }
 
     /// A turn ends when the next one begins: a queue that became active in between precedes the one that had the turn.
-    fn turn(&mut self, now: Instant, fates: &mut Vec<Fate>) -> Option<(usize, u64)> {
+    fn turn(&mut self, now: Instant, fates: &mut Vec<ModelFate>) -> Option<(usize, u64)> {
         if std::mem::take(&mut self.served) {
             self.old.rotate_left(1);
         }
@@ -74,7 +74,7 @@ impl Fair {
     }
 
     /// Section 4.2.
-    fn schedule(&mut self, quantum: i64, now: Instant, fates: &mut Vec<Fate>) -> Option<(usize, u64)> {
+    fn schedule(&mut self, quantum: i64, now: Instant, fates: &mut Vec<ModelFate>) -> Option<(usize, u64)> {
         loop {
             let is_new = !self.new.is_empty();
             let list = if is_new { &mut self.new } else { &mut self.old };
@@ -101,8 +101,8 @@ impl Fair {
     }
 }
 
-impl Loops for Fair {
-    fn arrive(&mut self, number: usize, packet: &Record, fates: &mut Vec<Fate>) {
+impl ReferenceScheme for Fair {
+    fn arrive(&mut self, number: usize, packet: &Record, fates: &mut Vec<ModelFate>) {
         let place = ((u64::from(packet.flow_hash) * self.bins.len() as u64) >> 32) as usize;
         let bin = &mut self.bins[place];
         bin.waiting.push_back((number, packet.timestamp, packet.length.into()));
@@ -117,11 +117,11 @@ impl Loops for Fair {
         }
     }
 
-    fn dequeue(&mut self, now: Instant, fates: &mut Vec<Fate>) {
+    fn dequeue(&mut self, now: Instant, fates: &mut Vec<ModelFate>) {
         let packet = match self.quantum {
             Some(quantum) => self.schedule(quantum, now, fates),
             None => self.turn(now, fates),
         };
-        fates.extend(packet.map(|(number, _)| Fate::Sent(number)));
+        fates.extend(packet.map(|(number, _)| ModelFate::Sent(number)));
     }
 }

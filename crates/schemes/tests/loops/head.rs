@@ -1,8 +1,8 @@
 //! A queue that drops at its head until the arriving packet fits.
 
-use crate::Loops;
+use crate::ReferenceScheme;
 use schemes::Record;
-use schemes::model::Fate;
+use schemes::model::ModelFate;
 use std::collections::VecDeque;
 use units::Instant;
 
@@ -22,17 +22,17 @@ impl Head {
     }
 }
 
-impl Loops for Head {
-    fn arrive(&mut self, number: usize, packet: &Record, fates: &mut Vec<Fate>) {
+impl ReferenceScheme for Head {
+    fn arrive(&mut self, number: usize, packet: &Record, fates: &mut Vec<ModelFate>) {
         let length = u64::from(packet.length);
         while self.waiting.len() >= self.limit || self.bytes() + length > self.bytes {
             let Some((first, _)) = self.waiting.pop_front() else { break };
-            fates.push(Fate::Dropped(first));
+            fates.push(ModelFate::Dropped(first));
         }
         self.waiting.push_back((number, length));
     }
 
-    fn dequeue(&mut self, _: Instant, fates: &mut Vec<Fate>) {
-        fates.extend(self.waiting.pop_front().map(|(number, _)| Fate::Sent(number)));
+    fn dequeue(&mut self, _: Instant, fates: &mut Vec<ModelFate>) {
+        fates.extend(self.waiting.pop_front().map(|(number, _)| ModelFate::Sent(number)));
     }
 }

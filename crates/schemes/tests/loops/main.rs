@@ -14,18 +14,18 @@ mod register;
 use described::described;
 use proptest::prelude::*;
 use schemes::Record;
-use schemes::model::{Fate, Model};
+use schemes::model::{Model, ModelFate};
 use units::{Instant, Nanos};
 
 /// Packets of a run; fewer where instructions are emulated, so that every test run stays short.
 const PACKETS: usize = if cfg!(target_arch = "x86_64") { 1_000_000 } else { 20_000 };
 
 /// A scheme with the loops of its document.
-trait Loops {
+trait ReferenceScheme {
     /// The packet `number` arrives.
-    fn arrive(&mut self, number: usize, packet: &Record, fates: &mut Vec<Fate>);
+    fn arrive(&mut self, number: usize, packet: &Record, fates: &mut Vec<ModelFate>);
     /// The link accepts a packet.
-    fn dequeue(&mut self, now: Instant, fates: &mut Vec<Fate>);
+    fn dequeue(&mut self, now: Instant, fates: &mut Vec<ModelFate>);
 }
 
 /// An event.
@@ -83,9 +83,13 @@ impl Iterator for Traffic {
 }
 
 /// The decisions of the scheme and those of the loop.
-fn both(scheme: &str, mut reference: impl Loops, steps: impl Iterator<Item = Step>) -> (Vec<Fate>, Vec<Fate>) {
+fn both(
+    scheme: &str,
+    mut reference: impl ReferenceScheme,
+    steps: impl Iterator<Item = Step>,
+) -> (Vec<ModelFate>, Vec<ModelFate>) {
     let mut scheme = described(scheme);
-    let (mut model, mut fates) = (Model::with(scheme.queues() as usize), Vec::new());
+    let (mut model, mut fates) = (Model::with_queues(scheme.queues() as usize), Vec::new());
     for step in steps {
         match step {
             Step::Arrives(pause, packet) => {
@@ -105,35 +109,35 @@ fn both(scheme: &str, mut reference: impl Loops, steps: impl Iterator<Item = Ste
 }
 
 /// Compares a scheme with a loop over a million packets, of which several hundred are dropped.
-fn holds(scheme: &str, reference: impl Loops) {
+fn check_same_decisions(scheme: &str, reference: impl ReferenceScheme) {
     let (found, expected) = both(scheme, reference, Traffic::of(0x2545_f491_4f6c_dd1d, PACKETS));
     if let Some(first) = (0..expected.len().max(found.len())).find(|i| expected.get(*i) != found.get(*i)) {
-        let around = |fates: &[Fate]| fates[first.saturating_sub(3)..(first + 3).min(fates.len())].to_vec();
+        let around = |fates: &[ModelFate]| fates[first.saturating_sub(3)..(first + 3).min(fates.len())].to_vec();
         panic!("{scheme}, fate {first}: {:?} and not {:?}", around(&found), around(&expected));
     }
-    let lost = found.iter().filter(|fate| !matches!(fate, Fate::Sent(_))).count();
+    let lost = found.iter().filter(|fate| !matches!(fate, ModelFate::Sent(_))).count();
     assert!(lost > PACKETS / 1000 && found.len() > PACKETS / 10 * 9, "{scheme}: {lost} of {} are lost", found.len());
 }
 
 #[test]
 fn codel_while_eq_if_level() {
-    for again in codel::Again::ALL {
-        holds(&format!("codel(limit=90, again={})", again.name()), codel::Queue::new(90, again));
+    for again in codel::RestartVariant::ALL {
+        check_same_decisions(&format!("codel(limit=90, again={})", again.name()), codel::Queue::new(90, again));
     }
 }
 
 #[test]
 fn fq_while_eq_if_level() {
-    let codel = codel::CoDel::new(codel::Again::Rfc8289);
-    holds("fq(flows=16, limit=200){codel}", fq::Fair::new(16, 1514, 200, codel));
-    holds("fq(flows=4, quantum=300b, limit=100){codel}", fq::Fair::new(4, 300, 100, codel));
-    let codel = codel::CoDel::new(codel::Again::Sfqcodel);
-    holds("sfq(flows=16, limit=200){codel(again=sfqcodel)}", fq::Fair::in_turns(16, 200, codel));
+    let codel = codel::CoDel::new(codel::RestartVariant::Rfc8289);
+    check_same_decisions("fq(flows=16, limit=200){codel}", fq::Fair::new(16, 1514, 200, codel));
+    check_same_decisions("fq(flows=4, quantum=300b, limit=100){codel}", fq::Fair::new(4, 300, 100, codel));
+    let codel = codel::CoDel::new(codel::RestartVariant::Sfqcodel);
+    check_same_decisions("sfq(flows=16, limit=200){codel(again=sfqcodel)}", fq::Fair::in_turns(16, 200, codel));
 }
 
 #[test]
 fn choke_while_eq_if_level() {
-    holds(
+    check_same_decisions(
         "choke(min=4, max=30, weight=1%, limit=60, seed=9)",
         choke::Choke::new(red::Red::new(4, 30, 10_000, 60, 9), 9),
     );
@@ -141,12 +145,12 @@ fn choke_while_eq_if_level() {
 
 #[test]
 fn head_while_eq_if_level() {
-    holds("fifo(limit=50, bytes=20000b, drop=head)", head::Head::new(50, 20_000));
+    check_same_decisions("fifo(limit=50, bytes=20000b, drop=head)", head::Head::new(50, 20_000));
 }
 
 #[test]
 fn red_lfsr_matches_rtl() {
-    holds("red(min=5, max=20, weight=1%, limit=60, seed=77)", red::Red::new(5, 20, 10_000, 60, 77));
+    check_same_decisions("red(min=5, max=20, weight=1%, limit=60, seed=77)", red::Red::new(5, 20, 10_000, 60, 77));
 }
 
 #[test]
@@ -162,7 +166,7 @@ fn bufferbloat_eq_codel_target_1000s() {
     for (one, other) in spellings {
         let fates = |scheme| both(scheme, head::Head::new(1, 1), Traffic::of(7, PACKETS / 20)).0;
         let (one, other) = (fates(one), fates(other));
-        assert!(one.len() > PACKETS / 25 && one.iter().all(|fate| matches!(fate, Fate::Sent(_))));
+        assert!(one.len() > PACKETS / 25 && one.iter().all(|fate| matches!(fate, ModelFate::Sent(_))));
         assert_eq!(one, other);
     }
 }
@@ -182,7 +186,7 @@ proptest! {
     #[test]
     fn codel_while_eq_if_level_for_random_steps(
         steps in steps(),
-        again in prop::sample::select(codel::Again::ALL.to_vec()),
+        again in prop::sample::select(codel::RestartVariant::ALL.to_vec()),
     ) {
         let scheme = format!("codel(limit=65536, again={})", again.name());
         let (level, reference) = both(&scheme, codel::Queue::new(65536, again), steps.into_iter());

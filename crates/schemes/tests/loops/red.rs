@@ -1,10 +1,10 @@
 //! RED as in hardware: an average with 32 fractional bits in a multiply-accumulate unit, and a shift [register](crate::register) for randomness.
 //! Source: Floyd and Jacobson, IEEE/ACM Transactions on Networking 1(4), 1993, figure 2; `gentle` as described in `docs/reference/schemes.md`.
 
-use crate::Loops;
+use crate::ReferenceScheme;
 use crate::register::Register;
 use schemes::Record;
-use schemes::model::Fate;
+use schemes::model::ModelFate;
 use std::collections::VecDeque;
 use units::Instant;
 
@@ -134,20 +134,20 @@ impl Red {
     }
 }
 
-impl Loops for Red {
-    fn arrive(&mut self, number: usize, packet: &Record, fates: &mut Vec<Fate>) {
+impl ReferenceScheme for Red {
+    fn arrive(&mut self, number: usize, packet: &Record, fates: &mut Vec<ModelFate>) {
         self.average(self.waiting.len(), packet.timestamp);
         if self.waiting.len() >= self.limit || self.hits() {
-            fates.push(Fate::Refused(number));
+            fates.push(ModelFate::Refused(number));
         } else {
             self.waiting.push_back(number);
             self.busy(packet.timestamp);
         }
     }
 
-    fn dequeue(&mut self, now: Instant, fates: &mut Vec<Fate>) {
+    fn dequeue(&mut self, now: Instant, fates: &mut Vec<ModelFate>) {
         if let Some(number) = self.waiting.pop_front() {
-            fates.push(Fate::Sent(number));
+            fates.push(ModelFate::Sent(number));
             self.busy(now);
         }
     }

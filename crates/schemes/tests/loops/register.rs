@@ -63,7 +63,7 @@ fn power(base: u64, mut exponent: u64) -> u64 {
 }
 
 #[test]
-fn the_register_goes_through_all_states_but_zero() {
+fn lfsr_visits_every_nonzero_state() {
     // The order of x is 2^32 - 1 = 3 * 5 * 17 * 257 * 65537 and no smaller number: the polynomial is primitive.
     let all = (1 << 32) - 1;
     assert_eq!(power(2, all), 1);
@@ -71,7 +71,7 @@ fn the_register_goes_through_all_states_but_zero() {
 }
 
 #[test]
-fn bits_that_fall_out_follow_the_recurrence_of_the_polynomial() {
+fn lfsr_output_satisfies_polynomial_recurrence() {
     let mut register = Register::new(0xdead_beef);
     let bits: Vec<bool> = (0..2000)
         .map(|_| {

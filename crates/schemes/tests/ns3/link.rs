@@ -2,7 +2,7 @@
 
 use crate::described::described;
 use crate::source::{LENGTH, Source};
-use schemes::model::{Fate, Model};
+use schemes::model::{Model, ModelFate};
 use units::{Bytes, Instant, Nanos, Rate};
 
 /// The rate.
@@ -32,9 +32,9 @@ impl Outcome {
 }
 
 /// The fates of packets before a link with this scheme.
-pub fn here(scheme: &str, source: &Source) -> Outcome {
+pub fn run_switchpath(scheme: &str, source: &Source) -> Outcome {
     let mut scheme = described(scheme);
-    let mut model = Model::with(scheme.queues() as usize);
+    let mut model = Model::with_queues(scheme.queues() as usize);
     model.rate = RATE;
     let (mut busy, mut seen, mut outcome) = (None::<Instant>, 0, Outcome::default());
     let mut arrivals = source.packets().iter().peekable();
@@ -52,11 +52,11 @@ pub fn here(scheme: &str, source: &Source) -> Outcome {
         }
         for fate in model.fates.drain(seen..) {
             match fate {
-                Fate::Sent(number) => {
+                ModelFate::Sent(number) => {
                     busy = Some(now + slot());
                     outcome.sent.push(number);
                 }
-                Fate::Refused(number) | Fate::Dropped(number) => outcome.lost.push(number),
+                ModelFate::Refused(number) | ModelFate::Dropped(number) => outcome.lost.push(number),
             }
         }
         seen = model.fates.len();

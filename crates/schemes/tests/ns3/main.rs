@@ -12,7 +12,7 @@ mod link;
 mod red;
 mod source;
 
-use link::{Outcome, here};
+use link::{Outcome, run_switchpath};
 use source::Source;
 use std::io::Write;
 use std::path::PathBuf;
@@ -40,7 +40,7 @@ fn program() -> Option<&'static PathBuf> {
 }
 
 /// The fates of packets before this disc of ns-3.
-fn there(disc: &[&str], source: &Source) -> Option<Outcome> {
+fn run_ns3(disc: &[&str], source: &Source) -> Option<Outcome> {
     let mut command = Command::new(program()?);
     command.arg(link::RATE.get().to_string()).args(disc).stdin(Stdio::piped()).stdout(Stdio::piped());
     let mut child = command.spawn().expect("it was compiled");
@@ -76,10 +76,10 @@ fn sources() -> [(&'static str, Source); 5] {
 }
 
 /// Prints a table of both, and checks that they agree within so many percent.
-fn agree(scheme: &str, disc: &[&str], within: f64) {
+fn check_agreement(scheme: &str, disc: &[&str], within: f64) {
     for (name, source) in sources() {
-        let Some(there) = there(disc, &source) else { return };
-        let here = here(scheme, &source);
+        let Some(there) = run_ns3(disc, &source) else { return };
+        let here = run_switchpath(scheme, &source);
         let off = here.part() / there.part() - 1.0;
         println!(
             "{scheme}, load {name}: {:.2} % lost, ns-3 {:.2} %, {:+.1} % of that; {} and {} marked",
@@ -96,41 +96,41 @@ fn agree(scheme: &str, disc: &[&str], within: f64) {
 const CODEL: &[&str] = &["ns3::CoDelQueueDisc", "MaxSize=1000p", "MinBytes=1515"];
 
 #[test]
-fn codel_loses_as_much_as_that_of_ns3() {
-    agree("codel", CODEL, 10.0);
+fn codel_loss_equals_ns3() {
+    check_agreement("codel", CODEL, 10.0);
 }
 
 const FQ_CODEL: &[&str] =
     &["ns3::FqCoDelQueueDisc", "MaxSize=10240p", "Quantum=1514", "ns3::CoDelQueueDisc::MinBytes=1515", "UseEcn=false"];
 
 #[test]
-fn fq_codel_loses_as_much_as_that_of_ns3() {
-    agree("fq", FQ_CODEL, 10.0);
+fn fq_codel_loss_equals_ns3() {
+    check_agreement("fq", FQ_CODEL, 10.0);
 }
 
 /// As in the paper, except for departures that cannot be turned off.
 const RED: &[&str] = &["ns3::RedQueueDisc", "MaxSize=1000p", "LInterm=10", "LinkBandwidth=10Mbps", "Wait=false"];
 
 #[test]
-fn red_loses_as_much_as_that_of_ns3_and_more_where_that_spares_short_queues() {
+fn red_loss_equals_ns3_except_for_short_queues() {
     // Behind a burst the average stays high while the queue is short: there ns-3 departs from the paper.
-    agree("red", RED, 12.0);
+    check_agreement("red", RED, 12.0);
     for (name, source) in sources() {
-        let Some(there) = there(RED, &source) else { return };
+        let Some(there) = run_ns3(RED, &source) else { return };
         let paper = red::lost(&source, red::Departures::default());
         let spares = red::lost(&source, red::Departures { spares_short_queues: true, waits: false });
         let of = |part: f64, of: f64| (part / of - 1.0) * 100.0;
-        let (ours, theirs) = (of(here("red", &source).part(), paper), of(there.part(), spares));
+        let (ours, theirs) = (of(run_switchpath("red", &source).part(), paper), of(there.part(), spares));
         println!("red, load {name}: {ours:+.1} % of the paper's; ns-3 {theirs:+.1} % of one that spares short queues");
         assert!(ours.abs() < 4.0 && theirs.abs() < 4.0, "{name}: {ours} and {theirs}");
     }
 }
 
 #[test]
-fn red_of_ns3_drops_later_by_default_for_it_waits_behind_each_drop() {
+fn ns3_red_default_wait_delays_drops() {
     let source = Source::poisson(1, 1.05);
     let by_default = &RED[..RED.len() - 1];
-    let Some(there) = there(by_default, &source) else { return };
+    let Some(there) = run_ns3(by_default, &source) else { return };
     let waits = red::lost(&source, red::Departures { spares_short_queues: true, waits: true });
     let off = (there.part() / waits - 1.0) * 100.0;
     println!("red, Wait=true: ns-3 {:.2} % lost, {off:+.1} % of one that waits", there.part() * 100.0);
@@ -140,6 +140,6 @@ fn red_of_ns3_drops_later_by_default_for_it_waits_behind_each_drop() {
 const PIE: &[&str] = &["ns3::PieQueueDisc", "MaxSize=1000p", "MaxBurstAllowance=150ms", "UseDerandomization=true"];
 
 #[test]
-fn pie_loses_as_much_as_that_of_ns3() {
-    agree("pie(mean=1500b)", PIE, 10.0);
+fn pie_loss_equals_ns3() {
+    check_agreement("pie(mean=1500b)", PIE, 10.0);
 }

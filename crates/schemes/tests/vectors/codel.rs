@@ -1,7 +1,7 @@
 //! CoDel: the times of drops. The queue is always long and the link accepts a packet each millisecond, so drops are a table of times.
 
 use crate::described::described;
-use schemes::model::{Fate, Model};
+use schemes::model::{Model, ModelFate};
 use schemes::{Progress, Scheme};
 use units::{Instant, Nanos};
 
@@ -36,7 +36,7 @@ impl Link {
             self.model.now = Instant::START + Nanos::millis(at);
             let before = self.model.fates.len();
             self.model.ready(&mut *self.scheme, 1);
-            let dropped = self.model.fates[before..].iter().filter(|fate| matches!(fate, Fate::Dropped(_)));
+            let dropped = self.model.fates[before..].iter().filter(|fate| matches!(fate, ModelFate::Dropped(_)));
             drops.extend(dropped.map(|_| at));
         }
         drops
@@ -49,7 +49,7 @@ impl Link {
 const TABLE: [u64; 11] = [105, 205, 276, 334, 384, 429, 469, 507, 543, 576, 608];
 
 #[test]
-fn drops_come_at_the_times_of_the_control_law() {
+fn codel_drops_follow_control_law() {
     for root in ["exact", "table", "newton"] {
         let mut link = Link::new(&format!("codel(root={root})"));
         link.fill(0);
@@ -85,7 +85,7 @@ fn dropping_that_restarts_soon_keeps_its_count() {
 }
 
 #[test]
-fn drops_are_forgotten_sixteen_intervals_after_the_next_was_due() {
+fn codel_resets_count_after_sixteen_intervals() {
     // The next drop was due at 637.250: until 2237.250 the earlier drops count.
     let mut link = after_eleven();
     link.fill(2237 - 105);
@@ -122,7 +122,7 @@ fn no_packet_is_dropped_with_at_most_one_packet_behind() {
             link.model.now += Nanos::millis(900);
             link.model.room = 1;
             while link.model.room > 0 && link.scheme.link_ready(&mut link.model) == Progress::Made {}
-            drops = link.model.fated(|fate| matches!(fate, Fate::Dropped(_)));
+            drops = link.model.count_fates(|fate| matches!(fate, ModelFate::Dropped(_)));
         }
         assert_eq!(drops.min(1), dropped, "{packets} packets: {:?}", link.model.fates);
     }

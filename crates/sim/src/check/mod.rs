@@ -12,7 +12,7 @@ use units::Instant;
 
 /// A law of the world.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub enum Law {
+pub enum WorldInvariant {
     /// Every packet is delivered, dropped with a reason, lost on a link or in front of a card, or still in the world.
     Conservation,
     /// No packet overtakes another of its flow.
@@ -27,16 +27,16 @@ pub enum Law {
     Progress,
 }
 
-impl Law {
+impl WorldInvariant {
     /// Its name in messages.
     pub const fn name(self) -> &'static str {
         match self {
-            Law::Conservation => "conservation",
-            Law::Order => "order",
-            Law::RateBound => "rate bound",
-            Law::WorkConservation => "work conservation",
-            Law::Fairness => "fairness",
-            Law::Progress => "progress",
+            WorldInvariant::Conservation => "conservation",
+            WorldInvariant::Order => "order",
+            WorldInvariant::RateBound => "rate bound",
+            WorldInvariant::WorkConservation => "work conservation",
+            WorldInvariant::Fairness => "fairness",
+            WorldInvariant::Progress => "progress",
         }
     }
 }
@@ -47,15 +47,15 @@ pub struct Violation {
     /// The time.
     pub time: Instant,
     /// The law.
-    pub law: Law,
+    pub invariant: WorldInvariant,
     /// The object concerned, and how the law was broken.
-    pub what: String,
+    pub detail: String,
 }
 
 impl fmt::Display for Violation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let seconds = self.time.get() as f64 / 1e9;
-        write!(f, "{} is broken at {seconds:.9} s: {}", self.law.name(), self.what)
+        write!(f, "{} is broken at {seconds:.9} s: {}", self.invariant.name(), self.detail)
     }
 }
 
@@ -63,19 +63,19 @@ impl fmt::Display for Violation {
 #[derive(Debug, Default)]
 pub(crate) struct Violations {
     pub list: Vec<Violation>,
-    pub more: u64,
+    pub omitted: u64,
 }
 
 /// The number of violations with their details.
-const KEPT: usize = 16;
+const MAX_LISTED: usize = 16;
 
 impl Violations {
     #[cold]
-    pub fn add(&mut self, time: u64, law: Law, what: impl FnOnce() -> String) {
-        if self.list.len() < KEPT {
-            self.list.push(Violation { time: Instant::new(time), law, what: what() });
+    pub fn add(&mut self, time: u64, law: WorldInvariant, what: impl FnOnce() -> String) {
+        if self.list.len() < MAX_LISTED {
+            self.list.push(Violation { time: Instant::new(time), invariant: law, detail: what() });
         } else {
-            self.more += 1;
+            self.omitted += 1;
         }
     }
 

@@ -15,7 +15,7 @@ impl Order {
 
     /// Records an arriving packet. If it was overtaken, returns the number of the packet that overtook it.
     #[inline]
-    pub fn passes(&mut self, sequence: u64) -> Option<u64> {
+    pub fn record_packet(&mut self, sequence: u64) -> Option<u64> {
         let flow = if self.next.len() <= 1 { 0 } else { (sequence % self.next.len() as u64) as usize };
         let next = self.next.get_mut(flow)?;
         if sequence < *next {
@@ -31,16 +31,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_packet_behind_a_later_one_of_its_flow_is_found_and_one_of_another_flow_is_not() {
+    fn reordering_within_flow_is_detected() {
         let mut order = Order::new(2);
-        let passes = [0, 3, 2, 4, 5, 1].map(|sequence| order.passes(sequence));
+        let passes = [0, 3, 2, 4, 5, 1].map(|sequence| order.record_packet(sequence));
         assert_eq!(passes, [None, None, None, None, None, Some(5)]);
-        assert_eq!([Order::new(1).passes(9), Order::new(0).passes(9)], [None, None]);
+        assert_eq!([Order::new(1).record_packet(9), Order::new(0).record_packet(9)], [None, None]);
     }
 
     #[test]
-    fn a_copy_of_a_packet_is_out_of_order_too() {
+    fn copied_packet_is_out_of_order() {
         let mut order = Order::new(1);
-        assert_eq!([order.passes(7), order.passes(7)], [None, Some(7)]);
+        assert_eq!([order.record_packet(7), order.record_packet(7)], [None, Some(7)]);
     }
 }

@@ -22,7 +22,7 @@ impl RateBound {
     /// Records a frame of `bits` bits that is given to the link at `now` and leaves at `left`. If it leaves too early, returns by how many
     /// nanoseconds.
     #[inline]
-    pub fn carried(&mut self, now: u64, left: u64, bits: u64) -> Option<u64> {
+    pub fn record_frame(&mut self, now: u64, left: u64, bits: u64) -> Option<u64> {
         if self.rate == Rate::MAX {
             return None;
         }
@@ -42,14 +42,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_frame_that_leaves_too_early_is_found() {
+    fn early_frame_is_detected() {
         let mut bound = RateBound::new(Rate::mbit(100));
         // 672 bits take 6.72 us.
-        assert_eq!(bound.carried(0, 6_720, 672), None);
-        assert_eq!(bound.carried(100, 13_440, 672), None);
-        assert_eq!(bound.carried(200, 13_440 + 6_000, 672), Some(720));
+        assert_eq!(bound.record_frame(0, 6_720, 672), None);
+        assert_eq!(bound.record_frame(100, 13_440, 672), None);
+        assert_eq!(bound.record_frame(200, 13_440 + 6_000, 672), Some(720));
         // A new busy period begins.
-        assert_eq!(bound.carried(50_000, 56_720, 672), None);
-        assert_eq!(RateBound::new(Rate::MAX).carried(50_000, 50_000, 672), None);
+        assert_eq!(bound.record_frame(50_000, 56_720, 672), None);
+        assert_eq!(RateBound::new(Rate::MAX).record_frame(50_000, 50_000, 672), None);
     }
 }

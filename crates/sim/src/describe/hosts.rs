@@ -40,7 +40,7 @@ pub struct HostLink {
 
 impl HostLink {
     /// True if packets arrive in the order in which they leave the queue.
-    pub fn keeps_order(&self) -> bool {
+    pub fn preserves_order(&self) -> bool {
         self.medium.jitter == Nanos::ZERO && self.medium.reorder.get() == 0 && self.medium.duplicate.get() == 0
     }
 }
@@ -71,7 +71,7 @@ pub struct FlowPlan {
     /// Its code point.
     pub dscp: u8,
     /// The interval at which its smoothed round-trip time is sampled.
-    pub look: Nanos,
+    pub rtt_interval: Nanos,
 }
 
 impl HostsPlan {

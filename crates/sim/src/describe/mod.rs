@@ -1,18 +1,18 @@
 //! The description of a world: routers with their configurations and costs, cards, links, sources, sinks, and scheduled events.
 
-mod ends;
 mod hosts;
 mod read;
 mod source;
 mod tables;
 mod text;
+mod transports;
 
 pub use hosts::{FlowPlan, HostLink, HostsPlan};
 
 use crate::cost::CostModel;
-use crate::ephemeral::Carries;
+use crate::ephemeral::CarriedInstruction;
 use crate::source::Pattern;
-use plan::{Call, Diagnostics, Guests, MediumPlan, Plan, SchemeChange, Service, TracePlan, TraceSource};
+use plan::{Call, Diagnostics, Guests, LinkService, MediumPlan, Plan, SchemeChange, TracePlan, TraceSource};
 use std::net::Ipv4Addr;
 use std::path::Path;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ use units::{Instant, Nanos};
 
 /// A checked description: it can run.
 #[derive(Clone, Debug)]
-pub struct World {
+pub struct WorldPlan {
     /// Its duration, starting at 0.
     pub duration: Nanos,
     /// The warm-up: measurement begins after this time and lasts to the end.
@@ -40,7 +40,7 @@ pub struct World {
     /// The hosts, their links and flows. A world has either routers or hosts.
     pub hosts: HostsPlan,
     /// The events, in the order of their times.
-    pub events: Vec<(Instant, Happening)>,
+    pub events: Vec<(Instant, WorldEvent)>,
 }
 
 /// A router.
@@ -70,14 +70,14 @@ pub struct CardPlan {
     /// Frames that its transmit ring holds.
     pub transmit_ring: usize,
     /// The far end of its link.
-    pub end: End,
+    pub end: LinkEnd,
     /// The medium of its link.
     pub medium: MediumPlan,
 }
 
 /// The far end of a link.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum End {
+pub enum LinkEnd {
     /// None: transmitted packets are lost.
     Nothing,
     /// A sink, by its index.
@@ -98,7 +98,7 @@ pub struct SourcePlan {
     /// The headers of its packets.
     pub fields: FlowFields,
     /// The ephemeral-state instruction that its packets carry.
-    pub carries: Option<Carries>,
+    pub carries: Option<CarriedInstruction>,
     /// The times at which it sends.
     pub pattern: Pattern,
     /// When it starts.
@@ -128,7 +128,7 @@ pub struct FlowFields {
 
 /// A scheduled event.
 #[derive(Clone, Debug)]
-pub enum Happening {
+pub enum WorldEvent {
     /// A router gets a new configuration: its index, the text and the plan.
     Apply(usize, String, Box<Plan>),
     /// The link of a card goes down or up, at both ends.
@@ -139,14 +139,14 @@ pub enum Happening {
     Medium(usize, Box<MediumPlan>),
 }
 
-impl World {
+impl WorldPlan {
     /// Parses a description. `file` is used in messages only.
-    pub fn parse(source: &str, file: &str) -> Result<World, Diagnostics> {
-        World::parse_with(source, file, None)
+    pub fn parse(source: &str, file: &str) -> Result<WorldPlan, Diagnostics> {
+        WorldPlan::parse_with(source, file, None)
     }
 
     /// The same for routers that may have guests.
-    pub fn parse_with(source: &str, file: &str, guests: Option<Arc<dyn Guests>>) -> Result<World, Diagnostics> {
+    pub fn parse_with(source: &str, file: &str, guests: Option<Arc<dyn Guests>>) -> Result<WorldPlan, Diagnostics> {
         read::world(source, file, plan::Catalogue { guests, ..catalogue() })
     }
 
@@ -155,17 +155,17 @@ impl World {
         let links = self.hosts.links.iter().map(|link| &link.medium);
         let traces =
             links.chain(self.cards.iter().map(|card| &card.medium)).filter_map(|medium| match &medium.service {
-                Service::Trace(TracePlan { source: TraceSource::File(file), .. }) => Some(file.as_str()),
+                LinkService::Trace(TracePlan { source: TraceSource::File(file), .. }) => Some(file.as_str()),
                 _ => None,
             });
         traces.chain(self.hosts.flows.iter().filter_map(|flow| flow.sizes.as_deref()))
     }
 
     /// Reads and parses a file.
-    pub fn load(path: &Path) -> Result<World, Diagnostics> {
+    pub fn load(path: &Path) -> Result<WorldPlan, Diagnostics> {
         let name = path.to_string_lossy();
         match std::fs::read_to_string(path) {
-            Ok(source) => World::parse(&source, &name),
+            Ok(source) => WorldPlan::parse(&source, &name),
             Err(error) => {
                 let mut report = plan::Report::new("", &name);
                 let hint = "give a text file in UTF-8 that may be read".to_owned();

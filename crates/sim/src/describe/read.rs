@@ -3,10 +3,10 @@
 mod hosts;
 
 use super::tables::{AtTable, CardTable, CostTable, File, LinkTable, RouterTable, SinkTable};
-use super::text::{Text, alone, quantity, quantity_or, within};
-use super::{CardPlan, End, Happening, HostsPlan, RouterPlan, World};
-use crate::cost::{Cost, CostModel};
-use plan::{Catalogue, Diagnostics, MediumPlan, Plan, Report, Service, did_you_mean, quote};
+use super::text::{Text, blank_outside, quantity, quantity_or, within};
+use super::{CardPlan, HostsPlan, LinkEnd, RouterPlan, WorldEvent, WorldPlan};
+use crate::cost::{CostModel, PacketCost};
+use plan::{Catalogue, Diagnostics, LinkService, MediumPlan, Plan, Report, did_you_mean, quote};
 use std::collections::BTreeMap;
 use toml::Spanned;
 use units::{Instant, Nanos, Rate};
@@ -18,7 +18,7 @@ const MOST_SAMPLES: u64 = 1_000_000;
 /// The longest duration of a world.
 const LONGEST: Nanos = Nanos::secs(1_000_000);
 
-pub(super) fn world(source: &str, file: &str, catalogue: Catalogue) -> Result<World, Diagnostics> {
+pub(super) fn world(source: &str, file: &str, catalogue: Catalogue) -> Result<WorldPlan, Diagnostics> {
     let mut report = Report::new(source, file);
     let parsed: File = match toml::from_str(source) {
         Ok(parsed) => parsed,
@@ -30,10 +30,10 @@ pub(super) fn world(source: &str, file: &str, catalogue: Catalogue) -> Result<Wo
             return Err(report.finish());
         }
     };
-    let mut reader = Reader { report, file, catalogue, inner: Vec::new(), cards: BTreeMap::new() };
+    let mut reader = Reader { report, file, catalogue, config_errors: Vec::new(), cards: BTreeMap::new() };
     let world = reader.read(parsed);
     let failed = reader.report.failed();
-    if let Some(wrong) = reader.inner.pop() {
+    if let Some(wrong) = reader.config_errors.pop() {
         return Err(wrong);
     }
     match world {
@@ -66,13 +66,13 @@ pub(super) struct Reader<'s> {
     /// The schemes, functions and devices that configurations may name.
     catalogue: Catalogue,
     /// Errors in configurations. They are reported alone, because their excerpts come from the configuration.
-    inner: Vec<Diagnostics>,
+    config_errors: Vec<Diagnostics>,
     /// The index of each card's router. The index of a card is its position in this map, final after all configurations are read.
     cards: BTreeMap<String, usize>,
 }
 
 impl Reader<'_> {
-    fn read(&mut self, file: File) -> Option<World> {
+    fn read(&mut self, file: File) -> Option<WorldPlan> {
         let duration = quantity(&mut self.report, &file.duration, "duration").unwrap_or(Nanos::secs(1));
         if duration == Nanos::ZERO || duration > LONGEST {
             self.report.error(file.duration.span(), "duration", || {
@@ -93,7 +93,7 @@ impl Reader<'_> {
         }
         let seed = within(&mut self.report, &file.seed, "seed", (0, i64::MAX as u64), 1);
         let hosts = self.hosts(&file);
-        self.either(&file);
+        self.check_kind(&file);
         let routers = self.routers(file.router);
         let mut events = self.events(&file.at, duration, &routers, &hosts);
         let mut cards = self.cards(file.card);
@@ -107,11 +107,11 @@ impl Reader<'_> {
         self.links(&of_cards, &mut cards, &sinks);
         let sources = self.sources(&file.source, duration);
         events.sort_by_key(|(time, _)| *time);
-        Some(World { duration, warmup, sample, seed, routers, cards, sources, sinks, hosts, events })
+        Some(WorldPlan { duration, warmup, sample, seed, routers, cards, sources, sinks, hosts, events })
     }
 
     /// A world has either routers or hosts.
-    fn either(&mut self, file: &File) {
+    fn check_kind(&mut self, file: &File) {
         match (file.router.is_empty(), file.host.is_empty()) {
             (true, true) => {
                 self.report.error(0..0, "router", || ("there is no router".into(), "add [router.r], or hosts".into()));
@@ -131,7 +131,7 @@ impl Reader<'_> {
             let table = table.into_inner();
             let cost = self.cost(&table.cost, &path);
             let Some(plan) = self.config(&table.config, &path) else { continue };
-            self.take_cards(&plan, index, &table.config, &path);
+            self.assign_cards(&plan, index, &table.config, &path);
             for (named, text) in &table.cost.path {
                 if !["control", "general", "best-effort"].contains(&named.as_str())
                     && !plan.paths.iter().any(|path| path.name == *named)
@@ -148,8 +148,9 @@ impl Reader<'_> {
 
     fn cost(&mut self, table: &CostTable, path: &str) -> CostModel {
         let report = &mut self.report;
-        let mut cost =
-            |text: &Option<Text>, name: &str| quantity_or(report, text, format!("{path}.cost.{name}"), Cost::NOTHING);
+        let mut cost = |text: &Option<Text>, name: &str| {
+            quantity_or(report, text, format!("{path}.cost.{name}"), PacketCost::NOTHING)
+        };
         let (input, interrupt) = (cost(&table.input, "input"), cost(&table.interrupt, "interrupt"));
         let (forwarding, output) = (cost(&table.forwarding, "forwarding"), cost(&table.output, "output"));
         let instruction = cost(&table.instruction, "instruction");
@@ -168,7 +169,7 @@ impl Reader<'_> {
 
     /// The plan of a configuration. Errors are reported with their place in the file.
     fn config(&mut self, text: &Text, path: &str) -> Option<Plan> {
-        let source = match alone(self.report.source, text.span()) {
+        let source = match blank_outside(self.report.source, text.span()) {
             Ok(source) => source,
             Err(wrong) => {
                 self.report.error(text.span(), format!("{path}.config"), || wrong);
@@ -178,14 +179,14 @@ impl Reader<'_> {
         match plan::check(&source, self.file, &self.catalogue) {
             Ok(plan) => Some(plan),
             Err(wrong) => {
-                self.inner.push(wrong);
+                self.config_errors.push(wrong);
                 None
             }
         }
     }
 
     /// Assigns the cards that a configuration names to its router.
-    fn take_cards(&mut self, plan: &Plan, router: usize, text: &Text, path: &str) {
+    fn assign_cards(&mut self, plan: &Plan, router: usize, text: &Text, path: &str) {
         for port in &plan.ports {
             let card = &port.device.target;
             let owner = *self.cards.entry(card.clone()).or_insert(router);
@@ -218,10 +219,10 @@ impl Reader<'_> {
             let transmit_ring = slots(&mut self.report, table.map(|table| &table.transmit_ring), "transmit_ring");
             let rate = table.and_then(|table| table.rate.as_ref());
             let rate = rate.and_then(|text| rate_of(&mut self.report, text, &format!("card.{name}.rate")));
-            let service = Service::Constant(rate.unwrap_or(Rate::MAX));
+            let service = LinkService::Constant(rate.unwrap_or(Rate::MAX));
             let medium = MediumPlan { service, ..MediumPlan::default() };
             let name = name.clone();
-            cards.push(CardPlan { name, router, ring, transmit_ring, end: End::Nothing, medium });
+            cards.push(CardPlan { name, router, ring, transmit_ring, end: LinkEnd::Nothing, medium });
         }
         cards
     }
@@ -239,7 +240,7 @@ impl Reader<'_> {
             if let Some(card) = &table.card
                 && let Some(card) = self.card(card, "sink.card")
             {
-                self.join(cards, card, End::Sink(sinks.len() - 1), table.name.span());
+                self.join(cards, card, LinkEnd::Sink(sinks.len() - 1), table.name.span());
             }
         }
         self.bounded(tables.len(), "sink");
@@ -263,8 +264,8 @@ impl Reader<'_> {
         position
     }
 
-    fn join(&mut self, cards: &mut [CardPlan], card: usize, end: End, span: std::ops::Range<usize>) {
-        if cards[card].end != End::Nothing {
+    fn join(&mut self, cards: &mut [CardPlan], card: usize, end: LinkEnd, span: std::ops::Range<usize>) {
+        if cards[card].end != LinkEnd::Nothing {
             let reason = format!("card {} has a link already", quote(&cards[card].name));
             return self.report.error(span, "link", || (reason, "a card has one link".into()));
         }
@@ -282,14 +283,14 @@ impl Reader<'_> {
             let sink = sinks.iter().position(|sink| sink == to.get_ref());
             let Some(card) = self.card(from, &path) else { continue };
             let end = match sink {
-                Some(sink) => End::Sink(sink),
+                Some(sink) => LinkEnd::Sink(sink),
                 None => match self.card(to, &path) {
-                    Some(other) => End::Card(other),
+                    Some(other) => LinkEnd::Card(other),
                     None => continue,
                 },
             };
             let texts = table.medium();
-            let ends = [Some(card), if let End::Card(other) = end { Some(other) } else { None }];
+            let ends = [Some(card), if let LinkEnd::Card(other) = end { Some(other) } else { None }];
             for (turn, card) in ends.into_iter().flatten().enumerate() {
                 // Both ends have the same text: errors are reported for the first only.
                 let mut again = Report::new("", self.file);
@@ -297,8 +298,8 @@ impl Reader<'_> {
                 cards[card].medium = MediumPlan::read(report, &path, &texts, &cards[card].medium);
             }
             self.join(cards, card, end, span.clone());
-            if let End::Card(other) = end {
-                self.join(cards, other, End::Card(card), span);
+            if let LinkEnd::Card(other) = end {
+                self.join(cards, other, LinkEnd::Card(card), span);
             }
         }
     }
@@ -309,7 +310,7 @@ impl Reader<'_> {
         duration: Nanos,
         routers: &[RouterPlan],
         hosts: &HostsPlan,
-    ) -> Vec<(Instant, Happening)> {
+    ) -> Vec<(Instant, WorldEvent)> {
         let mut events = Vec::new();
         let mut links = Vec::new();
         for (index, table) in tables.iter().enumerate() {
@@ -327,8 +328,8 @@ impl Reader<'_> {
                         continue;
                     };
                     if let Some(plan) = self.config(config, &path) {
-                        self.take_cards(&plan, position, config, &path);
-                        let apply = Happening::Apply(position, config.get_ref().clone(), Box::new(plan));
+                        self.assign_cards(&plan, position, config, &path);
+                        let apply = WorldEvent::Apply(position, config.get_ref().clone(), Box::new(plan));
                         events.push((time, apply));
                     }
                 }
@@ -336,7 +337,7 @@ impl Reader<'_> {
                     links.push((time, card, *up))
                 }
                 AtTable { router: None, config: None, card: None, up: None, link: Some(link), .. } => {
-                    let Some(happens) = self.happens_to_link(hosts, table, link, &path) else { continue };
+                    let Some(happens) = self.link_event(hosts, table, link, &path) else { continue };
                     let every = quantity_or(&mut self.report, &table.every, format!("{path}.every"), Nanos::ZERO);
                     let times = std::iter::successors(Some(time), |time| Some(*time + every));
                     let most = if every == Nanos::ZERO { 1 } else { MOST };
@@ -352,7 +353,7 @@ impl Reader<'_> {
         // Links come last: only after all configurations are read are all cards known.
         for (time, card, up) in links {
             if let Some(card) = self.card(card, "at.card") {
-                events.push((time, Happening::Link(card, up)));
+                events.push((time, WorldEvent::Link(card, up)));
             }
         }
         self.bounded(tables.len(), "at");

@@ -4,10 +4,10 @@ use super::read::Reader;
 use super::tables::SourceTable;
 use super::text::{Text, parsed, quantity, quantity_or, within};
 use super::{FlowFields, SourcePlan};
-use crate::ephemeral::Carries;
+use crate::ephemeral::CarriedInstruction;
 use crate::frame::{CHECK_SEQUENCE, HEADERS, TAG};
 use crate::source::Pattern;
-use esp::isa::NoInstruction;
+use esp::isa::InvalidInstruction;
 use esp::wire::{Carriages, Locations};
 use plan::{Report, did_you_mean, quote};
 use std::net::Ipv4Addr;
@@ -65,7 +65,7 @@ impl Reader<'_> {
 }
 
 /// The instruction that packets of a source carry. Its keys without an instruction are an error, and so is an instruction in a capture.
-fn carries(report: &mut Report<'_>, table: &SourceTable, path: &str) -> Option<Carries> {
+fn carries(report: &mut Report<'_>, table: &SourceTable, path: &str) -> Option<CarriedInstruction> {
     let Some(text) = &table.instruction else {
         let at = table.at.as_ref().map(|text| (text.span(), "at"));
         for (span, key) in at.into_iter().chain(table.computations.as_ref().map(|n| (n.span(), "computations"))) {
@@ -75,7 +75,7 @@ fn carries(report: &mut Report<'_>, table: &SourceTable, path: &str) -> Option<C
         return None;
     };
     let read = |text: &str| {
-        text.parse().map_err(|no: NoInstruction| (format!("{} is no instruction", quote(text)), no.to_string()))
+        text.parse().map_err(|no: InvalidInstruction| (format!("{} is no instruction", quote(text)), no.to_string()))
     };
     let instruction = parsed(report, text, &format!("{path}.instruction"), read)?;
     if table.kind.get_ref() == "replay" {
@@ -86,7 +86,7 @@ fn carries(report: &mut Report<'_>, table: &SourceTable, path: &str) -> Option<C
     let at =
         table.at.as_ref().map_or(Some(Locations::INPUT), |at| parsed(report, at, &format!("{path}.at"), places))?;
     let computations = within(report, &table.computations, format!("{path}.computations"), (0, 1 << 40), 1);
-    Some(Carries { instruction, at, computations })
+    Some(CarriedInstruction { instruction, at, computations })
 }
 
 /// Parses a list of locations like `"input, output"`.
@@ -186,7 +186,7 @@ fn pattern(report: &mut Report<'_>, table: &SourceTable, path: &str, start: Inst
         }
         "ramp" => {
             let (from, to, step) = (pace(&table.from, "from")?, pace(&table.to, "to")?, pace(&table.step, "step")?);
-            if !from.is_like(to) || !from.is_like(step) {
+            if !from.has_same_unit(to) || !from.has_same_unit(step) {
                 let reason = "some of from, to and step are packets and some are bits".to_owned();
                 report.error(table.kind.span(), path, || (reason, "write all three as packets or as bits".into()));
                 return None;

@@ -11,14 +11,14 @@ use units::UnitError;
 pub(super) type Text = Spanned<String>;
 
 /// The reason of an error, and a hint.
-pub(super) type Wrong = (String, String);
+pub(super) type ErrorHint = (String, String);
 
 /// Parses a text, or reports the error.
 pub(super) fn parsed<T>(
     report: &mut Report<'_>,
     text: &Text,
     path: &str,
-    read: impl FnOnce(&str) -> Result<T, Wrong>,
+    read: impl FnOnce(&str) -> Result<T, ErrorHint>,
 ) -> Option<T> {
     match read(text.get_ref()) {
         Ok(value) => Some(value),
@@ -66,7 +66,7 @@ pub(super) fn within(
 }
 
 /// A copy of the file in which everything except the configuration is blank. So the lines and columns of error messages are those of the file.
-pub(super) fn alone(source: &str, span: Range<usize>) -> Result<String, Wrong> {
+pub(super) fn blank_outside(source: &str, span: Range<usize>) -> Result<String, ErrorHint> {
     let raw = source.get(span.clone()).unwrap_or("");
     let quotes = "'''";
     if raw.len() < 6 || !raw.starts_with(quotes) || !raw.ends_with(quotes) {

@@ -8,7 +8,7 @@ use units::{Nanos, Rate};
 /// The traffic over the cable.
 #[derive(Clone, Deserialize, Debug)]
 #[serde(deny_unknown_fields)]
-pub struct Plan {
+pub struct CablePlan {
     /// True if a router with pass-through ports is between the hosts, false for a plain cable.
     pub bump: bool,
     /// The sending rate of the TCP sender.

@@ -4,9 +4,10 @@
 //! another worker's value or a dead one. A worker does not find a living value. It also measures how long expired entries are kept.
 
 use super::{Values, quantity};
-use crate::chance::Chance;
+use crate::random::RandomStream;
 use esp::store::{
-    Cleaner, Cleaning, Done, Ended, Epochs, Grace, Inspector, Session, Shard, Store, StoreSpec, Tags, View,
+    Cleaner, CleanerMode, CommitDecision, Grace, Inspector, InstructionTags, Session, Shard, Store, StoreResult,
+    StoreSpec, TagView, WorkerEpochs,
 };
 use serde::Deserialize;
 use std::collections::{BTreeMap, VecDeque};
@@ -23,12 +24,12 @@ const TICKS: Nanos = Nanos::micros(30);
 /// The workers, and how the cleaner waits.
 #[derive(Deserialize, Debug)]
 #[serde(deny_unknown_fields)]
-pub struct Plan {
+pub struct CleanerPlan {
     workers: usize,
     /// Entries of each worker's shard.
     capacity: u64,
     /// The grace-period mechanism: `counters` or `bits`.
-    grace: Waits,
+    grace: GraceMechanism,
     /// True if every worker is in a session whenever the cleaner runs.
     busy: bool,
     #[serde(deserialize_with = "quantity")]
@@ -40,15 +41,15 @@ pub struct Plan {
 
 #[derive(Deserialize, Clone, Copy, PartialEq, Eq, Debug)]
 #[serde(rename_all = "lowercase")]
-enum Waits {
+enum GraceMechanism {
     Counters,
     Bits,
 }
 
 /// The result of a trial's instruction: it commits its write.
-struct Stays;
+struct AlwaysCommits;
 
-impl Ended for Stays {
+impl CommitDecision for AlwaysCommits {
     fn commits(&self) -> bool {
         true
     }
@@ -56,25 +57,25 @@ impl Ended for Stays {
 
 /// The model of a worker's shard.
 #[derive(Default)]
-struct Believed {
+struct ShardModel {
     /// Values and their creation times, by tag.
     entries: BTreeMap<u64, (u64, Instant)>,
     /// The expiry times of entries not known to be freed, in the order of creation.
-    kept: VecDeque<Instant>,
+    unfreed: VecDeque<Instant>,
     /// The sessions that were active when an entry was unlinked that is not freed yet.
     limbo: Option<Vec<u64>>,
     freed: u64,
 }
 
 struct Adversary<'a> {
-    plan: &'a Plan,
+    plan: &'a CleanerPlan,
     cleaner: Cleaner,
     inspector: Inspector,
-    believed: Vec<Believed>,
-    chance: Chance,
+    models: Vec<ShardModel>,
+    chance: RandomStream,
     now: Instant,
     /// The time of the cleaner's last step.
-    looked: Instant,
+    cleaned_at: Instant,
     /// The open sessions, and the number of sessions so far.
     open: Vec<u64>,
     sessions: u64,
@@ -94,24 +95,24 @@ struct Adversary<'a> {
 /// | `freed`, `kept` | entries freed; expired entries not freed when the workers stopped |
 /// | `freed_late` | the longest time from an entry's expiry until it was freed, in lifetimes |
 /// | `left` | entries not freed a lifetime after all workers stopped |
-pub fn run(plan: &Plan) -> Values {
-    let grace = if plan.grace == Waits::Bits { Grace::Bits } else { Grace::Counters };
+pub fn run(plan: &CleanerPlan) -> Values {
+    let grace = if plan.grace == GraceMechanism::Bits { Grace::Bits } else { Grace::Counters };
     let spec = StoreSpec {
         lifetime: plan.lifetime,
         shards: plan.workers,
-        cleaning: Cleaning::Dedicated,
+        cleaning: CleanerMode::Dedicated,
         ..StoreSpec::of(plan.capacity * plan.workers as u64)
     };
-    let Store { mut shards, cleaner, inspector } = Store::new(spec, &Arc::new(Epochs::new(plan.workers)), grace);
+    let Store { mut shards, cleaner, inspector } = Store::new(spec, &Arc::new(WorkerEpochs::new(plan.workers)), grace);
     let Some(cleaner) = cleaner else { return Values::new() };
     let mut adversary = Adversary {
         plan,
         cleaner,
         inspector,
-        believed: (0..plan.workers).map(|_| Believed::default()).collect(),
-        chance: Chance::new(plan.seed, "adversary"),
+        models: (0..plan.workers).map(|_| ShardModel::default()).collect(),
+        chance: RandomStream::new(plan.seed, "adversary"),
         now: Instant::START,
-        looked: Instant::START,
+        cleaned_at: Instant::START,
         open: Vec::new(),
         sessions: 0,
         values: 0,
@@ -124,17 +125,17 @@ pub fn run(plan: &Plan) -> Values {
         adversary.now += Nanos::new(plan.lifetime.get() / ROUNDS);
         adversary.round(0, &mut shards);
         if !plan.busy {
-            adversary.looks();
+            adversary.run_cleaner();
         }
     }
     let now = adversary.now;
-    let due = adversary.believed.iter().flat_map(|shard| &shard.kept).filter(|expiry| **expiry <= now);
+    let due = adversary.models.iter().flat_map(|shard| &shard.unfreed).filter(|expiry| **expiry <= now);
     let (kept, oldest) = due.fold((0u64, now), |(count, oldest), expiry| (count + 1, oldest.min(*expiry)));
     adversary.latest = adversary.latest.max(now.since(oldest));
     let (freed, latest) = (adversary.cleaner.counters().freed, adversary.latest);
     adversary.now += plan.lifetime * 2;
-    (0..8).for_each(|_| adversary.looks());
-    let left: usize = adversary.believed.iter().map(|shard| shard.kept.len()).sum();
+    (0..8).for_each(|_| adversary.run_cleaner());
+    let left: usize = adversary.models.iter().map(|shard| shard.unfreed.len()).sum();
     [
         ("violations", adversary.violations as f64),
         ("executed", adversary.executed as f64),
@@ -153,7 +154,7 @@ impl Adversary<'_> {
     fn round(&mut self, first: usize, shards: &mut [Shard]) {
         let Some((shard, others)) = shards.split_first_mut() else {
             // All workers are in their sessions now.
-            return self.looks();
+            return self.run_cleaner();
         };
         if !self.plan.busy && self.chance.below(3) == 0 {
             return self.round(first + 1, others);
@@ -162,35 +163,35 @@ impl Adversary<'_> {
         self.open.push(self.sessions);
         let mut session = shard.begin(self.now);
         let began = self.now;
-        self.works(first, &mut session, began);
+        self.use_tag(first, &mut session, began);
         self.round(first + 1, others);
-        self.works(first, &mut session, began);
+        self.use_tag(first, &mut session, began);
         drop(session);
         self.open.pop();
         if !self.plan.busy && self.chance.below(2) == 0 {
-            self.looks();
+            self.run_cleaner();
         }
     }
 
     /// A worker reads and writes a tag. The cleaner may run in the middle of that, at a later time.
-    fn works(&mut self, worker: usize, session: &mut Session<'_>, began: Instant) {
+    fn use_tag(&mut self, worker: usize, session: &mut Session<'_>, began: Instant) {
         let tag = self.chance.below(TAGS);
-        let mut tags = Tags::of([tag]);
+        let mut tags = InstructionTags::of([tag]);
         session.prepare::<1>(&mut tags);
         self.values += 1;
-        let (value, looked) = (self.values, self.looked);
+        let (value, looked) = (self.values, self.cleaned_at);
         let (mut found, mut ran) = (None, false);
         let comes = !self.plan.busy && self.chance.below(2) == 0;
         if comes {
             self.now += Nanos::new(self.plan.lifetime.get() / ROUNDS / 8);
         }
-        let done = session.execute::<1, _>(&tags, 0, |view: &mut View| {
+        let done = session.execute::<1, _>(&tags, 0, |view: &mut TagView| {
             (found, ran) = (view.get(0), true);
             if comes {
-                self.looks();
+                self.run_cleaner();
             }
             view.set(0, value);
-            Stays
+            AlwaysCommits
         });
         self.executed += 1;
         if !ran {
@@ -199,7 +200,7 @@ impl Adversary<'_> {
             return;
         }
         let lifetime = self.plan.lifetime;
-        let believed = &mut self.believed[worker];
+        let believed = &mut self.models[worker];
         let known = believed.entries.get(&tag).copied();
         let expiry = known.map(|(_, created)| created + lifetime);
         self.violations += u64::from(match (found, known) {
@@ -211,14 +212,14 @@ impl Adversary<'_> {
             // A living value was not found, though it had expired neither by the worker's clock nor by the cleaner's.
             (None, _) => expiry.is_some_and(|expiry| expiry > looked.max(began) + TICKS),
         });
-        if matches!(done, Done::Full) {
+        if matches!(done, StoreResult::Full) {
             self.full += 1;
             return;
         }
         let created = match (found, known) {
             (Some(_), Some((_, created))) => created,
             _ => {
-                believed.kept.push_back(began + lifetime);
+                believed.unfreed.push_back(began + lifetime);
                 began
             }
         };
@@ -226,17 +227,17 @@ impl Adversary<'_> {
     }
 
     /// The cleaner runs one step. Its result is compared with the model.
-    fn looks(&mut self) {
-        self.looked = self.now;
+    fn run_cleaner(&mut self) {
+        self.cleaned_at = self.now;
         self.cleaner.step(self.now);
         let occupancies = self.inspector.occupancy(self.now);
-        for (believed, is) in self.believed.iter_mut().zip(occupancies) {
+        for (believed, is) in self.models.iter_mut().zip(occupancies) {
             let freed = is.created - is.live - is.expired;
             if freed > believed.freed {
                 let waits = believed.limbo.take().unwrap_or_default();
                 self.violations += u64::from(waits.iter().any(|session| self.open.contains(session)));
                 for _ in believed.freed..freed {
-                    let Some(expiry) = believed.kept.pop_front() else {
+                    let Some(expiry) = believed.unfreed.pop_front() else {
                         self.violations += 1;
                         break;
                     };

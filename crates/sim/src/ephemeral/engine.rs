@@ -5,11 +5,11 @@
 //! causes of delay (other requests, refreshes, banks) are memoryless. Packets wait in queues, all of a computation in the same one. Two threads never
 //! work on one queue at the same time.
 
-use super::spot::{Spot, part};
+use super::packet_executor::{PacketExecutor, part};
 use super::{Values, quantity};
-use crate::chance::Chance;
-use esp::isa::Instruction;
-use esp::store::{Cleaner, Cleaning, Epochs, Grace, Key, Store, StoreSpec, shard_of};
+use crate::random::RandomStream;
+use esp::isa::StateInstruction;
+use esp::store::{Cleaner, CleanerMode, Grace, Key, Store, StoreSpec, WorkerEpochs, shard_of};
 use serde::Deserialize;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -28,9 +28,10 @@ const RECENT: usize = 1024;
 const MANY: u64 = 1 << 20;
 
 /// The engines and their traffic.
+// Large: it is a table of an experiment's file, a field for each key.
 #[derive(Clone, Deserialize, Debug)]
 #[serde(deny_unknown_fields)]
-pub struct Plan {
+pub struct EnginePlan {
     /// Cycles a second.
     clock: u64,
     /// The engines; each has a store of its own.
@@ -39,7 +40,7 @@ pub struct Plan {
     /// The threads of each engine that only execute instructions.
     pub threads: usize,
     /// The role of the cleaner thread: `none`, `apart` (cleans only), `assists` (also executes while there is nothing to clean).
-    pub cleaner: Cleans,
+    pub cleaner: CleanerRole,
     /// The number of lines that deliver packets to all engines together, and the packet rate of each.
     lines: u64,
     #[serde(deserialize_with = "quantity")]
@@ -48,7 +49,7 @@ pub struct Plan {
     pub new: u64,
     /// The tags of the other packets: `recent` for recent entries, or `one` for the same tag in all packets.
     #[serde(default)]
-    pub tags: Which,
+    pub tags: TagChoice,
     /// True if all packets belong to one computation.
     #[serde(default)]
     one_computation: bool,
@@ -77,7 +78,7 @@ fn one() -> usize {
 /// The role of the cleaner thread.
 #[derive(Deserialize, Clone, Copy, PartialEq, Eq, Debug)]
 #[serde(rename_all = "lowercase")]
-pub enum Cleans {
+pub enum CleanerRole {
     /// No cleaner thread.
     None,
     /// It only cleans.
@@ -89,7 +90,7 @@ pub enum Cleans {
 /// The tags of packets that are to hit an entry.
 #[derive(Deserialize, Clone, Copy, PartialEq, Eq, Default, Debug)]
 #[serde(rename_all = "lowercase")]
-pub enum Which {
+pub enum TagChoice {
     /// Those of recently created entries.
     #[default]
     Recent,
@@ -118,9 +119,9 @@ enum Event {
     /// A thread reaches its next memory access.
     Accesses(usize, usize),
     /// The memory access of a thread is complete.
-    Answered(usize, usize),
+    AccessComplete(usize, usize),
     /// An entry may be due for cleaning.
-    Due(usize),
+    CleaningDue(usize),
 }
 
 /// A queued packet.
@@ -152,12 +153,12 @@ struct Thread {
 }
 
 struct Engine {
-    spot: Spot,
+    spot: PacketExecutor,
     cleaner: Option<Cleaner>,
     threads: Vec<Thread>,
     queues: Vec<(VecDeque<Waiting>, bool)>,
     /// The queue to look at first.
-    turn: usize,
+    next_queue: usize,
     ready: VecDeque<usize>,
     busy: bool,
     /// True if an event for its next cleaning is scheduled.
@@ -165,7 +166,7 @@ struct Engine {
 }
 
 #[derive(Default)]
-struct Counted {
+struct EngineCounters {
     offered: u64,
     lost: u64,
     executed: u64,
@@ -176,8 +177,8 @@ struct Counted {
     waited: u64,
 }
 
-struct World<'a> {
-    plan: &'a Plan,
+struct EngineRun<'a> {
+    plan: &'a EnginePlan,
     now: Cycle,
     events: BinaryHeap<Reverse<(Cycle, u64, Event)>>,
     numbered: u64,
@@ -187,9 +188,9 @@ struct World<'a> {
     used: u64,
     recent: VecDeque<u64>,
     drawn: u64,
-    draws: Chance,
-    latencies: Chance,
-    counted: Counted,
+    draws: RandomStream,
+    latencies: RandomStream,
+    counted: EngineCounters,
     warm: Cycle,
 }
 
@@ -203,8 +204,8 @@ struct World<'a> {
 /// | `aborted` | instructions that were not executed |
 /// | `cleaned_pps` | entries cleaned per second |
 /// | `cycles`, `memory_cycles` | cycles of an instruction from start to end, and those spent waiting for memory |
-pub fn run(plan: &Plan) -> Result<Values, String> {
-    if plan.engines == 0 || plan.threads == 0 && plan.cleaner != Cleans::Assists {
+pub fn run(plan: &EnginePlan) -> Result<Values, String> {
+    if plan.engines == 0 || plan.threads == 0 && plan.cleaner != CleanerRole::Assists {
         return Err("an engine has a thread that executes".to_owned());
     }
     if [plan.create, plan.find, plan.clean].iter().any(|cost| cost.accesses == 0) {
@@ -214,27 +215,27 @@ pub fn run(plan: &Plan) -> Result<Values, String> {
     let (end, warm) = (cycles(plan.duration), cycles(plan.warmup));
     let engine = |number: usize| {
         let lifetime = plan.lifetime;
-        let spec = StoreSpec { lifetime, cleaning: Cleaning::Dedicated, ..StoreSpec::of(plan.capacity) };
-        let Store { mut shards, cleaner, .. } = Store::new(spec, &Arc::new(Epochs::new(1)), Grace::Counters);
+        let spec = StoreSpec { lifetime, cleaning: CleanerMode::Dedicated, ..StoreSpec::of(plan.capacity) };
+        let Store { mut shards, cleaner, .. } = Store::new(spec, &Arc::new(WorkerEpochs::new(1)), Grace::Counters);
         let thread = |executes, cleans| Thread { job: None, executes, cleans };
         let mut threads: Vec<Thread> = (0..plan.threads).map(|_| thread(true, false)).collect();
         match plan.cleaner {
-            Cleans::None => {}
-            Cleans::Apart => threads.push(thread(false, true)),
-            Cleans::Assists => threads.push(thread(true, true)),
+            CleanerRole::None => {}
+            CleanerRole::Apart => threads.push(thread(false, true)),
+            CleanerRole::Assists => threads.push(thread(true, true)),
         }
         Engine {
-            spot: Spot::new(shards.remove(0), number as u64),
+            spot: PacketExecutor::new(shards.remove(0), number as u64),
             cleaner,
             threads,
             queues: (0..QUEUES).map(|_| (VecDeque::new(), false)).collect(),
-            turn: 0,
+            next_queue: 0,
             ready: VecDeque::new(),
             busy: false,
             due: false,
         }
     };
-    let mut world = World {
+    let mut world = EngineRun {
         plan,
         now: 0,
         events: BinaryHeap::new(),
@@ -244,21 +245,21 @@ pub fn run(plan: &Plan) -> Result<Values, String> {
         used: 0,
         recent: VecDeque::new(),
         drawn: 0,
-        draws: Chance::new(plan.seed, "packets"),
-        latencies: Chance::new(plan.seed, "memory"),
-        counted: Counted::default(),
+        draws: RandomStream::new(plan.seed, "packets"),
+        latencies: RandomStream::new(plan.seed, "memory"),
+        counted: EngineCounters::default(),
         warm,
     };
-    (0..plan.lines).for_each(|line| world.arrives_next(line, 0));
+    (0..plan.lines).for_each(|line| world.schedule_arrival(line, 0));
     while let Some(Reverse((at, _, event))) = world.events.pop() {
         if at >= end {
             break;
         }
         world.now = at;
-        world.happens(event);
+        world.handle_event(event);
     }
     let seconds = (end - warm) as f64 / plan.clock as f64;
-    let Counted { offered, lost, executed, created, aborted, cleaned, taken, waited } = world.counted;
+    let EngineCounters { offered, lost, executed, created, aborted, cleaned, taken, waited } = world.counted;
     let rate = |count: u64| count as f64 / seconds;
     let each = |cycles: u64| cycles as f64 / executed.max(1) as f64;
     Ok([
@@ -276,15 +277,15 @@ pub fn run(plan: &Plan) -> Result<Values, String> {
     .into())
 }
 
-impl World<'_> {
+impl EngineRun<'_> {
     fn at(&mut self, at: Cycle, event: Event) {
         self.numbered += 1;
         self.events.push(Reverse((at, self.numbered, event)));
     }
 
     /// Schedules the `n`th packet of a line.
-    fn arrives_next(&mut self, line: u64, n: u64) {
-        let Plan { clock, lines, line: rate, .. } = *self.plan;
+    fn schedule_arrival(&mut self, line: u64, n: u64) {
+        let EnginePlan { clock, lines, line: rate, .. } = *self.plan;
         // The lines are in phase: each is a fraction of a gap behind the previous one.
         let nth = (u128::from(n) * u128::from(lines) + u128::from(line)) * u128::from(clock);
         let at = (nth / (u128::from(lines) * u128::from(rate.get().max(1)))) as Cycle;
@@ -299,23 +300,23 @@ impl World<'_> {
         self.now >= self.warm
     }
 
-    fn happens(&mut self, event: Event) {
+    fn handle_event(&mut self, event: Event) {
         match event {
             Event::Arrival(number) => {
                 let lines = self.plan.lines;
-                self.arrives_next(number % lines, number / lines + 1);
-                self.arrives();
+                self.schedule_arrival(number % lines, number / lines + 1);
+                self.enqueue_packet();
             }
             Event::Accesses(engine, thread) => {
                 let latency = (self.latencies.exponential() * self.plan.access as f64).round() as Cycle;
                 if let Some(job) = &mut self.engines[engine].threads[thread].job {
                     job.waited += latency;
                 }
-                self.at(self.now + latency, Event::Answered(engine, thread));
+                self.at(self.now + latency, Event::AccessComplete(engine, thread));
                 self.engines[engine].busy = false;
                 self.dispatch(engine);
             }
-            Event::Answered(engine, thread) => {
+            Event::AccessComplete(engine, thread) => {
                 let job = self.engines[engine].threads[thread].job.as_mut();
                 match job.filter(|job| job.pieces > 1) {
                     Some(job) => {
@@ -323,11 +324,11 @@ impl World<'_> {
                         job.rest = 0;
                         self.engines[engine].ready.push_back(thread);
                     }
-                    None => self.ends(engine, thread),
+                    None => self.finish_job(engine, thread),
                 }
                 self.dispatch(engine);
             }
-            Event::Due(engine) => {
+            Event::CleaningDue(engine) => {
                 self.engines[engine].due = false;
                 self.wake(engine);
                 self.dispatch(engine);
@@ -336,14 +337,14 @@ impl World<'_> {
     }
 
     /// Draws a packet and enqueues it.
-    fn arrives(&mut self) {
+    fn enqueue_packet(&mut self) {
         let plan = self.plan;
         let fresh = self.draws.below(100) < plan.new;
         let known = self.recent.get(self.draws.below(self.recent.len() as u64) as usize).filter(|_| !fresh);
         let tag = match (plan.tags, known) {
-            (Which::One, _) => self.tags.hash(0),
-            (Which::Recent, Some(tag)) => *tag,
-            (Which::Recent, None) => {
+            (TagChoice::One, _) => self.tags.hash(0),
+            (TagChoice::Recent, Some(tag)) => *tag,
+            (TagChoice::Recent, None) => {
                 self.used += 1;
                 self.tags.hash(self.used)
             }
@@ -352,7 +353,7 @@ impl World<'_> {
         // A reused tag belongs to the same computation. If all packets share one tag, it belongs to any of them.
         let computation = match (plan.one_computation, plan.tags) {
             (true, _) => 1,
-            (_, Which::One) => self.tags.hash(!(self.drawn % MANY)),
+            (_, TagChoice::One) => self.tags.hash(!(self.drawn % MANY)),
             _ => self.tags.derive(1).hash(tag),
         };
         // All packets of a computation have the same engine and queue, so they are executed in order.
@@ -373,7 +374,7 @@ impl World<'_> {
     /// Gives work to idle threads.
     fn wake(&mut self, engine: usize) {
         for thread in 0..self.engines[engine].threads.len() {
-            if self.engines[engine].threads[thread].job.is_none() && !self.begins(engine, thread) {
+            if self.engines[engine].threads[thread].job.is_none() && !self.find_work(engine, thread) {
                 // Another thread may still find work; this one may be a cleaner that executes nothing.
                 continue;
             }
@@ -381,13 +382,13 @@ impl World<'_> {
     }
 
     /// An idle thread looks for work. Returns true if it found some.
-    fn begins(&mut self, engine: usize, thread: usize) -> bool {
+    fn find_work(&mut self, engine: usize, thread: usize) -> bool {
         let now = self.instant();
         let Thread { executes, cleans, .. } = self.engines[engine].threads[thread];
-        let cost = if cleans { self.cleans(engine, now) } else { None };
+        let cost = if cleans { self.clean_entries(engine, now) } else { None };
         let begun = match cost {
             Some((pieces, cost)) => Some(self.job(cost, pieces, None)),
-            None if executes => self.executes(engine, now),
+            None if executes => self.execute_packet(engine, now),
             None => None,
         };
         let of = &mut self.engines[engine];
@@ -405,7 +406,7 @@ impl World<'_> {
     }
 
     /// Unlinks due entries, and frees those unlinked earlier. Returns the number of unlinked entries and the cost of each.
-    fn cleans(&mut self, engine: usize, now: Instant) -> Option<(u64, Cost)> {
+    fn clean_entries(&mut self, engine: usize, now: Instant) -> Option<(u64, Cost)> {
         let of = &mut self.engines[engine];
         let cleaner = of.cleaner.as_mut()?;
         let mut unlinked = 0;
@@ -426,26 +427,26 @@ impl World<'_> {
             of.due = true;
             // One cycle later, because nanoseconds are rounded down to cycles.
             let cycle = u128::from(due.get()) * u128::from(self.plan.clock) / 1_000_000_000;
-            self.at((cycle as Cycle).max(self.now) + 1, Event::Due(engine));
+            self.at((cycle as Cycle).max(self.now) + 1, Event::CleaningDue(engine));
         }
         None
     }
 
     /// Takes the next packet from a queue on which no other thread works.
-    fn executes(&mut self, engine: usize, now: Instant) -> Option<Job> {
+    fn execute_packet(&mut self, engine: usize, now: Instant) -> Option<Job> {
         let of = &mut self.engines[engine];
         let free = |queue: &usize| !of.queues[*queue].0.is_empty() && !of.queues[*queue].1;
-        let queue = (0..QUEUES).map(|n| (of.turn + n) % QUEUES).find(free)?;
-        of.turn = (queue + 1) % QUEUES;
+        let queue = (0..QUEUES).map(|n| (of.next_queue + n) % QUEUES).find(free)?;
+        of.next_queue = (queue + 1) % QUEUES;
         of.queues[queue].1 = true;
         let Waiting { computation, tag } = of.queues[queue].0.pop_front()?;
         let before = of.spot.site.shard_counters().created;
-        let instruction = Instruction::Count { counter: tag, threshold: u32::MAX, inclusive: true };
-        let fate = of.spot.pass(now, &part(computation, instruction));
+        let instruction = StateInstruction::Count { counter: tag, threshold: u32::MAX, inclusive: true };
+        let fate = of.spot.execute(now, &part(computation, instruction));
         let created = of.spot.site.shard_counters().created > before;
         if self.is_measured() {
             self.counted.created += u64::from(created);
-            self.counted.aborted += u64::from(matches!(fate, esp::site::Fate::Aborted(_)));
+            self.counted.aborted += u64::from(matches!(fate, esp::site::InstructionFate::Aborted(_)));
         }
         if created {
             self.recent.truncate(RECENT - 1);
@@ -456,7 +457,7 @@ impl World<'_> {
     }
 
     /// A thread has finished its work and looks for more.
-    fn ends(&mut self, engine: usize, thread: usize) {
+    fn finish_job(&mut self, engine: usize, thread: usize) {
         let Some(job) = self.engines[engine].threads[thread].job.take() else { return };
         if let Some(queue) = job.queue {
             self.engines[engine].queues[queue].1 = false;
@@ -467,7 +468,7 @@ impl World<'_> {
             }
         }
         // Other threads may now use its queue too. The thread itself goes to the end of the ready list.
-        self.begins(engine, thread);
+        self.find_work(engine, thread);
         self.wake(engine);
     }
 

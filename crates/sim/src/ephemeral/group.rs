@@ -1,10 +1,10 @@
 //! A group query over a tree of routers whose links lose packets (spec E-X14, E-43, E-46).
 
-use super::spot::{Spot, part};
+use super::packet_executor::{PacketExecutor, part};
 use super::{Values, quantity};
-use crate::chance::Chance;
-use esp::host::{Action, Computation, Controller, Outcome, Reporter, Schedule};
-use esp::isa::{Instruction, Operator};
+use crate::random::RandomStream;
+use esp::host::{Action, Computation, Reporter, RoundController, RoundOutcome, Schedule};
+use esp::isa::{Operator, StateInstruction};
 use esp::site::Location;
 use esp::store::{Key, StoreSpec, mix};
 use esp::wire::{Locations, Part};
@@ -19,7 +19,7 @@ const START: Instant = Instant::new(5_000_000_000);
 /// The group and its links.
 #[derive(Clone, Deserialize, Debug)]
 #[serde(deny_unknown_fields)]
-pub struct Plan {
+pub struct GroupPlan {
     /// The number of members.
     pub members: u64,
     /// The most children of a router; they are members or routers.
@@ -27,9 +27,9 @@ pub struct Plan {
     /// The loss rate of each link, per million packets.
     pub lost: u32,
     /// The query: `size` counts the members, `max` finds their largest value.
-    pub asked: Asked,
+    pub asked: GroupQuery,
     /// The protocol: `collect` without repetitions, or `rcollect` in rounds of [`esp::host`].
-    pub by: By,
+    pub by: GroupProtocol,
     /// How often each member sends its packet in each phase.
     pub tries: u32,
     /// The longest delay of a packet to the root.
@@ -45,7 +45,7 @@ pub struct Plan {
 /// The query.
 #[derive(Deserialize, Clone, Copy, PartialEq, Eq, Debug)]
 #[serde(rename_all = "lowercase")]
-pub enum Asked {
+pub enum GroupQuery {
     /// The number of members.
     Size,
     /// The largest of the members' values.
@@ -55,39 +55,39 @@ pub enum Asked {
 /// The protocol.
 #[derive(Deserialize, Clone, Copy, PartialEq, Eq, Debug)]
 #[serde(rename_all = "lowercase")]
-pub enum By {
+pub enum GroupProtocol {
     /// Once, without repetitions.
     Collect,
     /// In rounds, with repetitions.
     Rcollect,
 }
 
-impl Plan {
+impl GroupPlan {
     /// The value of the `n`th member.
     pub fn value(&self, n: u64) -> u64 {
         match self.asked {
-            Asked::Size => 1,
-            Asked::Max => mix(n, self.seed) % 1_000_000,
+            GroupQuery::Size => 1,
+            GroupQuery::Max => mix(n, self.seed) % 1_000_000,
         }
     }
 
     /// The correct result.
     pub fn expected(&self) -> u64 {
         match self.asked {
-            Asked::Size => self.members,
-            Asked::Max => (0..self.members).map(|n| self.value(n)).max().unwrap_or(0),
+            GroupQuery::Size => self.members,
+            GroupQuery::Max => (0..self.members).map(|n| self.value(n)).max().unwrap_or(0),
         }
     }
 
     /// The operator that combines two values.
     pub fn operator(&self) -> Operator {
-        if self.asked == Asked::Size { Operator::Add } else { Operator::Max }
+        if self.asked == GroupQuery::Size { Operator::Add } else { Operator::Max }
     }
 }
 
 /// A router, and the index of its parent. The first router's parent is the root host.
 struct Router {
-    spot: Spot,
+    spot: PacketExecutor,
     parent: Option<usize>,
 }
 
@@ -96,16 +96,16 @@ struct Tree {
     /// The index of each member's router.
     of_member: Vec<u32>,
     lost: Parts,
-    chance: Chance,
+    chance: RandomStream,
 }
 
 impl Tree {
     /// Builds the tree from the root down, until it has enough places for members.
-    fn new(plan: &Plan) -> Tree {
+    fn new(plan: &GroupPlan) -> Tree {
         let fan = plan.children.max(2);
         let router = |node: usize, parent| {
             let spec = StoreSpec { lifetime: plan.lifetime, ..StoreSpec::of(fan * ENTRIES + 8) };
-            Router { spot: Spot::of(spec, node as u64 + 1), parent }
+            Router { spot: PacketExecutor::with_own_store(spec, node as u64 + 1), parent }
         };
         let (mut routers, mut level) = (vec![router(0, None)], 0..1);
         while (level.len() as u64) * fan < plan.members {
@@ -120,11 +120,11 @@ impl Tree {
         }
         let leaves = level.len() as u64;
         let of_member = (0..plan.members).map(|n| level.start as u32 + (n % leaves) as u32).collect();
-        Tree { routers, of_member, lost: Parts::millionths(plan.lost), chance: Chance::new(plan.seed, "losses") }
+        Tree { routers, of_member, lost: Parts::millionths(plan.lost), chance: RandomStream::new(plan.seed, "losses") }
     }
 
     /// Sends a part from a member towards the root. Returns the part that arrives; it arrives at once or is lost.
-    fn up(&mut self, member: u64, now: Instant, part: Part) -> Option<Part> {
+    fn send_up(&mut self, member: u64, now: Instant, part: Part) -> Option<Part> {
         let (mut at, mut part) = (Some(self.of_member[member as usize] as usize), part);
         while let Some(router) = at {
             if self.chance.happens(self.lost) {
@@ -150,7 +150,7 @@ impl Tree {
 /// | `root_until_known` | packets that reached the root until it knew the result, or until the end of the round |
 /// | `root_in_all` | packets that reached the root in the whole round, with repetitions of known values |
 /// | `known_after_s` | time from the start until the root knew the result |
-pub fn run(plan: &Plan) -> Values {
+pub fn run(plan: &GroupPlan) -> Values {
     let (operator, expected, value) = (plan.operator(), plan.expected(), |n| plan.value(n));
     let mut tree = Tree::new(plan);
     let levels = {
@@ -162,8 +162,8 @@ pub fn run(plan: &Plan) -> Values {
         up.count() + 1
     };
     let told = match plan.by {
-        By::Collect => collect(plan, &mut tree, operator, value),
-        By::Rcollect => rounds(plan, &mut tree, operator, value),
+        GroupProtocol::Collect => collect(plan, &mut tree, operator, value),
+        GroupProtocol::Rcollect => rounds(plan, &mut tree, operator, value),
     };
     [
         ("result", told.result.unwrap_or(0) as f64),
@@ -181,7 +181,7 @@ pub fn run(plan: &Plan) -> Values {
 }
 
 #[derive(Default)]
-struct Told {
+struct QueryResult {
     result: Option<u64>,
     known: Option<Instant>,
     sent: u64,
@@ -191,22 +191,22 @@ struct Told {
 
 /// Each member announces itself once, then reports its value once (spec E-22). COUNT tells every router how many children it has. Only the first
 /// COUNT is forwarded, so the parent counts the router. COLLECT then counts down again.
-fn collect(plan: &Plan, tree: &mut Tree, operator: Operator, value: impl Fn(u64) -> u64) -> Told {
-    let (mut told, computation) = (Told::default(), 77);
+fn collect(plan: &GroupPlan, tree: &mut Tree, operator: Operator, value: impl Fn(u64) -> u64) -> QueryResult {
+    let (mut told, computation) = (QueryResult::default(), 77);
     let (counter, result) = (1, 2);
     let part = |instruction| Part { locations: Locations::CENTRAL, ..part(computation, instruction) };
-    let setup = part(Instruction::Count { counter, threshold: 1, inclusive: true });
+    let setup = part(StateInstruction::Count { counter, threshold: 1, inclusive: true });
     for n in 0..plan.members {
         told.sent += 1;
-        told.in_all += u64::from(tree.up(n, START, setup).is_some());
+        told.in_all += u64::from(tree.send_up(n, START, setup).is_some());
     }
     let later = START + plan.delay;
     for n in 0..plan.members {
         told.sent += 1;
-        let report = Instruction::Collect { counter, result, value: value(n), operator };
-        if let Some(came) = tree.up(n, later, part(report)) {
+        let report = StateInstruction::Collect { counter, result, value: value(n), operator };
+        if let Some(came) = tree.send_up(n, later, part(report)) {
             told.in_all += 1;
-            if let (Instruction::Collect { value, .. }, false) = (came.instruction, came.error) {
+            if let (StateInstruction::Collect { value, .. }, false) = (came.instruction, came.error) {
                 // Only one router is connected to the root, so its report covers the whole group.
                 (told.result, told.known) = (told.result.or(Some(value)), told.known.or(Some(later)));
             }
@@ -219,15 +219,15 @@ fn collect(plan: &Plan, tree: &mut Tree, operator: Operator, value: impl Fn(u64)
 }
 
 /// Uses the members and the root of the host library, with repetitions.
-fn rounds(plan: &Plan, tree: &mut Tree, operator: Operator, value: impl Fn(u64) -> u64) -> Told {
+fn rounds(plan: &GroupPlan, tree: &mut Tree, operator: Operator, value: impl Fn(u64) -> u64) -> QueryResult {
     let round = Computation::seeded([plan.seed, 1]).at(Locations::CENTRAL).round(0, operator);
     let Ok(schedule) = Schedule::plan(START, plan.lifetime, (plan.delay, Nanos::ZERO), plan.tries) else {
-        return Told::default();
+        return QueryResult::default();
     };
     let names = Key::new([plan.seed, 2]);
     let mut members: Vec<Reporter> =
         (0..plan.members).map(|n| Reporter::new(round, schedule, names.hash(n), value(n))).collect();
-    let (mut root, mut now, mut told) = (Controller::new(round, schedule), START, Told::default());
+    let (mut root, mut now, mut told) = (RoundController::new(round, schedule), START, QueryResult::default());
     while now < schedule.end {
         let mut next = schedule.end;
         for (n, member) in members.iter_mut().enumerate() {
@@ -235,10 +235,10 @@ fn rounds(plan: &Plan, tree: &mut Tree, operator: Operator, value: impl Fn(u64) 
                 match member.poll(now) {
                     Action::Send(part) => {
                         told.sent += 1;
-                        if let Some(part) = tree.up(n as u64, now, part) {
+                        if let Some(part) = tree.send_up(n as u64, now, part) {
                             root.received(&part);
                             told.in_all += 1;
-                            if let (None, Action::Over(Outcome::Complete(result))) = (told.known, root.poll(now)) {
+                            if let (None, Action::Over(RoundOutcome::Complete(result))) = (told.known, root.poll(now)) {
                                 (told.known, told.result) = (Some(now), Some(result));
                                 told.until_known = told.in_all;
                             }

@@ -1,10 +1,10 @@
 //! When exactly an entry expires, and that nothing extends its lifetime (spec E-02, E-03, E-X15).
 
-use super::spot::{Spot, part};
+use super::packet_executor::{PacketExecutor, part};
 use super::{Values, quantity};
-use crate::chance::Chance;
-use esp::isa::Instruction;
-use esp::site::Fate;
+use crate::random::RandomStream;
+use esp::isa::StateInstruction;
+use esp::site::InstructionFate;
 use esp::store::StoreSpec;
 use serde::Deserialize;
 use units::{Instant, Nanos};
@@ -12,7 +12,7 @@ use units::{Instant, Nanos};
 /// The times of writes and lookups.
 #[derive(Clone, Deserialize, Debug)]
 #[serde(deny_unknown_fields)]
-pub struct Plan {
+pub struct LifetimePlan {
     /// The lifetime of entries.
     #[serde(deserialize_with = "quantity")]
     pub lifetime: Nanos,
@@ -33,8 +33,8 @@ pub struct Plan {
 /// | `present.AGE` | the part of entries that is found at this age, in thousandths of a lifetime |
 /// | `lived_min_us`, `lived_max_us` | how long entries were found, to the microsecond by binary search |
 /// | `anew` | the part that can be created again after expiry, and then lives a full lifetime |
-pub fn run(plan: &Plan) -> Values {
-    let mut chance = Chance::new(plan.seed, "moments");
+pub fn run(plan: &LifetimePlan) -> Values {
+    let mut chance = RandomStream::new(plan.seed, "moments");
     let mut present = vec![0u64; plan.looks.len()];
     let (mut anew, mut shortest, mut longest) = (0u64, Nanos::new(u64::MAX), Nanos::ZERO);
     let of = |thousandths: u64| Nanos::new(plan.lifetime.get() / 1000 * thousandths);
@@ -43,21 +43,21 @@ pub fn run(plan: &Plan) -> Values {
         let start = Instant::new(1_000_000_000 + chance.below(1_000_000_000));
         let mut looked: Vec<(usize, u64)> = plan.looks.iter().copied().enumerate().collect();
         looked.sort_by_key(|(_, at)| *at);
-        let mut spot = made(plan, n, start);
+        let mut spot = create_entry(plan, n, start);
         let mut written = false;
         for (place, at) in looked {
             if at > plan.writes && !written {
                 writes(&mut spot, n, start + of(plan.writes));
                 written = true;
             }
-            present[place] += u64::from(finds(&mut spot, n, start + of(at)));
+            present[place] += u64::from(has_entry(&mut spot, n, start + of(at)));
         }
-        let lived = lived(plan, n, start);
+        let lived = measure_lifetime(plan, n, start);
         (shortest, longest) = (shortest.min(lived), longest.max(lived));
         let later = start + of(1500);
-        let again = !finds(&mut spot, n, later) && {
+        let again = !has_entry(&mut spot, n, later) && {
             mark(&mut spot, n, later);
-            finds(&mut spot, n, later + of(999)) && !finds(&mut spot, n, later + of(1000))
+            has_entry(&mut spot, n, later + of(999)) && !has_entry(&mut spot, n, later + of(1000))
         };
         anew += u64::from(again);
     }
@@ -70,42 +70,42 @@ pub fn run(plan: &Plan) -> Values {
     values
 }
 
-fn made(plan: &Plan, tag: u64, start: Instant) -> Spot {
-    let mut spot = Spot::of(StoreSpec { lifetime: plan.lifetime, ..StoreSpec::of(8) }, 1);
+fn create_entry(plan: &LifetimePlan, tag: u64, start: Instant) -> PacketExecutor {
+    let mut spot = PacketExecutor::with_own_store(StoreSpec { lifetime: plan.lifetime, ..StoreSpec::of(8) }, 1);
     mark(&mut spot, tag, start);
     spot
 }
 
-fn mark(spot: &mut Spot, tag: u64, now: Instant) {
-    spot.pass(now, &part(1, Instruction::Mark { tag, value: 1 }));
+fn mark(spot: &mut PacketExecutor, tag: u64, now: Instant) {
+    spot.execute(now, &part(1, StateInstruction::Mark { tag, value: 1 }));
 }
 
 /// Every operation that may write to an existing entry.
-fn writes(spot: &mut Spot, tag: u64, now: Instant) {
+fn writes(spot: &mut PacketExecutor, tag: u64, now: Instant) {
     for instruction in [
-        Instruction::Put { tag, value: 5 },
-        Instruction::Mark { tag, value: 6 },
-        Instruction::Count { counter: tag, threshold: 9, inclusive: false },
+        StateInstruction::Put { tag, value: 5 },
+        StateInstruction::Mark { tag, value: 6 },
+        StateInstruction::Count { counter: tag, threshold: 9, inclusive: false },
     ] {
-        spot.pass(now, &part(1, instruction));
+        spot.execute(now, &part(1, instruction));
     }
 }
 
-fn finds(spot: &mut Spot, tag: u64, now: Instant) -> bool {
-    spot.pass(now, &part(1, Instruction::Test { tag })) == Fate::Forwarded
+fn has_entry(spot: &mut PacketExecutor, tag: u64, now: Instant) -> bool {
+    spot.execute(now, &part(1, StateInstruction::Test { tag })) == InstructionFate::Forwarded
 }
 
 /// How long an entry is found that was created at `start` and written to later.
-fn lived(plan: &Plan, tag: u64, start: Instant) -> Nanos {
+fn measure_lifetime(plan: &LifetimePlan, tag: u64, start: Instant) -> Nanos {
     let (mut found, mut gone) = (0, plan.lifetime.get() * 2);
     while gone - found > 1000 {
         let middle = found + (gone - found) / 2;
-        let mut spot = made(plan, tag, start);
+        let mut spot = create_entry(plan, tag, start);
         let at = Nanos::new(plan.lifetime.get() / 1000 * plan.writes);
         if at.get() < middle {
             writes(&mut spot, tag, start + at);
         }
-        if finds(&mut spot, tag, start + Nanos::new(middle)) { found = middle } else { gone = middle }
+        if has_entry(&mut spot, tag, start + Nanos::new(middle)) { found = middle } else { gone = middle }
     }
     Nanos::new(gone)
 }

@@ -16,12 +16,12 @@
 //! | `cable` | kernel TCP over a pass-through port, in a laboratory only | `cable` |
 
 mod cable;
-mod carries;
+mod carried_instruction;
 mod cleaner;
 mod engine;
 mod group;
 mod lifetime;
-mod spot;
+mod packet_executor;
 mod store;
 mod subcast;
 #[cfg(test)]
@@ -30,22 +30,22 @@ mod touches;
 mod tree;
 mod workers;
 
-use crate::Measured;
+use crate::Measurements;
 use serde::Deserialize;
 use serde::de::{Deserializer, Error};
 use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::str::FromStr;
 
-pub use cable::Plan as CablePlan;
-pub use carries::Carries;
-pub use engine::{Cleans as EngineCleans, Plan as EnginePlan, Which as EngineTags};
-pub use group::{Asked, By, Plan as GroupPlan};
-pub use lifetime::Plan as LifetimePlan;
-pub use store::{Plan as StorePlan, Who as StoreWho};
-pub use subcast::{Plan as SubcastPlan, state as subcast_state, told as subcast_told};
-pub use touches::Plan as TouchesPlan;
-pub use tree::{GROUP, Seat, Tree, TreePort, TreeRouter, UP};
+pub use cable::CablePlan;
+pub use carried_instruction::CarriedInstruction;
+pub use engine::{CleanerRole as EngineCleans, EnginePlan, TagChoice as EngineTags};
+pub use group::{GroupPlan, GroupProtocol, GroupQuery};
+pub use lifetime::LifetimePlan;
+pub use store::{CleaningMode as StoreWho, StorePlan};
+pub use subcast::{SubcastPlan, report_copies as subcast_told, state as subcast_state};
+pub use touches::TouchesPlan;
+pub use tree::{GROUP, HostLocation, Tree, TreePort, TreeRouter, UP};
 
 /// Measured values by name.
 type Values = BTreeMap<String, f64>;
@@ -53,34 +53,34 @@ type Values = BTreeMap<String, f64>;
 /// A parsed trial.
 #[derive(Deserialize, Debug)]
 #[serde(tag = "kind", rename_all = "lowercase")]
-pub enum Trial {
+pub enum StateTrial {
     /// Packets that create state in a store.
-    Store(store::Plan),
+    Store(store::StorePlan),
     /// Threads of a network processor.
-    Engine(Box<engine::Plan>),
+    Engine(Box<engine::EnginePlan>),
     /// The lookups of each instruction.
-    Touches(touches::Plan),
+    Touches(touches::TouchesPlan),
     /// Computations spread over workers.
-    Workers(workers::Plan),
+    Workers(workers::WorkersPlan),
     /// A cleaner among adversarial workers.
-    Cleaner(cleaner::Plan),
+    Cleaner(cleaner::CleanerPlan),
     /// Data along marked branches.
-    Subcast(subcast::Plan),
+    Subcast(subcast::SubcastPlan),
     /// A query to a group.
-    Group(group::Plan),
+    Group(group::GroupPlan),
     /// The exact expiry of an entry.
-    Lifetime(lifetime::Plan),
+    Lifetime(lifetime::LifetimePlan),
     /// TCP over a pass-through port; not in virtual time.
-    Cable(cable::Plan),
+    Cable(cable::CablePlan),
 }
 
-impl Trial {
+impl StateTrial {
     /// Parses the trial that `text`, of `file`, describes.
     ///
     /// # Errors
     ///
     /// The description is invalid; the message names the file.
-    pub fn read(text: &str, file: &str) -> Result<Trial, String> {
+    pub fn read(text: &str, file: &str) -> Result<StateTrial, String> {
         toml::from_str(text).map_err(|error| format!("{file}: {error}"))
     }
 }
@@ -90,20 +90,24 @@ impl Trial {
 /// # Errors
 ///
 /// The description is invalid, or the trial is impossible; the message names the file.
-pub fn run(text: &str, file: &str) -> Result<Measured, String> {
-    let values = match Trial::read(text, file)? {
-        Trial::Store(plan) => Ok(store::run(&plan)),
-        Trial::Engine(plan) => engine::run(&plan),
-        Trial::Touches(plan) => Ok(touches::run(&plan)),
-        Trial::Workers(plan) => Ok(workers::run(&plan)),
-        Trial::Cleaner(plan) => Ok(cleaner::run(&plan)),
-        Trial::Subcast(plan) => subcast::run(&plan),
-        Trial::Group(plan) => Ok(group::run(&plan)),
-        Trial::Lifetime(plan) => Ok(lifetime::run(&plan)),
-        Trial::Cable(_) => Err("kernels have no virtual time: it is for a laboratory, with --real".to_owned()),
+pub fn run(text: &str, file: &str) -> Result<Measurements, String> {
+    let values = match StateTrial::read(text, file)? {
+        StateTrial::Store(plan) => Ok(store::run(&plan)),
+        StateTrial::Engine(plan) => engine::run(&plan),
+        StateTrial::Touches(plan) => Ok(touches::run(&plan)),
+        StateTrial::Workers(plan) => Ok(workers::run(&plan)),
+        StateTrial::Cleaner(plan) => Ok(cleaner::run(&plan)),
+        StateTrial::Subcast(plan) => subcast::run(&plan),
+        StateTrial::Group(plan) => Ok(group::run(&plan)),
+        StateTrial::Lifetime(plan) => Ok(lifetime::run(&plan)),
+        StateTrial::Cable(_) => Err("kernels have no virtual time: it is for a laboratory, with --real".to_owned()),
     };
     let values = values.map_err(|error| format!("{file}: {error}"))?;
-    Ok(Measured { parameters: vec![("trial".to_owned(), text.trim().to_owned())], values, ..Measured::default() })
+    Ok(Measurements {
+        parameters: vec![("trial".to_owned(), text.trim().to_owned())],
+        values,
+        ..Measurements::default()
+    })
 }
 
 /// Parses a quantity as configurations write it: `10s`, `100kpps`.

@@ -1,22 +1,22 @@
 //! Packets that create state at a rate, in a store of limited size (spec E-X1, E-X7; Calvert et al. 2003, 2 and Figure 3).
 
-use super::spot::{Spot, part};
+use super::packet_executor::{PacketExecutor, part};
 use super::{Values, quantity};
-use crate::chance::Chance;
-use esp::isa::{Abort, Instruction};
-use esp::site::Fate;
-use esp::store::{Cleaner, Cleaning, Epochs, Grace, Key, Store, StoreSpec};
+use crate::random::RandomStream;
+use esp::isa::{Abort, StateInstruction};
+use esp::site::InstructionFate;
+use esp::store::{Cleaner, CleanerMode, Grace, Key, Store, StoreSpec, WorkerEpochs};
 use serde::Deserialize;
 use std::sync::Arc;
 use units::{Instant, Nanos, PacketRate};
 
 /// An assisting cleaner runs this often in a lifetime.
-const LOOKS: u64 = 1000;
+const CLEANINGS_PER_LIFETIME: u64 = 1000;
 
 /// The traffic and the store.
 #[derive(Clone, Deserialize, Debug)]
 #[serde(deny_unknown_fields)]
-pub struct Plan {
+pub struct StorePlan {
     /// Packets a second.
     #[serde(deserialize_with = "quantity")]
     pub rate: PacketRate,
@@ -32,7 +32,7 @@ pub struct Plan {
     pub duration: Nanos,
     /// The cleaning mode: `inline` or `assist`.
     #[serde(default)]
-    pub cleaning: Who,
+    pub cleaning: CleaningMode,
     /// True for random arrivals, false for evenly spaced ones.
     #[serde(default)]
     pub random: bool,
@@ -44,7 +44,7 @@ pub struct Plan {
 /// The cleaning mode.
 #[derive(Deserialize, Clone, Copy, PartialEq, Eq, Default, Debug)]
 #[serde(rename_all = "lowercase")]
-pub enum Who {
+pub enum CleaningMode {
     /// The owner cleans after each packet.
     #[default]
     Inline,
@@ -63,16 +63,16 @@ pub enum Who {
 /// | `high_water` | the most entries at one time, with expired entries not yet freed |
 /// | `late` | aborts only because the cleaner was behind |
 /// | `lag_us` | the longest time from the expiry of an entry until it was freed |
-pub fn run(plan: &Plan) -> Values {
-    let cleaning = if plan.cleaning == Who::Inline { Cleaning::Inline } else { Cleaning::Assist };
+pub fn run(plan: &StorePlan) -> Values {
+    let cleaning = if plan.cleaning == CleaningMode::Inline { CleanerMode::Inline } else { CleanerMode::Assist };
     let spec = StoreSpec { lifetime: plan.lifetime, cleaning, ..StoreSpec::of(plan.capacity) };
-    let Store { mut shards, mut cleaner, .. } = Store::new(spec, &Arc::new(Epochs::new(1)), Grace::Counters);
-    let mut spot = Spot::new(shards.remove(0), 1);
-    let (tags, mut chance) = (Key::new([plan.seed, 0x7465]), Chance::new(plan.seed, "arrivals"));
+    let Store { mut shards, mut cleaner, .. } = Store::new(spec, &Arc::new(WorkerEpochs::new(1)), Grace::Counters);
+    let mut spot = PacketExecutor::new(shards.remove(0), 1);
+    let (tags, mut chance) = (Key::new([plan.seed, 0x7465]), RandomStream::new(plan.seed, "arrivals"));
     let gap = 1e9 / plan.rate.get().max(1) as f64;
     let (mut executed, mut aborted, mut behind, mut offered) = (0u64, 0u64, 0u64, 0u64);
     let (mut at, mut n, mut lag, mut looked) = (0.0, 0u64, Nanos::ZERO, Instant::START);
-    let look = Nanos::new((plan.lifetime.get() / LOOKS).max(1));
+    let look = Nanos::new((plan.lifetime.get() / CLEANINGS_PER_LIFETIME).max(1));
     while at < plan.duration.get() as f64 {
         let now = Instant::new(at as u64);
         if let Some(cleaner) = cleaner.as_mut().filter(|_| now.since(looked) >= look) {
@@ -81,13 +81,13 @@ pub fn run(plan: &Plan) -> Values {
         }
         let tag = tags.hash(n);
         let instruction = match plan.creates {
-            1 => Instruction::Count { counter: tag, threshold: 2, inclusive: false },
-            _ => Instruction::Rchld { counter: tag, child: n },
+            1 => StateInstruction::Count { counter: tag, threshold: 2, inclusive: false },
+            _ => StateInstruction::Rchld { counter: tag, child: n },
         };
-        let fate = spot.pass(now, &part(tags.hash(!n), instruction));
-        let done = fate == Fate::Forwarded;
+        let fate = spot.execute(now, &part(tags.hash(!n), instruction));
+        let done = fate == InstructionFate::Forwarded;
         executed += u64::from(done);
-        aborted += u64::from(fate == Fate::Aborted(Abort::Full));
+        aborted += u64::from(fate == InstructionFate::Aborted(Abort::Full));
         if now >= Instant::START + plan.lifetime {
             behind += u64::from(done);
             offered += 1;

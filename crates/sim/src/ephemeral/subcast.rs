@@ -2,7 +2,7 @@
 //! and stores, are connected by cables without delay.
 
 use super::Values;
-use super::tree::{GROUP, Seat, Tree};
+use super::tree::{GROUP, HostLocation, Tree};
 use esp::Executor;
 use esp::host::Computation;
 use esp::wire::{Addresses, Carriages, Locations, datagram, dedicated, wrap};
@@ -23,7 +23,7 @@ const PORT: u16 = 5004;
 /// The tree and the receivers that want data.
 #[derive(Clone, Deserialize, Debug)]
 #[serde(deny_unknown_fields)]
-pub struct Plan {
+pub struct SubcastPlan {
     /// The number of receivers at each router of the last level.
     pub receivers: Vec<usize>,
     /// The receivers that want data, numbered from 1 across all routers.
@@ -42,7 +42,7 @@ pub struct Plan {
 /// | `wanted_least`, `wanted_most` | the fewest and the most that a marked receiver got |
 /// | `unwanted_most`, `unwanted` | the most that an unmarked receiver got, and how many of them got any |
 /// | `nodes` | hosts and routers |
-pub fn told(plan: &Plan, copies: &[usize]) -> Values {
+pub fn report_copies(plan: &SubcastPlan, copies: &[usize]) -> Values {
     let is_marked = |n: usize| plan.marked.contains(&(n + 1));
     let of = |marked: bool| copies.iter().enumerate().filter(move |(n, _)| is_marked(*n) == marked).map(|(_, c)| *c);
     let mut values: Values =
@@ -56,7 +56,7 @@ pub fn told(plan: &Plan, copies: &[usize]) -> Values {
 }
 
 /// The state section of each router's configuration.
-pub fn state(plan: &Plan) -> String {
+pub fn state(plan: &SubcastPlan) -> String {
     format!("[state]\ncapacity = 1000\ncentral = 1000\nsingle_store = {}", plan.single_store)
 }
 
@@ -65,7 +65,7 @@ pub fn state(plan: &Plan) -> String {
 /// # Errors
 ///
 /// The tree is impossible.
-pub fn run(plan: &Plan) -> Result<Values, String> {
+pub fn run(plan: &SubcastPlan) -> Result<Values, String> {
     let mut network = Network::new(plan)?;
     let (root, seats) = (network.tree.root, network.tree.receivers.clone());
     let to = network.tree.host(root);
@@ -87,7 +87,7 @@ pub fn run(plan: &Plan) -> Result<Values, String> {
         network.send(root, Some(multicast_mac(GROUP)), &data);
     }
     let copies: Vec<usize> = seats.iter().map(|seat| network.copies(*seat)).collect();
-    Ok(told(plan, &copies))
+    Ok(report_copies(plan, &copies))
 }
 
 /// The routers, and the frames that hosts received, by router and port.
@@ -98,7 +98,7 @@ struct Network {
 }
 
 impl Network {
-    fn new(plan: &Plan) -> Result<Network, String> {
+    fn new(plan: &SubcastPlan) -> Result<Network, String> {
         let tree = Tree::new(&plan.receivers)?;
         let texts = tree.routers.iter().map(|router| router.configuration("memory", |_| String::new(), &state(plan)));
         let routers = texts.map(|text| router(&text)).collect::<Result<Vec<Rig>, String>>()?;
@@ -106,16 +106,16 @@ impl Network {
     }
 
     /// A host sends an IP packet, to its router unless another link address is given. Then all routers forward until they are idle.
-    fn send(&mut self, seat: Seat, to: Option<Mac>, l3: &[u8]) {
+    fn send(&mut self, seat: HostLocation, to: Option<Mac>, l3: &[u8]) {
         let port = self.tree.port(seat);
-        let frame = [&to.unwrap_or(port.own.1).0[..], &port.far.1.0[..], &[8, 0], l3].concat();
+        let frame = [&to.unwrap_or(port.local.1).0[..], &port.remote.1.0[..], &[8, 0], l3].concat();
         let name = port.name.clone();
         self.routers[seat.router].send(&name, &frame);
-        self.settle();
+        self.forward_all();
     }
 
     /// Lets all routers forward until no frame is in flight.
-    fn settle(&mut self) {
+    fn forward_all(&mut self) {
         let Network { tree, routers, received } = self;
         let mut moved = true;
         while std::mem::take(&mut moved) {
@@ -137,7 +137,7 @@ impl Network {
     }
 
     /// The packets to the group that a host has received.
-    fn copies(&self, seat: Seat) -> usize {
+    fn copies(&self, seat: HostLocation) -> usize {
         let frames = self.received.get(&(seat.router, seat.port));
         frames.map_or(0, |frames| frames.iter().filter(|frame| frame[..6] == multicast_mac(GROUP).0).count())
     }
@@ -146,7 +146,7 @@ impl Network {
 /// A router that has already sent its initial packets.
 fn router(text: &str) -> Result<Rig, String> {
     let mut rig = Rig::new(FRAMES, Layout::Three, Box::new(Silent));
-    rig.router.execute_by(Arc::new(Executor::new()));
+    rig.router.set_hook_maker(Arc::new(Executor::new()));
     rig.apply(text).map_err(|errors| format!("{errors:?}"))?;
     rig.settle();
     let wires: Vec<String> = rig.wires.far.keys().cloned().collect();

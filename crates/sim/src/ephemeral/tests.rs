@@ -1,11 +1,11 @@
 use super::run;
-use crate::Measured;
+use crate::Measurements;
 
-fn of(text: &str) -> Measured {
+fn of(text: &str) -> Measurements {
     run(text, "trial.toml").unwrap_or_else(|error| panic!("{error}"))
 }
 
-fn get(measured: &Measured, name: &str) -> f64 {
+fn get(measured: &Measurements, name: &str) -> f64 {
     measured.get(name).unwrap_or_else(|| panic!("no {name} in {measured}"))
 }
 
@@ -13,7 +13,7 @@ fn near(a: f64, b: f64, part: f64) -> bool {
     (a - b).abs() <= part * b
 }
 
-fn engine(more: &str) -> Measured {
+fn engine(more: &str) -> Measurements {
     of(&format!(
         "kind = 'engine'\nclock = 233000000\naccess = 125\n\
          create = {{ cycles = 350, accesses = 6 }}\nfind = {{ cycles = 266, accesses = 5 }}\n\
@@ -24,7 +24,7 @@ fn engine(more: &str) -> Measured {
 
 /// One worker is slower than the arrivals. Without a bound, the ten million packets of EX11 would queue up in 2 GB.
 #[test]
-fn packets_that_wait_for_a_worker_are_bounded() {
+fn packets_waiting_for_worker_are_bounded() {
     let measured =
         of("kind = 'workers'\nworkers = 8\ncomputations = 200\npackets = 20000\ndispatch = 'computation'\nseed = 1\n");
     assert!(get(&measured, "waited") <= 4096.0, "{measured}");
@@ -33,7 +33,7 @@ fn packets_that_wait_for_a_worker_are_bounded() {
 
 /// With one thread nothing overlaps: an instruction takes its cycles plus its memory accesses, and the rate follows from that.
 #[test]
-fn one_thread_takes_as_long_as_its_instructions_do() {
+fn one_thread_runs_at_instruction_cost() {
     let measured = engine("lines = 4\nthreads = 1\ncleaner = 'none'\nnew = 0\n");
     assert!(near(get(&measured, "cycles"), 266.0 + 5.0 * 125.0, 0.02), "{measured}");
     assert!(near(get(&measured, "memory_cycles"), 5.0 * 125.0, 0.03), "{measured}");
@@ -44,7 +44,7 @@ fn one_thread_takes_as_long_as_its_instructions_do() {
 /// The machine repairman model: one processor for ready threads, and memory for all at once. So two threads do less than twice the work of one. No
 /// number of threads does more than the processor can do alone.
 #[test]
-fn threads_hide_memory_and_share_the_processor() {
+fn threads_hide_memory_latency() {
     let rate = |threads: usize| {
         let measured = engine(&format!("lines = 8\nthreads = {threads}\ncleaner = 'none'\nnew = 50\n"));
         get(&measured, "executed_pps")
@@ -58,7 +58,7 @@ fn threads_hide_memory_and_share_the_processor() {
 
 /// All created entries are cleaned, at the same rate after the first lifetime. No more packets leave than arrive.
 #[test]
-fn a_cleaner_keeps_up_and_no_packet_is_executed_that_did_not_arrive() {
+fn cleaner_keeps_up_with_arrivals() {
     for cleaner in ["threads = 3\ncleaner = 'apart'", "threads = 3\ncleaner = 'assists'"] {
         let measured = engine(&format!("lines = 4\n{cleaner}\nnew = 50\n"));
         assert!(near(get(&measured, "cleaned_pps"), get(&measured, "created_pps"), 0.1), "{measured}");
@@ -69,7 +69,7 @@ fn a_cleaner_keeps_up_and_no_packet_is_executed_that_did_not_arrive() {
 
 /// All packets of a computation are in one queue, and one thread at a time works on it.
 #[test]
-fn one_computation_has_one_thread() {
+fn one_computation_runs_on_one_thread() {
     let of = |one: bool| {
         let more =
             format!("lines = 8\nthreads = 3\ncleaner = 'none'\nnew = 0\ntags = 'one'\none_computation = {one}\n");
@@ -80,7 +80,7 @@ fn one_computation_has_one_thread() {
 }
 
 #[test]
-fn a_store_of_the_bound_never_overflows_and_a_smaller_one_does() {
+fn store_overflows_only_below_bound() {
     let of = |capacity: u64, cleaning: &str| {
         of(&format!(
             "kind = 'store'\nrate = '10kpps'\ncreates = 2\ncapacity = {capacity}\nlifetime = '200ms'\nduration = '1s'\n\
@@ -96,7 +96,7 @@ fn a_store_of_the_bound_never_overflows_and_a_smaller_one_does() {
 }
 
 #[test]
-fn computations_differ_where_packets_are_spread_by_addresses() {
+fn address_dispatch_changes_results() {
     let of = |dispatch: &str, seed: u64| {
         let measured = of(&format!(
             "kind = 'workers'\nworkers = 4\ncomputations = 20\npackets = 4000\ndispatch = '{dispatch}'\nseed = {seed}\n"
@@ -110,7 +110,7 @@ fn computations_differ_where_packets_are_spread_by_addresses() {
 }
 
 #[test]
-fn a_cleaner_frees_nothing_too_soon_and_bits_pin_what_busy_workers_use() {
+fn cleaner_frees_no_entry_in_use() {
     let living = |lifetime: &str, grace: &str, busy: bool| {
         of(&format!(
             "kind = 'cleaner'\nworkers = 3\ncapacity = 64\ngrace = '{grace}'\nbusy = {busy}\nlifetime = '{lifetime}'\nlifetimes = 60\nseed = 1\n"
@@ -135,20 +135,20 @@ fn a_cleaner_frees_nothing_too_soon_and_bits_pin_what_busy_workers_use() {
 }
 
 #[test]
-fn data_goes_to_marked_branches_and_with_one_store_to_their_sisters_too() {
+fn subcast_reaches_only_marked_branches() {
     let of = |single: bool| {
         of(&format!(
             "kind = 'subcast'\nreceivers = [3, 3, 2]\nmarked = [1, 2, 4]\nsingle_store = {single}\npackets = 3\n"
         ))
     };
-    let copies = |measured: &Measured| (1..=8).map(|n| get(measured, &format!("copies.{n}"))).collect::<Vec<f64>>();
+    let copies = |measured: &Measurements| (1..=8).map(|n| get(measured, &format!("copies.{n}"))).collect::<Vec<f64>>();
     assert_eq!(copies(&of(false)), [3.0, 3.0, 0.0, 3.0, 0.0, 0.0, 0.0, 0.0]);
     assert_eq!(copies(&of(true)), [3.0, 3.0, 3.0, 3.0, 3.0, 3.0, 0.0, 0.0]);
     assert_eq!(get(&of(false), "nodes"), 13.0);
 }
 
 #[test]
-fn groups_are_counted_exactly_with_repetition_or_without_loss() {
+fn group_count_is_exact_without_loss_or_with_rounds() {
     let of = |by: &str, asked: &str, lost: u32| {
         of(&format!(
             "kind = 'group'\nmembers = 100\nchildren = 8\nlost = {lost}\nasked = '{asked}'\nby = '{by}'\ntries = 12\n\
@@ -167,7 +167,7 @@ fn groups_are_counted_exactly_with_repetition_or_without_loss() {
 }
 
 #[test]
-fn an_entry_lives_a_lifetime_and_no_longer() {
+fn entry_expires_after_one_lifetime() {
     let measured = of(
         "kind = 'lifetime'\nlifetime = '10s'\nlooks = [900, 990, 1000, 1100]\nwrites = 900\nentries = 20\nseed = 1\n",
     );
@@ -181,7 +181,7 @@ fn an_entry_lives_a_lifetime_and_no_longer() {
 }
 
 #[test]
-fn instructions_touch_the_tags_that_they_name() {
+fn instructions_look_up_named_tags() {
     let measured = of("kind = 'touches'\n");
     let tags =
         ["nop", "count", "compare", "collect", "rchld", "rcollect"].map(|n| get(&measured, &format!("input.{n}.tags")));

@@ -1,9 +1,9 @@
 //! The reads and writes of each instruction in a store. They determine its cost if memory dominates (spec E-X9).
 
 use super::Values;
-use super::spot::{Spot, part};
-use esp::isa::{Instruction, Opcode, Operator};
-use esp::site::Fate;
+use super::packet_executor::{PacketExecutor, part};
+use esp::isa::{Opcode, Operator, StateInstruction};
+use esp::site::InstructionFate;
 use esp::store::StoreSpec;
 use serde::Deserialize;
 use units::Instant;
@@ -11,7 +11,7 @@ use units::Instant;
 /// The length of the measurement.
 #[derive(Deserialize, Debug)]
 #[serde(deny_unknown_fields)]
-pub struct Plan {
+pub struct TouchesPlan {
     /// Rounds on a real processor, which measure the cost of instructions. In virtual time repetition has no effect.
     #[serde(default = "rounds")]
     pub rounds: u16,
@@ -28,25 +28,28 @@ fn rounds() -> u16 {
 /// | `input.OPCODE.tags` | entries that it looks up |
 /// | `input.OPCODE.bytes` | length of its part in the packet |
 /// | `OPCODE.creates` | entries that it created for absent tags |
-pub fn run(_: &Plan) -> Values {
+pub fn run(_: &TouchesPlan) -> Values {
     let (tag, result, child, value, operator) = (1, 2, 3, 4, Operator::Max);
     let instructions = [
-        (Instruction::Nop, None),
-        (Instruction::Count { counter: tag, threshold: 9, inclusive: false }, None),
-        (Instruction::Compare { tag, value, relation: Operator::Gt }, None),
-        (Instruction::Collect { counter: tag, result, value, operator }, Some(Instruction::Put { tag, value: 2 })),
-        (Instruction::Rchld { counter: tag, child }, None),
+        (StateInstruction::Nop, None),
+        (StateInstruction::Count { counter: tag, threshold: 9, inclusive: false }, None),
+        (StateInstruction::Compare { tag, value, relation: Operator::Gt }, None),
         (
-            Instruction::Rcollect { counter: tag, result, child, value, operator },
-            Some(Instruction::Rchld { counter: tag, child }),
+            StateInstruction::Collect { counter: tag, result, value, operator },
+            Some(StateInstruction::Put { tag, value: 2 }),
+        ),
+        (StateInstruction::Rchld { counter: tag, child }, None),
+        (
+            StateInstruction::Rcollect { counter: tag, result, child, value, operator },
+            Some(StateInstruction::Rchld { counter: tag, child }),
         ),
     ];
     let mut values = Values::new();
     for (instruction, before) in instructions {
-        let mut spot = Spot::of(StoreSpec::of(100), 7);
-        let mut pass = |instruction| spot.pass(Instant::START, &part(5, instruction));
+        let mut spot = PacketExecutor::with_own_store(StoreSpec::of(100), 7);
+        let mut pass = |instruction| spot.execute(Instant::START, &part(5, instruction));
         before.map(&mut pass);
-        let aborted = matches!(pass(instruction), Fate::Aborted(_));
+        let aborted = matches!(pass(instruction), InstructionFate::Aborted(_));
         let (opcode, tags): (Opcode, usize) = (instruction.opcode(), instruction.tags().count());
         let made = spot.site.shard_counters().created - before.map_or(0, |before| before.opcode().creates());
         for (what, value) in [("creates", made as f64), ("aborted", f64::from(u8::from(aborted)))] {

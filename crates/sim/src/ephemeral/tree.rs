@@ -19,9 +19,9 @@ pub struct Tree {
     /// The router at the root, and those below it.
     pub routers: Vec<TreeRouter>,
     /// The place of the root host.
-    pub root: Seat,
+    pub root: HostLocation,
     /// The places of the receivers, numbered across all routers.
-    pub receivers: Vec<Seat>,
+    pub receivers: Vec<HostLocation>,
 }
 
 /// A router of the tree.
@@ -38,16 +38,16 @@ pub struct TreePort {
     /// Its name.
     pub name: String,
     /// Its own IP and MAC address.
-    pub own: (Ipv4Addr, Mac),
+    pub local: (Ipv4Addr, Mac),
     /// The addresses at the other end of its cable.
-    pub far: (Ipv4Addr, Mac),
+    pub remote: (Ipv4Addr, Mac),
     /// The router at the other end, and the port there; none for a host.
     pub router: Option<(usize, usize)>,
 }
 
 /// The place of a host: a port of a router, both by index.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Seat {
+pub struct HostLocation {
     /// The router.
     pub router: usize,
     /// Its port.
@@ -72,7 +72,7 @@ impl Tree {
         let host = |router: usize, port: usize, name: String, network: [u8; 3]| {
             let [a, b, c] = network;
             let far = (Ipv4Addr::new(a, b, c, 9), Mac([2, 0, 0, 2, router as u8, port as u8]));
-            TreePort { name, own: (Ipv4Addr::new(a, b, c, 1), mac(router, port)), far, router: None }
+            TreePort { name, local: (Ipv4Addr::new(a, b, c, 1), mac(router, port)), remote: far, router: None }
         };
         let below = |n: usize| format!("below{}", n + 1);
         let mut first = TreeRouter { ports: vec![host(0, 0, UP.to_owned(), [10, 0, 0])], routes: String::new() };
@@ -82,28 +82,28 @@ impl Tree {
             // The cable between the two routers.
             let up = (Ipv4Addr::new(10, 200, number, 1), mac(0, router));
             let down = (Ipv4Addr::new(10, 200, number, 2), mac(router, 0));
-            first.ports.push(TreePort { name: below(n), own: up, far: down, router: Some((router, 0)) });
+            first.ports.push(TreePort { name: below(n), local: up, remote: down, router: Some((router, 0)) });
             _ = write!(first.routes, "[[route]]\nto = \"10.{number}.0.0/16\"\nvia = \"{}\"\n", down.0);
-            let mut ports = vec![TreePort { name: UP.to_owned(), own: down, far: up, router: Some((0, router)) }];
+            let mut ports = vec![TreePort { name: UP.to_owned(), local: down, remote: up, router: Some((0, router)) }];
             for host_number in 0..*count {
                 ports.push(host(router, host_number + 1, below(host_number), [10, number, host_number as u8 + 1]));
-                seats.push(Seat { router, port: host_number + 1 });
+                seats.push(HostLocation { router, port: host_number + 1 });
             }
             let routes = format!("[[route]]\nto = \"0.0.0.0/0\"\nvia = \"{}\"\n", up.0);
             others.push(TreeRouter { ports, routes });
         }
         let routers = [vec![first], others].concat();
-        Ok(Tree { routers, root: Seat { router: 0, port: 0 }, receivers: seats })
+        Ok(Tree { routers, root: HostLocation { router: 0, port: 0 }, receivers: seats })
     }
 
     /// The router port of a host.
-    pub fn port(&self, seat: Seat) -> &TreePort {
+    pub fn port(&self, seat: HostLocation) -> &TreePort {
         &self.routers[seat.router].ports[seat.port]
     }
 
     /// The address of a host.
-    pub fn host(&self, seat: Seat) -> Ipv4Addr {
-        self.port(seat).far.0
+    pub fn host(&self, seat: HostLocation) -> Ipv4Addr {
+        self.port(seat).remote.0
     }
 }
 
@@ -112,7 +112,7 @@ impl TreeRouter {
     /// group from the root to all ports below.
     pub fn configuration(&self, device: &str, keys: impl Fn(usize) -> String, state: &str) -> String {
         let mut text = format!("version = 1\n{state}\n");
-        for (number, TreePort { name, own, far, .. }) in self.ports.iter().enumerate() {
+        for (number, TreePort { name, local: own, remote: far, .. }) in self.ports.iter().enumerate() {
             _ = write!(
                 text,
                 "[port.{name}]\ndevice = \"{device}:{name}\"\naddress = [\"{}/24\"]\nmac = \"{}\"\n{keys}\n\

@@ -3,14 +3,14 @@
 //! A deterministic scheduler chooses the next worker and its batch size. Sites and dispatch are those of a router.
 
 use super::Values;
-use super::spot::HEADER;
-use crate::chance::Chance;
+use super::packet_executor::HEADER;
 use crate::digest::digest;
-use esp::isa::{Instruction, Operator};
-use esp::site::{Fate, Rules};
-use esp::station::{Place, PortSpec, RouterSpec, Station};
+use crate::random::RandomStream;
+use esp::hook::{HookPoint, PortSpec, RouterSpec, StateHook};
+use esp::isa::{Operator, StateInstruction};
+use esp::site::{ExecutionRules, InstructionFate};
 use esp::store::{Key, LIFETIME, StoreSpec, mix};
-use esp::variables::Permitted;
+use esp::variables::PermittedVariables;
 use esp::wire::{Addresses, Carriages, Locations, Part, dedicated};
 use serde::Deserialize;
 use std::collections::VecDeque;
@@ -28,7 +28,7 @@ const PORTS: [PortId; 2] = [PortId(0), PortId(1)];
 /// The workers and their traffic.
 #[derive(Deserialize, Debug)]
 #[serde(deny_unknown_fields)]
-pub struct Plan {
+pub struct WorkersPlan {
     workers: usize,
     computations: u64,
     packets: u64,
@@ -51,7 +51,7 @@ enum Dispatch {
 /// | `differ` | computations with a packet whose fate, result or order differs |
 /// | `computations`, `forwarded`, `dropped`, `aborted` | of the run with one worker: computations with packets, and fates of packets |
 /// | `waited` | the most packets that waited for workers at one time, in either run |
-pub fn run(plan: &Plan) -> Values {
+pub fn run(plan: &WorkersPlan) -> Values {
     let (one, several) = (carry_out(plan, 1), carry_out(plan, plan.workers));
     let differ = one.computations.iter().zip(&several.computations).filter(|(one, other)| one != other).count();
     let active = one.computations.iter().filter(|digest| **digest != 0).count();
@@ -68,14 +68,14 @@ pub fn run(plan: &Plan) -> Values {
     .into()
 }
 
-fn stations(plan: &Plan, workers: usize) -> Vec<Station> {
+fn stations(plan: &WorkersPlan, workers: usize) -> Vec<StateHook> {
     let store = StoreSpec { shards: workers, ..StoreSpec::of(plan.computations * 16) };
-    let of_port = |port| PortSpec { port, store, input: true, output: true, variables: Permitted::default() };
+    let of_port = |port| PortSpec { port, store, input: true, output: true, variables: PermittedVariables::default() };
     let spec = RouterSpec {
         ports: PORTS.map(of_port).to_vec(),
         central: None,
         single: false,
-        rules: Rules::of(7),
+        rules: ExecutionRules::of(7),
         key: Key::new([3, 4]),
         workers,
         shards: workers,
@@ -84,22 +84,22 @@ fn stations(plan: &Plan, workers: usize) -> Vec<Station> {
         flow_order: false,
         drops_aborted: false,
     };
-    spec.make().stations
+    spec.make().hooks
 }
 
 /// Draws a packet, and the number of its computation.
-fn draw(plan: &Plan, traffic: &mut Chance) -> (u64, Vec<u8>) {
+fn draw(plan: &WorkersPlan, traffic: &mut RandomStream) -> (u64, Vec<u8>) {
     let computation = traffic.below(plan.computations);
     // Every host may take part in every computation, and several hosts use the same tag.
     let host = Ipv4Addr::from_bits(0xc633_6400 + traffic.below(250) as u32 + 1);
     let (value, tag) = (traffic.below(1000), |n| computation << 8 | n);
     let instruction = match traffic.below(6) {
-        0 => Instruction::Count { counter: tag(0), threshold: 40, inclusive: false },
-        1 => Instruction::Compare { tag: tag(1), value, relation: Operator::Ne },
-        2 => Instruction::Put { tag: tag(2), value },
-        3 => Instruction::Get { tag: tag(2), value: 0 },
-        4 => Instruction::Rchld { counter: tag(4), child: value % 8 },
-        _ => Instruction::Collect { counter: tag(0), result: tag(3), value, operator: Operator::Add },
+        0 => StateInstruction::Count { counter: tag(0), threshold: 40, inclusive: false },
+        1 => StateInstruction::Compare { tag: tag(1), value, relation: Operator::Ne },
+        2 => StateInstruction::Put { tag: tag(2), value },
+        3 => StateInstruction::Get { tag: tag(2), value: 0 },
+        4 => StateInstruction::Rchld { counter: tag(4), child: value % 8 },
+        _ => StateInstruction::Collect { counter: tag(0), result: tag(3), value, operator: Operator::Add },
     };
     let locations = Locations { input: true, central: false, output: true };
     let part = Part { locations, error: false, piggybacked: false, trace: false, computation, instruction };
@@ -117,8 +117,9 @@ struct Outcome {
     waited: u64,
 }
 
-fn carry_out(plan: &Plan, workers: usize) -> Outcome {
-    let (mut traffic, mut order) = (Chance::new(plan.seed, "traffic"), Chance::new(plan.seed, "interleaving"));
+fn carry_out(plan: &WorkersPlan, workers: usize) -> Outcome {
+    let (mut traffic, mut order) =
+        (RandomStream::new(plan.seed, "traffic"), RandomStream::new(plan.seed, "interleaving"));
     let mut queues: Vec<VecDeque<(u64, u64, Vec<u8>)>> = (0..workers).map(|_| VecDeque::new()).collect();
     let mut stations = stations(plan, workers);
     let (mut told, mut fates) = (vec![0u64; plan.computations as usize], [0; 3]);
@@ -147,20 +148,21 @@ fn carry_out(plan: &Plan, workers: usize) -> Outcome {
             packets.push(packet);
         }
         let now = Instant::new(left);
-        let (mut first, mut second) = (vec![Fate::Passed; count], vec![Fate::Passed; count]);
-        stations[worker].visit(Place::Input(PORTS[0]), now, &mut packets, &mut first);
+        let (mut first, mut second) =
+            (vec![InstructionFate::PassedThrough; count], vec![InstructionFate::PassedThrough; count]);
+        stations[worker].visit(HookPoint::Input(PORTS[0]), now, &mut packets, &mut first);
         // Dropped packets never reach the output; their buffers are emptied.
-        let ended = |fate: &Fate| *fate == Fate::Dropped;
+        let ended = |fate: &InstructionFate| *fate == InstructionFate::Dropped;
         packets.iter_mut().zip(&first).filter(|(_, fate)| ended(fate)).for_each(|(packet, _)| packet.clear());
-        stations[worker].visit(Place::Output(PORTS[1]), now, &mut packets, &mut second);
+        stations[worker].visit(HookPoint::Output(PORTS[1]), now, &mut packets, &mut second);
         for (n, packet) in packets.iter().enumerate() {
             let (number, computation) = numbers[n];
             // An instruction that aborted at the input is not executed at the output either, so the first fate counts.
-            let fate = if second[n] == Fate::Passed { first[n] } else { second[n] };
-            let code = |fate: Fate| match fate {
-                Fate::Passed | Fate::Forwarded => 0,
-                Fate::Dropped => 1,
-                Fate::Aborted(_) => 2,
+            let fate = if second[n] == InstructionFate::PassedThrough { first[n] } else { second[n] };
+            let code = |fate: InstructionFate| match fate {
+                InstructionFate::PassedThrough | InstructionFate::Forwarded => 0,
+                InstructionFate::Dropped => 1,
+                InstructionFate::Aborted(_) => 2,
             };
             fates[code(fate)] += 1;
             let what = digest(packet) ^ mix(number, code(first[n]) as u64 * 3 + code(second[n]) as u64);

@@ -16,7 +16,7 @@ pub const MOST_TOLERANCE: f64 = 0.1;
 /// A published figure.
 #[derive(Clone, PartialEq, Debug, Deserialize, Serialize)]
 #[serde(untagged)]
-pub enum Published {
+pub enum PublishedFigure {
     /// A number.
     Number(f64),
     /// Several numbers, in the order of the measured ones.
@@ -25,26 +25,26 @@ pub enum Published {
     Words(String),
 }
 
-impl fmt::Display for Published {
+impl fmt::Display for PublishedFigure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             // `f64` prints the shortest text that parses to the same number, and whole numbers without a point.
-            Published::Number(number) => write!(f, "{number}"),
-            Published::Numbers(numbers) => {
+            PublishedFigure::Number(number) => write!(f, "{number}"),
+            PublishedFigure::Numbers(numbers) => {
                 f.write_str(&numbers.iter().map(f64::to_string).collect::<Vec<_>>().join(" "))
             }
-            Published::Words(words) => f.write_str(words),
+            PublishedFigure::Words(words) => f.write_str(words),
         }
     }
 }
 
-impl Published {
+impl PublishedFigure {
     /// The numbers; none for words.
     pub fn numbers(&self) -> Option<&[f64]> {
         match self {
-            Published::Number(number) => Some(std::slice::from_ref(number)),
-            Published::Numbers(numbers) => Some(numbers),
-            Published::Words(_) => None,
+            PublishedFigure::Number(number) => Some(std::slice::from_ref(number)),
+            PublishedFigure::Numbers(numbers) => Some(numbers),
+            PublishedFigure::Words(_) => None,
         }
     }
 }
@@ -80,7 +80,7 @@ impl Agreement {
     }
 
     /// True if the paper's figure was missed.
-    pub fn is_off(self) -> bool {
+    pub fn is_missed(self) -> bool {
         matches!(self, Agreement::DirectionOnly | Agreement::NotReproduced)
     }
 }
@@ -104,7 +104,7 @@ pub fn is_within(measured: &[f64], published: &[f64], tolerance: f64) -> bool {
 
 /// The number of claims with each verdict.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize)]
-pub struct Tally {
+pub struct VerdictCounts {
     /// Claims that match.
     pub matches: usize,
     /// Claims for which only the direction is reproduced.
@@ -115,7 +115,7 @@ pub struct Tally {
     pub reported: usize,
 }
 
-impl Tally {
+impl VerdictCounts {
     /// The number of claims with this verdict.
     pub fn count(&self, verdict: Agreement) -> usize {
         match verdict {
@@ -127,9 +127,9 @@ impl Tally {
     }
 }
 
-impl FromIterator<Agreement> for Tally {
-    fn from_iter<I: IntoIterator<Item = Agreement>>(verdicts: I) -> Tally {
-        let mut tally = Tally::default();
+impl FromIterator<Agreement> for VerdictCounts {
+    fn from_iter<I: IntoIterator<Item = Agreement>>(verdicts: I) -> VerdictCounts {
+        let mut tally = VerdictCounts::default();
         for verdict in verdicts {
             *match verdict {
                 Agreement::Matches => &mut tally.matches,
@@ -142,7 +142,7 @@ impl FromIterator<Agreement> for Tally {
     }
 }
 
-impl fmt::Display for Tally {
+impl fmt::Display for VerdictCounts {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let counts = Agreement::ALL.map(|verdict| match (verdict, self.count(verdict)) {
             (Agreement::Matches, count) if count != 1 => format!("{count} match"),
@@ -185,9 +185,9 @@ mod tests {
     }
 
     #[test]
-    fn a_tally_counts_each_verdict() {
+    fn verdict_counts_count_each_verdict() {
         use Agreement::{DirectionOnly, Matches, NotReproduced, Reported};
-        let tally: Tally =
+        let tally: VerdictCounts =
             [Matches, Matches, DirectionOnly, NotReproduced, NotReproduced, Reported].into_iter().collect();
         assert_eq!(tally.to_string(), "2 match, 1 direction only, 2 not reproduced, 1 reported");
         assert_eq!(Agreement::ALL.map(|verdict| tally.count(verdict)), [2, 1, 2, 1]);

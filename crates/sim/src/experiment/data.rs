@@ -1,6 +1,6 @@
 //! The files that worlds name: traces of links, and sizes of transfers.
 
-use crate::source::{Captures, Recorded};
+use crate::source::{CapturedPacket, Captures};
 use link::medium::{Medium, Trace};
 use plan::{MediumPlan, MediumText, Report};
 use std::path::{Path, PathBuf};
@@ -17,13 +17,13 @@ impl DataFiles {
     pub const HINT: &str = "SWITCHPATH_DATA names the folder that has it in links/";
 
     /// The folders of the environment: `SWITCHPATH_DATA`, or `../shared/data` by default, and `links` within it. `beside` is searched first.
-    pub fn of_environment(beside: Option<&Path>) -> DataFiles {
+    pub fn from_environment(beside: Option<&Path>) -> DataFiles {
         let data = std::env::var_os("SWITCHPATH_DATA").map_or_else(|| PathBuf::from("../shared/data"), PathBuf::from);
         DataFiles { folders: beside.into_iter().map(Path::to_owned).chain([data.join("links"), data]).collect() }
     }
 
     /// True if a trace is generated and not read from a file.
-    pub fn is_made_up(trace: &str) -> bool {
+    pub fn is_generated(trace: &str) -> bool {
         trace == "lte" || trace.starts_with("lte(")
     }
 
@@ -96,7 +96,7 @@ impl DataFiles {
 }
 
 impl Captures for DataFiles {
-    fn read(&mut self, file: &str) -> Result<Vec<Recorded>, String> {
+    fn read(&mut self, file: &str) -> Result<Vec<CapturedPacket>, String> {
         Err(format!("'{file}' cannot be read: captures are not opened here"))
     }
 
@@ -110,7 +110,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_rate_of_a_trace_is_that_of_its_lines() {
+    fn trace_rate_counts_lines() {
         let folder = std::env::temp_dir().join(format!("switchpath-traces-{}", std::process::id()));
         std::fs::create_dir_all(&folder).unwrap();
         std::fs::write(folder.join("a.down"), "0\n100\n200\n200\n500\n").unwrap();

@@ -30,10 +30,10 @@
 //! fraction. The parameters of a single run or row are variables.
 
 use super::data::DataFiles;
-use super::imagined::Imagined;
-use super::lookup::{self, Numbers, Selected, dynamic_of_value, wrong};
+use super::lookup::{self, Numbers, SharedSelection, dynamic_of_value, expression_error};
 use super::parameters::Parameters;
-use super::runner::Run;
+use super::runner::CompletedRun;
+use super::synthetic::SyntheticWorld;
 use minijinja::value::{Value as Dynamic, ValueKind};
 use minijinja::{Environment, Error, UndefinedBehavior};
 use serde::Serialize;
@@ -43,7 +43,7 @@ use std::sync::Arc;
 /// The value of an expression.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 #[serde(untagged)]
-pub enum Answer {
+pub enum ExpressionValue {
     /// True or false.
     Flag(bool),
     /// A number; NaN for 0/0.
@@ -51,18 +51,18 @@ pub enum Answer {
     /// Text.
     Text(String),
     /// A list.
-    List(Vec<Answer>),
+    List(Vec<ExpressionValue>),
 }
 
 /// Evaluates expressions over runs.
 pub struct Evaluator {
     environment: Environment<'static>,
-    selected: Selected,
+    selected: SharedSelection,
 }
 
 impl Default for Evaluator {
     fn default() -> Evaluator {
-        let selected = Selected::default();
+        let selected = SharedSelection::default();
         let mut environment = Environment::empty();
         environment.set_undefined_behavior(UndefinedBehavior::Strict);
         lookup::register(&mut environment, &selected);
@@ -73,12 +73,12 @@ impl Default for Evaluator {
 
 impl Evaluator {
     /// An evaluator with made-up measurements: every run has measured the values of this world.
-    pub(super) fn imagining(world: Imagined) -> Evaluator {
+    pub(super) fn with_synthetic(world: SyntheticWorld) -> Evaluator {
         let mut evaluator = Evaluator::default();
         // No run is carried out, so traces need not exist; these are plausible constants.
         evaluator.environment.add_function("trace_rate", |_: &str, _: f64, _: f64| 1e6);
         evaluator.environment.add_function("trace_spread", |_: &str, _: f64, _: f64| 0.5);
-        evaluator.selected.lock().expect("nobody panics with it").imagined = Some(world);
+        evaluator.selected.lock().expect("nobody panics with it").synthetic = Some(world);
         evaluator
     }
 
@@ -90,14 +90,14 @@ impl Evaluator {
     pub fn evaluate(
         &self,
         expression: &str,
-        runs: &[Arc<Run>],
+        runs: &[Arc<CompletedRun>],
         parameters: &Parameters,
-        more: &[(&str, &Answer)],
-    ) -> Result<Answer, String> {
+        more: &[(&str, &ExpressionValue)],
+    ) -> Result<ExpressionValue, String> {
         let of_parameters = parameters.iter().map(|(name, value)| (name.as_str(), dynamic_of_value(value)));
         let of_more = more.iter().map(|(name, answer)| (*name, dynamic(answer)));
         let variables: BTreeMap<&str, Dynamic> = of_parameters.chain(of_more).collect();
-        let told = |error: Error| told(&error, expression);
+        let told = |error: Error| error_message(&error, expression);
         let compiled = self.environment.compile_expression(expression).map_err(told)?;
         let is_known =
             |name: &str| variables.contains_key(name) || self.environment.globals().any(|(global, _)| global == name);
@@ -105,7 +105,7 @@ impl Evaluator {
         unknown.retain(|name| !is_known(name));
         unknown.sort();
         if let Some(name) = unknown.first() {
-            let at = place(expression, word(expression, name));
+            let at = line_and_column(expression, word(expression, name));
             return Err(format!("{at}: `{name}` is neither a parameter nor a function"));
         }
         self.selected.lock().expect("nobody panics with it").runs = runs.to_vec();
@@ -116,13 +116,13 @@ impl Evaluator {
 }
 
 /// The error message with its position.
-fn told(error: &Error, expression: &str) -> String {
+fn error_message(error: &Error, expression: &str) -> String {
     let reason = error.detail().map_or_else(|| error.kind().to_string(), str::to_owned);
-    format!("{}: {reason}", place(expression, error.range().map_or(0, |range| range.start)))
+    format!("{}: {reason}", line_and_column(expression, error.range().map_or(0, |range| range.start)))
 }
 
 /// Line and column of a byte, counted from 1.
-fn place(expression: &str, at: usize) -> String {
+fn line_and_column(expression: &str, at: usize) -> String {
     let before = expression.get(..at).unwrap_or("");
     let column = before.chars().rev().take_while(|c| *c != '\n').count() + 1;
     format!("line {}, column {column}", before.matches('\n').count() + 1)
@@ -137,30 +137,30 @@ fn word(expression: &str, name: &str) -> usize {
     expression.match_indices(name).find(alone).map_or(0, |(at, _)| at)
 }
 
-fn dynamic(answer: &Answer) -> Dynamic {
+fn dynamic(answer: &ExpressionValue) -> Dynamic {
     match answer {
-        Answer::Flag(flag) => (*flag).into(),
-        Answer::Number(number) => (*number).into(),
-        Answer::Text(text) => text.clone().into(),
-        Answer::List(list) => list.iter().map(dynamic).collect::<Vec<_>>().into(),
+        ExpressionValue::Flag(flag) => (*flag).into(),
+        ExpressionValue::Number(number) => (*number).into(),
+        ExpressionValue::Text(text) => text.clone().into(),
+        ExpressionValue::List(list) => list.iter().map(dynamic).collect::<Vec<_>>().into(),
     }
 }
 
-fn answer(value: &Dynamic) -> Result<Answer, String> {
+fn answer(value: &Dynamic) -> Result<ExpressionValue, String> {
     match value.kind() {
-        ValueKind::Bool => Ok(Answer::Flag(value.is_true())),
-        ValueKind::Number => number(value).map(Answer::Number).map_err(|error| error.to_string()),
-        ValueKind::String => Ok(Answer::Text(value.to_string())),
+        ValueKind::Bool => Ok(ExpressionValue::Flag(value.is_true())),
+        ValueKind::Number => number(value).map(ExpressionValue::Number).map_err(|error| error.to_string()),
+        ValueKind::String => Ok(ExpressionValue::Text(value.to_string())),
         ValueKind::Seq | ValueKind::Iterable => {
             let list = value.try_iter().map_err(|error| error.to_string())?;
-            list.map(|item| answer(&item)).collect::<Result<_, _>>().map(Answer::List)
+            list.map(|item| answer(&item)).collect::<Result<_, _>>().map(ExpressionValue::List)
         }
         other => Err(format!("gives {other}, which is no number, flag, text or list")),
     }
 }
 
 fn number(value: &Dynamic) -> Result<f64, Error> {
-    f64::try_from(value.clone()).map_err(|_| wrong(format!("{value} is no number")))
+    f64::try_from(value.clone()).map_err(|_| expression_error(format!("{value} is no number")))
 }
 
 /// The mean of one list divided by that of another, with its 95 % interval. The logarithm of the quotient is taken as normally distributed, with
@@ -171,7 +171,9 @@ fn compared(list: &[f64], other: &[f64]) -> Result<[f64; 3], Error> {
         let count = list.len() as f64;
         *mean = list.iter().sum::<f64>() / count;
         if list.len() < 2 || *mean <= 0.0 {
-            return Err(wrong("there have to be two measurements of each at least, and their means above zero"));
+            return Err(expression_error(
+                "there have to be two measurements of each at least, and their means above zero",
+            ));
         }
         let squares: f64 = list.iter().map(|value| (value / *mean - 1.0).powi(2)).sum();
         // Relative variances of two independent means add up for the logarithm of their quotient.
@@ -218,7 +220,7 @@ fn ends(of: &[f64]) -> (f64, f64) {
 fn register_lists(environment: &mut Environment) {
     fn over(list: &Dynamic, what: impl Fn(&[f64]) -> f64) -> Result<f64, Error> {
         let list = numbers(list)?;
-        if list.is_empty() { Err(wrong("an empty list has no such number")) } else { Ok(what(&list)) }
+        if list.is_empty() { Err(expression_error("an empty list has no such number")) } else { Ok(what(&list)) }
     }
     environment.add_function("min", |list: Dynamic| over(&list, |n| ends(n).0));
     environment.add_function("max", |list: Dynamic| over(&list, |n| ends(n).1));
@@ -229,11 +231,17 @@ fn register_lists(environment: &mut Environment) {
     environment.add_function("quantile", |list: Dynamic, part: f64| over(&list, |n| quantile(n.to_vec(), part)));
     environment.add_function("rises", |list: Vec<f64>, slack: f64| list.windows(2).all(|p| p[1] >= p[0] - slack));
     environment.add_function("linear", |x: Vec<f64>, y: Vec<f64>| {
-        if x.len() == y.len() && !x.is_empty() { Ok(linear(&x, &y)) } else { Err(wrong("a line is through points")) }
+        if x.len() == y.len() && !x.is_empty() {
+            Ok(linear(&x, &y))
+        } else {
+            Err(expression_error("a line is through points"))
+        }
     });
     environment.add_function("ratios", |list: Vec<f64>, other: Vec<f64>| match list.len() == other.len() {
         true => Ok(list.iter().zip(&other).map(|(one, other)| one / other).collect::<Vec<f64>>()),
-        false => Err(wrong(format!("lists of {} and {} have no ratios place by place", list.len(), other.len()))),
+        false => {
+            Err(expression_error(format!("lists of {} and {} have no ratios place by place", list.len(), other.len())))
+        }
     });
     environment.add_function("near", |a: f64, b: f64, part: f64| (a - b).abs() <= part * b.abs());
     environment.add_function("round", |a: f64, digits: u32| {
@@ -244,38 +252,41 @@ fn register_lists(environment: &mut Environment) {
     environment.add_function("reversed", |list: Vec<f64>| list.into_iter().rev().collect::<Vec<f64>>());
     environment.add_function("compared", |list: Vec<f64>, other: Vec<f64>| compared(&list, &other).map(Vec::from));
     environment.add_function("trace_rate", |trace: &str, bytes: f64, seconds: f64| {
-        let files = DataFiles::of_environment(None);
+        let files = DataFiles::from_environment(None);
         // Runs with a missing trace are left out.
-        if !DataFiles::is_made_up(trace) && files.find(trace).is_none() {
+        if !DataFiles::is_generated(trace) && files.find(trace).is_none() {
             return Ok(0.0);
         }
-        files.trace_rate(trace, bytes, seconds).map_err(wrong)
+        files.trace_rate(trace, bytes, seconds).map_err(expression_error)
     });
     environment.add_function("trace_spread", |trace: &str, seconds: f64, part: f64| {
-        let files = DataFiles::of_environment(None);
-        if !DataFiles::is_made_up(trace) && files.find(trace).is_none() {
+        let files = DataFiles::from_environment(None);
+        if !DataFiles::is_generated(trace) && files.find(trace).is_none() {
             return Ok(0.0);
         }
-        files.trace_spread(trace, seconds, part).map_err(wrong)
+        files.trace_spread(trace, seconds, part).map_err(expression_error)
     });
     environment.add_function("time", |text: &str| {
         let nanos: Result<units::Nanos, _> = text.parse();
-        nanos.map(|nanos| nanos.get() as f64).map_err(|error| wrong(format!("`{text}`: {error}")))
+        nanos.map(|nanos| nanos.get() as f64).map_err(|error| expression_error(format!("`{text}`: {error}")))
     });
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::parameters::Value;
+    use super::super::parameters::ParameterValue;
     use super::*;
-    use crate::Measured;
+    use crate::Measurements;
 
-    fn runs() -> Vec<Arc<Run>> {
+    fn runs() -> Vec<Arc<CompletedRun>> {
         let of = |limit: f64, cost: &str, efficiency: f64| {
-            Arc::new(Run {
-                parameters: [("limit".to_owned(), Value::Number(limit)), ("cost".into(), Value::Text(cost.into()))]
-                    .into(),
-                measured: Measured {
+            Arc::new(CompletedRun {
+                parameters: [
+                    ("limit".to_owned(), ParameterValue::Number(limit)),
+                    ("cost".into(), ParameterValue::Text(cost.into())),
+                ]
+                .into(),
+                measured: Measurements {
                     values: [
                         ("efficiency".to_owned(), efficiency),
                         ("path.a.dropped".into(), limit),
@@ -284,19 +295,24 @@ mod tests {
                     .into(),
                     samples: [("fct".to_owned(), vec![limit, 2.0 * limit])].into(),
                     series: [("path.a.rate".to_owned(), vec![(0.0, 1.0), (1.0, 2.0), (2.0, 9.0)])].into(),
-                    ..Measured::default()
+                    ..Measurements::default()
                 },
             })
         };
         vec![of(1.0, "3us", 0.5), of(8.0, "3us", 0.625), of(8.0, "30us", 0.75)]
     }
 
-    fn say(expression: &str) -> Result<Answer, String> {
-        Evaluator::default().evaluate(expression, &runs(), &Parameters::new(), &[("measured", &Answer::Number(3.0))])
+    fn say(expression: &str) -> Result<ExpressionValue, String> {
+        Evaluator::default().evaluate(
+            expression,
+            &runs(),
+            &Parameters::new(),
+            &[("measured", &ExpressionValue::Number(3.0))],
+        )
     }
 
     #[test]
-    fn expressions_ask_runs_for_what_was_measured() {
+    fn expressions_query_measured_values() {
         for (expression, value) in [
             ("get('efficiency', limit=1)", 0.5),
             ("get(\"efficiency\", limit=8, cost=\"30us\") + measured", 3.75),
@@ -317,12 +333,15 @@ mod tests {
             ("round(2 / 3, 2) + reversed([1, 2])[0]", 2.67),
             ("1 if rises(all('efficiency'), 0) and not rises([2, 1.5], 0.2) and near(98, 100, 0.02) else 0", 1.0),
         ] {
-            assert_eq!(say(expression), Ok(Answer::Number(value)), "{expression}");
+            assert_eq!(say(expression), Ok(ExpressionValue::Number(value)), "{expression}");
         }
-        assert_eq!(say("all('path.a.*', limit=8)"), Ok(Answer::List(vec![Answer::Number(8.0), Answer::Number(8.0)])));
-        assert_eq!(say("'no ' ~ 'loss'"), Ok(Answer::Text("no loss".into())));
-        assert_eq!(say("'slice=' ~ round(29.7, 0) ~ 'us'"), Ok(Answer::Text("slice=30us".into())));
-        assert_eq!(say("1 < 2"), Ok(Answer::Flag(true)));
+        assert_eq!(
+            say("all('path.a.*', limit=8)"),
+            Ok(ExpressionValue::List(vec![ExpressionValue::Number(8.0), ExpressionValue::Number(8.0)]))
+        );
+        assert_eq!(say("'no ' ~ 'loss'"), Ok(ExpressionValue::Text("no loss".into())));
+        assert_eq!(say("'slice=' ~ round(29.7, 0) ~ 'us'"), Ok(ExpressionValue::Text("slice=30us".into())));
+        assert_eq!(say("1 < 2"), Ok(ExpressionValue::Flag(true)));
     }
 
     #[test]

@@ -2,7 +2,7 @@
 //!
 //! The comments of the fields are the key reference in `docs/operate/simulation.md`.
 
-use super::agreement::{MOST_TOLERANCE, Published};
+use super::agreement::{MOST_TOLERANCE, PublishedFigure};
 use super::parameters::{Parameters, Sweep, Variant};
 use serde::Deserialize;
 use std::num::NonZeroU16;
@@ -46,12 +46,12 @@ pub struct Document {
     pub each: Vec<String>,
     /// Replacements for `--quick` and for the tests.
     #[serde(default)]
-    pub quick: Quick,
+    pub quick: RunOverrides,
     /// Replacements for `--real`, on real packets. Without this key `--real` does not run the experiment.
-    pub real: Option<Quick>,
+    pub real: Option<RunOverrides>,
     /// The kind of its runs.
     #[serde(default)]
-    pub measures: Measures,
+    pub measures: RunKind,
     /// The world, as text. `${name}` is replaced by the parameter.
     pub world: Option<Spanned<String>>,
     /// The world as a file beside the experiment, for a world that several experiments share.
@@ -61,7 +61,7 @@ pub struct Document {
     pub claims: Vec<Claim>,
     /// Tables of measured values.
     #[serde(default, rename = "table")]
-    pub tables: Vec<Table>,
+    pub tables: Vec<TableDefinition>,
     /// Plots of measured values.
     #[serde(default, rename = "plot")]
     pub plots: Vec<Plot>,
@@ -78,7 +78,7 @@ pub struct Derivations {
 /// The kind of an experiment's runs.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Measures {
+pub enum RunKind {
     /// A world.
     #[default]
     World,
@@ -95,17 +95,17 @@ pub enum Measures {
     Beside,
 }
 
-impl Measures {
+impl RunKind {
     /// True if it can run without real packets and without measuring this machine's processor.
     pub fn in_virtual_time(self) -> bool {
-        matches!(self, Measures::World | Measures::State)
+        matches!(self, RunKind::World | RunKind::State)
     }
 }
 
 /// Replacements for short runs, or for runs on real packets.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Quick {
+pub struct RunOverrides {
     /// Parameters that are the same in all runs.
     #[serde(default)]
     pub parameters: Parameters,
@@ -133,7 +133,7 @@ pub struct Claim {
     /// The claim in one sentence.
     pub text: String,
     /// The paper's figure: a number, a list of numbers, or words without digits.
-    pub published: Option<Published>,
+    pub published: Option<PublishedFigure>,
     /// *Expression* of the parameters: true if these runs can decide the claim. If false, the claim is not judged.
     #[serde(rename = "where")]
     pub filter: Option<String>,
@@ -163,10 +163,10 @@ impl Claim {
     ///
     /// A key is missing or not allowed; the message has the correction.
     pub(super) fn check(&self) -> Result<(), String> {
-        let numbers = self.published.as_ref().and_then(Published::numbers);
+        let numbers = self.published.as_ref().and_then(PublishedFigure::numbers);
         let of_real = self.real.iter().flat_map(|real| [real.holds.is_some(), real.tolerance.is_some()]);
         let claims = self.holds.is_some() || self.tolerance.is_some() || of_real.into_iter().any(|given| given);
-        if let Some(Published::Words(words)) = &self.published
+        if let Some(PublishedFigure::Words(words)) = &self.published
             && claims
             && words.contains(|c: char| c.is_ascii_digit())
         {
@@ -213,7 +213,7 @@ pub struct OnRealPackets {
 /// A table: one row for each group of runs that agree in some parameters.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Table {
+pub struct TableDefinition {
     /// Its title.
     pub title: String,
     /// Parameters: runs that agree in all of them form a row. Without any, all runs form one row.
@@ -243,7 +243,7 @@ pub struct Column {
     pub value: Option<String>,
     /// In place of `value`: the published figures, one for each row, in order.
     #[serde(default)]
-    pub published: Vec<super::parameters::Value>,
+    pub published: Vec<super::parameters::ParameterValue>,
     /// Number of decimals.
     pub digits: Option<usize>,
 }

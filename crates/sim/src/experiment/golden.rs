@@ -1,9 +1,9 @@
 //! The golden file of an experiment: its tables and verdicts as comma-separated values, with numbers as printed.
 
-use super::report::Report;
+use super::report::ExperimentReport;
 
 /// The content of the golden file: the tables, then the claims.
-pub fn golden(report: &Report) -> String {
+pub fn golden(report: &ExperimentReport) -> String {
     let mut out = String::new();
     for table in &report.tables {
         out += &format!("# {}\n", table.title);

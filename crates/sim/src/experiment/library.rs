@@ -2,7 +2,7 @@
 
 /// A file of an experiment: the experiment itself, or a file that several share.
 #[derive(Clone, Copy, Debug)]
-pub struct Entry {
+pub struct ExperimentFile {
     /// The folder, which is the paper.
     pub paper: &'static str,
     /// The name of the file.
@@ -14,7 +14,7 @@ pub struct Entry {
 /// The files of a folder under `experiments/`.
 macro_rules! folder {
     ($paper:literal: $($file:literal)*) => {
-        &[$(Entry {
+        &[$(ExperimentFile {
             paper: $paper,
             file: $file,
             text: include_str!(concat!("../../../../experiments/", $paper, "/", $file)),
@@ -22,7 +22,7 @@ macro_rules! folder {
     };
 }
 
-const SCHEDULING: &[Entry] = folder!("scheduling":
+const SCHEDULING: &[ExperimentFile] = folder!("scheduling":
     "three.toml"
     "three.derive.toml"
     "thirteen.toml"
@@ -43,7 +43,7 @@ const SCHEDULING: &[Entry] = folder!("scheduling":
     "single.toml"
 );
 
-const QUEUEING: &[Entry] = folder!("queueing":
+const QUEUEING: &[ExperimentFile] = folder!("queueing":
     "dumbbell.toml"
     "dumbbell.derive.toml"
     "NX1.toml"
@@ -65,7 +65,7 @@ const QUEUEING: &[Entry] = folder!("queueing":
     "models.toml"
 );
 
-const EPHEMERAL: &[Entry] = folder!("ephemeral":
+const EPHEMERAL: &[ExperimentFile] = folder!("ephemeral":
     "engine.toml"
     "EX1.toml"
     "EX2.toml"
@@ -88,6 +88,6 @@ const EPHEMERAL: &[Entry] = folder!("ephemeral":
 );
 
 /// Every file, in the order in which experiments are run.
-pub fn entries() -> impl Iterator<Item = &'static Entry> {
+pub fn entries() -> impl Iterator<Item = &'static ExperimentFile> {
     SCHEDULING.iter().chain(QUEUEING).chain(EPHEMERAL)
 }

@@ -1,42 +1,45 @@
 //! The functions of expressions that query runs: values, samples and series by name, from real or from imagined runs.
 
-use super::imagined::Imagined;
-use super::parameters::{Value, describe};
-use super::runner::Run;
+use super::parameters::{ParameterValue, describe};
+use super::runner::CompletedRun;
+use super::synthetic::SyntheticWorld;
 use minijinja::value::{Enumerator, Kwargs, Object, ObjectRepr, Value as Dynamic};
 use minijinja::{Environment, Error, ErrorKind};
 use std::sync::{Arc, Mutex};
 
 /// The runs that the functions below see.
-pub(super) type Selected = Arc<Mutex<Looked>>;
+pub(super) type SharedSelection = Arc<Mutex<RunSelection>>;
 
 /// The selected runs, and the source of their values.
 #[derive(Default)]
-pub(super) struct Looked {
-    pub(super) runs: Vec<Arc<Run>>,
+pub(super) struct RunSelection {
+    pub(super) runs: Vec<Arc<CompletedRun>>,
     /// If given, it replaces the measured values of the runs.
-    pub(super) imagined: Option<Imagined>,
+    pub(super) synthetic: Option<SyntheticWorld>,
 }
 
-pub(super) fn wrong(why: impl Into<String>) -> Error {
+pub(super) fn expression_error(why: impl Into<String>) -> Error {
     Error::new(ErrorKind::InvalidOperation, why.into())
 }
 
 /// Converts a parameter for use in expressions.
-pub(super) fn dynamic_of_value(value: &Value) -> Dynamic {
+pub(super) fn dynamic_of_value(value: &ParameterValue) -> Dynamic {
     match value {
-        Value::Flag(flag) => (*flag).into(),
+        ParameterValue::Flag(flag) => (*flag).into(),
         // An integer prints without a decimal point when it is put into a text.
-        Value::Number(number) if number.fract() == 0.0 && number.abs() < 1e15 => (*number as i64).into(),
-        Value::Number(number) => (*number).into(),
-        Value::Text(text) => text.clone().into(),
+        ParameterValue::Number(number) if number.fract() == 0.0 && number.abs() < 1e15 => (*number as i64).into(),
+        ParameterValue::Number(number) => (*number).into(),
+        ParameterValue::Text(text) => text.clone().into(),
     }
 }
 
-fn matches(run: &Run, filter: &Kwargs) -> Result<bool, Error> {
+fn matches(run: &CompletedRun, filter: &Kwargs) -> Result<bool, Error> {
     for name in filter.args() {
         let Some(value) = run.parameters.get(name) else {
-            return Err(wrong(format!("no parameter is called `{name}`; there are: {}", describe(&run.parameters))));
+            return Err(expression_error(format!(
+                "no parameter is called `{name}`; there are: {}",
+                describe(&run.parameters)
+            )));
         };
         if dynamic_of_value(value) != filter.get::<Dynamic>(name)? {
             return Ok(false);
@@ -46,7 +49,7 @@ fn matches(run: &Run, filter: &Kwargs) -> Result<bool, Error> {
 }
 
 /// True if a name matches a pattern in which `*` matches any text.
-fn is_like(name: &str, pattern: &str) -> bool {
+fn matches_pattern(name: &str, pattern: &str) -> bool {
     let mut parts = pattern.split('*');
     let first = parts.next().unwrap_or("");
     let Some(mut rest) = name.strip_prefix(first) else { return false };
@@ -68,11 +71,11 @@ fn unknown<'a>(name: &str, known: impl Iterator<Item = &'a String>) -> Error {
     let count = near.len();
     near.sort_by_key(|&(common, _)| std::cmp::Reverse(common));
     let near = near.iter().take(8).map(|(_, k)| k.as_str()).collect::<Vec<_>>().join(", ");
-    wrong(format!("nothing measured is called `{name}`; there are {count} names, among them {near}"))
+    expression_error(format!("nothing measured is called `{name}`; there are {count} names, among them {near}"))
 }
 
-impl Looked {
-    fn chosen(&self, filter: &Kwargs) -> Result<Vec<&Run>, Error> {
+impl RunSelection {
+    fn chosen(&self, filter: &Kwargs) -> Result<Vec<&CompletedRun>, Error> {
         let mut chosen = Vec::new();
         for run in &self.runs {
             if matches(run, filter)? {
@@ -82,11 +85,11 @@ impl Looked {
         Ok(chosen)
     }
 
-    fn only(&self, filter: &Kwargs) -> Result<&Run, Error> {
+    fn only(&self, filter: &Kwargs) -> Result<&CompletedRun, Error> {
         match &self.chosen(filter)?[..] {
             [run] => Ok(run),
-            [] => Err(wrong("no run has these parameters")),
-            [one, other, ..] => Err(wrong(format!(
+            [] => Err(expression_error("no run has these parameters")),
+            [one, other, ..] => Err(expression_error(format!(
                 "several runs are so; say which one: {} or {}",
                 describe(&one.parameters),
                 describe(&other.parameters)
@@ -94,39 +97,39 @@ impl Looked {
         }
     }
 
-    fn value(&self, run: &Run, name: &str) -> Result<f64, Error> {
+    fn value(&self, run: &CompletedRun, name: &str) -> Result<f64, Error> {
         let of = &run.measured.values;
-        match &self.imagined {
+        match &self.synthetic {
             Some(imagined) => Ok(imagined.number(run, name, 0)),
             None => of.get(name).copied().ok_or_else(|| unknown(name, of.keys())),
         }
     }
 
     /// The values of a run whose names match.
-    fn values(&self, run: &Run, name: &str) -> Result<Vec<f64>, Error> {
-        if let Some(imagined) = &self.imagined {
-            return Ok(imagined.like(run, name));
+    fn values(&self, run: &CompletedRun, name: &str) -> Result<Vec<f64>, Error> {
+        if let Some(imagined) = &self.synthetic {
+            return Ok(imagined.matching_values(run, name));
         }
         let of = &run.measured.values;
         let found: Vec<f64> = match of.get(name) {
             Some(value) => vec![*value],
-            None => of.iter().filter(|(known, _)| is_like(known, name)).map(|(_, value)| *value).collect(),
+            None => of.iter().filter(|(known, _)| matches_pattern(known, name)).map(|(_, value)| *value).collect(),
         };
         if found.is_empty() { Err(unknown(name, of.keys())) } else { Ok(found) }
     }
 
-    fn samples(&self, run: &Run, name: &str) -> Result<Vec<f64>, Error> {
+    fn samples(&self, run: &CompletedRun, name: &str) -> Result<Vec<f64>, Error> {
         let of = &run.measured.samples;
-        match &self.imagined {
+        match &self.synthetic {
             Some(imagined) => Ok(imagined.list(run, name)),
             None => of.get(name).cloned().ok_or_else(|| unknown(name, of.keys())),
         }
     }
 
     /// The values of a series from second `from` until `to`.
-    fn within(&self, run: &Run, name: &str, from: f64, to: f64) -> Result<Vec<f64>, Error> {
+    fn within(&self, run: &CompletedRun, name: &str, from: f64, to: f64) -> Result<Vec<f64>, Error> {
         let of = &run.measured.series;
-        match &self.imagined {
+        match &self.synthetic {
             Some(imagined) => Ok(imagined.list(run, name)),
             None => {
                 let series = of.get(name).ok_or_else(|| unknown(name, of.keys()))?;
@@ -136,8 +139,8 @@ impl Looked {
     }
 
     /// The mean time between the rises of a series.
-    fn every(&self, run: &Run, name: &str, from: f64, to: f64) -> Result<f64, Error> {
-        if let Some(imagined) = &self.imagined {
+    fn every(&self, run: &CompletedRun, name: &str, from: f64, to: f64) -> Result<f64, Error> {
+        if let Some(imagined) = &self.synthetic {
             return Ok(imagined.number(run, name, 0));
         }
         let of = &run.measured.series;
@@ -146,20 +149,20 @@ impl Looked {
         let rises: Vec<f64> = rises.filter(|at| *at >= from && *at < to).collect();
         match &rises[..] {
             [first, .., last] => Ok((last - first) / (rises.len() - 1) as f64),
-            _ => Err(wrong(format!("`{name}` does not rise twice between {from} and {to} s"))),
+            _ => Err(expression_error(format!("`{name}` does not rise twice between {from} and {to} s"))),
         }
     }
 }
 
 /// Registers the functions that query runs.
-pub(super) fn register(environment: &mut Environment<'_>, selected: &Selected) {
-    let looked = |selected: &Selected| Arc::clone(selected);
+pub(super) fn register(environment: &mut Environment<'_>, selected: &SharedSelection) {
+    let looked = |selected: &SharedSelection| Arc::clone(selected);
     let runs = looked(selected);
     environment.add_function("get", move |name: &str, filter: Kwargs| {
         let runs = runs.lock().expect("nobody panics with it");
         runs.value(runs.only(&filter)?, name)
     });
-    let all = |selected: &Selected, name: &str, filter: &Kwargs| {
+    let all = |selected: &SharedSelection, name: &str, filter: &Kwargs| {
         let runs = selected.lock().expect("nobody panics with it");
         let mut found = Vec::new();
         for run in runs.chosen(filter)? {
@@ -230,7 +233,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_pattern_stands_for_names() {
+    fn star_matches_any_text_in_names() {
         for (name, pattern, like) in [
             ("path.a.dropped", "path.*.dropped", true),
             ("path.a.dropped", "*", true),
@@ -240,7 +243,7 @@ mod tests {
             ("path.dropped", "path.*.dropped", false),
             ("aa", "a*aa", false),
         ] {
-            assert_eq!(is_like(name, pattern), like, "{name} {pattern}");
+            assert_eq!(matches_pattern(name, pattern), like, "{name} {pattern}");
         }
     }
 }

@@ -9,23 +9,23 @@ mod expression;
 mod falsifiable;
 mod file;
 mod golden;
-mod imagined;
 mod library;
 mod lookup;
 mod parameters;
 mod report;
 mod runner;
+mod synthetic;
 
 pub use crate::digest::digest;
-pub use agreement::{Agreement, MOST_TOLERANCE, Published, Tally};
+pub use agreement::{Agreement, MOST_TOLERANCE, PublishedFigure, VerdictCounts};
 pub use data::DataFiles;
-pub use expression::{Answer, Evaluator};
-pub use file::{Axis, Document, Measures, OnRealPackets, Quick, Reference};
+pub use expression::{Evaluator, ExpressionValue};
+pub use file::{Axis, Document, OnRealPackets, Reference, RunKind, RunOverrides};
 pub use golden::golden;
-pub use library::{Entry, entries};
-pub use parameters::{MOST_RUNS, Parameters, Sweep, Value, describe, substitute};
-pub use report::{Curve, Grid, Picture, Report, Verdict, written};
-pub use runner::{Job, Run, Runner, Simulation};
+pub use library::{ExperimentFile, entries};
+pub use parameters::{MOST_RUNS, ParameterValue, Parameters, Sweep, describe, substitute};
+pub use report::{ClaimVerdict, Curve, ExperimentReport, Grid, Picture, format_value};
+pub use runner::{CompletedRun, Job, Runner, Simulation};
 
 use parameters::expand;
 
@@ -42,7 +42,7 @@ pub struct Experiment {
 
 /// The kind of runs to carry out.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Extent {
+pub struct RunMode {
     /// The short form.
     pub quick: bool,
     /// On real packets.
@@ -78,7 +78,7 @@ impl Experiment {
                 let text = beside(name).map_err(|error| format!("{file}: world_file `{name}`: {error}"))?;
                 (name.clone(), text)
             }
-            (None, None) if matches!(document.measures, Measures::Functions | Measures::Schemes) => {
+            (None, None) if matches!(document.measures, RunKind::Functions | RunKind::Schemes) => {
                 (file.to_owned(), String::new())
             }
             _ => return Err(format!("{file}: an experiment has either a `world` or a `world_file`")),
@@ -99,27 +99,33 @@ impl Experiment {
         }
         let document = &self.document;
         if document.measures.in_virtual_time() {
-            falsifiable::refuse(&report::claims_of_virtual(document), self.imagined(None))?;
+            falsifiable::check_falsifiable(&report::claims_of_virtual(document), self.synthetic_runs(None))?;
         }
         if let Some(real) = &document.real {
-            falsifiable::refuse(&report::claims_of_real(document, &mut Vec::new()), self.imagined(Some(real)))?;
+            falsifiable::check_falsifiable(
+                &report::claims_of_real(document, &mut Vec::new()),
+                self.synthetic_runs(Some(real)),
+            )?;
         }
         Ok(())
     }
 
     /// The parameters of its runs in the first case, with which claims are tried. It is empty if they cannot be computed; [`Experiment::jobs`] then
     /// reports the error.
-    fn imagined(&self, real: Option<&Quick>) -> Vec<Parameters> {
-        let evaluator = Evaluator::imagining(imagined::Imagined::Alike(1.0));
+    fn synthetic_runs(&self, real: Option<&RunOverrides>) -> Vec<Parameters> {
+        let evaluator = Evaluator::with_synthetic(synthetic::SyntheticWorld::Constant(1.0));
         let mut few = self.clone();
         let of_document = [&mut few.document.sweep].into_iter();
         let of_variants = few.document.variants.iter_mut().flat_map(|variant| [&mut variant.sweep, &mut variant.real]);
-        of_document.chain(of_variants).flat_map(Sweep::values_mut).for_each(|values| falsifiable::few(values));
+        of_document
+            .chain(of_variants)
+            .flat_map(Sweep::values_mut)
+            .for_each(|values| falsifiable::shorten_sweep(values));
         let mut real = real.cloned();
-        real.iter_mut().flat_map(|real| real.sweep.values_mut()).for_each(|values| falsifiable::few(values));
+        real.iter_mut().flat_map(|real| real.sweep.values_mut()).for_each(|values| falsifiable::shorten_sweep(values));
         let runs = few.runs_with(&Parameters::new(), real.as_ref(), false);
         let derived = runs.and_then(|runs| {
-            runs.into_iter().map(|parameters| self.derived(&evaluator, parameters)).collect::<Result<Vec<_>, _>>()
+            runs.into_iter().map(|parameters| self.add_derived(&evaluator, parameters)).collect::<Result<Vec<_>, _>>()
         });
         let mut runs = derived.unwrap_or_default();
         let each = &self.document.each;
@@ -161,7 +167,7 @@ impl Experiment {
     pub fn jobs_with_files(
         &self,
         set: &Parameters,
-        extent: Extent,
+        extent: RunMode,
         files: &DataFiles,
     ) -> Result<(Vec<Job>, Vec<String>), String> {
         let jobs = |set: &Parameters| match extent.real {
@@ -169,7 +175,7 @@ impl Experiment {
             false => self.jobs(set, extent.quick),
         };
         let of = |job: &Job, name: &str| match job.parameters.get(name) {
-            Some(Value::Text(file)) if !file.is_empty() => Some(file.clone()),
+            Some(ParameterValue::Text(file)) if !file.is_empty() => Some(file.clone()),
             _ => None,
         };
         let is_there = |file: &str| files.find(file).is_some();
@@ -177,7 +183,7 @@ impl Experiment {
         let mut all = jobs(set)?;
         if let Some(file) = all.iter().find_map(|job| of(job, "sizes").filter(|file| !is_there(file))) {
             let mut set = set.clone();
-            set.insert("sizes".into(), Value::Text(String::new()));
+            set.insert("sizes".into(), ParameterValue::Text(String::new()));
             all = jobs(&set)?;
             remarks.push(format!(
                 "sizes of transfers are those of a table that is like {file}, which is not there; {}",
@@ -186,7 +192,7 @@ impl Experiment {
         }
         all.retain(|job| {
             let Some(trace) = of(job, "trace") else { return true };
-            let there = DataFiles::is_made_up(&trace) || is_there(&trace);
+            let there = DataFiles::is_generated(&trace) || is_there(&trace);
             let remark = format!("left out is {trace}, which is not there; {}", DataFiles::HINT);
             if !there && !remarks.contains(&remark) {
                 remarks.push(remark);
@@ -196,13 +202,13 @@ impl Experiment {
         Ok((all, remarks))
     }
 
-    fn jobs_with(&self, set: &Parameters, real: Option<&Quick>, quick: bool) -> Result<Vec<Job>, String> {
+    fn jobs_with(&self, set: &Parameters, real: Option<&RunOverrides>, quick: bool) -> Result<Vec<Job>, String> {
         let evaluator = Evaluator::default();
         self.runs_with(set, real, quick)?.into_iter().map(|parameters| self.job(&evaluator, parameters)).collect()
     }
 
     /// The parameters of its runs, without computed ones.
-    fn runs_with(&self, set: &Parameters, real: Option<&Quick>, quick: bool) -> Result<Vec<Parameters>, String> {
+    fn runs_with(&self, set: &Parameters, real: Option<&RunOverrides>, quick: bool) -> Result<Vec<Parameters>, String> {
         let at = |error: String| format!("{}: {error}", self.file);
         let document = &self.document;
         let (mut constants, mut variants, mut sweep) =
@@ -227,7 +233,7 @@ impl Experiment {
                 known |= variant.set.remove(name).is_some() | variant.sweep.remove(name).is_some();
             }
             if name == "variant" {
-                variants.retain(|variant| Value::Text(variant.name.clone()) == *value);
+                variants.retain(|variant| ParameterValue::Text(variant.name.clone()) == *value);
                 known = !variants.is_empty();
             }
             if !known {
@@ -260,14 +266,14 @@ impl Experiment {
     }
 
     /// Adds the computed parameters.
-    fn derived(&self, evaluator: &Evaluator, mut parameters: Parameters) -> Result<Parameters, String> {
+    fn add_derived(&self, evaluator: &Evaluator, mut parameters: Parameters) -> Result<Parameters, String> {
         for line in &self.document.derive {
             let at = |error: String| format!("{}: derive `{line}`: {error}", self.file);
             let (name, expression) = line.split_once('=').ok_or_else(|| at("is not `name = expression`".into()))?;
             let value = match evaluator.evaluate(expression, &[], &parameters, &[]).map_err(at)? {
-                Answer::Flag(flag) => Value::Flag(flag),
-                Answer::Number(number) if number.is_finite() => Value::Number(number),
-                Answer::Text(text) => Value::Text(text),
+                ExpressionValue::Flag(flag) => ParameterValue::Flag(flag),
+                ExpressionValue::Number(number) if number.is_finite() => ParameterValue::Number(number),
+                ExpressionValue::Text(text) => ParameterValue::Text(text),
                 other => return Err(at(format!("{other:?} cannot be a parameter"))),
             };
             parameters.insert(name.trim().to_owned(), value);
@@ -276,7 +282,7 @@ impl Experiment {
     }
 
     fn job(&self, evaluator: &Evaluator, parameters: Parameters) -> Result<Job, String> {
-        let parameters = self.derived(evaluator, parameters)?;
+        let parameters = self.add_derived(evaluator, parameters)?;
         let (file, world) = &self.world;
         let world = substitute(world, &parameters).map_err(|error| format!("{file}: {error}"))?;
         Ok(Job { file: file.clone(), world, measures: self.document.measures, parameters })
@@ -284,7 +290,7 @@ impl Experiment {
 
     /// Checks the claims against the measured runs, which must be those of [`Experiment::jobs`] in that order. Errors in expressions are part of the
     /// report.
-    pub fn report(&self, runs: Vec<Run>, runner: &dyn Runner) -> Report {
+    pub fn report(&self, runs: Vec<CompletedRun>, runner: &dyn Runner) -> ExperimentReport {
         report::report(self, runs, runner)
     }
 }

@@ -10,7 +10,7 @@ pub const MOST_RUNS: usize = 10_000;
 /// The value of a parameter.
 #[derive(Clone, PartialEq, Debug, Deserialize, Serialize)]
 #[serde(untagged)]
-pub enum Value {
+pub enum ParameterValue {
     /// `true`, `false`.
     Flag(bool),
     /// A number; whole numbers print without a decimal point.
@@ -19,33 +19,33 @@ pub enum Value {
     Text(String),
 }
 
-impl fmt::Display for Value {
+impl fmt::Display for ParameterValue {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Value::Flag(flag) => write!(f, "{flag}"),
+            ParameterValue::Flag(flag) => write!(f, "{flag}"),
             // `f64` prints the shortest text that parses to the same number, and whole numbers without a point.
-            Value::Number(number) => write!(f, "{number}"),
-            Value::Text(text) => f.write_str(text),
+            ParameterValue::Number(number) => write!(f, "{number}"),
+            ParameterValue::Text(text) => f.write_str(text),
         }
     }
 }
 
-impl Value {
+impl ParameterValue {
     /// Parses a command-line value: a number or a flag if possible, else a text.
-    pub fn read(text: &str) -> Value {
+    pub fn read(text: &str) -> ParameterValue {
         match (text.parse::<bool>(), text.parse::<f64>()) {
-            (Ok(flag), _) => Value::Flag(flag),
-            (_, Ok(number)) if number.is_finite() => Value::Number(number),
-            _ => Value::Text(text.to_owned()),
+            (Ok(flag), _) => ParameterValue::Flag(flag),
+            (_, Ok(number)) if number.is_finite() => ParameterValue::Number(number),
+            _ => ParameterValue::Text(text.to_owned()),
         }
     }
 }
 
 /// The parameters of one run, by name.
-pub type Parameters = BTreeMap<String, Value>;
+pub type Parameters = BTreeMap<String, ParameterValue>;
 
 /// The values of each swept parameter, by name. `"1..74"` stands for all whole numbers from 1 to 74.
-pub type Sweep = BTreeMap<String, Vec<Value>>;
+pub type Sweep = BTreeMap<String, Vec<ParameterValue>>;
 
 /// Parameters that change together. Its name is the value of the parameter `variant`.
 #[derive(Clone, PartialEq, Default, Debug, Deserialize)]
@@ -76,7 +76,7 @@ pub fn expand(constants: &Parameters, variants: &[Variant], sweep: &Sweep) -> Re
     for variant in if variants.is_empty() { &nameless[..] } else { variants } {
         let mut start = constants.clone();
         if !variant.name.is_empty() {
-            start.insert("variant".into(), Value::Text(variant.name.clone()));
+            start.insert("variant".into(), ParameterValue::Text(variant.name.clone()));
         }
         start.extend(variant.set.clone());
         let mut swept = sweep.clone();
@@ -100,7 +100,7 @@ fn combinations(start: Parameters, sweep: &Sweep) -> Result<Vec<Parameters>, Str
         if runs.len().saturating_mul(values.len()) > MOST_RUNS {
             return Err(format!("more than {MOST_RUNS} runs; sweep over fewer values"));
         }
-        let with = |run: &Parameters, value: &Value| {
+        let with = |run: &Parameters, value: &ParameterValue| {
             let mut run = run.clone();
             run.insert(name.clone(), value.clone());
             run
@@ -111,22 +111,24 @@ fn combinations(start: Parameters, sweep: &Sweep) -> Result<Vec<Parameters>, Str
 }
 
 /// The number of values, with ranges like `1..74` expanded.
-pub(super) fn count(values: &[Value]) -> usize {
+pub(super) fn count(values: &[ParameterValue]) -> usize {
     spread(values).len()
 }
 
 /// The values, with ranges like `1..74` expanded.
-fn spread(values: &[Value]) -> Vec<Value> {
+fn spread(values: &[ParameterValue]) -> Vec<ParameterValue> {
     let mut all = Vec::new();
     for value in values {
         let ends = match value {
-            Value::Text(text) => {
+            ParameterValue::Text(text) => {
                 text.split_once("..").and_then(|(from, to)| Some((from.parse().ok()?, to.parse().ok()?)))
             }
             _ => None,
         };
         match ends {
-            Some((from, to)) => all.extend((from..=to).take(MOST_RUNS).map(|number: u32| Value::Number(number.into()))),
+            Some((from, to)) => {
+                all.extend((from..=to).take(MOST_RUNS).map(|number: u32| ParameterValue::Number(number.into())))
+            }
             None => all.push(value.clone()),
         }
     }
@@ -166,16 +168,16 @@ pub fn describe(parameters: &Parameters) -> String {
 mod tests {
     use super::*;
 
-    fn number(n: f64) -> Value {
-        Value::Number(n)
+    fn number(n: f64) -> ParameterValue {
+        ParameterValue::Number(n)
     }
 
-    fn text(t: &str) -> Value {
-        Value::Text(t.into())
+    fn text(t: &str) -> ParameterValue {
+        ParameterValue::Text(t.into())
     }
 
     #[test]
-    fn a_sweep_is_every_combination_and_a_variant_goes_before_it() {
+    fn sweep_lists_all_combinations_by_variant() {
         let constants = [("seed".to_owned(), number(1.0)), ("limit".into(), number(9.0))].into();
         let sweep: Sweep =
             [("cost".to_owned(), vec![text("3us"), text("10us")]), ("limit".into(), vec![number(1.0), number(8.0)])]
@@ -203,13 +205,13 @@ mod tests {
         );
         assert_eq!(expand(&constants, &[], &Sweep::new()).unwrap(), [constants]);
         let range: Sweep = [("seed".to_owned(), vec![text("3..5"), number(9.0)])].into();
-        let seeds: Vec<Value> =
+        let seeds: Vec<ParameterValue> =
             expand(&Parameters::new(), &[], &range).unwrap().iter().map(|run| run["seed"].clone()).collect();
         assert_eq!(seeds, [3.0, 4.0, 5.0, 9.0].map(number));
     }
 
     #[test]
-    fn a_sweep_that_is_empty_or_endless_is_refused() {
+    fn empty_or_oversized_sweep_is_error() {
         let of = |lists: &[(&str, usize)]| -> Sweep {
             lists.iter().map(|&(name, n)| (name.to_owned(), vec![number(0.0); n])).collect()
         };
@@ -242,11 +244,11 @@ mod tests {
         for (written, value) in [
             ("8", number(8.0)),
             ("0.5", number(0.5)),
-            ("true", Value::Flag(true)),
+            ("true", ParameterValue::Flag(true)),
             ("30us", text("30us")),
             ("inf", text("inf")),
         ] {
-            assert_eq!(Value::read(written), value);
+            assert_eq!(ParameterValue::read(written), value);
         }
     }
 }

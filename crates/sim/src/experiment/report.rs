@@ -1,18 +1,18 @@
 //! The report of an experiment: claims with verdicts, tables and plots.
 
 use super::Experiment;
-use super::agreement::{Agreement, Published, Tally, is_within};
-use super::expression::{Answer, Evaluator};
-use super::file::{Axis, Claim, Column, Document, Line, Plot, Reference, Table};
+use super::agreement::{Agreement, PublishedFigure, VerdictCounts, is_within};
+use super::expression::{Evaluator, ExpressionValue};
+use super::file::{Axis, Claim, Column, Document, Line, Plot, Reference, TableDefinition};
 use super::parameters::{Parameters, substitute};
-use super::runner::{Run, Runner};
+use super::runner::{CompletedRun, Runner};
 use serde::Serialize;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// The report of an experiment.
 #[derive(Clone, Debug, Serialize)]
-pub struct Report {
+pub struct ExperimentReport {
     /// The paper.
     pub paper: String,
     /// The experiment.
@@ -33,7 +33,7 @@ pub struct Report {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub remarks: Vec<String>,
     /// The claims.
-    pub verdicts: Vec<Verdict>,
+    pub verdicts: Vec<ClaimVerdict>,
     /// The tables.
     pub tables: Vec<Grid>,
     /// The plots.
@@ -42,30 +42,30 @@ pub struct Report {
     pub errors: Vec<String>,
 }
 
-impl Report {
+impl ExperimentReport {
     /// True if every expression could be evaluated, and every claim whose published figure is missed gives the reason.
     pub fn is_explained(&self) -> bool {
-        let unexplained = |verdict: &Verdict| verdict.verdict.is_off() && verdict.differs.is_none();
+        let unexplained = |verdict: &ClaimVerdict| verdict.verdict.is_missed() && verdict.differs.is_none();
         self.errors.is_empty() && !self.verdicts.iter().any(|v| v.error.is_some() || unexplained(v))
     }
 
     /// The number of claims with each verdict.
-    pub fn tally(&self) -> Tally {
+    pub fn verdict_counts(&self) -> VerdictCounts {
         self.verdicts.iter().map(|verdict| verdict.verdict).collect()
     }
 }
 
 /// A claim with its verdict.
 #[derive(Clone, Debug, Serialize)]
-pub struct Verdict {
+pub struct ClaimVerdict {
     /// The name of the claim.
     pub claim: String,
     /// The claim in one sentence.
     pub text: String,
     /// The published figure.
-    pub published: Option<Published>,
+    pub published: Option<PublishedFigure>,
     /// The measured figure; none if the expression could not be evaluated.
-    pub measured: Option<Answer>,
+    pub measured: Option<ExpressionValue>,
     /// The measured figure as printed.
     pub shown: String,
     /// Its unit.
@@ -124,12 +124,12 @@ pub struct Curve {
 }
 
 /// Formats a value for print, with `digits` decimals, or by default with as many as are meaningful for its magnitude.
-pub fn written(answer: &Answer, digits: Option<usize>) -> String {
+pub fn format_value(answer: &ExpressionValue, digits: Option<usize>) -> String {
     match answer {
-        Answer::Flag(flag) => String::from(if *flag { "yes" } else { "no" }),
-        Answer::Text(text) => text.clone(),
-        Answer::List(list) => list.iter().map(|item| written(item, digits)).collect::<Vec<_>>().join(" "),
-        Answer::Number(number) => {
+        ExpressionValue::Flag(flag) => String::from(if *flag { "yes" } else { "no" }),
+        ExpressionValue::Text(text) => text.clone(),
+        ExpressionValue::List(list) => list.iter().map(|item| format_value(item, digits)).collect::<Vec<_>>().join(" "),
+        ExpressionValue::Number(number) => {
             let digits = digits.unwrap_or(match number.abs() {
                 n if n >= 1000.0 => 0,
                 n if n >= 100.0 => 1,
@@ -146,12 +146,12 @@ pub fn written(answer: &Answer, digits: Option<usize>) -> String {
     }
 }
 
-pub(super) fn report(experiment: &Experiment, runs: Vec<Run>, runner: &dyn Runner) -> Report {
+pub(super) fn report(experiment: &Experiment, runs: Vec<CompletedRun>, runner: &dyn Runner) -> ExperimentReport {
     let document = &experiment.document;
     let mut remarks = runner.remarks(&runs);
     let claims = if runner.is_real() { claims_of_real(document, &mut remarks) } else { claims_of_virtual(document) };
-    let runs: Vec<Arc<Run>> = runs.into_iter().map(Arc::new).collect();
-    let mut report = Report {
+    let runs: Vec<Arc<CompletedRun>> = runs.into_iter().map(Arc::new).collect();
+    let mut report = ExperimentReport {
         paper: document.paper.clone(),
         experiment: document.experiment.clone(),
         title: document.title.clone(),
@@ -169,7 +169,7 @@ pub(super) fn report(experiment: &Experiment, runs: Vec<Run>, runner: &dyn Runne
     let mut undecided: Vec<String> = Vec::new();
     for (case, runs) in cases(&document.each, runs) {
         let common = Common::of(&runs);
-        let mut reader = Reader { evaluator: Evaluator::default(), runs, common, errors: Vec::new() };
+        let mut reader = ReportBuilder { evaluator: Evaluator::default(), runs, common, errors: Vec::new() };
         let more = reader.add(document, &claims, &case, &mut report);
         undecided.extend(more.into_iter().map(|claim| format!("`{claim}`")));
     }
@@ -185,8 +185,8 @@ pub(super) fn report(experiment: &Experiment, runs: Vec<Run>, runner: &dyn Runne
 }
 
 /// The runs of each case with its name, in the order of the first run of each.
-fn cases(each: &[String], runs: Vec<Arc<Run>>) -> Vec<(String, Vec<Arc<Run>>)> {
-    let mut cases: Vec<(String, Vec<Arc<Run>>)> = Vec::new();
+fn cases(each: &[String], runs: Vec<Arc<CompletedRun>>) -> Vec<(String, Vec<Arc<CompletedRun>>)> {
+    let mut cases: Vec<(String, Vec<Arc<CompletedRun>>)> = Vec::new();
     for run in runs {
         let values = each.iter().filter_map(|name| run.parameters.get(name)).map(ToString::to_string);
         let case = values.collect::<Vec<_>>().join(", ");
@@ -239,7 +239,7 @@ pub(super) fn claims_of_real(document: &Document, remarks: &mut Vec<String>) -> 
 pub(super) struct Common(pub(super) Parameters);
 
 impl Common {
-    pub(super) fn of(runs: &[Arc<Run>]) -> Common {
+    pub(super) fn of(runs: &[Arc<CompletedRun>]) -> Common {
         Common(common(runs))
     }
 }
@@ -252,29 +252,32 @@ impl Common {
 pub(super) fn judge(
     evaluator: &Evaluator,
     claim: &Claim,
-    measured: &Answer,
-    runs: &[Arc<Run>],
+    measured: &ExpressionValue,
+    runs: &[Arc<CompletedRun>],
     common: &Common,
 ) -> Result<Agreement, String> {
     let holds = claim.holds.as_ref().map(|expression| {
         let published = match &claim.published {
-            Some(Published::Number(number)) => Answer::Number(*number),
-            Some(Published::Numbers(numbers)) => Answer::List(numbers.iter().copied().map(Answer::Number).collect()),
-            Some(Published::Words(words)) => Answer::Text(words.clone()),
-            None => Answer::Text(String::new()),
+            Some(PublishedFigure::Number(number)) => ExpressionValue::Number(*number),
+            Some(PublishedFigure::Numbers(numbers)) => {
+                ExpressionValue::List(numbers.iter().copied().map(ExpressionValue::Number).collect())
+            }
+            Some(PublishedFigure::Words(words)) => ExpressionValue::Text(words.clone()),
+            None => ExpressionValue::Text(String::new()),
         };
         match evaluator.evaluate(expression, runs, &common.0, &[("measured", measured), ("published", &published)])? {
-            Answer::Flag(holds) => Ok(holds),
-            other => Err(format!("gives {}, which is neither true nor false", written(&other, None))),
+            ExpressionValue::Flag(holds) => Ok(holds),
+            other => Err(format!("gives {}, which is neither true nor false", format_value(&other, None))),
         }
     });
-    let numbers = claim.published.as_ref().and_then(Published::numbers);
+    let numbers = claim.published.as_ref().and_then(PublishedFigure::numbers);
     let within = numbers.zip(claim.tolerance).map(|(published, tolerance)| {
         let ours = match measured {
-            Answer::Number(number) => vec![*number],
-            Answer::List(list) => {
-                list.iter().filter_map(|answer| if let Answer::Number(n) = answer { Some(*n) } else { None }).collect()
-            }
+            ExpressionValue::Number(number) => vec![*number],
+            ExpressionValue::List(list) => list
+                .iter()
+                .filter_map(|answer| if let ExpressionValue::Number(n) = answer { Some(*n) } else { None })
+                .collect(),
             _ => Vec::new(),
         };
         match ours.len() == published.len() {
@@ -285,25 +288,25 @@ pub(super) fn judge(
     Ok(Agreement::of(within.transpose()?, holds.transpose()?))
 }
 
-fn common(runs: &[Arc<Run>]) -> Parameters {
+fn common(runs: &[Arc<CompletedRun>]) -> Parameters {
     let mut common = runs.first().map(|run| run.parameters.clone()).unwrap_or_default();
     common.retain(|name, value| runs.iter().all(|run| run.parameters.get(name) == Some(value)));
     common
 }
 
-struct Reader {
+struct ReportBuilder {
     evaluator: Evaluator,
-    runs: Vec<Arc<Run>>,
+    runs: Vec<Arc<CompletedRun>>,
     common: Common,
     errors: Vec<String>,
 }
 
-impl Reader {
+impl ReportBuilder {
     /// Adds everything about these runs, which form one case. Returns the claims that they cannot decide.
-    fn add(&mut self, document: &Document, claims: &[Claim], case: &str, report: &mut Report) -> Vec<String> {
+    fn add(&mut self, document: &Document, claims: &[Claim], case: &str, report: &mut ExperimentReport) -> Vec<String> {
         let (mut verdicts, mut undecided) = (Vec::new(), Vec::new());
         for claim in claims {
-            match self.decides(claim) {
+            match self.can_decide(claim) {
                 Ok(true) => verdicts.push(self.verdict(claim)),
                 Ok(false) => undecided.push(claim.id.clone()),
                 Err(error) => self.errors.push(format!("claim `{}`, `where`: {error}", claim.id)),
@@ -332,16 +335,16 @@ impl Reader {
     }
 
     /// True if these runs can decide a claim.
-    fn decides(&self, claim: &Claim) -> Result<bool, String> {
+    fn can_decide(&self, claim: &Claim) -> Result<bool, String> {
         let Some(filter) = &claim.filter else { return Ok(true) };
         match self.evaluator.evaluate(filter, &self.runs, &self.common.0, &[])? {
-            Answer::Flag(decides) => Ok(decides),
-            other => Err(format!("gives {}, which is neither true nor false", written(&other, None))),
+            ExpressionValue::Flag(decides) => Ok(decides),
+            other => Err(format!("gives {}, which is neither true nor false", format_value(&other, None))),
         }
     }
 
-    fn verdict(&self, claim: &Claim) -> Verdict {
-        let mut verdict = Verdict {
+    fn verdict(&self, claim: &Claim) -> ClaimVerdict {
+        let mut verdict = ClaimVerdict {
             claim: claim.id.clone(),
             text: claim.text.clone(),
             published: claim.published.clone(),
@@ -360,28 +363,33 @@ impl Reader {
                 return verdict;
             }
         };
-        verdict.shown = written(&measured, claim.digits);
+        verdict.shown = format_value(&measured, claim.digits);
         match judge(&self.evaluator, claim, &measured, &self.runs, &self.common) {
             Ok(agreement) => verdict.verdict = agreement,
             Err(error) => verdict.error = Some(of("holds", error)),
         }
         // A matching claim shows no reason for a difference.
-        verdict.differs = verdict.differs.filter(|_| verdict.verdict.is_off());
+        verdict.differs = verdict.differs.filter(|_| verdict.verdict.is_missed());
         verdict.measured = Some(measured);
         verdict
     }
 
     /// The runs that pass a filter, grouped by parameters in the order of their first appearance.
-    fn groups(&mut self, by: &[String], filter: Option<&String>, of: &str) -> Vec<(Parameters, Vec<Arc<Run>>)> {
-        let mut groups: Vec<(Parameters, Vec<Arc<Run>>)> = Vec::new();
+    fn groups(
+        &mut self,
+        by: &[String],
+        filter: Option<&String>,
+        of: &str,
+    ) -> Vec<(Parameters, Vec<Arc<CompletedRun>>)> {
+        let mut groups: Vec<(Parameters, Vec<Arc<CompletedRun>>)> = Vec::new();
         for run in &self.runs {
-            let belongs = filter.map_or(Ok(Answer::Flag(true)), |filter| {
+            let belongs = filter.map_or(Ok(ExpressionValue::Flag(true)), |filter| {
                 self.evaluator.evaluate(filter, &[Arc::clone(run)], &run.parameters, &[])
             });
             match belongs {
-                Ok(Answer::Flag(true)) => {}
-                Ok(Answer::Flag(false)) => continue,
-                Ok(other) => self.errors.push(format!("{of}, `where`: gives {}", written(&other, None))),
+                Ok(ExpressionValue::Flag(true)) => {}
+                Ok(ExpressionValue::Flag(false)) => continue,
+                Ok(other) => self.errors.push(format!("{of}, `where`: gives {}", format_value(&other, None))),
                 Err(error) => self.errors.push(format!("{of}, `where`: {error}")),
             }
             let missing = by.iter().find(|name| !run.parameters.contains_key(*name));
@@ -399,24 +407,29 @@ impl Reader {
     }
 
     /// Rows that are given one by one.
-    fn rows(&mut self, table: &Table, (verdicts, undecided): (&[Verdict], &[String]), of: &str) -> Vec<Vec<String>> {
-        let mut named: Vec<(String, Answer)> = Vec::new();
+    fn rows(
+        &mut self,
+        table: &TableDefinition,
+        (verdicts, undecided): (&[ClaimVerdict], &[String]),
+        of: &str,
+    ) -> Vec<Vec<String>> {
+        let mut named: Vec<(String, ExpressionValue)> = Vec::new();
         // Undecided claims are variables too, so that their rows can be evaluated.
         for claim in undecided {
-            named.push((format!("{claim}_holds"), Answer::Flag(false)));
-            named.push((claim.clone(), Answer::Text(String::from("-"))));
+            named.push((format!("{claim}_holds"), ExpressionValue::Flag(false)));
+            named.push((claim.clone(), ExpressionValue::Text(String::from("-"))));
         }
         for verdict in verdicts {
             let holds = matches!(verdict.verdict, Agreement::Matches | Agreement::DirectionOnly);
-            named.push((format!("{}_holds", verdict.claim), Answer::Flag(holds)));
+            named.push((format!("{}_holds", verdict.claim), ExpressionValue::Flag(holds)));
             named.extend(verdict.measured.clone().map(|measured| (verdict.claim.clone(), measured)));
         }
-        let more: Vec<(&str, &Answer)> = named.iter().map(|(name, answer)| (name.as_str(), answer)).collect();
+        let more: Vec<(&str, &ExpressionValue)> = named.iter().map(|(name, answer)| (name.as_str(), answer)).collect();
         let mut rows = Vec::new();
         for row in &table.rows {
             let cells = row.iter().zip(&table.columns).map(|(expression, column)| {
                 let answer = self.evaluator.evaluate(expression, &self.runs, &self.common.0, &more);
-                answer.map(|answer| written(&answer, column.digits)).unwrap_or_else(|error| {
+                answer.map(|answer| format_value(&answer, column.digits)).unwrap_or_else(|error| {
                     self.errors.push(format!("{of}, column `{}`: {error}", column.name));
                     String::from("error")
                 })
@@ -426,7 +439,7 @@ impl Reader {
         rows
     }
 
-    fn grid(&mut self, table: &Table, verdicts: (&[Verdict], &[String])) -> Grid {
+    fn grid(&mut self, table: &TableDefinition, verdicts: (&[ClaimVerdict], &[String])) -> Grid {
         let of = format!("table `{}`", table.title);
         if !table.rows.is_empty() {
             let rows = self.rows(table, verdicts, &of);
@@ -447,12 +460,19 @@ impl Reader {
         Grid { title: table.title.clone(), columns, rows, printed: table.printed }
     }
 
-    fn cell(&mut self, column: &Column, row: usize, parameters: &Parameters, runs: &[Arc<Run>], of: &str) -> String {
+    fn cell(
+        &mut self,
+        column: &Column,
+        row: usize,
+        parameters: &Parameters,
+        runs: &[Arc<CompletedRun>],
+        of: &str,
+    ) -> String {
         let Some(value) = &column.value else {
             return column.published.get(row).map_or(String::from("-"), ToString::to_string);
         };
         match self.evaluator.evaluate(value, runs, parameters, &[]) {
-            Ok(answer) => written(&answer, column.digits),
+            Ok(answer) => format_value(&answer, column.digits),
             Err(error) => {
                 self.errors.push(format!("{of}, column `{}`: {error}", column.name));
                 String::from("error")
@@ -494,18 +514,18 @@ impl Reader {
         curves
     }
 
-    fn points(&self, line: &Line, runs: &[Arc<Run>]) -> Result<Vec<(f64, f64)>, String> {
+    fn points(&self, line: &Line, runs: &[Arc<CompletedRun>]) -> Result<Vec<(f64, f64)>, String> {
         let (Some(x), Some(y)) = (&line.x, &line.y) else {
             return Err(String::from("has neither `x` and `y` nor a `series`"));
         };
-        let number = |expression: &String, run: &Arc<Run>| match self.evaluator.evaluate(
+        let number = |expression: &String, run: &Arc<CompletedRun>| match self.evaluator.evaluate(
             expression,
             &[Arc::clone(run)],
             &run.parameters,
             &[],
         )? {
-            Answer::Number(number) => Ok(number),
-            other => Err(format!("`{expression}` gives {}, which is no number", written(&other, None))),
+            ExpressionValue::Number(number) => Ok(number),
+            other => Err(format!("`{expression}` gives {}, which is no number", format_value(&other, None))),
         };
         let points: Result<Vec<(f64, f64)>, String> =
             runs.iter().map(|run| Ok((number(x, run)?, number(y, run)?))).collect();
@@ -515,7 +535,7 @@ impl Reader {
     }
 }
 
-fn recorded(name: &str, runs: &[Arc<Run>]) -> Result<Vec<(f64, f64)>, String> {
+fn recorded(name: &str, runs: &[Arc<CompletedRun>]) -> Result<Vec<(f64, f64)>, String> {
     let [run] = runs else { return Err(format!("a series is of one run; `where` leaves {}", runs.len())) };
     let series = &run.measured.series;
     series.get(name).cloned().ok_or_else(|| {

@@ -1,20 +1,20 @@
 //! Runners carry out runs: the simulator here, and real packets elsewhere.
 
 use super::data::DataFiles;
-use super::file::Measures;
+use super::file::RunKind;
 use super::parameters::Parameters;
 use crate::digest::digest;
-use crate::{Captures, Measured, World, ephemeral, run};
+use crate::{Captures, Measurements, WorldPlan, ephemeral, run};
 use plan::Guests;
 use std::sync::Arc;
 
 /// A completed run.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Run {
+pub struct CompletedRun {
     /// Its parameters.
     pub parameters: Parameters,
     /// Its measurements.
-    pub measured: Measured,
+    pub measured: Measurements,
 }
 
 /// A run to carry out.
@@ -25,7 +25,7 @@ pub struct Job {
     /// The world with all parameters substituted. Its line numbers are those of the file.
     pub world: String,
     /// The kind of run; it may have no world.
-    pub measures: Measures,
+    pub measures: RunKind,
     /// The parameters.
     pub parameters: Parameters,
 }
@@ -41,12 +41,12 @@ pub trait Runner: Sync {
     }
 
     /// Remarks about how these runs were carried out, one line each.
-    fn remarks(&self, _runs: &[Run]) -> Vec<String> {
+    fn remarks(&self, _runs: &[CompletedRun]) -> Vec<String> {
         Vec::new()
     }
 
     /// A text that determines the result of a run, apart from the program itself. None if the result also depends on other things.
-    fn follows_from(&self, _job: &Job) -> Option<String> {
+    fn cache_key(&self, _job: &Job) -> Option<String> {
         None
     }
 
@@ -55,7 +55,7 @@ pub trait Runner: Sync {
     /// # Errors
     ///
     /// The world is invalid or cannot run; the message has the position.
-    fn run(&self, job: &Job) -> Result<Measured, String>;
+    fn run(&self, job: &Job) -> Result<Measurements, String>;
 }
 
 /// The simulator.
@@ -72,15 +72,15 @@ impl Runner for Simulation {
         "simulated"
     }
 
-    fn follows_from(&self, job: &Job) -> Option<String> {
+    fn cache_key(&self, job: &Job) -> Option<String> {
         // The code of a guest may have changed.
         if self.guests.is_some() {
             return None;
         }
-        if job.measures == Measures::State {
+        if job.measures == RunKind::State {
             return Some(job.world.clone());
         }
-        let world = World::parse(&job.world, &job.file).ok()?;
+        let world = WorldPlan::parse(&job.world, &job.file).ok()?;
         let mut all = job.world.clone();
         for file in world.files() {
             // A missing file counts as empty here; the run itself reports the error.
@@ -90,8 +90,8 @@ impl Runner for Simulation {
         Some(all)
     }
 
-    fn run(&self, job: &Job) -> Result<Measured, String> {
-        if job.measures == Measures::State {
+    fn run(&self, job: &Job) -> Result<Measurements, String> {
+        if job.measures == RunKind::State {
             return ephemeral::run(&job.world, &job.file);
         }
         self.simulate(job, &mut self.files.clone(), &mut |_| {})
@@ -109,9 +109,9 @@ impl Simulation {
         job: &Job,
         captures: &mut dyn Captures,
         progress: &mut dyn FnMut(f64),
-    ) -> Result<Measured, String> {
+    ) -> Result<Measurements, String> {
         let world =
-            World::parse_with(&job.world, &job.file, self.guests.clone()).map_err(|wrong| wrong.render(false))?;
+            WorldPlan::parse_with(&job.world, &job.file, self.guests.clone()).map_err(|wrong| wrong.render(false))?;
         run(&world, captures, progress).map_err(|error| error.to_string())
     }
 }

@@ -1,5 +1,5 @@
 use super::*;
-use crate::Measured;
+use crate::Measurements;
 use std::collections::BTreeMap;
 
 const SQUARES: &str = r#"
@@ -89,29 +89,29 @@ impl Runner for Arithmetic {
         "arithmetic"
     }
 
-    fn run(&self, job: &Job) -> Result<Measured, String> {
+    fn run(&self, job: &Job) -> Result<Measurements, String> {
         Ok(measured(job).measured)
     }
 }
 
 /// The area for the parameters of a job.
-fn measured(job: &Job) -> Run {
+fn measured(job: &Job) -> CompletedRun {
     let number = |name: &str| match job.parameters[name] {
-        Value::Number(number) => number,
+        ParameterValue::Number(number) => number,
         ref other => panic!("{name} is {other}"),
     };
     let area = number("side").powi(2) * number("factor");
     let values = BTreeMap::from([("area".to_owned(), area)]);
-    Run { parameters: job.parameters.clone(), measured: Measured { values, ..Measured::default() } }
+    CompletedRun { parameters: job.parameters.clone(), measured: Measurements { values, ..Measurements::default() } }
 }
 
-fn report_of(experiment: &Experiment, quick: bool) -> Report {
+fn report_of(experiment: &Experiment, quick: bool) -> ExperimentReport {
     let jobs = experiment.jobs(&Parameters::new(), quick).unwrap();
     experiment.report(jobs.iter().map(measured).collect(), &Arithmetic)
 }
 
 #[test]
-fn an_experiment_is_run_reported_and_held_against_its_claims() {
+fn experiment_report_has_verdicts_on_claims() {
     let report = report_of(&squares(), false);
     expect_test::expect![[r#"
         # Areas
@@ -177,7 +177,7 @@ fn a_verdict_is_one_of_four() {
 }
 
 #[test]
-fn a_missed_figure_is_explained_where_its_claim_says_what_differs() {
+fn missed_figure_needs_reason_in_differs() {
     let claim =
         "measured = \"get('area', side=3, variant='plain')\"\ntolerance = 0.1\nholds = \"measured > 5\"\npublished =";
     let of = |published: &str, differs: &str| {
@@ -192,7 +192,7 @@ fn a_missed_figure_is_explained_where_its_claim_says_what_differs() {
     assert_eq!(explained.verdicts[0].differs.as_deref(), Some("Ours are smaller."));
     let matching = of("9", differs);
     assert_eq!((matching.verdicts[0].differs.as_deref(), matching.is_explained()), (None, true), "nothing differs");
-    assert_eq!(matching.tally().to_string(), "1 matches, 0 direction only, 0 not reproduced, 0 reported");
+    assert_eq!(matching.verdict_counts().to_string(), "1 matches, 0 direction only, 0 not reproduced, 0 reported");
 }
 
 #[test]
@@ -250,7 +250,7 @@ fn parameters_are_swept_derived_and_set_from_outside() {
     // A line of the world has the same number as in the file.
     let line = SQUARES.lines().position(|line| line == "nonsense").unwrap();
     assert_eq!(jobs[0].world.lines().position(|line| line == "nonsense"), Some(line));
-    let set = |name: &str, value: &str| -> Parameters { [(name.to_owned(), Value::read(value))].into() };
+    let set = |name: &str, value: &str| -> Parameters { [(name.to_owned(), ParameterValue::read(value))].into() };
     let of = |set: Parameters| experiment.jobs(&set, false).map(|jobs| jobs.len());
     assert_eq!(of(set("side", "5")), Ok(2));
     assert_eq!(of(set("variant", "tripled")), Ok(3));
@@ -264,7 +264,7 @@ fn parameters_are_swept_derived_and_set_from_outside() {
 }
 
 #[test]
-fn a_shorter_run_gives_no_variant_more_values_than_it_has() {
+fn quick_sweep_adds_no_values_to_variants() {
     let text = SQUARES.replace("set = { factor = 3 }", "set = { factor = 3 }\nsweep = { side = [2] }");
     let text = text.replace("side = [1, 3]", "side = [\"5..6\"]");
     let experiment = Experiment::read("squares.toml", &text, &|_| unreachable!()).unwrap();
@@ -274,11 +274,11 @@ fn a_shorter_run_gives_no_variant_more_values_than_it_has() {
 }
 
 #[test]
-fn files_that_are_not_there_are_done_without_and_said_to_be() {
+fn missing_files_skip_jobs_and_are_reported() {
     let text = SQUARES.replace("seed = 7", "seed = 7\nsizes = \"sizes.txt\"");
     let text = text.replace("[sweep]", "[sweep]\ntrace = [\"lte\", \"a.down\"]");
     let experiment = Experiment::read("squares.toml", &text, &|_| unreachable!()).unwrap();
-    let extent = Extent { quick: true, real: false };
+    let extent = RunMode { quick: true, real: false };
     let all = experiment.jobs(&Parameters::new(), true).unwrap();
     let (jobs, remarks) = experiment.jobs_with_files(&Parameters::new(), extent, &DataFiles::default()).unwrap();
     assert_eq!((all.len(), jobs.len()), (8, 4));
@@ -292,13 +292,14 @@ fn files_that_are_not_there_are_done_without_and_said_to_be() {
             "left out is a.down, which is not there; SWITCHPATH_DATA names the folder that has it in links/"
         ]
     );
-    let (none, _) =
-        experiment.jobs_with_files(&Parameters::new(), Extent { real: true, ..extent }, &DataFiles::default()).unwrap();
+    let (none, _) = experiment
+        .jobs_with_files(&Parameters::new(), RunMode { real: true, ..extent }, &DataFiles::default())
+        .unwrap();
     assert_eq!(none.len(), 0, "it says nothing of real packets");
 }
 
 #[test]
-fn measurements_are_repeated_as_often_as_an_experiment_says() {
+fn rounds_set_number_of_repetitions() {
     let rounds = |real: &str, quick: &str| {
         let text = SQUARES.replace("[quick.sweep]", &format!("[real]\n{real}\n[quick]\n{quick}\n[quick.sweep]"));
         let experiment = Experiment::read("squares.toml", &text, &|_| unreachable!())?;
@@ -311,7 +312,7 @@ fn measurements_are_repeated_as_often_as_an_experiment_says() {
 }
 
 #[test]
-fn an_experiment_that_cannot_be_understood_says_where() {
+fn invalid_experiment_error_names_line() {
     let without = |line: &str| SQUARES.replace(line, "");
     for (text, why) in [
         (without("paper = \"arithmetic\"\n"), "missing field `paper`"),
@@ -368,7 +369,7 @@ fn errors_in_tables_and_plots_are_reported_and_fail_the_experiment() {
 }
 
 #[test]
-fn numbers_have_the_digits_that_tell_something() {
+fn numbers_have_significant_digits() {
     for (number, digits, text) in [
         (123_456.7, None, "123457"),
         (12.345, None, "12.35"),
@@ -378,12 +379,12 @@ fn numbers_have_the_digits_that_tell_something() {
         (2.0, Some(2), "2.00"),
         (f64::NAN, None, "NaN"),
     ] {
-        assert_eq!(written(&Answer::Number(number), digits), text);
+        assert_eq!(format_value(&ExpressionValue::Number(number), digits), text);
     }
 }
 
 #[test]
-fn each_case_has_claims_tables_and_pictures_of_its_own_and_rows_know_claims() {
+fn each_case_has_own_claims_tables_and_plots() {
     let text = r#"
 paper = "arithmetic"
 experiment = "S2"

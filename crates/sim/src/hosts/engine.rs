@@ -4,22 +4,22 @@ use super::events::Events;
 use super::flow::Flow;
 use super::link::Link;
 use super::measure::Meters;
-use super::packet::{Fields, Load, Packet};
+use super::packet::{Fields, Packet, Payload};
 use super::queue::Queue;
 use super::wires::Fate;
-use crate::check::{Law, Violations};
-use crate::describe::{FlowPlan, Happening, World};
-use crate::run::{Due, Measured, Progress, RunError, agenda};
+use crate::check::{Violations, WorldInvariant};
+use crate::describe::{FlowPlan, WorldEvent, WorldPlan};
+use crate::run::{Measurements, ProgressCallback, RunError, ScheduledItem, world_schedule};
 use crate::source::Captures;
-use crate::tcp::application::{Application, FlowSizes};
+use crate::tcp::application::{FlowSizes, TcpApplication};
 use crate::tcp::{Receiver, Sender};
 use link::medium::Medium;
 use plan::MediumPlan;
 use units::Instant;
 
 /// A running world of hosts.
-pub(super) struct Live<'w> {
-    pub world: &'w World,
+pub(super) struct RunningHosts<'w> {
+    pub world: &'w WorldPlan,
     pub links: Vec<Link>,
     pub flows: Vec<Flow>,
     /// The next events. A link has two: the next service of its queue (even number), and its next arrival (odd). A flow has its timer.
@@ -27,28 +27,32 @@ pub(super) struct Live<'w> {
     /// Packets that links dropped during the current call.
     lost: Vec<(Packet, Fate)>,
     /// For each link, true if it waits for a time that its scheme has set.
-    held: Vec<bool>,
+    scheme_timers: Vec<bool>,
     pub violations: Violations,
     /// Packets of all flows given to their first link.
     pub packets: u64,
 }
 
 /// Runs a world of hosts to its end.
-pub(crate) fn run(world: &World, captures: &mut dyn Captures, progress: Progress<'_>) -> Result<Measured, RunError> {
-    let mut live = Live::new(world, captures)?;
+pub(crate) fn run(
+    world: &WorldPlan,
+    captures: &mut dyn Captures,
+    progress: ProgressCallback<'_>,
+) -> Result<Measurements, RunError> {
+    let mut live = RunningHosts::new(world, captures)?;
     let mut meters = Meters::new(&live.flows, &live.links);
     let mut told = 0;
-    for (time, due) in agenda(world) {
+    for (time, due) in world_schedule(world) {
         live.until(time);
         live.check(time);
         if !live.violations.is_empty() {
             break;
         }
         match due {
-            Due::Sample => meters.sample(&live.flows, &live.links, time),
-            Due::Warm => meters.warm(&mut live.flows, &mut live.links, time),
-            Due::Happens(index) => live.happen(index, time, captures)?,
-            Due::End => break,
+            ScheduledItem::Sample => meters.sample(&live.flows, &live.links, time),
+            ScheduledItem::WarmupEnd => meters.end_warmup(&mut live.flows, &mut live.links, time),
+            ScheduledItem::Event(index) => live.apply_event(index, time, captures)?,
+            ScheduledItem::End => break,
         }
         let part = time * 100 / world.duration.get().max(1);
         if part > told {
@@ -57,7 +61,7 @@ pub(crate) fn run(world: &World, captures: &mut dyn Captures, progress: Progress
         }
     }
     if !live.violations.is_empty() {
-        return Err(RunError::Broken(live.violations.list, live.violations.more));
+        return Err(RunError::Broken(live.violations.list, live.violations.omitted));
     }
     if let Some(link) = live.links.iter().find(|link| link.medium.has_failed()) {
         return Err(RunError::Link(link.name.clone(), "its trace has ended before the world".into()));
@@ -69,7 +73,7 @@ pub(crate) fn run(world: &World, captures: &mut dyn Captures, progress: Progress
 
 /// The medium of a link, with its trace if it has one.
 fn medium(
-    world: &World,
+    world: &WorldPlan,
     (plan, name): (&MediumPlan, &str),
     now: u64,
     captures: &mut dyn Captures,
@@ -81,18 +85,18 @@ fn medium(
 
 /// Makes the sender, receiver and application of a flow.
 fn ends(
-    world: &World,
+    world: &WorldPlan,
     flow: &FlowPlan,
     captures: &mut dyn Captures,
-) -> Result<(Sender, Receiver, Application), RunError> {
+) -> Result<(Sender, Receiver, TcpApplication), RunError> {
     let read = |file: &String| FlowSizes::parse(&String::from_utf8_lossy(&captures.bytes(file)?));
     let sizes = flow.sizes.as_ref().map(read).transpose();
     let sizes = sizes.map_err(|reason| RunError::Sizes(flow.name.clone(), reason))?;
     Ok((flow.sender(), Receiver::new(&flow.settings()), flow.application(world.seed, sizes)))
 }
 
-impl<'w> Live<'w> {
-    pub fn new(world: &'w World, captures: &mut dyn Captures) -> Result<Live<'w>, RunError> {
+impl<'w> RunningHosts<'w> {
+    pub fn new(world: &'w WorldPlan, captures: &mut dyn Captures) -> Result<RunningHosts<'w>, RunError> {
         let plan = &world.hosts;
         let mut links = Vec::new();
         for link in &plan.links {
@@ -106,14 +110,14 @@ impl<'w> Live<'w> {
         for (index, flow) in plan.flows.iter().enumerate() {
             let routes = plan.routes(flow).expect("a world is checked for that");
             let ordered =
-                routes.each_ref().map(|route| route.iter().all(|link| plan.links[*link as usize].keeps_order()));
+                routes.each_ref().map(|route| route.iter().all(|link| plan.links[*link as usize].preserves_order()));
             let ends = ends(world, flow, captures)?;
             flows.push(Flow::new((index, flow), ends, plan.fields(index), routes, ordered));
         }
         let events = Events::new(links.len() * 2 + flows.len());
         let held = vec![false; links.len()];
         let (lost, violations) = (Vec::new(), Violations::default());
-        let mut live = Live { world, links, flows, events, lost, held, violations, packets: 0 };
+        let mut live = RunningHosts { world, links, flows, events, lost, scheme_timers: held, violations, packets: 0 };
         (0..live.flows.len()).for_each(|flow| live.arm(flow));
         Ok(live)
     }
@@ -127,7 +131,7 @@ impl<'w> Live<'w> {
         while let Some((now, what)) = self.events.first().filter(|(now, _)| *now < time) {
             // Events 2n and 2n + 1 belong to link n; those beyond the links are the timers of flows.
             match (what / 2, what % 2) {
-                (link, _) if link >= self.links.len() => self.ring(what - self.links.len() * 2, now),
+                (link, _) if link >= self.links.len() => self.run_timer(what - self.links.len() * 2, now),
                 (link, 0) => self.serve(link, now),
                 (link, _) => self.arrive(link, now),
             }
@@ -141,28 +145,28 @@ impl<'w> Live<'w> {
     fn serve(&mut self, link: usize, now: u64) {
         let before = self.links[link].counts;
         self.links[link].serve(now, &mut self.lost);
-        self.mourn();
-        self.follow(link);
-        self.wait(link, now);
+        self.count_drops();
+        self.update_arrival_event(link);
+        self.schedule_service(link, now);
         // A service that changes no counter and is due again at the same time would repeat for ever.
         if self.links[link].counts == before && self.events.first() == Some((now, link * 2)) {
             let name = &self.links[link].name;
             let what = || format!("the scheme of link {name} wants the link, does nothing with it, and no time passes");
-            self.violations.add(now, Law::Progress, what);
+            self.violations.add(now, WorldInvariant::Progress, what);
         }
     }
 
     /// Packets arrive at the end of a link.
     fn arrive(&mut self, link: usize, now: u64) {
         while let Some(packet) = self.links[link].arrived(now) {
-            self.move_on(now, packet);
+            self.forward_packet(now, packet);
         }
-        self.follow(link);
+        self.update_arrival_event(link);
     }
 
     /// Updates the event of a link's next arrival.
     #[inline]
-    fn follow(&mut self, link: usize) {
+    fn update_arrival_event(&mut self, link: usize) {
         match self.links[link].next_arrival() {
             Some(at) => self.events.set(at, link * 2 + 1),
             None => self.events.remove(link * 2 + 1),
@@ -171,11 +175,11 @@ impl<'w> Live<'w> {
 
     /// Schedules the next service of a link.
     #[inline]
-    fn wait(&mut self, link: usize, now: u64) {
+    fn schedule_service(&mut self, link: usize, now: u64) {
         let Some((at, held)) = self.links[link].next_service(now) else {
             return self.events.remove(link * 2);
         };
-        self.held[link] = held;
+        self.scheme_timers[link] = held;
         self.events.set(at, link * 2);
     }
 
@@ -186,18 +190,18 @@ impl<'w> Live<'w> {
         let first = of.next_arrival();
         of.offer(now, packet, fields, &mut self.lost);
         if of.next_arrival() != first {
-            self.follow(link);
+            self.update_arrival_event(link);
         }
-        if self.links[link].queue.packets() > 0 && (self.held[link] || !self.events.contains(link * 2)) {
-            self.wait(link, now);
+        if self.links[link].queue.packets() > 0 && (self.scheme_timers[link] || !self.events.contains(link * 2)) {
+            self.schedule_service(link, now);
         }
         if !self.lost.is_empty() {
-            self.mourn();
+            self.count_drops();
         }
     }
 
     /// Counts dropped packets in their flows.
-    fn mourn(&mut self) {
+    fn count_drops(&mut self) {
         for (packet, fate) in self.lost.drain(..) {
             self.flows[packet.stream as usize / 2].dropped(&packet, fate);
         }
@@ -205,7 +209,7 @@ impl<'w> Live<'w> {
 
     /// Moves a packet that has passed a link to its next link, or to its receiver.
     #[inline]
-    fn move_on(&mut self, now: u64, mut packet: Packet) {
+    fn forward_packet(&mut self, now: u64, mut packet: Packet) {
         let (flow, way) = (packet.stream as usize / 2, packet.stream as usize % 2);
         packet.hop += 1;
         let of = &mut self.flows[flow];
@@ -215,17 +219,17 @@ impl<'w> Live<'w> {
         }
         if let Some(other) = of.arrived(way, &packet) {
             let name = &of.plan.name;
-            let what = || format!("packet {} of flow {name} came behind packet {other}", packet.place);
-            self.violations.add(now, Law::Order, what);
+            let what = || format!("packet {} of flow {name} came behind packet {other}", packet.number);
+            self.violations.add(now, WorldInvariant::Order, what);
         }
         let time = Instant::new(now);
-        match &packet.load {
-            Load::Data(segment) => {
+        match &packet.payload {
+            Payload::Data(segment) => {
                 if let Some(ack) = of.segment(time, segment, packet.ecn == 3) {
-                    self.emit(flow, 1, now, Load::Ack(ack));
+                    self.emit(flow, 1, now, Payload::Ack(ack));
                 }
             }
-            Load::Ack(ack) => {
+            Payload::Ack(ack) => {
                 of.acknowledged(time, ack);
                 self.send(flow, now);
             }
@@ -237,12 +241,12 @@ impl<'w> Live<'w> {
     #[inline]
     fn send(&mut self, flow: usize, now: u64) {
         while let Some(segment) = self.flows[flow].sender.next(Instant::new(now)) {
-            self.emit(flow, 0, now, Load::Data(segment));
+            self.emit(flow, 0, now, Payload::Data(segment));
         }
     }
 
     #[inline]
-    fn emit(&mut self, flow: usize, way: usize, now: u64, load: Load) {
+    fn emit(&mut self, flow: usize, way: usize, now: u64, load: Payload) {
         let of = &mut self.flows[flow];
         let packet = of.packet(way, load);
         let (link, fields) = (of.routes[way][0] as usize, of.fields[way]);
@@ -254,63 +258,63 @@ impl<'w> Live<'w> {
     #[inline]
     fn arm(&mut self, flow: usize) {
         let wanted = self.flows[flow].next();
-        if wanted < self.flows[flow].armed {
-            self.flows[flow].armed = wanted;
+        if wanted < self.flows[flow].timer_event {
+            self.flows[flow].timer_event = wanted;
             let timer = self.timer(flow);
             self.events.set(wanted, timer);
         }
     }
 
     /// Runs the timer of a flow.
-    fn ring(&mut self, flow: usize, now: u64) {
+    fn run_timer(&mut self, flow: usize, now: u64) {
         let timer = self.timer(flow);
         self.events.remove(timer);
         let of = &mut self.flows[flow];
-        of.armed = u64::MAX;
-        if let Some(ack) = of.wake(Instant::new(now)) {
-            self.emit(flow, 1, now, Load::Ack(ack));
+        of.timer_event = u64::MAX;
+        if let Some(ack) = of.run_timers(Instant::new(now)) {
+            self.emit(flow, 1, now, Payload::Ack(ack));
         }
         self.send(flow, now);
         self.arm(flow);
     }
 
     /// Carries out a scheduled event of the world.
-    fn happen(&mut self, index: usize, time: u64, captures: &mut dyn Captures) -> Result<(), RunError> {
+    fn apply_event(&mut self, index: usize, time: u64, captures: &mut dyn Captures) -> Result<(), RunError> {
         match &self.world.events[index].1 {
-            Happening::Scheme(link, scheme, change) => {
+            WorldEvent::Scheme(link, scheme, change) => {
                 let fields: Vec<Fields> = self.flows.iter().flat_map(|flow| flow.fields).collect();
                 let of = &mut self.links[*link];
                 let wrong = |error: schemes::BuildError| RunError::Link(of.name.clone(), error.to_string());
                 of.queue.replace((time, of.rate), scheme, *change, &fields).map_err(wrong)?;
-                of.settle(time, &mut self.lost);
-                self.mourn();
-                self.follow(*link);
-                self.wait(*link, time);
+                of.apply_decisions(time, &mut self.lost);
+                self.count_drops();
+                self.update_arrival_event(*link);
+                self.schedule_service(*link, time);
             }
-            Happening::Medium(link, plan) => {
+            WorldEvent::Medium(link, plan) => {
                 let name = &self.links[*link].name;
                 let new = medium(self.world, (plan, name), time, captures)?;
                 self.links[*link].change_medium(time, (plan, new));
-                self.wait(*link, time);
+                self.schedule_service(*link, time);
             }
             // These events exist only in worlds of routers.
-            Happening::Apply(..) | Happening::Link(..) => {}
+            WorldEvent::Apply(..) | WorldEvent::Link(..) => {}
         }
         Ok(())
     }
 
     /// Checks the laws of the world.
     fn check(&mut self, time: u64) {
-        let Live { links, flows, violations, .. } = self;
+        let RunningHosts { links, flows, violations, .. } = self;
         // Each packet sent or duplicated has arrived, was dropped or lost, or is within a link.
         let (mut within, mut made, mut gone) = (0, 0, 0);
         for link in &*links {
-            if let Err(what) = link.is_conserved() {
-                violations.add(time, Law::Conservation, || what);
+            if let Err(what) = link.check_conservation() {
+                violations.add(time, WorldInvariant::Conservation, || what);
             }
             if let Some(early) = link.early {
                 let what = || format!("a packet left link {} {early} ns too early", link.name);
-                violations.add(time, Law::RateBound, what);
+                violations.add(time, WorldInvariant::RateBound, what);
             }
             within += u64::from(link.queue.packets()) + link.in_flight() as u64;
             made += link.counts.duplicated;
@@ -321,7 +325,7 @@ impl<'w> Live<'w> {
         if emitted + made != arrived + gone + within {
             let what =
                 || format!("{emitted} packets sent, {made} made, {arrived} arrived, {gone} gone, {within} within");
-            violations.add(time, Law::Conservation, what);
+            violations.add(time, WorldInvariant::Conservation, what);
         }
     }
 }

@@ -1,11 +1,11 @@
 //! A flow: an application, its sender and receiver, and its counters.
 
-use super::packet::{Fields, Load, Packet};
+use super::packet::{Fields, Packet, Payload};
 use super::wires::Fate;
 use crate::describe::FlowPlan;
-use crate::tcp::application::{Application, SmoothedRtt};
+use crate::histogram::DurationHistogram;
+use crate::tcp::application::{SmoothedRtt, TcpApplication};
 use crate::tcp::{Ack, Receiver, Sender};
-use crate::times::Times;
 use units::Instant;
 
 /// The counters of a flow.
@@ -28,7 +28,7 @@ pub(super) struct Flow {
     pub plan: FlowPlan,
     pub sender: Sender,
     pub receiver: Receiver,
-    pub application: Application,
+    pub application: TcpApplication,
     /// The fields that schemes see, of segments and of acknowledgements.
     pub fields: [Fields; 2],
     /// The links of segments, and those of acknowledgements.
@@ -42,10 +42,10 @@ pub(super) struct Flow {
     expected: [u32; 2],
     begun: bool,
     /// The time of its pending timer event.
-    pub armed: u64,
+    pub timer_event: u64,
     pub counts: Counts,
     /// One-way delays of segments.
-    pub one_way: Times,
+    pub one_way: DurationHistogram,
     pub smoothed: SmoothedRtt,
 }
 
@@ -53,7 +53,7 @@ impl Flow {
     /// Flow number `number`, with its sender, receiver and application.
     pub fn new(
         (number, plan): (usize, &FlowPlan),
-        (sender, receiver, application): (Sender, Receiver, Application),
+        (sender, receiver, application): (Sender, Receiver, TcpApplication),
         fields: [Fields; 2],
         routes: [Vec<u32>; 2],
         ordered: [bool; 2],
@@ -69,31 +69,31 @@ impl Flow {
             places: [0; 2],
             expected: [0; 2],
             begun: false,
-            armed: u64::MAX,
+            timer_event: u64::MAX,
             counts: Counts::default(),
-            one_way: Times::new(),
-            smoothed: SmoothedRtt::new(plan.look),
+            one_way: DurationHistogram::new(),
+            smoothed: SmoothedRtt::new(plan.rtt_interval),
             plan: plan.clone(),
         }
     }
 
     /// Makes a packet for the first link of its route.
     #[inline]
-    pub fn packet(&mut self, way: usize, load: Load) -> Packet {
+    pub fn packet(&mut self, way: usize, load: Payload) -> Packet {
         self.counts.emitted[way] += 1;
         let place = self.places[way];
         self.places[way] = place.wrapping_add(1);
-        let capable = way == 0 && self.sender.takes_marks();
+        let capable = way == 0 && self.sender.is_ecn_capable();
         Packet {
             stream: self.stream + way as u32,
-            place,
+            number: place,
             bytes: if way == 0 { self.plan.packet } else { self.plan.acknowledgement },
             hop: 0,
             // ECT(0), on segments only (RFC 3168, 6.1.4).
             ecn: if capable { 2 } else { 0 },
             class: self.plan.class,
-            came: 0,
-            load,
+            arrived_at: 0,
+            payload: load,
         }
     }
 
@@ -104,14 +104,14 @@ impl Flow {
         if !self.ordered[way] {
             return None;
         }
-        let expected = std::mem::replace(&mut self.expected[way], packet.place.wrapping_add(1));
+        let expected = std::mem::replace(&mut self.expected[way], packet.number.wrapping_add(1));
         // Places wrap around, so they are compared modulo 2^32.
-        (packet.place.wrapping_sub(expected) > u32::MAX / 2).then(|| expected.wrapping_sub(1))
+        (packet.number.wrapping_sub(expected) > u32::MAX / 2).then(|| expected.wrapping_sub(1))
     }
 
     /// A segment arrived. Returns the acknowledgement to send.
     #[inline]
-    pub fn segment(&mut self, now: Instant, segment: &crate::tcp::Segment, congested: bool) -> Option<Ack> {
+    pub fn segment(&mut self, now: Instant, segment: &crate::tcp::TcpSegment, congested: bool) -> Option<Ack> {
         self.counts.marked += u64::from(congested);
         self.one_way.record(now.since(segment.sent).get());
         self.receiver.segment(now, *segment, congested)
@@ -150,7 +150,7 @@ impl Flow {
     }
 
     /// Runs its timers. Returns the acknowledgement that its receiver sends.
-    pub fn wake(&mut self, now: Instant) -> Option<Ack> {
+    pub fn run_timers(&mut self, now: Instant) -> Option<Ack> {
         if !self.begun {
             if now < self.plan.start {
                 return None;

@@ -7,9 +7,9 @@ use super::packet::{Fields, Packet};
 use super::queue::Queue;
 use super::wires::Fate;
 use crate::check::RateBound;
-use crate::times::Times;
-use link::medium::{Crossing, Medium};
-use plan::{MediumPlan, Service};
+use crate::histogram::DurationHistogram;
+use link::medium::{Medium, TransitResult};
+use plan::{LinkService, MediumPlan};
 use schemes::Next;
 use std::collections::VecDeque;
 use units::{Instant, Rate};
@@ -58,7 +58,7 @@ impl Counts {
 
 /// A call of a link's scheme: a packet arrives, or the link is ready.
 #[cfg(test)]
-pub(super) struct Logged {
+pub(super) struct SchemeCall {
     pub at: u64,
     pub packet: Option<(Packet, Fields)>,
 }
@@ -72,44 +72,44 @@ pub(super) struct Link {
     flight: VecDeque<(u64, Packet)>,
     pub counts: Counts,
     /// The sojourn times of packets that were queued.
-    pub sojourn: Times,
+    pub sojourn: DurationHistogram,
     /// The most packets that waited.
-    pub most: u32,
+    pub max_queued: u32,
     /// The constant rate, or the current rate of a variable one.
     pub rate: Rate,
-    steady: Option<Rate>,
+    constant_rate: Option<Rate>,
     overhead: i32,
     bound: Option<RateBound>,
     /// By how many nanoseconds the first packet that left too early was early.
     pub early: Option<u64>,
     /// The calls of the scheme, recorded for tests.
     #[cfg(test)]
-    pub log: Option<Vec<Logged>>,
+    pub log: Option<Vec<SchemeCall>>,
 }
 
 /// The rate of a link with a constant rate.
-fn steady(plan: &MediumPlan) -> Option<Rate> {
+fn constant_rate_of(plan: &MediumPlan) -> Option<Rate> {
     match plan.service {
-        Service::Constant(rate) => Some(rate),
+        LinkService::Constant(rate) => Some(rate),
         _ => None,
     }
 }
 
 impl Link {
     pub fn new(name: String, queue: Queue, (plan, medium): (&MediumPlan, Medium)) -> Link {
-        let steady = steady(plan);
+        let steady = constant_rate_of(plan);
         Link {
             name,
             queue,
             bound: steady.map(RateBound::new),
             rate: steady.unwrap_or(Rate::ZERO),
             overhead: plan.overhead,
-            steady,
+            constant_rate: steady,
             medium,
             flight: VecDeque::new(),
             counts: Counts::default(),
-            sojourn: Times::new(),
-            most: 0,
+            sojourn: DurationHistogram::new(),
+            max_queued: 0,
             early: None,
             #[cfg(test)]
             log: None,
@@ -122,7 +122,7 @@ impl Link {
     }
 
     fn rate(&mut self, now: u64) -> Rate {
-        if self.steady.is_none() {
+        if self.constant_rate.is_none() {
             self.rate = self.medium.rate(Instant::new(now));
         }
         self.rate
@@ -132,16 +132,16 @@ impl Link {
     #[inline]
     pub fn offer(&mut self, now: u64, mut packet: Packet, fields: Fields, lost: &mut Vec<(Packet, Fate)>) {
         self.counts.offered += 1;
-        packet.came = now;
-        if self.queue.lets_pass() && self.medium.ready(Instant::new(now)).is_some_and(|ready| ready.get() <= now) {
+        packet.arrived_at = now;
+        if self.queue.can_bypass() && self.medium.ready(Instant::new(now)).is_some_and(|ready| ready.get() <= now) {
             return self.depart(now, packet);
         }
         #[cfg(test)]
-        self.log.iter_mut().for_each(|log| log.push(Logged { at: now, packet: Some((packet, fields)) }));
+        self.log.iter_mut().for_each(|log| log.push(SchemeCall { at: now, packet: Some((packet, fields)) }));
         let rate = self.rate(now);
         self.queue.arrive(now, rate, packet, fields);
-        self.most = self.most.max(self.queue.packets());
-        self.settle(now, lost);
+        self.max_queued = self.max_queued.max(self.queue.packets());
+        self.apply_decisions(now, lost);
     }
 
     /// Serves the queue while the medium accepts packets.
@@ -151,9 +151,9 @@ impl Link {
         // A medium without a rate is ready again at once, hence the loop.
         while self.medium.ready(Instant::new(now)).is_some_and(|ready| ready.get() <= now) {
             #[cfg(test)]
-            self.log.iter_mut().for_each(|log| log.push(Logged { at: now, packet: None }));
+            self.log.iter_mut().for_each(|log| log.push(SchemeCall { at: now, packet: None }));
             self.queue.ready(now, rate);
-            if !self.settle(now, lost) {
+            if !self.apply_decisions(now, lost) {
                 return;
             }
         }
@@ -161,14 +161,14 @@ impl Link {
 
     /// Carries out the scheme's decisions. Returns true if it sent a packet.
     #[inline]
-    pub fn settle(&mut self, now: u64, lost: &mut Vec<(Packet, Fate)>) -> bool {
+    pub fn apply_decisions(&mut self, now: u64, lost: &mut Vec<(Packet, Fate)>) -> bool {
         self.counts.marked += self.queue.marks();
         let mut fates = std::mem::take(self.queue.fates());
         let mut sent = false;
         for (packet, fate) in fates.drain(..) {
             if fate == Fate::Sent {
                 sent = true;
-                self.sojourn.record(now - packet.came);
+                self.sojourn.record(now - packet.arrived_at);
                 self.depart(now, packet);
             } else {
                 let kind = Fate::DROPS.iter().position(|(known, _)| *known == fate);
@@ -187,21 +187,21 @@ impl Link {
         let left = self.medium.send(Instant::new(now), packet.bytes);
         if let Some(bound) = &mut self.bound {
             let bits = (i64::from(packet.bytes) + i64::from(self.overhead)).max(1) as u64 * 8;
-            self.early = self.early.or(bound.carried(now, left.get(), bits));
+            self.early = self.early.or(bound.record_frame(now, left.get(), bits));
         }
         match self.medium.cross(left) {
-            Crossing::Lost => self.counts.lost += 1,
-            Crossing::Once(at) => self.fly(at.get(), packet),
-            Crossing::Twice(at, again) => {
+            TransitResult::Lost => self.counts.lost += 1,
+            TransitResult::Once(at) => self.add_in_flight(at.get(), packet),
+            TransitResult::Twice(at, again) => {
                 self.counts.duplicated += 1;
-                self.fly(at.get(), packet);
-                self.fly(again.get(), packet);
+                self.add_in_flight(at.get(), packet);
+                self.add_in_flight(again.get(), packet);
             }
         }
     }
 
     #[inline]
-    fn fly(&mut self, at: u64, packet: Packet) {
+    fn add_in_flight(&mut self, at: u64, packet: Packet) {
         if self.flight.back().is_none_or(|(last, _)| *last <= at) {
             return self.flight.push_back((at, packet));
         }
@@ -241,14 +241,14 @@ impl Link {
     /// Replaces the medium. Packets in flight are not affected.
     pub fn change_medium(&mut self, now: u64, (plan, medium): (&MediumPlan, Medium)) {
         self.medium.change(medium, Instant::new(now));
-        self.steady = steady(plan);
-        self.rate = self.steady.unwrap_or(Rate::ZERO);
+        self.constant_rate = constant_rate_of(plan);
+        self.rate = self.constant_rate.unwrap_or(Rate::ZERO);
         // The packet being sent still has the old rate, so the bound no longer applies.
         self.bound = None;
     }
 
     /// Checks that every packet is accounted for.
-    pub fn is_conserved(&self) -> Result<(), String> {
+    pub fn check_conservation(&self) -> Result<(), String> {
         let counts = &self.counts;
         let waiting = u64::from(self.queue.packets());
         if counts.offered != counts.sent + counts.all_dropped() + waiting {

@@ -3,11 +3,11 @@
 use super::flow::Flow;
 use super::link::{self, Link};
 use super::wires::Fate;
-use crate::describe::World;
-use crate::run::{Measured, parameters};
-use crate::tcp::Told;
-use crate::tcp::application::{Completion, FlowTimes, SmoothedRtt};
-use crate::times::Times;
+use crate::describe::WorldPlan;
+use crate::histogram::DurationHistogram;
+use crate::run::{Measurements, parameters};
+use crate::tcp::SenderCounters;
+use crate::tcp::application::{FlowTimes, SmoothedRtt, Transfer};
 use std::collections::BTreeMap;
 use units::{Instant, Nanos};
 
@@ -15,7 +15,7 @@ use units::{Instant, Nanos};
 #[derive(Clone, Copy, Default)]
 struct FlowMark {
     counts: super::flow::Counts,
-    told: Told,
+    sender: SenderCounters,
     acknowledged: u64,
     transfers: usize,
 }
@@ -24,7 +24,7 @@ impl FlowMark {
     fn of(flow: &Flow) -> FlowMark {
         let transfers = flow.application.completions().len();
         let acknowledged = flow.sender.acknowledged();
-        FlowMark { counts: flow.counts, told: flow.sender.told(), acknowledged, transfers }
+        FlowMark { counts: flow.counts, sender: flow.sender.counters(), acknowledged, transfers }
     }
 }
 
@@ -67,15 +67,15 @@ impl Meters {
     }
 
     /// Ends the warm-up: measurement begins.
-    pub fn warm(&mut self, flows: &mut [Flow], links: &mut [Link], time: u64) {
+    pub fn end_warmup(&mut self, flows: &mut [Flow], links: &mut [Link], time: u64) {
         (self.flows, self.links) = marks(flows, links);
         self.begun = time;
         for flow in flows {
-            flow.one_way = Times::new();
-            flow.smoothed = SmoothedRtt::new(flow.plan.look);
+            flow.one_way = DurationHistogram::new();
+            flow.smoothed = SmoothedRtt::new(flow.plan.rtt_interval);
         }
         for link in links {
-            (link.sojourn, link.most) = (Times::new(), link.queue.packets());
+            (link.sojourn, link.max_queued) = (DurationHistogram::new(), link.queue.packets());
         }
     }
 
@@ -93,7 +93,7 @@ impl Meters {
             put(format!("flow.{name}.cwnd"), flow.sender.window());
             put(format!("flow.{name}.in_flight"), flow.sender.in_flight() as f64);
             put(format!("flow.{name}.rto_ms"), millis(flow.sender.timeout()));
-            put(format!("flow.{name}.recoveries"), flow.sender.told().recoveries as f64);
+            put(format!("flow.{name}.recoveries"), flow.sender.counters().recoveries as f64);
             flow.sender.smoothed_rtt().into_iter().for_each(|rtt| put(format!("flow.{name}.srtt_ms"), millis(rtt)));
         }
         for (index, link) in links.iter().enumerate() {
@@ -107,15 +107,16 @@ impl Meters {
     }
 
     /// Collects all results.
-    pub fn finish(self, world: &World, flows: &[Flow], links: &[Link]) -> Measured {
+    pub fn finish(self, world: &WorldPlan, flows: &[Flow], links: &[Link]) -> Measurements {
         let end = world.duration.get();
         let span = (end - self.begun) as f64 / 1e9;
-        let mut measured = Measured { parameters: parameters(world), series: self.series, ..Measured::default() };
+        let mut measured =
+            Measurements { parameters: parameters(world), series: self.series, ..Measurements::default() };
         for (flow, mark) in flows.iter().zip(&self.flows) {
-            of_flow(&mut measured, flow, mark, span, Instant::new(end));
+            report_flow(&mut measured, flow, mark, span, Instant::new(end));
         }
         for (link, mark) in links.iter().zip(&self.links) {
-            of_link(&mut measured.values, link, mark, span);
+            report_link(&mut measured.values, link, mark, span);
         }
         measured
     }
@@ -130,7 +131,7 @@ fn bits(packets: u64, flow: &Flow) -> f64 {
     packets as f64 * f64::from(flow.plan.packet) * 8.0
 }
 
-fn of_flow(measured: &mut Measured, flow: &Flow, from: &FlowMark, span: f64, end: Instant) {
+fn report_flow(measured: &mut Measurements, flow: &Flow, from: &FlowMark, span: f64, end: Instant) {
     let name = &flow.plan.name;
     let now = FlowMark::of(flow);
     let values = &mut measured.values;
@@ -138,7 +139,7 @@ fn of_flow(measured: &mut Measured, flow: &Flow, from: &FlowMark, span: f64, end
     let goodput = bits(now.acknowledged - from.acknowledged, flow) / span;
     put("goodput_bps", goodput);
     put("acknowledged", (now.acknowledged - from.acknowledged) as f64);
-    put("restarts", (now.told.restarts - from.told.restarts) as f64);
+    put("restarts", (now.sender.restarts - from.sender.restarts) as f64);
     put("marked", (now.counts.marked - from.counts.marked) as f64);
     put("acks_dropped", (now.counts.acks_dropped - from.counts.acks_dropped) as f64);
     let dropped = now.counts.dropped.iter().zip(from.counts.dropped).map(|(now, then)| now - then);
@@ -150,21 +151,21 @@ fn of_flow(measured: &mut Measured, flow: &Flow, from: &FlowMark, span: f64, end
     if let Some(mean) = flow.one_way.mean() {
         put("power", goodput / 1e6 / (mean / 1e9));
     }
-    tell_transport(name, (&now.told, &from.told), flow.smoothed.mean(end), values);
-    flow.one_way.tell_with_p95(&format!("flow.{name}.one_way"), values);
-    tell_transfers(name, &flow.application.completions()[from.transfers..], end, measured);
+    report_transport(name, (&now.sender, &from.sender), flow.smoothed.mean(end), values);
+    flow.one_way.report_with_p95(&format!("flow.{name}.one_way"), values);
+    report_transfers(name, &flow.application.completions()[from.transfers..], end, measured);
 }
 
 /// Reports what a sender has done since, and its round-trip times.
-pub(super) fn tell_transport(
+pub(super) fn report_transport(
     name: &str,
-    (now, from): (&Told, &Told),
+    (now, from): (&SenderCounters, &SenderCounters),
     smoothed: Option<(f64, u64)>,
     values: &mut BTreeMap<String, f64>,
 ) {
     let mut put = |key: &str, value: f64| _ = values.insert(format!("flow.{name}.{key}"), value);
     put("sent", (now.sent - from.sent) as f64);
-    put("sent_again", (now.again - from.again) as f64);
+    put("sent_again", (now.retransmitted - from.retransmitted) as f64);
     put("recoveries", (now.recoveries - from.recoveries) as f64);
     put("timeouts", (now.timeouts - from.timeouts) as f64);
     if let Some((seconds, looks)) = smoothed {
@@ -174,7 +175,7 @@ pub(super) fn tell_transport(
 }
 
 /// Reports the durations of transfers.
-pub(super) fn tell_transfers(name: &str, transfers: &[Completion], end: Instant, measured: &mut Measured) {
+pub(super) fn report_transfers(name: &str, transfers: &[Transfer], end: Instant, measured: &mut Measurements) {
     if transfers.is_empty() {
         return;
     }
@@ -196,7 +197,7 @@ pub(super) fn tell_transfers(name: &str, transfers: &[Completion], end: Instant,
     measured.samples.insert(format!("flow.{name}.fct_done_s"), done.seconds().collect());
 }
 
-fn of_link(values: &mut BTreeMap<String, f64>, link: &Link, from: &LinkMark, span: f64) {
+fn report_link(values: &mut BTreeMap<String, f64>, link: &Link, from: &LinkMark, span: f64) {
     let name = &link.name;
     let now = LinkMark::of(link);
     let since = now.counts.since(&from.counts);
@@ -213,10 +214,10 @@ fn of_link(values: &mut BTreeMap<String, f64>, link: &Link, from: &LinkMark, spa
     put("duplicated", since.duplicated as f64);
     put("delivered", since.delivered as f64);
     put("waiting", f64::from(link.queue.packets()));
-    put("waiting_max", f64::from(link.most));
+    put("waiting_max", f64::from(link.max_queued));
     if now.used + now.wasted > 0 {
         put("opportunities_used", (now.used - from.used) as f64);
         put("opportunities_wasted", (now.wasted - from.wasted) as f64);
     }
-    link.sojourn.tell_with_p95(&format!("link.{name}.sojourn"), values);
+    link.sojourn.report_with_p95(&format!("link.{name}.sojourn"), values);
 }

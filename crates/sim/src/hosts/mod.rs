@@ -5,20 +5,20 @@
 //! Each flow has one timer. A packet that finds an idle link is sent at once. So the number of events depends on the size of the world, not on the
 //! number of packets in it.
 
+#[cfg(test)]
+mod codel_reference;
 mod engine;
 mod events;
 mod flow;
-#[cfg(test)]
-mod level;
+mod host_network;
 mod link;
 mod measure;
 mod packet;
-mod passage;
 mod queue;
-mod watched;
+mod real_flow;
 mod wires;
 
 pub(crate) use engine::run;
+pub use host_network::{HostNetwork, NetworkDirection, SchemeReplacement};
 pub(crate) use packet::Fields;
-pub use passage::{Change, Direction, Passage};
-pub use watched::{Look, Watched};
+pub use real_flow::{KernelTcpInfo, RealFlow};

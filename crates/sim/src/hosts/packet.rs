@@ -1,12 +1,12 @@
 //! The packets of a world of hosts. They are small records, because a deep buffer holds a million of them.
 
-use crate::tcp::{Ack, Segment};
+use crate::tcp::{Ack, TcpSegment};
 
 /// The contents of a packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Load {
+pub(super) enum Payload {
     /// Data.
-    Data(Segment),
+    Data(TcpSegment),
     /// An acknowledgement.
     Ack(Ack),
 }
@@ -17,7 +17,7 @@ pub(super) struct Packet {
     /// Its stream. Each flow has two: the even one has its segments, the odd one its acknowledgements.
     pub stream: u32,
     /// Its number among all packets of its stream, to detect reordering.
-    pub place: u32,
+    pub number: u32,
     /// Its length on links.
     pub bytes: u32,
     /// The number of links that it has passed.
@@ -27,9 +27,9 @@ pub(super) struct Packet {
     /// Its class.
     pub class: u8,
     /// The time at which it arrived at its current link.
-    pub came: u64,
+    pub arrived_at: u64,
     /// Its contents.
-    pub load: Load,
+    pub payload: Payload,
 }
 
 /// The other fields of a stream's packets that queueing schemes see.

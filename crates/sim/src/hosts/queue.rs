@@ -1,14 +1,14 @@
 //! The queues before a link, with their scheme. A replaced scheme can drain, flush or migrate its packets.
 
 use super::packet::{Fields, Packet};
-use super::wires::{Fate, Lines};
+use super::wires::{Fate, SchemeQueues};
 use plan::{Call, SchemeChange};
 use schemes::{BuildError, Layer, Next, Scheme};
 use std::collections::VecDeque;
 use units::{Instant, QueueId, Rate};
 
 /// Builds the scheme that a description names.
-pub(super) fn scheme(call: &Call) -> Result<Box<dyn Scheme<Lines>>, BuildError> {
+pub(super) fn scheme(call: &Call) -> Result<Box<dyn Scheme<SchemeQueues>>, BuildError> {
     fn layer(call: &Call) -> Layer<'_> {
         Layer { name: call.name, options: &call.options, inside: call.inner.iter().map(layer).collect() }
     }
@@ -16,36 +16,36 @@ pub(super) fn scheme(call: &Call) -> Result<Box<dyn Scheme<Lines>>, BuildError> 
 }
 
 /// A scheme and its queues.
-struct Served {
-    scheme: Box<dyn Scheme<Lines>>,
-    lines: Lines,
+struct ActiveScheme {
+    scheme: Box<dyn Scheme<SchemeQueues>>,
+    lines: SchemeQueues,
 }
 
-impl Served {
-    fn new(call: &Call, capacity: u32) -> Result<Served, BuildError> {
+impl ActiveScheme {
+    fn new(call: &Call, capacity: u32) -> Result<ActiveScheme, BuildError> {
         let scheme = scheme(call)?;
-        let lines = Lines::new(scheme.queues(), capacity);
-        Ok(Served { scheme, lines })
+        let lines = SchemeQueues::new(scheme.queues(), capacity);
+        Ok(ActiveScheme { scheme, lines })
     }
 }
 
 /// The queues before a link, with current and former schemes.
 pub(super) struct Queue {
     /// The scheme that receives arriving packets.
-    served: Served,
+    served: ActiveScheme,
     /// Replaced schemes that still drain, the oldest first. They are served before the current scheme.
-    drained: VecDeque<Served>,
+    drained: VecDeque<ActiveScheme>,
     capacity: u32,
     /// True if packets may bypass the scheme while its queues are empty.
-    passing: bool,
+    may_bypass: bool,
 }
 
 impl Queue {
     /// A queue whose scheme holds at most `capacity` packets, regardless of its own limit.
     pub fn new(call: &Call, capacity: u32) -> Result<Queue, BuildError> {
-        let served = Served::new(call, capacity)?;
+        let served = ActiveScheme::new(call, capacity)?;
         let passing = served.scheme.passes_when_idle();
-        Ok(Queue { served, drained: VecDeque::new(), capacity, passing })
+        Ok(Queue { served, drained: VecDeque::new(), capacity, may_bypass: passing })
     }
 
     /// The number of packets that wait.
@@ -57,14 +57,14 @@ impl Queue {
 
     /// True if an arriving packet may be sent without asking the scheme.
     #[inline(always)]
-    pub fn lets_pass(&self) -> bool {
-        self.passing && self.served.lines.waiting().packets == 0 && self.drained.is_empty()
+    pub fn can_bypass(&self) -> bool {
+        self.may_bypass && self.served.lines.waiting().packets == 0 && self.drained.is_empty()
     }
 
     /// Offers a packet to the scheme.
     #[inline]
     pub fn arrive(&mut self, now: u64, rate: Rate, packet: Packet, fields: Fields) {
-        let Served { scheme, lines } = &mut self.served;
+        let ActiveScheme { scheme, lines } = &mut self.served;
         (lines.now, lines.rate) = (Instant::new(now), rate);
         lines.arrive(&mut **scheme, packet, fields);
     }
@@ -73,7 +73,7 @@ impl Queue {
     #[inline]
     pub fn ready(&mut self, now: u64, rate: Rate) {
         while let Some(oldest) = self.drained.front_mut() {
-            let Served { scheme, lines } = oldest;
+            let ActiveScheme { scheme, lines } = oldest;
             (lines.now, lines.rate) = (Instant::new(now), rate);
             lines.ready(&mut **scheme, 1);
             let left = lines.waiting().packets;
@@ -90,14 +90,14 @@ impl Queue {
                 return;
             }
         }
-        let Served { scheme, lines } = &mut self.served;
+        let ActiveScheme { scheme, lines } = &mut self.served;
         (lines.now, lines.rate) = (Instant::new(now), rate);
         lines.ready(&mut **scheme, 1);
     }
 
     /// When the scheme that is served next wants the link.
     pub fn next(&self) -> Next {
-        let Served { scheme, lines } = self.drained.front().unwrap_or(&self.served);
+        let ActiveScheme { scheme, lines } = self.drained.front().unwrap_or(&self.served);
         scheme.next(lines)
     }
 
@@ -123,8 +123,8 @@ impl Queue {
         change: SchemeChange,
         fields: &[Fields],
     ) -> Result<(), BuildError> {
-        let new = Served::new(call, self.capacity)?;
-        let Served { scheme, lines } = &mut self.served;
+        let new = ActiveScheme::new(call, self.capacity)?;
+        let ActiveScheme { scheme, lines } = &mut self.served;
         (lines.now, lines.rate) = (Instant::new(now), rate);
         let tuned = new.scheme.tunable().is_some_and(|like| scheme.tune(like, lines));
         if !tuned {
@@ -144,20 +144,20 @@ impl Queue {
                     let others = self.drained.drain(..).flat_map(|mut served| served.lines.drain());
                     let mut waiting: Vec<Packet> = others.chain(old.lines.drain()).collect();
                     // Packets of several schemes merge by arrival time, so each flow keeps its order.
-                    waiting.sort_by_key(|packet| packet.came);
+                    waiting.sort_by_key(|packet| packet.arrived_at);
                     for packet in waiting {
                         self.arrive(now, rate, packet, fields[packet.stream as usize]);
                     }
                 }
             }
         }
-        self.passing = self.served.scheme.passes_when_idle();
+        self.may_bypass = self.served.scheme.passes_when_idle();
         Ok(())
     }
 
     /// Reports the state of the scheme, if it has a single queue.
     pub fn state(&self, now: Instant, tell: &mut schemes::Tell<'_>) {
-        let Served { scheme, lines } = &self.served;
+        let ActiveScheme { scheme, lines } = &self.served;
         if scheme.queues() == 1 {
             scheme.state(QueueId(0), now, lines.waiting(), tell);
         }

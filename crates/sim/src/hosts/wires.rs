@@ -38,7 +38,7 @@ impl Fate {
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Place {
+struct PacketSlot {
     packet: Packet,
     before: u32,
     behind: u32,
@@ -46,18 +46,18 @@ struct Place {
 
 /// One of the queues, a doubly linked list of places.
 #[derive(Clone, Copy, Debug)]
-struct Line {
+struct PacketList {
     first: u32,
     last: u32,
     packets: u32,
     bytes: u64,
 }
 
-const EMPTY: Line = Line { first: NONE, last: NONE, packets: 0, bytes: 0 };
+const EMPTY: PacketList = PacketList { first: NONE, last: NONE, packets: 0, bytes: 0 };
 
 /// The queues of one scheme, and the registers for the arriving packet and the one being sent.
 #[derive(Debug)]
-pub(super) struct Lines {
+pub(super) struct SchemeQueues {
     /// The time of the call.
     pub now: Instant,
     /// The rate of the link.
@@ -66,27 +66,27 @@ pub(super) struct Lines {
     pub room: usize,
     /// The most packets in all queues together.
     capacity: u32,
-    places: Vec<Place>,
+    places: Vec<PacketSlot>,
     /// The head of the list of free places. Places that were never used are not in it.
     free: u32,
-    queues: Box<[Line]>,
+    queues: Box<[PacketList]>,
     /// The packets in all queues.
     waiting: Size,
     offered: Option<(Packet, Fields)>,
     arriving: Option<Packet>,
     /// True if there was no room for the arriving packet.
     full: bool,
-    hand: Option<Packet>,
+    sending: Option<Packet>,
     /// The fates of packets, in order.
     pub fates: Vec<(Packet, Fate)>,
     /// Packets marked, in order: their streams and numbers.
     pub marked: Vec<(u32, u32)>,
 }
 
-impl Lines {
+impl SchemeQueues {
     /// Makes this many queues, which together hold `capacity` packets.
-    pub fn new(queues: u32, capacity: u32) -> Lines {
-        Lines {
+    pub fn new(queues: u32, capacity: u32) -> SchemeQueues {
+        SchemeQueues {
             now: Instant::START,
             rate: Rate::ZERO,
             room: 0,
@@ -98,7 +98,7 @@ impl Lines {
             offered: None,
             arriving: None,
             full: false,
-            hand: None,
+            sending: None,
             fates: Vec::with_capacity(8),
             marked: Vec::new(),
         }
@@ -110,7 +110,7 @@ impl Lines {
     }
 
     /// Raises `Arrival` for a packet.
-    pub fn arrive(&mut self, scheme: &mut (impl Scheme<Lines> + ?Sized), packet: Packet, fields: Fields) {
+    pub fn arrive(&mut self, scheme: &mut (impl Scheme<SchemeQueues> + ?Sized), packet: Packet, fields: Fields) {
         self.offered = Some((packet, fields));
         scheme.arrival(self);
         // If a scheme stops early, the packet counts as refused.
@@ -118,7 +118,7 @@ impl Lines {
     }
 
     /// Raises `LinkReady` for up to `room` packets.
-    pub fn ready(&mut self, scheme: &mut (impl Scheme<Lines> + ?Sized), room: usize) {
+    pub fn ready(&mut self, scheme: &mut (impl Scheme<SchemeQueues> + ?Sized), room: usize) {
         self.room = room;
         scheme.serve(self);
         self.transmit();
@@ -127,9 +127,9 @@ impl Lines {
 
     /// Removes all packets, in the order of their arrival times.
     pub fn drain(&mut self) -> Vec<Packet> {
-        let age = |lines: &Lines, queue: usize| {
+        let age = |lines: &SchemeQueues, queue: usize| {
             let packet = lines.places.get(lines.queues[queue].first as usize)?.packet;
-            Some(std::cmp::Reverse((packet.came, queue)))
+            Some(std::cmp::Reverse((packet.arrived_at, queue)))
         };
         let mut ages: BinaryHeap<_> = (0..self.queues.len()).filter_map(|queue| age(self, queue)).collect();
         let mut packets = Vec::with_capacity(self.waiting.packets as usize);
@@ -141,7 +141,7 @@ impl Lines {
     }
 
     fn record(packet: &Packet) -> Record {
-        let timestamp = Instant::new(packet.came);
+        let timestamp = Instant::new(packet.arrived_at);
         Record { length: packet.bytes, timestamp, ecn: packet.ecn, class: packet.class, ..Record::default() }
     }
 
@@ -190,7 +190,7 @@ impl Lines {
     }
 }
 
-impl Wires for Lines {
+impl Wires for SchemeQueues {
     #[inline(always)]
     fn now(&self) -> Instant {
         self.now
@@ -205,7 +205,7 @@ impl Wires for Lines {
     #[inline(always)]
     fn head(&self, queue: QueueId) -> Option<Record> {
         let place = self.places.get(self.queues.get(queue.index())?.first as usize)?;
-        Some(Lines::record(&place.packet))
+        Some(SchemeQueues::record(&place.packet))
     }
 
     #[inline(always)]
@@ -216,7 +216,7 @@ impl Wires for Lines {
         let (packet, fields) = self.offered.take()?;
         (self.arriving, self.full) = (Some(packet), false);
         let Fields { flow_hash, source, destination, dscp } = fields;
-        Some(Record { flow_hash, source, destination, dscp, ..Lines::record(&packet) })
+        Some(Record { flow_hash, source, destination, dscp, ..SchemeQueues::record(&packet) })
     }
 
     #[inline(always)]
@@ -228,7 +228,7 @@ impl Wires for Lines {
             return false;
         }
         let (before, mut number) = (line.last, self.free);
-        let new = Place { packet, before, behind: NONE };
+        let new = PacketSlot { packet, before, behind: NONE };
         if let Some(place) = self.places.get_mut(number as usize) {
             self.free = place.behind;
             *place = new;
@@ -252,25 +252,25 @@ impl Wires for Lines {
     fn drop_front(&mut self, queue: QueueId) -> Option<Record> {
         let packet = self.take_first(queue.index())?;
         self.fates.push((packet, Fate::Front));
-        Some(Lines::record(&packet))
+        Some(SchemeQueues::record(&packet))
     }
 
     fn drop_tail(&mut self, queue: QueueId) -> Option<Record> {
         let packet = self.take_last(queue.index())?;
         self.fates.push((packet, Fate::Tail));
-        Some(Lines::record(&packet))
+        Some(SchemeQueues::record(&packet))
     }
 
     #[inline(always)]
     fn dequeue(&mut self, queue: QueueId) -> Option<Record> {
         self.transmit();
-        self.hand = self.take_first(queue.index());
-        self.hand.as_ref().map(Lines::record)
+        self.sending = self.take_first(queue.index());
+        self.sending.as_ref().map(SchemeQueues::record)
     }
 
     #[inline(always)]
     fn transmit(&mut self) {
-        if let Some(packet) = self.hand.take() {
+        if let Some(packet) = self.sending.take() {
             assert!(self.room > 0, "a packet is sent only while the link is ready");
             self.room -= 1;
             self.fates.push((packet, Fate::Sent));
@@ -278,10 +278,10 @@ impl Wires for Lines {
     }
 
     fn mark(&mut self) -> bool {
-        let Some(packet) = self.hand.as_mut().or(self.arriving.as_mut()) else { return false };
+        let Some(packet) = self.sending.as_mut().or(self.arriving.as_mut()) else { return false };
         if packet.ecn != 0 {
             packet.ecn = 3;
-            self.marked.push((packet.stream, packet.place));
+            self.marked.push((packet.stream, packet.number));
         }
         packet.ecn != 0
     }

@@ -6,15 +6,15 @@
 
 use super::Net;
 use super::cable::Cable;
+use crate::card_link::CardLink;
 use crate::check::RateBound;
-use crate::describe::{CardPlan, End};
+use crate::describe::{CardPlan, LinkEnd};
 use crate::frame::{Tag, has_room};
-use crate::line::Line;
 use crate::source::Schedule;
-use link::medium::{Crossing, Trace};
+use link::medium::{Trace, TransitResult};
 use packet::port::discard_refused;
 use packet::{Batch, DropReason, Packet, Pool};
-use plan::Service;
+use plan::LinkService;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use units::{Instant, Mac, Rate};
@@ -32,9 +32,9 @@ pub(crate) enum Frame {
 
 /// A frame in a ring, with its arrival time.
 #[derive(Debug)]
-pub(crate) struct Waiting {
+pub(crate) struct RingFrame {
     pub at: u64,
-    pub what: Frame,
+    pub frame: Frame,
 }
 
 /// The counters of a card, in packets since the start.
@@ -43,7 +43,7 @@ pub(crate) struct CardCounters {
     /// Handed to the router.
     pub received: u64,
     /// Lost because the receive ring was full.
-    pub ring: u64,
+    pub ring_full: u64,
     /// Transmitted by the router.
     pub transmitted: u64,
     pub transmitted_bytes: u64,
@@ -52,7 +52,7 @@ pub(crate) struct CardCounters {
     /// Lost on the link.
     pub lost: u64,
     /// The most frames in the receive ring.
-    pub most: usize,
+    pub ring_max: usize,
 }
 
 /// A card.
@@ -61,20 +61,20 @@ pub(crate) struct Card {
     pub name: String,
     pub router: usize,
     pub slots: usize,
-    pub ring: VecDeque<Waiting>,
+    pub ring: VecDeque<RingFrame>,
     /// The indices of the sources that send to it.
     pub sources: Vec<usize>,
     /// The time of the next packet of its sources, and the source.
     pub next: u64,
-    pub turn: usize,
+    pub next_source: usize,
     /// The cable that replaces its link on real packets.
     pub cable: Option<Box<Cable>>,
     /// Frames in flight to it from another router.
-    pub feed: VecDeque<Waiting>,
+    pub incoming: VecDeque<RingFrame>,
     /// Reusable frame buffers.
     pub spare: Vec<Vec<u8>>,
-    pub end: End,
-    pub line: Line,
+    pub end: LinkEnd,
+    pub link: CardLink,
     pub up: bool,
     pub mac: Mac,
     pub counters: CardCounters,
@@ -84,7 +84,7 @@ pub(crate) struct Card {
 impl Card {
     pub fn new(plan: &CardPlan, trace: Option<Arc<Trace>>, seed: u64) -> Card {
         let bound = match plan.medium.service {
-            Service::Constant(rate) => rate,
+            LinkService::Constant(rate) => rate,
             _ => Rate::MAX,
         };
         Card {
@@ -94,12 +94,12 @@ impl Card {
             ring: VecDeque::with_capacity(plan.ring),
             sources: Vec::new(),
             next: u64::MAX,
-            turn: 0,
+            next_source: 0,
             cable: None,
-            feed: VecDeque::new(),
+            incoming: VecDeque::new(),
             spare: Vec::new(),
             end: plan.end,
-            line: Line::new(&plan.medium, trace, plan.transmit_ring, seed, &format!("link {}", plan.name)),
+            link: CardLink::new(&plan.medium, trace, plan.transmit_ring, seed, &format!("link {}", plan.name)),
             up: true,
             mac: Mac::default(),
             counters: CardCounters::default(),
@@ -109,15 +109,15 @@ impl Card {
 
     /// Adds a frame to the receive ring, which has room.
     #[inline]
-    pub fn enter(&mut self, frame: Waiting) {
+    pub fn push_frame(&mut self, frame: RingFrame) {
         self.ring.push_back(frame);
-        self.counters.most = self.counters.most.max(self.ring.len());
+        self.counters.ring_max = self.counters.ring_max.max(self.ring.len());
     }
 
     /// Checks a departing frame against the rate bound.
     #[inline]
-    pub fn carried(&mut self, now: u64, left: u64, length: usize) -> Option<u64> {
-        self.bound.carried(now, left, self.line.bits(length))
+    pub fn check_rate(&mut self, now: u64, left: u64, length: usize) -> Option<u64> {
+        self.bound.record_frame(now, left, self.link.bits(length))
     }
 
     /// Fills `packet` with a recorded frame, addressed to this card, with a tag if its payload has room.
@@ -138,7 +138,7 @@ impl Card {
     }
 
     /// Moves frames from the cable into the receive ring. Reports those without room to `lost`.
-    fn take_in(&mut self, now: u64, pool: &mut Pool, mut lost: impl FnMut(Option<Tag>)) {
+    fn fill_ring(&mut self, now: u64, pool: &mut Pool, mut lost: impl FnMut(Option<Tag>)) {
         let Some(mut cable) = self.cable.take() else { return };
         loop {
             cable.port.receive(Instant::new(now), &mut cable.batch, pool);
@@ -146,7 +146,7 @@ impl Card {
             for packet in cable.batch.drain() {
                 if self.ring.len() < self.slots {
                     pool.export(1);
-                    self.enter(Waiting { at: now, what: Frame::Held(packet) });
+                    self.push_frame(RingFrame { at: now, frame: Frame::Held(packet) });
                 } else {
                     lost(Tag::read(packet.bytes()));
                     pool.give(packet);
@@ -164,46 +164,48 @@ impl Net {
     /// Admits all frames that have arrived over a card's cable to the receive ring; those without room are lost.
     pub fn admit_by_cable(&mut self, index: usize, now: u64, pool: &mut Pool) {
         let mut lost = Vec::new();
-        self.cards[index].take_in(now, pool, |tag| lost.push(tag));
-        self.cards[index].counters.ring += lost.len() as u64;
-        lost.into_iter().for_each(|tag| self.fate(tag, |fates| fates.ring += 1));
+        self.cards[index].fill_ring(now, pool, |tag| lost.push(tag));
+        self.cards[index].counters.ring_full += lost.len() as u64;
+        lost.into_iter().for_each(|tag| self.count_fate(tag, |fates| fates.ring_full += 1));
     }
 
     pub(super) fn receive_by_cable(&mut self, index: usize, now: u64, batch: &mut Batch, pool: &mut Pool) {
         self.admit_by_cable(index, now, pool);
         let before = batch.len();
         for _ in 0..self.cards[index].ring.len().min(batch.room()) {
-            let Some(Waiting { at, what: Frame::Held(mut packet) }) = self.cards[index].ring.pop_front() else { break };
+            let Some(RingFrame { at, frame: Frame::Held(mut packet) }) = self.cards[index].ring.pop_front() else {
+                break;
+            };
             pool.import(1);
             packet.meta_mut().timestamp = Instant::new(at);
             batch.push(packet);
         }
-        self.handed_out(index, batch.len() - before);
+        self.count_received(index, batch.len() - before);
     }
 
     pub(super) fn transmit_by_cable(&mut self, index: usize, now: u64, batch: &mut Batch, pool: &mut Pool) {
         let Some(mut cable) = self.cards[index].cable.take() else { return };
         for packet in batch.drain() {
             let tag = Tag::read(packet.bytes());
-            if self.depart(index, now, packet.len(), tag) == Crossing::Lost {
+            if self.depart(index, now, packet.len(), tag) == TransitResult::Lost {
                 pool.give(packet);
                 continue;
             }
-            self.waited(tag, now.saturating_sub(packet.meta().timestamp.get()));
+            self.record_wait(tag, now.saturating_sub(packet.meta().timestamp.get()));
             cable.batch.push(packet);
         }
         if !cable.batch.is_empty() {
             cable.port.transmit(Instant::new(now), &mut cable.batch, pool);
-            cable.refused += discard_refused(&mut cable.batch, pool) + cable.port.refused_late().packets;
+            cable.refused += discard_refused(&mut cable.batch, pool) + cable.port.take_late_refusals().packets;
         }
         self.cards[index].cable = Some(cable);
     }
 
     /// Records the time that a source's packet spent in its router.
-    fn waited(&mut self, tag: Option<Tag>, waited: u64) {
+    fn record_wait(&mut self, tag: Option<Tag>, waited: u64) {
         let warmup = self.warmup;
-        let Some(tag) = tag.filter(|tag| tag.born >= warmup) else { return };
-        if let Some(flow) = self.flows.get_mut(tag.source) {
+        let Some(tag) = tag.filter(|tag| tag.sent_at >= warmup) else { return };
+        if let Some(flow) = self.sources.get_mut(tag.source) {
             flow.wait.record(waited);
         }
     }

@@ -2,7 +2,7 @@
 
 use crate::check::Order;
 use crate::frame::Tag;
-use crate::times::Times;
+use crate::histogram::DurationHistogram;
 
 /// The packets of one source at one sink.
 pub(crate) struct Delivery {
@@ -10,7 +10,7 @@ pub(crate) struct Delivery {
     pub packets: u64,
     pub bytes: u64,
     /// Latencies of packets that were sent in the measured time.
-    pub latency: Times,
+    pub latency: DurationHistogram,
     /// Packets by arrival time, one count per sampling interval.
     pub buckets: Vec<u64>,
     order: Order,
@@ -38,9 +38,9 @@ impl Sink {
 
     /// Records a packet. If it was overtaken, returns the number of the packet that overtook it.
     #[inline]
-    pub fn take(&mut self, tag: Tag, at: u64, size: u64, measured: bool, flows: u64) -> Option<u64> {
+    pub fn record_packet(&mut self, tag: Tag, at: u64, size: u64, measured: bool, flows: u64) -> Option<u64> {
         let delivery = self.deliveries[tag.source].get_or_insert_with(|| {
-            let (latency, order) = (Times::new(), Order::new(flows));
+            let (latency, order) = (DurationHistogram::new(), Order::new(flows));
             Box::new(Delivery { packets: 0, bytes: 0, latency, buckets: Vec::new(), order })
         });
         if at >= self.warmup && at < self.end {
@@ -55,8 +55,8 @@ impl Sink {
             delivery.buckets[bucket] += 1;
         }
         if measured {
-            delivery.latency.record(at.saturating_sub(tag.born));
+            delivery.latency.record(at.saturating_sub(tag.sent_at));
         }
-        delivery.order.passes(tag.sequence)
+        delivery.order.record_packet(tag.sequence)
     }
 }

@@ -26,13 +26,13 @@
 //! | `real.late_max_us` | the longest delay of a packet's transmission behind its schedule, in world time |
 //! | `real.own.{poll,switch,input,forwarding,output}_ns` | the real cost of a packet (of a poll, of a switch) |
 
+mod end_systems;
 mod pacer;
-mod stations;
 
-pub use crate::run::Course;
-pub use pacer::Clock;
-pub(crate) use pacer::{Common, Leaves, OWN, Pacer};
-pub use stations::Stations;
+pub use crate::run::RealRun;
+pub use end_systems::EndSystems;
+pub use pacer::MonotonicClock;
+pub(crate) use pacer::{EndNotice, Pacer, WORK_NAMES, WorldClock};
 
 #[cfg(test)]
 mod tests;
@@ -40,9 +40,9 @@ mod tests;
 use packet::port::Port;
 
 /// A cable: its ports at the router and at the end systems.
-pub struct Ends {
+pub struct CablePorts {
     /// The port through which the router's card receives and transmits.
     pub router: Box<dyn Port>,
     /// The port through which its sources send and its sink receives.
-    pub station: Box<dyn Port>,
+    pub end_system: Box<dyn Port>,
 }

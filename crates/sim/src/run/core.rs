@@ -1,19 +1,19 @@
 //! A simulated core: a worker, its meter, and its clock.
 
-use super::fairness::Following;
+use super::fairness::FairnessCheck;
 use super::instant;
-use crate::cost::{Cost, CostMeter, Spent, Weighing};
-use cpu::meter::Flat;
+use crate::cost::{ByteCostMeter, CoreTime, CostMeter, PacketCost};
+use cpu::meter::ConstantMeter;
 use plan::CpuPlan;
-use plane::{Step, Worker};
+use plane::{StepResult, Worker};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use units::Nanos;
 
 /// Steps in a row without progress of time after which the world counts as stuck.
-pub(super) const STILL: u32 = 1_000_000;
+pub(super) const MAX_STALLED_STEPS: u32 = 1_000_000;
 /// The polling interval of a worker without work that does not sleep, if polling costs nothing.
-const AGAIN: u64 = 100;
+const POLL_INTERVAL: u64 = 100;
 
 pub(super) struct Core {
     /// The index of its router.
@@ -29,14 +29,14 @@ pub(super) struct Core {
     /// Idle time, in nanoseconds.
     pub idle: u64,
     /// Checks that its tasks get their shares.
-    pub following: Following,
+    pub fairness: FairnessCheck,
     /// Set by another core to wake this one.
-    pub rung: Arc<AtomicBool>,
+    pub woken: Arc<AtomicBool>,
     idling: bool,
     spin: bool,
     weighs: bool,
     /// Steps in a row without progress of time.
-    pub still: u32,
+    pub stalled_steps: u32,
 }
 
 impl Core {
@@ -50,25 +50,25 @@ impl Core {
             now: 0,
             wake: 0,
             idle: 0,
-            following: Following::new(),
-            rung,
+            fairness: FairnessCheck::new(),
+            woken: rung,
             idling: false,
             spin,
             weighs: false,
-            still: 0,
+            stalled_steps: 0,
         }
     }
 
     /// Adopts a new configuration, with the costs of the functions of each path.
-    pub fn adopt(&mut self, costs: Vec<Cost>, cpu: &CpuPlan) {
-        self.following.entitle(&mut self.worker, cpu);
+    pub fn adopt(&mut self, costs: Vec<PacketCost>, cpu: &CpuPlan) {
+        self.fairness.entitle(&mut self.worker, cpu);
         self.meter.set_paths(costs);
-        self.weighs = self.meter.weighs();
+        self.weighs = self.meter.has_byte_costs();
     }
 
     /// Steps the worker before the start of the world, at no cost.
     pub fn prepare(&mut self) {
-        self.worker.step(instant(0), &mut Flat(Nanos::ZERO));
+        self.worker.step(instant(0), &mut ConstantMeter(Nanos::ZERO));
     }
 
     /// True if its last step found no work.
@@ -80,38 +80,38 @@ impl Core {
     pub fn step(&mut self, now: u64) -> bool {
         self.idle += now - self.now;
         if self.idling {
-            self.worker.wakes();
+            self.worker.end_sleep();
         }
         self.meter.begin(now);
         let step = if self.weighs {
-            self.worker.step(instant(now), &mut Weighing(&mut self.meter))
+            self.worker.step(instant(now), &mut ByteCostMeter(&mut self.meter))
         } else {
             self.worker.step(instant(now), &mut self.meter)
         };
         self.now = self.meter.end();
-        self.still = if self.now > now { 0 } else { self.still + 1 };
+        self.stalled_steps = if self.now > now { 0 } else { self.stalled_steps + 1 };
         self.wake = self.now;
         self.idling = false;
-        self.following.stepped(&mut self.worker);
-        if let Step::Idle(until) = step {
+        self.fairness.record_step(&mut self.worker);
+        if let StepResult::Idle(until) = step {
             // A worker that spins, and whose poll took time, is stepped again at once. So is one that may not sleep.
-            if self.spin && self.now > now || !self.worker.may_sleep() {
-                return self.still < STILL;
+            if self.spin && self.now > now || !self.worker.prepare_sleep() {
+                return self.stalled_steps < MAX_STALLED_STEPS;
             }
             self.idling = true;
             self.wake = until.get().max(self.now);
             // Without this, a core that wakes at the time of its own step would be stepped there for ever.
             if self.wake == now {
-                self.wake = now + AGAIN;
+                self.wake = now + POLL_INTERVAL;
             }
-            self.still = 0;
+            self.stalled_steps = 0;
         }
-        self.still < STILL
+        self.stalled_steps < MAX_STALLED_STEPS
     }
 
     /// World time, if it is tied to machine time.
-    pub fn look(&mut self) -> u64 {
-        self.meter.pacer.as_mut().map_or(self.now, |pacer| pacer.look())
+    pub fn read_clock(&mut self) -> u64 {
+        self.meter.pacer.as_mut().map_or(self.now, |pacer| pacer.advance())
     }
 
     /// Excludes other work of the thread from world time.
@@ -122,14 +122,14 @@ impl Core {
     }
 
     /// Wakes the core: something arrives for it at `at`.
-    pub fn poke(&mut self, at: u64) {
+    pub fn wake_at(&mut self, at: u64) {
         if self.wake > self.now {
             self.wake = self.wake.min(at.max(self.now));
         }
     }
 
     /// How its time until `time` was spent, and the idle part.
-    pub fn spent(&self, time: u64) -> (Spent, u64) {
+    pub fn spent(&self, time: u64) -> (CoreTime, u64) {
         (self.meter.spent, self.idle + if self.idling { time.saturating_sub(self.now) } else { 0 })
     }
 }

@@ -1,10 +1,10 @@
 //! The counters of a router, summed over its workers, and the values computed from two snapshots of them.
 
-use super::{Live, state};
-use crate::cost::Spent;
+use super::{RunningWorld, state};
+use crate::cost::CoreTime;
 use crate::net::Drops;
-use cpu::task::State;
-use esp::report::StationReport;
+use cpu::task::TaskState;
+use esp::report::StateReport;
 use packet::DropReason;
 use packet::latency::Latency;
 use plane::{PathCounters, QueueReport, TaskReport, WorkerReport};
@@ -22,9 +22,9 @@ pub(super) struct Counts {
     /// Packets received, sent, generated, dropped, consumed, and currently inside.
     pub ledger: [u64; 6],
     /// Ephemeral-state counters, if the router executes instructions.
-    state: Option<StationReport>,
+    state: Option<StateReport>,
     /// For each core, how its time was spent, and the idle part.
-    cores: Vec<(Spent, u64)>,
+    cores: Vec<(CoreTime, u64)>,
 }
 
 /// The counters of a path.
@@ -34,7 +34,7 @@ pub(super) struct PathCount {
     /// Packets in its queues.
     pub queued: usize,
     /// The most packets that have waited for its functions, at one port.
-    most: usize,
+    max_queued: usize,
     /// The sum of packets that waited each time its task started on them, and the number of these samples.
     waited: (u64, u64),
     latency: Latency,
@@ -58,31 +58,31 @@ struct TaskCount {
     estimator: Option<(u64, Nanos)>,
     lag: Nanos,
     /// Packets subject to a classification budget, and those that exceeded it.
-    weighed: (u64, u64),
+    budgeted: (u64, u64),
 }
 
 impl PathCount {
     fn add_queue(&mut self, queue: &QueueReport) {
         // Each fill is recorded before packets are dequeued; until the next record the queue only grows.
-        self.most = self.most.max(queue.fill.most).max(queue.input);
-        self.waited = (self.waited.0 + queue.fill.sum, self.waited.1 + queue.fill.looks);
+        self.max_queued = self.max_queued.max(queue.fill.most).max(queue.input);
+        self.waited = (self.waited.0 + queue.fill.sum, self.waited.1 + queue.fill.observations);
     }
 
-    fn tell(&self, was: &PathCount, span: f64, mut put: impl FnMut(&str, f64)) {
+    fn report(&self, was: &PathCount, span: f64, mut put: impl FnMut(&str, f64)) {
         let forwarded = (self.counters.left - was.counters.left) as f64;
         put("entered", (self.counters.entered - was.counters.entered) as f64);
         put("forwarded", forwarded);
         put("forwarded_pps", forwarded / span);
         put("dropped", (self.counters.dropped - was.counters.dropped) as f64);
         put("queue", self.queued as f64);
-        put("queue_max", self.most as f64);
+        put("queue_max", self.max_queued as f64);
         let (sum, looks) = (self.waited.0.saturating_sub(was.waited.0), self.waited.1.saturating_sub(was.waited.1));
         if looks > 0 {
             put("queue_mean", sum as f64 / looks as f64);
         }
         let stages = [
-            ("wait_before", &self.latency.before, &was.latency.before),
-            ("wait_behind", &self.latency.behind, &was.latency.behind),
+            ("wait_before", &self.latency.before_functions, &was.latency.before_functions),
+            ("wait_behind", &self.latency.after_functions, &was.latency.after_functions),
             ("latency", &self.latency.total, &was.latency.total),
         ];
         for (stage, spread, was) in stages {
@@ -113,13 +113,13 @@ impl TaskCount {
         self.residency.iter_mut().zip(account.residency).for_each(|(sum, more)| *sum += more);
         self.polls = self.polls.into_iter().chain(polls).reduce(|sum, more| sum + more);
         self.lag = self.lag.max(account.lag);
-        self.weighed = (self.weighed.0 + account.weighed.0, self.weighed.1 + account.weighed.1);
+        self.budgeted = (self.budgeted.0 + account.weighed.0, self.budgeted.1 + account.weighed.1);
         (self.share, self.threshold, self.max_wait) = (view.share.as_f64(), view.threshold, view.max_wait);
         (self.cost, self.estimator) = (view.cost, view.estimator);
     }
 
     /// `all` is the total time of the cores, and `charged` the time charged to all their tasks.
-    fn tell(&self, was: &TaskCount, all: f64, charged: f64, mut put: impl FnMut(&str, f64)) {
+    fn report(&self, was: &TaskCount, all: f64, charged: f64, mut put: impl FnMut(&str, f64)) {
         // A task that was removed and added again starts its counters anew; the saturating difference allows for that.
         let since = |now: u64, was: u64| now.saturating_sub(was) as f64;
         let (runs, packets) = (since(self.runs, was.runs), since(self.packets, was.packets));
@@ -143,14 +143,16 @@ impl TaskCount {
         let times: Vec<f64> =
             self.residency.iter().zip(&was.residency).map(|(now, was)| since(now.get(), was.get())).collect();
         let sum: f64 = times.iter().sum();
-        for (state, time) in [State::Idle, State::Eligible, State::Active, State::Running].into_iter().zip(&times) {
+        for (state, time) in
+            [TaskState::Idle, TaskState::Eligible, TaskState::Active, TaskState::Running].into_iter().zip(&times)
+        {
             put(state.name(), if sum > 0.0 { time / sum } else { 0.0 });
         }
         if let Some(polls) = self.polls {
             put("polls", since(polls, was.polls.unwrap_or(0)));
         }
-        if self.weighed.0 > 0 {
-            put("over_budget", since(self.weighed.1, was.weighed.1));
+        if self.budgeted.0 > 0 {
+            put("over_budget", since(self.budgeted.1, was.budgeted.1));
         }
         if let Some((average, sleep)) = self.estimator {
             put("estimator.average", average as f64 / 1e3);
@@ -159,7 +161,7 @@ impl TaskCount {
     }
 }
 
-impl Live<'_> {
+impl RunningWorld<'_> {
     /// The reports of a router's workers, each with its core.
     pub(super) fn reports(&self, node: usize) -> impl Iterator<Item = (WorkerReport, &super::Core)> {
         self.cores.iter().filter(move |core| core.node == node).map(|core| (core.worker.report(), core))
@@ -215,10 +217,10 @@ impl Live<'_> {
     pub(super) fn router_values(&self, node: usize, now: &Counts, span: f64, values: &mut BTreeMap<String, f64>) {
         let prefix = self.prefix(node);
         let mut put = |name: String, value: f64| _ = values.insert(prefix.clone() + &name, value);
-        let before = &self.looks.warm.1[node];
+        let before = &self.snapshots.warm.1[node];
         for (path, count) in &now.paths {
             let was = before.paths.get(path).cloned().unwrap_or_default();
-            count.tell(&was, span, |key, value| put(format!("path.{path}.{key}"), value));
+            count.report(&was, span, |key, value| put(format!("path.{path}.{key}"), value));
         }
         let used = |counts: &Counts| counts.tasks.values().map(|task| task.used.get()).sum::<u64>();
         let charged = used(now).saturating_sub(used(before)).max(1) as f64;
@@ -226,7 +228,7 @@ impl Live<'_> {
         let all = (spent.busy() + idle).max(1) as f64;
         for (task, count) in &now.tasks {
             let was = before.tasks.get(task).cloned().unwrap_or_default();
-            count.tell(&was, all, charged, |key, value| put(format!("task.{task}.{key}"), value));
+            count.report(&was, all, charged, |key, value| put(format!("task.{task}.{key}"), value));
         }
         for &reason in DropReason::ALL.iter() {
             let dropped = now.drops.of(reason) - before.drops.of(reason);
@@ -238,14 +240,14 @@ impl Live<'_> {
             let snapshot = self.nodes[node].router.snapshot();
             let name = |port| snapshot.port(port).map(|port| port.name.to_string());
             let was = before.state.clone().unwrap_or_default();
-            state::tell(state, &was, name, |key, value| put(format!("state.{key}"), value));
+            state::report(state, &was, name, |key, value| put(format!("state.{key}"), value));
         }
-        tell_times(&spent, idle, span, |key, value| put(format!("cpu.{key}"), value));
+        report_times(&spent, idle, span, |key, value| put(format!("cpu.{key}"), value));
         if now.cores.len() > 1 {
             for (number, core) in now.cores.iter().enumerate() {
                 let was = before.cores.get(number).copied().unwrap_or_default();
                 let (spent, idle) = (core.0.since(&was.0), core.1.saturating_sub(was.1));
-                tell_times(&spent, idle, span, |key, value| put(format!("core.{number}.{key}"), value));
+                report_times(&spent, idle, span, |key, value| put(format!("core.{number}.{key}"), value));
             }
         }
     }
@@ -253,9 +255,9 @@ impl Live<'_> {
 
 impl Counts {
     /// How the time of the cores since `before` was spent, and the idle part.
-    pub fn since(&self, before: &Counts) -> (Spent, u64) {
+    pub fn since(&self, before: &Counts) -> (CoreTime, u64) {
         let sum = |counts: &Counts| {
-            let (mut all, mut sum) = (Spent::default(), 0);
+            let (mut all, mut sum) = (CoreTime::default(), 0);
             for (spent, idle) in &counts.cores {
                 all += *spent;
                 sum += idle;
@@ -268,7 +270,7 @@ impl Counts {
 }
 
 /// Adds values about the time of a core, or of all cores of a router.
-fn tell_times(spent: &Spent, idle: u64, span: f64, mut put: impl FnMut(&str, f64)) {
+fn report_times(spent: &CoreTime, idle: u64, span: f64, mut put: impl FnMut(&str, f64)) {
     let all = (spent.busy() + idle).max(1) as f64;
     put("idle", idle as f64 / all);
     put("useful", spent.useful() as f64 / all);

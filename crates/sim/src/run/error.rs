@@ -50,4 +50,4 @@ impl fmt::Display for RunError {
 impl std::error::Error for RunError {}
 
 /// Receives the completed part of a run, from 0 to 1.
-pub type Progress<'a> = &'a mut dyn FnMut(f64);
+pub type ProgressCallback<'a> = &'a mut dyn FnMut(f64);

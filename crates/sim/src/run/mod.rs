@@ -4,72 +4,76 @@
 //! A step is not interrupted. A frame sent to a router in the middle of its step is seen at its next poll, as on a real ring. The delay is at most
 //! one dispatch.
 
-mod agenda;
 mod core;
 mod counts;
-#[cfg(test)]
-mod crossing;
+mod cpu_trace;
 mod error;
 mod fairness;
-mod look;
-mod measured;
+#[cfg(test)]
+mod fault_injection;
+mod measurements;
 mod policies;
 mod real;
-#[cfg(test)]
-mod sabotage;
+mod schedule;
+mod snapshot;
 mod state;
-mod watched;
+#[cfg(test)]
+mod test_router;
 
-pub(crate) use agenda::{Due, agenda};
-pub use error::{Progress, RunError};
-pub use measured::Measured;
-pub(crate) use measured::parameters;
-pub use real::Course;
+pub use error::{ProgressCallback, RunError};
+pub use measurements::Measurements;
+pub(crate) use measurements::parameters;
+pub use real::RealRun;
+pub(crate) use schedule::{ScheduledItem, world_schedule};
 
 use self::core::Core;
-use crate::chance::Chance;
-use crate::check::Law;
-use crate::cost::{Cost, CostMeter};
-use crate::describe::{CardPlan, Happening, RouterPlan, SourcePlan, World};
-use crate::net::{Fates, Flow, Net, Outside, Traces};
-use crate::port::{Cards, Witness};
+use crate::check::WorldInvariant;
+use crate::cost::{CostMeter, PacketCost};
+use crate::describe::{CardPlan, RouterPlan, SourcePlan, WorldEvent, WorldPlan};
+use crate::histogram::DurationHistogram;
+use crate::net::{Fates, Net, SharedNet, Traces, TrafficSource};
+use crate::port::{CardOpener, FateObserver};
+use crate::random::RandomStream;
 use crate::source::{Captures, Pattern, Schedule};
-use crate::times::Times;
 use link::medium::Medium;
-use look::Looks;
 use plan::{Plan, Receive};
 use plane::{Build, KnownCosts, Published, Router};
-use stack::HostLimits;
+use snapshot::Snapshots;
+use stack::LocalProtocolLimits;
 use std::sync::Arc;
 use units::{Instant, Mac, Nanos, WorkerId};
 
 /// Runs a world to its end. The result depends only on the world and the captures.
-pub fn run(world: &World, captures: &mut dyn Captures, progress: Progress<'_>) -> Result<Measured, RunError> {
+pub fn run(
+    world: &WorldPlan,
+    captures: &mut dyn Captures,
+    progress: ProgressCallback<'_>,
+) -> Result<Measurements, RunError> {
     if world.routers.is_empty() {
         return crate::hosts::run(world, captures, progress);
     }
-    let mut live = Live::new(world, captures)?;
+    let mut live = RunningWorld::new(world, captures)?;
     live.run(progress)?;
     live.finish()
 }
 
 /// The same, with a record of the CPU schedulers: the latest `events` of each core are written to `file`. It has the trace-event format of viewers
 /// ([`cpu::trace::export`]), and is written even if a law was broken. Recording takes no virtual time and does not change the result.
-pub fn run_watched(
-    world: &World,
+pub fn run_traced(
+    world: &WorldPlan,
     captures: &mut dyn Captures,
-    progress: Progress<'_>,
+    progress: ProgressCallback<'_>,
     (events, file): (usize, &mut Vec<u8>),
-) -> Result<Measured, RunError> {
-    let mut live = Live::new(world, captures)?;
-    live.watch(events);
+) -> Result<Measurements, RunError> {
+    let mut live = RunningWorld::new(world, captures)?;
+    live.record_cpu_trace(events);
     live.run(progress)?;
-    *file = live.watched();
+    *file = live.cpu_trace();
     live.finish()
 }
 
 /// A running router.
-struct Node {
+struct RunningRouter {
     router: Router,
     plan: RouterPlan,
     /// A generation that not all workers have adopted yet.
@@ -78,47 +82,55 @@ struct Node {
 
 /// A running world.
 // Large: a method for each kind of event of a world, in a file each under `run/`.
-struct Live<'w> {
-    world: &'w World,
-    outside: Outside,
-    nodes: Vec<Node>,
+struct RunningWorld<'w> {
+    world: &'w WorldPlan,
+    outside: SharedNet,
+    nodes: Vec<RunningRouter>,
     cores: Vec<Core>,
-    looks: Looks,
+    snapshots: Snapshots,
     /// True if the end systems are real and have counters of their own.
-    apart: bool,
+    has_real_end_systems: bool,
     /// Policies have been consulted up to this time.
     consulted: u64,
 }
 
-impl<'w> Live<'w> {
-    fn new(world: &'w World, captures: &mut dyn Captures) -> Result<Live<'w>, RunError> {
-        let mut live = Live::idle(world, captures)?;
+impl<'w> RunningWorld<'w> {
+    fn new(world: &'w WorldPlan, captures: &mut dyn Captures) -> Result<RunningWorld<'w>, RunError> {
+        let mut live = RunningWorld::idle(world, captures)?;
         live.start()?;
         live.outside.lock().begin(world);
         Ok(live)
     }
 
     /// Routers without configurations, and an outside without traffic.
-    fn idle(world: &'w World, captures: &mut dyn Captures) -> Result<Live<'w>, RunError> {
+    fn idle(world: &'w WorldPlan, captures: &mut dyn Captures) -> Result<RunningWorld<'w>, RunError> {
         let traces = traces(world, captures)?;
-        let outside = Outside::new(Net::new(world, flows(world, captures)?, &traces));
+        let outside = SharedNet::new(Net::new(world, load_sources(world, captures)?, &traces));
         let (mut nodes, mut cores) = (Vec::new(), Vec::new());
         for (index, plan) in world.routers.iter().enumerate() {
             let (node, workers) = node(plan, index, &outside);
             nodes.push(node);
             for (number, worker) in workers.into_iter().enumerate() {
-                let chance = Chance::new(world.seed, &format!("cost {} {number}", plan.name));
+                let chance = RandomStream::new(world.seed, &format!("cost {} {number}", plan.name));
                 let meter = CostMeter::new(plan.cost.clone(), chance, outside.clock.clone());
                 cores.push(Core::new(index, number, worker, meter, plan.spin));
             }
         }
-        Ok(Live { world, outside, nodes, cores, looks: Looks::default(), apart: false, consulted: 0 })
+        Ok(RunningWorld {
+            world,
+            outside,
+            nodes,
+            cores,
+            snapshots: Snapshots::default(),
+            has_real_end_systems: false,
+            consulted: 0,
+        })
     }
 
     /// Applies the first configurations of all routers.
     fn start(&mut self) -> Result<(), RunError> {
         for node in 0..self.nodes.len() {
-            self.hang_bells(node);
+            self.connect_wakeups(node);
             let plan = self.nodes[node].plan.plan.clone();
             self.apply(node, &plan)?;
             self.settle(node);
@@ -130,18 +142,18 @@ impl<'w> Live<'w> {
     }
 
     /// Lets the cores of a router wake each other.
-    fn hang_bells(&mut self, node: usize) {
+    fn connect_wakeups(&mut self, node: usize) {
         for core in self.cores.iter().filter(|core| core.node == node) {
-            let rung = core.rung.clone();
+            let rung = core.woken.clone();
             let nudge = move || rung.store(true, std::sync::atomic::Ordering::Relaxed);
-            self.nodes[node].router.on_post(WorkerId(core.number as u16), Box::new(nudge));
+            self.nodes[node].router.set_wakeup(WorkerId(core.number as u16), Box::new(nudge));
         }
     }
 
     /// Publishes a configuration to the workers of a router.
     fn apply(&mut self, node: usize, plan: &Plan) -> Result<(), RunError> {
-        let Node { router, plan: described, pending } = &mut self.nodes[node];
-        let prepared = router.prepare(plan, &mut Cards(self.outside.clone()));
+        let RunningRouter { router, plan: described, pending } = &mut self.nodes[node];
+        let prepared = router.prepare(plan, &mut CardOpener(self.outside.clone()));
         let prepared = prepared.map_err(|errors| RunError::Apply(described.name.clone(), errors))?;
         *pending = Some(router.publish(prepared));
         Ok(())
@@ -153,13 +165,13 @@ impl<'w> Live<'w> {
             for core in self.cores.iter_mut().filter(|core| core.node == node) {
                 core.prepare();
             }
-            self.adopted(node);
+            self.complete_change(node);
         }
     }
 
     /// Completes a change once all workers have adopted it.
-    fn adopted(&mut self, node: usize) {
-        let Node { router, plan, pending } = &mut self.nodes[node];
+    fn complete_change(&mut self, node: usize) {
+        let RunningRouter { router, plan, pending } = &mut self.nodes[node];
         if !pending.as_mut().is_some_and(Published::is_adopted) {
             return;
         }
@@ -172,7 +184,7 @@ impl<'w> Live<'w> {
 
     /// The cards of a router, and their addresses.
     fn addresses(&self, node: usize) -> Vec<(usize, Mac)> {
-        let Node { router, plan, .. } = &self.nodes[node];
+        let RunningRouter { router, plan, .. } = &self.nodes[node];
         let ports = plan.plan.ports.iter().filter_map(|port| {
             let view = router.snapshot().ports.iter().flatten().find(|view| *view.name == *port.name)?;
             let card = self.world.cards.iter().position(|card| card.name == port.device.target)?;
@@ -181,18 +193,18 @@ impl<'w> Live<'w> {
         ports.collect()
     }
 
-    fn run(&mut self, progress: Progress<'_>) -> Result<(), RunError> {
+    fn run(&mut self, progress: ProgressCallback<'_>) -> Result<(), RunError> {
         let mut told = 0;
-        for (time, due) in agenda(self.world) {
+        for (time, due) in world_schedule(self.world) {
             self.consult_until(time)?;
             if !self.outside.lock().violations.is_empty() {
                 break;
             }
             match due {
-                Due::Sample => self.sample(time),
-                Due::Warm => self.warm(time),
-                Due::Happens(index) => self.happen(index, time)?,
-                Due::End => break,
+                ScheduledItem::Sample => self.sample(time),
+                ScheduledItem::WarmupEnd => self.end_warmup(time),
+                ScheduledItem::Event(index) => self.apply_event(index, time)?,
+                ScheduledItem::End => break,
             }
             let part = time * 100 / self.world.duration.get().max(1);
             if part > told {
@@ -201,7 +213,7 @@ impl<'w> Live<'w> {
             }
         }
         let net = self.outside.lock();
-        match net.cards.iter().find(|card| card.line.has_failed()) {
+        match net.cards.iter().find(|card| card.link.has_failed()) {
             Some(card) => Err(RunError::Trace(card.name.clone(), "its trace has ended before the world".into())),
             None => Ok(()),
         }
@@ -209,8 +221,8 @@ impl<'w> Live<'w> {
 
     /// Steps cores until all their clocks have reached `time`.
     fn until(&mut self, time: u64) {
-        if self.apart {
-            return self.until_really(time);
+        if self.has_real_end_systems {
+            return self.run_real_until(time);
         }
         loop {
             // The tuple orders by time, then by number: ties are deterministic.
@@ -220,81 +232,81 @@ impl<'w> Live<'w> {
             if !core.step(wake) {
                 let (node, number) = (&self.nodes[core.node].plan.name, core.number);
                 let what = || format!("core {number} of router {node} works without end and no time passes");
-                self.outside.lock().violations.add(wake, Law::Progress, what);
+                self.outside.lock().violations.add(wake, WorldInvariant::Progress, what);
                 return;
             }
             let (node, now) = (core.node, core.now);
             if core.is_idle() {
-                self.idles(index);
+                self.check_work_conservation(index);
             }
             self.wake_others(index, now);
             if self.nodes[node].pending.is_some() {
-                self.adopted(node);
+                self.complete_change(node);
             }
         }
     }
 
     /// Wakes cores that frames or messages from others have reached.
     fn wake_others(&mut self, index: usize, now: u64) {
-        let pokes = std::mem::take(&mut self.outside.lock().pokes);
+        let pokes = std::mem::take(&mut self.outside.lock().wakeups);
         for poke in &pokes {
-            self.cores.iter_mut().filter(|core| core.node == poke.router).for_each(|core| core.poke(poke.at));
+            self.cores.iter_mut().filter(|core| core.node == poke.router).for_each(|core| core.wake_at(poke.at));
         }
         for (other, core) in self.cores.iter_mut().enumerate() {
-            if other != index && core.rung.swap(false, std::sync::atomic::Ordering::Relaxed) {
-                core.poke(now);
+            if other != index && core.woken.swap(false, std::sync::atomic::Ordering::Relaxed) {
+                core.wake_at(now);
             }
         }
     }
 
-    fn happen(&mut self, index: usize, time: u64) -> Result<(), RunError> {
+    fn apply_event(&mut self, index: usize, time: u64) -> Result<(), RunError> {
         match &self.world.events[index].1 {
-            Happening::Apply(node, _, plan) => {
+            WorldEvent::Apply(node, _, plan) => {
                 // A change waits until the previous one is adopted.
                 while self.nodes[*node].pending.is_some() && self.outside.lock().violations.is_empty() {
                     let first = self.cores.iter().filter(|core| core.node == *node).map(|core| core.wake).min();
                     self.until(first.unwrap_or(time) + 1);
                 }
-                self.is_fair(time);
+                self.check_fairness(time);
                 self.apply(*node, plan)?;
                 self.nodes[*node].plan.plan = (**plan).clone();
                 let cores = self.cores.iter_mut().filter(|core| core.node == *node);
-                cores.for_each(|core| core.poke(time));
+                cores.for_each(|core| core.wake_at(time));
             }
-            Happening::Link(card, up) => {
+            WorldEvent::Link(card, up) => {
                 let mut net = self.outside.lock();
                 net.admit(*card, time.saturating_sub(1));
                 net.set_link(*card, *up);
             }
             // These events exist only in worlds of hosts.
-            Happening::Scheme(..) | Happening::Medium(..) => {}
+            WorldEvent::Scheme(..) | WorldEvent::Medium(..) => {}
         }
         Ok(())
     }
 }
 
-fn node(plan: &RouterPlan, index: usize, outside: &Outside) -> (Node, Vec<plane::Worker>) {
+fn node(plan: &RouterPlan, index: usize, outside: &SharedNet) -> (RunningRouter, Vec<plane::Worker>) {
     let build = Build {
         frames: plan.plan.frames as usize,
         super_frames: plan.plan.super_frames as usize,
         workers: plan.plan.workers,
         layout: None,
         switch_cost: plan.cost.switch,
-        limits: HostLimits::default(),
+        limits: LocalProtocolLimits::default(),
     };
-    let (mut router, workers) = Router::new(build, |_| Box::new(Witness(outside.clone(), index)));
-    router.know(known(plan));
-    router.execute_by(Arc::new(esp::Executor::new()));
-    (Node { router, plan: plan.clone(), pending: None }, workers)
+    let (mut router, workers) = Router::new(build, |_| Box::new(FateObserver(outside.clone(), index)));
+    router.set_known_costs(known_costs(plan));
+    router.set_hook_maker(Arc::new(esp::Executor::new()));
+    (RunningRouter { router, plan: plan.clone(), pending: None }, workers)
 }
 
 /// The frame size at which per-byte costs are known to the router: the minimum of Ethernet.
 const FRAME: u64 = 64;
 
 /// The mean costs, which a real router measures. The simulated one is given them, so that it divides the processor by them.
-fn known(plan: &RouterPlan) -> KnownCosts {
+fn known_costs(plan: &RouterPlan) -> KnownCosts {
     let cost = &plan.cost;
-    let mean = |cost: &Cost| Some(Nanos::new(cost.mean(FRAME) as u64));
+    let mean = |cost: &PacketCost| Some(Nanos::new(cost.mean(FRAME) as u64));
     let input = match plan.plan.cpu.receive {
         Receive::Polling => &cost.input,
         Receive::Interrupt => &cost.interrupt,
@@ -303,25 +315,26 @@ fn known(plan: &RouterPlan) -> KnownCosts {
 }
 
 /// The costs of the functions of each path, by path id: from the world by name, else from the configuration, else the general cost.
-fn path_costs(router: &Router, plan: &RouterPlan) -> Vec<Cost> {
+fn path_costs(router: &Router, plan: &RouterPlan) -> Vec<PacketCost> {
     let paths = &router.snapshot().paths;
     let mut costs = vec![plan.cost.forwarding; paths.iter().map(|path| path.id.index() + 1).max().unwrap_or(0)];
     for path in paths {
         let configured = plan.plan.paths.iter().find(|configured| *configured.name == *path.name);
-        let configured = configured
-            .and_then(|configured| configured.cpu.cost)
-            .map(|cost| Cost { packet: crate::cost::Spread::Fixed(cost.packet), kilobyte: cost.kilobyte });
+        let configured = configured.and_then(|configured| configured.cpu.cost).map(|cost| PacketCost {
+            packet: crate::cost::CostDistribution::Fixed(cost.packet),
+            kilobyte: cost.kilobyte,
+        });
         let named = plan.cost.paths.iter().find(|(name, _)| **name == *path.name).map(|(_, cost)| *cost);
         // The router's own paths cost nothing unless the world names them.
         let own = path.id == plane::snapshot::CONTROL || path.id == plane::snapshot::GENERAL;
-        let rest = if own { Cost::NOTHING } else { plan.cost.forwarding };
+        let rest = if own { PacketCost::NOTHING } else { plan.cost.forwarding };
         costs[path.id.index()] = named.or(configured).unwrap_or(rest);
     }
     costs
 }
 
 /// The traces of the links of a world.
-fn traces(world: &World, captures: &mut dyn Captures) -> Result<Traces, RunError> {
+fn traces(world: &WorldPlan, captures: &mut dyn Captures) -> Result<Traces, RunError> {
     let trace = |card: &CardPlan| {
         let read = Medium::trace(&card.medium, |file| captures.bytes(file));
         read.map_err(|reason| RunError::Trace(card.name.clone(), reason))
@@ -330,11 +343,11 @@ fn traces(world: &World, captures: &mut dyn Captures) -> Result<Traces, RunError
 }
 
 /// The sources of a world.
-fn flows(world: &World, captures: &mut dyn Captures) -> Result<Vec<Flow>, RunError> {
-    world.sources.iter().map(|source| flow(world, source, captures)).collect()
+fn load_sources(world: &WorldPlan, captures: &mut dyn Captures) -> Result<Vec<TrafficSource>, RunError> {
+    world.sources.iter().map(|source| load_source(world, source, captures)).collect()
 }
 
-fn flow(world: &World, source: &SourcePlan, captures: &mut dyn Captures) -> Result<Flow, RunError> {
+fn load_source(world: &WorldPlan, source: &SourcePlan, captures: &mut dyn Captures) -> Result<TrafficSource, RunError> {
     let mut flows = source.fields.flows;
     let recorded = match &source.pattern {
         Pattern::Replay { file, .. } => {
@@ -347,7 +360,7 @@ fn flow(world: &World, source: &SourcePlan, captures: &mut dyn Captures) -> Resu
         // The computations of one flow may be handled by different workers, so order is checked within each computation.
         flows = carries.flows(flows);
     }
-    let chance = Chance::new(world.seed, &format!("source {}", source.name));
+    let chance = RandomStream::new(world.seed, &format!("source {}", source.name));
     let span = (source.start.get(), source.stop.get());
     let schedule = Schedule::new(
         source.pattern.clone(),
@@ -357,13 +370,13 @@ fn flow(world: &World, source: &SourcePlan, captures: &mut dyn Captures) -> Resu
         chance,
         Arc::from(recorded),
     );
-    Ok(Flow {
+    Ok(TrafficSource {
         name: source.name.clone(),
         schedule,
         flows,
         template: None,
         fates: [Fates::default(), Fates::default()],
-        wait: Times::new(),
+        wait: DurationHistogram::new(),
     })
 }
 

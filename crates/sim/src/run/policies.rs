@@ -1,9 +1,9 @@
 //! Policies of routers, consulted in virtual time by the same controllers as in a real router.
 
-use super::{Live, RunError, instant};
+use super::{RunError, RunningWorld, instant};
 use plane::WorkerReport;
 
-impl Live<'_> {
+impl RunningWorld<'_> {
     /// Steps cores until all have reached `time`, and consults policies at the end of each of their windows.
     pub(super) fn consult_until(&mut self, time: u64) -> Result<(), RunError> {
         while let Some((at, node)) = self.next_consultation().filter(|(at, _)| *at < time) {
@@ -24,19 +24,19 @@ impl Live<'_> {
     fn next_consultation(&self) -> Option<(u64, usize)> {
         let settled = self.nodes.iter().enumerate().filter(|(_, node)| node.pending.is_none());
         let waits =
-            settled.filter_map(|(index, node)| Some((node.router.consults_in(instant(self.consulted))?, index)));
+            settled.filter_map(|(index, node)| Some((node.router.policies_due_in(instant(self.consulted))?, index)));
         waits.map(|(wait, index)| (self.consulted + wait.get(), index)).min()
     }
 
     fn consult(&mut self, node: usize, time: u64) -> Result<(), RunError> {
         let reports: Vec<WorkerReport> = self.reports(node).map(|(report, _)| report).collect();
-        let choices = self.nodes[node].router.consult(instant(time), &reports);
+        let choices = self.nodes[node].router.run_policies(instant(time), &reports);
         let named = || self.nodes[node].plan.name.clone();
         if let Some(error) = choices.iter().find_map(|choice| choice.failed.clone()) {
             return Err(RunError::Apply(named(), vec![error]));
         }
         if !choices.is_empty() {
-            self.cores.iter_mut().filter(|core| core.node == node).for_each(|core| core.poke(time));
+            self.cores.iter_mut().filter(|core| core.node == node).for_each(|core| core.wake_at(time));
         }
         Ok(())
     }
@@ -45,7 +45,7 @@ impl Live<'_> {
 #[cfg(test)]
 mod tests {
     use crate::NoCaptures;
-    use crate::run::{Live, crossing, instant};
+    use crate::run::{RunningWorld, instant, test_router};
     use plan::Objective;
 
     /// Calls from the start, a backup from the third second on.
@@ -92,8 +92,9 @@ throughput = "fifo(limit=3000)"
 
     /// The objective at the end, the number of changes, the scheme, and the sink's share of the calls.
     fn outcome() -> (Objective, u64, String, Option<f64>) {
-        let world = crossing::world(&WORLD.replace("{ports}", &crossing::ports("trust = true", "policy = \"edge\"")));
-        let mut live = Live::new(&world, &mut NoCaptures).unwrap();
+        let world =
+            test_router::world(&WORLD.replace("{ports}", &test_router::ports("trust = true", "policy = \"edge\"")));
+        let mut live = RunningWorld::new(&world, &mut NoCaptures).unwrap();
         live.run(&mut |_| {}).unwrap();
         let router = &live.nodes[0].router;
         let report = router.policies(instant(8_000_000_000)).remove(0);

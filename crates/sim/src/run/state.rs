@@ -1,13 +1,13 @@
 //! The values of a router's ephemeral state.
 
-use esp::report::{PlaceReport, StationReport, StoreReport};
+use esp::report::{PlaceReport, StateReport, StoreReport};
 use std::collections::BTreeMap;
 use units::PortId;
 
 /// Adds the values by name, as differences to `was`.
-pub(super) fn tell(
-    now: &StationReport,
-    was: &StationReport,
+pub(super) fn report(
+    now: &StateReport,
+    was: &StateReport,
     name: impl Fn(PortId) -> Option<String>,
     mut put: impl FnMut(String, f64),
 ) {
@@ -35,7 +35,7 @@ pub(super) fn tell(
     for (why, count) in reasons.into_iter().filter(|(_, count)| *count > 0.0) {
         put(format!("aborted.{why}"), count);
     }
-    put("handed".to_owned(), now.handed.saturating_sub(was.handed) as f64);
+    put("handed".to_owned(), now.handed_off.saturating_sub(was.handed_off) as f64);
 }
 
 fn executed(store: &StoreReport, of: impl Fn((&str, u64, u64)) -> u64) -> u64 {

@@ -13,12 +13,12 @@ struct Sent {
     delivered_at: Instant,
     last_sent: Instant,
     /// True if the application had no more data.
-    idle: bool,
+    app_limited: bool,
 }
 
 /// The deliveries during the flight of one packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Delivered {
+pub struct DeliverySample {
     /// The number of packets delivered.
     pub packets: u64,
     /// The duration: of sending or of delivering these packets, the longer one.
@@ -28,7 +28,7 @@ pub struct Delivered {
     /// The total of packets delivered now.
     pub total: u64,
     /// True if the application limited the sender.
-    pub idle: bool,
+    pub app_limited: bool,
 }
 
 /// The delivery records of one sender.
@@ -41,7 +41,7 @@ pub(super) struct Delivery {
     delivered_at: Instant,
     last_sent: Instant,
     /// Samples are application-limited until this many packets have been delivered.
-    idle_until: u64,
+    app_limited_until: u64,
     newest: Option<Sent>,
 }
 
@@ -52,8 +52,9 @@ impl Delivery {
         if in_flight == 0 {
             (self.last_sent, self.delivered_at) = (now, now);
         }
-        let (delivered, idle) = (self.delivered, self.delivered < self.idle_until);
-        let sent = Sent { at: now, delivered, delivered_at: self.delivered_at, last_sent: self.last_sent, idle };
+        let (delivered, idle) = (self.delivered, self.delivered < self.app_limited_until);
+        let sent =
+            Sent { at: now, delivered, delivered_at: self.delivered_at, last_sent: self.last_sent, app_limited: idle };
         match self.packets.get_mut((seq - self.first) as usize) {
             Some(before) => *before = sent,
             None => self.packets.push_back(sent),
@@ -62,11 +63,11 @@ impl Delivery {
 
     /// The application has no more data, with `in_flight` packets in flight.
     pub fn idle(&mut self, in_flight: u64) {
-        self.idle_until = (self.delivered + in_flight).max(1);
+        self.app_limited_until = (self.delivered + in_flight).max(1);
     }
 
     /// Packet `seq` has arrived for the first time.
-    pub fn came(&mut self, seq: u64) {
+    pub fn record_arrival(&mut self, seq: u64) {
         let sent = seq.checked_sub(self.first).and_then(|place| self.packets.get(place as usize)).copied();
         if let Some(sent) = sent
             && self.newest.is_none_or(|newest| sent.delivered >= newest.delivered && sent.at >= newest.at)
@@ -76,7 +77,7 @@ impl Delivery {
     }
 
     /// Completes an acknowledgement: `came` packets have arrived, and all before `first` are acknowledged. Returns the rate sample.
-    pub fn sample(&mut self, now: Instant, came: u64, first: u64) -> Option<Delivered> {
+    pub fn sample(&mut self, now: Instant, came: u64, first: u64) -> Option<DeliverySample> {
         if came > 0 {
             self.delivered += came;
             self.delivered_at = now;
@@ -88,12 +89,12 @@ impl Delivery {
         self.last_sent = sent.at;
         // The longer of both intervals: compressed acknowledgements would otherwise give a rate above that of the link.
         let took = sent.at.since(sent.last_sent).max(now.since(sent.delivered_at));
-        Some(Delivered {
+        Some(DeliverySample {
             packets: self.delivered - sent.delivered,
             took,
             before: sent.delivered,
             total: self.delivered,
-            idle: sent.idle,
+            app_limited: sent.app_limited,
         })
     }
 }
@@ -111,16 +112,16 @@ mod tests {
         let mut last = None;
         for seq in 0..40 {
             let now = at(100 + 5 * seq);
-            delivery.came(seq);
+            delivery.record_arrival(seq);
             last = delivery.sample(now, 1, seq + 1);
             delivery.sent(now, seq + 10, 9);
         }
         let sample = last.unwrap();
-        assert_eq!((sample.packets, sample.took, sample.idle), (10, Nanos::millis(50), false));
+        assert_eq!((sample.packets, sample.took, sample.app_limited), (10, Nanos::millis(50), false));
         assert_eq!((sample.before, sample.total), (30, 40));
         delivery.idle(3);
         delivery.sent(at(400), 50, 3);
-        (40..51).for_each(|seq| delivery.came(seq));
-        assert!(delivery.sample(at(500), 11, 51).unwrap().idle);
+        (40..51).for_each(|seq| delivery.record_arrival(seq));
+        assert!(delivery.sample(at(500), 11, 51).unwrap().app_limited);
     }
 }

@@ -7,20 +7,20 @@ use std::collections::VecDeque;
 use units::{Instant, Nanos};
 
 /// The least packets of a super-frame, if the window has room for them, and the time at the current rate that sets its size.
-const LEAST: u64 = 2;
-const WORTH: Nanos = Nanos::new(1_000_000_000 / 1024);
+const MIN_PACKETS: u64 = 2;
+const FRAME_TIME: Nanos = Nanos::new(1_000_000_000 / 1024);
 /// Packets in a buffer: of 1208 bytes, in 64 KB minus the maximum of headers. It is also the limit of a super-frame.
 const BUFFER: u64 = 54;
 /// An acknowledgement is due if it is expected within this time. Only a sender that has sent within it waits.
-const SOON: Nanos = Nanos::millis(1);
+const ACK_WAIT: Nanos = Nanos::millis(1);
 /// The most super-frames with a recorded send time. Those beyond share that of the last one; the difference does not matter for a queue that long.
-const KNOWN: usize = 1 << 14;
+const MAX_RECORDED: usize = 1 << 14;
 /// A sender that may send at least this fraction of its window does not wait.
-const PART: u64 = 3;
+const WINDOW_FRACTION: u64 = 3;
 
 /// The state of window and path when new packets are to be sent.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Moment {
+pub(super) struct SendState {
     pub now: Instant,
     /// The first unacknowledged packet.
     pub first: u64,
@@ -31,18 +31,18 @@ pub(super) struct Moment {
     pub smoothed: Option<Nanos>,
 }
 
-impl Moment {
+impl SendState {
     /// The largest super-frame: the packets that a paced sender would send in a millisecond.
     fn frame(&self) -> u64 {
         let faster = if self.window < self.threshold / 2.0 { 2.0 } else { 1.2 };
-        let worth = |smoothed: Nanos| faster * self.window * WORTH.get() as f64 / smoothed.get().max(1) as f64;
-        (self.smoothed.map_or(0.0, worth) as u64).clamp(LEAST, BUFFER)
+        let worth = |smoothed: Nanos| faster * self.window * FRAME_TIME.get() as f64 / smoothed.get().max(1) as f64;
+        (self.smoothed.map_or(0.0, worth) as u64).clamp(MIN_PACKETS, BUFFER)
     }
 }
 
 /// The super-frames of one sender.
 #[derive(Clone, Debug)]
-pub(super) struct Frames {
+pub(super) struct SuperFrames {
     /// The first packet and the send time of each super-frame in flight.
     sent: VecDeque<(u64, Instant)>,
     /// The time of the last transmission or retransmission.
@@ -54,38 +54,39 @@ pub(super) struct Frames {
     left: u64,
 }
 
-impl Default for Frames {
-    fn default() -> Frames {
-        Frames { sent: VecDeque::new(), last: Instant::START, open: 0, several: false, left: BUFFER }
+impl Default for SuperFrames {
+    fn default() -> SuperFrames {
+        SuperFrames { sent: VecDeque::new(), last: Instant::START, open: 0, several: false, left: BUFFER }
     }
 }
 
-impl Frames {
-    fn begins(&self, now: Instant) -> bool {
+impl SuperFrames {
+    fn starts_frame(&self, now: Instant) -> bool {
         self.open == 0 || now > self.last
     }
 
     /// True if the packets wait for the next acknowledgement, to be sent together with those that it allows.
-    pub fn wait(&mut self, moment: &Moment) -> bool {
-        let Moment { now, first, room, .. } = *moment;
+    pub fn must_wait(&mut self, moment: &SendState) -> bool {
+        let SendState { now, first, room, .. } = *moment;
         // Super-frames that are fully acknowledged are removed. The front one then dates the oldest unacknowledged packet.
         while self.sent.get(1).is_some_and(|next| next.0 <= first) {
             self.sent.pop_front();
         }
-        let enough = room >= moment.frame().min(self.left) || room >= moment.window as u64 / PART;
-        if !self.begins(now) || enough || now.since(self.last) > SOON {
+        let enough = room >= moment.frame().min(self.left) || room >= moment.window as u64 / WINDOW_FRACTION;
+        if !self.starts_frame(now) || enough || now.since(self.last) > ACK_WAIT {
             return false;
         }
         let oldest = self.sent.front().zip(moment.smoothed);
-        oldest.is_some_and(|(&(_, sent), smoothed)| sent + smoothed <= now + SOON.min(Nanos::new(smoothed.get() / 2)))
+        oldest
+            .is_some_and(|(&(_, sent), smoothed)| sent + smoothed <= now + ACK_WAIT.min(Nanos::new(smoothed.get() / 2)))
     }
 
     /// Packet `seq` is sent for the first time. Returns true if it has the PSH flag.
-    pub fn send(&mut self, seq: u64, moment: &Moment) -> bool {
-        if self.begins(moment.now) {
+    pub fn send(&mut self, seq: u64, moment: &SendState) -> bool {
+        if self.starts_frame(moment.now) {
             self.open = moment.frame().min(moment.room).max(1);
             self.several = self.open > 1;
-            if self.sent.len() < KNOWN {
+            if self.sent.len() < MAX_RECORDED {
                 self.sent.push_back((seq, moment.now));
             }
         }
@@ -100,7 +101,7 @@ impl Frames {
     }
 
     /// A packet is retransmitted.
-    pub fn repeat(&mut self, now: Instant) {
+    pub fn record_retransmission(&mut self, now: Instant) {
         (self.last, self.open) = (now, 0);
     }
 }
@@ -109,17 +110,17 @@ impl Frames {
 mod tests {
     use super::*;
 
-    fn at(micros: u64, first: u64, room: u64) -> Moment {
+    fn at(micros: u64, first: u64, room: u64) -> SendState {
         let now = Instant::START + Nanos::micros(micros);
-        Moment { now, first, room, window: 100.0, threshold: 50.0, smoothed: Some(Nanos::millis(100)) }
+        SendState { now, first, room, window: 100.0, threshold: 50.0, smoothed: Some(Nanos::millis(100)) }
     }
 
     /// Sends all packets that may be sent. Returns the PSH flag of each.
-    fn send(frames: &mut Frames, seq: &mut u64, moment: Moment) -> Vec<bool> {
+    fn send(frames: &mut SuperFrames, seq: &mut u64, moment: SendState) -> Vec<bool> {
         let mut pushed = Vec::new();
         for sent in 0..moment.room {
-            let moment = Moment { room: moment.room - sent, ..moment };
-            if frames.wait(&moment) {
+            let moment = SendState { room: moment.room - sent, ..moment };
+            if frames.must_wait(&moment) {
                 break;
             }
             pushed.push(frames.send(*seq, &moment));
@@ -129,22 +130,22 @@ mod tests {
     }
 
     #[test]
-    fn the_last_of_a_super_frame_is_pushed_and_a_packet_alone_is_not() {
-        let (mut frames, mut seq) = (Frames::default(), 0);
+    fn last_packet_of_super_frame_has_psh() {
+        let (mut frames, mut seq) = (SuperFrames::default(), 0);
         // Without a round-trip time: two at a time.
-        let unknown = |room| Moment { smoothed: None, ..at(0, 0, room) };
+        let unknown = |room| SendState { smoothed: None, ..at(0, 0, room) };
         assert_eq!(send(&mut frames, &mut seq, unknown(5)), [false, true, false, true, false]);
         // At 12 Mbit/s too; at ten times that rate a millisecond is worth eleven packets.
-        let fast = |room| Moment { window: 1000.0, ..at(150_000, 5, room) };
+        let fast = |room| SendState { window: 1000.0, ..at(150_000, 5, room) };
         let pushed = send(&mut frames, &mut seq, fast(500));
         assert_eq!(pushed.iter().position(|pushed| *pushed), Some(10));
-        frames.repeat(Instant::START + Nanos::micros(150_000));
+        frames.record_retransmission(Instant::START + Nanos::micros(150_000));
         assert!(!frames.send(seq, &fast(1)));
     }
 
     #[test]
-    fn one_packet_waits_where_the_next_acknowledgement_is_due() {
-        let (mut frames, mut seq) = (Frames::default(), 0);
+    fn single_packet_waits_for_due_ack() {
+        let (mut frames, mut seq) = (SuperFrames::default(), 0);
         assert_eq!(send(&mut frames, &mut seq, at(0, 0, 2)), [false, true]);
         assert_eq!(send(&mut frames, &mut seq, at(2000, 0, 2)), [false, true]);
         // The first two are acknowledged, and there is room for three: the next acknowledgement is two milliseconds away.
@@ -157,8 +158,8 @@ mod tests {
     }
 
     #[test]
-    fn the_end_of_a_buffer_goes_alone_and_is_pushed() {
-        let (mut frames, mut seq) = (Frames::default(), 0);
+    fn last_packet_of_buffer_has_psh() {
+        let (mut frames, mut seq) = (SuperFrames::default(), 0);
         for pair in 0..26 {
             assert_eq!(send(&mut frames, &mut seq, at(pair * 2000, 0, 2)), [false, true]);
         }

@@ -43,30 +43,30 @@ mod settings;
 #[cfg(test)]
 mod tests;
 
-pub use control::{Bbr, Cause, Control, Cubic, Dctcp, Progress, Reno};
-pub use delivery::Delivered;
+pub use control::{AckSample, Bbr, CongestionCause, CongestionControl, Cubic, Dctcp, Reno};
+pub use delivery::DeliverySample;
 pub use receiver::Receiver;
-pub use sender::{Sender, Told};
-pub use settings::{Acknowledging, Floor, Restart, Settings, TCP_PACKET, TCP_PAYLOAD};
+pub use sender::{Sender, SenderCounters};
+pub use settings::{AckPolicy, IdleRestart, Settings, TCP_PACKET, TCP_PAYLOAD, TimeoutFloor};
 
 use units::Instant;
 
 /// A segment that a sender sends: one packet of data.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Segment {
+pub struct TcpSegment {
     /// The number of the packet, from zero.
     pub seq: u64,
     /// Its send time: the timestamp option (RFC 7323), which the acknowledgement echoes.
     pub sent: Instant,
     /// True if it is a retransmission.
-    pub again: bool,
+    pub retransmitted: bool,
     /// The PSH flag: the receiver must answer without waiting for more.
     pub pushed: bool,
 }
 
 /// Packets that arrived beyond a hole: a block of the selective acknowledgement option (RFC 2018), relative to [`Ack::next`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Block {
+pub struct SackBlock {
     /// The number of packets between `next` and the first of the block; at least one for a valid block.
     pub after: u32,
     /// The number of packets in it; zero for an unused block.
@@ -81,7 +81,7 @@ pub struct Ack {
     /// The timestamp of the last packet that arrived in order (RFC 7323, 4.3).
     pub echo: Instant,
     /// The blocks beyond `next`, the one with the newest packet first; empty if the connection does not use the option.
-    pub blocks: [Block; 3],
+    pub blocks: [SackBlock; 3],
     /// The number of acknowledged packets with a congestion mark.
     pub marked: u32,
     /// True if the packet had arrived before: the information of the first block of RFC 2883.

@@ -15,9 +15,9 @@ enum Phase {
 
 /// The meaning of an acknowledgement.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Verdict {
+pub(super) enum AckOutcome {
     /// No loss and no end of recovery.
-    Fine,
+    NoLoss,
     /// The first missing packet is lost: halve the window and retransmit it.
     Lost,
     /// Another packet of the same window is lost: retransmit it. The flag is true if the timer restarts.
@@ -48,12 +48,12 @@ impl NewReno {
     }
 
     /// True during fast recovery. (After a timeout the window grows normally.)
-    pub fn recovering(&self) -> bool {
+    pub fn is_recovering(&self) -> bool {
         self.phase == Phase::Fast
     }
 
     /// True if no loss is known.
-    pub fn open(&self) -> bool {
+    pub fn is_open(&self) -> bool {
         self.phase == Phase::Open
     }
 
@@ -69,32 +69,32 @@ impl NewReno {
 
     /// Packets before `next` have been acknowledged, `packets` of them newly.
     #[inline]
-    pub fn advance(&mut self, next: u64, packets: u64) -> Verdict {
+    pub fn advance(&mut self, next: u64, packets: u64) -> AckOutcome {
         self.duplicates = 0;
         match self.phase {
-            Phase::Open => Verdict::Fine,
+            Phase::Open => AckOutcome::NoLoss,
             Phase::Fast if next >= self.recover => {
                 self.phase = Phase::Open;
                 self.inflation = 0;
-                Verdict::Recovered
+                AckOutcome::Recovered
             }
             Phase::Fast => {
                 // RFC 6582, 3.2 step 3: deflate by the acknowledged packets, and add one for the retransmission.
                 self.inflation = self.inflation.saturating_sub(packets) + 1;
-                Verdict::Partial(!std::mem::replace(&mut self.partials, true))
+                AckOutcome::Partial(!std::mem::replace(&mut self.partials, true))
             }
             Phase::Timeout => {
                 if next >= self.recover {
                     self.phase = Phase::Open;
                 }
-                Verdict::Fine
+                AckOutcome::NoLoss
             }
         }
     }
 
     /// A duplicate acknowledgement of an out-of-order packet. Duplicates for packets that had arrived before do not count. RFC 6582, 4 has heuristics
     /// for them; here the acknowledgement says so, like that of RFC 2883. `next` is the missing packet, and packets before `sent` have been sent.
-    pub fn duplicate(&mut self, next: u64, sent: u64) -> Verdict {
+    pub fn duplicate(&mut self, next: u64, sent: u64) -> AckOutcome {
         self.duplicates += 1;
         match self.phase {
             // Each duplicate is a packet that has left the network.
@@ -102,11 +102,11 @@ impl NewReno {
             // "Covers more than recover" (RFC 6582, 3.2 step 2): no second reaction to the losses of one window.
             Phase::Open if self.duplicates == DUPLICATES && next >= self.recover => {
                 *self = NewReno { phase: Phase::Fast, recover: sent, inflation: DUPLICATES, partials: false, ..*self };
-                return Verdict::Lost;
+                return AckOutcome::Lost;
             }
             _ => {}
         }
-        Verdict::Fine
+        AckOutcome::NoLoss
     }
 
     /// The timer has expired; packets before `sent` have been sent.

@@ -1,7 +1,7 @@
 //! The round-trip time and the retransmission timeout: RFC 6298, in whole nanoseconds, with a clock that ticks in steps. It uses timestamps, so
 //! retransmissions are measured too (RFC 6298, 3 requires Karn's algorithm only without them).
 
-use super::settings::{Floor, Settings};
+use super::settings::{Settings, TimeoutFloor};
 use units::Nanos;
 
 /// The estimator of one sender.
@@ -10,7 +10,7 @@ pub(super) struct Rtt {
     clock: u64,
     least: u64,
     longest: u64,
-    floor: Floor,
+    floor: TimeoutFloor,
     /// Eight times the smoothed round-trip time, in nanoseconds; zero before the first sample.
     smoothed: i64,
     /// Four times its mean deviation.
@@ -52,8 +52,8 @@ impl Rtt {
         let steps = ((took.get() + self.clock / 2) / self.clock).max(1);
         let took = (steps * self.clock) as i64;
         match self.floor {
-            Floor::Whole => self.sample_whole(took),
-            Floor::Variation => self.sample_variation(took, round),
+            TimeoutFloor::Whole => self.sample_whole(took),
+            TimeoutFloor::Variation => self.sample_variation(took, round),
         }
         self.backoff = 0;
     }
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn the_timeout_is_what_rfc_6298_says() {
+    fn timeout_follows_rfc_6298() {
         let mut rtt = Rtt::new(&Settings::plain());
         assert_eq!(millis(&rtt), (0.0, 3000.0), "2.1, with the initial value of the simulations");
         rtt.sample(Nanos::millis(100), false);
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn round_trips_are_read_from_a_clock_of_steps() {
+    fn rtt_has_clock_granularity() {
         let mut rtt = Rtt::new(&Settings::plain());
         rtt.sample(Nanos::micros(150_049), false);
         assert_eq!(rtt.smoothed(), Some(Nanos::millis(150)));
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn a_kernel_adds_its_least_timeout_to_the_round_trip() {
+    fn linux_adds_min_timeout_to_rtt() {
         let mut rtt = Rtt::new(&Settings::kernel());
         for n in 0..200 {
             rtt.sample(Nanos::millis(150), n % 10 == 9);

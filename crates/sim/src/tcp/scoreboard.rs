@@ -2,7 +2,7 @@
 //! without reordering). During recovery, transmission is reduced to the new window proportionally (RFC 6937).
 
 use super::Ack;
-use super::newreno::Verdict;
+use super::newreno::AckOutcome;
 use super::ranges::Ranges;
 use std::collections::VecDeque;
 
@@ -23,15 +23,15 @@ const DUPLICATES: u64 = 3;
 #[derive(Clone, Debug, Default)]
 pub(super) struct Scoreboard {
     phase: Phase,
-    came: Ranges,
-    edge: u64,
-    cursor: u64,
+    arrived: Ranges,
+    lost_end: u64,
+    resent_end: u64,
     /// The number of packets before `cursor` that have not arrived.
     resent: u64,
     /// Retransmitted packets in order, each with the first packet not yet sent then. When that packet arrives, the retransmission is lost.
     order: VecDeque<(u64, u64)>,
     /// Retransmissions that were lost, to be sent a third time.
-    again: VecDeque<u64>,
+    lost_retransmissions: VecDeque<u64>,
     recover: u64,
     /// For the proportional reduction: packets in flight at its start, delivered since, sent since, and allowed in flight now.
     begun: u64,
@@ -41,11 +41,11 @@ pub(super) struct Scoreboard {
 }
 
 impl Scoreboard {
-    pub fn recovering(&self) -> bool {
+    pub fn is_recovering(&self) -> bool {
         self.phase == Phase::Fast
     }
 
-    pub fn open(&self) -> bool {
+    pub fn is_open(&self) -> bool {
         self.phase == Phase::Open
     }
 
@@ -53,9 +53,9 @@ impl Scoreboard {
     #[inline]
     pub fn in_flight(&self, first: u64, fresh: u64) -> u64 {
         if self.phase == Phase::Open {
-            fresh - first - self.came.packets()
+            fresh - first - self.arrived.packets()
         } else {
-            (fresh - self.edge.max(first)) + self.resent.saturating_sub(self.again.len() as u64)
+            (fresh - self.lost_end.max(first)) + self.resent.saturating_sub(self.lost_retransmissions.len() as u64)
         }
     }
 
@@ -67,20 +67,20 @@ impl Scoreboard {
     /// Processes an acknowledgement; `first` and `fresh` are the values before it. Returns the number of newly arrived packets, and the meaning of
     /// the acknowledgement. Calls `newest` with the last packet of each newly arrived range.
     #[inline]
-    pub fn acknowledge(&mut self, first: u64, ack: &Ack, fresh: u64, mut newest: impl FnMut(u64)) -> (u64, Verdict) {
+    pub fn acknowledge(&mut self, first: u64, ack: &Ack, fresh: u64, mut newest: impl FnMut(u64)) -> (u64, AckOutcome) {
         let mut delivered = 0;
         if ack.next > first {
             // Packets before `cursor` that had not arrived were retransmitted; only those reduce `resent`.
-            let middle = self.cursor.clamp(first, ack.next);
-            let missing = middle - first - self.came.remove_below(middle);
-            let rest = ack.next - middle - self.came.remove_below(ack.next);
+            let middle = self.resent_end.clamp(first, ack.next);
+            let missing = middle - first - self.arrived.remove_below(middle);
+            let rest = ack.next - middle - self.arrived.remove_below(ack.next);
             self.resent -= missing;
             delivered += missing + rest;
             if missing + rest > 0 {
                 newest(ack.next - 1);
             }
         }
-        let Scoreboard { came, cursor, resent, .. } = self;
+        let Scoreboard { arrived: came, resent_end: cursor, resent, .. } = self;
         for (from, to) in ack.ranges() {
             let (from, to) = (from.max(ack.next.max(first)), to.min(fresh));
             if from < to {
@@ -92,64 +92,64 @@ impl Scoreboard {
             }
         }
         let first = ack.next.max(first);
-        (self.edge, self.cursor) = (self.edge.max(first), self.cursor.max(first));
+        (self.lost_end, self.resent_end) = (self.lost_end.max(first), self.resent_end.max(first));
         (delivered, self.decide(first, fresh))
     }
 
-    fn decide(&mut self, first: u64, fresh: u64) -> Verdict {
+    fn decide(&mut self, first: u64, fresh: u64) -> AckOutcome {
         match self.phase {
-            Phase::Open if self.came.packets() >= DUPLICATES => {
+            Phase::Open if self.arrived.packets() >= DUPLICATES => {
                 self.phase = Phase::Fast;
                 (self.recover, self.begun, self.delivered, self.sent) = (fresh, fresh - first, 0, 0);
-                self.forget(first);
+                self.clear_losses(first);
                 // Every hole before the highest arrival counts as lost.
-                self.edge = self.came.end().unwrap_or(first);
-                return Verdict::Lost;
+                self.lost_end = self.arrived.end().unwrap_or(first);
+                return AckOutcome::Lost;
             }
-            Phase::Open => (self.edge, self.cursor) = (first, first),
+            Phase::Open => (self.lost_end, self.resent_end) = (first, first),
             Phase::Fast | Phase::Timeout if first >= self.recover => {
                 // The packets beyond may indicate another loss; the next acknowledgement will detect it.
                 let fast = self.phase == Phase::Fast;
                 self.phase = Phase::Open;
-                self.forget(first);
+                self.clear_losses(first);
                 if fast {
-                    return Verdict::Recovered;
+                    return AckOutcome::Recovered;
                 }
             }
             Phase::Fast | Phase::Timeout => {
-                self.edge = self.edge.max(self.came.end().unwrap_or(first));
-                self.judge_resent(first);
+                self.lost_end = self.lost_end.max(self.arrived.end().unwrap_or(first));
+                self.detect_lost_retransmissions(first);
             }
         }
-        Verdict::Fine
+        AckOutcome::NoLoss
     }
 
     /// Clears the records of losses and retransmissions.
-    fn forget(&mut self, first: u64) {
-        (self.edge, self.cursor, self.resent) = (first, first, 0);
+    fn clear_losses(&mut self, first: u64) {
+        (self.lost_end, self.resent_end, self.resent) = (first, first, 0);
         self.order.clear();
-        self.again.clear();
+        self.lost_retransmissions.clear();
     }
 
-    fn here(&self, first: u64, seq: u64) -> bool {
-        seq < first || self.came.around(seq).is_some()
+    fn has_arrived(&self, first: u64, seq: u64) -> bool {
+        seq < first || self.arrived.around(seq).is_some()
     }
 
     /// A retransmission is lost if a packet sent after it has arrived.
-    fn judge_resent(&mut self, first: u64) {
-        let end = self.came.end().unwrap_or(first);
+    fn detect_lost_retransmissions(&mut self, first: u64) {
+        let end = self.arrived.end().unwrap_or(first);
         while let Some(&(seq, fresh)) = self.order.front() {
-            if !self.here(first, seq) {
+            if !self.has_arrived(first, seq) {
                 // Nothing sent after this retransmission has arrived, and so nothing sent after the later ones in the list.
                 if end <= fresh {
                     break;
                 }
-                self.again.push_back(seq);
+                self.lost_retransmissions.push_back(seq);
             }
             self.order.pop_front();
         }
-        while self.again.front().is_some_and(|&seq| self.here(first, seq)) {
-            self.again.pop_front();
+        while self.lost_retransmissions.front().is_some_and(|&seq| self.has_arrived(first, seq)) {
+            self.lost_retransmissions.pop_front();
         }
     }
 
@@ -170,25 +170,25 @@ impl Scoreboard {
     }
 
     /// The next packet to retransmit, if there is one. It counts as sent.
-    pub fn lost(&mut self, first: u64, fresh: u64) -> Option<u64> {
+    pub fn next_retransmission(&mut self, first: u64, fresh: u64) -> Option<u64> {
         if self.phase == Phase::Open {
             return None;
         }
-        while let Some(seq) = self.again.pop_front() {
-            if !self.here(first, seq) {
+        while let Some(seq) = self.lost_retransmissions.pop_front() {
+            if !self.has_arrived(first, seq) {
                 self.order.push_back((seq, fresh));
                 return Some(seq);
             }
         }
-        let mut seq = self.cursor.max(first);
+        let mut seq = self.resent_end.max(first);
         // Skip packets that have arrived since.
-        while let Some((_, to)) = self.came.around(seq) {
+        while let Some((_, to)) = self.arrived.around(seq) {
             seq = to;
         }
-        if seq >= self.edge {
+        if seq >= self.lost_end {
             return None;
         }
-        self.cursor = seq + 1;
+        self.resent_end = seq + 1;
         self.resent += 1;
         self.order.push_back((seq, fresh));
         Some(seq)
@@ -196,14 +196,14 @@ impl Scoreboard {
 
     /// A packet has been sent or retransmitted.
     #[inline]
-    pub fn sent(&mut self) {
+    pub fn record_sent(&mut self) {
         self.sent += 1;
     }
 
     /// The timer has expired: all packets that have not arrived are lost (RFC 6675, 5.1).
     pub fn expired(&mut self, first: u64, fresh: u64) {
         self.phase = Phase::Timeout;
-        self.forget(first);
-        (self.recover, self.edge) = (fresh, fresh);
+        self.clear_losses(first);
+        (self.recover, self.lost_end) = (fresh, fresh);
     }
 }

@@ -1,13 +1,13 @@
 //! A sender decides which packet to send next and when, and handles acknowledgements and its timer.
 
-use super::control::{Cause, Control, Progress};
+use super::control::{AckSample, CongestionCause, CongestionControl};
 use super::delivery::Delivery;
-use super::frames::{Frames, Moment};
-use super::newreno::{NewReno, Verdict};
+use super::frames::{SendState, SuperFrames};
+use super::newreno::{AckOutcome, NewReno};
 use super::rtt::Rtt;
 use super::scoreboard::Scoreboard;
-use super::settings::{Restart, Settings};
-use super::{Ack, Segment};
+use super::settings::{IdleRestart, Settings};
+use super::{Ack, TcpSegment};
 use units::{Instant, Nanos};
 
 /// The sending end of one connection.
@@ -18,9 +18,9 @@ use units::{Instant, Nanos};
 #[derive(Debug)]
 pub struct Sender {
     settings: Settings,
-    control: Box<dyn Control>,
+    control: Box<dyn CongestionControl>,
     rtt: Rtt,
-    losses: Losses,
+    losses: LossDetection,
     delivery: Option<Box<Delivery>>,
     /// The first unacknowledged packet.
     first: u64,
@@ -35,54 +35,54 @@ pub struct Sender {
     /// The retransmission timer of packet `first`; [`Instant::FAR`] if nothing is outstanding.
     due: Instant,
     /// The times of the last transmission and of the last new acknowledgement.
-    sent: Instant,
-    heard: Instant,
+    sent_at: Instant,
+    acknowledged_at: Instant,
     /// The time at which an arrival was last reported.
     progressed: Instant,
     /// For controls that pace packets: the earliest time of the next one, and true if one waits for it.
     spaced: Instant,
-    waits: bool,
+    is_pacing: bool,
     /// True if the window has held back packets since the last progress.
-    full: bool,
+    window_limited: bool,
     /// The sender has reacted to marks of packets before this one.
     reacted: u64,
     /// A round trip ends when this packet is acknowledged.
     round: u64,
     /// The division into super-frames, if it is modelled.
-    frames: Option<Box<Frames>>,
-    told: Told,
+    frames: Option<Box<SuperFrames>>,
+    counters: SenderCounters,
 }
 
 /// The mechanism of loss detection and recovery.
 #[derive(Debug)]
-enum Losses {
-    Counted(NewReno),
+enum LossDetection {
+    Duplicates(NewReno),
     Selective(Box<Scoreboard>),
 }
 
-impl Losses {
-    fn recovering(&self) -> bool {
+impl LossDetection {
+    fn is_recovering(&self) -> bool {
         match self {
-            Losses::Counted(losses) => losses.recovering(),
-            Losses::Selective(board) => board.recovering(),
+            LossDetection::Duplicates(losses) => losses.is_recovering(),
+            LossDetection::Selective(board) => board.is_recovering(),
         }
     }
 
-    fn open(&self) -> bool {
+    fn is_open(&self) -> bool {
         match self {
-            Losses::Counted(losses) => losses.open(),
-            Losses::Selective(board) => board.open(),
+            LossDetection::Duplicates(losses) => losses.is_open(),
+            LossDetection::Selective(board) => board.is_open(),
         }
     }
 }
 
 /// The counters of a sender.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Told {
+pub struct SenderCounters {
     /// Packets sent, including retransmissions.
     pub sent: u64,
     /// Packets retransmitted.
-    pub again: u64,
+    pub retransmitted: u64,
     /// Losses detected without the timer, by recovery episodes.
     pub recoveries: u64,
     /// Expirations of the timer.
@@ -95,15 +95,15 @@ pub struct Told {
 
 impl Sender {
     /// A sender whose application has no data yet.
-    pub fn new(settings: Settings, control: Box<dyn Control>) -> Sender {
+    pub fn new(settings: Settings, control: Box<dyn CongestionControl>) -> Sender {
         let losses = match settings.selective {
-            true => Losses::Selective(Box::default()),
-            false => Losses::Counted(NewReno::new(settings.limited_transmit)),
+            true => LossDetection::Selective(Box::default()),
+            false => LossDetection::Duplicates(NewReno::new(settings.limited_transmit)),
         };
         Sender {
             rtt: Rtt::new(&settings),
             losses,
-            delivery: control.wants_delivery().then(Box::default),
+            delivery: control.needs_delivery_rate().then(Box::default),
             control,
             settings,
             first: 0,
@@ -111,17 +111,17 @@ impl Sender {
             fresh: 0,
             offered: 0,
             repeat: false,
-            due: Instant::FAR,
-            sent: Instant::START,
-            heard: Instant::START,
+            due: Instant::NEVER,
+            sent_at: Instant::START,
+            acknowledged_at: Instant::START,
             progressed: Instant::START,
             spaced: Instant::START,
-            waits: false,
-            full: false,
+            is_pacing: false,
+            window_limited: false,
             reacted: 0,
             round: 0,
             frames: settings.super_frames.then(Box::default),
-            told: Told::default(),
+            counters: SenderCounters::default(),
         }
     }
 
@@ -135,32 +135,34 @@ impl Sender {
     fn room(&self) -> u64 {
         let window = (self.control.window() as u64).max(1);
         match &self.losses {
-            Losses::Counted(losses) => window + losses.extra(),
-            Losses::Selective(board) if board.recovering() && !self.control.rules_recovery() => board.allowed(),
-            Losses::Selective(_) => window,
+            LossDetection::Duplicates(losses) => window + losses.extra(),
+            LossDetection::Selective(board) if board.is_recovering() && !self.control.controls_recovery() => {
+                board.allowed()
+            }
+            LossDetection::Selective(_) => window,
         }
     }
 
     /// The packet to send now, if there is one. It counts as sent.
     #[inline]
-    pub fn next(&mut self, now: Instant) -> Option<Segment> {
-        self.waits = false;
+    pub fn next(&mut self, now: Instant) -> Option<TcpSegment> {
+        self.is_pacing = false;
         let in_flight = self.in_flight();
         // The fast retransmit ignores the window.
         let full = !self.repeat && in_flight >= self.room();
         let fresh = self.next < self.offered && self.next - self.first < self.settings.receive_window;
         // Nothing is outstanding: check for a restart after a silence.
         if self.first == self.fresh && self.fresh > 0 && fresh {
-            self.wake(now);
+            self.restart_if_idle(now);
         }
-        let gap = self.control.gap();
+        let gap = self.control.pacing_gap();
         if full || gap.is_some() && now < self.spaced {
-            let wanted = fresh || !self.losses.open();
-            self.full |= full && wanted;
-            self.waits = !full && wanted;
+            let wanted = fresh || !self.losses.is_open();
+            self.window_limited |= full && wanted;
+            self.is_pacing = !full && wanted;
             return None;
         }
-        let moment = Moment {
+        let moment = SendState {
             now,
             first: self.first,
             room: self.room().saturating_sub(in_flight),
@@ -169,10 +171,10 @@ impl Sender {
             smoothed: self.rtt.smoothed(),
         };
         if let Some(frames) = &mut self.frames
-            && self.losses.open()
-            && frames.wait(&moment)
+            && self.losses.is_open()
+            && frames.must_wait(&moment)
         {
-            self.full = true;
+            self.window_limited = true;
             return None;
         }
         let seq = self.choose(fresh)?;
@@ -190,28 +192,28 @@ impl Sender {
         let pushed = match &mut self.frames {
             Some(frames) if !again => frames.send(seq, &moment),
             Some(frames) => {
-                frames.repeat(now);
+                frames.record_retransmission(now);
                 false
             }
             None => false,
         };
         self.fresh = self.fresh.max(seq + 1);
-        self.sent = now;
-        self.told.sent += 1;
-        self.told.again += u64::from(again);
-        if self.due == Instant::FAR {
+        self.sent_at = now;
+        self.counters.sent += 1;
+        self.counters.retransmitted += u64::from(again);
+        if self.due == Instant::NEVER {
             self.due = now + self.rtt.timeout();
         }
-        Some(Segment { seq, sent: now, again, pushed })
+        Some(TcpSegment { seq, sent: now, retransmitted: again, pushed })
     }
 
     /// The next packet: a lost one first, then a new one if the receiver has room.
     #[inline]
     fn choose(&mut self, fresh: bool) -> Option<u64> {
-        if let Losses::Selective(board) = &mut self.losses {
-            let seq = board.lost(self.first, self.fresh);
+        if let LossDetection::Selective(board) = &mut self.losses {
+            let seq = board.next_retransmission(self.first, self.fresh);
             if seq.is_some() || fresh {
-                board.sent();
+                board.record_sent();
             }
             if seq.is_some() {
                 return seq;
@@ -227,25 +229,25 @@ impl Sender {
     }
 
     /// The first packet after an idle time: the window may be outdated.
-    fn wake(&mut self, now: Instant) {
+    fn restart_if_idle(&mut self, now: Instant) {
         let timeout = self.rtt.timeout();
         let initial = self.settings.initial_window as f64;
         let silent = |since: Instant| now.since(since) > timeout;
         let window = match self.settings.restart {
-            Restart::AfterAcknowledged if silent(self.heard) => initial,
-            Restart::AfterSent if silent(self.sent) => initial,
-            Restart::Decay if silent(self.sent) => {
+            IdleRestart::AfterAcknowledged if silent(self.acknowledged_at) => initial,
+            IdleRestart::AfterSent if silent(self.sent_at) => initial,
+            IdleRestart::Decay if silent(self.sent_at) => {
                 // Capped, because a shift by more bits would overflow.
-                let times = (now.since(self.sent).get() / timeout.get().max(1)).min(64);
+                let times = (now.since(self.sent_at).get() / timeout.get().max(1)).min(64);
                 let halved = self.control.window() / (1u128 << times) as f64;
                 halved.floor().max(initial)
             }
             _ => return,
         };
-        self.told.restarts += 1;
+        self.counters.restarts += 1;
         self.control.restart(now, window);
         // Once for each silence, even if this packet must still wait.
-        (self.sent, self.heard) = (now, now);
+        (self.sent_at, self.acknowledged_at) = (now, now);
     }
 
     /// Processes an acknowledgement.
@@ -255,7 +257,7 @@ impl Sender {
             return; // it acknowledges packets that were never sent
         }
         if ack.marked > 0 && self.settings.marks {
-            self.marked(now, ack);
+            self.handle_marks(now, ack);
         }
         let in_flight = self.in_flight();
         let advance = ack.next.saturating_sub(self.first);
@@ -267,63 +269,65 @@ impl Sender {
                 self.round = self.fresh;
             }
         }
-        let (delivered, verdict) = self.lose(ack);
+        let (delivered, verdict) = self.detect_losses(ack);
         self.first = self.first.max(ack.next);
         self.next = self.next.max(self.first);
         if advance > 0 {
             self.repeat = false;
-            self.heard = now;
+            self.acknowledged_at = now;
             // RFC 6582, 3.2 step 3: only the first of several partial acknowledgements restarts the timer.
-            if verdict != Verdict::Partial(false) {
-                self.due = if self.first < self.fresh { now + self.rtt.timeout() } else { Instant::FAR };
+            if verdict != AckOutcome::Partial(false) {
+                self.due = if self.first < self.fresh { now + self.rtt.timeout() } else { Instant::NEVER };
             }
         }
-        self.judge(now, verdict, in_flight);
+        self.apply_outcome(now, verdict, in_flight);
         if delivered > 0 {
             self.progress(now, ack, delivered, in_flight, took);
         }
-        if let Losses::Selective(board) = &mut self.losses
-            && board.recovering()
+        if let LossDetection::Selective(board) = &mut self.losses
+            && board.is_recovering()
         {
             let target = self.control.window() as u64;
-            board.reduce(delivered, target, self.first, self.fresh, verdict == Verdict::Lost);
+            board.reduce(delivered, target, self.first, self.fresh, verdict == AckOutcome::Lost);
         }
     }
 
     /// Loss detection for an acknowledgement. Returns the number of newly arrived packets, and its meaning.
     #[inline]
-    fn lose(&mut self, ack: &Ack) -> (u64, Verdict) {
+    fn detect_losses(&mut self, ack: &Ack) -> (u64, AckOutcome) {
         let advance = ack.next.saturating_sub(self.first);
         match &mut self.losses {
-            Losses::Selective(board) => {
+            LossDetection::Selective(board) => {
                 let delivery = &mut self.delivery;
                 board.acknowledge(self.first, ack, self.fresh, |seq| {
                     if let Some(delivery) = delivery {
-                        delivery.came(seq);
+                        delivery.record_arrival(seq);
                     }
                 })
             }
-            Losses::Counted(losses) if advance > 0 => {
+            LossDetection::Duplicates(losses) if advance > 0 => {
                 if let Some(delivery) = &mut self.delivery {
-                    delivery.came(ack.next - 1);
+                    delivery.record_arrival(ack.next - 1);
                 }
                 (advance, losses.advance(ack.next, advance))
             }
-            Losses::Counted(losses) if ack.next == self.first && self.first < self.fresh && !ack.duplicate => {
+            LossDetection::Duplicates(losses)
+                if ack.next == self.first && self.first < self.fresh && !ack.duplicate =>
+            {
                 (0, losses.duplicate(self.first, self.fresh))
             }
-            Losses::Counted(_) => (0, Verdict::Fine),
+            LossDetection::Duplicates(_) => (0, AckOutcome::NoLoss),
         }
     }
 
-    fn marked(&mut self, now: Instant, ack: &Ack) {
-        if self.control.counts_marks() || !self.losses.open() || ack.next <= self.reacted {
+    fn handle_marks(&mut self, now: Instant, ack: &Ack) {
+        if self.control.counts_marks() || !self.losses.is_open() || ack.next <= self.reacted {
             return;
         }
         // Once per window of packets (RFC 3168, 6.1.2).
         self.reacted = self.fresh;
-        self.told.marks += 1;
-        self.control.congested(now, Cause::Mark, self.in_flight());
+        self.counters.marks += 1;
+        self.control.congested(now, CongestionCause::Mark, self.in_flight());
     }
 
     /// Reports progress to the congestion control.
@@ -331,46 +335,46 @@ impl Sender {
     fn progress(&mut self, now: Instant, ack: &Ack, delivered: u64, in_flight: u64, rtt: Option<Nanos>) {
         let slow = self.control.window() < self.control.threshold();
         let delivery = self.delivery.as_mut().and_then(|delivery| delivery.sample(now, delivered, self.first));
-        self.control.acknowledged(&Progress {
+        self.control.acknowledged(&AckSample {
             now,
             before: std::mem::replace(&mut self.progressed, now),
             delivered,
             marked: u64::from(ack.marked),
             in_flight,
             // In slow start a window used by half counts as full, because it doubles with each round trip.
-            full: self.full || slow && (2 * in_flight) as f64 > self.control.window(),
-            recovering: self.losses.recovering(),
-            held: rtt.is_none() || self.losses.recovering(),
+            window_limited: self.window_limited || slow && (2 * in_flight) as f64 > self.control.window(),
+            recovering: self.losses.is_recovering(),
+            growth_blocked: rtt.is_none() || self.losses.is_recovering(),
             next: self.first,
             sent: self.fresh,
             rtt,
             smoothed: self.rtt.smoothed(),
             delivery,
         });
-        self.full = false;
+        self.window_limited = false;
     }
 
     #[inline]
-    fn judge(&mut self, now: Instant, verdict: Verdict, in_flight: u64) {
+    fn apply_outcome(&mut self, now: Instant, verdict: AckOutcome, in_flight: u64) {
         match verdict {
-            Verdict::Fine => {}
-            Verdict::Lost => {
-                self.told.recoveries += 1;
+            AckOutcome::NoLoss => {}
+            AckOutcome::Lost => {
+                self.counters.recoveries += 1;
                 // The scoreboard chooses its retransmissions itself.
-                self.repeat = matches!(self.losses, Losses::Counted(_));
-                self.control.congested(now, Cause::Loss, in_flight);
+                self.repeat = matches!(self.losses, LossDetection::Duplicates(_));
+                self.control.congested(now, CongestionCause::Loss, in_flight);
                 self.due = now + self.rtt.timeout();
             }
-            Verdict::Partial(_) => self.repeat = true,
-            Verdict::Recovered => self.control.recovered(now),
+            AckOutcome::Partial(_) => self.repeat = true,
+            AckOutcome::Recovered => self.control.recovered(now),
         }
     }
 
     /// When [`Sender::expire`] and then [`Sender::next`] must be called. The time often moves later; it moves earlier only after a transmission.
     #[inline]
     pub fn timer(&self) -> Option<Instant> {
-        let at = if self.waits { self.due.min(self.spaced) } else { self.due };
-        (at < Instant::FAR).then_some(at)
+        let at = if self.is_pacing { self.due.min(self.spaced) } else { self.due };
+        (at < Instant::NEVER).then_some(at)
     }
 
     /// Runs the timer at the time of [`Sender::timer`]. Does nothing before that time.
@@ -378,19 +382,19 @@ impl Sender {
         if now < self.due {
             return;
         }
-        self.told.timeouts += 1;
+        self.counters.timeouts += 1;
         // A second timeout of the same packet is no new information about the path (RFC 5681, 3.1).
         if !self.rtt.backed_off() {
-            self.control.congested(now, Cause::Timeout, self.in_flight());
+            self.control.congested(now, CongestionCause::Timeout, self.in_flight());
         }
         self.rtt.back_off();
         match &mut self.losses {
             // Everything from the first missing packet on is sent again (RFC 5681, 3.1; RFC 6298, 5.4).
-            Losses::Counted(losses) => {
+            LossDetection::Duplicates(losses) => {
                 losses.expired(self.fresh);
                 self.next = self.first;
             }
-            Losses::Selective(board) => board.expired(self.first, self.fresh),
+            LossDetection::Selective(board) => board.expired(self.first, self.fresh),
         }
         self.repeat = false;
         self.due = now + self.rtt.timeout();
@@ -400,8 +404,8 @@ impl Sender {
     #[inline]
     pub fn in_flight(&self) -> u64 {
         match &self.losses {
-            Losses::Counted(_) => self.next - self.first,
-            Losses::Selective(board) => board.in_flight(self.first, self.fresh),
+            LossDetection::Duplicates(_) => self.next - self.first,
+            LossDetection::Selective(board) => board.in_flight(self.first, self.fresh),
         }
     }
 
@@ -418,7 +422,9 @@ impl Sender {
     /// The congestion window, in packets. During recovery, the packets allowed in flight.
     pub fn window(&self) -> f64 {
         match &self.losses {
-            Losses::Selective(board) if board.recovering() && !self.control.rules_recovery() => board.allowed() as f64,
+            LossDetection::Selective(board) if board.is_recovering() && !self.control.controls_recovery() => {
+                board.allowed() as f64
+            }
             _ => self.control.window(),
         }
     }
@@ -444,17 +450,17 @@ impl Sender {
     }
 
     /// True during recovery.
-    pub fn recovering(&self) -> bool {
-        !self.losses.open()
+    pub fn is_recovering(&self) -> bool {
+        !self.losses.is_open()
     }
 
     /// True if its packets are ECN-capable.
-    pub fn takes_marks(&self) -> bool {
+    pub fn is_ecn_capable(&self) -> bool {
         self.settings.marks
     }
 
     /// Its counters.
-    pub fn told(&self) -> Told {
-        self.told
+    pub fn counters(&self) -> SenderCounters {
+        self.counters
     }
 }

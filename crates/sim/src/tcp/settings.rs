@@ -9,7 +9,7 @@ pub const TCP_PACKET: Bytes = Bytes::new(1260);
 
 /// When a silent sender reduces its window, because its knowledge of the path is outdated (RFC 5681, 4.1).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Restart {
+pub enum IdleRestart {
     /// Never.
     Off,
     /// After a silence of one timeout since the last acknowledgement, to the initial window. The simulations of the literature do so, because their
@@ -23,7 +23,7 @@ pub enum Restart {
 
 /// The quantity that the minimum timeout bounds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Floor {
+pub enum TimeoutFloor {
     /// The timeout (RFC 6298, 2.4).
     Whole,
     /// Its deviation term, as in Linux. So the timeout always exceeds the round-trip time by that.
@@ -32,7 +32,7 @@ pub enum Floor {
 
 /// The acknowledgement policy of a receiver.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Acknowledging {
+pub enum AckPolicy {
     /// Every packet is acknowledged.
     Each,
     /// Every second packet is acknowledged, a single one after this delay (RFC 5681, 4.2).
@@ -49,11 +49,11 @@ pub struct Settings {
     /// True if selective acknowledgements are used.
     pub selective: bool,
     /// The acknowledgement policy.
-    pub acknowledging: Acknowledging,
+    pub acknowledging: AckPolicy,
     /// True if each of the first two duplicate acknowledgements allows a new packet (RFC 3042).
     pub limited_transmit: bool,
     /// The reduction of a silent sender's window.
-    pub restart: Restart,
+    pub restart: IdleRestart,
     /// The step of the clock that measures round-trip times.
     pub clock: Nanos,
     /// The timeout before the first round-trip time.
@@ -63,9 +63,9 @@ pub struct Settings {
     /// The longest.
     pub longest_timeout: Nanos,
     /// The quantity that `least_timeout` bounds.
-    pub floor: Floor,
+    pub floor: TimeoutFloor,
     /// True if windows grow by acknowledged packets, and only while the window limits the sender. Otherwise they always grow by acknowledgements.
-    pub counted: bool,
+    pub counts_packets: bool,
     /// True if packets sent at once are super-frames, divided into packets on transmission. As in Linux the last packet of each has the PSH flag, and
     /// a receiver acknowledges such a packet without waiting for a second one.
     pub super_frames: bool,
@@ -80,15 +80,15 @@ impl Settings {
             initial_window: 2,
             receive_window: 10_000_000,
             selective: false,
-            acknowledging: Acknowledging::Each,
+            acknowledging: AckPolicy::Each,
             limited_transmit: true,
-            restart: Restart::AfterAcknowledged,
+            restart: IdleRestart::AfterAcknowledged,
             clock: Nanos::micros(100),
             initial_timeout: Nanos::secs(3),
             least_timeout: Nanos::millis(200),
             longest_timeout: Nanos::secs(60),
-            floor: Floor::Whole,
-            counted: false,
+            floor: TimeoutFloor::Whole,
+            counts_packets: false,
             super_frames: false,
             marks: false,
         }
@@ -100,15 +100,15 @@ impl Settings {
             initial_window: 10,
             receive_window: 10_000_000,
             selective: true,
-            acknowledging: Acknowledging::Delayed(Nanos::millis(40)),
+            acknowledging: AckPolicy::Delayed(Nanos::millis(40)),
             limited_transmit: true,
-            restart: Restart::Decay,
+            restart: IdleRestart::Decay,
             clock: Nanos::millis(1),
             initial_timeout: Nanos::secs(1),
             least_timeout: Nanos::millis(200),
             longest_timeout: Nanos::secs(120),
-            floor: Floor::Variation,
-            counted: true,
+            floor: TimeoutFloor::Variation,
+            counts_packets: true,
             super_frames: true,
             marks: false,
         }

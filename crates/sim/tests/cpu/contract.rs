@@ -3,16 +3,16 @@
 use crate::common::{run, value};
 use crate::worlds::{Flow, constant, on_off, only_forwarding};
 use proptest::prelude::*;
-use sim::Measured;
+use sim::Measurements;
 use std::cell::Cell;
 
 /// A value of a path's task.
-fn of(measured: &Measured, flow: usize, key: &str) -> f64 {
+fn of(measured: &Measurements, flow: usize, key: &str) -> f64 {
     value(measured, &format!("task.forwarding.f{flow}.{key}"))
 }
 
 /// The largest lag of the paths of a world, relative to its bound.
-fn behind(measured: &Measured, flows: usize) -> f64 {
+fn max_lag(measured: &Measurements, flows: usize) -> f64 {
     let part = |flow| of(measured, flow, "behind_max_us") / of(measured, flow, "behind_bound_us").max(1e-9);
     (0..flows).map(part).fold(0.0, f64::max)
 }
@@ -45,7 +45,12 @@ fn flow() -> impl Strategy<Value = Flow> {
         (500u64..10_000).prop_map(|ns| format!("uniform({ns}ns, {}ns)", 3 * ns)),
     ];
     let more = prop::sample::select(vec!["", "", "preemptible = true"]);
-    (10u64..150, cost, law, more).prop_map(|(share, cost, law, more)| Flow { share, cost, law, more: more.into() })
+    (10u64..150, cost, law, more).prop_map(|(share, cost, law, more)| Flow {
+        share,
+        cost,
+        pattern: law,
+        more: more.into(),
+    })
 }
 
 #[test]
@@ -57,7 +62,7 @@ fn backlogged_tasks_get_their_shares_within_one_own_run_and_one_other() {
     let result = runner.run(&(flows, batching(), scheduler, 0u64..2000), |(flows, batching, scheduler, switch)| {
         let cpu = format!("scheduler = \"{scheduler}\"\nforwarding = \"{batching}\"");
         let measured = run(&only_forwarding(&cpu, switch, &flows, "duration = \"20ms\"\nsample = \"1ms\""));
-        let behind = behind(&measured, flows.len());
+        let behind = max_lag(&measured, flows.len());
         worst.set(worst.get().max(behind));
         if allowed(&batching, &flows) == 1.0 {
             foretold.set(foretold.get().max(behind));
@@ -89,7 +94,7 @@ proptest! {
         // A run must be a small part of the measured time, or the last one would affect the result.
         let flood = |&(share, cost): &(u64, u64)| Flow::even(share, cost, 1_500_000_000 / cost);
         let mut flows: Vec<Flow> = busy.iter().map(flood).collect();
-        flows.extend(silent.iter().map(|&share| Flow { law: format!("{}\nstart = \"1s\"", constant(1)), ..Flow::even(share, 1000, 1) }));
+        flows.extend(silent.iter().map(|&share| Flow { pattern: format!("{}\nstart = \"1s\"", constant(1)), ..Flow::even(share, 1000, 1) }));
         let cpu = format!("scheduler = \"wf2q+\"\nforwarding = \"{batching}\"");
         let measured = run(&only_forwarding(&cpu, 500, &flows, "duration = \"100ms\"\nsample = \"10ms\""));
         let promised: u64 = busy.iter().map(|(share, _)| share).sum();
@@ -113,7 +118,7 @@ proptest! {
     ) {
         let flood = |(share, cost): (u64, u64), start: u64| {
             let law = format!("{}\nstart = \"{start}ms\"", constant(1_500_000_000 / cost));
-            Flow { law, ..Flow::even(share, cost, 1) }
+            Flow { pattern: law, ..Flow::even(share, cost, 1) }
         };
         let mut flows = vec![flood(sleeper, slept)];
         flows.extend(busy.iter().map(|&one| flood(one, 0)));
@@ -148,7 +153,7 @@ proptest! {
         let measured = run(&only_forwarding(&cpu, 100, &flows, "duration = \"50ms\"\nsample = \"10ms\""));
         let lost = measured.values.iter().filter(|(name, value)| name.starts_with("source.s0.lost") && **value > 0.0);
         prop_assert_eq!(lost.collect::<Vec<_>>(), vec![]);
-        let behind = behind(&measured, flows.len());
+        let behind = max_lag(&measured, flows.len());
         prop_assert!(behind <= allowed(&batching, &flows), "{}", behind);
     }
 }
@@ -161,6 +166,6 @@ fn unpredictable_first_runs_do_not_count_as_lag() {
     let flows = [Flow::even(128, 3464, 34_287), long(10, 5349), long(66, 25_187), long(34, 34_000), long(37, 213_453)];
     let cpu = "scheduler = \"wf2q+\"\nforwarding = \"none\"";
     let measured = run(&only_forwarding(cpu, 100, &flows, "duration = \"50ms\"\nsample = \"10ms\""));
-    let behind = behind(&measured, flows.len());
+    let behind = max_lag(&measured, flows.len());
     assert!((0.2..=1.0).contains(&behind), "{behind}");
 }

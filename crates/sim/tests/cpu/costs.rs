@@ -2,7 +2,7 @@
 //! time of expensive packets.
 
 use crate::common::{run, value, world_of};
-use crate::worlds::{Flow, around, config, constant};
+use crate::worlds::{Flow, config, constant, world_text};
 
 /// The utilization of an overloaded link if packets cost `cost` and `packets` of them may wait for the link. The processor is fully used: after an
 /// expensive packet a path waits until the others have had their shares.
@@ -10,7 +10,7 @@ fn busy(cost: &str, packets: u64) -> f64 {
     let law = format!("{}\nsize = \"64b, 576b, 64b, 1500b\"", constant(12_000));
     let more = format!("reserve = \"8500pps\"\npacket = \"551b\"\ninput_queue = 128\noutput_queue = {packets}");
     // 45 % of the core are 11,250 packets of 40 us; the link carries 9600 of these sizes.
-    let kept = Flow { share: 450, cost: cost.into(), law, more };
+    let kept = Flow { share: 450, cost: cost.into(), pattern: law, more };
     // All its packets exceed their limit: it uses time and sends nothing.
     let rival = Flow { more: "limit = \"50us\"".into(), ..Flow::even(500, 60_000, 40_000) };
     let cpu = "switch_cost = \"100ns\"\nforwarding = \"none\"\noutput = \"simple(packets=8)\"\nvector = 1\nadmission = \"warn\"";
@@ -20,7 +20,7 @@ fn busy(cost: &str, packets: u64) -> f64 {
     let flows = [kept, rival];
     let config = config(cpu, &flows)
         .replace("device = \"sim:out\"", &format!("device = \"sim:out\"\nscheme = \"fifo(limit={packets})\""));
-    let measured = run(&world_of(&config, &around(costs, &flows, world)));
+    let measured = run(&world_of(&config, &world_text(costs, &flows, world)));
     // Each frame has 24 more bytes on the link.
     let overhead = value(&measured, "card.out.transmitted") / 0.8 * 24.0 * 8.0;
     (value(&measured, "card.out.transmitted_bps") + overhead) / 44e6
@@ -36,7 +36,7 @@ const COSTS: [(&str, bool); 5] = [
 ];
 
 #[test]
-fn an_output_queue_carries_the_link_over_costly_packets() {
+fn output_queue_bridges_expensive_packets() {
     for (cost, heavy) in COSTS {
         let [short, long] = [2, 256].map(|packets| busy(cost, packets));
         println!("{cost}: the link is busy {short:.3} of the time where 2 packets may wait for it, {long:.3} with 256");

@@ -2,10 +2,10 @@
 
 use crate::common::{config, run, value, world_of};
 use proptest::prelude::*;
-use sim::Measured;
+use sim::Measurements;
 
 /// A router that receives with an estimator and has no other work.
-fn world(port: &str, ring: u64, batch: u64, law: &str, times: &str) -> Measured {
+fn world(port: &str, ring: u64, batch: u64, law: &str, times: &str) -> Measurements {
     let config = config(&format!("[cpu]\ninput = \"simple(packets={batch})\"\nvector = {batch}\n"))
         .replace("device = \"sim:in\"", &format!("device = \"sim:in\"\n{port}"));
     run(&world_of(

@@ -1,8 +1,8 @@
 //! Limits on the way of a packet: the budget of classification (spec Q-05), and the order in which an output task serves paths (spec Q-04).
 
 use crate::common::{run, value};
-use crate::worlds::{Flow, around, config, of_flows};
-use sim::Measured;
+use crate::worlds::{Flow, config, of_flows, world_text};
+use sim::Measurements;
 
 const COSTS: &str = "switch = \"200ns\"\npoll = \"100ns\"\noutput = \"500ns\"";
 
@@ -24,7 +24,7 @@ fn packets_beyond_the_budget_of_classification_are_counted_at_their_port() {
 }
 
 /// A flow with a reservation and a best-effort flood, on a link of 40 Mbit/s that is too small for both.
-fn contended(scheme: &str, output: &str) -> Measured {
+fn contended(scheme: &str, output: &str) -> Measurements {
     let voice = Flow { more: "reserve = \"10kpps\"".into(), ..Flow::even(0, 500, 10_000) };
     let flood = Flow::even(0, 500, 120_000);
     let cpu = format!("output = \"{output}\"\nadmission = \"warn\"");
@@ -33,14 +33,14 @@ fn contended(scheme: &str, output: &str) -> Measured {
     let flows = [voice, flood];
     let config =
         config(&cpu, &flows).replace("device = \"sim:out\"", &format!("device = \"sim:out\"\nscheme = \"{scheme}\""));
-    run(&crate::common::world_of(&config, &around(&format!("{COSTS}\ninput = \"500ns\""), &flows, world)))
+    run(&crate::common::world_of(&config, &world_text(&format!("{COSTS}\ninput = \"500ns\""), &flows, world)))
 }
 
 #[test]
 fn with_priority_a_flood_on_the_link_does_not_affect_a_reservation() {
     for output in ["timeslice(packets=256, slice=100us)", "simple(packets=16)", "none"] {
         let [fifo, priority] = ["fifo(limit=500)", "priority{fifo(limit=500)}"].map(|scheme| contended(scheme, output));
-        let of = |measured: &Measured, key: &str| value(measured, &format!("source.s0.{key}"));
+        let of = |measured: &Measurements, key: &str| value(measured, &format!("source.s0.{key}"));
         println!(
             "{output}: fifo delivers {:.3} of it, p99 {:.0} us; priority {:.3}, p99 {:.0} us",
             of(&fifo, "delivery"),
@@ -53,7 +53,7 @@ fn with_priority_a_flood_on_the_link_does_not_affect_a_reservation() {
         assert_eq!(of(&priority, "lost"), 0.0, "{output}");
         // Sixteen frames of 88 bytes on the card, 17.6 us each, are ahead of it in any case.
         assert!(of(&priority, "latency_max_us") < 500.0, "{output}: {}", of(&priority, "latency_max_us"));
-        let sent = |measured: &Measured| value(measured, "card.out.transmitted");
+        let sent = |measured: &Measurements| value(measured, "card.out.transmitted");
         assert!((sent(&priority) / sent(&fifo) - 1.0).abs() < 0.01, "the link is as busy as before");
     }
 }
@@ -76,7 +76,7 @@ fn reported_path_latency_equals_the_latency_seen_outside() {
             let port = format!("device = \"sim:out\"\nscheme = \"{scheme}\"\n");
             let config = config(&cpu, &flows).replace("device = \"sim:out\"\n", &port);
             let costs = format!("{COSTS}\ninput = \"500ns\"");
-            let measured = run(&crate::common::world_of(&config, &around(&costs, &flows, world)));
+            let measured = run(&crate::common::world_of(&config, &world_text(&costs, &flows, world)));
             for index in 0..2 {
                 let path = |key: &str| value(&measured, &format!("path.f{index}.{key}"));
                 let seen = |key: &str| value(&measured, &format!("source.s{index}.wait_{key}_us"));

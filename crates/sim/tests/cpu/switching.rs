@@ -1,7 +1,7 @@
 //! All processor settings change while the router runs (spec Q-55): no packet is lost or reordered.
 
 use crate::common::{try_run, value, world_of};
-use crate::worlds::{Flow, around, config, constant, of_flows};
+use crate::worlds::{Flow, config, constant, of_flows, world_text};
 use proptest::prelude::*;
 
 fn batching() -> impl Strategy<Value = String> {
@@ -49,7 +49,7 @@ proptest! {
         flood in any::<bool>(),
     ) {
         let flow = |&(pps, cost): &(u64, u64)| Flow {
-            law: format!("{}\nstop = \"80ms\"", constant(if flood { 10 * pps } else { pps })),
+            pattern: format!("{}\nstop = \"80ms\"", constant(if flood { 10 * pps } else { pps })),
             more: "queue = 512".into(),
             ..Flow::even(100, cost, pps)
         };
@@ -67,7 +67,7 @@ proptest! {
             let time = index as u64 * 80_000 / steps.len() as u64;
             world += &format!("[[at]]\ntime = \"{time}us\"\nrouter = \"r\"\nconfig = '''{}'''\n", settings(step));
         }
-        let world = world_of(&settings(&steps[0]), &around(COSTS, &flows, &world));
+        let world = world_of(&settings(&steps[0]), &world_text(COSTS, &flows, &world));
         let measured = match try_run(&world) {
             Ok(measured) => measured,
             Err(error) => return Err(TestCaseError::fail(error.to_string())),
@@ -85,7 +85,7 @@ proptest! {
     fn the_same_seed_gives_the_same_bytes_in_every_setting(cpu in cpu(), seed in 0u64..100) {
         let law = |pps: u64| format!("kind = \"poisson\"\nrate = \"{pps}pps\"");
         let flows = [(200, "uniform(1us, 9us)", 40_000), (100, "pareto(1us, 200us, 1.3)", 20_000)];
-        let flows = flows.map(|(share, cost, pps)| Flow { share, cost: cost.into(), law: law(pps), more: String::new() });
+        let flows = flows.map(|(share, cost, pps)| Flow { share, cost: cost.into(), pattern: law(pps), more: String::new() });
         let bytes = |seed: u64| {
             let world = of_flows(&cpu, COSTS, &flows, &format!("duration = \"10ms\"\nsample = \"1ms\"\nseed = {seed}"));
             try_run(&world).unwrap_or_else(|error| panic!("{error}")).to_string()

@@ -19,7 +19,7 @@ proptest! {
         link in prop::option::of(5u64..100),
     ) {
         let flow = |&(share, cost, pps, queue): &(u64, u64, u64, u64)| Flow {
-            law: format!("{}\nstop = \"20ms\"", constant(pps)),
+            pattern: format!("{}\nstop = \"20ms\"", constant(pps)),
             more: format!("queue = {queue}"),
             ..Flow::even(share, cost, pps)
         };
@@ -69,7 +69,7 @@ proptest! {
         );
         let config = crate::worlds::config(&cpu, &flows)
             .replace("device = \"sim:in\"", &format!("device = \"sim:in\"\ncongestion = \"{congestion}\""));
-        let measured = run(&crate::common::world_of(&config, &crate::worlds::around(&costs, &flows, &around)));
+        let measured = run(&crate::common::world_of(&config, &crate::worlds::world_text(&costs, &flows, &around)));
         prop_assert!(!measured.values.contains_key("drop.output_queue"), "{:#?}", measured.values);
         for index in 0..flows.len() {
             let get = |key: &str| value(&measured, &format!("source.s{index}.{key}"));
@@ -83,9 +83,9 @@ proptest! {
 
 /// The guards release the tail of a burst. The paper's own rules hold back less than a batch for ever.
 #[test]
-fn without_guards_the_throttle_holds_the_tail_of_a_burst_for_ever() {
+fn throttle_without_guards_strands_packets() {
     let law = format!("{}\nstop = \"10ms\"", constant(20_000));
-    let burst = Flow { law, more: "cost = \"1us\"\nqueue = 128".into(), ..Flow::even(300, 1000, 1) };
+    let burst = Flow { pattern: law, more: "cost = \"1us\"\nqueue = 128".into(), ..Flow::even(300, 1000, 1) };
     let kept = |guards: &str| {
         let cpu = format!("{guards}\nswitch_cost = \"3us\"\nforwarding = \"throttle(overhead=2%, slice=150us)\"");
         let measured = run(&only_forwarding(&cpu, 3000, std::slice::from_ref(&burst), "duration = \"100ms\""));
@@ -138,7 +138,7 @@ fn efficiency(tasks: &str, estimator: &str, pps: u64) -> (f64, f64) {
     };
     let config = port(port(crate::worlds::config(&cpu, &flows), "in"), "out");
     let costs = "switch = \"2us\"\npoll = \"300ns\"\ninput = \"1600ns\"\noutput = \"1400ns\"";
-    let around = crate::worlds::around(costs, &flows, "duration = \"200ms\"\nwarmup = \"50ms\"");
+    let around = crate::worlds::world_text(costs, &flows, "duration = \"200ms\"\nwarmup = \"50ms\"");
     let measured = run(&crate::common::world_of(&config, &around));
     (value(&measured, "cpu.efficiency"), value(&measured, "source.s0.wait_p99_us"))
 }

@@ -1,7 +1,7 @@
 //! Worlds of one router, described by the parameters that matter for its processor.
 
 use crate::common::world_of;
-use sim::World;
+use sim::WorldPlan;
 
 /// A path and its traffic.
 #[derive(Clone, Debug)]
@@ -11,7 +11,7 @@ pub struct Flow {
     /// The cost of a packet.
     pub cost: String,
     /// The arrival process of its source.
-    pub law: String,
+    pub pattern: String,
     /// More keys of the path's configuration.
     pub more: String,
 }
@@ -19,7 +19,7 @@ pub struct Flow {
 impl Flow {
     /// Evenly spaced packets with a fixed cost.
     pub fn even(share: u64, cost: u64, pps: u64) -> Flow {
-        Flow { share, cost: format!("{cost}ns"), law: constant(pps), more: String::new() }
+        Flow { share, cost: format!("{cost}ns"), pattern: constant(pps), more: String::new() }
     }
 }
 
@@ -35,7 +35,7 @@ pub fn on_off(pps: u64, on: u64, off: u64) -> String {
 
 /// A router with only forwarding tasks: receiving and sending cost nothing, and packets are on their paths at their arrival time (as in section 4.3
 /// of the paper).
-pub fn only_forwarding(cpu: &str, switch: u64, flows: &[Flow], world: &str) -> World {
+pub fn only_forwarding(cpu: &str, switch: u64, flows: &[Flow], world: &str) -> WorldPlan {
     let cpu = format!("layout = 2\nreceive = \"interrupt\"\nbest_effort = \"by_rule\"\nvector = 1\n{cpu}");
     let world = format!("{world}\n[card.in]\nring = 1024\n");
     let world = world.as_str();
@@ -43,15 +43,15 @@ pub fn only_forwarding(cpu: &str, switch: u64, flows: &[Flow], world: &str) -> W
 }
 
 /// A router with a path for each flow, from card `in` to card `out`.
-pub fn of_flows(cpu: &str, costs: &str, flows: &[Flow], world: &str) -> World {
-    world_of(&config(cpu, flows), &around(costs, flows, world))
+pub fn of_flows(cpu: &str, costs: &str, flows: &[Flow], world: &str) -> WorldPlan {
+    world_of(&config(cpu, flows), &world_text(costs, flows, world))
 }
 
 /// The configuration of such a router.
 pub fn config(cpu: &str, flows: &[Flow]) -> String {
     let mut paths = String::new();
     for (index, flow) in flows.iter().enumerate() {
-        let share = if flow.share > 0 { format!("share = \"{}%\"\n", flow.share as f64 / 10.0) } else { String::new() };
+        let share = if flow.share > 0 { format!("cpu_share = \"{}%\"\n", flow.share as f64 / 10.0) } else { String::new() };
         paths +=
             &format!("[[path]]\nname = \"f{index}\"\nmatch = \"udp dport {}\"\n{share}{}\n", 7000 + index, flow.more);
     }
@@ -59,14 +59,14 @@ pub fn config(cpu: &str, flows: &[Flow]) -> String {
 }
 
 /// The world around it.
-pub fn around(costs: &str, flows: &[Flow], world: &str) -> String {
+pub fn world_text(costs: &str, flows: &[Flow], world: &str) -> String {
     let (mut paths, mut sources) = (String::new(), String::new());
     for (index, flow) in flows.iter().enumerate() {
         paths += &format!("path.f{index} = \"{}\"\n", flow.cost);
         let port = 7000 + index;
         sources += &format!(
             "[[source]]\nname = \"s{index}\"\ncard = \"in\"\ndestination = \"10.0.0.1\"\nports = [{port}, {port}]\n{}\n",
-            flow.law
+            flow.pattern
         );
     }
     // The sink is behind a link, or directly at the card.

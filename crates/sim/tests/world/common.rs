@@ -1,6 +1,6 @@
 //! A router between two cards, and helpers for its worlds.
 
-use sim::{Measured, NoCaptures, RunError, World};
+use sim::{Measurements, NoCaptures, RunError, WorldPlan};
 
 /// The configuration of a router from card `in` to card `out`, followed by `more`.
 pub fn config(more: &str) -> String {
@@ -25,23 +25,23 @@ via = "198.51.100.9"
 }
 
 /// A world with one such router; `world` is the rest of its description.
-pub fn world_of(config: &str, world: &str) -> World {
+pub fn world_of(config: &str, world: &str) -> WorldPlan {
     let text = format!("{world}\n[router.r]\nconfig = '''{config}'''\n");
-    World::parse(&text, "world.toml").unwrap_or_else(|wrong| panic!("{}", wrong.render(false)))
+    WorldPlan::parse(&text, "world.toml").unwrap_or_else(|wrong| panic!("{}", wrong.render(false)))
 }
 
 /// Runs a world that must succeed.
-pub fn run(world: &World) -> Measured {
+pub fn run(world: &WorldPlan) -> Measurements {
     try_run(world).unwrap_or_else(|error| panic!("{error}"))
 }
 
 /// Runs a world that may fail.
-pub fn try_run(world: &World) -> Result<Measured, RunError> {
+pub fn try_run(world: &WorldPlan) -> Result<Measurements, RunError> {
     sim::run(world, &mut NoCaptures, &mut |_| {})
 }
 
 /// A measured value.
 #[track_caller]
-pub fn value(measured: &Measured, name: &str) -> f64 {
+pub fn value(measured: &Measurements, name: &str) -> f64 {
     measured.get(name).unwrap_or_else(|| panic!("there is no {name} in {:#?}", measured.values))
 }

@@ -3,7 +3,7 @@
 use crate::common::{config, run, value, world_of};
 
 #[test]
-fn packets_leave_a_link_one_behind_the_other_and_arrive_after_its_delay() {
+fn link_serializes_and_delays_packets() {
     // Work takes no time here. 60 bytes and the 24 of Ethernet take 6.72 us at 100 Mbit/s.
     let source = |name: &str| {
         format!(
@@ -26,7 +26,7 @@ fn packets_leave_a_link_one_behind_the_other_and_arrive_after_its_delay() {
 }
 
 #[test]
-fn a_full_receive_ring_loses_exactly_what_comes_meanwhile() {
+fn full_receive_ring_loses_exact_count() {
     // A hundred packets in a hundred nanoseconds, ten times. The first is received at once and takes a microsecond. Of the 99 others 64 fit into the
     // ring.
     let world = r#"
@@ -69,7 +69,7 @@ fn a_smaller_ring_loses_more() {
 }
 
 #[test]
-fn a_lossy_link_loses_its_part_and_nothing_else_does() {
+fn only_lossy_link_loses_packets() {
     let world = r#"
 duration = "1s"
 [[link]]
@@ -107,7 +107,7 @@ fn link(keys: &str) -> String {
 }
 
 #[test]
-fn links_of_a_world_are_those_of_real_ports() {
+fn world_links_equal_emulated_links() {
     let measured =
         run(&world_of(&config(""), &link("trace = \"lte(mean=3mbit,length=2s,seed=4)\"\nmode = \"packet\"")));
     let received = value(&measured, "source.a.received") as usize;
@@ -128,7 +128,7 @@ fn links_of_a_world_are_those_of_real_ports() {
 }
 
 #[test]
-fn a_trace_that_had_to_go_on_ends_its_world() {
+fn ended_trace_ends_run_with_error() {
     let text = link("trace = \"lte(mean=3mbit,length=1s,seed=4)\"\nend = \"error\"");
     let world = world_of(&config(""), &text);
     let error = sim::run(&world, &mut sim::NoCaptures, &mut |_| {}).unwrap_err();

@@ -1,8 +1,8 @@
 //! Whole worlds, each small enough to be computed by hand.
 
 mod common;
-mod laws;
+mod errors;
+mod invariants;
 mod links;
 mod routers;
 mod state;
-mod wrong;

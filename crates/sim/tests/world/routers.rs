@@ -1,10 +1,10 @@
 //! Several routers, and routers that change while they run.
 
 use crate::common::{config, run, value, world_of};
-use sim::World;
+use sim::WorldPlan;
 
 /// A router from card `{name}-in` to card `{name}-out`, on the networks `{left}` and `{right}`.
-fn station(name: &str, left: u8, right: u8, via: &str) -> String {
+fn router_text(name: &str, left: u8, right: u8, via: &str) -> String {
     format!(
         r#"
 [router.{name}]
@@ -35,7 +35,7 @@ output = "1us"
 }
 
 #[test]
-fn two_routers_find_each_other_and_a_packet_passes_both() {
+fn two_routers_resolve_each_other_and_forward() {
     let world = format!(
         r#"
 duration = "1s"
@@ -55,10 +55,10 @@ dscp = "ef"
 name = "k"
 card = "b-out"
 {}{}"#,
-        station("a", 1, 2, "192.0.2.1"),
-        station("b", 2, 3, "192.0.3.9")
+        router_text("a", 1, 2, "192.0.2.1"),
+        router_text("b", 2, 3, "192.0.3.9")
     );
-    let world = World::parse(&world, "chain.toml").unwrap_or_else(|wrong| panic!("{}", wrong.render(false)));
+    let world = WorldPlan::parse(&world, "chain.toml").unwrap_or_else(|wrong| panic!("{}", wrong.render(false)));
     let measured = run(&world);
     assert_eq!((value(&measured, "source.s.sent"), value(&measured, "source.s.lost")), (9000.0, 0.0));
     // The last 5 ms are still on the link.
@@ -73,7 +73,7 @@ card = "b-out"
 }
 
 #[test]
-fn a_router_that_gets_another_configuration_while_it_runs_loses_nothing() {
+fn reconfiguration_loses_no_packet() {
     let before = config("");
     let after = config("[[path]]\nname = \"voice\"\nmatch = \"ip dscp ef\"\n");
     let world = format!(
@@ -104,7 +104,7 @@ config = '''{after}'''
 "#
     );
     // The path of the cost model does not exist at first.
-    let error = World::parse(&format!("{world}[router.r]\nconfig = '''{before}'''\n"), "reload.toml").unwrap_err();
+    let error = WorldPlan::parse(&format!("{world}[router.r]\nconfig = '''{before}'''\n"), "reload.toml").unwrap_err();
     assert!(error.to_string().contains("no path 'voice'"), "{error}");
     let world = world_of(&before, &world.replace("path.voice = \"3us\"\n", ""));
     let measured = run(&world);
@@ -146,7 +146,7 @@ up = true
 }
 
 #[test]
-fn several_workers_share_what_comes_and_lose_nothing() {
+fn several_workers_share_packets_without_loss() {
     let config = config("[router]\nworkers = 2\n");
     let world = r#"
 duration = "50ms"

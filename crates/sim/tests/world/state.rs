@@ -1,10 +1,10 @@
 //! Routers that execute the instructions of packets: the sites of the plane, in virtual time.
 
 use crate::common::{config, run, value, world_of};
-use sim::World;
+use sim::WorldPlan;
 
 /// A router with sources of instructions, given by name and further keys, and one sink for all of them.
-fn world(state: &str, duration: &str, sources: &[(&str, &str)]) -> World {
+fn world(state: &str, duration: &str, sources: &[(&str, &str)]) -> WorldPlan {
     let source = |(name, more): &(&str, &str)| {
         format!(
             "[[source]]\nname = \"{name}\"\ncard = \"in\"\nkind = \"constant\"\ndestination = \"10.1.2.3\"\n{more}\n"
@@ -16,7 +16,7 @@ fn world(state: &str, duration: &str, sources: &[(&str, &str)]) -> World {
 }
 
 #[test]
-fn a_counter_lets_some_pass_and_begins_anew_after_each_lifetime() {
+fn counter_forwards_up_to_limit_per_lifetime() {
     let state = "[state]\nlifetime = \"100ms\"\ncapacity = 100\n";
     let count = "rate = \"1kpps\"\ninstruction = \"count 0x2a upto 3\"\n";
     let measured = run(&world(state, "1s", &[("s", count)]));
@@ -37,7 +37,7 @@ fn routers_without_stores_let_instructions_pass() {
 }
 
 #[test]
-fn members_are_counted_and_what_they_report_comes_as_one_packet() {
+fn member_reports_combine_into_one_packet() {
     let state = "[state]\nlifetime = \"2s\"\ncapacity = 100\n";
     let one = |of: &str, start: &str| {
         format!("rate = \"1pps\"\nstart = \"{start}\"\nstop = \"900ms\"\nat = \"output\"\ninstruction = \"{of}\"\n")
@@ -53,7 +53,7 @@ fn members_are_counted_and_what_they_report_comes_as_one_packet() {
 }
 
 #[test]
-fn a_store_that_is_full_aborts_and_says_why() {
+fn full_store_aborts_with_reason() {
     let state = "[state]\nlifetime = \"10s\"\ncapacity = 100\n";
     let mark = "rate = \"1kpps\"\nat = \"input, output\"\ninstruction = \"mark 0x2a 1\"\ncomputations = 0\n";
     let measured = run(&world(state, "1s", &[("s", mark)]));
@@ -70,7 +70,7 @@ fn a_store_that_is_full_aborts_and_says_why() {
 
 /// The computations of one flow belong to several workers, which hand packets to the owner.
 #[test]
-fn several_workers_count_like_one() {
+fn several_workers_count_exactly() {
     let of = |workers: u32| {
         let config = format!("[router]\nworkers = {workers}\n[state]\nlifetime = \"5s\"\ncapacity = 4000\n");
         let count = "rate = \"20kpps\"\ninstruction = \"count 0x2a upto 7\"\ncomputations = 50\n";
@@ -88,7 +88,7 @@ fn several_workers_count_like_one() {
 /// Half a microsecond to receive a packet, and one to execute its instruction: a million packets a second exceed the capacity by a half. By default
 /// packets beyond the card's ring are lost. With `overload = "pass"` all packets pass, and as many instructions are executed as time allows.
 #[test]
-fn a_worker_that_is_short_of_time_may_let_packets_pass_and_loses_none() {
+fn overloaded_worker_skips_instructions_without_loss() {
     let of = |more: &str| {
         let state = format!("[state]\nlifetime = \"1s\"\ncapacity = 100\ncentral = 0\n{more}");
         let count = "rate = \"1mpps\"\ninstruction = \"count 0x2a below 4000000000\"\n";

@@ -7,17 +7,17 @@ use packet::wire::transport::seal;
 use packet::wire::{Ipv4Header, icmp6, ipv4_options, protocol};
 
 /// A lab in which host A is resolved, so that errors to it leave at once.
-fn lab_with(limits: HostLimits) -> Lab {
+fn lab_with(limits: LocalProtocolLimits) -> Lab {
     let mut lab = Lab::with(limits);
     for address in ["10.0.1.2", "2001:db8:1::2"] {
-        assert!(lab.host.set_static(LAN, ip(address), A, &mut lab.net));
+        assert!(lab.host.set_static_neighbour(LAN, ip(address), A, &mut lab.net));
     }
     lab.log();
     lab
 }
 
 fn lab() -> Lab {
-    lab_with(HostLimits::default())
+    lab_with(LocalProtocolLimits::default())
 }
 
 #[test]
@@ -64,7 +64,7 @@ fn every_exception_causes_an_error_in_both_families() {
 
 #[test]
 fn errors_have_a_burst_and_then_a_rate_for_each_interface() {
-    let mut lab = lab_with(HostLimits { icmp_rate: 10, icmp_burst: 3, ..HostLimits::default() });
+    let mut lab = lab_with(LocalProtocolLimits { icmp_rate: 10, icmp_burst: 3, ..LocalProtocolLimits::default() });
     for _ in 0..20 {
         lab.receive(LAN, &V4::default().udp(1), Exception::NoRoute);
     }
@@ -80,7 +80,7 @@ fn errors_have_a_burst_and_then_a_rate_for_each_interface() {
 }
 
 #[test]
-fn packets_that_may_not_be_answered_cause_no_error() {
+fn forbidden_icmp_errors_are_not_sent() {
     let mut lab = lab();
     let quoted = V4::default().udp(1).l3;
     let error = |kind: u8| {
@@ -152,7 +152,7 @@ fn empty_pool_sends_no_error_and_loses_no_packet() {
     lab.receive(LAN, &V4 { destination: "10.0.1.1", ..V4::default() }.echo(8), Exception::Local);
     assert!(lab.log().ends_with("  dropped pool_empty\n"));
     lab.receive(LAN, &V4::default().udp(1), Exception::Resolve);
-    assert_eq!(lab.host.pending(), 1, "the question is asked again when there are frames");
+    assert_eq!(lab.host.held_packets(), 1, "the question is asked again when there are frames");
     hoard.into_iter().for_each(|packet| lab.net.pool.give(packet));
     lab.net.elsewhere = 0;
     lab.log();
@@ -195,7 +195,7 @@ fn options_are_processed_as_rfc_1812_says() {
 }
 
 #[test]
-fn a_recorded_route_leaves_the_header_sound() {
+fn recorded_route_leaves_a_valid_header() {
     let mut lab = lab();
     lab.receive(LAN, &V4 { options: &[7, 7, 4, 0, 0, 0, 0, 0], ..V4::default() }.udp(1), Exception::Options);
     let frame = lab.forwarded().pop().unwrap();
@@ -232,7 +232,7 @@ fn hop_by_hop_options_act_by_their_two_highest_bits() {
 }
 
 #[test]
-fn a_packet_whose_header_says_nonsense_is_dropped() {
+fn packet_with_inconsistent_header_is_dropped() {
     let mut lab = lab();
     // Packets that are only classified again are dropped by the classifier.
     let onward = [Exception::Again, Exception::Dispatched];
@@ -248,7 +248,7 @@ fn a_packet_whose_header_says_nonsense_is_dropped() {
 
 #[test]
 fn rejected_tcp_segment_is_reset_in_the_name_of_its_destination() {
-    let mut lab = lab_with(HostLimits::default());
+    let mut lab = lab_with(LocalProtocolLimits::default());
     // SYN, a reset, and SYN with a wrong checksum.
     let mut segment = vec![3, 232, 0, 80, 0, 0, 0, 9, 0, 0, 0, 0, 0x50, 2, 1, 0, 0, 0, 0, 0];
     for (flags, spoiled) in [(2, false), (4, false), (2, true)] {

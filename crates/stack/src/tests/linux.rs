@@ -108,7 +108,7 @@ fn exception(lab: &Lab, frame: &Frame, options_done: bool) -> Option<Exception> 
 fn answers(sent: &Frame) -> Vec<Vec<u8>> {
     let mut lab = Lab::new().quiet();
     for address in ["10.0.1.2", "2001:db8:1::2"] {
-        assert!(lab.host.set_static(LAN, ip(address), A, &mut lab.net));
+        assert!(lab.host.set_static_neighbour(LAN, ip(address), A, &mut lab.net));
     }
     let mut sent = sent.clone();
     if exception(&lab, &sent, false) == Some(Exception::Options) {
@@ -127,7 +127,7 @@ fn answers(sent: &Frame) -> Vec<Vec<u8>> {
 }
 
 #[test]
-fn answers_are_those_of_a_linux_router() {
+fn answers_equal_those_of_a_linux_router() {
     let cases = cases();
     assert!(cases.len() >= 70, "{} cases", cases.len());
     let mut wrong = Vec::new();

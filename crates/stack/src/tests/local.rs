@@ -9,7 +9,7 @@ use packet::wire::protocol;
 fn fate(frame: &Frame) -> (bool, String) {
     let mut lab = Lab::new();
     for address in ["10.0.1.2", "2001:db8:1::2"] {
-        assert!(lab.host.set_static(LAN, ip(address), A, &mut lab.net));
+        assert!(lab.host.set_static_neighbour(LAN, ip(address), A, &mut lab.net));
     }
     lab.log();
     lab.receive(LAN, frame, Exception::Local);
@@ -18,7 +18,7 @@ fn fate(frame: &Frame) -> (bool, String) {
 }
 
 #[test]
-fn packets_for_the_router_have_these_fates() {
+fn local_packets_have_the_listed_fates() {
     let us = V4 { destination: "10.0.1.1", ..V4::default() };
     let group = V4 { destination: "224.0.0.1", ..V4::default() };
     let us6 = V6 { destination: "2001:db8:1::1", ..V6::default() };
@@ -95,9 +95,9 @@ fn packets_for_the_router_have_these_fates() {
 }
 
 #[test]
-fn a_reply_longer_than_its_link_is_cut() {
+fn reply_longer_than_the_mtu_is_fragmented() {
     let mut lab = Lab::new();
-    assert!(lab.host.set_static(WAN, ip("10.0.2.2"), B, &mut lab.net));
+    assert!(lab.host.set_static_neighbour(WAN, ip("10.0.2.2"), B, &mut lab.net));
     lab.log();
     lab.receive(WAN, &V4 { source: "10.0.2.2", destination: "10.0.1.1", ..V4::default() }.echo(1450), Exception::Local);
     expect![[r#"
@@ -111,10 +111,10 @@ fn a_reply_longer_than_its_link_is_cut() {
 }
 
 #[test]
-fn reply_to_an_unresolved_host_waits_like_any_packet() {
+fn reply_to_unresolved_host_is_held_for_resolution() {
     let mut lab = Lab::new();
     lab.receive(LAN, &V4 { destination: "10.0.1.1", ..V4::default() }.echo(8), Exception::Local);
-    assert_eq!(lab.host.pending(), 1);
+    assert_eq!(lab.host.held_packets(), 1);
     lab.receive(LAN, &super::frames::is_at("10.0.1.2", A, (LAN_MAC, "10.0.1.1")), Exception::Arp);
     expect![[r#"
         0ns < lan 10.0.1.2 > 10.0.1.1 ICMP echo request id 3 seq 4 8 bytes ttl 64

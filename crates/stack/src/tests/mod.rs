@@ -1,10 +1,10 @@
 //! A laboratory: a world without a worker, which records the fates of packets as a transcript.
 
-mod detection;
+mod advertisements;
+mod dad;
 mod discovery;
 mod errors;
 mod frames;
-mod hosts;
 mod linux;
 mod local;
 mod random;
@@ -13,7 +13,7 @@ mod redirects;
 mod resolution;
 
 use super::*;
-use crate::{Attached, Wants};
+use crate::{InterfaceAddress, ObjectiveTable};
 use fib::{Origin, Outcome, Tables};
 use frames::Frame;
 use packet::event::Event;
@@ -69,11 +69,11 @@ fn lan() -> Interface {
         redirects: false,
         reverse_path: plan::ReversePath::Off,
         ra: None,
-        wants: Arc::new(Wants::NOTHING),
-        ipv4: vec![Attached { address: Ipv4Addr::new(10, 0, 1, 1), length: 24 }],
+        objectives: Arc::new(ObjectiveTable::EMPTY),
+        ipv4: vec![InterfaceAddress { address: Ipv4Addr::new(10, 0, 1, 1), length: 24 }],
         ipv6: vec![
-            Attached { address: "2001:db8:1::1".parse().unwrap(), length: 64 },
-            Attached { address: ipv6::link_local(LAN_MAC), length: 64 },
+            InterfaceAddress { address: "2001:db8:1::1".parse().unwrap(), length: 64 },
+            InterfaceAddress { address: ipv6::link_local(LAN_MAC), length: 64 },
         ],
     }
 }
@@ -89,11 +89,11 @@ fn wan() -> Interface {
         redirects: false,
         reverse_path: plan::ReversePath::Off,
         ra: None,
-        wants: Arc::new(Wants::NOTHING),
-        ipv4: vec![Attached { address: Ipv4Addr::new(10, 0, 2, 1), length: 24 }],
+        objectives: Arc::new(ObjectiveTable::EMPTY),
+        ipv4: vec![InterfaceAddress { address: Ipv4Addr::new(10, 0, 2, 1), length: 24 }],
         ipv6: vec![
-            Attached { address: "2001:db8:2::1".parse().unwrap(), length: 64 },
-            Attached { address: ipv6::link_local(WAN_MAC), length: 64 },
+            InterfaceAddress { address: "2001:db8:2::1".parse().unwrap(), length: 64 },
+            InterfaceAddress { address: ipv6::link_local(WAN_MAC), length: 64 },
         ],
     }
 }
@@ -236,7 +236,7 @@ impl World for Net {
 
 /// A host in its world.
 pub struct Lab {
-    pub host: Host,
+    pub host: LocalProtocols,
     pub net: Net,
     start: Instant,
 }
@@ -244,14 +244,14 @@ pub struct Lab {
 impl Lab {
     /// A host whose interfaces are adopted and whose first announcements are over.
     pub fn new() -> Lab {
-        Lab::with(HostLimits::default())
+        Lab::with(LocalProtocolLimits::default())
     }
 
-    pub fn with(limits: HostLimits) -> Lab {
-        let mut lab = Lab { host: Host::new(limits), net: Net::new(), start: Instant::START };
+    pub fn with(limits: LocalProtocolLimits) -> Lab {
+        let mut lab = Lab { host: LocalProtocols::new(limits), net: Net::new(), start: Instant::START };
         lab.host.adopt(&mut lab.net);
         lab.pass(Nanos::secs(5));
-        assert_eq!(lab.host.next(), Instant::FAR);
+        assert_eq!(lab.host.next_deadline(), Instant::NEVER);
         lab.start = lab.net.now;
         lab.net.log.clear();
         lab.net.sent.clear();
@@ -285,8 +285,8 @@ impl Lab {
     /// Lets time pass and runs each timer when it is due.
     pub fn pass(&mut self, time: Nanos) {
         let end = self.net.now + time;
-        while self.host.next() <= end {
-            self.net.now = self.net.now.max(self.host.next());
+        while self.host.next_deadline() <= end {
+            self.net.now = self.net.now.max(self.host.next_deadline());
             let time = self.net.now.since(self.start);
             self.net.write(format_args!("{time}"));
             self.host.tick(&mut self.net);
@@ -312,15 +312,15 @@ impl Lab {
     /// Checks that every packet is accounted for, that every bound holds, and that the tables have exactly the usable neighbours.
     pub fn check(&self) {
         let net = &self.net;
-        let held = self.host.pending() + net.forwarded.len();
+        let held = self.host.held_packets() + net.forwarded.len();
         assert_eq!(net.began, net.ended + held as u64, "a packet met no fate, or two");
-        assert_eq!(net.pool.outside(), held as u64 + net.elsewhere);
+        assert_eq!(net.pool.frames_in_use(), held as u64 + net.elsewhere);
         self.host.neighbours.check();
-        self.host.datagrams.check();
+        self.host.fragments.check();
         for (key, machine, _) in self.host.neighbours.iter() {
             let adjacency = net.tables.adjacency_for(key.0, key.1).unwrap();
             let link = net.tables.adjacencies().load(adjacency);
-            assert_eq!(link.is_resolved().then(|| link.mac()), machine.usable(), "{key:?}");
+            assert_eq!(link.is_resolved().then(|| link.mac()), machine.usable_mac(), "{key:?}");
             net.tables.release(adjacency);
         }
         assert!(self.host.timers.len() <= 2 * 10, "{:?}", self.host.timers);
@@ -328,8 +328,9 @@ impl Lab {
 }
 
 #[test]
-fn new_addresses_are_announced_twice_and_lost_ones_not() {
-    let mut lab = Lab { host: Host::new(HostLimits::default()), net: Net::new(), start: Instant::START };
+fn new_addresses_are_announced_twice_and_removed_ones_not() {
+    let mut lab =
+        Lab { host: LocalProtocols::new(LocalProtocolLimits::default()), net: Net::new(), start: Instant::START };
     lab.start = lab.net.now;
     lab.net.interfaces.truncate(1);
     lab.host.adopt(&mut lab.net);
@@ -354,5 +355,5 @@ fn new_addresses_are_announced_twice_and_lost_ones_not() {
     assert_eq!(lab.net.sent.len(), sent, "what is known is not announced again");
     lab.pass(Nanos::secs(2));
     assert_eq!(lab.net.sent.len(), sent + 2, "the IPv4 address is gone");
-    assert_eq!(lab.host.next(), Instant::FAR);
+    assert_eq!(lab.host.next_deadline(), Instant::NEVER);
 }

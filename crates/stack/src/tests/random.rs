@@ -74,7 +74,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-fn run(steps: Vec<Step>, limits: HostLimits) {
+fn run(steps: Vec<Step>, limits: LocalProtocolLimits) {
     let mut lab = Lab::with(limits).quiet();
     let all = lab.net.interfaces.clone();
     for step in steps {
@@ -94,9 +94,9 @@ fn run(steps: Vec<Step>, limits: HostLimits) {
             Step::Static(host, set) => {
                 let address = IpAddr::from([10, 0, 2, host]);
                 if set {
-                    lab.host.set_static(WAN, address, B, &mut lab.net);
+                    lab.host.set_static_neighbour(WAN, address, B, &mut lab.net);
                 } else {
-                    lab.host.clear_static(WAN, address, &mut lab.net);
+                    lab.host.clear_static_neighbour(WAN, address, &mut lab.net);
                 }
             }
         }
@@ -105,7 +105,7 @@ fn run(steps: Vec<Step>, limits: HostLimits) {
         lab.net.sent.clear();
     }
     lab.host.drain(&mut lab.net);
-    assert_eq!((lab.host.pending(), lab.net.pool.outside()), (0, 0));
+    assert_eq!((lab.host.held_packets(), lab.net.pool.frames_in_use()), (0, 0));
     lab.check();
 }
 
@@ -113,18 +113,18 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 96, ..ProptestConfig::default() })]
     #[test]
     fn random_events_lose_no_packet_and_respect_all_bounds(steps in prop::collection::vec(step(), 1..120), small: bool) {
-        let few = HostLimits {
+        let few = LocalProtocolLimits {
             icmp_rate: 5,
             icmp_burst: 2,
             pending_per_neighbour: 2,
             pending: 4,
             neighbours_per_interface: 3,
             neighbour_messages: 5,
-            neighbour_questions: 5,
+            neighbour_requests: 5,
             fragments: 6,
             reassembly: Nanos::secs(30),
             secret: 7,
         };
-        run(steps, if small { few } else { HostLimits::default() });
+        run(steps, if small { few } else { LocalProtocolLimits::default() });
     }
 }

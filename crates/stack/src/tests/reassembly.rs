@@ -12,13 +12,13 @@ const US: V4<'static> =
 const US6: V6<'static> = V6 { source: "2001:db8:1::2", destination: "2001:db8:1::1", next: protocol::ICMPV6, hops: 64 };
 
 fn lab() -> Lab {
-    lab_with(HostLimits::default())
+    lab_with(LocalProtocolLimits::default())
 }
 
-fn lab_with(limits: HostLimits) -> Lab {
+fn lab_with(limits: LocalProtocolLimits) -> Lab {
     let mut lab = Lab::with(limits);
     for address in ["10.0.1.2", "2001:db8:1::2"] {
-        assert!(lab.host.set_static(LAN, ip(address), A, &mut lab.net));
+        assert!(lab.host.set_static_neighbour(LAN, ip(address), A, &mut lab.net));
     }
     lab.log();
     lab
@@ -59,7 +59,7 @@ fn part6(whole: &Frame, start: usize, length: usize, identification: u32) -> Fra
 }
 
 #[test]
-fn a_request_in_fragments_is_answered_as_one() {
+fn fragmented_echo_request_is_reassembled_and_answered() {
     let mut lab = lab();
     let (whole, whole6) = (US.echo(100), US6.echo(100));
     for start in [64, 0] {
@@ -83,7 +83,7 @@ fn a_request_in_fragments_is_answered_as_one() {
           consumed
     "#]]
     .assert_eq(&lab.log());
-    assert_eq!(lab.host.pending(), 0);
+    assert_eq!(lab.host.held_packets(), 0);
 }
 
 #[test]
@@ -94,7 +94,7 @@ fn reassembly_timeout_is_reported_to_the_sender_of_the_first_fragment() {
     lab.receive(LAN, &part4(&whole, 64, 64, 2), Exception::Local);
     lab.receive(LAN, &part6(&whole6, 0, 64, 1), Exception::Local);
     lab.receive(LAN, &part6(&whole6, 64, 64, 2), Exception::Local);
-    assert_eq!((lab.host.pending(), lab.host.next()), (4, lab.net.now + Nanos::secs(30)));
+    assert_eq!((lab.host.held_packets(), lab.host.next_deadline()), (4, lab.net.now + Nanos::secs(30)));
     lab.log();
     lab.pass(Nanos::secs(61));
     expect![[r#"
@@ -107,11 +107,11 @@ fn reassembly_timeout_is_reported_to_the_sender_of_the_first_fragment() {
           dropped fragment_timeout
           dropped fragment_timeout
     "#]].assert_eq(&lab.log());
-    assert_eq!((lab.host.pending(), lab.host.next()), (0, Instant::FAR));
+    assert_eq!((lab.host.held_packets(), lab.host.next_deadline()), (0, Instant::NEVER));
 }
 
 #[test]
-fn overlapping_fragments_end_their_packet_and_repeated_ones_do_not() {
+fn overlapping_fragments_drop_the_packet_and_duplicates_do_not() {
     for v6 in [false, true] {
         let whole = if v6 { US6.echo(100) } else { US.echo(100) };
         let part = |start, length| if v6 { part6(&whole, start, length, 5) } else { part4(&whole, start, length, 5) };
@@ -129,20 +129,20 @@ fn overlapping_fragments_end_their_packet_and_repeated_ones_do_not() {
             for &(start, length) in parts {
                 lab.receive(LAN, &part(start, length), Exception::Local);
             }
-            assert_eq!((lab.host.pending(), lab.net.sent.len()), expected, "{parts:?}: {}", lab.log());
+            assert_eq!((lab.host.held_packets(), lab.net.sent.len()), expected, "{parts:?}: {}", lab.log());
         }
     }
 }
 
 #[test]
-fn fragments_that_contradict_each_other_end_their_packet() {
+fn contradicting_fragments_drop_the_packet() {
     let (long, short) = (US.echo(100), US.echo(60));
     for (one, other) in [(&long, &short), (&short, &long)] {
         let mut lab = lab();
         lab.receive(LAN, &part4(one, 64, 64, 5), Exception::Local);
         lab.receive(LAN, &part4(other, 64, 64, 5), Exception::Local);
         assert_eq!(lab.log().matches("dropped fragment_overlap").count(), 2);
-        assert_eq!(lab.host.pending(), 0);
+        assert_eq!(lab.host.held_packets(), 0);
     }
 }
 
@@ -209,25 +209,25 @@ fn reassembled_packet_has_no_fragment_header_and_is_no_neighbour_discovery() {
 
 #[test]
 fn waiting_fragments_are_bounded_in_total_and_per_sender() {
-    let limits = HostLimits { fragments: 40, ..HostLimits::default() };
+    let limits = LocalProtocolLimits { fragments: 40, ..LocalProtocolLimits::default() };
     let mut lab = lab_with(limits).quiet();
     let first = |source: &str, identification| part4(&V4 { source, ..US }.echo(100), 0, 8, identification);
     for identification in 0..30 {
         lab.receive(LAN, &first("10.0.1.2", identification), Exception::Local);
     }
-    assert_eq!(lab.host.pending(), 10, "one sender has a quarter");
+    assert_eq!(lab.host.held_packets(), 10, "one sender has a quarter");
     for host in 3..100u8 {
         lab.receive(LAN, &first(&format!("10.0.1.{host}"), 1), Exception::Local);
     }
-    assert_eq!(lab.host.pending(), 40);
+    assert_eq!(lab.host.held_packets(), 40);
     // The latest packet can still be completed.
     let whole = V4 { source: "10.0.1.99", ..US }.echo(100);
     lab.receive(LAN, &part4(&whole, 8, 200, 1), Exception::Local);
-    assert_eq!(lab.host.pending(), 38 + 1, "one made room, two are whole, and the reply waits for its neighbour");
+    assert_eq!(lab.host.held_packets(), 38 + 1, "one made room, two are whole, and the reply waits for its neighbour");
 }
 
 #[test]
-fn congestion_mark_of_one_fragment_holds_for_the_packet() {
+fn congestion_mark_of_one_fragment_marks_the_packet() {
     // The marks of the two fragments, and the mark of the reply, which copies that of the packet.
     for (marks, reply) in
         [([0, 0], Some(0)), ([2, 2], Some(2)), ([2, 3], Some(3)), ([3, 1], Some(3)), ([0, 2], None), ([3, 0], None)]
@@ -293,7 +293,7 @@ proptest! {
             let part = if v6 { part6(&whole, start, size, 3) } else { part4(&whole, start, size, 3) };
             lab.receive(LAN, &part, Exception::Local);
         }
-        prop_assert_eq!(lab.host.pending(), 0);
+        prop_assert_eq!(lab.host.held_packets(), 0);
         // The reply has the same length, in as many fragments as necessary.
         let header = if v6 { 40 } else { 20 };
         let bytes = |frame: &[u8]| frame.len() - 14 - header - if v6 && frame[20] == protocol::FRAGMENT { 8 } else { 0 };

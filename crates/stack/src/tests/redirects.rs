@@ -11,7 +11,7 @@ fn lab() -> Lab {
     lab.host.adopt(&mut lab.net);
     for (address, mac) in [("10.0.1.2", A), ("10.0.1.9", B), ("2001:db8:1::2", A), ("2001:db8:1::9", B), ("fe80::9", B)]
     {
-        assert!(lab.host.set_static(LAN, ip(address), mac, &mut lab.net));
+        assert!(lab.host.set_static_neighbour(LAN, ip(address), mac, &mut lab.net));
     }
     let gateway = |lab: &Lab, address| lab.net.tables.adjacency_for(LAN, ip(address)).unwrap();
     for (prefix, address) in

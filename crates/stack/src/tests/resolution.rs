@@ -8,18 +8,18 @@ use packet::wire::Arp;
 const SECOND: Nanos = Nanos::secs(1);
 
 /// Host B answers the request for 10.0.2.2.
-fn b_answers(lab: &mut Lab) {
+fn answer_from_host_b(lab: &mut Lab) {
     lab.receive(WAN, &is_at("10.0.2.2", B, (WAN_MAC, "10.0.2.1")), Exception::Arp);
 }
 
 #[test]
-fn packets_wait_for_the_answer_and_then_go_in_order() {
+fn held_packets_are_sent_in_order_after_resolution() {
     let mut lab = Lab::new();
     for length in [1, 2, 3] {
         lab.receive(LAN, &V4::default().udp(length), Exception::Resolve);
     }
     lab.net.now += Nanos::millis(5);
-    b_answers(&mut lab);
+    answer_from_host_b(&mut lab);
     expect![[r#"
         0ns < lan 10.0.1.2.1000 > 10.0.2.2.9999 UDP 1 bytes ttl 64
           10.0.2.2 - incomplete
@@ -88,14 +88,14 @@ fn failed_resolution_is_reported_to_every_sender() {
 fn a_reachable_neighbour_is_probed_directly_while_packets_flow() {
     let mut lab = Lab::new();
     lab.receive(LAN, &V4::default().udp(1), Exception::Resolve);
-    b_answers(&mut lab);
+    answer_from_host_b(&mut lab);
     lab.log();
-    let due = lab.host.next().since(lab.net.now);
+    let due = lab.host.next_deadline().since(lab.net.now);
     assert!((SECOND * 15..SECOND * 45).contains(&due), "{due}");
     lab.pass(due);
     let log = lab.log();
     assert!(log.contains("> wan 02:00:00:00:00:bb vlan 20 ARP who-has 10.0.2.2 tell 10.0.2.1"), "{log}");
-    b_answers(&mut lab);
+    answer_from_host_b(&mut lab);
     expect![[r#"
         28979060390ns < wan vlan 20 ARP 10.0.2.2 is-at 02:00:00:00:00:bb
           10.0.2.2 02:00:00:00:00:bb reachable
@@ -106,12 +106,12 @@ fn a_reachable_neighbour_is_probed_directly_while_packets_flow() {
 }
 
 #[test]
-fn a_neighbour_that_left_is_forgotten_and_asked_for_anew() {
+fn unreachable_neighbour_is_removed_and_resolved_again() {
     let mut lab = Lab::new();
     lab.receive(LAN, &V4::default().udp(1), Exception::Resolve);
-    b_answers(&mut lab);
+    answer_from_host_b(&mut lab);
     lab.forwarded();
-    let due = lab.host.next().since(lab.net.now);
+    let due = lab.host.next_deadline().since(lab.net.now);
     lab.pass(due + SECOND * 3);
     assert!(lab.host.neighbours().is_empty());
     assert_eq!(lab.net.tables.lookup(ip("10.0.2.2")), Outcome::Connected(WAN));
@@ -121,7 +121,7 @@ fn a_neighbour_that_left_is_forgotten_and_asked_for_anew() {
 }
 
 #[test]
-fn the_gateway_is_asked_for_and_not_the_destination() {
+fn gateway_is_resolved_instead_of_the_destination() {
     let mut lab = Lab::new();
     lab.receive(LAN, &V4 { destination: "10.7.1.1", ..V4::default() }.udp(1), Exception::Resolve);
     expect![[r#"
@@ -155,7 +155,7 @@ fn arp_request_for_us_is_answered_and_creates_a_usable_neighbour() {
 }
 
 #[test]
-fn arp_is_answered_only_for_our_addresses_on_that_link() {
+fn arp_is_answered_only_for_local_addresses_of_the_link() {
     let mut lab = Lab::new();
     for target in ["10.0.1.9", "10.0.2.1", "10.0.1.255"] {
         lab.receive(LAN, &arp_request(target, A, "10.0.1.2"), Exception::Arp);
@@ -185,7 +185,7 @@ fn forged_arp_messages_are_dropped() {
 }
 
 #[test]
-fn an_address_of_ours_is_defended_once_in_ten_seconds() {
+fn local_address_is_defended_once_in_ten_seconds() {
     let mut lab = Lab::new();
     for _ in 0..3 {
         lab.receive(LAN, &arp_request("10.0.1.1", A, "10.0.1.1"), Exception::Arp);
@@ -220,7 +220,7 @@ fn unsolicited_reply_creates_no_neighbour_and_proves_no_reachability() {
     lab.receive(WAN, &is_at("10.0.2.2", B, (WAN_MAC, "10.0.2.1")), Exception::Arp);
     assert!(lab.host.neighbours().is_empty());
     lab.receive(LAN, &V4::default().udp(1), Exception::Resolve);
-    b_answers(&mut lab);
+    answer_from_host_b(&mut lab);
     lab.receive(WAN, &is_at("10.0.2.2", A, (WAN_MAC, "10.0.2.1")), Exception::Arp);
     let b = &lab.host.neighbours()[0];
     assert_eq!((b.state, b.mac), (NeighbourState::Delay, Some(A)), "believed as RFC 826 says, but soon asked");
@@ -228,8 +228,9 @@ fn unsolicited_reply_creates_no_neighbour_and_proves_no_reachability() {
 }
 
 #[test]
-fn a_queue_for_one_neighbour_drops_its_oldest_packets() {
-    let mut lab = Lab::with(HostLimits { pending_per_neighbour: 2, pending: 3, ..HostLimits::default() });
+fn full_neighbour_queue_drops_its_oldest_packets() {
+    let mut lab =
+        Lab::with(LocalProtocolLimits { pending_per_neighbour: 2, pending: 3, ..LocalProtocolLimits::default() });
     for length in 1..=4 {
         lab.receive(LAN, &V4::default().udp(length), Exception::Resolve);
     }
@@ -238,15 +239,15 @@ fn a_queue_for_one_neighbour_drops_its_oldest_packets() {
     }
     let log = lab.log();
     assert_eq!(log.matches("dropped neighbour_queue").count(), 3, "{log}");
-    assert_eq!(lab.host.pending(), 3);
-    b_answers(&mut lab);
+    assert_eq!(lab.host.held_packets(), 3);
+    answer_from_host_b(&mut lab);
     let lengths: Vec<usize> = lab.forwarded().iter().map(|frame| frame.len() - 14 - 28).collect();
     assert_eq!(lengths, [4], "where all that may wait do, the one that has waited longest makes room");
 }
 
 #[test]
 fn full_table_evicts_the_oldest_idle_neighbour_and_none_in_use() {
-    let mut lab = Lab::with(HostLimits { neighbours_per_interface: 3, ..HostLimits::default() });
+    let mut lab = Lab::with(LocalProtocolLimits { neighbours_per_interface: 3, ..LocalProtocolLimits::default() });
     for (host, ms) in [("10.0.1.2", 1), ("10.0.1.3", 2)] {
         lab.net.now += Nanos::millis(ms);
         lab.receive(LAN, &arp_request("10.0.1.1", A, host), Exception::Arp);
@@ -270,22 +271,22 @@ fn full_table_evicts_the_oldest_idle_neighbour_and_none_in_use() {
 
 #[test]
 fn static_neighbour_evicts_a_dynamic_one() {
-    let mut lab = Lab::with(HostLimits { neighbours_per_interface: 2, ..HostLimits::default() });
+    let mut lab = Lab::with(LocalProtocolLimits { neighbours_per_interface: 2, ..LocalProtocolLimits::default() });
     let to = |host| V4 { source: "10.0.2.2", destination: host, ..V4::default() }.udp(1);
     for host in ["10.0.1.4", "10.0.1.5"] {
         lab.receive(WAN, &to(host), Exception::Resolve);
     }
     for host in ["10.0.1.6", "10.0.1.7"] {
-        assert!(lab.host.set_static(LAN, ip(host), B, &mut lab.net), "somebody waits for both, and goes");
+        assert!(lab.host.set_static_neighbour(LAN, ip(host), B, &mut lab.net), "somebody waits for both, and goes");
     }
     assert_eq!(lab.log().matches("dropped neighbour_table").count(), 2);
-    assert!(!lab.host.set_static(LAN, ip("10.0.1.8"), B, &mut lab.net), "all are given");
-    assert_eq!(lab.host.pending(), 0);
+    assert!(!lab.host.set_static_neighbour(LAN, ip("10.0.1.8"), B, &mut lab.net), "all are given");
+    assert_eq!(lab.host.held_packets(), 0);
 }
 
 #[test]
-fn a_flood_of_messages_is_cut_at_the_limit_on_its_own_interface() {
-    let mut lab = Lab::with(HostLimits { neighbour_messages: 10, ..HostLimits::default() });
+fn message_flood_is_limited_on_its_interface_only() {
+    let mut lab = Lab::with(LocalProtocolLimits { neighbour_messages: 10, ..LocalProtocolLimits::default() });
     for _ in 0..50 {
         lab.receive(LAN, &arp_request("10.0.1.1", A, "10.0.1.2"), Exception::Arp);
     }
@@ -299,7 +300,7 @@ fn a_flood_of_messages_is_cut_at_the_limit_on_its_own_interface() {
 }
 
 #[test]
-fn an_unused_neighbour_is_forgotten_after_ten_minutes() {
+fn unused_neighbour_expires_after_ten_minutes() {
     let mut lab = Lab::new();
     lab.receive(LAN, &arp_request("10.0.1.1", A, "10.0.1.2"), Exception::Arp);
     lab.pass(SECOND * 599);
@@ -310,20 +311,20 @@ fn an_unused_neighbour_is_forgotten_after_ten_minutes() {
 }
 
 #[test]
-fn a_configured_neighbour_is_never_asked_nor_changed() {
+fn static_neighbour_is_never_probed_or_changed() {
     let mut lab = Lab::new();
     lab.receive(LAN, &V4::default().udp(1), Exception::Resolve);
-    assert!(lab.host.set_static(WAN, ip("10.0.2.2"), B, &mut lab.net));
+    assert!(lab.host.set_static_neighbour(WAN, ip("10.0.2.2"), B, &mut lab.net));
     assert_eq!(lab.forwarded().len(), 1, "what waited for it goes");
     lab.receive(WAN, &is_at("10.0.2.2", A, (WAN_MAC, "10.0.2.1")), Exception::Arp);
     lab.pass(SECOND * 3600);
     let known = lab.host.neighbours();
     assert_eq!((known[0].state, known[0].mac), (NeighbourState::Static, Some(B)));
-    lab.host.forget(WAN, ip("10.0.2.2"), &mut lab.net);
+    lab.host.remove_neighbour(WAN, ip("10.0.2.2"), &mut lab.net);
     assert_eq!(lab.host.neighbours().len(), 1);
-    lab.host.clear_static(WAN, ip("10.0.2.2"), &mut lab.net);
+    lab.host.clear_static_neighbour(WAN, ip("10.0.2.2"), &mut lab.net);
     assert!(lab.host.neighbours().is_empty());
-    assert!(!lab.host.set_static(InterfaceId(9), ip("10.0.2.2"), B, &mut lab.net));
+    assert!(!lab.host.set_static_neighbour(InterfaceId(9), ip("10.0.2.2"), B, &mut lab.net));
     lab.check();
 }
 
@@ -356,13 +357,13 @@ fn renumbered_link_keeps_only_neighbours_on_its_prefixes() {
 }
 
 #[test]
-fn a_worker_that_stops_holds_nothing() {
+fn stopped_worker_drops_all_held_packets() {
     let mut lab = Lab::new();
     lab.receive(LAN, &V4::default().udp(1), Exception::Resolve);
     lab.receive(LAN, &V6::default().udp(1), Exception::Resolve);
     lab.log();
     lab.host.drain(&mut lab.net);
-    assert_eq!((lab.log().as_str(), lab.host.pending()), ("  dropped shutdown\n  dropped shutdown\n", 0));
+    assert_eq!((lab.log().as_str(), lab.host.held_packets()), ("  dropped shutdown\n  dropped shutdown\n", 0));
     lab.check();
 }
 
@@ -370,11 +371,11 @@ fn a_worker_that_stops_holds_nothing() {
 fn link_down_discards_neighbours_and_link_up_announces_addresses() {
     let mut lab = Lab::new();
     lab.receive(LAN, &V4::default().udp(1), Exception::Resolve);
-    b_answers(&mut lab);
+    answer_from_host_b(&mut lab);
     lab.forwarded();
     lab.receive(LAN, &V6::default().udp(2), Exception::Resolve);
-    lab.host.set_static(WAN, ip("10.0.2.9"), A, &mut lab.net);
-    lab.host.set_static(LAN, ip("10.0.1.9"), A, &mut lab.net);
+    lab.host.set_static_neighbour(WAN, ip("10.0.2.9"), A, &mut lab.net);
+    lab.host.set_static_neighbour(LAN, ip("10.0.1.9"), A, &mut lab.net);
     lab.log();
     lab.host.link_changed(PortId(1), false, &mut lab.net);
     assert_eq!(lab.log(), "  dropped port_down\n", "what waited for a neighbour");
@@ -403,7 +404,7 @@ fn link_down_discards_neighbours_and_link_up_announces_addresses() {
           > wan 33:33:00:00:00:01 vlan 20 fe80::ff:fe00:2 > ff02::1 ICMPv6 fe80::ff:fe00:2 is-at 02:00:00:00:00:02 R O hlim 255
     "#]]
     .assert_eq(&lab.log());
-    assert_eq!(lab.host.next(), Instant::FAR);
+    assert_eq!(lab.host.next_deadline(), Instant::NEVER);
 }
 
 #[test]
@@ -416,6 +417,6 @@ fn neighbours_requested_while_the_link_was_down_are_requested_again() {
     lab.log();
     lab.host.link_changed(PortId(1), true, &mut lab.net);
     assert!(lab.log().contains("ARP who-has 10.0.2.2 tell 10.0.2.1"), "at once");
-    b_answers(&mut lab);
+    answer_from_host_b(&mut lab);
     assert_eq!(lab.forwarded().len(), 1, "what has waited");
 }

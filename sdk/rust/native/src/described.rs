@@ -44,7 +44,7 @@ impl Described {
         };
         let options = options(declaration, given)?;
         let Some(order) = order else { return Ok(Described { name: declaration.name, options, inside: Vec::new() }) };
-        let within = match order.inside {
+        let within = match order.inner {
             Inside::Branches(of, _) => Some(of),
             Inside::Manager | Inside::Any => None,
         };

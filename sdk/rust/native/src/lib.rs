@@ -52,7 +52,7 @@ fn scheme(options: &Options) -> Result<Box<dyn Scheme<Link>>, String> {
         let order = ORDERS.get(which - DECLARATIONS.len()).ok_or("there is no such scheme")?;
         let values = given(&order.declaration);
         let branch;
-        let inside = match order.inside {
+        let inside = match order.inner {
             Inside::Manager | Inside::Any => alone,
             Inside::Branches(of, _) => {
                 branch = usual(&of.declaration);

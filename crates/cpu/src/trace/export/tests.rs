@@ -8,25 +8,25 @@ fn at(us: u64) -> Instant {
 /// A task waits for packets, times out and runs. The port of another is polled twice.
 #[test]
 fn every_event_is_one_line_in_the_trace_event_format() {
-    let mut trace = Trace::new(100);
+    let mut trace = TaskTrace::new(100);
     let (voice, lan) = (TaskId(0), TaskId(1));
     let records = [
-        (10, voice, What::Came { packets: 2, waiting: 2 }),
-        (10, voice, What::Eligible),
-        (12, lan, What::Polled { times: 2, used: Nanos::micros(3), until: at(16) }),
-        (510, voice, What::Timeout),
-        (510, voice, What::Active),
-        (511, voice, What::Dispatched { switch: Nanos::micros(1) }),
-        (518, voice, What::Yielded { packets: 2, bytes: 128, waiting: 0, used: Nanos::micros(6) }),
-        (518, voice, What::Idle),
-        (519, voice, What::Dropped { packets: 7 }),
-        (520, TaskId(7), What::Active),
+        (10, voice, TaskEvent::Arrived { packets: 2, waiting: 2 }),
+        (10, voice, TaskEvent::Eligible),
+        (12, lan, TaskEvent::Polled { times: 2, used: Nanos::micros(3), until: at(16) }),
+        (510, voice, TaskEvent::Timeout),
+        (510, voice, TaskEvent::Active),
+        (511, voice, TaskEvent::Dispatched { switch: Nanos::micros(1) }),
+        (518, voice, TaskEvent::Yielded { packets: 2, bytes: 128, waiting: 0, used: Nanos::micros(6) }),
+        (518, voice, TaskEvent::Idle),
+        (519, voice, TaskEvent::Dropped { packets: 7 }),
+        (520, TaskId(7), TaskEvent::Active),
     ];
     for (time, task, what) in records {
-        trace.push(Record { at: at(time), task, what });
+        trace.push(TraceRecord { at: at(time), task, event: what });
     }
     let tasks = [(voice, "path \"voice\"".to_owned()), (lan, "input lan".to_owned())].into();
-    let routers = [Router { name: "edge", cores: vec![Core { worker: 0, trace: &trace, tasks }] }];
+    let routers = [TracedRouter { name: "edge", cores: vec![TracedCore { worker: 0, trace: &trace, tasks }] }];
     let mut text = Vec::new();
     write(&mut text, &routers, (at(0), at(600)), Some(1_000_000_000)).unwrap();
     expect![[r#"
@@ -64,7 +64,7 @@ fn durations_longer_than_a_window_are_divided_among_windows() {
     windows.add((at(25), at(1_025)), |times| &mut times.polling, Nanos::micros(500));
     windows.add((at(40), at(60)), |times| &mut times.useful, Nanos::micros(20));
     windows.add((at(9_990), at(20_000)), |times| &mut times.useful, Nanos::micros(7));
-    let sum = |part: fn(&Times) -> Nanos| windows.iter().map(|(_, times)| part(times).get()).sum::<u64>();
+    let sum = |part: fn(&CoreTimes) -> Nanos| windows.iter().map(|(_, times)| part(times).get()).sum::<u64>();
     assert_eq!((sum(|t| t.polling), sum(|t| t.useful)), (500_000, 27_000));
     let first: Vec<(Instant, Nanos, Nanos)> = windows.iter().take(3).map(|(at, t)| (at, t.polling, t.useful)).collect();
     let us = |ns| Nanos::new(ns);

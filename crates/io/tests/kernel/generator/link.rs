@@ -1,8 +1,8 @@
 //! Link headers, and frames of other protocols.
 
-use super::Sent;
-use crate::bench::{NARROW, VLAN, router_mac, station_mac};
-use crate::ends::Link;
+use super::SentFrame;
+use crate::bench::{NARROW, VLAN, host_mac, router_mac};
+use crate::link_ends::Link;
 use crate::random::Random;
 use packet::wire::arp::Arp;
 use packet::wire::ethertype;
@@ -42,13 +42,13 @@ fn tags(r: &mut Random) -> Vec<u8> {
     }
 }
 
-fn frame(destination: Mac, link: Link, tags: &[u8], kind: u16, l3: &[u8]) -> Sent {
-    let frame = [&destination.0[..], &station_mac(link).0, tags, &kind.to_be_bytes(), l3].concat();
-    Sent { link, frame }
+fn frame(destination: Mac, link: Link, tags: &[u8], kind: u16, l3: &[u8]) -> SentFrame {
+    let frame = [&destination.0[..], &host_mac(link).0, tags, &kind.to_be_bytes(), l3].concat();
+    SentFrame { link, frame }
 }
 
 /// A frame with this network-layer packet.
-pub fn framed(r: &mut Random, packet: fn(&mut Random, Link) -> Vec<u8>) -> Sent {
+pub fn framed(r: &mut Random, packet: fn(&mut Random, Link) -> Vec<u8>) -> SentFrame {
     let link = r.one(&[Link::Left, Link::Left, Link::Left, Link::Right, Link::Narrow]);
     let mut l3 = packet(r, link);
     let version = l3.first().map_or(4, |byte| byte >> 4);
@@ -67,7 +67,7 @@ pub fn framed(r: &mut Random, packet: fn(&mut Random, Link) -> Vec<u8>) -> Sent 
 }
 
 /// A frame of another protocol than IP.
-pub fn other(r: &mut Random) -> Sent {
+pub fn other(r: &mut Random) -> SentFrame {
     let link = r.one(&Link::ALL);
     if r.percent(60) {
         return arp(r, link);
@@ -87,10 +87,10 @@ pub fn other(r: &mut Random) -> Sent {
 }
 
 /// ARP of all kinds, except for claims to the router's addresses, which the router defends only at intervals.
-fn arp(r: &mut Random, link: Link) -> Sent {
+fn arp(r: &mut Random, link: Link) -> SentFrame {
     let third = if r.percent(90) { link as u8 + 1 } else { 20 };
     let address = |last| Ipv4Addr::new(198, 18, third, last);
-    let (mac, ip) = (station_mac(link), address(2));
+    let (mac, ip) = (host_mac(link), address(2));
     let target = r.one(&[address(1), address(1), address(1), address(3), address(77), Ipv4Addr::new(198, 18, 2, 1)]);
     let mut message = match r.below(6) {
         0..3 => Arp::request(mac, ip, target),

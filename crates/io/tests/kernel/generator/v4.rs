@@ -1,13 +1,13 @@
 //! IPv4 packets.
 
-use super::upper;
-use crate::ends::Link;
+use super::payload;
+use crate::link_ends::Link;
 use crate::random::Random;
 use packet::wire::{checksum, protocol};
 use std::net::Ipv4Addr;
 
 /// The host on a link.
-fn station(link: Link) -> Ipv4Addr {
+fn host(link: Link) -> Ipv4Addr {
     Ipv4Addr::new(198, 18, link as u8 + 1, 2)
 }
 
@@ -22,7 +22,7 @@ fn far(r: &mut Random) -> Ipv4Addr {
 
 fn source(r: &mut Random, link: Link) -> Ipv4Addr {
     match r.below(30) {
-        0..18 => station(link),
+        0..18 => host(link),
         18..23 => far(r),
         23 => Ipv4Addr::new(127, 0, 0, 1 + r.byte() % 3),
         24 => r.one(&[Ipv4Addr::UNSPECIFIED, Ipv4Addr::new(0, 1, 2, 3)]),
@@ -37,7 +37,7 @@ fn source(r: &mut Random, link: Link) -> Ipv4Addr {
 fn destination(r: &mut Random) -> Ipv4Addr {
     match r.below(40) {
         0..10 => far(r),
-        10..13 => station(r.one(&Link::ALL)),
+        10..13 => host(r.one(&Link::ALL)),
         13..18 => Ipv4Addr::new(198, 19, 3, r.byte()),
         18 | 19 => Ipv4Addr::new(198, 19, 20, r.byte()),
         20 | 21 => Ipv4Addr::new(198, 19, 1, r.byte()),
@@ -96,8 +96,8 @@ fn fragment(r: &mut Random) -> u16 {
 
 fn payload(r: &mut Random, from: Ipv4Addr, to: Ipv4Addr, most: usize) -> (u8, Vec<u8>) {
     match r.below(20) {
-        0..8 => (protocol::UDP, upper::udp(r, from.into(), to.into(), most)),
-        8..12 => (protocol::TCP, upper::tcp(r, from.into(), to.into(), most)),
+        0..8 => (protocol::UDP, payload::udp(r, from.into(), to.into(), most)),
+        8..12 => (protocol::TCP, payload::tcp(r, from.into(), to.into(), most)),
         12..18 => (protocol::ICMP, icmp(r, from, to, most)),
         _ => {
             // Protocols that only some kernels handle are sent to other hosts only.
@@ -128,7 +128,7 @@ fn icmp(r: &mut Random, from: Ipv4Addr, to: Ipv4Addr, most: usize) -> Vec<u8> {
         let length = r.length(most - 8);
         message.extend(r.bytes(length));
     }
-    upper::sealed(r, from.into(), to.into(), protocol::ICMP, message)
+    payload::with_checksum(r, from.into(), to.into(), protocol::ICMP, message)
 }
 
 /// Options, valid or not, a multiple of four bytes.

@@ -1,8 +1,8 @@
 //! IPv6 packets.
 
-use super::upper;
-use crate::bench::station_mac;
-use crate::ends::Link;
+use super::payload;
+use crate::bench::host_mac;
+use crate::link_ends::Link;
 use crate::random::Random;
 use packet::wire::ndp::{self, NeighbourFlags};
 use packet::wire::{ipv6, protocol};
@@ -144,8 +144,8 @@ fn options(r: &mut Random) -> Vec<u8> {
 
 fn payload(r: &mut Random, from: Ipv6Addr, to: Ipv6Addr, most: usize) -> (u8, Vec<u8>) {
     match r.below(20) {
-        0..7 => (protocol::UDP, upper::udp(r, from.into(), to.into(), most)),
-        7..11 => (protocol::TCP, upper::tcp(r, from.into(), to.into(), most)),
+        0..7 => (protocol::UDP, payload::udp(r, from.into(), to.into(), most)),
+        7..11 => (protocol::TCP, payload::tcp(r, from.into(), to.into(), most)),
         11..17 => (protocol::ICMPV6, icmp(r, from, to, most)),
         17 => (protocol::NO_NEXT_HEADER, r.bytes(8)),
         _ => {
@@ -170,7 +170,7 @@ fn icmp(r: &mut Random, from: Ipv6Addr, to: Ipv6Addr, most: usize) -> Vec<u8> {
         let length = r.length(most - 8);
         message.extend(r.bytes(length));
     }
-    upper::sealed(r, from.into(), to.into(), protocol::ICMPV6, message)
+    payload::with_checksum(r, from.into(), to.into(), protocol::ICMPV6, message)
 }
 
 /// Rarely invalidates the header in one way.
@@ -194,7 +194,7 @@ fn spoil(r: &mut Random, packet: &mut Vec<u8>) {
 
 /// Neighbour discovery, mostly valid, from known hosts with known contents.
 fn discovery(r: &mut Random, link: Link) -> Vec<u8> {
-    let (mac, station) = (station_mac(link), r.one(&[on_link(link, 2), Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, 2)]));
+    let (mac, station) = (host_mac(link), r.one(&[on_link(link, 2), Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, 2)]));
     let target = r.one(&[on_link(link, 1), on_link(link, 1), link_local(link), on_link(link, 3), on_link(link, 0x77)]);
     let source = if r.percent(15) { Ipv6Addr::UNSPECIFIED } else { station };
     let group = ipv6::solicited_node(target);

@@ -1,10 +1,10 @@
 //! An idle router: its wakeup latency, and its processor time while it sleeps.
 
-use super::lane::{Lane, Side};
+use super::lane::{Lane, LaneSide};
 use crate::bench::median;
 use anyhow::{Context, Result};
 use io::clock;
-use io::netns::Host;
+use io::netns::LabHost;
 use io::wait::{Sleeper, Waker};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, ipproto, socket_with};
 use rustix::time::{ClockId, clock_gettime};
@@ -18,11 +18,11 @@ const PATIENCE: Nanos = Nanos::secs(1);
 
 /// The median round trip of `count` pings in microseconds, from left to right and back.
 pub fn round_trip(lane: &Lane, count: usize) -> Result<f64> {
-    Ok(median(round_trips(lane.station(Side::Left), Side::Right.addresses().1, count)?))
+    Ok(median(round_trips(lane.host(LaneSide::Left), LaneSide::Right.addresses().1, count)?))
 }
 
 /// The round trips of `count` pings in microseconds.
-pub fn round_trips(host: &Host, to: Ipv4Addr, count: usize) -> Result<Vec<f64>> {
+pub fn round_trips(host: &LabHost, to: Ipv4Addr, count: usize) -> Result<Vec<f64>> {
     // The groups that may open ICMP echo sockets (icmp(7)).
     host.sysctl("net/ipv4/ping_group_range", "0 0")?;
     let open = || socket_with(AddressFamily::INET, SocketType::DGRAM, SocketFlags::CLOEXEC, Some(ipproto::ICMP));

@@ -10,10 +10,10 @@ use anyhow::{Context, Result, anyhow};
 use control::Daemon;
 use io::clock;
 use io::devices::Devices;
-use io::netlink::{Neighbour, Netlink, Veth, VethEnd};
-use io::netns::{Host, Lab};
-use io::offload::{Ethtool, Offload};
-use io::traffic::Journey;
+use io::netlink::{KernelNeighbour, Netlink, Veth, VethEnd};
+use io::netns::{Lab, LabHost};
+use io::offload::{Ethtool, EthtoolOffload};
+use io::traffic::PacketAddresses;
 use std::fmt::Write as _;
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
@@ -21,7 +21,7 @@ use units::Mac;
 
 /// The router that forwards.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Kind {
+pub enum LaneKind {
     /// The kernel.
     Kernel,
     /// Switchpath on `xdp:` ports.
@@ -32,33 +32,33 @@ pub enum Kind {
     Tap,
 }
 
-impl Kind {
+impl LaneKind {
     /// The name for people, and of the router's ports.
     pub fn name(self) -> &'static str {
         match self {
-            Kind::Kernel => "kernel",
-            Kind::Xdp => "xdp",
-            Kind::Packet => "packet",
-            Kind::Tap => "tap",
+            LaneKind::Kernel => "kernel",
+            LaneKind::Xdp => "xdp",
+            LaneKind::Packet => "packet",
+            LaneKind::Tap => "tap",
         }
     }
 }
 
 /// One side of a lane.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Side {
+pub enum LaneSide {
     /// The side of the sender.
     Left,
     /// The side of the receiver.
     Right,
 }
 
-impl Side {
-    const BOTH: [Side; 2] = [Side::Left, Side::Right];
+impl LaneSide {
+    const BOTH: [LaneSide; 2] = [LaneSide::Left, LaneSide::Right];
 
     /// The name of the links of this side.
     pub fn name(self) -> &'static str {
-        if self == Side::Left { "left" } else { "right" }
+        if self == LaneSide::Left { "left" } else { "right" }
     }
 
     /// The addresses of the router and of the host, in the block for benchmarks (RFC 2544).
@@ -74,7 +74,7 @@ impl Side {
 
 /// The offloads that the hosts use.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Wire {
+pub enum HostOffloads {
     /// None: whole frames, as a wire would carry them.
     Plain,
     /// Checksums and segmentation, as hosts on one machine use: super-frames.
@@ -84,66 +84,66 @@ pub enum Wire {
 /// A running lane.
 pub struct Lane {
     /// The router.
-    pub kind: Kind,
+    pub kind: LaneKind,
     /// The hosts at both ends.
-    pub stations: [Host; 2],
-    router: Host,
+    pub hosts: [LabHost; 2],
+    router: LabHost,
     daemon: Option<Arc<Daemon>>,
 }
 
 impl Lane {
     /// Creates the cables and starts the router.
-    pub fn new(lab: &Lab, kind: Kind, wire: Wire) -> Result<Lane> {
+    pub fn new(lab: &Lab, kind: LaneKind, wire: HostOffloads) -> Result<Lane> {
         let router = lab.host(kind.name())?;
-        if kind == Kind::Kernel {
+        if kind == LaneKind::Kernel {
             router.forward_in_kernel()?
         } else {
             router.silence_kernel()?
         }
-        let stations = Side::BOTH.map(|side| lab.host(side.name()));
+        let stations = LaneSide::BOTH.map(|side| lab.host(side.name()));
         let [left, right] = stations;
-        let mut lane = Lane { kind, stations: [left?, right?], router, daemon: None };
-        for side in Side::BOTH.into_iter().filter(|_| kind != Kind::Tap) {
+        let mut lane = Lane { kind, hosts: [left?, right?], router, daemon: None };
+        for side in LaneSide::BOTH.into_iter().filter(|_| kind != LaneKind::Tap) {
             lane.lay(side, wire)?;
         }
-        if kind != Kind::Kernel {
+        if kind != LaneKind::Kernel {
             lane.start()?;
         }
-        for side in Side::BOTH {
-            if kind == Kind::Tap {
-                let namespace = lane.station(side).namespace().clone();
+        for side in LaneSide::BOTH {
+            if kind == LaneKind::Tap {
+                let namespace = lane.host(side).namespace().clone();
                 lane.router.run(|| Netlink::open()?.move_to(side.name(), &*namespace))??;
             }
-            lane.settle_station(side)?;
+            lane.configure_host(side)?;
         }
         Ok(lane)
     }
 
     /// The host at one end.
-    pub fn station(&self, side: Side) -> &Host {
-        &self.stations[side as usize]
+    pub fn host(&self, side: LaneSide) -> &LabHost {
+        &self.hosts[side as usize]
     }
 
     /// The host with the router's ends of the cables.
-    pub fn router(&self) -> &Host {
+    pub fn router(&self) -> &LabHost {
         &self.router
     }
 
     /// The headers of packets from left to right.
-    pub fn journey() -> Journey {
+    pub fn headers() -> PacketAddresses {
         let ((router, station), (_, from), (_, to)) =
-            (Side::Left.macs(), Side::Left.addresses(), Side::Right.addresses());
-        Journey { link: (station, router), network: (from, to) }
+            (LaneSide::Left.macs(), LaneSide::Left.addresses(), LaneSide::Right.addresses());
+        PacketAddresses { link: (station, router), network: (from, to) }
     }
 
     /// The index of a link of a host.
-    pub fn index(host: &Host, side: Side) -> Result<u32> {
+    pub fn index(host: &LabHost, side: LaneSide) -> Result<u32> {
         Ok(host.run(|| Netlink::open()?.link(side.name()))??.index)
     }
 
-    fn lay(&self, side: Side, wire: Wire) -> Result<()> {
+    fn lay(&self, side: LaneSide, wire: HostOffloads) -> Result<()> {
         let ((near, far), name) = (side.macs(), side.name());
-        let station = self.station(side);
+        let station = self.host(side);
         let ends = [
             VethEnd { name, namespace: None, mac: Some(far) },
             VethEnd { name, namespace: Some(std::os::fd::AsFd::as_fd(&**self.router.namespace())), mac: Some(near) },
@@ -152,31 +152,31 @@ impl Lane {
         for host in [station, &self.router] {
             host.run(|| -> Result<()> {
                 let ethtool = Ethtool::open()?;
-                if wire == Wire::Plain {
+                if wire == HostOffloads::Plain {
                     ethtool.switch_all_off(name)?;
                 }
                 Ok(Netlink::open()?.set_up(name, true)?)
             })??;
         }
-        if self.kind == Kind::Kernel {
+        if self.kind == LaneKind::Kernel {
             let ((router, to), (_, mac)) = (side.addresses(), side.macs());
             self.router.add_address(name, IpAddr::V4(router), 24)?;
-            let neighbour = Neighbour { link: name, address: IpAddr::V4(to), mac };
+            let neighbour = KernelNeighbour { link: name, address: IpAddr::V4(to), mac };
             self.router.run(|| Netlink::open()?.add_neighbour(&neighbour))??;
         }
         Ok(())
     }
 
     /// Configures the addresses of a host and its default route.
-    fn settle_station(&self, side: Side) -> Result<()> {
+    fn configure_host(&self, side: LaneSide) -> Result<()> {
         let ((router, station), (router_mac, station_mac)) = (side.addresses(), side.macs());
-        let host = self.station(side);
-        if self.kind == Kind::Tap {
+        let host = self.host(side);
+        if self.kind == LaneKind::Tap {
             host.run(|| Netlink::open()?.set_mac(side.name(), station_mac))??;
             host.run(|| Netlink::open()?.set_up(side.name(), true))??;
         }
         host.add_address(side.name(), IpAddr::V4(station), 24)?;
-        let neighbour = Neighbour { link: side.name(), address: IpAddr::V4(router), mac: router_mac };
+        let neighbour = KernelNeighbour { link: side.name(), address: IpAddr::V4(router), mac: router_mac };
         host.run(|| Netlink::open()?.add_neighbour(&neighbour))??;
         Ok(host.add_default_route(IpAddr::V4(router))?)
     }
@@ -185,8 +185,8 @@ impl Lane {
         let text = self.configuration();
         let plan = plan::check(&text, "bench.toml", &plane::catalogue()).map_err(|wrong| anyhow!("{wrong}"))?;
         let devices = Devices::new(clock::epoch()).in_namespace(self.router.namespace().clone());
-        let remarks = devices.remarks().clone();
-        let options = control::Options::new(devices, &text, "bench.toml", |_| {});
+        let remarks = devices.advisories().clone();
+        let options = control::DaemonOptions::new(devices, &text, "bench.toml", |_| {});
         let daemon = Daemon::start(&plan, options).map_err(|error| anyhow!(error)).context("the router")?;
         if let Some(remark) = remarks.take().into_iter().find(|remark| remark.contains("in place of")) {
             daemon.stop();
@@ -197,7 +197,7 @@ impl Lane {
     }
 
     /// Switches the router's ports to polling by the estimators' schedule.
-    pub fn estimate(&self) -> Result<()> {
+    pub fn enable_estimators(&self) -> Result<()> {
         let Some(daemon) = &self.daemon else { return Ok(()) };
         let text = self.configuration().replace("device =", "estimator = true\ndevice =");
         daemon.apply(&text, "bench.toml").map_err(|failure| anyhow!("{failure}"))?;
@@ -206,7 +206,7 @@ impl Lane {
 
     fn configuration(&self) -> String {
         let mut text = String::from("version = 1\n");
-        for side in Side::BOTH {
+        for side in LaneSide::BOTH {
             let ((router, station), (router_mac, station_mac)) = (side.addresses(), side.macs());
             let (name, kind) = (side.name(), self.kind.name());
             // Writing to a string cannot fail.
@@ -231,6 +231,6 @@ impl Drop for Lane {
 /// Makes the driver below the kernel's router poll for frames (NAPI), as it does with an XDP program, but without one: with a program it would not
 /// merge frames. A virtual link accepts redirected frames only in this mode.
 pub fn poll_in_driver(lane: &Lane) -> Result<()> {
-    lane.router.run(|| Ethtool::open()?.switch(Side::Left.name(), Offload::ReceiveJoining, true))??;
+    lane.router.run(|| Ethtool::open()?.switch(LaneSide::Left.name(), EthtoolOffload::GenericReceive, true))??;
     Ok(())
 }

@@ -9,8 +9,8 @@
 //! it forwards the most.
 
 use super::super::{Progress, median, medians};
-use super::lane::Kind;
-use super::packets::{Load, Packets, Passed};
+use super::lane::LaneKind;
+use super::packets::{ForwardingRates, OfferedLoad, Packets};
 use anyhow::{Context, Result};
 use std::fmt::Write as _;
 use units::Nanos;
@@ -28,7 +28,7 @@ const STEPS: i32 = 14;
 
 /// The forwarding rates of a lane, in packets a second.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub struct Most {
+pub struct MaximumRates {
     /// The maximum forwarding rate.
     pub rate: f64,
     /// The load offered at that rate.
@@ -39,13 +39,13 @@ pub struct Most {
 
 /// A lane beside the kernel's.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub struct Beside {
+pub struct LaneComparison {
     /// The kind of the lane.
-    pub kind: Kind,
+    pub kind: LaneKind,
     /// Its forwarding rates.
-    pub ours: Most,
+    pub ours: MaximumRates,
     /// The kernel's forwarding rates.
-    pub kernel: Most,
+    pub kernel: MaximumRates,
     /// Median over the rounds of the ratio of rates, each lane at its best load.
     pub ratio: f64,
     /// The same under a flood.
@@ -53,7 +53,7 @@ pub struct Beside {
 }
 
 /// The result of each load in each round.
-struct Rounds(Vec<Vec<Passed>>);
+struct Rounds(Vec<Vec<ForwardingRates>>);
 
 impl Rounds {
     /// The load with the highest output rate.
@@ -62,10 +62,10 @@ impl Rounds {
         (0..=LOADS.len()).max_by(|a, b| rate(a).total_cmp(&rate(b))).unwrap_or(0)
     }
 
-    fn most(&self) -> Most {
+    fn maximum_rates(&self) -> MaximumRates {
         let best = self.best();
-        let of = |value: &dyn Fn(&Vec<Passed>) -> f64| median(self.0.iter().map(value).collect());
-        Most {
+        let of = |value: &dyn Fn(&Vec<ForwardingRates>) -> f64| median(self.0.iter().map(value).collect());
+        MaximumRates {
             rate: of(&|round| round[best].out),
             offered: of(&|round| round[best].offered),
             flooded: of(&|round| round[LOADS.len()].out),
@@ -80,10 +80,10 @@ impl Rounds {
 }
 
 /// Measures every lane at every load. The first lane is the kernel's.
-pub fn compare(lanes: &[(Kind, Packets)], rounds: usize, progress: &Progress) -> Result<Vec<Beside>> {
+pub fn compare(lanes: &[(LaneKind, Packets)], rounds: usize, progress: &Progress) -> Result<Vec<LaneComparison>> {
     let unit = survey(lanes, progress)?;
-    let loads = LOADS.iter().map(|part| Load::Rate(part * unit)).chain([Load::Flood]);
-    let loads: Vec<Load> = loads.collect();
+    let loads = LOADS.iter().map(|part| OfferedLoad::Rate(part * unit)).chain([OfferedLoad::Flood]);
+    let loads: Vec<OfferedLoad> = loads.collect();
     let mut measured: Vec<Rounds> = lanes.iter().map(|_| Rounds(Vec::new())).collect();
     for round in 0..rounds {
         measured.iter_mut().for_each(|lane| lane.0.push(Vec::new()));
@@ -96,7 +96,7 @@ pub fn compare(lanes: &[(Kind, Packets)], rounds: usize, progress: &Progress) ->
         for ((kind, _), Rounds(seen)) in lanes.iter().zip(&measured) {
             let out = |load: usize| seen[round][load].out;
             let best = (0..loads.len()).max_by(|a, b| out(*a).total_cmp(&out(*b))).unwrap_or(0);
-            let Passed { offered, out } = seen[round][best];
+            let ForwardingRates { offered, out } = seen[round][best];
             let separator = if *kind == lanes[0].0 { "" } else { "," };
             // Writing to a string cannot fail.
             let _ = write!(said, "{separator} {} {:.2} of {:.2}", kind.name(), out / 1e6, offered / 1e6);
@@ -104,10 +104,10 @@ pub fn compare(lanes: &[(Kind, Packets)], rounds: usize, progress: &Progress) ->
         progress.say(&said);
     }
     let kernel = &measured[0];
-    let beside = |((kind, _), lane): (&(Kind, Packets), &Rounds)| Beside {
+    let beside = |((kind, _), lane): (&(LaneKind, Packets), &Rounds)| LaneComparison {
         kind: *kind,
-        ours: lane.most(),
-        kernel: kernel.most(),
+        ours: lane.maximum_rates(),
+        kernel: kernel.maximum_rates(),
         ratio: lane.ratio(lane.best(), (kernel, kernel.best())),
         flooded: lane.ratio(LOADS.len(), (kernel, LOADS.len())),
     };
@@ -115,12 +115,12 @@ pub fn compare(lanes: &[(Kind, Packets)], rounds: usize, progress: &Progress) ->
 }
 
 /// The approximate rate of the best lane, the unit of the loads.
-fn survey(lanes: &[(Kind, Packets)], progress: &Progress) -> Result<f64> {
+fn survey(lanes: &[(LaneKind, Packets)], progress: &Progress) -> Result<f64> {
     let mut best: f64 = 0.0;
     for step in 0..STEPS {
         let load = FIRST * STEP.powi(step);
         for (kind, lane) in lanes {
-            best = best.max(lane.offer(Load::Rate(load), WARMUP, SPAN).with_context(|| kind.name())?.out);
+            best = best.max(lane.offer(OfferedLoad::Rate(load), WARMUP, SPAN).with_context(|| kind.name())?.out);
         }
         if load > 2.0 * best {
             break;
@@ -144,7 +144,7 @@ mod tests {
         let round = |luck: &f64| {
             let passed = |offered: f64| {
                 let out = if offered <= most { offered } else { most - 0.3 * (offered - most) };
-                Passed { offered, out: out * luck }
+                ForwardingRates { offered, out: out * luck }
             };
             LOADS.iter().map(|part| passed(*part)).chain([passed(2.5)]).collect()
         };
@@ -153,7 +153,7 @@ mod tests {
 
     #[test]
     fn maximum_forwarding_rate_is_not_the_rate_under_flood() {
-        let most = rounds(1.0, &[1.0, 0.9, 1.1]).most();
+        let most = rounds(1.0, &[1.0, 0.9, 1.1]).maximum_rates();
         assert_eq!((most.rate, most.offered), (1.0, 1.0));
         assert!((most.flooded - 0.55).abs() < 1e-9, "{}", most.flooded);
     }
@@ -169,6 +169,6 @@ mod tests {
     fn one_lucky_round_does_not_set_the_maximum() {
         let mut measured = rounds(1.0, &[1.0, 1.0, 1.0]);
         measured.0[1][0].out = 7.0;
-        assert_eq!(measured.most().rate, 1.0);
+        assert_eq!(measured.maximum_rates().rate, 1.0);
     }
 }

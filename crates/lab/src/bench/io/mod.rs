@@ -13,15 +13,15 @@ mod packets;
 mod processors;
 mod stream;
 
-use super::{Figure, Progress, Rounds, medians};
+use super::{BenchFigure, Progress, Rounds, medians};
 use anyhow::{Context, Result};
 use io::bpf::instruction::{action, exit, set};
-use io::bpf::{self, Program};
+use io::bpf::{self, BpfProgram};
 use io::netns::Lab;
-use io::precedence::Precedence;
-use lane::{Kind, Lane, Wire};
-use loads::Beside;
-use packets::{Fared, Packets};
+use io::thread_priority::RealtimePriority;
+use lane::{HostOffloads, Lane, LaneKind};
+use loads::LaneComparison;
+use packets::{LossCounts, Packets};
 use processors::Processors;
 use std::fmt::Write as _;
 use stream::Stream;
@@ -41,13 +41,13 @@ const BELOW: f64 = 0.4;
 const GENTLY: Nanos = Nanos::millis(100);
 
 /// Measures all figures. Needs root.
-pub fn measure(Rounds(rounds): Rounds, progress: &Progress) -> Result<Vec<Figure>> {
+pub fn measure(Rounds(rounds): Rounds, progress: &Progress) -> Result<Vec<BenchFigure>> {
     // A user namespace would provide hosts, but no way to send packets fast enough.
-    Program::load(bpf::Kind::Xdp, "switchpath_try", &[set(0, action::DROP), exit()])
+    BpfProgram::load(bpf::BpfProgramKind::Xdp, "switchpath_try", &[set(0, action::DROP), exit()])
         .context("it needs root, and no user namespace (`sudo switchpath bench io`); loading a BPF program failed")?;
     let lab = Lab::new()?;
     let rounds = rounds.min(ROUNDS);
-    let precedence = Precedence::take().inspect_err(|error| {
+    let precedence = RealtimePriority::acquire().inspect_err(|error| {
         progress.note(&format!("io: no real-time priority ({error}): what other programs do is in the figures"));
     });
     let mut figures = small(&lab, rounds, progress)?;
@@ -62,8 +62,12 @@ pub fn measure(Rounds(rounds): Rounds, progress: &Progress) -> Result<Vec<Figure
 type Pairs = Vec<(f64, f64)>;
 
 /// One lane for the kernel and one for each kind of port that this machine supports.
-fn lanes<T>(progress: &Progress, kinds: &[Kind], make: impl Fn(Kind) -> Result<T>) -> Result<Vec<(Kind, T)>> {
-    let mut lanes = vec![(Kind::Kernel, make(Kind::Kernel).context("the kernel's router")?)];
+fn lanes<T>(
+    progress: &Progress,
+    kinds: &[LaneKind],
+    make: impl Fn(LaneKind) -> Result<T>,
+) -> Result<Vec<(LaneKind, T)>> {
+    let mut lanes = vec![(LaneKind::Kernel, make(LaneKind::Kernel).context("the kernel's router")?)];
     for &kind in kinds {
         match make(kind) {
             Ok(lane) => lanes.push((kind, lane)),
@@ -74,13 +78,13 @@ fn lanes<T>(progress: &Progress, kinds: &[Kind], make: impl Fn(Kind) -> Result<T
 }
 
 /// Measures every lane in turn in each round. Returns the values of each lane but the kernel's (the first) beside the kernel's.
-fn turns<T>(
-    lanes: &[(Kind, T)],
+fn measure_in_turn<T>(
+    lanes: &[(LaneKind, T)],
     rounds: usize,
     (progress, what, unit): (&Progress, &str, f64),
     measure: impl Fn(&T) -> Result<f64>,
-) -> Result<Vec<(Kind, Pairs)>> {
-    let mut values: Vec<(Kind, Pairs)> = lanes[1..].iter().map(|(kind, _)| (*kind, Vec::new())).collect();
+) -> Result<Vec<(LaneKind, Pairs)>> {
+    let mut values: Vec<(LaneKind, Pairs)> = lanes[1..].iter().map(|(kind, _)| (*kind, Vec::new())).collect();
     for round in 0..rounds {
         let kernel = measure(&lanes[0].1).context("the kernel's router")?;
         let mut said = format!("io: {what}, round {} of {rounds}: kernel {:.2}", round + 1, kernel / unit);
@@ -96,52 +100,59 @@ fn turns<T>(
 }
 
 /// 64-byte packets: the maximum over many loads ([`loads`]), then a lower rate without loss.
-fn small(lab: &Lab, rounds: usize, progress: &Progress) -> Result<Vec<Figure>> {
-    let lanes = lanes(progress, &[Kind::Xdp, Kind::Packet, Kind::Tap], |kind| Packets::new(lab, kind))?;
+fn small(lab: &Lab, rounds: usize, progress: &Progress) -> Result<Vec<BenchFigure>> {
+    let lanes = lanes(progress, &[LaneKind::Xdp, LaneKind::Packet, LaneKind::Tap], |kind| Packets::new(lab, kind))?;
     let mut figures = Vec::new();
-    for (Beside { kind, ours, kernel, ratio, flooded }, (_, lane)) in
+    for (LaneComparison { kind, ours, kernel, ratio, flooded }, (_, lane)) in
         loads::compare(&lanes, rounds, progress)?.into_iter().zip(&lanes[1..])
     {
         let name = |what| format!("{}, 64 B, {what}", kind.name());
-        let least = (kind == Kind::Xdp).then_some(SMALL);
+        let least = (kind == LaneKind::Xdp).then_some(SMALL);
         let most = (ours.rate / 1e6, kernel.rate / 1e6, ratio);
-        figures.push(Figure::at_least("io", name("the most that comes out, beside the kernel"), most, "Mpps", least));
+        figures.push(BenchFigure::at_least(
+            "io",
+            name("the most that comes out, beside the kernel"),
+            most,
+            "Mpps",
+            least,
+        ));
         let offered = (ours.offered / 1e6, kernel.offered / 1e6, ours.offered / kernel.offered);
-        figures.push(Figure::beside("io", name("offered then"), offered, "Mpps", None));
+        figures.push(BenchFigure::against("io", name("offered then"), offered, "Mpps", None));
         let flood = (ours.flooded / 1e6, kernel.flooded / 1e6, flooded);
-        figures.push(Figure::beside("io", name("what comes out of a flood"), flood, "Mpps", None));
+        figures.push(BenchFigure::against("io", name("what comes out of a flood"), flood, "Mpps", None));
         progress.say(&format!("io: {} below capacity", kind.name()));
-        let Fared { sent, lost, late } = lane.gently(ours.rate * BELOW, GENTLY * rounds as u64)?;
+        let LossCounts { sent, lost, late } = lane.send_at_rate(ours.rate * BELOW, GENTLY * rounds as u64)?;
         let name = |what| format!("{}, {what} of {sent} at {:.0} % of the most", kind.name(), BELOW * 100.0);
-        figures.push(Figure::alone("io", name("lost"), lost as f64, "packets", Some(0.0)));
-        figures.push(Figure::alone("io", name("overtaken"), late as f64, "packets", Some(0.0)));
+        figures.push(BenchFigure::alone("io", name("lost"), lost as f64, "packets", Some(0.0)));
+        figures.push(BenchFigure::alone("io", name("overtaken"), late as f64, "packets", Some(0.0)));
     }
     Ok(figures)
 }
 
 /// One TCP connection. The budget applies to the better of the kinds of port that carry super-frames.
-fn bulk(lab: &Lab, rounds: usize, progress: &Progress) -> Result<Vec<Figure>> {
-    let lanes = lanes(progress, &[Kind::Tap, Kind::Packet, Kind::Xdp], |kind| Stream::new(lab, kind))?;
-    let values = turns(&lanes, rounds, (progress, "Gbit/s of one TCP connection", 1e9), Stream::rate)?;
-    let medians: Vec<(Kind, (f64, f64, f64))> = values.iter().map(|(kind, pairs)| (*kind, medians(pairs))).collect();
+fn bulk(lab: &Lab, rounds: usize, progress: &Progress) -> Result<Vec<BenchFigure>> {
+    let lanes = lanes(progress, &[LaneKind::Tap, LaneKind::Packet, LaneKind::Xdp], |kind| Stream::new(lab, kind))?;
+    let values = measure_in_turn(&lanes, rounds, (progress, "Gbit/s of one TCP connection", 1e9), Stream::rate)?;
+    let medians: Vec<(LaneKind, (f64, f64, f64))> =
+        values.iter().map(|(kind, pairs)| (*kind, medians(pairs))).collect();
     let best = medians.iter().map(|(_, (_, _, ratio))| *ratio).fold(0.0, f64::max);
-    let figure = |(kind, (ours, kernel, ratio)): &(Kind, (f64, f64, f64))| {
+    let figure = |(kind, (ours, kernel, ratio)): &(LaneKind, (f64, f64, f64))| {
         let name = format!("{}, one TCP connection, beside the kernel", kind.name());
         let least = (*ratio == best).then_some(BULK);
-        Figure::at_least("io", name, (ours / 1e9, kernel / 1e9, *ratio), "Gbit/s", least)
+        BenchFigure::at_least("io", name, (ours / 1e9, kernel / 1e9, *ratio), "Gbit/s", least)
     };
     Ok(medians.iter().map(figure).collect())
 }
 
 /// A sleeping router: on the processor of the pinging host, as the kernel's router, and on another one. The difference is the time that this machine
 /// takes to wake up a processor.
-fn idle(lab: &Lab, rounds: usize, progress: &Progress) -> Result<Vec<Figure>> {
+fn idle(lab: &Lab, rounds: usize, progress: &Progress) -> Result<Vec<BenchFigure>> {
     let mut figures = Vec::new();
-    let processors = Processors::here()?;
-    for kind in [Kind::Kernel, Kind::Xdp, Kind::Packet, Kind::Tap] {
+    let processors = Processors::of_thread()?;
+    for kind in [LaneKind::Kernel, LaneKind::Xdp, LaneKind::Packet, LaneKind::Tap] {
         progress.say(&format!("io: {} with nothing to do", kind.name()));
-        let ours = kind != Kind::Kernel;
-        let make = || Lane::new(lab, kind, Wire::Plain);
+        let ours = kind != LaneKind::Kernel;
+        let make = || Lane::new(lab, kind, HostOffloads::Plain);
         let ping = |lane: &Lane| processors.on_first(|| echo::round_trip(lane, 50 * rounds));
         let name = |what| format!("{}, {what}", kind.name());
         let lane = match processors.on_first(make) {
@@ -152,20 +163,20 @@ fn idle(lab: &Lab, rounds: usize, progress: &Progress) -> Result<Vec<Figure>> {
             }
         };
         let budget = ours.then_some(PING);
-        figures.push(Figure::alone("io", name("ping through a router that sleeps"), ping(&lane)?, "us", budget));
+        figures.push(BenchFigure::alone("io", name("ping through a router that sleeps"), ping(&lane)?, "us", budget));
         if !ours {
             continue;
         }
         let used = echo::idle(Nanos::millis(300 * rounds as u64))?;
-        figures.push(Figure::alone("io", name("of a processor with nothing to do"), used, "%", Some(IDLE)));
-        lane.estimate()?;
+        figures.push(BenchFigure::alone("io", name("of a processor with nothing to do"), used, "%", Some(IDLE)));
+        lane.enable_estimators()?;
         let used = echo::idle(Nanos::millis(300 * rounds as u64))?;
         let name_estimated = name("of a processor with nothing to do, its ports estimated");
-        figures.push(Figure::alone("io", name_estimated, used, "%", Some(IDLE)));
+        figures.push(BenchFigure::alone("io", name_estimated, used, "%", Some(IDLE)));
         drop(lane);
         if let Some(lane) = processors.on_others(make)? {
             let name = name("ping, the router on another processor");
-            figures.push(Figure::alone("io", name, ping(&lane)?, "us", None));
+            figures.push(BenchFigure::alone("io", name, ping(&lane)?, "us", None));
         }
     }
     Ok(figures)

@@ -1,12 +1,12 @@
 //! Small packets: how many of the offered packets are forwarded, and if any is lost or reordered at a low rate.
 
-use super::lane::{Kind, Lane, Side, Wire, poll_in_driver};
+use super::lane::{HostOffloads, Lane, LaneKind, LaneSide, poll_in_driver};
 use super::processors::Processors;
 use anyhow::{Context, Result};
-use io::bpf::Hook;
+use io::bpf::BpfHook;
 use io::clock;
 use io::netns::Lab;
-use io::traffic::{Counted, Passage, Sink, Source};
+use io::traffic::{SinkCounts, UdpSink, UdpSource, XdpPassProgram};
 use io::wait::{Sleeper, Waker};
 use units::Nanos;
 
@@ -21,14 +21,14 @@ const SETTLE: Nanos = Nanos::millis(200);
 pub struct Packets {
     /// The lane.
     pub lane: Lane,
-    source: Source,
-    sink: Sink,
-    _passage: Option<Passage>,
+    source: UdpSource,
+    sink: UdpSink,
+    _passage: Option<XdpPassProgram>,
 }
 
 /// The result of a measurement at a low rate.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Fared {
+pub struct LossCounts {
     /// Packets sent.
     pub sent: u64,
     /// Packets that did not arrive.
@@ -39,7 +39,7 @@ pub struct Fared {
 
 /// The offered load.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub enum Load {
+pub enum OfferedLoad {
     /// This many packets a second, or as many of them as the sender can generate.
     Rate(f64),
     /// As many as the sender can generate.
@@ -48,7 +48,7 @@ pub enum Load {
 
 /// Rates while a load was offered, in packets a second.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub struct Passed {
+pub struct ForwardingRates {
     /// Packets sent, at most the intended load (RFC 2285, 3.5.2: the offered load, not the intended).
     pub offered: f64,
     /// Packets that arrived.
@@ -57,29 +57,29 @@ pub struct Passed {
 
 impl Packets {
     /// A lane of that kind.
-    pub fn new(lab: &Lab, kind: Kind) -> Result<Packets> {
-        let lane = Lane::new(lab, kind, Wire::Plain)?;
-        let (from, to) = (lane.station(Side::Left), lane.station(Side::Right));
-        let index = Lane::index(from, Side::Left)?;
-        let source = from.run(|| Source::new(&Lane::journey(), index))?.context("a source of packets")?;
-        let index = Lane::index(to, Side::Right)?;
-        let sink = to.run(|| Sink::attach(index, Hook::TcxIngress))?.context("a sink of packets")?;
+    pub fn new(lab: &Lab, kind: LaneKind) -> Result<Packets> {
+        let lane = Lane::new(lab, kind, HostOffloads::Plain)?;
+        let (from, to) = (lane.host(LaneSide::Left), lane.host(LaneSide::Right));
+        let index = Lane::index(from, LaneSide::Left)?;
+        let source = from.run(|| UdpSource::new(&Lane::headers(), index))?.context("a source of packets")?;
+        let index = Lane::index(to, LaneSide::Right)?;
+        let sink = to.run(|| UdpSink::attach(index, BpfHook::TcxIngress))?.context("a sink of packets")?;
         let mut passage = None;
         match kind {
-            Kind::Kernel => poll_in_driver(&lane)?,
-            Kind::Packet => {
-                let index = Lane::index(lane.router(), Side::Left)?;
-                passage = Some(lane.router().run(|| Passage::attach(index))??);
+            LaneKind::Kernel => poll_in_driver(&lane)?,
+            LaneKind::Packet => {
+                let index = Lane::index(lane.router(), LaneSide::Left)?;
+                passage = Some(lane.router().run(|| XdpPassProgram::attach(index))??);
             }
-            Kind::Xdp | Kind::Tap => {}
+            LaneKind::Xdp | LaneKind::Tap => {}
         }
         Ok(Packets { lane, source, sink, _passage: passage })
     }
 
     /// Offers packets and counts those sent after `warmup`.
-    pub fn offer(&self, load: Load, warmup: Nanos, span: Nanos) -> Result<Passed> {
-        self.lane.station(Side::Left).run(|| -> Result<Passed> {
-            Processors::here()?.keep_to_first()?;
+    pub fn offer(&self, load: OfferedLoad, warmup: Nanos, span: Nanos) -> Result<ForwardingRates> {
+        self.lane.host(LaneSide::Left).run(|| -> Result<ForwardingRates> {
+            Processors::of_thread()?.pin_to_first()?;
             self.send(load, warmup)?;
             let (begun, sent, arrived) = (clock::now(), self.source.sent()?, self.sink.counted()?.packets);
             self.send(load, span)?;
@@ -87,27 +87,27 @@ impl Packets {
             let arrived = self.sink.counted()?.packets - arrived;
             anyhow::ensure!(arrived > 0, "no packet comes through");
             let rate = |packets: u64| packets as f64 * 1e9 / ended.since(begun).get() as f64;
-            Ok(Passed { offered: rate(sent), out: rate(arrived) })
+            Ok(ForwardingRates { offered: rate(sent), out: rate(arrived) })
         })?
     }
 
     /// Sends `rate` packets a second for a span.
-    pub fn gently(&self, rate: f64, span: Nanos) -> Result<Fared> {
+    pub fn send_at_rate(&self, rate: f64, span: Nanos) -> Result<LossCounts> {
         self.settle()?;
         let (sent, arrived) = (self.source.sent()?, self.sink.counted()?);
-        self.lane.station(Side::Left).run(|| -> Result<()> {
-            Processors::here()?.keep_to_first()?;
-            self.send(Load::Rate(rate), span)
+        self.lane.host(LaneSide::Left).run(|| -> Result<()> {
+            Processors::of_thread()?.pin_to_first()?;
+            self.send(OfferedLoad::Rate(rate), span)
         })??;
         let counted = self.settle()?;
         let sent = self.source.sent()? - sent;
-        Ok(Fared { sent, lost: sent - (counted.packets - arrived.packets), late: counted.late - arrived.late })
+        Ok(LossCounts { sent, lost: sent - (counted.packets - arrived.packets), late: counted.late - arrived.late })
     }
 
     /// Sends for a span, from a thread in the host's namespace.
-    fn send(&self, load: Load, span: Nanos) -> Result<()> {
+    fn send(&self, load: OfferedLoad, span: Nanos) -> Result<()> {
         let begun = clock::now();
-        let Load::Rate(rate) = load else {
+        let OfferedLoad::Rate(rate) = load else {
             while clock::now() < begun + span {
                 self.source.send(CALL)?;
             }
@@ -126,7 +126,7 @@ impl Packets {
     }
 
     /// Waits until no more packets arrive.
-    fn settle(&self) -> Result<Counted> {
+    fn settle(&self) -> Result<SinkCounts> {
         let mut sleeper = Sleeper::new(Waker::new()?);
         let mut before = self.sink.counted()?;
         loop {

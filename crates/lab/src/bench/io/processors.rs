@@ -13,13 +13,13 @@ pub struct Processors {
 }
 
 /// Restricts the calling thread, and every thread it starts, to these processors.
-fn keep_to(processors: &CpuSet) -> Result<()> {
+fn pin_to(processors: &CpuSet) -> Result<()> {
     sched_setaffinity(None, processors).context("a thread cannot be kept to a processor")
 }
 
 impl Processors {
     /// The processors of the calling thread.
-    pub fn here() -> Result<Processors> {
+    pub fn of_thread() -> Result<Processors> {
         let all = sched_getaffinity(None)?;
         let number = (0..CpuSet::MAX_CPU).find(|&number| all.is_set(number)).context("there is a processor")?;
         let (mut first, mut others) = (CpuSet::new(), all);
@@ -29,8 +29,8 @@ impl Processors {
     }
 
     /// Restricts the calling thread, and every thread it starts, to the first.
-    pub fn keep_to_first(&self) -> Result<()> {
-        keep_to(&self.first)
+    pub fn pin_to_first(&self) -> Result<()> {
+        pin_to(&self.first)
     }
 
     /// Runs `work` with the calling thread, and every thread it starts, on the first.
@@ -44,9 +44,9 @@ impl Processors {
     }
 
     fn on<T>(&self, processors: &CpuSet, work: impl FnOnce() -> Result<T>) -> Result<T> {
-        keep_to(processors)?;
+        pin_to(processors)?;
         let done = work();
-        keep_to(&self.all)?;
+        pin_to(&self.all)?;
         done
     }
 }

@@ -1,6 +1,6 @@
 //! One TCP connection, between hosts that leave segmentation and checksums to a network card.
 
-use super::lane::{Kind, Lane, Side, Wire};
+use super::lane::{HostOffloads, Lane, LaneKind, LaneSide};
 use anyhow::{Context, Result};
 use io::clock;
 use io::netns::Lab;
@@ -24,14 +24,14 @@ pub struct Stream {
 
 impl Stream {
     /// A lane of that kind.
-    pub fn new(lab: &Lab, kind: Kind) -> Result<Stream> {
-        Ok(Stream { lane: Lane::new(lab, kind, Wire::Offloaded)? })
+    pub fn new(lab: &Lab, kind: LaneKind) -> Result<Stream> {
+        Ok(Stream { lane: Lane::new(lab, kind, HostOffloads::Offloaded)? })
     }
 
     /// Bits a second that arrive.
     pub fn rate(&self) -> Result<f64> {
-        let (left, right) = (self.lane.station(Side::Left), self.lane.station(Side::Right));
-        let at = SocketAddr::new(IpAddr::V4(Side::Right.addresses().1), 0);
+        let (left, right) = (self.lane.host(LaneSide::Left), self.lane.host(LaneSide::Right));
+        let at = SocketAddr::new(IpAddr::V4(LaneSide::Right.addresses().1), 0);
         let listener = right.run(|| TcpListener::bind(at))??;
         let target = listener.local_addr()?;
         let mut to = left.run(|| TcpStream::connect_timeout(&target, PATIENCE.into()))?.context("no connection")?;

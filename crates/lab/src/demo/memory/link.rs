@@ -1,6 +1,6 @@
 //! One end of a wire as a network device of smoltcp.
 
-use packet::port::{Memory, Port};
+use packet::port::{MemoryPort, Port};
 use packet::{Batch, Packet, Pool};
 use smoltcp::phy::{Device, DeviceCapabilities, Medium, RxToken, TxToken};
 use smoltcp::time::Instant as Timestamp;
@@ -11,8 +11,8 @@ use units::Instant;
 const BURST: usize = 32;
 
 /// The device. It accepts no frame if the wire is full: the stack keeps the frame and tries again.
-pub struct Link {
-    end: Memory,
+pub struct WireDevice {
+    end: MemoryPort,
     pool: Pool,
     inbox: VecDeque<Packet>,
     batch: Batch,
@@ -20,11 +20,11 @@ pub struct Link {
     now: Instant,
 }
 
-impl Link {
+impl WireDevice {
     /// A device at the end of a wire whose frames come from the pool's region.
-    pub fn new(end: Memory, pool: Pool) -> Link {
+    pub fn new(end: MemoryPort, pool: Pool) -> WireDevice {
         let (batch, outbox) = (Batch::new(), Batch::new());
-        Link { end, pool, inbox: VecDeque::new(), batch, outbox, now: Instant::START }
+        WireDevice { end, pool, inbox: VecDeque::new(), batch, outbox, now: Instant::START }
     }
 
     /// Reads frames from the wire for the stack. Returns true if there were any.
@@ -52,7 +52,7 @@ impl Link {
     }
 }
 
-impl Drop for Link {
+impl Drop for WireDevice {
     fn drop(&mut self) {
         self.send_frames(self.now);
         while self.receive_frames(self.now) {
@@ -71,7 +71,7 @@ impl RxToken for Received {
 }
 
 /// Space for a frame from the stack.
-pub struct Room<'a>(&'a mut Link);
+pub struct Room<'a>(&'a mut WireDevice);
 
 impl TxToken for Room<'_> {
     fn consume<R, F: FnOnce(&mut [u8]) -> R>(self, length: usize, work: F) -> R {
@@ -86,7 +86,7 @@ impl TxToken for Room<'_> {
     }
 }
 
-impl Device for Link {
+impl Device for WireDevice {
     type RxToken<'a> = Received;
     type TxToken<'a> = Room<'a>;
 

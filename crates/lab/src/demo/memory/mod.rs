@@ -1,19 +1,19 @@
 //! Hosts in memory, for systems that forbid network namespaces. Three machines run the TCP/IP stack smoltcp, which is independent of the router's, on
 //! wires to `memory:` ports. One thread runs them all.
 
-mod ends;
+mod endpoints;
 mod link;
 
-use super::network::{Family, Station};
+use super::network::{DemoHost, IpFamily};
 use super::traffic::{PATIENCE, Traffic};
 use super::{Hosts, Notify};
 use anyhow::{Context, Result};
-use ends::End;
+use endpoints::FlowEnd;
 use io::clock;
 use io::devices::Devices;
 use io::wait::{Sleeper, Waker};
-use link::Link;
-use packet::port::{Memory, Port};
+use link::WireDevice;
+use packet::port::{MemoryPort, Port};
 use packet::{Pool, Region};
 use plan::PortPlan;
 use plane::{ApplyError, Decorate, Opener};
@@ -29,7 +29,7 @@ use units::{Instant, Nanos};
 const NAP: Nanos = Nanos::micros(50);
 
 /// The far end of a wire, with the memory of its frames.
-type FarEnd = (String, Memory, Arc<Region>);
+type FarEnd = (String, MemoryPort, Arc<Region>);
 
 /// The hosts after the router has opened its ports.
 pub struct MemoryHosts {
@@ -74,28 +74,28 @@ impl Hosts for MemoryHosts {
         "memory"
     }
 
-    fn router(&mut self, text: &str, notice: Notify) -> control::Options {
+    fn router(&mut self, text: &str, notice: Notify) -> control::DaemonOptions {
         let devices = Devices::new(clock::epoch());
         let unused = Devices::new(clock::epoch());
-        control::Options {
-            remarks: devices.remarks().clone(),
+        control::DaemonOptions {
+            advisories: devices.advisories().clone(),
             opener: Box::new(Wires { devices, far: self.sender.clone() }),
             finish: Box::new(|| ()),
-            ..control::Options::new(unused, text, super::CONFIGURATION, notice)
+            ..control::DaemonOptions::new(unused, text, super::CONFIGURATION, notice)
         }
     }
 
     fn begin(&mut self, traffic: &Arc<Traffic>) -> Result<Vec<JoinHandle<()>>> {
         let mut wires: Vec<FarEnd> = self.wires.try_iter().collect();
         let now = clock::now();
-        let mut machine = |station: Station| -> Result<Machine> {
+        let mut machine = |station: DemoHost| -> Result<Machine> {
             let wire = wires.iter().position(|(name, ..)| name == station.name());
             let (_, end, region) = wires.swap_remove(wire.context("the router has not opened all of its ports")?);
-            Ok(Machine::new(station, Link::new(end, Pool::new(region)), now))
+            Ok(Machine::new(station, WireDevice::new(end, Pool::new(region)), now))
         };
-        let [alice, bob, server] = Station::ALL.map(&mut machine);
+        let [alice, bob, server] = DemoHost::ALL.map(&mut machine);
         let mut machines = [alice?, bob?, server?];
-        let ends = ends::open(traffic, &mut machines)?;
+        let ends = endpoints::open(traffic, &mut machines)?;
         let traffic = traffic.clone();
         let sleeper = Sleeper::new(Waker::new()?);
         let run = move || run(&traffic, &mut machines, ends, sleeper);
@@ -105,7 +105,7 @@ impl Hosts for MemoryHosts {
 
 /// A host: its stack, its sockets, its wire.
 struct Machine {
-    link: Link,
+    link: WireDevice,
     interface: Interface,
     sockets: SocketSet<'static>,
 }
@@ -116,18 +116,18 @@ fn timestamp(now: Instant) -> Timestamp {
 }
 
 impl Machine {
-    fn new(station: Station, mut link: Link, now: Instant) -> Machine {
+    fn new(station: DemoHost, mut link: WireDevice, now: Instant) -> Machine {
         let mut config = Config::new(EthernetAddress(station.mac().0).into());
         // Any number will do, if it differs between the machines: it seeds their sequence numbers.
         config.random_seed = station.mac().number();
         let mut interface = Interface::new(config, &mut link, timestamp(now));
         interface.update_ip_addrs(|addresses| {
-            for family in Family::BOTH {
-                let address = IpCidr::new(station.address(family).into(), Station::prefix(family));
+            for family in IpFamily::BOTH {
+                let address = IpCidr::new(station.address(family).into(), DemoHost::prefix(family));
                 addresses.push(address).expect("a stack has room for two addresses");
             }
         });
-        for family in Family::BOTH {
+        for family in IpFamily::BOTH {
             let routed = match IpAddress::from(station.gateway(family)) {
                 IpAddress::Ipv4(gateway) => interface.routes_mut().add_default_ipv4_route(gateway),
                 IpAddress::Ipv6(gateway) => interface.routes_mut().add_default_ipv6_route(gateway),
@@ -146,7 +146,7 @@ impl Machine {
 }
 
 /// Runs the hosts until their ends are done or the time limit after the end has passed.
-fn run(traffic: &Traffic, machines: &mut [Machine; 3], mut ends: Vec<End>, mut sleeper: Sleeper) {
+fn run(traffic: &Traffic, machines: &mut [Machine; 3], mut ends: Vec<FlowEnd>, mut sleeper: Sleeper) {
     let (mut ended, mut busy) = (None, clock::now());
     loop {
         let now = clock::now();

@@ -1,9 +1,9 @@
 //! `reproduce --real`: runs on real packets. Cables of a laboratory replace the links of a world, and two threads on processors of their own replace
 //! its virtual time ([`sim::real`]).
 
-mod bench;
+mod cabling;
 mod hosts;
-mod needs;
+mod slowdown;
 mod state;
 
 pub use hosts::RealHosts;
@@ -11,13 +11,13 @@ pub use state::{RealProcessor, RealState};
 
 use crate::bench::{function_costs, path_costs, scheme_costs};
 use anyhow::{Context, Result, bail};
-use bench::{Cabling, MachineClock};
+use cabling::{Cabling, MachineClock};
 use io::cores;
-use io::precedence::Precedence;
-use needs::Own;
-use sim::experiment::{Job, Measures, Run, Runner};
-use sim::real::Course;
-use sim::{Measured, NoCaptures, RunError, World};
+use io::thread_priority::RealtimePriority;
+use sim::experiment::{CompletedRun, Job, RunKind, Runner};
+use sim::real::RealRun;
+use sim::{Measurements, NoCaptures, RunError, WorldPlan};
+use slowdown::ForwardingCosts;
 use std::sync::{Arc, Mutex};
 use std::thread;
 
@@ -33,7 +33,7 @@ pub struct RealPackets {
     /// The router's processor, and the hosts'.
     processors: (u16, u16),
     slower: Option<u64>,
-    own: Own,
+    costs: ForwardingCosts,
 }
 
 impl RealPackets {
@@ -55,34 +55,34 @@ impl RealPackets {
         let cabling = Cabling::new().context("real packets need network namespaces: run it as root")?;
         let (cabling, clock) = (Mutex::new(cabling), Arc::new(MachineClock::calibrated()));
         let processors = (router, stations);
-        let mut real = RealPackets { cabling, clock, processors, slower, own: Own::default() };
-        real.own = needs::measure(|world, slower| real.once(world, slower).map_err(|error| error.to_string()))
+        let mut real = RealPackets { cabling, clock, processors, slower, costs: ForwardingCosts::default() };
+        real.costs = slowdown::measure(|world, slower| real.run_once(world, slower).map_err(|error| error.to_string()))
             .map_err(anyhow::Error::msg)
             .context("measuring what packets cost this machine")?;
-        eprintln!("switchpath: a packet costs this machine {}", real.own);
+        eprintln!("switchpath: a packet costs this machine {}", real.costs);
         Ok(real)
     }
 
     /// Runs a world once.
-    pub fn once(&self, world: &World, slower: u64) -> Result<Measured, RunError> {
+    pub fn run_once(&self, world: &WorldPlan, slower: u64) -> Result<Measurements, RunError> {
         let wrong = |error: anyhow::Error| RunError::Real(format!("{error:#}"));
         let mut cabling = self.cabling.lock().map_err(|_| RunError::Real("an earlier run failed".into()))?;
         let cables = cabling.cables(world.cards.len()).map_err(wrong)?;
-        let (course, mut stations) = Course::new(world, &mut NoCaptures, slower, self.clock.clone(), cables)?;
+        let (course, mut stations) = RealRun::new(world, &mut NoCaptures, slower, self.clock.clone(), cables)?;
         let mut course = course;
         let (router, far) = self.processors;
         thread::scope(|scope| {
             // The thread must start in any case: the other one waits for it.
             let stations = scope.spawn(move || {
                 let pinned = cores::pin(far);
-                let _first = Precedence::take();
+                let _first = RealtimePriority::acquire();
                 stations.run();
                 pinned.map(|()| stations)
             });
             let course = scope.spawn(move || {
                 let pinned = cores::pin(router);
                 // Without permission for a real-time priority the run continues, but stalls more often.
-                let _first = Precedence::take();
+                let _first = RealtimePriority::acquire();
                 let done = course.run(&mut |_| {});
                 pinned.map_err(|error| RunError::Real(error.to_string())).and(done).map(|()| course)
             });
@@ -94,28 +94,28 @@ impl RealPackets {
     }
 
     /// The smallest factor by which a world has to run slower here; one if this machine is fast enough.
-    pub fn at_least(&self, world: &World) -> u64 {
-        self.slower.unwrap_or_else(|| self.own.at_least(world))
+    pub fn at_least(&self, world: &WorldPlan) -> u64 {
+        self.slower.unwrap_or_else(|| self.costs.at_least(world))
     }
 
     /// The costs of functions or schemes on the router's processor.
-    fn costs(&self, measures: Measures) -> Result<Measured, String> {
+    fn costs(&self, measures: RunKind) -> Result<Measurements, String> {
         let router = self.processors.0;
         let costs = move || {
             cores::pin(router).map(|()| match measures {
-                Measures::Schemes => scheme_costs(MEASURED).into_iter().chain(path_costs(MEASURED)).collect(),
+                RunKind::Schemes => scheme_costs(MEASURED).into_iter().chain(path_costs(MEASURED)).collect(),
                 _ => function_costs(MEASURED),
             })
         };
         let costs = thread::spawn(costs).join().map_err(|_| "a thread panicked".to_owned())?;
-        Ok(Measured { values: costs.map_err(|error| error.to_string())?, ..Measured::default() })
+        Ok(Measurements { values: costs.map_err(|error| error.to_string())?, ..Measurements::default() })
     }
 
     /// Repeats a run until the kernel loses no packets by itself.
-    fn patiently(&self, world: &World, slower: u64) -> Result<Measured, String> {
+    fn run_with_retries(&self, world: &WorldPlan, slower: u64) -> Result<Measurements, String> {
         let mut lost = 0.0;
         for _ in 0..ATTEMPTS {
-            let measured = self.once(world, slower).map_err(|error| error.to_string())?;
+            let measured = self.run_once(world, slower).map_err(|error| error.to_string())?;
             lost = measured.get("real.kernel_lost").unwrap_or(0.0);
             if lost == 0.0 {
                 return Ok(measured);
@@ -132,20 +132,20 @@ impl Runner for RealPackets {
         "on real packets"
     }
 
-    fn run(&self, job: &Job) -> Result<Measured, String> {
-        if matches!(job.measures, Measures::Functions | Measures::Schemes) {
+    fn run(&self, job: &Job) -> Result<Measurements, String> {
+        if matches!(job.measures, RunKind::Functions | RunKind::Schemes) {
             return self.costs(job.measures);
         }
-        let world = World::parse(&job.world, &job.file).map_err(|wrong| wrong.render(false))?;
-        let slower = self.slower.unwrap_or_else(|| self.own.slower(&world));
-        self.patiently(&world, slower)
+        let world = WorldPlan::parse(&job.world, &job.file).map_err(|wrong| wrong.render(false))?;
+        let slower = self.slower.unwrap_or_else(|| self.costs.slowdown(&world));
+        self.run_with_retries(&world, slower)
     }
 
     fn is_real(&self) -> bool {
         true
     }
 
-    fn remarks(&self, runs: &[Run]) -> Vec<String> {
+    fn remarks(&self, runs: &[CompletedRun]) -> Vec<String> {
         let of = |name: &str| -> Vec<f64> { runs.iter().filter_map(|run| run.measured.get(name)).collect() };
         let most = |name: &str| of(name).into_iter().fold(0.0, f64::max);
         let mean = |name: &str| of(name).iter().sum::<f64>() / of(name).len().max(1) as f64;

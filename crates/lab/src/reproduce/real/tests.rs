@@ -55,11 +55,11 @@ fn real_packets() -> Option<RealPackets> {
 #[test]
 fn results_on_real_packets_match_virtual_time() {
     let Some(real) = real_packets() else { return };
-    let world = World::parse(WORLD, "small.toml").unwrap_or_else(|wrong| panic!("{wrong}"));
+    let world = WorldPlan::parse(WORLD, "small.toml").unwrap_or_else(|wrong| panic!("{wrong}"));
     // Every run checks by itself that it accounts for each packet and reorders none.
-    let here = real.once(&world, 24).unwrap_or_else(|error| panic!("{error}"));
+    let here = real.run_once(&world, 24).unwrap_or_else(|error| panic!("{error}"));
     let there = sim::run(&world, &mut NoCaptures, &mut |_| {}).unwrap_or_else(|error| panic!("{error}"));
-    let of = |measured: &Measured, name: &str| measured.get(name).unwrap_or_else(|| panic!("no {name}"));
+    let of = |measured: &Measurements, name: &str| measured.get(name).unwrap_or_else(|| panic!("no {name}"));
     assert_eq!(of(&here, "source.source.sent"), of(&there, "source.source.sent"));
     assert_eq!(of(&here, "real.slower"), 24.0);
     assert!(of(&there, "source.source.lost.ring") > 100.0, "the card is too small for all of them");

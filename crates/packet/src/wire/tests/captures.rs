@@ -1,7 +1,7 @@
 //! Real traffic, if available: `SWITCHPATH_DATA`, or `shared/data` beside the repository.
 
 use super::frames::{MAC, PEER};
-use crate::wire::{Ethernet, Fields, Ipv4, Ipv6, ethernet, ethertype, exercise, transport};
+use crate::wire::{Ethernet, Ipv4, Ipv6, PacketFields, ethernet, ethertype, exercise, transport};
 use pcap_parser::{Linktype, PcapCapture};
 use std::path::PathBuf;
 
@@ -26,13 +26,13 @@ fn framed(l3: &[u8]) -> Vec<u8> {
 }
 
 #[derive(Debug, Default, PartialEq)]
-struct Seen {
+struct CaptureCounts {
     ipv4: usize,
     ipv6: usize,
     fragments: usize,
 }
 
-fn check(frame: &[u8], seen: &mut Seen) {
+fn check(frame: &[u8], seen: &mut CaptureCounts) {
     exercise(frame);
     let link = Ethernet::parse(frame).unwrap();
     let l3 = &frame[link.payload..];
@@ -49,8 +49,8 @@ fn check(frame: &[u8], seen: &mut Seen) {
         }
         _ => return,
     }
-    assert!(Fields::of(frame).is_some(), "what parses has fields");
-    transport::find_summed(l3).unwrap_or_else(|error| panic!("{error}: {l3:02x?}"));
+    assert!(PacketFields::of(frame).is_some(), "what parses has fields");
+    transport::find_checksummed(l3).unwrap_or_else(|error| panic!("{error}: {l3:02x?}"));
 }
 
 #[test]
@@ -61,7 +61,7 @@ fn every_packet_of_the_captures_parses() {
         eprintln!("skipped: no captures; set SWITCHPATH_DATA to a directory with captures/*.pcap");
         return;
     }
-    let mut seen = Seen::default();
+    let mut seen = CaptureCounts::default();
     for path in paths {
         let bytes = std::fs::read(&path).unwrap();
         let capture = PcapCapture::from_file(&bytes).unwrap_or_else(|error| panic!("{}: {error:?}", path.display()));

@@ -4,8 +4,8 @@
 //! `UPDATE_EXPECT=1` writes the frames made here.
 
 use super::frames::{MAC, PEER, Upper, packet4, packet6, resum4};
-use crate::wire::mld::{self, Record};
-use crate::wire::ndp::{self, NeighbourFlags, Prefix};
+use crate::wire::mld::{self, GroupRecord};
+use crate::wire::ndp::{self, NeighbourFlags, PrefixInformation};
 use crate::wire::{
     Arp, Error4, Error6, Ipv4, Ipv4Header, Ipv6, Ipv6Header, RouterAdvertisement, complete_checksum, ethernet,
     ethertype, exercise, ipv6, protocol,
@@ -153,9 +153,15 @@ fn icmps() -> Vec<(&'static str, Vec<u8>)> {
 fn discoveries() -> Vec<(&'static str, Vec<u8>)> {
     let (me, target) = (ipv6::link_local(MAC), "2001:db8::9".parse().unwrap());
     let flags = NeighbourFlags { router: true, solicited: true, overrides: true };
-    let prefix =
-        Prefix { address: target, length: 64, on_link: true, autonomous: true, valid_s: 1, preferred_s: u32::MAX };
-    let says = ndp::Advertises { hop_limit: 64, lifetime_s: 1800, ..Default::default() };
+    let prefix = PrefixInformation {
+        address: target,
+        length: 64,
+        on_link: true,
+        autonomous: true,
+        valid_s: 1,
+        preferred_s: u32::MAX,
+    };
+    let says = ndp::RouterParameters { hop_limit: 64, lifetime_s: 1800, ..Default::default() };
     let ask =
         |buffer: &mut [u8]| ndp::write_neighbour_solicitation(buffer, me, ipv6::solicited_node(target), target, MAC);
     let mut endless = discovery(ask);
@@ -171,17 +177,23 @@ fn discoveries() -> Vec<(&'static str, Vec<u8>)> {
         (
             "ndp-router-advertisement",
             discovery(|b| {
-                RouterAdvertisement { says, mac: Some(MAC), mtu: Some(1280), prefixes: &[prefix], ..Default::default() }
-                    .write(b, me, ipv6::ALL_NODES)
+                RouterAdvertisement {
+                    parameters: says,
+                    mac: Some(MAC),
+                    mtu: Some(1280),
+                    prefixes: &[prefix],
+                    ..Default::default()
+                }
+                .write(b, me, ipv6::ALL_NODES)
             }),
         ),
         (
             "ndp-router-advertisement-dns",
             discovery(|b| {
                 let search = ["example.org".to_string()];
-                let says = ndp::Advertises { preference: ndp::Preference::High, ..says };
+                let says = ndp::RouterParameters { preference: ndp::Preference::High, ..says };
                 let dns = RouterAdvertisement {
-                    says,
+                    parameters: says,
                     servers: &[target],
                     search: &search,
                     dns_lifetime_s: 600,
@@ -190,7 +202,7 @@ fn discoveries() -> Vec<(&'static str, Vec<u8>)> {
                 dns.write(b, me, ipv6::ALL_NODES)
             }),
         ),
-        ("mld-report", discovery(|b| mld::write_report(b, me, &[(Record::Joined, ipv6::solicited_node(target))]))),
+        ("mld-report", discovery(|b| mld::write_report(b, me, &[(GroupRecord::Joined, ipv6::solicited_node(target))]))),
         ("mld-report-v1", discovery(|b| mld::write_report_v1(b, me, ipv6::solicited_node(target)))),
         ("ndp-redirect", discovery(|b| ndp::write_redirect(b, &six, me, ipv6::link_local(PEER), Some(PEER)))),
     ]
@@ -201,7 +213,7 @@ fn made() -> Vec<(&'static str, Vec<u8>)> {
 }
 
 #[test]
-fn the_hand_made_frames_are_the_files() {
+fn handwritten_frames_equal_the_corpus_files() {
     let update = std::env::var_os("UPDATE_EXPECT").is_some();
     for (name, frame) in made() {
         let path = Path::new(DIRECTORY).join(name).with_added_extension("bin");

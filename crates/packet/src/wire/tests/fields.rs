@@ -1,5 +1,5 @@
 use super::frames::{self, Upper};
-use crate::wire::{Ethernet, Family, Fields, Ipv4Header, ethernet, ethertype, flow_hash, protocol};
+use crate::wire::{Ethernet, Family, Ipv4Header, PacketFields, ethernet, ethertype, flow_hash, protocol};
 use etherparse::IpHeaders;
 use proptest::prelude::*;
 use std::collections::HashSet;
@@ -18,11 +18,11 @@ fn frame6(source: [u8; 16], destination: [u8; 16], sport: u16, dport: u16) -> Ve
 #[test]
 fn other_frames_have_no_fields() {
     let good = frame4([192, 0, 2, 1], [192, 0, 2, 2], 1, 2);
-    assert!(Fields::of(&good).is_some());
+    assert!(PacketFields::of(&good).is_some());
     let changed = |change: fn(&mut Vec<u8>)| {
         let mut frame = good.clone();
         change(&mut frame);
-        Fields::of(&frame)
+        PacketFields::of(&frame)
     };
     assert_eq!(changed(|f| f.truncate(13)), None, "no header");
     assert_eq!(changed(|f| f.truncate(40)), None, "cut packet");
@@ -35,15 +35,15 @@ fn other_frames_have_no_fields() {
 }
 
 #[test]
-fn fragments_keep_their_ports_to_the_first() {
+fn only_first_fragment_has_ports() {
     let mut frame = frame4([192, 0, 2, 1], [192, 0, 2, 2], 1, 2);
     let l3 = ethernet::HEADER;
     Ipv4Header::of_mut(&mut frame[l3..]).unwrap().set_fragment(false, true, 0);
-    let first = Fields::of(&frame).unwrap();
+    let first = PacketFields::of(&frame).unwrap();
     assert_eq!((first.fragment, first.sport, first.dport, first.l4_offset), (true, Some(1), Some(2), Some(34)));
     let hash = flow_hash(&frame, l3, 7);
     Ipv4Header::of_mut(&mut frame[l3..]).unwrap().set_fragment(false, false, 1480);
-    let later = Fields::of(&frame).unwrap();
+    let later = PacketFields::of(&frame).unwrap();
     assert_eq!((later.fragment, later.sport, later.dport, later.l4_offset), (true, None, None, None));
     assert_eq!(flow_hash(&frame, l3, 7), hash, "fragments of a packet hash alike");
 }
@@ -54,11 +54,11 @@ fn ipv6_fragments_of_a_packet_hash_alike() {
     frame.splice(54..54, [protocol::UDP, 0, 0, 1, 0, 0, 0, 1]);
     frame[20] = protocol::FRAGMENT;
     frame[19] += 8;
-    let first = Fields::of(&frame).unwrap();
+    let first = PacketFields::of(&frame).unwrap();
     assert_eq!((first.protocol, first.fragment, first.sport), (protocol::UDP, true, Some(1)));
     let hash = flow_hash(&frame, 14, 7);
     frame[56..58].copy_from_slice(&[0x05, 0xc8]);
-    let later = Fields::of(&frame).unwrap();
+    let later = PacketFields::of(&frame).unwrap();
     assert_eq!((later.protocol, later.fragment, later.sport, later.l4_offset), (protocol::UDP, true, None, None));
     assert_eq!(flow_hash(&frame, 14, 7), hash);
 }
@@ -109,7 +109,7 @@ fn every_bit_of_the_five_tuple_changes_half_the_hash() {
 }
 
 #[test]
-fn near_flows_spread_evenly_over_buckets() {
+fn similar_flows_spread_evenly_over_buckets() {
     for key in [0, 1, 0xdead_beef] {
         let mut buckets = [0u32; 256];
         let mut seen = HashSet::new();
@@ -129,8 +129,8 @@ fn near_flows_spread_evenly_over_buckets() {
 
 proptest! {
     #[test]
-    fn fields_are_what_the_frame_was_made_of(made in frames::any_frame()) {
-        let fields = Fields::of(&made.bytes).unwrap();
+    fn parsed_fields_equal_those_of_the_built_frame(made in frames::any_frame()) {
+        let fields = PacketFields::of(&made.bytes).unwrap();
         let link = Ethernet::parse(&made.bytes).unwrap();
         prop_assert_eq!(fields.vlan, made.vlan);
         prop_assert_eq!(fields.l3_offset, link.payload);
@@ -160,7 +160,7 @@ proptest! {
     }
 
     #[test]
-    fn a_flow_hashes_alike_whatever_else_its_packets_say(made in frames::any_frame(), key: u64, payload: u8, hops: u8) {
+    fn flow_hash_depends_only_on_flow_fields(made in frames::any_frame(), key: u64, payload: u8, hops: u8) {
         let l3 = ethernet::header_length(made.vlan);
         let hash = flow_hash(&made.bytes, l3, key);
         let mut other = made.bytes.clone();

@@ -22,7 +22,7 @@ pub(super) enum Upper {
 
 /// A frame and its components.
 #[derive(Clone, Debug)]
-pub(super) struct Made {
+pub(super) struct GeneratedFrame {
     pub(super) bytes: Vec<u8>,
     pub(super) vlan: Option<u16>,
     pub(super) ip: IpHeaders,
@@ -127,23 +127,23 @@ fn finish(builder: PacketBuilderStep<IpHeaders>, four: bool, upper: Upper, paylo
 }
 
 /// The frame of `ip` and `upper`, including checksums.
-pub(super) fn make(vlan: Option<u16>, ip: IpHeaders, upper: Upper, payload: &[u8]) -> Made {
+pub(super) fn make(vlan: Option<u16>, ip: IpHeaders, upper: Upper, payload: &[u8]) -> GeneratedFrame {
     let four = matches!(ip, IpHeaders::Ipv4(..));
     let link = PacketBuilder::ethernet2(PEER.0, MAC.0);
     let bytes = match vlan {
         None => finish(link.ip(ip.clone()), four, upper, payload),
         Some(id) => finish(link.single_vlan(VlanId::try_new(id).unwrap()).ip(ip.clone()), four, upper, payload),
     };
-    Made { bytes, vlan, ip, upper }
+    GeneratedFrame { bytes, vlan, ip, upper }
 }
 
 /// A frame with any whole packet.
-pub(super) fn any_frame() -> impl Strategy<Value = Made> {
+pub(super) fn any_frame() -> impl Strategy<Value = GeneratedFrame> {
     (option::of(0u16..4096), prop_oneof![ip4(), ip6()], upper(), vec(any::<u8>(), 0..120))
         .prop_map(|(vlan, ip, upper, payload)| make(vlan, ip, upper, &payload))
 }
 
-impl Made {
+impl GeneratedFrame {
     /// The packet without its Ethernet header.
     pub(super) fn l3(&self) -> &[u8] {
         &self.bytes[ethernet::header_length(self.vlan)..]

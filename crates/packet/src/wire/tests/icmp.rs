@@ -1,5 +1,5 @@
 use super::frames::{self, Upper, packet4, packet6, resum4};
-use crate::wire::icmp4::{self, Echo, IcmpError, NoEcho};
+use crate::wire::icmp4::{self, Echo, EchoRefused, IcmpError};
 use crate::wire::icmp6;
 use crate::wire::ipv6::MINIMUM_MTU;
 use crate::wire::{Error4, Error6, Icmp4, Icmp6, Ipv4, Ipv4Header, Ipv6, Ipv6Header, Mac, ipv6, protocol};
@@ -68,7 +68,7 @@ fn by_etherparse4() -> [Icmpv4Type; 13] {
 }
 
 #[test]
-fn etherparse_reads_every_ipv4_error_as_meant() {
+fn ipv4_errors_parse_in_etherparse() {
     let original = packet4([198, 51, 100, 1], [203, 0, 113, 5], Upper::Udp(1, 2), &[7; 100]);
     for (error, theirs) in ERRORS4.into_iter().zip(by_etherparse4()) {
         let mut buffer = [0; 576];
@@ -82,7 +82,7 @@ fn etherparse_reads_every_ipv4_error_as_meant() {
 }
 
 #[test]
-fn etherparse_reads_every_ipv6_error_as_meant() {
+fn ipv6_errors_parse_in_etherparse() {
     use etherparse::icmpv6::TimeExceededCode as Time;
     use etherparse::icmpv6::{DestUnreachableCode as Dest, ParameterProblemCode as Problem, ParameterProblemHeader};
     let problem = |code, pointer| Icmpv6Type::ParameterProblem(ParameterProblemHeader { code, pointer });
@@ -171,7 +171,7 @@ fn an_error_has_network_control_precedence_and_the_type_of_service_of_the_origin
 }
 
 #[test]
-fn messages_that_are_cut_or_corrupt_have_their_error() {
+fn truncated_or_corrupt_icmp_messages_are_errors() {
     let packet = packet4([192, 0, 2, 1], [192, 0, 2, 2], Upper::Echo(7, 9), b"ping");
     let mut message = Ipv4::parse(&packet).unwrap().payload.to_vec();
     assert_eq!(Icmp4::parse(&message), Ok(Icmp4::EchoRequest(Echo { identifier: 7, sequence: 9, data: b"ping" })));
@@ -188,15 +188,15 @@ fn messages_that_are_cut_or_corrupt_have_their_error() {
 }
 
 #[test]
-fn requests_that_are_not_answered_say_why_and_stay_as_they_are() {
+fn refused_echo_requests_have_a_reason_and_stay_unchanged() {
     let echo = |source, destination| packet4(source, destination, Upper::Echo(1, 1), b"");
     let cases = [
-        ("not ICMP", packet4([192, 0, 2, 1], [192, 0, 2, 2], Upper::Udp(1, 1), b""), NoEcho::NotARequest),
-        ("from a group", echo([224, 0, 0, 1], [192, 0, 2, 2]), NoEcho::SourceNotUnicast),
-        ("from this network", echo([0, 0, 0, 0], [192, 0, 2, 2]), NoEcho::SourceNotUnicast),
-        ("to a group", echo([192, 0, 2, 1], [224, 0, 0, 1]), NoEcho::NotToOneHost),
-        ("to everybody", echo([192, 0, 2, 1], [255; 4]), NoEcho::NotToOneHost),
-        ("cut", echo([192, 0, 2, 1], [192, 0, 2, 2])[..24].to_vec(), NoEcho::Malformed),
+        ("not ICMP", packet4([192, 0, 2, 1], [192, 0, 2, 2], Upper::Udp(1, 1), b""), EchoRefused::NotARequest),
+        ("from a group", echo([224, 0, 0, 1], [192, 0, 2, 2]), EchoRefused::SourceNotUnicast),
+        ("from this network", echo([0, 0, 0, 0], [192, 0, 2, 2]), EchoRefused::SourceNotUnicast),
+        ("to a group", echo([192, 0, 2, 1], [224, 0, 0, 1]), EchoRefused::NotToOneHost),
+        ("to everybody", echo([192, 0, 2, 1], [255; 4]), EchoRefused::NotToOneHost),
+        ("cut", echo([192, 0, 2, 1], [192, 0, 2, 2])[..24].to_vec(), EchoRefused::Malformed),
         (
             "corrupt",
             {
@@ -204,7 +204,7 @@ fn requests_that_are_not_answered_say_why_and_stay_as_they_are() {
                 packet[25] ^= 1;
                 packet
             },
-            NoEcho::Icmp(IcmpError::Checksum),
+            EchoRefused::Icmp(IcmpError::Checksum),
         ),
         (
             "a fragment",
@@ -213,7 +213,7 @@ fn requests_that_are_not_answered_say_why_and_stay_as_they_are() {
                 Ipv4Header::of_mut(&mut packet).unwrap().set_fragment(false, true, 0);
                 packet
             },
-            NoEcho::NotARequest,
+            EchoRefused::NotARequest,
         ),
         (
             "source routed",
@@ -225,7 +225,7 @@ fn requests_that_are_not_answered_say_why_and_stay_as_they_are() {
                 resum4(&mut packet);
                 packet
             },
-            NoEcho::SourceRouted,
+            EchoRefused::SourceRouted,
         ),
     ];
     for (name, packet, why) in cases {
@@ -236,7 +236,7 @@ fn requests_that_are_not_answered_say_why_and_stay_as_they_are() {
 }
 
 #[test]
-fn a_ping_to_a_group_is_answered_from_an_own_address() {
+fn echo_request_to_a_group_is_answered_from_a_local_address() {
     let mut packet = packet6("fe80::1", "ff02::1", Upper::Echo(7, 9), b"who is there");
     let me = ipv6::link_local(Mac([2, 0, 0, 0, 0, 1]));
     let length = icmp6::reply_to_echo(&mut packet, me, 64).unwrap();
@@ -250,7 +250,7 @@ fn a_ping_to_a_group_is_answered_from_an_own_address() {
 
 proptest! {
     #[test]
-    fn an_ipv4_echo_comes_back_as_recomputed(
+    fn ipv4_echo_reply_has_recomputed_checksums(
         ip in frames::ip4(), id: u16, seq: u16, data in vec(any::<u8>(), 0..200), ttl: u8, identification: u16,
         padding in 0usize..20,
     ) {
@@ -278,7 +278,7 @@ proptest! {
     }
 
     #[test]
-    fn an_ipv6_echo_comes_back_as_recomputed(
+    fn ipv6_echo_reply_has_recomputed_checksums(
         ip in frames::ip6(), id: u16, seq: u16, data in vec(any::<u8>(), 0..200), hops: u8,
         padding in 0usize..20, elsewhere: bool,
     ) {

@@ -1,6 +1,6 @@
 use super::frames::{Upper, packet4, packet6, resum4};
 use crate::wire::Ipv6Header;
-use crate::wire::icmp_errors::{Why, may_answer_with_error4, may_answer_with_error6};
+use crate::wire::icmp_errors::{IcmpErrorForbidden, may_answer_with_error4, may_answer_with_error6};
 use crate::wire::{Cast, Error4, Error6, Ipv4, Ipv4Header, Ipv6, protocol};
 use std::net::Ipv6Addr;
 
@@ -12,7 +12,7 @@ fn icmp4(kind: u8) -> Vec<u8> {
 }
 
 #[test]
-fn ipv4_errors_answer_only_what_they_may() {
+fn ipv4_errors_answer_only_permitted_packets() {
     let udp = |source, destination| packet4(source, destination, Upper::Udp(1, 2), b"data");
     let plain = udp([192, 0, 2, 1], [198, 51, 100, 9]);
     let fragment = |more, offset| {
@@ -31,24 +31,44 @@ fn ipv4_errors_answer_only_what_they_may() {
         ("an echo request", Cast::Unicast, icmp4(8), Ok(())),
         ("an echo reply", Cast::Unicast, icmp4(0), Ok(())),
         ("a timestamp request", Cast::Unicast, icmp4(13), Ok(())),
-        ("unreachable", Cast::Unicast, icmp4(3), Err(Why::IcmpError)),
-        ("source quench", Cast::Unicast, icmp4(4), Err(Why::IcmpError)),
-        ("redirect", Cast::Unicast, icmp4(5), Err(Why::Redirect)),
-        ("time exceeded", Cast::Unicast, icmp4(11), Err(Why::IcmpError)),
-        ("parameter problem", Cast::Unicast, icmp4(12), Err(Why::IcmpError)),
-        ("a type nobody knows", Cast::Unicast, icmp4(99), Err(Why::IcmpError)),
-        ("ICMP without a type", Cast::Unicast, empty, Err(Why::Unreadable)),
-        ("to a group", Cast::Unicast, udp([192, 0, 2, 1], [224, 0, 0, 5]), Err(Why::MulticastDestination)),
-        ("to everybody", Cast::Unicast, udp([192, 0, 2, 1], [255; 4]), Err(Why::BroadcastDestination)),
-        ("in a broadcast frame", Cast::Broadcast, plain.clone(), Err(Why::LinkCast)),
-        ("in a multicast frame", Cast::Multicast, plain.clone(), Err(Why::LinkCast)),
-        ("from nowhere", Cast::Unicast, udp([0; 4], [198, 51, 100, 9]), Err(Why::SourceNotUnicast)),
-        ("from a group", Cast::Unicast, udp([224, 0, 0, 5], [198, 51, 100, 9]), Err(Why::SourceNotUnicast)),
-        ("from loopback", Cast::Unicast, udp([127, 0, 0, 1], [198, 51, 100, 9]), Err(Why::SourceNotUnicast)),
-        ("from a reserved address", Cast::Unicast, udp([240, 0, 0, 1], [198, 51, 100, 9]), Err(Why::SourceNotUnicast)),
+        ("unreachable", Cast::Unicast, icmp4(3), Err(IcmpErrorForbidden::IcmpError)),
+        ("source quench", Cast::Unicast, icmp4(4), Err(IcmpErrorForbidden::IcmpError)),
+        ("redirect", Cast::Unicast, icmp4(5), Err(IcmpErrorForbidden::Redirect)),
+        ("time exceeded", Cast::Unicast, icmp4(11), Err(IcmpErrorForbidden::IcmpError)),
+        ("parameter problem", Cast::Unicast, icmp4(12), Err(IcmpErrorForbidden::IcmpError)),
+        ("a type nobody knows", Cast::Unicast, icmp4(99), Err(IcmpErrorForbidden::IcmpError)),
+        ("ICMP without a type", Cast::Unicast, empty, Err(IcmpErrorForbidden::Unreadable)),
+        (
+            "to a group",
+            Cast::Unicast,
+            udp([192, 0, 2, 1], [224, 0, 0, 5]),
+            Err(IcmpErrorForbidden::MulticastDestination),
+        ),
+        ("to everybody", Cast::Unicast, udp([192, 0, 2, 1], [255; 4]), Err(IcmpErrorForbidden::BroadcastDestination)),
+        ("in a broadcast frame", Cast::Broadcast, plain.clone(), Err(IcmpErrorForbidden::LinkCast)),
+        ("in a multicast frame", Cast::Multicast, plain.clone(), Err(IcmpErrorForbidden::LinkCast)),
+        ("from nowhere", Cast::Unicast, udp([0; 4], [198, 51, 100, 9]), Err(IcmpErrorForbidden::SourceNotUnicast)),
+        (
+            "from a group",
+            Cast::Unicast,
+            udp([224, 0, 0, 5], [198, 51, 100, 9]),
+            Err(IcmpErrorForbidden::SourceNotUnicast),
+        ),
+        (
+            "from loopback",
+            Cast::Unicast,
+            udp([127, 0, 0, 1], [198, 51, 100, 9]),
+            Err(IcmpErrorForbidden::SourceNotUnicast),
+        ),
+        (
+            "from a reserved address",
+            Cast::Unicast,
+            udp([240, 0, 0, 1], [198, 51, 100, 9]),
+            Err(IcmpErrorForbidden::SourceNotUnicast),
+        ),
         ("a first fragment", Cast::Unicast, fragment(true, 0), Ok(())),
-        ("a later fragment", Cast::Unicast, fragment(true, 8), Err(Why::LaterFragment)),
-        ("the last fragment", Cast::Unicast, fragment(false, 1480), Err(Why::LaterFragment)),
+        ("a later fragment", Cast::Unicast, fragment(true, 8), Err(IcmpErrorForbidden::LaterFragment)),
+        ("the last fragment", Cast::Unicast, fragment(false, 1480), Err(IcmpErrorForbidden::LaterFragment)),
     ];
     for (name, link, packet, expected) in cases {
         assert_eq!(may_answer_with_error4(link, &Ipv4::parse(&packet).unwrap()), expected, "{name}");
@@ -56,13 +76,13 @@ fn ipv4_errors_answer_only_what_they_may() {
 }
 
 #[test]
-fn no_ipv4_error_answers_one_of_ours() {
+fn no_ipv4_error_answers_an_icmp_error() {
     let packet = packet4([192, 0, 2, 1], [198, 51, 100, 9], Upper::Udp(1, 2), b"data");
     let mut buffer = [0; 576];
     for (error, why) in [
-        (Error4::TimeExceeded, Why::IcmpError),
-        (Error4::FragmentationNeeded { mtu: 1280 }, Why::IcmpError),
-        (Error4::RedirectHost { gateway: [192, 0, 2, 7].into() }, Why::Redirect),
+        (Error4::TimeExceeded, IcmpErrorForbidden::IcmpError),
+        (Error4::FragmentationNeeded { mtu: 1280 }, IcmpErrorForbidden::IcmpError),
+        (Error4::RedirectHost { gateway: [192, 0, 2, 7].into() }, IcmpErrorForbidden::Redirect),
     ] {
         let original = Ipv4::parse(&packet).unwrap();
         let length = error.write(&mut buffer, &original, [192, 0, 2, 254].into(), 64, 0).unwrap();
@@ -88,7 +108,7 @@ fn extended(mut packet: Vec<u8>, kind: u8, rest: [u8; 7]) -> Vec<u8> {
 }
 
 #[test]
-fn ipv6_errors_answer_only_what_they_may() {
+fn ipv6_errors_answer_only_permitted_packets() {
     let udp = |source, destination| packet6(source, destination, Upper::Udp(1, 2), b"data");
     let plain = || udp("2001:db8::1", "2001:db8::2");
     let group = || udp("2001:db8::1", "ff0e::1");
@@ -105,27 +125,39 @@ fn ipv6_errors_answer_only_what_they_may() {
         ("a plain packet", Cast::Unicast, plain(), gone, Ok(())),
         ("an echo request", Cast::Unicast, icmp6(128), gone, Ok(())),
         ("a neighbour solicitation", Cast::Unicast, icmp6(135), gone, Ok(())),
-        ("unreachable", Cast::Unicast, icmp6(1), gone, Err(Why::IcmpError)),
-        ("packet too big", Cast::Unicast, icmp6(2), big, Err(Why::IcmpError)),
-        ("an error nobody knows", Cast::Unicast, icmp6(100), gone, Err(Why::IcmpError)),
-        ("a redirect", Cast::Unicast, icmp6(137), gone, Err(Why::Redirect)),
-        ("ICMPv6 without a type", Cast::Unicast, cut, gone, Err(Why::Unreadable)),
+        ("unreachable", Cast::Unicast, icmp6(1), gone, Err(IcmpErrorForbidden::IcmpError)),
+        ("packet too big", Cast::Unicast, icmp6(2), big, Err(IcmpErrorForbidden::IcmpError)),
+        ("an error nobody knows", Cast::Unicast, icmp6(100), gone, Err(IcmpErrorForbidden::IcmpError)),
+        ("a redirect", Cast::Unicast, icmp6(137), gone, Err(IcmpErrorForbidden::Redirect)),
+        ("ICMPv6 without a type", Cast::Unicast, cut, gone, Err(IcmpErrorForbidden::Unreadable)),
         (
             "an error behind options",
             Cast::Unicast,
             extended(icmp6(1), protocol::DESTINATION_OPTIONS, [0, 1, 4, 0, 0, 0, 0]),
             gone,
-            Err(Why::IcmpError),
+            Err(IcmpErrorForbidden::IcmpError),
         ),
-        ("to a group", Cast::Unicast, group(), gone, Err(Why::MulticastDestination)),
-        ("to a group in its frame", Cast::Multicast, group(), gone, Err(Why::MulticastDestination)),
+        ("to a group", Cast::Unicast, group(), gone, Err(IcmpErrorForbidden::MulticastDestination)),
+        ("to a group in its frame", Cast::Multicast, group(), gone, Err(IcmpErrorForbidden::MulticastDestination)),
         ("too big to a group", Cast::Multicast, group(), big, Ok(())),
         ("unknown option 10 to a group", Cast::Multicast, option(0x9e), unknown, Ok(())),
-        ("unknown option 11 to a group", Cast::Multicast, option(0xde), unknown, Err(Why::MulticastDestination)),
-        ("in a broadcast frame", Cast::Broadcast, plain(), gone, Err(Why::LinkCast)),
-        ("from nowhere", Cast::Unicast, udp("::", "2001:db8::2"), gone, Err(Why::SourceNotUnicast)),
-        ("from loopback", Cast::Unicast, udp("::1", "2001:db8::2"), gone, Err(Why::SourceNotUnicast)),
-        ("too big from a group", Cast::Unicast, udp("ff02::1", "2001:db8::2"), big, Err(Why::SourceNotUnicast)),
+        (
+            "unknown option 11 to a group",
+            Cast::Multicast,
+            option(0xde),
+            unknown,
+            Err(IcmpErrorForbidden::MulticastDestination),
+        ),
+        ("in a broadcast frame", Cast::Broadcast, plain(), gone, Err(IcmpErrorForbidden::LinkCast)),
+        ("from nowhere", Cast::Unicast, udp("::", "2001:db8::2"), gone, Err(IcmpErrorForbidden::SourceNotUnicast)),
+        ("from loopback", Cast::Unicast, udp("::1", "2001:db8::2"), gone, Err(IcmpErrorForbidden::SourceNotUnicast)),
+        (
+            "too big from a group",
+            Cast::Unicast,
+            udp("ff02::1", "2001:db8::2"),
+            big,
+            Err(IcmpErrorForbidden::SourceNotUnicast),
+        ),
         // RFC 4443 2.4(e) has no such exception.
         ("a later fragment", Cast::Unicast, extended(plain(), protocol::FRAGMENT, [0, 0, 8, 0, 0, 0, 1]), big, Ok(())),
         (
@@ -143,12 +175,12 @@ fn ipv6_errors_answer_only_what_they_may() {
 }
 
 #[test]
-fn no_ipv6_error_answers_one_of_ours() {
+fn no_ipv6_error_answers_an_icmp_error() {
     let packet = packet6("2001:db8::1", "2001:db8::2", Upper::Udp(1, 2), b"data");
     let mut buffer = [0; 1280];
     let me = Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 0xfe);
     let error = Error6::PacketTooBig { mtu: 1280 };
     let length = error.write(&mut buffer, &Ipv6::parse(&packet).unwrap(), me, 64).unwrap();
     let ours = Ipv6::parse(&buffer[..length]).unwrap();
-    assert_eq!(may_answer_with_error6(Cast::Unicast, &ours, error), Err(Why::IcmpError));
+    assert_eq!(may_answer_with_error6(Cast::Unicast, &ours, error), Err(IcmpErrorForbidden::IcmpError));
 }

@@ -13,7 +13,7 @@ fn good() -> Vec<u8> {
 type Case = (&'static str, fn(&mut Vec<u8>), Result<(), Ipv4Error>);
 
 #[test]
-fn every_check_of_rfc_1812_has_its_error() {
+fn each_header_check_of_rfc_1812_has_an_error() {
     let cases: [Case; 13] = [
         ("good", |_| {}, Ok(())),
         ("padded", |p| p.extend([0xee; 20]), Ok(())),
@@ -63,15 +63,15 @@ fn padding_is_no_payload() {
 }
 
 #[test]
-fn a_quoted_packet_may_be_cut() {
+fn quoted_packet_may_be_truncated() {
     let packet = good();
-    let quoted = Ipv4::quoted(&packet[..28]).unwrap();
+    let quoted = Ipv4::parse_quoted(&packet[..28]).unwrap();
     assert_eq!((quoted.bytes.len(), quoted.payload.len()), (28, 8));
-    assert_eq!(Ipv4::quoted(&packet[..19]).map(|_| ()), Err(Ipv4Error::Truncated));
+    assert_eq!(Ipv4::parse_quoted(&packet[..19]).map(|_| ()), Err(Ipv4Error::Truncated));
 }
 
 #[test]
-fn a_checksum_of_minus_zero_is_counted_down_to_what_recomputation_gives() {
+fn ttl_decrement_of_checksum_0xffff_equals_recomputation() {
     // A header with checksum 0x0000 may also arrive with 0xffff: the same number in ones' complement.
     let mut header = [0u8; HEADER];
     header[0] = 0x45;
@@ -90,7 +90,7 @@ fn a_checksum_of_minus_zero_is_counted_down_to_what_recomputation_gives() {
 }
 
 #[test]
-fn counting_down_from_every_checksum_equals_recomputation() {
+fn ttl_decrement_from_every_checksum_equals_recomputation() {
     let mut header = [0u8; HEADER];
     header[0] = 0x45;
     header[8] = 64;
@@ -111,12 +111,12 @@ fn counting_down_from_every_checksum_equals_recomputation() {
 }
 
 #[test]
-fn an_all_zero_header_has_no_right_checksum() {
+fn all_zero_header_has_an_invalid_checksum() {
     assert!(!header_checksum_ok_20(&[0; HEADER]));
 }
 
 #[test]
-fn a_packet_at_its_last_hop_is_left_alone() {
+fn ttl_of_one_is_not_decremented() {
     for ttl in [0, 1] {
         let mut header: [u8; HEADER] = *good().first_chunk().unwrap();
         header[8] = ttl;
@@ -127,7 +127,7 @@ fn a_packet_at_its_last_hop_is_left_alone() {
 }
 
 #[test]
-fn groups_have_their_ethernet_address() {
+fn multicast_groups_have_their_ethernet_address() {
     // RFC 1112 6.4: 23 bits, so 224.1.2.3 and 225.129.2.3 have the same address.
     for group in [Ipv4Addr::new(224, 1, 2, 3), Ipv4Addr::new(225, 129, 2, 3)] {
         assert_eq!(multicast_mac(group), Mac([0x01, 0x00, 0x5e, 1, 2, 3]));
@@ -135,7 +135,7 @@ fn groups_have_their_ethernet_address() {
 }
 
 #[test]
-fn only_addresses_of_one_host_are_sources() {
+fn only_unicast_addresses_are_valid_sources() {
     for (text, expected) in [
         ("192.0.2.1", true),
         ("10.0.0.255", true),
@@ -162,7 +162,7 @@ fn is_as_recomputed(header: &Ipv4Header) -> bool {
 
 proptest! {
     #[test]
-    fn etherparse_and_we_read_the_same(made in (frames::ip4(), frames::upper(), prop::collection::vec(any::<u8>(), 0..64))
+    fn ipv4_headers_parse_as_in_etherparse(made in (frames::ip4(), frames::upper(), prop::collection::vec(any::<u8>(), 0..64))
         .prop_map(|(ip, upper, payload)| frames::make(None, ip, upper, &payload)))
     {
         let IpHeaders::Ipv4(said, _) = &made.ip else { unreachable!("made of IPv4") };
@@ -207,7 +207,7 @@ proptest! {
     }
 
     #[test]
-    fn a_built_header_is_read_by_us_and_by_etherparse(
+    fn built_ipv4_header_parses_here_and_in_etherparse(
         type_of_service: u8, identification: u16, dont_fragment: bool, ttl: u8, protocol: u8,
         source: [u8; 4], destination: [u8; 4], payload in 0usize..70_000, room in 0usize..40,
     ) {
@@ -232,7 +232,7 @@ proptest! {
     }
 
     #[test]
-    fn the_fast_check_is_the_slow_one(mut header: [u8; HEADER], right: bool) {
+    fn fast_header_checksum_equals_the_general_one(mut header: [u8; HEADER], right: bool) {
         header[0] = 0x45;
         if right {
             resum4(&mut header);
@@ -243,7 +243,7 @@ proptest! {
     }
 
     #[test]
-    fn counting_down_equals_recomputation(mut header: [u8; HEADER], ttl in prop_oneof![0u8..4, 250u8..=255, any::<u8>()]) {
+    fn ttl_decrement_equals_recomputation(mut header: [u8; HEADER], ttl in prop_oneof![0u8..4, 250u8..=255, any::<u8>()]) {
         header[0] = 0x45;
         header[8] = ttl;
         resum4(&mut header);

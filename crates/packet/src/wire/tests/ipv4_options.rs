@@ -1,6 +1,6 @@
 use super::frames::{self, Upper, resum4};
 use crate::wire::Ipv4;
-use crate::wire::ipv4_options::{Asks, Ipv4Option, Options, options, record, validate};
+use crate::wire::ipv4_options::{Ipv4Option, Ipv4OptionIter, OptionRequests, options, record, validate};
 use proptest::prelude::*;
 use std::net::Ipv4Addr;
 
@@ -18,7 +18,7 @@ fn with_options(bytes: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn the_known_options_are_told_apart() {
+fn known_options_are_parsed() {
     let bytes = [
         &[1u8][..],                    // no operation
         &[7, 7, 4, 0, 0, 0, 0],        // record route, one slot
@@ -43,12 +43,12 @@ fn the_known_options_are_told_apart() {
             (50, 1, Ipv4Option::End),
         ]
     );
-    let asks = Asks { source_route: true, record_route: true, timestamp: true, router_alert: true };
+    let asks = OptionRequests { source_route: true, record_route: true, timestamp: true, router_alert: true };
     assert_eq!(validate(&bytes), Ok(asks));
 }
 
 #[test]
-fn the_pointer_names_the_byte_at_fault() {
+fn error_pointer_is_the_offset_of_the_wrong_byte() {
     let cases: &[(&str, &[u8], u8)] = &[
         ("no length", &[7], 20),
         ("length of one", &[7, 1, 4, 0], 20),
@@ -70,14 +70,14 @@ fn the_pointer_names_the_byte_at_fault() {
 }
 
 #[test]
-fn after_a_fault_the_walk_ends() {
-    let mut walk: Options<'_> = options(&[7, 0, 1, 1]);
+fn iteration_ends_after_a_malformed_option() {
+    let mut walk: Ipv4OptionIter<'_> = options(&[7, 0, 1, 1]);
     assert!(walk.next().unwrap().is_err());
     assert!(walk.next().is_none());
 }
 
 #[test]
-fn a_router_signs_the_next_free_slot() {
+fn router_records_in_the_next_free_slot() {
     let me = Ipv4Addr::new(203, 0, 113, 7);
     let cases: &[(&str, &[u8], &[u8])] = &[
         ("record route", &[7, 11, 4, 0, 0, 0, 0, 0, 0, 0, 0], &[7, 11, 8, 203, 0, 113, 7, 0, 0, 0, 0]),
@@ -109,7 +109,7 @@ fn a_router_signs_the_next_free_slot() {
 
 proptest! {
     #[test]
-    fn any_bytes_are_walked_to_an_end(bytes in prop::collection::vec(prop_oneof![Just(7u8), Just(68), Just(131), 0u8..16, any::<u8>()], 0..60)) {
+    fn iteration_over_any_bytes_terminates(bytes in prop::collection::vec(prop_oneof![Just(7u8), Just(68), Just(131), 0u8..16, any::<u8>()], 0..60)) {
         let mut at = 20;
         for placed in options(&bytes) {
             match placed {

@@ -18,7 +18,7 @@ fn malformed_ipv6_packets_have_their_errors() {
     assert!(Ipv6::parse(&packet).is_ok());
     assert_eq!(Ipv6::parse(&packet[..39]).map(|_| ()), Err(Ipv6Error::Truncated));
     assert_eq!(Ipv6::parse(&packet[..packet.len() - 1]).map(|_| ()), Err(Ipv6Error::PayloadLengthBeyondFrame));
-    assert_eq!(Ipv6::quoted(&packet[..44]).map(|quoted| quoted.payload.len()), Ok(4));
+    assert_eq!(Ipv6::parse_quoted(&packet[..44]).map(|quoted| quoted.payload.len()), Ok(4));
     packet.extend([0xee; 7]);
     assert_eq!(Ipv6::parse(&packet).map(|packet| packet.payload.len()), Ok(8 + 7));
     packet[0] = 0x45;
@@ -34,7 +34,7 @@ fn computed_addresses_are_those_of_the_rfcs() {
 }
 
 #[test]
-fn addresses_know_how_far_they_reach() {
+fn ipv6_addresses_have_their_scope() {
     for (text, scope) in [
         ("2001:db8::1", None),
         ("ff00::1", Some(MulticastScope::Reserved(0))),
@@ -60,7 +60,7 @@ fn addresses_know_how_far_they_reach() {
 }
 
 #[test]
-fn a_packet_at_its_last_hop_is_left_alone() {
+fn hop_limit_of_one_is_not_decremented() {
     for (hops, forwarded, after) in [(0, false, 0), (1, false, 1), (2, true, 1), (255, true, 254)] {
         let mut packet = frames::packet6("2001:db8::1", "2001:db8::2", frames::Upper::Udp(1, 2), b"");
         let header = Ipv6Header::of_mut(&mut packet).unwrap();
@@ -71,7 +71,7 @@ fn a_packet_at_its_last_hop_is_left_alone() {
 
 proptest! {
     #[test]
-    fn etherparse_and_we_read_the_same(made in (frames::ip6(), frames::upper())
+    fn ipv6_headers_parse_as_in_etherparse(made in (frames::ip6(), frames::upper())
         .prop_map(|(ip, upper)| frames::make(None, ip, upper, b"data")))
     {
         let IpHeaders::Ipv6(said, _) = &made.ip else { unreachable!("made of IPv6") };
@@ -89,7 +89,7 @@ proptest! {
     }
 
     #[test]
-    fn a_built_header_is_read_by_us_and_by_etherparse(
+    fn built_ipv6_header_parses_here_and_in_etherparse(
         traffic_class: u8, flow_label in 0u32..1 << 20, next_header: u8, hop_limit: u8,
         source: [u8; 16], destination: [u8; 16], payload in 0usize..70_000, room in 0usize..60,
     ) {
@@ -112,7 +112,7 @@ proptest! {
     }
 
     #[test]
-    fn setters_change_their_field_alone(bytes: [u8; HEADER], class: u8, label: u32, hops: u8, length: u16, next: u8) {
+    fn ipv6_setters_change_only_their_field(bytes: [u8; HEADER], class: u8, label: u32, hops: u8, length: u16, next: u8) {
         let mut changed = bytes;
         let before = *Ipv6Header::of(&bytes).unwrap();
         let header = Ipv6Header::of_mut(&mut changed).unwrap();

@@ -27,7 +27,7 @@ fn chain(bytes: &[u8]) -> Result<Chain, ChainError> {
 }
 
 #[test]
-fn the_upper_layer_is_found_behind_every_kind_of_header() {
+fn upper_layer_is_found_after_every_extension_header() {
     let bytes = packet(
         protocol::HOP_BY_HOP,
         &[
@@ -85,7 +85,7 @@ fn a_deprecated_routing_header_cannot_hide_behind_another() {
 }
 
 #[test]
-fn a_chain_that_cannot_be_followed_says_where() {
+fn invalid_extension_chain_reports_its_offset() {
     let cut = packet(protocol::DESTINATION_OPTIONS, &[17, 1, 1, 12, 0, 0, 0, 0, 0, 0]);
     assert_eq!(chain(&cut), Err(ChainError::Truncated { at: 40 }));
     assert_eq!(chain(&packet(protocol::FRAGMENT, &[17, 0, 0])), Err(ChainError::Truncated { at: 40 }));
@@ -94,7 +94,7 @@ fn a_chain_that_cannot_be_followed_says_where() {
 }
 
 #[test]
-fn a_chain_has_a_limit() {
+fn extension_chain_length_is_limited() {
     let headers = |count: usize| {
         let mut payload = [60, 0, 1, 4, 0, 0, 0, 0].repeat(count);
         let last = payload.len() - 8;
@@ -106,7 +106,7 @@ fn a_chain_has_a_limit() {
 }
 
 #[test]
-fn hop_by_hop_options_are_obeyed() {
+fn hop_by_hop_options_act_as_in_rfc_8200() {
     let report = |even_multicast| HopByHop::Report { pointer: 44, even_multicast };
     for (name, options, expected) in [
         ("padding", [1, 4, 0, 0, 0, 0], HopByHop::Forward { router_alert: None }),

@@ -46,7 +46,7 @@ fn apply(frame: &mut Vec<u8>, mutation: &Mutation) {
 }
 
 /// Corrects lengths and checksums, so that a mutation reaches the code after those checks.
-fn mend(frame: &mut [u8]) {
+fn fix_lengths_and_checksums(frame: &mut [u8]) {
     let Some(l3) = frame.get_mut(14..) else { return };
     match l3.first().map(|byte| byte >> 4) {
         Some(4) if l3.len() >= 20 => {
@@ -79,7 +79,7 @@ fn discovery() -> impl Strategy<Value = Vec<u8>> {
         let (target, mac) = (Ipv6Addr::from(target), known.then_some(frames::PEER));
         let asker = if known { me } else { Ipv6Addr::UNSPECIFIED };
         let flags = NeighbourFlags { router: known, solicited: false, overrides: !known };
-        let says = ndp::Advertises { hop_limit: 64, lifetime_s: 1800, ..Default::default() };
+        let says = ndp::RouterParameters { hop_limit: 64, lifetime_s: 1800, ..Default::default() };
         let original = frames::packet6("2001:db8::1", "2001:db8::2", frames::Upper::Udp(1, 2), b"data");
         let original = crate::wire::Ipv6::parse(&original).unwrap();
         let l3 = &mut buffer[14..];
@@ -89,7 +89,7 @@ fn discovery() -> impl Strategy<Value = Vec<u8>> {
             1 => ndp::write_neighbour_advertisement(l3, me, ipv6::ALL_NODES, target, flags, Mac([2; 6])),
             2 => ndp::write_router_solicitation(l3, asker, Mac([2; 6])),
             3 => RouterAdvertisement {
-                says,
+                parameters: says,
                 mac,
                 mtu: Some(1500),
                 servers: &[me],
@@ -113,7 +113,7 @@ fn mutated(frames: impl Strategy<Value = Vec<u8>>) -> impl Strategy<Value = Vec<
             apply(&mut frame, mutation);
         }
         if mended {
-            mend(&mut frame);
+            fix_lengths_and_checksums(&mut frame);
         }
         frame
     })
@@ -141,7 +141,7 @@ proptest! {
         frame.push(first);
         frame.append(&mut rest);
         if mended {
-            mend(&mut frame);
+            fix_lengths_and_checksums(&mut frame);
         }
         exercise(&frame);
     }

@@ -1,8 +1,8 @@
 use super::frames::{MAC, PEER};
 use crate::wire::ipv6::{ALL_NODES, ALL_ROUTERS, link_local, solicited_node};
 use crate::wire::ndp::{
-    Advertises, NdpOption, NdpOptions, NeighbourFlags, Preference, Prefix, write_neighbour_advertisement,
-    write_neighbour_solicitation, write_redirect, write_router_solicitation,
+    NdpOption, NdpOptions, NeighbourFlags, Preference, PrefixInformation, RouterParameters,
+    write_neighbour_advertisement, write_neighbour_solicitation, write_redirect, write_router_solicitation,
 };
 use crate::wire::transport::complete_checksum;
 use crate::wire::{Ipv6, Ipv6Header, Mac, Ndp, NdpError, RouterAdvertisement};
@@ -27,9 +27,10 @@ fn advertisement(destination: Ipv6Addr, flags: NeighbourFlags) -> Vec<u8> {
     written(|buffer| write_neighbour_advertisement(buffer, TARGET, destination, TARGET, flags, PEER))
 }
 
-fn router(source: Ipv6Addr, prefixes: &[Prefix]) -> Vec<u8> {
-    let says = Advertises { hop_limit: 64, other: true, lifetime_s: 1800, reachable_ms: 30_000, ..Default::default() };
-    let all = RouterAdvertisement { says, mac: Some(MAC), mtu: Some(1400), prefixes, ..Default::default() };
+fn router(source: Ipv6Addr, prefixes: &[PrefixInformation]) -> Vec<u8> {
+    let says =
+        RouterParameters { hop_limit: 64, other: true, lifetime_s: 1800, reachable_ms: 30_000, ..Default::default() };
+    let all = RouterAdvertisement { parameters: says, mac: Some(MAC), mtu: Some(1400), prefixes, ..Default::default() };
     written(|buffer| all.write(buffer, source, ALL_NODES))
 }
 
@@ -46,7 +47,7 @@ fn read(packet: &[u8]) -> Result<Ndp<'_>, NdpError> {
 }
 
 #[test]
-fn a_solicitation_tells_who_asks() {
+fn solicitation_has_the_senders_link_address() {
     let packet = solicitation(OWN);
     assert_eq!(kind(&packet), Icmpv6Type::NeighborSolicitation);
     let Ok(Ndp::NeighbourSolicitation { target, options }) = read(&packet) else { panic!("a solicitation") };
@@ -55,7 +56,7 @@ fn a_solicitation_tells_who_asks() {
 }
 
 #[test]
-fn a_solicitation_from_nowhere_tells_no_link_address() {
+fn solicitation_from_unspecified_address_has_no_link_address() {
     let packet = solicitation(Ipv6Addr::UNSPECIFIED);
     let Ok(Ndp::NeighbourSolicitation { target, options }) = read(&packet) else { panic!("a solicitation") };
     assert_eq!((target, options.source_mac()), (TARGET, None));
@@ -63,7 +64,7 @@ fn a_solicitation_from_nowhere_tells_no_link_address() {
 }
 
 #[test]
-fn an_advertisement_tells_its_flags() {
+fn neighbour_advertisement_flags_are_parsed() {
     for bits in 0..8u8 {
         let flags = NeighbourFlags { router: bits & 4 != 0, solicited: bits & 2 != 0, overrides: bits & 1 != 0 };
         let packet = advertisement(OWN, flags);
@@ -80,8 +81,8 @@ fn an_advertisement_tells_its_flags() {
 }
 
 #[test]
-fn a_router_tells_about_itself_and_the_link() {
-    let prefix = Prefix {
+fn router_advertisement_has_parameters_and_prefixes() {
+    let prefix = PrefixInformation {
         address: "2001:db8:1::".parse().unwrap(),
         length: 64,
         on_link: true,
@@ -91,7 +92,7 @@ fn a_router_tells_about_itself_and_the_link() {
     };
     let packet = router(link_local(MAC), &[prefix]);
     assert!(matches!(kind(&packet), Icmpv6Type::RouterAdvertisement(theirs) if theirs.router_lifetime == 1800));
-    let Ok(Ndp::RouterAdvertisement { says, options }) = read(&packet) else { panic!("an advertisement") };
+    let Ok(Ndp::RouterAdvertisement { parameters: says, options }) = read(&packet) else { panic!("an advertisement") };
     assert_eq!((says.hop_limit, says.managed, says.other), (64, false, true));
     assert_eq!((says.lifetime_s, says.reachable_ms, says.retransmit_ms), (1800, 30_000, 0));
     let all: Vec<_> = options.into_iter().collect();
@@ -99,16 +100,23 @@ fn a_router_tells_about_itself_and_the_link() {
 }
 
 #[test]
-fn a_router_tells_of_its_preference_and_of_dns() {
+fn router_advertisement_has_preference_and_dns() {
     let servers = [TARGET, OWN];
     let search = ["example.org".to_string(), "a.b".to_string()];
     for (preference, bits) in [(Preference::High, 0x08), (Preference::Medium, 0), (Preference::Low, 0x18)] {
-        let says = Advertises { managed: true, preference, ..Default::default() };
-        let all =
-            RouterAdvertisement { says, servers: &servers, search: &search, dns_lifetime_s: 600, ..Default::default() };
+        let says = RouterParameters { managed: true, preference, ..Default::default() };
+        let all = RouterAdvertisement {
+            parameters: says,
+            servers: &servers,
+            search: &search,
+            dns_lifetime_s: 600,
+            ..Default::default()
+        };
         let packet = written(|buffer| all.write(buffer, link_local(MAC), ALL_NODES));
         assert_eq!(packet[45], 0x80 | bits);
-        let Ok(Ndp::RouterAdvertisement { says: read, options }) = read(&packet) else { panic!("an advertisement") };
+        let Ok(Ndp::RouterAdvertisement { parameters: read, options }) = read(&packet) else {
+            panic!("an advertisement")
+        };
         assert_eq!(read, says);
         let options: Vec<_> = options.into_iter().collect();
         let addresses = servers.map(|server| server.octets());
@@ -126,12 +134,12 @@ fn a_router_tells_of_its_preference_and_of_dns() {
     packet[45] |= 0x10;
     complete_checksum(&mut packet).unwrap();
     assert!(
-        matches!(read(&packet), Ok(Ndp::RouterAdvertisement { says, .. }) if says.preference == Preference::Medium)
+        matches!(read(&packet), Ok(Ndp::RouterAdvertisement { parameters, .. }) if parameters.preference == Preference::Medium)
     );
 }
 
 #[test]
-fn a_host_asks_for_routers() {
+fn router_solicitation_parses_as_built() {
     let packet = written(|buffer| write_router_solicitation(buffer, link_local(MAC), MAC));
     assert_eq!(kind(&packet), Icmpv6Type::RouterSolicitation);
     let Ok(Ndp::RouterSolicitation { options }) = read(&packet) else { panic!("a solicitation") };
@@ -209,7 +217,7 @@ fn shorten(packet: &mut Vec<u8>, message: u8) {
 }
 
 #[test]
-fn redirects_that_must_be_discarded_say_why() {
+fn invalid_redirects_have_their_errors() {
     let original = solicitation(OWN);
     let good = written(|buffer| {
         write_redirect(buffer, &Ipv6::parse(&original).unwrap(), link_local(MAC), link_local(PEER), None)
@@ -248,7 +256,7 @@ fn options_of_other_lengths_are_unknown() {
 
 proptest! {
     #[test]
-    fn no_message_is_written_where_it_does_not_fit(room in 0usize..200, source: [u8; 16], mac: [u8; 6]) {
+    fn ndp_message_larger_than_the_buffer_is_not_written(room in 0usize..200, source: [u8; 16], mac: [u8; 6]) {
         let mut buffer = vec![0; room];
         let source = Ipv6Addr::from(source);
         let wants = if source.is_unspecified() { 64 } else { 72 };

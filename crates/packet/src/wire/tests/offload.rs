@@ -185,7 +185,7 @@ fn payload() -> impl Strategy<Value = Vec<u8>> {
 
 proptest! {
     #[test]
-    fn segments_are_what_another_library_builds_from_their_fields(
+    fn segments_equal_packets_built_by_etherparse(
         flow in flow(),
         payload in payload(),
         size in prop_oneof![1u16..9000, Just(1448)],
@@ -224,7 +224,7 @@ proptest! {
     }
 
     #[test]
-    fn a_completed_checksum_is_what_another_library_computes(flow in flow(), payload in payload()) {
+    fn completed_checksum_equals_that_of_etherparse(flow in flow(), payload in payload()) {
         prop_assume!(payload.len() + flow.headers() <= 65_535);
         let routed = matches!(&flow.ip, IpHeaders::Ipv6(_, extensions) if extensions.routing.is_some());
         prop_assume!(!routed);
@@ -239,7 +239,7 @@ proptest! {
     }
 
     #[test]
-    fn a_mark_on_the_whole_is_a_mark_on_every_segment(flow in flow(), payload in payload(), size in 500u16..2000) {
+    fn ecn_mark_of_super_frame_is_on_every_segment(flow in flow(), payload in payload(), size in 500u16..2000) {
         prop_assume!(payload.len() + flow.headers() <= 65_535);
         let (mut frame, checksum) = flow.whole(&payload);
         let capable = set_congestion_experienced(&mut frame, flow.l3());
@@ -281,7 +281,7 @@ fn plain(upper: Upper) -> Flow {
 }
 
 #[test]
-fn udp_without_a_checksum_gets_none() {
+fn udp_segments_of_packet_without_checksum_have_none() {
     let flow = plain(Upper::Udp);
     let mut frame = flow.frame(&[7; 100]);
     frame[40..42].fill(0);
@@ -323,7 +323,7 @@ fn segmenter_rejects_packets_that_are_no_super_frames() {
 }
 
 #[test]
-fn a_link_that_takes_less_has_smaller_segments_or_none() {
+fn smaller_mtu_gives_smaller_segments_or_none() {
     let (frame, checksum) = plain(Upper::Tcp(Box::new(TcpHeader::new(1, 2, 3, 4)))).whole(&[7; 3000]);
     let offload = Offload { segmentation: Segmentation::Tcp4, size: 1460, checksum: Some(checksum) };
     let cut = Segmenter::new(&frame, 14, offload).unwrap();
@@ -335,7 +335,7 @@ fn a_link_that_takes_less_has_smaller_segments_or_none() {
 }
 
 #[test]
-fn a_segment_is_written_into_as_many_bytes_as_it_has_and_into_no_others() {
+fn segment_fills_exactly_its_buffer() {
     let (frame, checksum) = plain(Upper::Tcp(Box::new(TcpHeader::new(1, 2, 3, 4)))).whole(&[7; 100]);
     let offload = Offload { segmentation: Segmentation::Tcp4, size: 60, checksum: Some(checksum) };
     let mut cut = Segmenter::new(&frame, 14, offload).unwrap();

@@ -33,7 +33,7 @@ fn error6(error: Error6, original: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn a_packet_without_a_link_header_reads_as_with_one() {
+fn ip_summary_equals_frame_summary() {
     let v4 = packet4([192, 0, 2, 1], [198, 51, 100, 9], Upper::Udp(5060, 53), &[0; 120]);
     let v6 = packet6("2001:db8::1", "2001:db8::9", Upper::Udp(5060, 53), &[0; 7]);
     for (kind, packet) in [(ethertype::IPV4, v4), (ethertype::IPV6, v6)] {
@@ -45,7 +45,7 @@ fn a_packet_without_a_link_header_reads_as_with_one() {
 }
 
 #[test]
-fn ipv4_reads_as_tcpdump_writes_it() {
+fn ipv4_summary_is_as_in_tcpdump() {
     let udp = packet4([192, 0, 2, 1], [198, 51, 100, 9], Upper::Udp(5060, 53), &[0; 120]);
     let mut tcp = packet4([192, 0, 2, 1], [198, 51, 100, 9], Upper::Tcp(40000, 443, 7), b"hello");
     tcp[33] = 0x18;
@@ -86,7 +86,7 @@ fn ipv4_reads_as_tcpdump_writes_it() {
 }
 
 #[test]
-fn errors_say_what_they_are_about() {
+fn icmp_error_summary_includes_the_quoted_packet() {
     let udp = packet4([192, 0, 2, 1], [198, 51, 100, 9], Upper::Udp(5060, 53), &[0; 120]);
     let six = packet6("2001:db8::1", "2001:db8::2", Upper::Tcp(5060, 53, 1), &[0; 120]);
     check(
@@ -119,7 +119,7 @@ fn errors_say_what_they_are_about() {
 }
 
 #[test]
-fn neighbours_are_seen_talking() {
+fn neighbour_discovery_is_summarised() {
     let (me, target) = (ipv6::link_local(MAC), "2001:db8::9".parse::<Ipv6Addr>().unwrap());
     let arp = |arp: Arp| frame(None, ethertype::ARP, &arp.to_bytes());
     let request = Arp::request(PEER, [192, 0, 2, 9].into(), [192, 0, 2, 1].into());
@@ -129,7 +129,7 @@ fn neighbours_are_seen_talking() {
         frame(None, ethertype::IPV6, &buffer[..length])
     };
     let flags = NeighbourFlags { router: true, solicited: true, overrides: true };
-    let says = ndp::Advertises { lifetime_s: 1800, ..Default::default() };
+    let says = ndp::RouterParameters { lifetime_s: 1800, ..Default::default() };
     let six = packet6("2001:db8::1", "2001:db8::2", Upper::Udp(1, 2), b"");
     let mut forwarded = ndp(&|b| ndp::write_router_solicitation(b, me, MAC));
     Ipv6Header::of_mut(&mut forwarded[14..]).unwrap().set_hop_limit(254);
@@ -141,7 +141,13 @@ fn neighbours_are_seen_talking() {
             ndp(&|b| ndp::write_neighbour_solicitation(b, me, ipv6::solicited_node(target), target, MAC)),
             ndp(&|b| ndp::write_neighbour_advertisement(b, target, me, target, flags, PEER)),
             ndp(&|b| ndp::write_router_solicitation(b, me, MAC)),
-            ndp(&|b| RouterAdvertisement { says, mac: Some(MAC), ..Default::default() }.write(b, me, ipv6::ALL_NODES)),
+            ndp(&|b| {
+                RouterAdvertisement { parameters: says, mac: Some(MAC), ..Default::default() }.write(
+                    b,
+                    me,
+                    ipv6::ALL_NODES,
+                )
+            }),
             ndp(&|b| ndp::write_redirect(b, &Ipv6::parse(&six).unwrap(), me, ipv6::link_local(PEER), Some(PEER))),
             ndp(&|b| ndp::write_redirect(b, &Ipv6::parse(&six).unwrap(), me, target, Some(PEER))),
             ndp(&|b| {
@@ -166,7 +172,7 @@ fn neighbours_are_seen_talking() {
 }
 
 #[test]
-fn garbage_is_said_to_be_garbage() {
+fn malformed_frames_are_summarised_as_malformed() {
     let mut two_tags = frame(Some(100), ethertype::VLAN, &[0, 7, 8, 0, 0x45]);
     two_tags[12..14].copy_from_slice(&ethertype::SERVICE_VLAN.to_be_bytes());
     let cut = packet6("2001:db8::1", "2001:db8::2", Upper::Udp(1, 2), b"");

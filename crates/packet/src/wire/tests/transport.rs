@@ -1,6 +1,6 @@
 use super::frames::{self, Upper, packet4, packet6};
 use crate::wire::transport::{
-    TransportError, complete_checksum, complete_partial_checksum, find_summed, ports, transport_checksum,
+    TransportError, complete_checksum, complete_partial_checksum, find_checksummed, ports, transport_checksum,
     verify_checksum,
 };
 use crate::wire::{Ipv4Header, Ipv6Header, protocol};
@@ -8,7 +8,7 @@ use etherparse::{SlicedPacket, TransportSlice};
 use proptest::prelude::*;
 
 #[test]
-fn ports_are_there_or_not() {
+fn ports_are_read_only_if_present() {
     assert_eq!(ports(protocol::UDP, &[0x13, 0xc4, 0, 53, 0]), Some((5060, 53)));
     assert_eq!(ports(protocol::SCTP, &[0, 1, 0, 2]), Some((1, 2)));
     assert_eq!(ports(protocol::TCP, &[0x13, 0xc4, 0]), None);
@@ -82,7 +82,7 @@ fn lengths_that_do_not_fit_are_errors() {
 fn the_sum_covers_the_udp_length_and_not_what_follows() {
     let mut packet = packet4([192, 0, 2, 1], [192, 0, 2, 2], Upper::Udp(1, 2), b"data, then more");
     packet[24..26].copy_from_slice(&12u16.to_be_bytes());
-    let found = find_summed(&packet).unwrap().unwrap();
+    let found = find_checksummed(&packet).unwrap().unwrap();
     assert_eq!(found.range, 20..32);
     complete_checksum(&mut packet).unwrap();
     packet[33] ^= 0xff;
@@ -90,7 +90,7 @@ fn the_sum_covers_the_udp_length_and_not_what_follows() {
 }
 
 #[test]
-fn a_source_route_not_used_up_is_refused() {
+fn unfinished_source_route_is_rejected() {
     let mut packet = packet6("2001:db8::1", "2001:db8::2", Upper::Udp(1, 2), b"data");
     packet.splice(40..40, [protocol::UDP, 0, 4, 1, 0, 0, 0, 0]);
     let header = Ipv6Header::of_mut(&mut packet).unwrap();
@@ -122,11 +122,11 @@ fn by_etherparse(l3: &[u8]) -> Option<u16> {
 
 proptest! {
     #[test]
-    fn a_destroyed_checksum_is_completed_as_etherparse_had_it(made in frames::any_frame(), junk: u16, padding in 0usize..20) {
+    fn completed_checksum_equals_the_original(made in frames::any_frame(), junk: u16, padding in 0usize..20) {
         let mut packet = made.l3().to_vec();
         let before = packet.clone();
         prop_assert_eq!(verify_checksum(&packet).unwrap().unwrap_or(true), true);
-        let Some(found) = find_summed(&packet).unwrap() else {
+        let Some(found) = find_checksummed(&packet).unwrap() else {
             prop_assert!(matches!(made.upper, Upper::Echo(..)));
             return Ok(());
         };
@@ -150,7 +150,7 @@ proptest! {
         let mut packet = whole.clone();
         complete_partial_checksum(&mut packet);
         prop_assert_eq!(&packet, &whole);
-        let Some(found) = find_summed(&whole).unwrap() else { return Ok(()) };
+        let Some(found) = find_checksummed(&whole).unwrap() else { return Ok(()) };
         let at = found.range.start + match found.protocol {
             protocol::TCP => 16,
             protocol::UDP => 6,
@@ -171,9 +171,9 @@ proptest! {
     }
 
     #[test]
-    fn a_flipped_bit_is_noticed(made in frames::any_frame(), bit in any::<prop::sample::Index>()) {
+    fn flipped_bit_fails_checksum_verification(made in frames::any_frame(), bit in any::<prop::sample::Index>()) {
         let mut packet = made.l3().to_vec();
-        if let Some(found) = find_summed(&packet).unwrap() {
+        if let Some(found) = find_checksummed(&packet).unwrap() {
             // Ports and payload, without the UDP length, which changes the end.
             let first = if found.protocol == protocol::UDP { 8 } else { 0 };
             let bits = (found.range.len() - first) * 8;

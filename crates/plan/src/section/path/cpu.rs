@@ -2,7 +2,7 @@
 
 use crate::cost::Cost;
 use crate::diagnostic::Report;
-use crate::diff::{Edit, edit, or_none};
+use crate::diff::{PropertyChange, edit, or_none};
 use crate::document::{Section, Text};
 use crate::named::{as_optional_text, as_text};
 use crate::section::cpu::{MOST_PACKETS, MOST_WAIT, wait};
@@ -154,7 +154,7 @@ fn cost(report: &mut Report<'_>, section: &Section<'_>) -> Option<Cost> {
     None
 }
 
-pub(super) fn edits(old: &PathCpu, new: &PathCpu, what: &mut Vec<Edit>) {
+pub(super) fn edits(old: &PathCpu, new: &PathCpu, what: &mut Vec<PropertyChange>) {
     let wait = |wait: Option<Nanos>| wait.map_or("as [cpu]".to_string(), wait_text);
     edit(what, "reserve", or_none(&rate_text(old)), or_none(&rate_text(new)));
     let of = |cpu: &PathCpu, get: fn(&Reservation) -> Option<String>| or_none(&cpu.reservation.as_ref().and_then(get));

@@ -22,7 +22,7 @@ const MOST_OFFSET: usize = 1024;
 
 /// The condition on a packet's payload.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Carries {
+pub enum PayloadCondition {
     /// A TLS ClientHello with this server name.
     TlsName(NamePattern),
     /// An HTTP/1 request for this host.
@@ -38,15 +38,15 @@ pub enum Carries {
 pub struct NamePattern {
     /// In lower case; with a leading dot for all names below it.
     name: String,
-    below: bool,
+    includes_subdomains: bool,
 }
 
 impl NamePattern {
     /// True if it matches a name, regardless of case and of a trailing dot.
     #[inline]
-    pub fn holds(&self, name: &[u8]) -> bool {
+    pub fn matches(&self, name: &[u8]) -> bool {
         let name = name.strip_suffix(b".").unwrap_or(name);
-        match (self.below, name.len().checked_sub(self.name.len())) {
+        match (self.includes_subdomains, name.len().checked_sub(self.name.len())) {
             (_, None) | (true, Some(0)) => false,
             (false, Some(rest)) if rest > 0 => false,
             (_, Some(rest)) => name[rest..].eq_ignore_ascii_case(self.name.as_bytes()),
@@ -66,7 +66,7 @@ impl NamePattern {
             let hint = "write a name as 'www.example.org', or '*.example.org' for all below it";
             return Err(word.wrong(format!("{} is no name", quote(word.text)), hint));
         }
-        Ok(NamePattern { name: name.trim_end_matches('.').to_ascii_lowercase(), below })
+        Ok(NamePattern { name: name.trim_end_matches('.').to_ascii_lowercase(), includes_subdomains: below })
     }
 }
 
@@ -75,7 +75,7 @@ impl NamePattern {
 pub struct DispatchRule {
     text: String,
     /// The condition.
-    pub carries: Carries,
+    pub condition: PayloadCondition,
     /// The path of packets that match.
     pub path: String,
 }
@@ -121,17 +121,17 @@ impl DispatchRule {
             false => Err(second.wrong(format!("behind '{}' belongs '{what}'", kind.text), FORM)),
         };
         let carries = match kind.text {
-            "tls" => Carries::TlsName(named("name")?),
-            "http" => Carries::HttpHost(named("host")?),
-            "dns" => Carries::DnsName(named("name")?),
-            "payload" => Carries::Bytes(at(second)?, bytes(third)?),
+            "tls" => PayloadCondition::TlsName(named("name")?),
+            "http" => PayloadCondition::HttpHost(named("host")?),
+            "dns" => PayloadCondition::DnsName(named("name")?),
+            "payload" => PayloadCondition::Bytes(at(second)?, bytes(third)?),
             other => {
                 let hint = did_you_mean(other, ["tls", "http", "dns", "payload"]);
                 return Err(kind.wrong(format!("{} is nothing a packet is known by", quote(other)), hint));
             }
         };
         let text = words.iter().map(|word| word.text).collect::<Vec<_>>().join(" ");
-        Ok(DispatchRule { text, carries, path: path.text.to_string() })
+        Ok(DispatchRule { text, condition: carries, path: path.text.to_string() })
     }
 }
 
@@ -191,8 +191,8 @@ mod tests {
     fn name_matches_itself_and_with_a_star_all_names_below() {
         let holds = |pattern: &str, name: &str| {
             let rule = DispatchRule::parse(&format!("tls name {pattern} p")).unwrap();
-            let Carries::TlsName(pattern) = rule.carries else { panic!("{rule}") };
-            pattern.holds(name.as_bytes())
+            let PayloadCondition::TlsName(pattern) = rule.condition else { panic!("{rule}") };
+            pattern.matches(name.as_bytes())
         };
         for name in ["www.example.org", "WWW.Example.ORG", "www.example.org."] {
             assert!(holds("www.Example.org", name) && holds("*.example.org", name) && holds("*.org.", name), "{name}");
@@ -205,7 +205,7 @@ mod tests {
     #[test]
     fn rules_parse_and_each_error_is_marked() {
         let rule = DispatchRule::parse("  payload  4 0x16030A  tls ").unwrap();
-        assert_eq!((rule.carries.clone(), &*rule.path), (Carries::Bytes(4, vec![0x16, 3, 10]), "tls"));
+        assert_eq!((rule.condition.clone(), &*rule.path), (PayloadCondition::Bytes(4, vec![0x16, 3, 10]), "tls"));
         assert_eq!(rule.to_string(), "payload 4 0x16030A tls");
         for (text, marked, reason) in [
             ("tls name a.b", "tls name a.b", "a rule has four words, and here are 3"),

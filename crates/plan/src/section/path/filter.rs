@@ -11,9 +11,9 @@
 use crate::connected::Connected;
 use crate::diagnostic::Report;
 use crate::document::Section;
-use crate::matching::Fields;
+use crate::matching::MatchFields;
 use crate::text::{TextError, did_you_mean, quote};
-use crate::{Call, Family, Match, Prefix};
+use crate::{Call, Match, MatchFamily, Prefix};
 use serde::{Serialize, Serializer};
 use std::fmt;
 use std::net::IpAddr;
@@ -70,10 +70,10 @@ const TYPES6: &[(&str, u8)] = &[
 
 /// A set of numbers, as sorted ranges that do not touch.
 #[derive(Clone, PartialEq, Eq, Debug)]
-struct Set(Vec<(u128, u128)>);
+struct ValueSet(Vec<(u128, u128)>);
 
-impl Set {
-    fn of(mut ranges: Vec<(u128, u128)>) -> Set {
+impl ValueSet {
+    fn of(mut ranges: Vec<(u128, u128)>) -> ValueSet {
         ranges.sort_unstable();
         let mut merged: Vec<(u128, u128)> = Vec::with_capacity(ranges.len());
         for (first, last) in ranges {
@@ -82,11 +82,11 @@ impl Set {
                 _ => merged.push((first, last)),
             }
         }
-        Set(merged)
+        ValueSet(merged)
     }
 
     #[inline]
-    fn has(&self, value: u128) -> bool {
+    fn contains(&self, value: u128) -> bool {
         let behind = self.0.partition_point(|&(first, _)| first <= value);
         behind.checked_sub(1).is_some_and(|at| value <= self.0[at].1)
     }
@@ -108,11 +108,11 @@ pub struct FilterFields {
 pub struct FilterRule {
     text: String,
     matching: Match,
-    source: Option<Set>,
-    destination: Option<Set>,
-    sport: Option<Set>,
-    dport: Option<Set>,
-    kinds: Option<Set>,
+    source: Option<ValueSet>,
+    destination: Option<ValueSet>,
+    sport: Option<ValueSet>,
+    dport: Option<ValueSet>,
+    kinds: Option<ValueSet>,
     /// A bit for each state.
     states: Option<u8>,
     /// The required flags, and the mask.
@@ -141,13 +141,14 @@ impl FilterRule {
 
     /// True if every condition but `iif` holds.
     #[inline]
-    pub fn holds(&self, f: &Fields, more: &FilterFields) -> bool {
-        let within = |set: &Option<Set>, value: u128| set.as_ref().is_none_or(|set| set.has(value));
-        let port = |set: &Option<Set>, port: u16| set.as_ref().is_none_or(|set| !f.fragment && set.has(port.into()));
+    pub fn matches(&self, f: &MatchFields, more: &FilterFields) -> bool {
+        let within = |set: &Option<ValueSet>, value: u128| set.as_ref().is_none_or(|set| set.contains(value));
+        let port =
+            |set: &Option<ValueSet>, port: u16| set.as_ref().is_none_or(|set| !f.fragment && set.contains(port.into()));
         self.states.is_none_or(|states| states >> more.state & 1 != 0)
             && self.matching.matches(f)
             && self.flags.is_none_or(|(value, mask)| more.flags.is_some_and(|flags| flags & mask == value))
-            && self.kinds.as_ref().is_none_or(|set| more.kind.is_some_and(|kind| set.has(kind.into())))
+            && self.kinds.as_ref().is_none_or(|set| more.kind.is_some_and(|kind| set.contains(kind.into())))
             && port(&self.dport, f.dport)
             && port(&self.sport, f.sport)
             && within(&self.destination, number_of(f.destination))
@@ -210,7 +211,7 @@ impl FilterRule {
                     let before = at.checked_sub(1).and_then(|before| clauses.get(before)).map(|before| before.text);
                     let names = if before == Some("icmpv6") { TYPES6 } else { TYPES };
                     let kinds = value(1, "a type")?;
-                    rule.kinds = Some(Set::of(each(kinds, |text| number(text, names))?));
+                    rule.kinds = Some(ValueSet::of(each(kinds, |text| number(text, names))?));
                     blanked.extend([token, kinds]);
                     at += 1;
                 }
@@ -249,7 +250,7 @@ impl FilterRule {
             "dport" => (&mut self.dport, each(set, ports)?),
             _ => return Err(set.wrong(format!("'{field}' takes no set"), "write one rule for each value")),
         };
-        *place = Some(Set::of(values));
+        *place = Some(ValueSet::of(values));
         match field {
             "saddr" => self.matching.source = None,
             "daddr" => self.matching.destination = None,
@@ -318,12 +319,12 @@ fn each(
     values.into_iter().map(|value| read(value).map_err(|(reason, hint)| token.wrong(reason, hint))).collect()
 }
 
-fn addresses(text: &str, family: Family) -> Result<(u128, u128), (String, String)> {
+fn addresses(text: &str, family: MatchFamily) -> Result<(u128, u128), (String, String)> {
     let prefix = match text.parse::<IpAddr>() {
         Ok(address) => Prefix::host(address),
         Err(_) => text.parse::<Prefix>().map_err(|error| (error.reason, error.hint))?,
     };
-    if prefix.address.is_ipv4() != (family != Family::V6) {
+    if prefix.address.is_ipv4() != (family != MatchFamily::V6) {
         let hint = "write addresses of IPv4 behind 'ip', of IPv6 behind 'ip6'";
         return Err((format!("{} is of the other IP version", quote(text)), hint.to_string()));
     }
@@ -418,13 +419,13 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn fields(protocol: u8, source: &str, destination: &str, (sport, dport): (u16, u16)) -> Fields {
+    fn fields(protocol: u8, source: &str, destination: &str, (sport, dport): (u16, u16)) -> MatchFields {
         let (source, destination) = (source.parse().unwrap(), destination.parse().unwrap());
-        Fields { source, destination, protocol, dscp: 0, sport, dport, fragment: false }
+        MatchFields { source, destination, protocol, dscp: 0, sport, dport, fragment: false }
     }
 
-    fn holds(rule: &str, f: &Fields, more: FilterFields) -> bool {
-        FilterRule::parse(rule).unwrap_or_else(|error| panic!("{rule}: {error}")).holds(f, &more)
+    fn holds(rule: &str, f: &MatchFields, more: FilterFields) -> bool {
+        FilterRule::parse(rule).unwrap_or_else(|error| panic!("{rule}: {error}")).matches(f, &more)
     }
 
     #[test]
@@ -456,7 +457,7 @@ mod tests {
         assert!(holds("icmp type { echo-request, echo-reply } ct state established accept", &ping, asks));
         assert!(holds("icmp accept", &ping, asks));
         assert!(!holds("icmp type 0 accept", &ping, asks));
-        let later = Fields { fragment: true, ..web };
+        let later = MatchFields { fragment: true, ..web };
         assert!(!holds("tcp dport { 443 } accept", &later, syn));
     }
 
@@ -514,7 +515,7 @@ mod tests {
             let text: Vec<String> = prefixes.iter().map(ToString::to_string).collect();
             let rule = format!("ip daddr {{ {} }} drop", text.join(","));
             let to = IpAddr::V4(address.into());
-            let f = Fields { destination: to, ..fields(17, "10.0.0.1", "10.0.0.2", (1, 1)) };
+            let f = MatchFields { destination: to, ..fields(17, "10.0.0.1", "10.0.0.2", (1, 1)) };
             prop_assert_eq!(holds(&rule, &f, FilterFields::default()), prefixes.iter().any(|p| p.contains(to)));
         }
     }

@@ -1,7 +1,7 @@
 //! The device of a port: its kind, its target, and the files it reads and writes.
 
 use crate::diagnostic::Report;
-use crate::diff::{Edit, edit, file, or_none};
+use crate::diff::{PropertyChange, edit, file, or_none};
 use crate::document::Section;
 use crate::names::{self, Name};
 use crate::text::{TextError, did_you_mean, quote};
@@ -24,7 +24,7 @@ pub struct DevicePlan {
     /// `pcap`: the file for transmitted frames.
     pub write: Option<String>,
     /// `pcap`: how fast frames are read; [`Pace::Recorded`] for the other kinds.
-    pub pace: Pace,
+    pub pace: ReplayPace,
     /// `xdp`: the treatment of checksums, if configured.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub checksums: Option<Checksums>,
@@ -40,7 +40,7 @@ impl fmt::Display for DevicePlan {
 
 /// How fast a capture is replayed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum Pace {
+pub enum ReplayPace {
     /// With the recorded gaps.
     #[default]
     Recorded,
@@ -52,43 +52,43 @@ pub enum Pace {
     Packets(u64),
 }
 
-impl fmt::Display for Pace {
+impl fmt::Display for ReplayPace {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Pace::Recorded => f.write_str("recorded"),
-            Pace::Fast => f.write_str("fast"),
-            Pace::Bits(rate) => rate.fmt(f),
-            Pace::Packets(rate) => write!(f, "{rate}pps"),
+            ReplayPace::Recorded => f.write_str("recorded"),
+            ReplayPace::Fast => f.write_str("fast"),
+            ReplayPace::Bits(rate) => rate.fmt(f),
+            ReplayPace::Packets(rate) => write!(f, "{rate}pps"),
         }
     }
 }
 
-impl FromStr for Pace {
+impl FromStr for ReplayPace {
     type Err = units::UnitError;
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let hint = || "write 'recorded', 'fast', a rate like '10mbit', '1000pps' or '100kpps'".to_string();
         let zero = || units::UnitError { reason: format!("a pace of {text} never sends"), hint: hint() };
         match text {
-            "recorded" => return Ok(Pace::Recorded),
-            "fast" => return Ok(Pace::Fast),
+            "recorded" => return Ok(ReplayPace::Recorded),
+            "fast" => return Ok(ReplayPace::Fast),
             _ => {}
         }
         if text.trim_end().to_ascii_lowercase().ends_with("pps") {
             let rate: units::PacketRate =
                 text.parse().map_err(|error: units::UnitError| units::UnitError { hint: hint(), ..error })?;
-            return if rate.get() == 0 { Err(zero()) } else { Ok(Pace::Packets(rate.get())) };
+            return if rate.get() == 0 { Err(zero()) } else { Ok(ReplayPace::Packets(rate.get())) };
         }
         if !text.starts_with(|c: char| c.is_ascii_digit()) {
             return Err(units::UnitError { reason: format!("{} is no pace", quote(text)), hint: hint() });
         }
         match text.parse::<Rate>()? {
             Rate::ZERO => Err(zero()),
-            rate => Ok(Pace::Bits(rate)),
+            rate => Ok(ReplayPace::Bits(rate)),
         }
     }
 }
 
-impl Serialize for Pace {
+impl Serialize for ReplayPace {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(self)
     }
@@ -179,7 +179,7 @@ impl Devices {
             return plan;
         }
         (plan.kind, plan.target) = (kind.to_string(), target.to_string());
-        if let Err((reason, hint)) = target_of(&plan) {
+        if let Err((reason, hint)) = check_target(&plan) {
             text.wrong(report, TextError { offset: kind.len() + 1, length: target.len(), reason, hint });
             return plan;
         }
@@ -231,7 +231,7 @@ impl Devices {
     }
 
     /// Reports files that are both read and written.
-    pub fn settle(&self, report: &mut Report<'_>) {
+    pub fn check_read_files(&self, report: &mut Report<'_>) {
         for (file, path, span) in &self.reads {
             if let Some(writer) = self.files.get(file) {
                 report.error(span.clone(), path, || {
@@ -248,7 +248,7 @@ fn plain(file: &str) -> PathBuf {
 }
 
 /// Checks that a device of the kind can have the target.
-fn target_of(device: &DevicePlan) -> Result<(), (String, String)> {
+fn check_target(device: &DevicePlan) -> Result<(), (String, String)> {
     let target = device.target.as_str();
     let wrong = |hint: &str| Err((format!("'{}:' cannot open {}", device.kind, quote(target)), hint.to_string()));
     if target.contains(char::is_control) {
@@ -286,7 +286,7 @@ fn target_of(device: &DevicePlan) -> Result<(), (String, String)> {
     Ok(())
 }
 
-pub(crate) fn edits(old: &DevicePlan, new: &DevicePlan, what: &mut Vec<Edit>) {
+pub(crate) fn edits(old: &DevicePlan, new: &DevicePlan, what: &mut Vec<PropertyChange>) {
     edit(what, "device", old, new);
     edit(what, "write", file(&old.write), file(&new.write));
     edit(what, "pace", old.pace, new.pace);
@@ -301,10 +301,10 @@ mod tests {
     #[test]
     fn pace_parses_back_as_printed() {
         for (text, pace) in [
-            ("recorded", Pace::Recorded),
-            ("fast", Pace::Fast),
-            ("10mbit", Pace::Bits(Rate::mbit(10))),
-            ("1000pps", Pace::Packets(1000)),
+            ("recorded", ReplayPace::Recorded),
+            ("fast", ReplayPace::Fast),
+            ("10mbit", ReplayPace::Bits(Rate::mbit(10))),
+            ("1000pps", ReplayPace::Packets(1000)),
         ] {
             assert_eq!(text.parse(), Ok(pace));
             assert_eq!(pace.to_string(), text);
@@ -312,11 +312,11 @@ mod tests {
         for (text, packets) in
             [("100kpps", 100_000), ("1.5mpps", 1_500_000), ("100 kpps", 100_000), ("2MPPS", 2_000_000)]
         {
-            assert_eq!(text.parse(), Ok(Pace::Packets(packets)), "{text}");
-            assert_eq!(Pace::Packets(packets).to_string().parse(), Ok(Pace::Packets(packets)));
+            assert_eq!(text.parse(), Ok(ReplayPace::Packets(packets)), "{text}");
+            assert_eq!(ReplayPace::Packets(packets).to_string().parse(), Ok(ReplayPace::Packets(packets)));
         }
         for text in ["", "0pps", "0kpps", "kpps", "1kkpps", "0bit", "slow", "10mbps", "10", "-1pps", "10ps"] {
-            assert!(text.parse::<Pace>().is_err(), "{text}");
+            assert!(text.parse::<ReplayPace>().is_err(), "{text}");
         }
     }
 }

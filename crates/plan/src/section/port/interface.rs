@@ -2,9 +2,9 @@
 
 use super::ra::{self, ADVERTISES, RaPlan};
 use crate::Prefix;
-use crate::connected::{Connected, InterfaceIndex, MAIN, VrfIndex, edge_of, no_host};
+use crate::connected::{Connected, InterfaceIndex, MAIN, VrfIndex, no_host_reason, reserved_address_name};
 use crate::diagnostic::{Report, more_than};
-use crate::diff::{Edit, Step, edit, joined, or_none, steps};
+use crate::diff::{PropertyChange, Step, edit, joined, or_none, steps};
 use crate::document::{Node, Path, Section};
 use crate::key::{Form, Key, Kind, NAME, PREFIX, key};
 use crate::named::named;
@@ -259,7 +259,7 @@ fn own_address(text: &str) -> Result<Prefix, (String, String)> {
             ));
         }
     };
-    if let Some(kind) = no_host(prefix.address) {
+    if let Some(kind) = no_host_reason(prefix.address) {
         return Err((
             format!("{} is {kind}, and no interface can have it", prefix.address),
             "write a unicast address".to_string(),
@@ -271,7 +271,7 @@ fn own_address(text: &str) -> Result<Prefix, (String, String)> {
             "write the length of the subnet; a default route goes to [[route]]".to_string(),
         ));
     }
-    if let Some(kind) = edge_of(prefix, prefix.address) {
+    if let Some(kind) = reserved_address_name(prefix, prefix.address) {
         let reason = format!("{} is the {kind} of {}", prefix.address, prefix.network());
         return Err((reason, "write the router's own address on the subnet".to_string()));
     }
@@ -283,7 +283,7 @@ pub(crate) fn diff<'p>(old: &'p [InterfacePlan], new: &'p [InterfacePlan]) -> Ve
     steps(old, new, |interface| interface.vlan)
 }
 
-pub(crate) fn edits(old: &InterfacePlan, new: &InterfacePlan) -> Vec<Edit> {
+pub(crate) fn edits(old: &InterfacePlan, new: &InterfacePlan) -> Vec<PropertyChange> {
     let mut what = Vec::new();
     edit(&mut what, "address", joined(&old.addresses), joined(&new.addresses));
     edit(&mut what, "vrf", vrf(&old.vrf), vrf(&new.vrf));

@@ -8,7 +8,7 @@ use serde::{Serialize, Serializer};
 use std::fmt;
 
 /// Limit of packets in flight on a link.
-pub(crate) const MOST_UNDER_WAY: u64 = 4_194_304;
+pub(crate) const MOST_IN_FLIGHT: u64 = 4_194_304;
 
 pub(crate) const LINK: &[Key] = &[
     key(
@@ -106,7 +106,7 @@ pub(crate) const LINK: &[Key] = &[
     ),
     key(
         "hold",
-        Kind::Integer { least: 1, most: MOST_UNDER_WAY },
+        Kind::Integer { least: 1, most: MOST_IN_FLIGHT },
         "8192",
         "65536",
         "The limit of packets in flight. Each occupies a frame of the pool. Further packets are dropped as \

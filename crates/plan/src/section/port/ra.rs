@@ -130,7 +130,7 @@ pub struct RaPlan {
     #[serde(serialize_with = "as_text")]
     pub lifetime: Nanos,
     /// Its preference among default routers.
-    pub preference: Preference,
+    pub preference: RouterPreference,
     /// True if hosts get addresses by DHCPv6.
     pub managed: bool,
     /// True if hosts get other settings by DHCPv6.
@@ -171,7 +171,7 @@ pub struct RaPrefix {
 /// The preference of a default router (RFC 4191 2.1).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Preference {
+pub enum RouterPreference {
     /// Preferred over others.
     High,
     /// The default.
@@ -181,16 +181,16 @@ pub enum Preference {
     Low,
 }
 
-impl Preference {
+impl RouterPreference {
     /// All of them.
-    pub const ALL: [Preference; 3] = [Preference::High, Preference::Medium, Preference::Low];
+    pub const ALL: [RouterPreference; 3] = [RouterPreference::High, RouterPreference::Medium, RouterPreference::Low];
 
     /// Its name in the configuration.
     pub const fn name(self) -> &'static str {
         match self {
-            Preference::High => "high",
-            Preference::Medium => "medium",
-            Preference::Low => "low",
+            RouterPreference::High => "high",
+            RouterPreference::Medium => "medium",
+            RouterPreference::Low => "low",
         }
     }
 }
@@ -276,13 +276,13 @@ fn seconds(
     None
 }
 
-fn preference(report: &mut Report<'_>, section: &Section<'_>) -> Preference {
-    let Some(text) = section.text(report, "preference") else { return Preference::default() };
-    let found = Preference::ALL.into_iter().find(|preference| preference.name() == text.value);
+fn preference(report: &mut Report<'_>, section: &Section<'_>) -> RouterPreference {
+    let Some(text) = section.text(report, "preference") else { return RouterPreference::default() };
+    let found = RouterPreference::ALL.into_iter().find(|preference| preference.name() == text.value);
     found.unwrap_or_else(|| {
-        let hint = did_you_mean(text.value, Preference::ALL.into_iter().map(Preference::name));
+        let hint = did_you_mean(text.value, RouterPreference::ALL.into_iter().map(RouterPreference::name));
         text.error(report, || (format!("no preference is called {}", quote(text.value)), hint));
-        Preference::default()
+        RouterPreference::default()
     })
 }
 

@@ -19,8 +19,8 @@ table! {
     #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize)]
     pub struct PortStatePlan, pub(super) PORT_STATE {
         /// The places at which it executes instructions.
-        pub at: Places = (
-            Kind::Text(Form::Choice(Places::NAMES)), "\"both\"", "\"output\"",
+        pub at: ExecutionPlaces = (
+            Kind::Text(Form::Choice(ExecutionPlaces::NAMES)), "\"both\"", "\"output\"",
             "Where instructions are executed: at the packets' `input`, at their `output`, at `both`, or at `none`."
         );
         /// Entries of its store; `None`: as `[state]` says.
@@ -61,7 +61,7 @@ pub enum Variable {
 
 /// The places at which a port executes instructions.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum Places {
+pub enum ExecutionPlaces {
     /// At the input and at the output.
     #[default]
     Both,
@@ -75,13 +75,16 @@ pub enum Places {
 
 named! {
     Variable { Queue "queue", Drops "drops", Rate "rate", Node "node", Time "time" }
-    Places { Both "both", Input "input", Output "output", None "none" }
+    ExecutionPlaces { Both "both", Input "input", Output "output", None "none" }
 }
 
-impl Places {
+impl ExecutionPlaces {
     /// True if it executes at the input, and at the output.
-    pub const fn are(self) -> (bool, bool) {
-        (matches!(self, Places::Both | Places::Input), matches!(self, Places::Both | Places::Output))
+    pub const fn input_and_output(self) -> (bool, bool) {
+        (
+            matches!(self, ExecutionPlaces::Both | ExecutionPlaces::Input),
+            matches!(self, ExecutionPlaces::Both | ExecutionPlaces::Output),
+        )
     }
 }
 

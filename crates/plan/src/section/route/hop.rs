@@ -69,7 +69,7 @@ impl fmt::Display for NextHopPlan {
 
 /// Common properties of a route's next hops.
 #[derive(Clone, Copy)]
-pub(crate) struct Way {
+pub(crate) struct NextHopContext {
     /// The destination, if it was valid.
     pub to: Option<Prefix>,
     /// The VRF of the route.
@@ -85,7 +85,7 @@ pub(crate) fn action(
     report: &mut Report<'_>,
     connected: &Connected,
     texts: &[Text<'_>],
-    way: Way,
+    way: NextHopContext,
 ) -> Option<RouteAction> {
     if let Some(text) = texts.get(MOST_NEXT_HOPS) {
         text.error(report, || more_than(MOST_NEXT_HOPS, "next hops"));
@@ -124,7 +124,12 @@ pub(crate) fn action(
     Some(RouteAction::Group(hops.into()))
 }
 
-fn next_hop(report: &mut Report<'_>, connected: &Connected, text: &Text<'_>, way: Way) -> Option<NextHopPlan> {
+fn next_hop(
+    report: &mut Report<'_>,
+    connected: &Connected,
+    text: &Text<'_>,
+    way: NextHopContext,
+) -> Option<NextHopPlan> {
     let mut words = text.words(report.part());
     // An empty text is a missing address.
     let first = words.next().unwrap_or_else(|| text.clone());
@@ -160,11 +165,11 @@ fn next_hop(report: &mut Report<'_>, connected: &Connected, text: &Text<'_>, way
     }
     let (port, weight) = (port.ok()?, weight?);
     if let Some(on) = port
-        && !connected.stays(report, &first, on, (way.vrf, way.leak))
+        && !connected.is_gateway_in_vrf(report, &first, on, (way.vrf, way.leak))
     {
         return None;
     }
-    let interface = connected.station(report, &first, gateway, port, way.vrf).ok()?;
+    let interface = connected.host_interface(report, &first, gateway, port, way.vrf).ok()?;
     Some(NextHopPlan { interface: connected.interface_name(interface).clone(), gateway, weight })
 }
 

@@ -67,13 +67,13 @@ pub fn catalogue() -> Catalogue {
         orders: vec![
             OrderDeclaration {
                 declaration: declared("drr", "Deficit round robin.", &[BURST]),
-                inside: Inside::Manager,
+                inner: Inside::Manager,
                 usual: "fifo",
                 queues: None,
             },
             OrderDeclaration {
                 declaration: declared("priority", "The highest class first.", &[LEVELS]),
-                inside: Inside::Manager,
+                inner: Inside::Manager,
                 usual: "fifo",
                 queues: None,
             },

@@ -1,13 +1,13 @@
 //! The input and the result of a worker's adoption of a configuration.
 
 use super::super::OwnerRings;
-use super::super::lanes::Lanes;
+use super::super::handoff::SharedQueue;
 use crate::function::{Function, Functions};
 use crate::hook::PacketHook;
 use crate::relay::Relay;
 use crate::snapshot::Snapshot;
 use cpu::Schedulers;
-use link::{NewLink, Queueing};
+use link::{LinkSetup, Queueing};
 use packet::port::Port;
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
@@ -17,9 +17,9 @@ use units::{Generation, PathId, PortId};
 pub type Decorate = Box<dyn FnOnce(Box<dyn Port>) -> Box<dyn Port> + Send>;
 
 /// The port of a change.
-pub(crate) enum Opened {
+pub(crate) enum OpenedPort {
     /// A queue of a device, with its decorators, and the relays of the workers without a queue. `first` is true for the device's first queue.
-    Queue { port: Box<dyn Port>, decorate: Decorate, first: bool, lanes: Option<Box<Lanes>> },
+    Queue { port: Box<dyn Port>, decorate: Decorate, first: bool, relays: Option<Box<SharedQueue>> },
     /// A relay to a queue of another worker.
     Relay(Relay),
     /// The worker's port stays, with other decorators.
@@ -31,7 +31,7 @@ pub struct NewPort {
     /// Its id. If the worker already has a port of this id, the link and its queues stay, and only the port is replaced.
     pub id: PortId,
     /// The port itself, or the change of the existing one.
-    pub(crate) port: Opened,
+    pub(crate) port: OpenedPort,
     /// The scheme of its link. `None` if the scheme stays.
     pub scheme: Option<Queueing>,
 }
@@ -39,11 +39,11 @@ pub struct NewPort {
 /// The hook of a worker's next generation.
 pub enum NewHook {
     /// The present hook stays, or there is none.
-    Stays,
+    Unchanged,
     /// The hook is removed.
-    Goes,
+    Remove,
     /// A new hook, which replaces the present one.
-    Comes(Box<dyn PacketHook>),
+    Install(Box<dyn PacketHook>),
 }
 
 /// The functions of a path at one port.
@@ -57,7 +57,7 @@ pub struct NewFunctions {
 }
 
 /// A configuration for one worker, with all resources it needs and lacks.
-pub struct Change {
+pub struct WorkerChange {
     /// The generation to run.
     pub snapshot: Arc<Snapshot>,
     /// Ports that are new or reopened.
@@ -65,17 +65,17 @@ pub struct Change {
     /// Existing links that get another scheme.
     pub schemes: Vec<(PortId, Queueing)>,
     /// Ports whose emulated link changes or is removed.
-    pub links: Vec<(PortId, Option<NewLink>)>,
+    pub links: Vec<(PortId, Option<LinkSetup>)>,
     /// Paths that are new, or whose functions change.
     pub functions: Vec<NewFunctions>,
     /// The functions available to paths.
-    pub registered: Functions,
+    pub available_functions: Functions,
     /// The CPU schedulers available to a plan.
     pub schedulers: Schedulers,
     /// The packet hook.
-    pub station: NewHook,
+    pub hook: NewHook,
     /// The ends of rings to the other workers, with the first hook.
-    pub(crate) mesh: Option<Box<OwnerRings>>,
+    pub(crate) owner_rings: Option<Box<OwnerRings>>,
     pub(in crate::worker) reply: Option<Sender<Adopted>>,
 }
 
@@ -87,19 +87,19 @@ pub struct Adopted {
     pub retired: Vec<(PortId, Queueing)>,
 }
 
-impl Change {
+impl WorkerChange {
     /// A change to `snapshot` that needs no new resources.
-    pub fn to(snapshot: Arc<Snapshot>) -> Change {
-        Change {
+    pub fn to(snapshot: Arc<Snapshot>) -> WorkerChange {
+        WorkerChange {
             snapshot,
             ports: Vec::new(),
             schemes: Vec::new(),
             links: Vec::new(),
             functions: Vec::new(),
-            registered: Functions::default(),
+            available_functions: Functions::default(),
             schedulers: Schedulers::default(),
-            station: NewHook::Stays,
-            mesh: None,
+            hook: NewHook::Unchanged,
+            owner_rings: None,
             reply: None,
         }
     }

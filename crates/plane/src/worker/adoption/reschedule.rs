@@ -60,16 +60,17 @@ impl Ports {
         let mut splits = false;
         let old = match ports.get_mut(id) {
             Some(PortState { link, output, .. }) => {
-                let (waited, dropped, before) = (link.backlog().packets, link.counters().dropped, link.lately());
+                let (waited, dropped, before) =
+                    (link.backlog().packets, link.counters().dropped, link.counters_since_change());
                 let drained = link.take_drained();
                 let had = link.offloads();
                 let (way, replaced) = link.replace_scheme(scheme, accounting);
                 link.refresh_offloads(accounting);
                 splits = had.super_frames && !link.offloads().super_frames;
                 let dropped = u32::try_from(link.counters().dropped - dropped).unwrap_or(u32::MAX);
-                tasks.urge(*output, accounting.now);
+                tasks.wake_output(*output, accounting.now);
                 let (worker, version, packets) = (accounting.worker, link.version(), (waited, dropped));
-                accounting.event(&Event::SchemeChanged { worker, port: id, way, version, before, packets });
+                accounting.event(&Event::SchemeChanged { worker, port: id, transition: way, version, before, packets });
                 [replaced, drained]
             }
             _ => [Some(scheme), None],

@@ -1,9 +1,9 @@
-use crate::aside::{Aside, Asides, Errand, Lent};
 use crate::function::{Context, Function};
-use crate::rig::{LAN_AND_WAN, Rig, Udp};
+use crate::preempt::{FunctionJob, FunctionThread, FunctionThreads, SliceResult};
+use crate::rig::{LAN_AND_WAN, Rig, UdpFrame};
 use crate::snapshot::Layout;
-use cpu::meter::Flat;
-use packet::event::{Event, Misdeed, Observer};
+use cpu::meter::ConstantMeter;
+use packet::event::{Event, FunctionFailure, Observer};
 use packet::{DropReason, Packet};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -18,11 +18,11 @@ fn config(path: &str) -> String {
 }
 
 fn udp(port: u16, number: u32) -> Vec<u8> {
-    Udp::crossing(9, port).frame(&number.to_be_bytes())
+    UdpFrame::between_ports(9, port).frame(&number.to_be_bytes())
 }
 
 /// The port and number of each received packet.
-fn came(rig: &mut Rig) -> Vec<(u16, u32)> {
+fn received(rig: &mut Rig) -> Vec<(u16, u32)> {
     let read = |frame: Vec<u8>| {
         let port = u16::from_be_bytes([frame[36], frame[37]]);
         (port, u32::from_be_bytes(frame[42..46].try_into().unwrap()))
@@ -38,7 +38,7 @@ fn on_path(rig: &Rig) -> usize {
 
 fn steps(rig: &mut Rig, steps: usize) {
     for _ in 0..steps {
-        rig.step(&mut Flat(Nanos::new(10)));
+        rig.step(&mut ConstantMeter(Nanos::new(10)));
         rig.worker.audit();
     }
 }
@@ -57,12 +57,12 @@ struct Heard(Arc<Mutex<Vec<String>>>);
 
 impl Observer for Heard {
     fn event(&mut self, _: units::Instant, event: &Event<'_>) {
-        if let Event::FunctionFailed { misdeed, .. } = event {
+        if let Event::FunctionFailed { failure: misdeed, .. } = event {
             let what = match misdeed {
-                Misdeed::Panicked(words) => format!("panicked: {words}"),
-                Misdeed::OverLimit(_) => "over its limit".into(),
-                Misdeed::DidNotReturn(time) => format!("left behind after {} s", time.get() / 1_000_000_000),
-                Misdeed::NeverReturned => "not begun".into(),
+                FunctionFailure::Panicked(words) => format!("panicked: {words}"),
+                FunctionFailure::OverLimit(_) => "over its limit".into(),
+                FunctionFailure::DidNotReturn(time) => format!("left behind after {} s", time.get() / 1_000_000_000),
+                FunctionFailure::TooManyStuck => "not begun".into(),
             };
             self.0.lock().unwrap().push(what);
         }
@@ -81,20 +81,20 @@ fn running(layout: Layout, path: &str) -> (Rig, Heard) {
 
 /// Function threads that never finish and use `each` of processor time in each slice. At most `room` of them accept an errand.
 #[derive(Clone)]
-struct Stuck {
+struct EndlessThreads {
     each: Nanos,
     room: usize,
     forsaken: Arc<AtomicUsize>,
 }
 
-struct Stone {
+struct EndlessThread {
     used: Nanos,
-    of: Stuck,
-    errand: Option<Box<Errand>>,
+    of: EndlessThreads,
+    errand: Option<Box<FunctionJob>>,
 }
 
-impl Aside for Stone {
-    fn give(&mut self, errand: Box<Errand>) -> Result<(), Box<Errand>> {
+impl FunctionThread for EndlessThread {
+    fn submit(&mut self, errand: Box<FunctionJob>) -> Result<(), Box<FunctionJob>> {
         if self.of.forsaken.load(Ordering::Relaxed) >= self.of.room {
             return Err(errand);
         }
@@ -102,35 +102,35 @@ impl Aside for Stone {
         Ok(())
     }
 
-    fn lend(&mut self, slice: Nanos) -> Lent {
+    fn lend(&mut self, slice: Nanos) -> SliceResult {
         self.used += self.of.each.min(slice);
-        Lent::Away(self.used)
+        SliceResult::Unfinished(self.used)
     }
 
-    fn forsake(&mut self) {
+    fn abandon(&mut self) {
         if self.errand.take().is_some() {
             self.of.forsaken.fetch_add(1, Ordering::Relaxed);
         }
     }
 }
 
-impl Asides for Stuck {
-    fn open(&mut self) -> Box<dyn Aside> {
-        Box::new(Stone { used: Nanos::ZERO, of: self.clone(), errand: None })
+impl FunctionThreads for EndlessThreads {
+    fn open(&mut self) -> Box<dyn FunctionThread> {
+        Box::new(EndlessThread { used: Nanos::ZERO, of: self.clone(), errand: None })
     }
 }
 
 /// A router whose path is never done with anything.
-fn stuck(path: &str, each: Nanos, room: usize) -> (Rig, Heard, Stuck) {
+fn with_endless_threads(path: &str, each: Nanos, room: usize) -> (Rig, Heard, EndlessThreads) {
     let (mut rig, heard) = running(Layout::Three, "");
-    let stuck = Stuck { each, room, forsaken: Arc::default() };
-    rig.worker.lend_to(Box::new(stuck.clone()));
+    let stuck = EndlessThreads { each, room, forsaken: Arc::default() };
+    rig.worker.set_function_threads(Box::new(stuck.clone()));
     rig.apply(&config(path)).unwrap();
     (rig, heard, stuck)
 }
 
 #[test]
-fn others_run_while_a_packet_takes_its_time_slice_by_slice() {
+fn other_paths_run_between_the_slices_of_a_costly_packet() {
     for layout in [Layout::One, Layout::Two, Layout::Three] {
         let (mut rig, _) = running(layout, "functions = [\"spin(cost=10ms)\", \"ip\"]\npreemptible = true");
         let useful = rig.report().times.useful;
@@ -140,7 +140,7 @@ fn others_run_while_a_packet_takes_its_time_slice_by_slice() {
             rig.send("lan", &udp(QUICK, number));
             number += 1;
             steps(&mut rig, 4);
-            meanwhile += came(&mut rig).iter().filter(|(port, _)| *port == QUICK).count();
+            meanwhile += received(&mut rig).iter().filter(|(port, _)| *port == QUICK).count();
             assert!(number < 1000, "{layout:?}: it ends");
         }
         steps(&mut rig, 40);
@@ -153,7 +153,7 @@ fn others_run_while_a_packet_takes_its_time_slice_by_slice() {
 }
 
 #[test]
-fn a_path_that_is_interrupted_keeps_its_packets_in_order_and_loses_none() {
+fn preempted_path_keeps_packet_order_and_loses_none() {
     for (layout, keys) in [
         (Layout::One, ""),
         (Layout::Two, ""),
@@ -167,20 +167,20 @@ fn a_path_that_is_interrupted_keeps_its_packets_in_order_and_loses_none() {
         for number in 0..500 {
             rig.send("lan", &udp(DEAR, number));
             steps(&mut rig, if number % 7 == 0 { 9 } else { 1 });
-            left.extend(came(&mut rig));
+            left.extend(received(&mut rig));
             if number % 100 == 99 {
                 rig.settle();
             }
         }
         rig.settle();
-        left.extend(came(&mut rig));
+        left.extend(received(&mut rig));
         let expected: Vec<(u16, u32)> = (0..500).map(|number| (DEAR, number)).collect();
         assert_eq!(left, expected, "{layout:?} {keys}");
     }
 }
 
 #[test]
-fn under_the_throttle_a_packet_that_is_begun_does_not_wait_for_others() {
+fn throttle_does_not_delay_a_started_packet() {
     let path = "functions = [\"spin(cost=1ms)\", \"ip\"]\npreemptible = true";
     let (mut rig, _) = running(Layout::Three, path);
     let throttled = format!(
@@ -189,14 +189,14 @@ fn under_the_throttle_a_packet_that_is_begun_does_not_wait_for_others() {
     );
     rig.apply(&throttled).unwrap();
     rig.send("lan", &udp(DEAR, 1));
-    rig.pass(Nanos::millis(2));
-    assert_eq!(came(&mut rig), [(DEAR, 1)]);
+    rig.advance(Nanos::millis(2));
+    assert_eq!(received(&mut rig), [(DEAR, 1)]);
 }
 
 #[test]
-fn a_packet_that_has_used_what_its_path_allows_is_dropped_and_the_next_begins() {
+fn packet_over_its_path_limit_is_dropped_and_the_next_starts() {
     // First in virtual time, where the cost is known, then with a thread that never finishes.
-    let limited = "functions = [\"spin(cost=1ms)\", \"ip\"]\npreemptible = true\nlimit = \"250us\"";
+    let limited = "functions = [\"spin(cost=1ms)\", \"ip\"]\npreemptible = true\ncpu_limit = \"250us\"";
     let (mut rig, heard) = running(Layout::Three, limited);
     let useful = rig.report().times.useful;
     (0..3).for_each(|number| rig.send("lan", &udp(DEAR, number)));
@@ -206,20 +206,20 @@ fn a_packet_that_has_used_what_its_path_allows_is_dropped_and_the_next_begins() 
     assert!((750_000..751_000).contains(&spent.get()), "3 times 250 us: {spent}");
     assert_eq!(*heard.0.lock().unwrap(), ["over its limit"], "it is told once a minute");
 
-    let (mut rig, heard, stuck) = stuck(limited, Nanos::micros(40), usize::MAX);
+    let (mut rig, heard, stuck) = with_endless_threads(limited, Nanos::micros(40), usize::MAX);
     (0..3).for_each(|number| rig.send("lan", &udp(DEAR, number)));
     rig.send("lan", &udp(QUICK, 3));
     steps(&mut rig, 200);
-    assert_eq!(came(&mut rig), [(QUICK, 3)]);
+    assert_eq!(received(&mut rig), [(QUICK, 3)]);
     assert_eq!((dropped(&rig, DropReason::CpuLimit), on_path(&rig)), (3, 0));
     assert_eq!(stuck.forsaken.load(Ordering::Relaxed), 3);
     assert_eq!(*heard.0.lock().unwrap(), ["over its limit"]);
 }
 
 #[test]
-fn a_new_configuration_waits_a_second_for_functions_that_do_not_return() {
+fn adoption_waits_one_second_for_endless_functions() {
     let path = "functions = [\"ip\"]\npreemptible = true";
-    let (mut rig, heard, stuck) = stuck(path, Nanos::micros(40), usize::MAX);
+    let (mut rig, heard, stuck) = with_endless_threads(path, Nanos::micros(40), usize::MAX);
     rig.send("lan", &udp(DEAR, 0));
     steps(&mut rig, 50);
     assert_eq!(on_path(&rig), 1);
@@ -240,17 +240,17 @@ fn a_new_configuration_waits_a_second_for_functions_that_do_not_return() {
     // The path is no longer preemptible, and forwards.
     rig.send("lan", &udp(DEAR, 1));
     rig.settle();
-    assert_eq!(came(&mut rig), [(DEAR, 1)]);
+    assert_eq!(received(&mut rig), [(DEAR, 1)]);
 }
 
 #[test]
 fn without_a_function_thread_packets_are_dropped_and_other_paths_continue() {
-    let path = "functions = [\"ip\"]\npreemptible = true\nlimit = \"50us\"";
-    let (mut rig, heard, _) = stuck(path, Nanos::micros(50), 2);
+    let path = "functions = [\"ip\"]\npreemptible = true\ncpu_limit = \"50us\"";
+    let (mut rig, heard, _) = with_endless_threads(path, Nanos::micros(50), 2);
     (0..5).for_each(|number| rig.send("lan", &udp(DEAR, number)));
     rig.send("lan", &udp(QUICK, 5));
     steps(&mut rig, 100);
-    assert_eq!(came(&mut rig), [(QUICK, 5)]);
+    assert_eq!(received(&mut rig), [(QUICK, 5)]);
     assert_eq!(dropped(&rig, DropReason::CpuLimit), 2);
     assert_eq!((dropped(&rig, DropReason::FunctionFailed), on_path(&rig)), (3, 0));
     assert_eq!(heard.0.lock().unwrap().len(), 1);
@@ -273,23 +273,23 @@ impl Function for Trap {
 }
 
 #[test]
-fn functions_that_panic_cost_their_vector_and_begin_anew() {
-    let path = "functions = [\"ip\"]\npreemptible = true\nlimit = \"1ms\"";
+fn panicking_functions_lose_their_vector_and_restart() {
+    let path = "functions = [\"ip\"]\npreemptible = true\ncpu_limit = \"1ms\"";
     let (mut rig, heard) = running(Layout::Three, path);
-    let instances = rig.worker.paths.instances.iter_mut().filter(|instance| instance.side.is_some());
+    let instances = rig.worker.paths.instances.iter_mut().filter(|instance| instance.function_thread.is_some());
     instances.for_each(|instance| instance.functions.insert(0, Box::new(Trap(1))));
     (0..4).for_each(|number| rig.send("lan", &udp(DEAR, number)));
     rig.settle();
     // With a limit a vector is one packet. The rebuilt functions are those of the configuration, without the trap.
-    assert_eq!(came(&mut rig), [(DEAR, 0), (DEAR, 2), (DEAR, 3)]);
+    assert_eq!(received(&mut rig), [(DEAR, 0), (DEAR, 2), (DEAR, 3)]);
     assert_eq!(dropped(&rig, DropReason::FunctionFailed), 1);
     assert_eq!(*heard.0.lock().unwrap(), ["panicked: it was a trap"]);
 }
 
 #[test]
-fn a_worker_that_begins_anew_or_ends_counts_what_was_away() {
+fn restarted_or_ended_worker_counts_vectors_in_flight() {
     let path = "functions = [\"ip\"]\npreemptible = true";
-    let (mut rig, _, stuck) = stuck(path, Nanos::micros(40), usize::MAX);
+    let (mut rig, _, stuck) = with_endless_threads(path, Nanos::micros(40), usize::MAX);
     for number in 0..3 {
         rig.send("lan", &udp(DEAR, number));
     }
@@ -305,5 +305,5 @@ fn a_worker_that_begins_anew_or_ends_counts_what_was_away() {
     assert_eq!(dropped(&rig, DropReason::Shutdown), 1);
     assert_eq!(stuck.forsaken.load(Ordering::Relaxed), 2);
     // All frames have returned, except those that pools keep.
-    assert_eq!(rig.report().held, 0);
+    assert_eq!(rig.report().held_packets, 0);
 }

@@ -1,32 +1,32 @@
 //! Classify: finds the path and the egress port of each packet in the batch, then enqueues it on the input queue of that path at
 //! that port.
 
-use crate::classify::{COPIED, Classifier, REFUSED, Target, Unwitnessed};
+use crate::classify::{Classifier, REFUSED, REPLICATED, Target, Unwitnessed};
 use crate::worker::Worker;
 use crate::worker::paths::Paths;
 use crate::worker::ports::Ports;
 use crate::worker::vector::Vector;
 use packet::DropReason;
-use packet::port::refusal;
+use packet::port::refusal_reason;
 use units::{Instant, PortId};
 
 impl Worker {
     /// Classifies the batch received from `port`. The packets arrived at `came`, or each has a timestamp of its own. Packet hooks
     /// see the batch if they ask for it, except the last `passing` packets: they pass without execution.
     #[inline(always)]
-    pub(in crate::worker) fn classify(&mut self, port: PortId, came: Option<Instant>, passing: usize) {
+    pub(in crate::worker) fn classify(&mut self, port: PortId, arrival: Option<Instant>, passing: usize) {
         let Some(state) = self.ports.states.get_mut(port) else { return };
         let Vector { batch, scratch, injecting, .. } = &mut self.vector;
         let (snapshot, dispatch) = (&*self.snapshot, &self.paths.dispatch);
         let Some(view) = snapshot.port(port) else { return scratch.targets[..batch.len()].fill(REFUSED) };
         let classifier = Classifier { snapshot, tables: &self.tables, dispatch, witness: Unwitnessed };
-        state.received_bytes += classifier.batch((port, view), came, batch.as_mut_slice(), scratch);
-        self.accounting.classified(port, batch.as_mut_slice(), *injecting);
+        state.received_bytes += classifier.classify_batch((port, view), arrival, batch.as_mut_slice(), scratch);
+        self.accounting.record_classified(port, batch.as_mut_slice(), *injecting);
         if passing > 0 {
-            self.hooks.passed_by(port, (batch, scratch), passing, &self.paths.instances);
+            self.hooks.mark_unexecuted(port, (batch, scratch), passing, &self.paths.instances);
         }
         if scratch.hooked {
-            self.hooks.arrived(port, state, self.accounting.now, (batch, scratch));
+            self.hooks.visit_input(port, state, self.accounting.now, (batch, scratch));
         }
     }
 
@@ -44,7 +44,7 @@ impl Worker {
         } = self;
         let Some(state) = states.get_mut(port) else { return };
         touched.clear();
-        let (some_wait, control, injecting) = (!self.neighbours.held.is_empty(), dispatch.control, *injecting);
+        let (some_wait, control, injecting) = (!self.neighbours.waiting.is_empty(), dispatch.control, *injecting);
         let batch_length = batch.len();
         let mut rest = &scratch.targets[..batch_length];
         while let Some(&target) = rest.first() {
@@ -57,12 +57,12 @@ impl Worker {
             let run = run_of(target, rest);
             rest = &rest[run..];
             let Some(instance) = instances.get_mut(target) else {
-                if target == COPIED {
+                if target == REPLICATED {
                     return self.enqueue_one_by_one(port, done);
                 }
                 state.refused += run as u64;
                 for packet in batch.drain().take(run) {
-                    let reason = refusal(&packet).unwrap_or(DropReason::PortRemoved);
+                    let reason = refusal_reason(&packet).unwrap_or(DropReason::PortRemoved);
                     accounting.drop_at(port, packet, reason);
                 }
                 continue;
@@ -70,11 +70,11 @@ impl Worker {
             if state.throttles && instance.input.room() < run {
                 return self.enqueue_throttled(port, done);
             }
-            state.passed += run as u64;
-            accounting.waits(&batch.as_slice()[..run], instance.input.len(), instance.input.room());
+            state.entered += run as u64;
+            accounting.record_waiting(&batch.as_slice()[..run], instance.input.len(), instance.input.room());
             // Inline forwarding is allowed only with an empty input queue. Otherwise the packets would overtake earlier ones.
-            let alone = instance.minimal && !injecting && !instance.has_work() && !scratch.offloads;
-            instance.inlined |= alone && tasks.agenda.affords(state.input, instance.task);
+            let alone = instance.may_inline && !injecting && !instance.has_work() && !scratch.offloads;
+            instance.inlined |= alone && tasks.run_queue.fits_budget(state.input, instance.task);
             instance.offloads |= scratch.offloads;
             instance.hooked |= scratch.hooked;
             instance.counters.entered += run as u64;
@@ -84,13 +84,13 @@ impl Worker {
             for packet in batch.drain().take(run - fitted) {
                 accounting.drop_at(port, packet, DropReason::PathQueue);
             }
-            tasks.agenda.dropped(instance.task, run - fitted, accounting.now);
+            tasks.run_queue.trace_drop(instance.task, run - fitted, accounting.now);
             if !touched.contains(&target) {
                 touched.push(target);
             }
-            tasks.agenda.offered(instance.task, run as u32);
+            tasks.run_queue.count_offered(instance.task, run as u32);
             if !instance.inlined {
-                tasks.came(target, instance, fitted, accounting.now);
+                tasks.record_arrivals(target, instance, fitted, accounting.now);
             }
         }
     }

@@ -43,5 +43,5 @@ pub(super) struct Forwarded {
     /// The time that the vector took.
     pub used: Nanos,
     /// Preempted functions still hold packets. They continue when the core is lent to them again.
-    pub away: bool,
+    pub unfinished: bool,
 }

@@ -2,23 +2,23 @@
 //! classifies the rest.
 
 use super::Received;
-use crate::hook::Place;
+use crate::hook::HookPoint;
 use crate::snapshot::Layout;
 use crate::worker::Worker;
-use cpu::meter::{Meter, Stage, Work};
+use cpu::meter::{Work, WorkKind, WorkMeter};
 use units::PortId;
 
 impl Worker {
     /// Receives at most `most` packets from `port` and puts them on the input queues of their paths.
     #[inline]
-    pub(in crate::worker) fn receive<M: Meter>(&mut self, port: PortId, most: usize, meter: &mut M) -> Received {
+    pub(in crate::worker) fn receive<M: WorkMeter>(&mut self, port: PortId, most: usize, meter: &mut M) -> Received {
         let mut done = Received::default();
         let Some(state) = self.ports.states.get_mut(port) else { return done };
-        if let Some(lanes) = &mut state.lanes {
+        if let Some(lanes) = &mut state.relays {
             // Packets that other workers transmit through this queue are the oldest: transmit them before anything is received.
             done.drained = lanes.drain(port, &mut *state.link.port, &mut self.accounting);
             if state.closing.is_some() || !lanes.is_attached() {
-                done.used = self.lap(meter, Work::new(Stage::Input, done.drained, 0).at(port));
+                done.used = self.lap(meter, Work::new(WorkKind::Input, done.drained, 0).at(port));
                 return done;
             }
         }
@@ -26,7 +26,7 @@ impl Worker {
             // Packets of an earlier vector still wait for room on their paths. The worker does not poll the port, so the device
             // drops the excess at no cost.
             done.stalled = true;
-            done.used = self.lap(meter, Work::new(Stage::Input, 0, 0).at(port));
+            done.used = self.lap(meter, Work::new(WorkKind::Input, 0, 0).at(port));
             return done;
         }
         // A new generation is adopted when the paths are empty. Until then packets stay in the receive ring: the new generation
@@ -45,14 +45,14 @@ impl Worker {
             bytes = state.received_bytes - bytes_before;
             (done.stalled, input) = (state.stalled.is_some(), Some(state.input));
         }
-        let stage = if self.ports.interrupted.is_some() { Stage::Interrupt } else { Stage::Input };
+        let stage = if self.ports.interrupted.is_some() { WorkKind::Interrupt } else { WorkKind::Input };
         let moved = done.received + done.drained;
-        if moved > 0 || stage == Stage::Input {
+        if moved > 0 || stage == WorkKind::Input {
             let executed = self.hooks.take_executed();
             done.used = self.lap(meter, Work::new(stage, moved, bytes).at(port).executing(executed));
         }
         if done.received > 0 {
-            input.into_iter().for_each(|input| self.tasks.agenda.weigh(input, moved, done.used));
+            input.into_iter().for_each(|input| self.tasks.run_queue.record_vector(input, moved, done.used));
             if self.snapshot.layout == Layout::One {
                 done.used += self.run_through(meter);
             } else if self.snapshot.cpu.inline {
@@ -70,7 +70,7 @@ impl Worker {
         batch.limit(most);
         state.link.port.receive(self.accounting.now, batch, &mut self.accounting.pool);
         let more = batch.room() == 0;
-        self.hooks.polled(Place::Input(port), self.accounting.now, batch, more);
+        self.hooks.record_dequeued(HookPoint::Input(port), self.accounting.now, batch, more);
         batch.unlimit();
         more
     }
@@ -80,20 +80,20 @@ impl Worker {
     #[inline(always)]
     pub(in crate::worker) fn arrive(&mut self, port: PortId) {
         let Some(state) = self.ports.states.get_mut(port) else { return };
-        state.arrived(self.vector.batch.len() as u64, &mut self.accounting);
+        state.count_received(self.vector.batch.len() as u64, &mut self.accounting);
         // Injected packets stay on this worker, so that their trace is complete.
         let given = self.vector.injecting;
         let owned = !given
             && self.hooks.have_owners()
             && self.hooks.hand_to_owners(port, &self.snapshot, &mut self.ports, &mut self.vector, &mut self.accounting);
         let Some(state) = self.ports.states.get_mut(port) else { return };
-        let stamped = state.link.port.stamps();
-        if let (Some(lanes), false) = (&mut state.lanes, given) {
+        let stamped = state.link.port.sets_timestamps();
+        if let (Some(lanes), false) = (&mut state.relays, given) {
             let spread = lanes.spread(&mut self.vector.batch, (stamped, owned), &mut self.accounting);
-            state.spread += spread.packets;
+            state.handed_out += spread.packets;
             state.received_bytes += spread.bytes;
         }
-        let passing = if owned { self.hooks.let_pass(&mut self.vector) } else { 0 };
+        let passing = if owned { self.hooks.continue_unexecuted(&mut self.vector) } else { 0 };
         let came = (!stamped).then_some(self.accounting.now);
         self.classify(port, came, passing);
         self.enqueue(port);

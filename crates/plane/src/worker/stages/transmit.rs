@@ -32,7 +32,7 @@ impl Ports {
         let Paths { instances, .. } = paths;
         let Some(state) = states.get_mut(port) else { return (0, false) };
         let (mut moved, mut more) = (0, false);
-        if let Some(lanes) = &state.lanes {
+        if let Some(lanes) = &state.relays {
             // Keep the transmit slots that packets of other workers have been promised.
             state.link.reserve = lanes.reserve(state.link.port.room());
         }
@@ -41,12 +41,12 @@ impl Ports {
             let Some(instance) = instances.get_mut(target) else { continue };
             let was_full = instance.output.room() == 0;
             let taken = state.link.offer(instance.outgoing(), BATCH, accounting);
-            instance.left(taken);
+            instance.record_sent(taken);
             moved += taken;
             more |= !instance.output.is_empty();
             if was_full && taken > 0 {
                 // The freed room on the output queue makes the path eligible again (spec Q-46).
-                tasks.came(target, instance, 0, accounting.now);
+                tasks.record_arrivals(target, instance, 0, accounting.now);
             }
         }
         // A task that offers one packet and transmits another counts one moved packet.
@@ -70,14 +70,14 @@ impl Ports {
         let now = accounting.now;
         // An emulated link reports itself when it is ready: see `Ports::attend`.
         let by_itself = state.link.is_emulated() && state.link.next() == Next::Ready;
-        if state.link.backlog().packets > 0 || state.link.under_way() > 0 {
+        if state.link.backlog().packets > 0 || state.link.in_flight() > 0 {
             if state.closing.is_some_and(|end| now >= end) {
                 state.link.clear(DropReason::PortRemoved, accounting);
             // A removed port gets one second to empty its queue, then the rest is dropped.
             } else if state.link.backlog().packets > 0 && state.link.room() > 0 && state.link.next() == Next::Ready {
-                if part == Part::Reserved && state.owed == 0 {
+                if part == Part::Reserved && state.offered == 0 {
                     // The best-effort output task transmits the rest.
-                    tasks.urge(state.output, now);
+                    tasks.wake_output(state.output, now);
                 } else {
                     more = true;
                 }
@@ -88,7 +88,7 @@ impl Ports {
                 *blocked_since = now;
             }
         }
-        if let Some(lanes) = &mut state.lanes {
+        if let Some(lanes) = &mut state.relays {
             moved += lanes.drain(port, &mut *state.link.port, accounting);
         }
         if let Some(end) = state.closing

@@ -1,6 +1,6 @@
 use super::*;
 
-use crate::model::{Fate, Model};
+use crate::model::{Model, ModelFate};
 use crate::single::Single;
 use alloc::vec::Vec;
 use units::Rate;
@@ -14,8 +14,8 @@ fn codel() -> CoDel {
         mtu: Bytes::new(1514),
         limit: 100_000,
         ecn: false,
-        again: Again::Rfc8289,
-        root: Root::Exact,
+        count_restart: CountRestart::Rfc8289,
+        root: SquareRoot::Exact,
     }
 }
 
@@ -36,9 +36,9 @@ fn overloaded(codel: CoDel, seconds: u64, load: f64) -> (Vec<u64>, Model) {
             model.arrive_all(&mut scheme, [Record { length: 1500, ecn: 1, ..Record::default() }].into_iter());
             offered -= 1.0;
         }
-        let before = model.fated(|fate| matches!(fate, Fate::Dropped(_)));
+        let before = model.count_fates(|fate| matches!(fate, ModelFate::Dropped(_)));
         model.ready(&mut scheme, 1);
-        let after = model.fated(|fate| matches!(fate, Fate::Dropped(_)));
+        let after = model.count_fates(|fate| matches!(fate, ModelFate::Dropped(_)));
         drops.extend((before..after).map(|_| served));
         model.now += MS(1);
         served += 1;
@@ -72,7 +72,7 @@ fn codel_backlog_after_removal() {
         model.now += MS(300);
         model.ready(&mut scheme, 2);
     }
-    assert_eq!(model.fated(|fate| matches!(fate, Fate::Sent(_))), 100);
+    assert_eq!(model.count_fates(|fate| matches!(fate, ModelFate::Sent(_))), 100);
 }
 
 #[test]
@@ -84,12 +84,12 @@ fn codel_never_drops_last() {
         model.now += MS(300);
         model.ready(&mut scheme, 1);
     }
-    assert_eq!(model.fated(|fate| matches!(fate, Fate::Sent(_))), 50);
+    assert_eq!(model.count_fates(|fate| matches!(fate, ModelFate::Sent(_))), 50);
 }
 
 /// Overload, an idle time of `rest` milliseconds, overload. Returns by how much the count at the restart is below the count at the end.
-fn begins_again(again: Again, rest: u64) -> u32 {
-    let node = CoDel { again, ..codel() };
+fn begins_again(again: CountRestart, rest: u64) -> u32 {
+    let node = CoDel { count_restart: again, ..codel() };
     let (mut each, mut model) = (scheme(node), Model::default());
     // One and a half packets arrive in a millisecond, and one leaves.
     let run = |each: &mut Single<CoDel>, model: &mut Model| {
@@ -117,24 +117,24 @@ fn begins_again(again: Again, rest: u64) -> u32 {
 #[test]
 fn codel_count_reentry_rfc8289() {
     // The count started at 1. All drops but that one count if the last phase ended less than 1.6 s ago.
-    assert_eq!(begins_again(Again::Rfc8289, 100), 1);
-    assert!(begins_again(Again::Rfc8289, 2_000) > 4, "it begins with 1 again");
+    assert_eq!(begins_again(CountRestart::Rfc8289, 100), 1);
+    assert!(begins_again(CountRestart::Rfc8289, 2_000) > 4, "it begins with 1 again");
 }
 
 #[test]
 fn codel_count_reentry_acm2012() {
-    assert!(begins_again(Again::Acm2012, 400) > 4);
-    assert_eq!(begins_again(Again::Acm2012, 0), 2);
+    assert!(begins_again(CountRestart::Acm2012, 400) > 4);
+    assert_eq!(begins_again(CountRestart::Acm2012, 0), 2);
 }
 
 #[test]
 fn codel_count_reentry_sfqcodel() {
-    assert_eq!(begins_again(Again::Sfqcodel, 500), 2);
-    assert!(begins_again(Again::Sfqcodel, 1_000) > 4);
+    assert_eq!(begins_again(CountRestart::Sfqcodel, 500), 2);
+    assert!(begins_again(CountRestart::Sfqcodel, 1_000) > 4);
 }
 
 #[test]
-fn packets_whose_senders_understand_it_are_marked_and_not_dropped() {
+fn codel_marks_ecn_capable_packets() {
     let (drops, marked) = overloaded(CoDel { ecn: true, ..codel() }, 1, 1.5);
     assert!(drops.is_empty());
     let without = overloaded(codel(), 1, 1.5).0;
@@ -143,7 +143,7 @@ fn packets_whose_senders_understand_it_are_marked_and_not_dropped() {
 }
 
 #[test]
-fn a_target_of_a_thousand_seconds_is_no_management_at_all() {
+fn codel_with_target_of_1000_s_never_drops() {
     let (drops, model) = overloaded(CoDel { target: Nanos::secs(1000), ..codel() }, 2, 1.7);
     assert!(drops.is_empty() && model.waiting() > 1000);
 }

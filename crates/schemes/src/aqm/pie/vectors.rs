@@ -8,7 +8,7 @@ const MS: fn(u64) -> Nanos = Nanos::millis;
 fn updated(before: u64, old: Nanos, delay: Nanos) -> f64 {
     let pie = Pie::new(MS(15), MS(15), 1000, 1);
     let probability = (i128::from(before) * i128::from(ONE) / 1_000_000_000) as i64;
-    let mut memory = Memory { probability, delay, before: old, ..Memory::default() };
+    let mut memory = PieMemory { probability, delay, previous_delay: old, ..PieMemory::default() };
     pie.update(&mut memory);
     memory.probability as f64 / ONE as f64 * 1e9
 }
@@ -19,7 +19,7 @@ fn check(before: u64, old: Nanos, delay: Nanos, expected: f64) {
 }
 
 #[test]
-fn each_row_of_the_table_divides_the_step_by_its_number() {
+fn pie_scales_update_by_probability_table() {
     // Section 4.2: alpha (25 - 15) ms + beta (25 - 10) ms = 0.125 * 0.010 + 1.25 * 0.015 = 0.02, divided by the value of the row.
     for (before, by) in [
         (0, 2048.0),
@@ -42,7 +42,7 @@ fn each_row_of_the_table_divides_the_step_by_its_number() {
 }
 
 #[test]
-fn a_probability_rises_and_falls_by_these_numbers() {
+fn pie_update_matches_rfc8033_vectors() {
     // 0.005: the row of 8. 0.02 / 8 = 0.0025.
     check(5_000_000, MS(10), MS(25), 7_500_000.0);
     // The same delay as before, 10 ms above the reference: alpha alone. 0.125 * 0.010 = 0.00125.
@@ -54,7 +54,7 @@ fn a_probability_rises_and_falls_by_these_numbers() {
 }
 
 #[test]
-fn a_probability_stays_between_none_and_one() {
+fn pie_probability_is_clamped_to_0_and_1() {
     // 0.125 * -0.015 + 1.25 * -0.040 = -0.051875 of 0.03, in the row of 2: -0.0259375.
     check(30_000_000, MS(40), Nanos::ZERO, 4_062_500.0);
     check(20_000_000, MS(40), Nanos::ZERO, 0.0);
@@ -62,7 +62,7 @@ fn a_probability_stays_between_none_and_one() {
 }
 
 #[test]
-fn from_a_tenth_on_no_step_is_above_two_hundredths() {
+fn pie_step_is_at_most_2_percent_above_10_percent() {
     // Section 5.5. 0.125 * 0.085 + 1.25 * 0.090 = 0.123125.
     check(100_000_000, MS(10), MS(100), 120_000_000.0);
     // Below 0.1 the step counts in full, halved by its row.
@@ -70,7 +70,7 @@ fn from_a_tenth_on_no_step_is_above_two_hundredths() {
 }
 
 #[test]
-fn a_probability_fades_by_a_fiftieth_while_nothing_waits() {
+fn pie_probability_decays_by_2_percent_while_queue_is_empty() {
     // Section 4.2: 0.5 + 0.125 * -0.015 = 0.498125, times 0.98.
     check(500_000_000, Nanos::ZERO, Nanos::ZERO, 488_162_500.0);
     // Only if the delay was zero before, too: -0.001875 - 1.25 * 0.001 = -0.003125.
@@ -78,11 +78,11 @@ fn a_probability_fades_by_a_fiftieth_while_nothing_waits() {
 }
 
 #[test]
-fn a_burst_of_150_ms_is_ten_updates_and_is_allowed_again_when_congestion_is_gone() {
+fn pie_burst_allowance_lasts_ten_updates_and_is_restored() {
     // Section 4.4.
     let pie = Pie::new(MS(15), MS(15), 1000, 1);
-    let mut memory = Memory { allowance: MS(150), ..Memory::default() };
-    let updates = |memory: &mut Memory, delay: Nanos, count: u64| {
+    let mut memory = PieMemory { allowance: MS(150), ..PieMemory::default() };
+    let updates = |memory: &mut PieMemory, delay: Nanos, count: u64| {
         for _ in 0..count {
             memory.delay = delay;
             pie.update(memory);
@@ -106,19 +106,19 @@ fn a_burst_of_150_ms_is_ten_updates_and_is_allowed_again_when_congestion_is_gone
 }
 
 #[test]
-fn drops_are_neither_close_together_nor_far_apart() {
+fn pie_derandomization_bounds_distance_between_drops() {
     // Section 5.4: with a probability of 1/20 at least 17 packets pass (0.85). After 170 (8.5) one is dropped in any case.
     let mut node = Pie::new(MS(15), MS(15), 1000, 3);
     let mut model = crate::model::Model::default();
     let mut scheme = crate::single::Single::new(node.clone());
     model.arrive(&mut scheme, &[1500; 4]);
-    let mut memory = Memory { probability: ONE / 20 + 1, before: MS(30), ..Memory::default() };
+    let mut memory = PieMemory { probability: ONE / 20 + 1, previous_delay: MS(30), ..PieMemory::default() };
     let (mut gaps, mut gap) = (alloc::vec::Vec::new(), 0);
     while gaps.len() < 2000 {
         gap += 1;
         let queue = units::QueueId(0);
         let waiting = model.size(queue);
-        if node.hits(&mut memory, &At { backlog: Bytes::ZERO, queue, waiting, wires: &mut model }) {
+        if node.is_selected(&mut memory, &QueueContext { backlog: Bytes::ZERO, queue, waiting, wires: &mut model }) {
             gaps.push(gap);
             gap = 0;
         }

@@ -1,27 +1,27 @@
 //! Parses the hosts of a world, their links and flows, and the events on these links.
 
 use super::Reader;
-use crate::describe::Happening;
-use crate::describe::ends::{APPLICATIONS, NOTHING, TRANSPORTS};
+use crate::describe::WorldEvent;
 use crate::describe::hosts::{FlowPlan, HostLink, HostsPlan};
 use crate::describe::tables::{AtTable, File, FlowTable, LinkTable};
 use crate::describe::text::{Text, parsed, quantity_or, within};
+use crate::describe::transports::{APPLICATIONS, NOTHING, TRANSPORTS};
 use crate::tcp::TCP_PACKET;
 use crate::tcp::application::SmoothedRtt;
-use plan::{Call, MediumPlan, MediumText, SchemeChange, Service, TextError, did_you_mean, quote};
+use plan::{Call, LinkService, MediumPlan, MediumText, SchemeChange, TextError, did_you_mean, quote};
 use toml::Spanned;
 use units::declare::Declaration;
 use units::{Bytes, Instant, Nanos, Rate};
 
 /// A link without limits, with a FIFO queue.
-fn plain(from: usize, to: usize) -> HostLink {
+fn unlimited_link(from: usize, to: usize) -> HostLink {
     let scheme = Call::scheme("fifo", &plane::catalogue()).expect("it is declared");
-    let medium = MediumPlan { overhead: 0, service: Service::Constant(Rate::MAX), ..MediumPlan::default() };
+    let medium = MediumPlan { overhead: 0, service: LinkService::Constant(Rate::MAX), ..MediumPlan::default() };
     HostLink { from, to, scheme, buffer: MOST_WAITING as u32, medium }
 }
 
 /// Converts the error of a call into the reason and the hint of a message.
-fn called(result: Result<Call, TextError>) -> Result<Call, (String, String)> {
+fn call_error(result: Result<Call, TextError>) -> Result<Call, (String, String)> {
     result.map_err(|TextError { reason, hint, .. }| (reason, hint))
 }
 
@@ -65,11 +65,13 @@ impl Reader<'_> {
             return self.report.error(span, path, || (reason, "two different hosts have one link".into()));
         }
         let texts = (table.medium(), &table.scheme, &table.buffer);
-        let both = self.way(texts, path, &plain(from, to));
+        let both = self.link_direction(texts, path, &unlimited_link(from, to));
         for (ends, name, table) in [((from, to), "forward", &table.forward), ((to, from), "back", &table.back)] {
             let base = HostLink { from: ends.0, to: ends.1, ..both.clone() };
             let link = match table {
-                Some(way) => self.way((way.medium(), &way.scheme, &way.buffer), &format!("{path}.{name}"), &base),
+                Some(way) => {
+                    self.link_direction((way.medium(), &way.scheme, &way.buffer), &format!("{path}.{name}"), &base)
+                }
                 None => base,
             };
             plan.links.push(link);
@@ -77,7 +79,7 @@ impl Reader<'_> {
     }
 
     /// One direction of a link; missing keys have their values from `base`.
-    fn way(&mut self, (texts, scheme, buffer): WayTexts<'_>, path: &str, base: &HostLink) -> HostLink {
+    fn link_direction(&mut self, (texts, scheme, buffer): WayTexts<'_>, path: &str, base: &HostLink) -> HostLink {
         let report = &mut self.report;
         let mut medium = MediumPlan::read(report, path, &texts, &base.medium);
         if !texts.iter().any(|text| text.key == "overhead") {
@@ -97,7 +99,7 @@ impl Reader<'_> {
     /// Parses a queueing scheme.
     fn scheme(&mut self, text: &Text, path: &str) -> Option<Call> {
         let catalogue = plane::catalogue();
-        parsed(&mut self.report, text, path, |text| called(Call::scheme(text, &catalogue)))
+        parsed(&mut self.report, text, path, |text| call_error(Call::scheme(text, &catalogue)))
     }
 
     fn flow(&mut self, plan: &HostsPlan, table: &Spanned<FlowTable>, path: &str) -> Option<FlowPlan> {
@@ -119,7 +121,7 @@ impl Reader<'_> {
         let (from, to) = (end(&table.from, "from"), end(&table.to, "to"));
         let mut call = |text: &Option<Text>, key: &str, usual: &str, declared: &[Declaration]| match text {
             Some(text) => {
-                parsed(report, text, &format!("{path}.{key}"), |text| called(Call::parse(text, declared, key)))
+                parsed(report, text, &format!("{path}.{key}"), |text| call_error(Call::parse(text, declared, key)))
             }
             None => Call::parse(usual, declared, key).ok(),
         };
@@ -153,7 +155,7 @@ impl Reader<'_> {
             start: Instant::START + start,
             class,
             dscp,
-            look,
+            rtt_interval: look,
         };
         if plan.routes(&flow).is_none() {
             let (from, to) = (&plan.hosts[flow.from], &plan.hosts[flow.to]);
@@ -165,7 +167,7 @@ impl Reader<'_> {
     }
 
     /// An event on a direction of a link between hosts: another scheme, or another rate.
-    pub fn happens_to_link(&mut self, plan: &HostsPlan, table: &AtTable, name: &Text, path: &str) -> Option<Happening> {
+    pub fn link_event(&mut self, plan: &HostsPlan, table: &AtTable, name: &Text, path: &str) -> Option<WorldEvent> {
         let ends = |link: &HostLink| (plan.hosts[link.from].as_str(), plan.hosts[link.to].as_str());
         let named = plan.links.iter().position(|link| name.get_ref().split_once('-') == Some(ends(link)));
         let Some(link) = named else {
@@ -184,7 +186,7 @@ impl Reader<'_> {
                     found.ok_or_else(|| (format!("{} is no way to change a scheme", quote(text)), hint()))
                 })
             })?;
-            return Some(Happening::Scheme(link, Box::new(scheme), change));
+            return Some(WorldEvent::Scheme(link, Box::new(scheme), change));
         }
         let Some(rate) = &table.rate else {
             let say = || ("it does not say what happens to the link".to_owned(), "give scheme or rate".to_owned());
@@ -193,7 +195,7 @@ impl Reader<'_> {
         };
         let text = MediumText { key: "rate", text: rate.get_ref(), span: rate.span() };
         let medium = MediumPlan::read(&mut self.report, path, &[text], &plan.links[link].medium);
-        Some(Happening::Medium(link, Box::new(medium)))
+        Some(WorldEvent::Medium(link, Box::new(medium)))
     }
 }
 

@@ -5,8 +5,8 @@ mod times;
 mod web;
 
 pub use sizes::FlowSizes;
-pub use times::{Completion, FlowTimes, SmoothedRtt};
-pub use web::{Draws, Web, WebSettings};
+pub use times::{FlowTimes, SmoothedRtt, Transfer};
+pub use web::{Web, WebDraws, WebSettings};
 
 use super::Sender;
 use units::Instant;
@@ -14,7 +14,7 @@ use units::Instant;
 /// The user of a connection. Call [`Application::begin`] once, [`Application::acknowledged`] after each acknowledgement, and [`Application::expire`]
 /// at the time of [`Application::timer`]. After each call ask the sender for segments.
 #[derive(Debug)]
-pub enum Application {
+pub enum TcpApplication {
     /// No application: the owner of the sender offers the data.
     Silent,
     /// One endless transfer. Its metric is throughput.
@@ -25,13 +25,13 @@ pub enum Application {
     Web(Box<Web>),
 }
 
-impl Application {
+impl TcpApplication {
     /// Starts the application.
     pub fn begin(&mut self, now: Instant, sender: &mut Sender) {
         match self {
-            Application::Silent => {}
-            Application::Bulk | Application::Interactive => sender.offer(now, u64::MAX),
-            Application::Web(web) => web.begin(now),
+            TcpApplication::Silent => {}
+            TcpApplication::Bulk | TcpApplication::Interactive => sender.offer(now, u64::MAX),
+            TcpApplication::Web(web) => web.begin(now),
         }
     }
 
@@ -39,14 +39,14 @@ impl Application {
     #[inline]
     pub fn timer(&self) -> Option<Instant> {
         match self {
-            Application::Web(web) => web.timer(),
+            TcpApplication::Web(web) => web.timer(),
             _ => None,
         }
     }
 
     /// Runs it at the time of [`Application::timer`]. Does nothing before that time.
     pub fn expire(&mut self, now: Instant, sender: &mut Sender) {
-        if let Application::Web(web) = self {
+        if let TcpApplication::Web(web) = self {
             web.expire(now, sender);
         }
     }
@@ -54,15 +54,15 @@ impl Application {
     /// The sender has processed an acknowledgement.
     #[inline]
     pub fn acknowledged(&mut self, now: Instant, sender: &Sender) {
-        if let Application::Web(web) = self {
+        if let TcpApplication::Web(web) = self {
             web.acknowledged(now, sender);
         }
     }
 
     /// Its transfers so far, if it has finite ones.
-    pub fn completions(&self) -> &[Completion] {
+    pub fn completions(&self) -> &[Transfer] {
         match self {
-            Application::Web(web) => web.completions(),
+            TcpApplication::Web(web) => web.completions(),
             _ => &[],
         }
     }

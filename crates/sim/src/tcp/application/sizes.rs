@@ -1,7 +1,7 @@
 //! The sizes of transfers in the Internet: an ascending table of 100,001 sizes, from which one is drawn uniformly. The table of the literature is a
 //! file of measurements (Allman, "Comments on Bufferbloat", CCR 43(1), 2013). If that file is missing, a table with the same quantiles replaces it.
 
-use crate::chance::Chance;
+use crate::random::RandomStream;
 use std::sync::Arc;
 use units::Bytes;
 
@@ -53,7 +53,7 @@ impl FlowSizes {
     }
 
     /// Draws the size of a transfer.
-    pub(crate) fn draw(&self, chance: &mut Chance) -> Bytes {
+    pub(crate) fn draw(&self, chance: &mut RandomStream) -> Bytes {
         Bytes::new(self.0[(chance.unit() * DRAWS as f64) as usize])
     }
 
@@ -97,13 +97,13 @@ mod tests {
     }
 
     #[test]
-    fn the_fitted_table_is_like_the_measured_one() {
+    fn fitted_sizes_match_measured_quantiles() {
         is_like_the_measurements(&FlowSizes::fitted(), 139_460.0);
     }
 
     #[test]
     #[expect(clippy::print_stderr, reason = "a test that had nothing to test says so")]
-    fn the_measured_table_is_read_where_there_is_one() {
+    fn measured_sizes_are_parsed() {
         let beside = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/data");
         let data = std::env::var_os("SWITCHPATH_DATA").map_or_else(|| beside.into(), std::path::PathBuf::from);
         match std::fs::read_to_string(data.join("links/flowcdf-allman-icsi.txt")) {
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn a_table_that_is_none_is_refused_with_its_line() {
+    fn invalid_size_table_error_names_line() {
         assert_eq!(FlowSizes::parse("1\nx\n").unwrap_err(), "line 2: 'x' is no size in bytes");
         assert_eq!(FlowSizes::parse("2\n1\n").unwrap_err(), "line 2: sizes are to ascend");
         assert_eq!(FlowSizes::parse("1\n2\n").unwrap_err(), "2 sizes; there are to be 100001");

@@ -4,15 +4,15 @@ use units::{Instant, Nanos};
 
 /// A finite transfer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Completion {
+pub struct Transfer {
     /// Its start.
     pub began: Instant,
     /// The number of its packets.
     pub packets: u64,
     /// The time at which its end was observed; none while it is running.
-    pub over: Option<Instant>,
+    pub ended: Option<Instant>,
     /// True if any of its packets has been acknowledged.
-    pub heard: bool,
+    pub acknowledged: bool,
 }
 
 /// Transfers of several runs, pooled.
@@ -25,11 +25,11 @@ pub struct FlowTimes {
 impl FlowTimes {
     /// Adds the transfers of a run that ended at `end`. With `unfinished`, running transfers count with their duration so far. Transfers without any
     /// acknowledged packet never count.
-    pub fn add(&mut self, completions: &[Completion], end: Instant, unfinished: bool) {
+    pub fn add(&mut self, completions: &[Transfer], end: Instant, unfinished: bool) {
         for transfer in completions {
-            match transfer.over {
+            match transfer.ended {
                 Some(over) => self.times.push(over.since(transfer.began)),
-                None if unfinished && transfer.heard => {
+                None if unfinished && transfer.acknowledged => {
                     self.times.push(end.since(transfer.began));
                     self.unfinished += 1;
                 }
@@ -112,7 +112,7 @@ impl SmoothedRtt {
     }
 
     /// The same minus the delay of the way back: the published "one-way delay", in seconds.
-    pub fn mean_less(&self, back: Nanos, end: Instant) -> Option<f64> {
+    pub fn mean_minus(&self, back: Nanos, end: Instant) -> Option<f64> {
         Some(self.mean(end)?.0 - back.as_secs_f64())
     }
 }
@@ -127,7 +127,7 @@ mod tests {
 
     #[test]
     fn fct_pooled_p999_index() {
-        let over = |took: u64| Completion { began: at(100), packets: 1, over: Some(at(100 + took)), heard: true };
+        let over = |took: u64| Transfer { began: at(100), packets: 1, ended: Some(at(100 + took)), acknowledged: true };
         let mut pool = FlowTimes::default();
         // Two seeds, 1000 transfers of 1..=1000 ms: sorted, index floor(0.999 x 1000) = 999 is the longest.
         pool.add(&(1..=500).map(|n| over(2 * n)).collect::<Vec<_>>(), at(9999), true);
@@ -142,8 +142,8 @@ mod tests {
     }
 
     #[test]
-    fn transfers_that_are_not_over_count_where_they_are_asked_for_and_have_begun_to_arrive() {
-        let open = |heard| Completion { began: at(100), packets: 9, over: None, heard };
+    fn unfinished_transfers_count_only_on_request() {
+        let open = |heard| Transfer { began: at(100), packets: 9, ended: None, acknowledged: heard };
         let (mut with, mut without) = (FlowTimes::default(), FlowTimes::default());
         with.add(&[open(true), open(false)], at(350), true);
         without.add(&[open(true), open(false)], at(350), false);
@@ -160,7 +160,7 @@ mod tests {
         }
         // Samples at 5, 10 and 35 ms: 160, 170, 150. The sample at 40 ms is after the end.
         assert_eq!(seen.mean(at(38)), Some((0.16, 3)));
-        let delay = seen.mean_less(Nanos::millis(75), at(38)).unwrap();
+        let delay = seen.mean_minus(Nanos::millis(75), at(38)).unwrap();
         assert!((delay - 0.085).abs() < 1e-12);
         assert_eq!(SmoothedRtt::new(SmoothedRtt::EVERY).mean(at(9)), None);
     }

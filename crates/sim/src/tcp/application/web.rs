@@ -1,7 +1,7 @@
 //! The web source of the literature: transfers of random size with random pauses on one persistent connection.
 
-use super::{Completion, FlowSizes};
-use crate::chance::Chance;
+use super::{FlowSizes, Transfer};
+use crate::random::RandomStream;
 use crate::tcp::Sender;
 use units::{Bytes, Instant, Nanos};
 
@@ -17,31 +17,37 @@ pub struct WebSettings {
     /// Payload of a packet.
     pub payload: Bytes,
     /// The interval at which it checks if a transfer is complete; zero checks at each acknowledgement.
-    pub look: Nanos,
+    pub check_interval: Nanos,
 }
 
 impl WebSettings {
     /// As in the literature: 16384 bytes more than the table says, a mean pause of 0.2 s, a check every 5 ms.
     pub fn new(sizes: FlowSizes, payload: Bytes) -> WebSettings {
-        WebSettings { sizes, extra: Bytes::new(16_384), pause: Nanos::millis(200), payload, look: Nanos::millis(5) }
+        WebSettings {
+            sizes,
+            extra: Bytes::new(16_384),
+            pause: Nanos::millis(200),
+            payload,
+            check_interval: Nanos::millis(5),
+        }
     }
 }
 
 /// The random draws of a web source: sizes and pauses, each from a stream of its own. So transfer k of a seed has the same size in every world,
 /// regardless of other events. Worlds can be compared transfer by transfer, also with real packets.
 #[derive(Debug)]
-pub struct Draws {
+pub struct WebDraws {
     settings: WebSettings,
-    sizes: Chance,
-    pauses: Chance,
+    sizes: RandomStream,
+    pauses: RandomStream,
 }
 
-impl Draws {
+impl WebDraws {
     /// The draws of the source `name` in a world with this seed.
-    pub fn new(settings: WebSettings, seed: u64, name: &str) -> Draws {
-        Draws {
-            sizes: Chance::new(seed, &format!("{name}.sizes")),
-            pauses: Chance::new(seed, &format!("{name}.pauses")),
+    pub fn new(settings: WebSettings, seed: u64, name: &str) -> WebDraws {
+        WebDraws {
+            sizes: RandomStream::new(seed, &format!("{name}.sizes")),
+            pauses: RandomStream::new(seed, &format!("{name}.pauses")),
             settings,
         }
     }
@@ -66,18 +72,18 @@ impl Draws {
 /// A running web source.
 #[derive(Debug)]
 pub struct Web {
-    draws: Draws,
+    draws: WebDraws,
     /// The start of the next transfer, if none is running.
     next: Instant,
     /// The end of the running transfer, in packets of the connection.
     end: Option<u64>,
-    transfers: Vec<Completion>,
+    transfers: Vec<Transfer>,
 }
 
 impl Web {
     /// A source with these draws.
-    pub fn new(draws: Draws) -> Web {
-        Web { draws, next: Instant::FAR, end: None, transfers: Vec::new() }
+    pub fn new(draws: WebDraws) -> Web {
+        Web { draws, next: Instant::NEVER, end: None, transfers: Vec::new() }
     }
 
     pub(super) fn begin(&mut self, now: Instant) {
@@ -86,37 +92,37 @@ impl Web {
 
     #[inline]
     pub(super) fn timer(&self) -> Option<Instant> {
-        (self.next < Instant::FAR).then_some(self.next)
+        (self.next < Instant::NEVER).then_some(self.next)
     }
 
     pub(super) fn expire(&mut self, now: Instant, sender: &mut Sender) {
         if now < self.next {
             return;
         }
-        self.next = Instant::FAR;
+        self.next = Instant::NEVER;
         let packets = self.draws.packets();
         sender.offer(now, packets);
         self.end = Some(sender.offered());
-        self.transfers.push(Completion { began: now, packets, over: None, heard: false });
+        self.transfers.push(Transfer { began: now, packets, ended: None, acknowledged: false });
     }
 
     #[inline]
     pub(super) fn acknowledged(&mut self, now: Instant, sender: &Sender) {
         let (Some(end), Some(transfer)) = (self.end, self.transfers.last_mut()) else { return };
         let acknowledged = sender.acknowledged();
-        transfer.heard |= acknowledged > end - transfer.packets;
+        transfer.acknowledged |= acknowledged > end - transfer.packets;
         if acknowledged >= end {
             // The source checks at multiples of its interval. The next check sees the end of the transfer, and the pause begins then.
-            let look = self.draws.settings.look.get().max(1);
+            let look = self.draws.settings.check_interval.get().max(1);
             let seen = Instant::new(now.get().div_ceil(look) * look);
-            transfer.over = Some(seen);
+            transfer.ended = Some(seen);
             self.end = None;
             self.next = seen + self.draws.pause();
         }
     }
 
     /// All transfers so far.
-    pub fn completions(&self) -> &[Completion] {
+    pub fn completions(&self) -> &[Transfer] {
         &self.transfers
     }
 }

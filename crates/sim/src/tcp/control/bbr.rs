@@ -2,20 +2,20 @@
 //! draft-cardwell-iccrg-bbr-congestion-control-00). It sends at the highest measured delivery rate, keeps at most twice the bandwidth-delay product
 //! in flight, and probes now and then for more of either. It hardly reacts to losses.
 
-use super::{Cause, Control, Progress};
+use super::{AckSample, CongestionCause, CongestionControl};
 use crate::tcp::Settings;
 use units::{Instant, Nanos};
 
 /// 2/ln 2: the least gain that doubles the rate with each round trip.
-const HIGH: f64 = 2.885;
+const STARTUP_GAIN: f64 = 2.885;
 /// The pacing gains, one per round trip: probe for more, drain the resulting queue, then cruise.
 const CYCLE: [f64; 8] = [1.25, 0.75, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0];
 /// The window of the rate maximum, in round trips.
 const ROUNDS: usize = 10;
 /// How long a minimum round-trip time is valid, how long the queue is kept empty to measure another, and the window meanwhile.
-const BELIEVED: Nanos = Nanos::secs(10);
+const MIN_RTT_VALIDITY: Nanos = Nanos::secs(10);
 const PROBE: Nanos = Nanos::millis(200);
-const FEW: f64 = 4.0;
+const MIN_WINDOW: f64 = 4.0;
 /// It sends slightly slower than the delivery rate, so that queues drain.
 const MARGIN: f64 = 0.99;
 
@@ -44,8 +44,8 @@ pub struct Bbr {
     measured: Instant,
     /// The highest rate when it last rose by a quarter, and the round trips since.
     plateau: (f64, u32),
-    full: bool,
-    turned: Instant,
+    pipe_full: bool,
+    phase_start: Instant,
     /// The window before it was temporarily reduced.
     before: f64,
     /// Packet conservation after a loss: no more is sent than delivered until the end of the round trip.
@@ -67,8 +67,8 @@ impl Bbr {
             shortest: Nanos::MAX,
             measured: Instant::START,
             plateau: (0.0, 0),
-            full: false,
-            turned: Instant::START,
+            pipe_full: false,
+            phase_start: Instant::START,
             before: 0.0,
             conserve: false,
             lost: false,
@@ -80,13 +80,13 @@ impl Bbr {
     }
 
     /// The bandwidth-delay product times `gain`, in packets; none while it is unknown.
-    fn path(&self, gain: f64) -> Option<f64> {
+    fn bdp(&self, gain: f64) -> Option<f64> {
         let known = self.shortest < Nanos::MAX && self.rate() > 0.0;
         known.then(|| self.rate() * self.shortest.as_secs_f64() * gain)
     }
 
     /// Updates the delivery rate.
-    fn measure(&mut self, progress: &Progress) {
+    fn measure(&mut self, progress: &AckSample) {
         let Some(sample) = progress.delivery else { return };
         let over = sample.before >= self.round_end;
         if over {
@@ -96,55 +96,55 @@ impl Bbr {
             self.conserve = false;
         }
         let rate = sample.packets as f64 / sample.took.as_secs_f64();
-        if sample.took > Nanos::ZERO && (!sample.idle || rate > self.rate()) {
+        if sample.took > Nanos::ZERO && (!sample.app_limited || rate > self.rate()) {
             let best = &mut self.rates[self.round % ROUNDS];
             *best = best.max(rate);
         }
-        if over && !sample.idle && !self.full {
+        if over && !sample.app_limited && !self.pipe_full {
             // The pipe is full after three round trips without an increase by a quarter.
             let rate = self.rate();
             if rate >= self.plateau.0 * 1.25 {
                 self.plateau = (rate, 0);
             } else {
                 self.plateau.1 += 1;
-                self.full = self.plateau.1 >= 3;
+                self.pipe_full = self.plateau.1 >= 3;
             }
         }
     }
 
-    fn turn(&mut self, progress: &Progress) {
+    fn update_state(&mut self, progress: &AckSample) {
         let under_way = progress.in_flight.saturating_sub(progress.delivered) as f64;
         match self.state {
-            State::Startup if self.full => self.state = State::Drain,
-            State::Drain if self.path(1.0).is_some_and(|path| under_way <= path) => {
+            State::Startup if self.pipe_full => self.state = State::Drain,
+            State::Drain if self.bdp(1.0).is_some_and(|path| under_way <= path) => {
                 // BBR starts at a random phase of the cycle except the draining one. The model always starts at the same phase.
-                (self.state, self.turned) = (State::Bandwidth(2), progress.now);
+                (self.state, self.phase_start) = (State::Bandwidth(2), progress.now);
             }
             State::Bandwidth(part) => {
                 let gain = CYCLE[part];
-                let passed = progress.now.since(self.turned) > self.shortest;
+                let passed = progress.now.since(self.phase_start) > self.shortest;
                 let next = match gain {
                     gain if gain > 1.0 => {
-                        passed && (self.lost || self.path(gain).is_some_and(|path| progress.in_flight as f64 >= path))
+                        passed && (self.lost || self.bdp(gain).is_some_and(|path| progress.in_flight as f64 >= path))
                     }
-                    gain if gain < 1.0 => passed || self.path(1.0).is_some_and(|path| under_way <= path),
+                    gain if gain < 1.0 => passed || self.bdp(1.0).is_some_and(|path| under_way <= path),
                     _ => passed,
                 };
                 if next {
-                    (self.state, self.turned) = (State::Bandwidth((part + 1) % CYCLE.len()), progress.now);
+                    (self.state, self.phase_start) = (State::Bandwidth((part + 1) % CYCLE.len()), progress.now);
                     self.lost = false;
                 }
             }
-            State::RoundTrip(None) if under_way <= FEW => {
+            State::RoundTrip(None) if under_way <= MIN_WINDOW => {
                 let total = progress.delivery.map_or(0, |sample| sample.total);
                 self.state = State::RoundTrip(Some((progress.now + PROBE, total)));
             }
             State::RoundTrip(Some((until, total)))
                 if progress.now >= until && progress.delivery.is_some_and(|sample| sample.before >= total) =>
             {
-                (self.measured, self.turned) = (progress.now, progress.now);
+                (self.measured, self.phase_start) = (progress.now, progress.now);
                 self.window = self.window.max(self.before);
-                self.state = if self.full { State::Bandwidth(2) } else { State::Startup };
+                self.state = if self.pipe_full { State::Bandwidth(2) } else { State::Startup };
             }
             _ => {}
         }
@@ -152,15 +152,15 @@ impl Bbr {
 
     fn gains(&self) -> (f64, f64) {
         match self.state {
-            State::Startup => (HIGH, HIGH),
-            State::Drain => (1.0 / HIGH, HIGH),
+            State::Startup => (STARTUP_GAIN, STARTUP_GAIN),
+            State::Drain => (1.0 / STARTUP_GAIN, STARTUP_GAIN),
             State::Bandwidth(part) => (CYCLE[part], 2.0),
             State::RoundTrip(_) => (1.0, 1.0),
         }
     }
 }
 
-impl Control for Bbr {
+impl CongestionControl for Bbr {
     fn window(&self) -> f64 {
         self.window
     }
@@ -169,9 +169,9 @@ impl Control for Bbr {
         f64::INFINITY
     }
 
-    fn acknowledged(&mut self, progress: &Progress) {
+    fn acknowledged(&mut self, progress: &AckSample) {
         self.measure(progress);
-        let old = self.shortest < Nanos::MAX && progress.now.since(self.measured) > BELIEVED;
+        let old = self.shortest < Nanos::MAX && progress.now.since(self.measured) > MIN_RTT_VALIDITY;
         if let Some(rtt) = progress.rtt
             && (rtt <= self.shortest || old)
         {
@@ -181,38 +181,38 @@ impl Control for Bbr {
             self.before = self.before.max(self.window);
             self.state = State::RoundTrip(None);
         }
-        self.turn(progress);
+        self.update_state(progress);
         let delivered = progress.delivered as f64;
         if self.conserve && progress.recovering {
             let under_way = progress.in_flight.saturating_sub(progress.delivered) as f64;
             self.window = self.window.max(under_way + delivered);
         } else {
             // Three more packets, because acknowledgements arrive in batches.
-            match self.path(self.gains().1).map(|path| path + 3.0) {
-                Some(target) if self.full => self.window = (self.window + delivered).min(target),
+            match self.bdp(self.gains().1).map(|path| path + 3.0) {
+                Some(target) if self.pipe_full => self.window = (self.window + delivered).min(target),
                 Some(target) if self.window >= target => {}
                 _ => self.window += delivered,
             }
         }
-        self.window = self.window.max(FEW);
+        self.window = self.window.max(MIN_WINDOW);
         if matches!(self.state, State::RoundTrip(_)) {
-            self.window = self.window.min(FEW);
+            self.window = self.window.min(MIN_WINDOW);
         } else if !progress.recovering {
             self.before = 0.0;
         }
     }
 
-    fn congested(&mut self, _: Instant, cause: Cause, in_flight: u64) {
+    fn congested(&mut self, _: Instant, cause: CongestionCause, in_flight: u64) {
         self.lost = true;
         self.before = self.before.max(self.window);
         match cause {
-            Cause::Timeout => self.window = 1.0,
+            CongestionCause::Timeout => self.window = 1.0,
             // Packet conservation for one round trip; after that the model sets the window again.
-            Cause::Loss => {
-                self.window = (in_flight as f64).max(FEW);
+            CongestionCause::Loss => {
+                self.window = (in_flight as f64).max(MIN_WINDOW);
                 self.conserve = true;
             }
-            Cause::Mark => {}
+            CongestionCause::Mark => {}
         }
     }
 
@@ -223,17 +223,17 @@ impl Control for Bbr {
 
     fn restart(&mut self, _: Instant, _: f64) {}
 
-    fn gap(&self) -> Option<Nanos> {
+    fn pacing_gap(&self) -> Option<Nanos> {
         // Before the first measurement, a round trip of a millisecond is assumed.
         let rate = if self.rate() > 0.0 { self.rate() * MARGIN } else { self.initial / 1e-3 };
         Some(Nanos::new((1e9 / (rate * self.gains().0)) as u64))
     }
 
-    fn rules_recovery(&self) -> bool {
+    fn controls_recovery(&self) -> bool {
         true
     }
 
-    fn wants_delivery(&self) -> bool {
+    fn needs_delivery_rate(&self) -> bool {
         true
     }
 }

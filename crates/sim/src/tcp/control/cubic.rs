@@ -2,7 +2,7 @@
 //! for more. It is never slower than Reno.
 
 use super::hystart::HyStart;
-use super::{Cause, Control, Progress};
+use super::{AckSample, CongestionCause, CongestionControl};
 use crate::tcp::Settings;
 use units::{Instant, Nanos};
 
@@ -35,7 +35,7 @@ impl Epoch {
 pub struct Cubic {
     window: f64,
     threshold: f64,
-    counted: bool,
+    counts_packets: bool,
     /// The window before the last loss, the plateau of the next epoch. It is zero before the first loss and after a timeout.
     top: f64,
     /// The same without fast convergence.
@@ -48,8 +48,16 @@ impl Cubic {
     /// Starts with the initial window of `settings`, without HyStart++.
     pub fn new(settings: &Settings) -> Cubic {
         let window = settings.initial_window as f64;
-        let counted = settings.counted;
-        Cubic { window, threshold: f64::INFINITY, counted, top: 0.0, prior: 0.0, epoch: None, hystart: None }
+        let counted = settings.counts_packets;
+        Cubic {
+            window,
+            threshold: f64::INFINITY,
+            counts_packets: counted,
+            top: 0.0,
+            prior: 0.0,
+            epoch: None,
+            hystart: None,
+        }
     }
 
     /// With HyStart++ (RFC 9406), which ends slow start when round trips become longer.
@@ -84,7 +92,7 @@ impl Cubic {
     }
 }
 
-impl Control for Cubic {
+impl CongestionControl for Cubic {
     fn window(&self) -> f64 {
         self.window
     }
@@ -93,24 +101,24 @@ impl Control for Cubic {
         self.threshold
     }
 
-    fn acknowledged(&mut self, progress: &Progress) {
+    fn acknowledged(&mut self, progress: &AckSample) {
         if self.window < self.threshold
             && let Some(hystart) = &mut self.hystart
             && hystart.is_over(progress)
         {
             self.threshold = self.window;
         }
-        if progress.held {
+        if progress.growth_blocked {
             return;
         }
-        if self.counted && !progress.full {
+        if self.counts_packets && !progress.window_limited {
             // Time in which the window was not used does not count as growth time (5.8).
             if let Some(epoch) = &mut self.epoch {
                 epoch.began += progress.now.since(progress.before);
             }
             return;
         }
-        let mut packets = if self.counted { progress.delivered as f64 } else { 1.0 };
+        let mut packets = if self.counts_packets { progress.delivered as f64 } else { 1.0 };
         if self.window < self.threshold {
             let growth = self.hystart.map_or(1.0, |hystart| hystart.growth());
             let raised = (self.window + packets * growth).min(self.threshold.max(self.window + 1.0));
@@ -122,7 +130,7 @@ impl Control for Cubic {
         }
     }
 
-    fn congested(&mut self, _: Instant, cause: Cause, _: u64) {
+    fn congested(&mut self, _: Instant, cause: CongestionCause, _: u64) {
         // Fast convergence: a flow that did not reach its previous window leaves room for others (4.7). Whole packets are compared. A link with room
         // for a fixed number of packets always loses the next one, so fractions would differ by chance.
         self.top = if self.window.floor() < self.top.floor() { self.window * (1.0 + BETA) / 2.0 } else { self.window };
@@ -130,7 +138,7 @@ impl Control for Cubic {
         self.threshold = (self.window * BETA).max(2.0);
         self.window = self.threshold;
         self.epoch = None;
-        if cause == Cause::Timeout {
+        if cause == CongestionCause::Timeout {
             // The next epoch has no plateau to return to (4.8).
             (self.window, self.top, self.prior) = (1.0, 0.0, 0.0);
         }
@@ -155,16 +163,16 @@ mod tests {
         Cubic::new(&Settings { initial_window: 100, ..Settings::plain() })
     }
 
-    fn progress(now: Instant, before: Instant) -> Progress {
+    fn progress(now: Instant, before: Instant) -> AckSample {
         let rtt = Some(Nanos::millis(100));
-        Progress { now, before, delivered: 1, rtt, smoothed: rtt, full: true, ..Progress::default() }
+        AckSample { now, before, delivered: 1, rtt, smoothed: rtt, window_limited: true, ..AckSample::default() }
     }
 
     #[test]
-    fn the_window_follows_the_function_of_the_document() {
+    fn window_follows_rfc_9438_function() {
         let mut control = cubic();
         control.window = 1000.0;
-        control.congested(Instant::START, Cause::Loss, 1000);
+        control.congested(Instant::START, CongestionCause::Loss, 1000);
         assert_eq!((control.window, control.threshold), (700.0, 700.0), "4.6");
         // K = cbrt(1000 x 0.3 / 0.4) = 9.086 s (equation 2).
         let flat: f64 = (1000.0 * (1.0 - BETA) / C).cbrt();
@@ -186,10 +194,10 @@ mod tests {
     }
 
     #[test]
-    fn a_small_window_grows_as_fast_as_renos() {
+    fn small_window_grows_like_reno() {
         let mut control = cubic();
         control.window = 20.0;
-        control.congested(Instant::START, Cause::Loss, 20);
+        control.congested(Instant::START, CongestionCause::Loss, 20);
         let mut now = Instant::START + Nanos::millis(1);
         let began = now;
         while now.since(began) < Nanos::secs(2) {
@@ -202,20 +210,20 @@ mod tests {
     }
 
     #[test]
-    fn a_flow_that_comes_less_far_leaves_room() {
+    fn fast_convergence_lowers_plateau() {
         let mut control = cubic();
         control.window = 100.0;
-        control.congested(Instant::START, Cause::Loss, 100);
+        control.congested(Instant::START, CongestionCause::Loss, 100);
         control.window = 80.0;
-        control.congested(Instant::START, Cause::Loss, 80);
+        control.congested(Instant::START, CongestionCause::Loss, 80);
         assert_eq!(control.top, 80.0 * 0.85, "4.7");
         assert_eq!(control.window, 56.0);
     }
 
     #[test]
-    fn after_a_timeout_the_function_begins_at_its_flat_part() {
+    fn timeout_starts_epoch_at_plateau() {
         let mut control = cubic();
-        control.congested(Instant::START, Cause::Timeout, 100);
+        control.congested(Instant::START, CongestionCause::Timeout, 100);
         assert_eq!((control.window, control.threshold), (1.0, 70.0));
         control.window = 70.0;
         let now = Instant::START + Nanos::secs(1);

@@ -1,6 +1,6 @@
 //! DCTCP (RFC 8257): the window is reduced in proportion to the marked packets.
 
-use super::{Cause, Control, Progress, Reno};
+use super::{AckSample, CongestionCause, CongestionControl, Reno};
 use crate::tcp::Settings;
 use units::Instant;
 
@@ -15,7 +15,7 @@ pub struct Dctcp {
     marked: f64,
     /// The current observation window: its end, and the packets delivered and marked in it.
     end: u64,
-    seen: (u64, u64),
+    window_counts: (u64, u64),
     /// The sender has reacted to marks of packets before this one.
     reacted: u64,
 }
@@ -23,11 +23,11 @@ pub struct Dctcp {
 impl Dctcp {
     /// Starts with the initial window of `settings`.
     pub fn new(settings: &Settings) -> Dctcp {
-        Dctcp { reno: Reno::new(settings), marked: 1.0, end: 0, seen: (0, 0), reacted: 0 }
+        Dctcp { reno: Reno::new(settings), marked: 1.0, end: 0, window_counts: (0, 0), reacted: 0 }
     }
 }
 
-impl Control for Dctcp {
+impl CongestionControl for Dctcp {
     fn window(&self) -> f64 {
         self.reno.window()
     }
@@ -36,14 +36,14 @@ impl Control for Dctcp {
         self.reno.threshold()
     }
 
-    fn acknowledged(&mut self, progress: &Progress) {
-        self.seen.0 += progress.delivered;
+    fn acknowledged(&mut self, progress: &AckSample) {
+        self.window_counts.0 += progress.delivered;
         // An acknowledgement may report marks of packets that it does not newly acknowledge.
-        self.seen.1 += progress.marked.min(progress.delivered);
+        self.window_counts.1 += progress.marked.min(progress.delivered);
         if progress.next >= self.end {
-            let part = self.seen.1 as f64 / self.seen.0.max(1) as f64;
+            let part = self.window_counts.1 as f64 / self.window_counts.0.max(1) as f64;
             self.marked += GAIN * (part - self.marked);
-            (self.end, self.seen) = (progress.sent, (0, 0));
+            (self.end, self.window_counts) = (progress.sent, (0, 0));
         }
         if progress.marked > 0 && progress.next > self.reacted && !progress.recovering {
             self.reacted = progress.sent;
@@ -52,7 +52,7 @@ impl Control for Dctcp {
         self.reno.acknowledged(progress);
     }
 
-    fn congested(&mut self, now: Instant, cause: Cause, in_flight: u64) {
+    fn congested(&mut self, now: Instant, cause: CongestionCause, in_flight: u64) {
         self.reno.congested(now, cause, in_flight);
     }
 
@@ -74,9 +74,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_window_goes_down_by_half_the_part_that_is_marked_once_a_window() {
+    fn window_shrinks_by_half_of_marked_fraction() {
         let mut control = Dctcp::new(&Settings { initial_window: 100, ..Settings::plain() });
-        control.reno.congested(Instant::START, Cause::Mark, 0);
+        control.reno.congested(Instant::START, CongestionCause::Mark, 0);
         let mut next = 0;
         // Windows of fifty packets, of which the last ten are marked: the estimate moves from one towards a fifth.
         for _ in 0..200 {
@@ -85,7 +85,7 @@ mod tests {
                 next += 1;
                 let marked = u64::from(n >= 40);
                 let sent = next + 50;
-                control.acknowledged(&Progress { next, sent, delivered: 1, marked, ..Progress::default() });
+                control.acknowledged(&AckSample { next, sent, delivered: 1, marked, ..AckSample::default() });
             }
             let floor = window * (1.0 - control.marked / 2.0);
             assert!(control.window() >= floor * 0.9, "one reduction a window: {window} to {}", control.window());

@@ -1,6 +1,6 @@
 //! HyStart++ (RFC 9406): slow start ends when round trips become longer, before packets are lost.
 
-use super::Progress;
+use super::AckSample;
 use units::Nanos;
 
 /// The increase of the round-trip time that indicates a queue: an eighth, within these bounds (RFC 9406, 4.3).
@@ -21,22 +21,22 @@ pub(super) struct HyStart {
     current: Nanos,
     samples: u32,
     /// In conservative slow start: the round-trip time that triggered it, and the rounds left.
-    doubt: Option<(Nanos, u32)>,
+    conservative: Option<(Nanos, u32)>,
 }
 
 impl Default for HyStart {
     fn default() -> HyStart {
-        HyStart { end: 0, last: Nanos::MAX, current: Nanos::MAX, samples: 0, doubt: None }
+        HyStart { end: 0, last: Nanos::MAX, current: Nanos::MAX, samples: 0, conservative: None }
     }
 }
 
 impl HyStart {
     /// Processes an acknowledgement. Returns true if slow start ends.
-    pub fn is_over(&mut self, progress: &Progress) -> bool {
+    pub fn is_over(&mut self, progress: &AckSample) -> bool {
         if progress.next >= self.end {
             self.end = progress.sent;
             (self.last, self.current, self.samples) = (self.current, Nanos::MAX, 0);
-            if let Some((_, left)) = &mut self.doubt {
+            if let Some((_, left)) = &mut self.conservative {
                 *left -= 1;
                 if *left == 0 {
                     return true;
@@ -49,16 +49,16 @@ impl HyStart {
         if self.samples < SAMPLES {
             return false;
         }
-        match self.doubt {
+        match self.conservative {
             None if self.last < Nanos::MAX => {
                 // Compares the minima of two rounds, so single delayed packets do not count.
                 let increase = Nanos::new(self.last.get() / 8).clamp(LEAST, MOST);
                 if self.current >= self.last + increase {
-                    self.doubt = Some((self.current, ROUNDS));
+                    self.conservative = Some((self.current, ROUNDS));
                 }
             }
             // The increase was jitter: back to normal slow start.
-            Some((baseline, _)) if self.current < baseline => self.doubt = None,
+            Some((baseline, _)) if self.current < baseline => self.conservative = None,
             _ => {}
         }
         false
@@ -66,7 +66,7 @@ impl HyStart {
 
     /// The window growth for one acknowledged packet.
     pub fn growth(&self) -> f64 {
-        if self.doubt.is_some() { SLOWER } else { 1.0 }
+        if self.conservative.is_some() { SLOWER } else { 1.0 }
     }
 }
 
@@ -81,7 +81,7 @@ mod tests {
             for _ in 0..10 {
                 next += 1;
                 let rtt = Some(Nanos::millis(millis));
-                if hystart.is_over(&Progress { next, sent: (next / 10 + 1) * 10 + 1, rtt, ..Progress::default() }) {
+                if hystart.is_over(&AckSample { next, sent: (next / 10 + 1) * 10 + 1, rtt, ..AckSample::default() }) {
                     return -1.0;
                 }
             }
@@ -91,14 +91,14 @@ mod tests {
     }
 
     #[test]
-    fn longer_round_trips_slow_the_start_down_and_end_it_after_five_more() {
+    fn rtt_increase_ends_slow_start_after_five_rounds() {
         // An eighth of 100 ms is 12.5 ms.
         assert_eq!(rounds(&[100, 100, 112, 112]), [1.0, 1.0, 1.0, 1.0]);
         assert_eq!(rounds(&[100, 100, 113, 113, 113, 113, 113, 113]), [1.0, 1.0, 0.25, 0.25, 0.25, 0.25, 0.25, -1.0]);
     }
 
     #[test]
-    fn a_false_alarm_is_taken_back() {
+    fn shorter_rtt_resumes_slow_start() {
         assert_eq!(rounds(&[100, 130, 130, 100, 100]), [1.0, 0.25, 0.25, 1.0, 1.0]);
     }
 }

@@ -11,12 +11,12 @@ pub use cubic::Cubic;
 pub use dctcp::Dctcp;
 pub use reno::Reno;
 
-use super::delivery::Delivered;
+use super::delivery::DeliverySample;
 use units::{Instant, Nanos};
 
 /// The information in an acknowledgement.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
-pub struct Progress {
+pub struct AckSample {
     /// Its arrival time.
     pub now: Instant,
     /// The arrival time of the previous acknowledgement of new data.
@@ -28,11 +28,11 @@ pub struct Progress {
     /// Packets in flight before it arrived.
     pub in_flight: u64,
     /// True if only the window limited the sender.
-    pub full: bool,
+    pub window_limited: bool,
     /// True during loss recovery.
     pub recovering: bool,
     /// True if the window must not grow: during recovery, or if the acknowledgement does not advance.
-    pub held: bool,
+    pub growth_blocked: bool,
     /// All packets before this one have been acknowledged.
     pub next: u64,
     /// All packets before this one have been sent.
@@ -42,12 +42,12 @@ pub struct Progress {
     /// The smoothed round-trip time.
     pub smoothed: Option<Nanos>,
     /// The delivery rate, for controls that request it.
-    pub delivery: Option<Delivered>,
+    pub delivery: Option<DeliverySample>,
 }
 
 /// The reason for a reduction of the window.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Cause {
+pub enum CongestionCause {
     /// A packet was lost, and later ones have arrived.
     Loss,
     /// A packet was marked.
@@ -57,7 +57,7 @@ pub enum Cause {
 }
 
 /// A congestion control: a window in packets, and the events that change it.
-pub trait Control: std::fmt::Debug + Send {
+pub trait CongestionControl: std::fmt::Debug + Send {
     /// The number of packets that may be in flight.
     fn window(&self) -> f64;
 
@@ -65,10 +65,10 @@ pub trait Control: std::fmt::Debug + Send {
     fn threshold(&self) -> f64;
 
     /// Data was delivered. Called for every acknowledgement of new data, after losses have been detected.
-    fn acknowledged(&mut self, progress: &Progress);
+    fn acknowledged(&mut self, progress: &AckSample);
 
     /// Congestion occurred. For losses and marks it is called at most once per window of packets.
-    fn congested(&mut self, now: Instant, cause: Cause, in_flight: u64);
+    fn congested(&mut self, now: Instant, cause: CongestionCause, in_flight: u64);
 
     /// Loss recovery is complete.
     fn recovered(&mut self, now: Instant);
@@ -77,17 +77,17 @@ pub trait Control: std::fmt::Debug + Send {
     fn restart(&mut self, now: Instant, window: f64);
 
     /// The time between two packets, if the control paces them.
-    fn gap(&self) -> Option<Nanos> {
+    fn pacing_gap(&self) -> Option<Nanos> {
         None
     }
 
     /// True if the window also applies during recovery. Otherwise the sender reduces it proportionally (RFC 6937).
-    fn rules_recovery(&self) -> bool {
+    fn controls_recovery(&self) -> bool {
         false
     }
 
     /// True if it needs delivery rates ([`Progress::delivery`]), which cost memory for each packet in flight.
-    fn wants_delivery(&self) -> bool {
+    fn needs_delivery_rate(&self) -> bool {
         false
     }
 

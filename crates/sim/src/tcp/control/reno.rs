@@ -1,6 +1,6 @@
 //! Reno: one packet more per round trip, half of the window at a loss (RFC 5681, section 3).
 
-use super::{Cause, Control, Progress};
+use super::{AckSample, CongestionCause, CongestionControl};
 use crate::tcp::Settings;
 use units::Instant;
 
@@ -12,13 +12,17 @@ use units::Instant;
 pub struct Reno {
     window: f64,
     threshold: f64,
-    counted: bool,
+    counts_packets: bool,
 }
 
 impl Reno {
     /// Starts with the initial window of `settings`.
     pub fn new(settings: &Settings) -> Reno {
-        Reno { window: settings.initial_window as f64, threshold: f64::INFINITY, counted: settings.counted }
+        Reno {
+            window: settings.initial_window as f64,
+            threshold: f64::INFINITY,
+            counts_packets: settings.counts_packets,
+        }
     }
 
     /// Reduces the window to this part, and continues in congestion avoidance.
@@ -28,7 +32,7 @@ impl Reno {
     }
 }
 
-impl Control for Reno {
+impl CongestionControl for Reno {
     fn window(&self) -> f64 {
         self.window
     }
@@ -38,12 +42,12 @@ impl Control for Reno {
     }
 
     #[inline]
-    fn acknowledged(&mut self, progress: &Progress) {
-        if progress.held || self.counted && !progress.full {
+    fn acknowledged(&mut self, progress: &AckSample) {
+        if progress.growth_blocked || self.counts_packets && !progress.window_limited {
             return;
         }
         // Per acknowledgement (RFC 5681, equations 2 and 3), or per packet (RFC 3465 without its limit).
-        let mut packets = if self.counted { progress.delivered as f64 } else { 1.0 };
+        let mut packets = if self.counts_packets { progress.delivered as f64 } else { 1.0 };
         if self.window < self.threshold {
             let raised = (self.window + packets).min(self.threshold.max(self.window + 1.0));
             packets -= raised - self.window;
@@ -54,9 +58,9 @@ impl Control for Reno {
         }
     }
 
-    fn congested(&mut self, _: Instant, cause: Cause, _: u64) {
+    fn congested(&mut self, _: Instant, cause: CongestionCause, _: u64) {
         self.threshold = (self.window / 2.0).floor().max(2.0);
-        self.window = if cause == Cause::Timeout { 1.0 } else { self.threshold };
+        self.window = if cause == CongestionCause::Timeout { 1.0 } else { self.threshold };
     }
 
     fn recovered(&mut self, _: Instant) {

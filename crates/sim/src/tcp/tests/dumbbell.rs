@@ -1,7 +1,7 @@
 //! The smallest world: connections over one link with a constant rate and a bounded queue. The way back only adds delay.
 
-use crate::tcp::application::Application;
-use crate::tcp::{Ack, Control, Receiver, Segment, Sender, Settings};
+use crate::tcp::application::TcpApplication;
+use crate::tcp::{Ack, CongestionControl, Receiver, Sender, Settings, TcpSegment};
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 use units::{Instant, Nanos};
@@ -9,7 +9,7 @@ use units::{Instant, Nanos};
 pub struct Flow {
     pub sender: Sender,
     pub receiver: Receiver,
-    pub application: Application,
+    pub application: TcpApplication,
     /// The time of its earliest pending timer event.
     armed: Instant,
 }
@@ -19,7 +19,7 @@ enum Event {
     Timer(usize),
     /// The link is idle.
     Free,
-    Segment(usize, Segment, bool),
+    Segment(usize, TcpSegment, bool),
     Ack(usize, Ack),
 }
 
@@ -43,14 +43,14 @@ impl Ord for At {
 }
 
 /// Decides on the loss of a data packet: `true` loses it.
-pub type Loss = Box<dyn FnMut(usize, &Segment) -> bool>;
+pub type Loss = Box<dyn FnMut(usize, &TcpSegment) -> bool>;
 
 pub struct Dumbbell {
     pub now: Instant,
     pub flows: Vec<Flow>,
     events: BinaryHeap<Reverse<At>>,
     number: u64,
-    queue: VecDeque<(usize, Segment, bool)>,
+    queue: VecDeque<(usize, TcpSegment, bool)>,
     busy: bool,
     /// The transmission time of a packet.
     pub service: Nanos,
@@ -94,9 +94,9 @@ impl Dumbbell {
         }
     }
 
-    pub fn flow(&mut self, settings: Settings, control: Box<dyn Control>, application: Application) {
+    pub fn flow(&mut self, settings: Settings, control: Box<dyn CongestionControl>, application: TcpApplication) {
         let (sender, receiver) = (Sender::new(settings, control), Receiver::new(&settings));
-        self.flows.push(Flow { sender, receiver, application, armed: Instant::FAR });
+        self.flows.push(Flow { sender, receiver, application, armed: Instant::NEVER });
     }
 
     fn post(&mut self, at: Instant, event: Event) {
@@ -125,7 +125,7 @@ impl Dumbbell {
                 Event::Timer(number) if self.flows[number].armed != at => {}
                 Event::Timer(number) => {
                     let flow = &mut self.flows[number];
-                    flow.armed = Instant::FAR;
+                    flow.armed = Instant::NEVER;
                     flow.sender.expire(at);
                     flow.application.expire(at, &mut flow.sender);
                     let ack = flow.receiver.expire(at);
@@ -167,7 +167,7 @@ impl Dumbbell {
                 self.drops.push(self.now.since(Instant::START));
                 continue;
             }
-            let mark = self.flows[number].sender.takes_marks() && self.queue.len() >= self.mark;
+            let mark = self.flows[number].sender.is_ecn_capable() && self.queue.len() >= self.mark;
             self.marked += u64::from(mark);
             self.queue.push_back((number, segment, mark));
             self.longest = self.longest.max(self.queue.len());

@@ -2,8 +2,8 @@
 
 mod dumbbell;
 mod kernel;
-mod laws;
 mod newreno;
+mod reliability;
 mod script;
 mod selective;
 mod theory;

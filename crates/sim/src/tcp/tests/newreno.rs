@@ -1,7 +1,7 @@
 //! RFC 5681, RFC 6582 and RFC 3042 by hand.
 
 use super::script::script;
-use crate::tcp::{Reno, Restart, Settings};
+use crate::tcp::{IdleRestart, Reno, Settings};
 use expect_test::{Expect, expect};
 
 #[track_caller]
@@ -39,7 +39,7 @@ fn slow_start_adds_a_packet_for_each_acknowledgement() {
 }
 
 #[test]
-fn three_duplicates_send_again_and_halve_and_each_further_one_lets_a_packet_go() {
+fn three_duplicate_acks_retransmit_and_halve_window() {
     // Packet 6 of 6..14 is lost; 7..14 arrive. Limited transmit (RFC 3042) adds two packets to the eight of the window. Then half of eight are
     // outstanding, and three are known to have left.
     check(
@@ -60,7 +60,7 @@ fn three_duplicates_send_again_and_halve_and_each_further_one_lets_a_packet_go()
 }
 
 #[test]
-fn partial_acknowledgements_send_the_next_lost_packet_at_once() {
+fn partial_ack_retransmits_next_lost_packet() {
     // 6 and 9 are lost.
     check(
         plain(),
@@ -80,7 +80,7 @@ fn partial_acknowledgements_send_the_next_lost_packet_at_once() {
 }
 
 #[test]
-fn only_the_first_partial_acknowledgement_starts_the_timer_anew() {
+fn only_first_partial_ack_restarts_timer() {
     // 6, 7 and 8 are lost. The timer of 8 started with the acknowledgement of 6.
     check(
         plain(),
@@ -98,7 +98,7 @@ fn only_the_first_partial_acknowledgement_starts_the_timer_anew() {
 }
 
 #[test]
-fn after_a_timeout_everything_is_sent_again_from_the_first_missing_packet() {
+fn timeout_retransmits_from_first_missing_packet() {
     // Packets that have arrived are skipped. Acknowledgements of packets that arrived twice cause no second halving.
     check(
         plain(),
@@ -118,7 +118,7 @@ fn after_a_timeout_everything_is_sent_again_from_the_first_missing_packet() {
 }
 
 #[test]
-fn a_timer_that_expires_again_waits_twice_as_long_and_leaves_the_threshold() {
+fn second_timeout_doubles_timer_and_keeps_threshold() {
     check(
         plain(),
         &format!("{EIGHT} timer; timer; timer; wait 100; ack 7"),
@@ -156,7 +156,7 @@ fn congestion_avoidance_adds_a_packet_a_round_trip() {
 }
 
 /// A transfer is over; the next begins after a pause.
-fn pause(restart: Restart, millis: u64, steps: &str) -> String {
+fn pause(restart: IdleRestart, millis: u64, steps: &str) -> String {
     let settings = Settings { restart, ..plain() };
     let steps =
         format!("offer 6; wait 100; ack 1; ack 2; wait 100; ack 3; ack 4; ack 5; ack 6; wait {millis}; {steps}");
@@ -165,19 +165,19 @@ fn pause(restart: Restart, millis: u64, steps: &str) -> String {
 }
 
 #[test]
-fn a_window_is_forgotten_after_a_silence_of_a_timeouts_length() {
+fn idle_timeout_resets_window() {
     let steps = "offer 20";
     // The timeout is 200 ms; the last packet was sent 100 ms before it was acknowledged.
     for (restart, millis, window) in [
-        (Restart::AfterAcknowledged, 190, 8),
-        (Restart::AfterAcknowledged, 210, 2),
-        (Restart::AfterSent, 90, 8),
-        (Restart::AfterSent, 110, 2),
-        (Restart::Decay, 90, 8),
-        (Restart::Decay, 110, 4),
-        (Restart::Decay, 310, 2),
-        (Restart::Decay, 9000, 2),
-        (Restart::Off, 9000, 8),
+        (IdleRestart::AfterAcknowledged, 190, 8),
+        (IdleRestart::AfterAcknowledged, 210, 2),
+        (IdleRestart::AfterSent, 90, 8),
+        (IdleRestart::AfterSent, 110, 2),
+        (IdleRestart::Decay, 90, 8),
+        (IdleRestart::Decay, 110, 4),
+        (IdleRestart::Decay, 310, 2),
+        (IdleRestart::Decay, 9000, 2),
+        (IdleRestart::Off, 9000, 8),
     ] {
         let told = pause(restart, millis, steps);
         assert!(told.contains(&format!(" flight {window} ")), "{restart:?} {millis} ms: {told}");
@@ -185,7 +185,7 @@ fn a_window_is_forgotten_after_a_silence_of_a_timeouts_length() {
 }
 
 #[test]
-fn marks_halve_once_for_a_window() {
+fn marks_halve_window_once_per_round_trip() {
     let settings = Settings { marks: true, ..plain() };
     check(
         settings,
@@ -202,8 +202,8 @@ fn marks_halve_once_for_a_window() {
 }
 
 #[test]
-fn counted_windows_grow_by_packets_and_only_while_they_are_full() {
-    let settings = Settings { counted: true, initial_window: 4, ..plain() };
+fn packet_counting_grows_only_full_windows() {
+    let settings = Settings { counts_packets: true, initial_window: 4, ..plain() };
     check(
         settings,
         "offer 1000; wait 100; ack 2; ack 4",

@@ -1,6 +1,6 @@
 //! Drives a single sender step by step.
 
-use crate::tcp::{Ack, Block, Control, Sender, Settings};
+use crate::tcp::{Ack, CongestionControl, SackBlock, Sender, Settings};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use units::{Instant, Nanos};
@@ -10,7 +10,7 @@ use units::{Instant, Nanos};
 /// `offer N` offers N packets, `ack N` acknowledges everything before N, `dup N` sends N duplicate acknowledgements, and `same N` sends N for packets
 /// that arrived twice. `sack A-B C-D` adds blocks to the last acknowledgement, `mark N` is `ack` with a mark, `wait MS` lets time pass, and `timer`
 /// lets it pass until the timer.
-pub fn script(settings: Settings, control: Box<dyn Control>, text: &str) -> String {
+pub fn script(settings: Settings, control: Box<dyn CongestionControl>, text: &str) -> String {
     let mut sender = Sender::new(settings, control);
     let (mut now, mut next) = (Instant::START, 0);
     let mut sent: BTreeMap<u64, Instant> = BTreeMap::new();
@@ -38,11 +38,11 @@ pub fn script(settings: Settings, control: Box<dyn Control>, text: &str) -> Stri
                 }
             }
             "sack" => {
-                let mut blocks = [Block::default(); 3];
+                let mut blocks = [SackBlock::default(); 3];
                 for (block, range) in blocks.iter_mut().zip(rest.split(' ')) {
                     let (from, to) = range.split_once('-').expect("a block is FROM-TO");
                     let [from, to] = [from, to].map(|seq| seq.parse::<u64>().expect("a block has numbers"));
-                    *block = Block { after: (from - next) as u32, packets: (to - from) as u32 };
+                    *block = SackBlock { after: (from - next) as u32, packets: (to - from) as u32 };
                 }
                 sender.acknowledge(now, &Ack { next, echo: echo(next), blocks, ..Ack::default() });
             }
@@ -51,7 +51,7 @@ pub fn script(settings: Settings, control: Box<dyn Control>, text: &str) -> Stri
         let segments: Vec<String> = std::iter::from_fn(|| sender.next(now))
             .map(|segment| {
                 sent.insert(segment.seq, now);
-                format!("{}{}", segment.seq, if segment.again { "!" } else { "" })
+                format!("{}{}", segment.seq, if segment.retransmitted { "!" } else { "" })
             })
             .collect();
         let (window, threshold) = (sender.window(), sender.threshold());

@@ -11,7 +11,7 @@ fn check(steps: &str, told: Expect) {
 }
 
 #[test]
-fn three_packets_beyond_tell_of_a_loss_and_the_window_goes_down_in_proportion() {
+fn three_sacked_packets_start_proportional_reduction() {
     // Packet 0 of ten is lost. The first two packets beyond it allow two new ones; then each two or three arrivals allow one, until five are in
     // flight.
     check(
@@ -35,7 +35,7 @@ fn three_packets_beyond_tell_of_a_loss_and_the_window_goes_down_in_proportion() 
 }
 
 #[test]
-fn all_holes_are_filled_in_one_go() {
+fn all_holes_are_retransmitted_in_one_recovery() {
     // 0, 2, 4 and 5 are lost. Arrivals beyond the last of them reveal all losses.
     check(
         "sack 1-2; sack 3-4 1-2; sack 6-7 3-4 1-2; sack 6-8 3-4 1-2; sack 6-10 3-4 1-2; wait 100; ack 2; ack 4; ack 10",
@@ -75,7 +75,7 @@ fn lost_retransmissions_are_detected_by_later_packets() {
 }
 
 #[test]
-fn after_a_timeout_only_what_has_not_come_is_sent_again() {
+fn timeout_retransmits_only_missing_packets() {
     // 0, 1 and 9 are lost. Too few packets arrived beyond them, so the timer detects the loss.
     check(
         "sack 2-4; timer; wait 100; ack 1; ack 4; wait 100; ack 9; wait 100; ack 10",
@@ -96,7 +96,7 @@ fn after_a_timeout_only_what_has_not_come_is_sent_again() {
 }
 
 #[test]
-fn acknowledgements_that_tell_nothing_new_change_nothing() {
+fn acks_without_new_data_change_nothing() {
     check(
         "sack 1-3; sack 1-3; sack 1-3; same 5; sack 1-4",
         expect![[r#"

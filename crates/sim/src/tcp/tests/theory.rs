@@ -1,8 +1,8 @@
 //! One connection over a link, compared with the theory of its sawtooth.
 
 use super::dumbbell::Dumbbell;
-use crate::tcp::application::Application;
-use crate::tcp::{Acknowledging, Bbr, Control, Cubic, Dctcp, Reno, Settings};
+use crate::tcp::application::TcpApplication;
+use crate::tcp::{AckPolicy, Bbr, CongestionControl, Cubic, Dctcp, Reno, Settings};
 use units::{Instant, Nanos};
 
 /// The end of a tooth: its time in seconds, and the window.
@@ -11,18 +11,18 @@ pub type Tooth = (f64, f64);
 /// Runs one bulk flow over a link with a transmission time of `service` per packet, a queue of `room` packets, and 100 ms of delay. Returns the
 /// utilization and the teeth during `seconds` after `warm`.
 pub fn saw(
-    (settings, control): (Settings, Box<dyn Control>),
+    (settings, control): (Settings, Box<dyn CongestionControl>),
     (service, room): (Nanos, usize),
     (warm, seconds): (u64, u64),
 ) -> (f64, Vec<Tooth>, Dumbbell) {
     let mut world = Dumbbell::new(service, room, Nanos::millis(100));
-    world.flow(settings, control, Application::Bulk);
+    world.flow(settings, control, TcpApplication::Bulk);
     let warm = Instant::START + Nanos::secs(warm);
     world.run(warm, |_, _, _| ());
     let begun = world.left;
-    let (mut teeth, mut recoveries, mut window) = (Vec::new(), world.flows[0].sender.told().recoveries, 0.0);
+    let (mut teeth, mut recoveries, mut window) = (Vec::new(), world.flows[0].sender.counters().recoveries, 0.0);
     world.run(warm + Nanos::secs(seconds), |now, _, flow| {
-        let told = flow.sender.told();
+        let told = flow.sender.counters();
         if told.recoveries > recoveries {
             recoveries = told.recoveries;
             teeth.push((now.get() as f64 / 1e9, window));
@@ -44,7 +44,7 @@ pub const TEN: Nanos = Nanos::micros(1008);
 const LONG: (u64, u64) = (60, 600);
 
 #[test]
-fn newreno_with_a_buffer_of_a_bandwidth_delay_product_keeps_the_link_busy() {
+fn newreno_with_bdp_buffer_fills_link() {
     let settings = Settings::plain();
     // 101 ms / 1.008 ms = 100.2 packets fill the link, and 100 more the queue: the window moves between 100 and 201.
     let (used, teeth, world) = saw((settings, Box::new(Reno::new(&settings))), (TEN, 100), LONG);
@@ -59,7 +59,7 @@ fn newreno_with_a_buffer_of_a_bandwidth_delay_product_keeps_the_link_busy() {
 }
 
 #[test]
-fn newreno_with_a_small_buffer_uses_what_theory_says() {
+fn newreno_small_buffer_matches_theory() {
     let settings = Settings::plain();
     // The window moves between (100 + b)/2 and 100 + b; it fills the link only above 100.2.
     let (used, ..) = saw((settings, Box::new(Reno::new(&settings))), (TEN, 20), LONG);
@@ -73,10 +73,10 @@ fn newreno_with_a_small_buffer_uses_what_theory_says() {
 }
 
 #[test]
-fn two_newreno_flows_share_alike() {
+fn two_newreno_flows_share_equally() {
     let settings = Settings::plain();
     let mut world = Dumbbell::new(Nanos::micros(1008), 100, Nanos::millis(100));
-    (0..2).for_each(|_| world.flow(settings, Box::new(Reno::new(&settings)), Application::Bulk));
+    (0..2).for_each(|_| world.flow(settings, Box::new(Reno::new(&settings)), TcpApplication::Bulk));
     world.run(Instant::START + Nanos::secs(600), |_, _, _| ());
     let [a, b] = [0, 1].map(|flow| world.flows[flow].sender.acknowledged() as f64);
     assert!(a / b < 1.25 && b / a < 1.25, "{a} and {b} packets");
@@ -88,30 +88,30 @@ fn an_unbounded_queue_grows_to_half_of_the_elapsed_time() {
     // Bufferbloat: nothing is lost, slow start never ends, and the round-trip time becomes half of the elapsed time.
     let settings = Settings::plain();
     let mut world = Dumbbell::new(Nanos::micros(1008), usize::MAX, Nanos::millis(150));
-    world.flow(settings, Box::new(Reno::new(&settings)), Application::Bulk);
+    world.flow(settings, Box::new(Reno::new(&settings)), TcpApplication::Bulk);
     world.run(Instant::START + Nanos::secs(60), |_, _, _| ());
     let smoothed = world.flows[0].sender.smoothed_rtt().unwrap().as_secs_f64();
     assert!((smoothed / 30.0 - 1.0).abs() < 0.05, "{smoothed} s after 60 s");
-    assert_eq!((world.dropped, world.flows[0].sender.told().timeouts), (0, 0));
+    assert_eq!((world.dropped, world.flows[0].sender.counters().timeouts), (0, 0));
 }
 
 /// Like Linux, but every packet is acknowledged, and none is delayed to form super-frames.
 fn each() -> Settings {
-    Settings { acknowledging: Acknowledging::Each, super_frames: false, ..Settings::kernel() }
+    Settings { acknowledging: AckPolicy::Each, super_frames: false, ..Settings::kernel() }
 }
 
 #[test]
-fn selective_acknowledgements_make_no_other_sawtooth() {
+fn sack_has_same_sawtooth_as_newreno() {
     let settings = each();
     let (used, teeth, world) = saw((settings, Box::new(Reno::new(&settings))), (TEN, 100), LONG);
     let period = period(&teeth);
     let expected: f64 = (101..=201).map(|window| f64::from(window) * 1.008e-3).sum();
     assert!(used > 0.995 && (period / expected - 1.0).abs() < 0.04, "{used}; {period} s, by theory {expected} s");
-    assert_eq!(world.flows[0].sender.told().timeouts, 0);
+    assert_eq!(world.flows[0].sender.counters().timeouts, 0);
 }
 
 #[test]
-fn cubic_has_the_period_of_its_function() {
+fn cubic_sawtooth_has_theoretical_period() {
     // A link of 100 Mbit/s: with a window of 1100 packets the Reno-friendly region is small.
     let settings = each();
     let control = Box::new(Cubic::new(&settings));
@@ -131,10 +131,10 @@ fn cubic_has_the_period_of_its_function() {
 }
 
 #[test]
-fn bbr_fills_the_link_and_leaves_the_queue_nearly_empty() {
+fn bbr_fills_link_with_short_queue() {
     let settings = each();
     let mut world = Dumbbell::new(Nanos::micros(1008), 1000, Nanos::millis(100));
-    world.flow(settings, Box::new(Bbr::new(&settings)), Application::Bulk);
+    world.flow(settings, Box::new(Bbr::new(&settings)), TcpApplication::Bulk);
     let warm = Instant::START + Nanos::secs(5);
     world.run(warm, |_, _, _| ());
     let (begun, dropped) = (world.left, world.dropped);
@@ -155,7 +155,7 @@ fn bbr_fills_the_link_and_leaves_the_queue_nearly_empty() {
 fn two_bbr_flows_empty_the_queue_every_ten_seconds_and_share() {
     let settings = each();
     let mut world = Dumbbell::new(Nanos::micros(1008), 1000, Nanos::millis(100));
-    (0..2).for_each(|_| world.flow(settings, Box::new(Bbr::new(&settings)), Application::Bulk));
+    (0..2).for_each(|_| world.flow(settings, Box::new(Bbr::new(&settings)), TcpApplication::Bulk));
     let mut few = [Vec::new(), Vec::new()];
     world.run(Instant::START + Nanos::secs(60), |now, number, flow| {
         if flow.sender.window() == 4.0 && few[number].last().is_none_or(|&last| now.get() > last + 1_000_000_000) {
@@ -173,7 +173,7 @@ fn dctcp_keeps_the_queue_at_its_threshold() {
     let settings = Settings { marks: true, ..each() };
     let mut world = Dumbbell::new(Nanos::micros(10), 1000, Nanos::micros(500));
     world.mark = 20;
-    world.flow(settings, Box::new(Dctcp::new(&settings)), Application::Bulk);
+    world.flow(settings, Box::new(Dctcp::new(&settings)), TcpApplication::Bulk);
     let warm = Instant::START + Nanos::millis(500);
     world.run(warm, |_, _, _| ());
     let begun = world.left;

@@ -1,23 +1,23 @@
 //! Worlds of hosts on real packets: the kernel's TCP at both ends of each flow, and between them a router whose ports emulate the world's link.
 //! Several worlds run in parallel, each in a laboratory of its own: a run takes as long as its world, but little processor time.
 
-mod ends;
+mod endpoints;
 mod laboratory;
-mod watch;
+mod sampler;
 
 use anyhow::{Context, Result, anyhow};
-use ends::{Source, Times, Wants, receive};
+use endpoints::{FlowSender, RunTimes, SenderTraffic, receive};
 use io::clock;
-use io::tcp::Manner;
-use laboratory::{Laboratory, waiting};
-use plan::Service;
-use sim::experiment::{DataFiles, Job, Run, Runner, Simulation, Value};
+use io::tcp::TcpConnectOptions;
+use laboratory::{Laboratory, queue_limit};
+use plan::LinkService;
+use sampler::RouterSampler;
+use sim::experiment::{CompletedRun, DataFiles, Job, ParameterValue, Runner, Simulation};
 use sim::tcp::application::FlowSizes;
-use sim::{FlowPlan, Measured, Passage, Watched, World};
+use sim::{FlowPlan, HostNetwork, Measurements, RealFlow, WorldPlan};
 use std::sync::atomic::AtomicU64;
 use std::thread;
 use units::Nanos;
-use watch::Watch;
 
 /// The headers of the longest segment: packets of 1260 bytes with 40 of headers and options.
 const HEADERS: u32 = 40;
@@ -55,8 +55,8 @@ impl RealHosts {
     }
 
     /// True if the runs are of hosts, and not of routers.
-    pub fn can(job: &Job) -> bool {
-        World::parse(&job.world, &job.file).is_ok_and(|world| !world.hosts.flows.is_empty())
+    pub fn supports(job: &Job) -> bool {
+        WorldPlan::parse(&job.world, &job.file).is_ok_and(|world| !world.hosts.flows.is_empty())
     }
 
     fn simulation(&self) -> Simulation {
@@ -64,41 +64,49 @@ impl RealHosts {
     }
 
     /// Runs a world.
-    pub fn once(&self, world: &World) -> Result<Measured> {
+    pub fn run_once(&self, world: &WorldPlan) -> Result<Measurements> {
         let flows = &world.hosts.flows;
         let packet = flows.first().map_or(0, |flow| flow.packet);
         let length = Nanos::new(world.duration.get());
-        let rate = |passage: &Passage| match &passage.forward.medium.service {
-            Service::Constant(rate) | Service::Bucket(rate, _) => Ok(rate.get() as f64),
-            Service::Trace(plan) => {
+        let rate = |passage: &HostNetwork| match &passage.forward.medium.service {
+            LinkService::Constant(rate) | LinkService::Bucket(rate, _) => Ok(rate.get() as f64),
+            LinkService::Trace(plan) => {
                 let name = plan.source.to_string();
                 self.files.trace_rate(&name, f64::from(packet), length.as_secs_f64())
             }
             other => Err(format!("on real packets a link has a rate or a trace, not {other}")),
         };
-        let passage = world.passage(u64::MAX).map_err(anyhow::Error::msg)?;
+        let passage = world.host_network(u64::MAX).map_err(anyhow::Error::msg)?;
         // The queue limit depends on the rate of the link, so compute the passage again with that limit.
-        let most = waiting(rate(&passage).map_err(anyhow::Error::msg)?, length, packet);
-        let passage = world.passage(most).map_err(anyhow::Error::msg)?;
+        let most = queue_limit(rate(&passage).map_err(anyhow::Error::msg)?, length, packet);
+        let passage = world.host_network(most).map_err(anyhow::Error::msg)?;
         let mut laboratory = Laboratory::new(passage.clone(), most, world.seed, self.files.clone())?;
         let mut ready = Vec::new();
         for (number, flow) in flows.iter().enumerate() {
             let segment = flow.packet.saturating_sub(HEADERS).clamp(88, 65_000) as u16;
-            let manner = Manner { control: control(flow), segment, unsent: UNSENT };
-            ready.push((flow, laboratory.connection(number, &manner)?, self.wants(world, flow)?));
+            let manner =
+                TcpConnectOptions { congestion_control: control(flow), max_segment: segment, max_unsent: UNSENT };
+            ready.push((flow, laboratory.connection(number, &manner)?, self.sender_traffic(world, flow)?));
         }
         let begin = clock::now() + SOON;
-        let times = Times { begin, end: begin + length };
+        let times = RunTimes { begin, end: begin + length };
         let back = passage.back.medium.delay;
         let counters: Vec<AtomicU64> = flows.iter().map(|_| AtomicU64::new(0)).collect();
-        let mut watch = Watch::new(&passage, Nanos::new(world.sample.get()));
+        let mut watch = RouterSampler::new(&passage, Nanos::new(world.sample.get()));
         let sent = thread::scope(|scope| {
             let mut senders = Vec::new();
             for ((flow, (near, far), wants), received) in ready.into_iter().zip(&counters) {
                 let payload = flow.packet.saturating_sub(HEADERS + OPTIONS);
-                let watched = Watched::new(flow, payload, back, Nanos::new(world.sample.get()));
+                let watched = RealFlow::new(flow, payload, back, Nanos::new(world.sample.get()));
                 let start = flow.start.since(units::Instant::START);
-                let source = Source { stream: near, wants, start, look: flow.look, watched, received };
+                let source = FlowSender {
+                    stream: near,
+                    traffic: wants,
+                    start,
+                    interval: flow.rtt_interval,
+                    samples: watched,
+                    received,
+                };
                 scope.spawn(move || receive(far, times, received));
                 senders.push(scope.spawn(move || source.run(times)));
             }
@@ -106,30 +114,31 @@ impl RealHosts {
             let gone = |_| anyhow!("a sender's thread panicked");
             senders.into_iter().map(|sender| sender.join().map_err(gone)?).collect::<Result<Vec<_>>>()
         })?;
-        let mut measured = Measured { parameters: self.parameters(&passage), ..Measured::default() };
+        let mut measured = Measurements { parameters: self.parameters(&passage), ..Measurements::default() };
         let end = units::Instant::START + length;
         for sent in sent {
-            sent.watched.finish(end, sent.received, &sent.transfers, &mut measured);
+            sent.samples.finish(end, sent.received, &sent.transfers, &mut measured);
         }
         watch.finish(&mut measured);
         Ok(measured)
     }
 
-    fn parameters(&self, passage: &Passage) -> Vec<(String, String)> {
-        let of = |way: &sim::Direction| (format!("link.{}", way.name), format!("{}, {}", way.scheme, way.medium));
+    fn parameters(&self, passage: &HostNetwork) -> Vec<(String, String)> {
+        let of =
+            |way: &sim::NetworkDirection| (format!("link.{}", way.name), format!("{}, {}", way.scheme, way.medium));
         vec![("kernel".into(), self.kernel.clone()), of(&passage.forward), of(&passage.back)]
     }
 
     /// The traffic of a flow's sender: the same transfers and pauses as in virtual time.
-    fn wants(&self, world: &World, flow: &FlowPlan) -> Result<Wants> {
+    fn sender_traffic(&self, world: &WorldPlan, flow: &FlowPlan) -> Result<SenderTraffic> {
         if !flow.is_web() {
-            return Ok(Wants::Bulk);
+            return Ok(SenderTraffic::Bulk);
         }
         let read = |file: &String| -> Result<FlowSizes, String> {
             FlowSizes::parse(&String::from_utf8_lossy(&self.files.read(file)?))
         };
         let sizes = flow.sizes.as_ref().map(read).transpose().map_err(anyhow::Error::msg)?;
-        Ok(Wants::Web(Box::new(flow.draws(world.seed, sizes))))
+        Ok(SenderTraffic::Web(Box::new(flow.draws(world.seed, sizes))))
     }
 }
 
@@ -139,7 +148,7 @@ fn control(flow: &FlowPlan) -> &str {
 }
 
 fn is_simulated(job: &Job) -> bool {
-    job.parameters.get(SIMULATED.0) == Some(&Value::Text(SIMULATED.1.into()))
+    job.parameters.get(SIMULATED.0) == Some(&ParameterValue::Text(SIMULATED.1.into()))
 }
 
 impl Runner for RealHosts {
@@ -151,21 +160,21 @@ impl Runner for RealHosts {
         true
     }
 
-    fn follows_from(&self, job: &Job) -> Option<String> {
-        let all = self.simulation().follows_from(job)?;
+    fn cache_key(&self, job: &Job) -> Option<String> {
+        let all = self.simulation().cache_key(job)?;
         // A cached measurement is good enough, although a new one would differ slightly.
         Some(if is_simulated(job) { all } else { format!("{all}\n# on real packets of Linux {}", self.kernel) })
     }
 
-    fn run(&self, job: &Job) -> Result<Measured, String> {
+    fn run(&self, job: &Job) -> Result<Measurements, String> {
         if is_simulated(job) {
             return self.simulation().run(job);
         }
-        let world = World::parse(&job.world, &job.file).map_err(|wrong| wrong.render(false))?;
-        self.once(&world).map_err(|error| format!("{error:#}"))
+        let world = WorldPlan::parse(&job.world, &job.file).map_err(|wrong| wrong.render(false))?;
+        self.run_once(&world).map_err(|error| format!("{error:#}"))
     }
 
-    fn remarks(&self, runs: &[Run]) -> Vec<String> {
+    fn remarks(&self, runs: &[CompletedRun]) -> Vec<String> {
         let most = |name: &str| runs.iter().filter_map(|run| run.measured.get(name)).fold(0.0, f64::max);
         let lost: f64 = runs.iter().filter_map(|run| run.measured.get("real.kernel_lost")).sum();
         let real = runs.iter().filter(|run| run.measured.get("real.kernel_lost").is_some()).count();

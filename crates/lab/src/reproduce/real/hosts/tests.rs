@@ -12,25 +12,25 @@ fn real_hosts() -> Option<RealHosts> {
     }
 }
 
-fn world(duration: &str, scheme: &str, flows: &str) -> World {
+fn world(duration: &str, scheme: &str, flows: &str) -> WorldPlan {
     let text = format!(
         "duration = \"{duration}\"\nhost = [{{ name = \"sender\" }}, {{ name = \"far\" }}]\n\
          [[link]]\nbetween = [\"sender\", \"far\"]\nscheme = \"{scheme}\"\n\
          forward = {{ rate = \"15mbit\", delay = \"75ms\" }}\nback = {{ rate = \"15mbit\", delay = \"75ms\" }}\n{flows}"
     );
-    World::parse(&text, "w.toml").unwrap_or_else(|wrong| panic!("{wrong}"))
+    WorldPlan::parse(&text, "w.toml").unwrap_or_else(|wrong| panic!("{wrong}"))
 }
 
 fn flow(name: &str, application: &str) -> String {
     format!("[[flow]]\nname = \"{name}\"\nfrom = \"sender\"\nto = \"far\"\napplication = \"{application}\"\n")
 }
 
-fn run(real: &RealHosts, world: &World) -> Measured {
-    real.once(world).unwrap_or_else(|error| panic!("{error:#}"))
+fn run(real: &RealHosts, world: &WorldPlan) -> Measurements {
+    real.run_once(world).unwrap_or_else(|error| panic!("{error:#}"))
 }
 
 #[track_caller]
-fn get(measured: &Measured, name: &str) -> f64 {
+fn get(measured: &Measurements, name: &str) -> f64 {
     measured.get(name).unwrap_or_else(|| panic!("no {name}"))
 }
 
@@ -59,7 +59,7 @@ fn transfers_on_real_packets_match_virtual_time() {
     let world = world("12s", "codel", &flow("one", "web"));
     let here = run(&real, &world);
     let there = sim::run(&world, &mut DataFiles::default(), &mut |_| {}).unwrap();
-    let transfers = |measured: &Measured| get(measured, "flow.one.transfers");
+    let transfers = |measured: &Measurements| get(measured, "flow.one.transfers");
     // The initial windows are ten packets instead of two: at least as many transfers, and each at least as fast.
     assert!(
         transfers(&here) >= transfers(&there) && transfers(&here) > 10.0,
@@ -67,7 +67,7 @@ fn transfers_on_real_packets_match_virtual_time() {
         transfers(&here),
         transfers(&there)
     );
-    let sent = |measured: &Measured| get(measured, "link.sender-far.sent");
+    let sent = |measured: &Measurements| get(measured, "link.sender-far.sent");
     let acknowledged = get(&here, "flow.one.acknowledged");
     assert!(acknowledged >= get(&there, "flow.one.acknowledged") && acknowledged <= sent(&here));
     let srtt = get(&here, "flow.one.srtt_mean_ms");
@@ -86,8 +86,8 @@ fn unsupported_world_is_an_error() {
         parameters: Parameters::new(),
     };
     let mut world = with("newreno");
-    world.hosts.links[0].medium.service = Service::Poisson("500pps".parse().unwrap());
-    let error = format!("{:#}", real.once(&world).unwrap_err());
+    world.hosts.links[0].medium.service = LinkService::Poisson("500pps".parse().unwrap());
+    let error = format!("{:#}", real.run_once(&world).unwrap_err());
     assert_eq!(error, "on real packets a link has a rate or a trace, not poisson 500pps");
-    assert!(!RealHosts::can(&job("duration = \"1s\"\n")));
+    assert!(!RealHosts::supports(&job("duration = \"1s\"\n")));
 }

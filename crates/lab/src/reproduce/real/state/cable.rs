@@ -1,15 +1,15 @@
 //! The kernel's TCP through a pass-through port that executes the instructions of other packets (spec E-40, E-X16).
 
-use super::load::counted;
+use super::load::executed_and_aborted;
 use super::network::{ROUTER, started};
-use super::still::Watch;
+use super::stalls::StallWatch;
 use super::{Values, sleep_until};
 use anyhow::{Context, Result, anyhow};
 use esp::host::Computation;
 use esp::wire::{Carriages, Locations};
 use io::clock;
-use io::netns::{Host, Lab};
-use io::tcp::{self, Manner};
+use io::netns::{Lab, LabHost};
+use io::tcp::{self, TcpConnectOptions};
 use sim::ephemeral::CablePlan;
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream, UdpSocket};
@@ -26,7 +26,7 @@ const INTERFACE: &str = "eth0";
 /// How often senders check for due packets.
 const LOOK: Nanos = Nanos::millis(1);
 /// Time limit for packets in flight, and for the hosts to resolve each other.
-const WAY: Nanos = Nanos::millis(300);
+const FLIGHT_LIMIT: Nanos = Nanos::millis(300);
 const PATIENCE: Duration = Duration::from_secs(10);
 /// The payload of a full packet: by TCP with timestamps, and by UDP.
 const SEGMENT: u64 = 1448;
@@ -58,7 +58,7 @@ pub fn run(plan: &CablePlan) -> Result<Values> {
         host.add_address(INTERFACE, address.into(), 24)?;
     }
     let longest = longest(&sender, &receiver)?;
-    let manner = Manner { control: "reno", segment: 1460, unsent: 1 << 20 };
+    let manner = TcpConnectOptions { congestion_control: "reno", max_segment: 1460, max_unsent: 1 << 20 };
     let at = SocketAddr::new(HOSTS[1].into(), 80);
     let listener = receiver.run(|| manner.listen(at))?.context("listening")?;
     let near = sender.run(|| manner.connect(at, PATIENCE))?.context("connecting over the cable")?;
@@ -66,12 +66,12 @@ pub fn run(plan: &CablePlan) -> Result<Values> {
     let instructions = sender.run(|| UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)))??;
     // Open a socket for the instructions, else the receiver answers each with ICMP port unreachable.
     let _taken = receiver.run(|| UdpSocket::bind((Ipv4Addr::UNSPECIFIED, Carriages::PORT)))??;
-    let (begin, watch) = (clock::now() + WAY, Watch::begin()?);
+    let (begin, watch) = (clock::now() + FLIGHT_LIMIT, StallWatch::begin()?);
     let (offered, carried, sent, again) = thread::scope(|scope| {
         let writes = scope.spawn(|| write(plan, &near, begin));
         let reads = scope.spawn(|| read(far, begin));
         let loads = scope.spawn(|| load(plan, &instructions, begin));
-        let notes = scope.spawn(|| again(&near, begin + plan.duration + WAY));
+        let notes = scope.spawn(|| retransmission_times(&near, begin + plan.duration + FLIGHT_LIMIT));
         let gone = |_| anyhow!("a host's thread panicked");
         Ok::<_, anyhow::Error>((
             writes.join().map_err(gone)??,
@@ -81,20 +81,20 @@ pub fn run(plan: &CablePlan) -> Result<Values> {
         ))
     })?;
     let still = watch.end()?;
-    let state = tcp::state(&near).context("asking TCP how it went")?;
+    let state = tcp::info(&near).context("asking TCP how it went")?;
     let mut executed = 0;
     if let Some((daemon, _notices)) = bump {
         let told = daemon.ephemeral().map_err(|error| anyhow!("the bump does not answer: {error:?}"))?;
-        executed = told.stores.iter().map(|store| counted(store).0).sum();
+        executed = told.stores.iter().map(|store| executed_and_aborted(store).0).sum();
         drop(daemon.stop());
     }
     let mbps = |(bytes, span): (u64, Nanos)| bytes as f64 * 8.0 / 1e6 / span.as_secs_f64().max(1e-9);
     Ok([
         ("offered_mbps", mbps(offered)),
         ("carried_mbps", mbps(carried)),
-        ("repeated", f64::from(state.again)),
-        ("in_vain", f64::from(state.in_vain)),
-        ("stood_still", again.iter().filter(|&&then| still.explains(then)).count() as f64),
+        ("repeated", f64::from(state.total_retransmitted)),
+        ("in_vain", f64::from(state.duplicate_retransmits)),
+        ("stood_still", again.iter().filter(|&&then| still.may_explain(then)).count() as f64),
         ("instructions", sent as f64),
         ("executed", executed as f64),
         ("longest", longest as f64),
@@ -114,7 +114,7 @@ fn configuration() -> String {
 }
 
 /// The length of the longest IP packet of a host that passes.
-fn longest(sender: &Host, receiver: &Host) -> Result<usize> {
+fn longest(sender: &LabHost, receiver: &LabHost) -> Result<usize> {
     let to = receiver.run(|| UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 9)))??;
     let from = sender.run(|| UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)))??;
     to.set_read_timeout(Some(Duration::from_millis(500)))?;
@@ -149,11 +149,11 @@ fn write(plan: &CablePlan, mut to: &TcpStream, begin: Instant) -> Result<(u64, N
 }
 
 /// The times of all retransmissions up to `end`.
-fn again(by: &TcpStream, end: Instant) -> Result<Vec<Instant>> {
+fn retransmission_times(by: &TcpStream, end: Instant) -> Result<Vec<Instant>> {
     let mut times = Vec::new();
     while clock::now() < end {
         sleep_until(clock::now() + LOOK)?;
-        let count = tcp::state(by).context("asking TCP how it goes")?.again as usize;
+        let count = tcp::info(by).context("asking TCP how it goes")?.total_retransmitted as usize;
         // The kernel reports only a count. All retransmissions since the last look get the present time.
         times.resize(count.max(times.len()), clock::now());
     }

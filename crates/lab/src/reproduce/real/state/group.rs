@@ -4,13 +4,13 @@
 use super::network::{Network, receive};
 use super::{Values, sleep_until};
 use anyhow::{Result, anyhow};
-use esp::host::{Action, Computation, Controller, Outcome, Reporter, Schedule};
-use esp::isa::Instruction;
+use esp::host::{Action, Computation, Reporter, RoundController, RoundOutcome, Schedule};
+use esp::isa::StateInstruction;
 use esp::store::Key;
 use esp::wire::{Carriages, Locations, Part};
 use io::clock;
-use io::netns::Host;
-use sim::ephemeral::{By, GroupPlan};
+use io::netns::LabHost;
+use sim::ephemeral::{GroupPlan, GroupProtocol};
 use std::net::UdpSocket;
 use std::thread;
 use std::time::Duration;
@@ -21,23 +21,23 @@ const HOSTS: [usize; 3] = [3, 3, 2];
 /// Delay from the end of the setup to the start.
 const SOON: Nanos = Nanos::millis(100);
 /// Time limit for packets in flight.
-const WAY: Nanos = Nanos::millis(300);
+const FLIGHT_LIMIT: Nanos = Nanos::millis(300);
 
 /// A member's schedule of packets.
-trait Says: Send {
+trait MemberSchedule: Send {
     fn next(&mut self, now: Instant) -> Action<()>;
 }
 
-impl Says for Reporter {
+impl MemberSchedule for Reporter {
     fn next(&mut self, now: Instant) -> Action<()> {
         self.poll(now)
     }
 }
 
 /// A member that sends each packet once.
-struct Once(Vec<(Instant, Part)>);
+struct SendOnce(Vec<(Instant, Part)>);
 
-impl Says for Once {
+impl MemberSchedule for SendOnce {
     fn next(&mut self, now: Instant) -> Action<()> {
         match self.0.first() {
             None => Action::Over(()),
@@ -48,21 +48,21 @@ impl Says for Once {
 }
 
 /// A member's socket and schedule.
-type Member = (UdpSocket, Box<dyn Says>);
+type MemberSocket = (UdpSocket, Box<dyn MemberSchedule>);
 
 /// The results received by the root.
 #[derive(Default)]
-struct Told {
+struct RootResults {
     result: Option<u64>,
-    known: Option<Instant>,
-    until_known: u64,
-    in_all: u64,
+    result_at: Option<Instant>,
+    packets_until_result: u64,
+    packets: u64,
 }
 
-impl Told {
-    fn knows(&mut self, result: u64) {
+impl RootResults {
+    fn record_result(&mut self, result: u64) {
         if self.result.is_none() {
-            (self.result, self.known, self.until_known) = (Some(result), Some(clock::now()), self.in_all);
+            (self.result, self.result_at, self.packets_until_result) = (Some(result), Some(clock::now()), self.packets);
         }
     }
 }
@@ -78,7 +78,7 @@ pub fn run(plan: &GroupPlan) -> Result<Values> {
         _ => format!("faults = {{ loss = {loss}, seed = {} }}", plan.seed + 100 * router as u64 + port as u64),
     };
     let network = Network::new(&HOSTS, &state, keys)?;
-    let of_host = |(first, host): (u64, &Host)| {
+    let of_host = |(first, host): (u64, &LabHost)| {
         let members = (first..plan.members).step_by(network.receivers.len());
         Network::sockets(host, members.count())
     };
@@ -92,27 +92,31 @@ pub fn run(plan: &GroupPlan) -> Result<Values> {
     let computation = Computation::seeded([plan.seed, begin.get()]).at(Locations::CENTRAL);
     let round = computation.round(0, plan.operator());
     let schedule = Schedule::plan(begin, plan.lifetime, (plan.delay, Nanos::ZERO), plan.tries)?;
-    let says = |n: u64| -> Box<dyn Says> {
+    let says = |n: u64| -> Box<dyn MemberSchedule> {
         let value = plan.value(n);
         match plan.by {
-            By::Rcollect => Box::new(Reporter::new(round, schedule, names.hash(n), value)),
-            By::Collect => {
+            GroupProtocol::Rcollect => Box::new(Reporter::new(round, schedule, names.hash(n), value)),
+            GroupProtocol::Collect => {
                 let (counter, result, operator) = (names.hash(0), names.hash(1), plan.operator());
-                let setup = Instruction::Count { counter, threshold: 1, inclusive: true };
-                let report = Instruction::Collect { counter, result, value, operator };
-                Box::new(Once(vec![(begin, computation.part(setup)), (begin + WAY * 2, computation.part(report))]))
+                let setup = StateInstruction::Count { counter, threshold: 1, inclusive: true };
+                let report = StateInstruction::Collect { counter, result, value, operator };
+                Box::new(SendOnce(vec![
+                    (begin, computation.part(setup)),
+                    (begin + FLIGHT_LIMIT * 2, computation.part(report)),
+                ]))
             }
         }
     };
-    let end = if plan.by == By::Collect { begin + WAY * 4 } else { schedule.end };
+    let end = if plan.by == GroupProtocol::Collect { begin + FLIGHT_LIMIT * 4 } else { schedule.end };
     let number = sockets.iter().map(Vec::len).sum::<usize>();
-    let of_host = |(first, sockets): (u64, Vec<UdpSocket>)| -> Vec<Member> {
+    let of_host = |(first, sockets): (u64, Vec<UdpSocket>)| -> Vec<MemberSocket> {
         sockets.into_iter().zip((first..).step_by(network.receivers.len()).map(&says)).collect()
     };
-    let members: Vec<Vec<Member>> = (0..).zip(sockets).map(of_host).collect();
+    let members: Vec<Vec<MemberSocket>> = (0..).zip(sockets).map(of_host).collect();
     let (sent, told) = thread::scope(|scope| {
-        let speaking: Vec<_> = members.into_iter().map(|members| scope.spawn(move || speak(members, end))).collect();
-        let told = listen(plan, &root, Controller::new(round, schedule), end);
+        let speaking: Vec<_> =
+            members.into_iter().map(|members| scope.spawn(move || send_reports(members, end))).collect();
+        let told = listen(plan, &root, RoundController::new(round, schedule), end);
         let gone = |_| anyhow!("a host's thread panicked");
         let sent = speaking.into_iter().map(|thread| thread.join().map_err(gone)?).sum::<Result<u64>>()?;
         told.map(|told| (sent, told))
@@ -125,9 +129,9 @@ pub fn run(plan: &GroupPlan) -> Result<Values> {
         ("levels", 2.0),
         ("sent", sent as f64),
         ("real.sockets", number as f64),
-        ("root_until_known", if told.known.is_some() { told.until_known } else { told.in_all } as f64),
-        ("root_in_all", told.in_all as f64),
-        ("known_after_s", told.known.map_or(0.0, |at| at.since(begin).as_secs_f64())),
+        ("root_until_known", if told.result_at.is_some() { told.packets_until_result } else { told.packets } as f64),
+        ("root_in_all", told.packets as f64),
+        ("known_after_s", told.result_at.map_or(0.0, |at| at.since(begin).as_secs_f64())),
         ("real.lost", network.lost()? as f64),
     ]
     .map(|(name, value)| (name.to_owned(), value))
@@ -135,7 +139,7 @@ pub fn run(plan: &GroupPlan) -> Result<Values> {
 }
 
 /// Sends the packets of a host's members on schedule. Returns how many packets.
-fn speak(mut members: Vec<Member>, end: Instant) -> Result<u64> {
+fn send_reports(mut members: Vec<MemberSocket>, end: Instant) -> Result<u64> {
     let mut sent = 0;
     while clock::now() < end {
         let mut next = end;
@@ -160,25 +164,25 @@ fn speak(mut members: Vec<Member>, end: Instant) -> Result<u64> {
 }
 
 /// Receives at the root until the end.
-fn listen(plan: &GroupPlan, root: &UdpSocket, mut controller: Controller, end: Instant) -> Result<Told> {
-    let mut told = Told::default();
+fn listen(plan: &GroupPlan, root: &UdpSocket, mut controller: RoundController, end: Instant) -> Result<RootResults> {
+    let mut told = RootResults::default();
     while clock::now() < end {
         let patience = Duration::from(end.since(clock::now())).min(Duration::from_millis(20));
         let came = receive(root, patience)?;
-        told.in_all += u64::from(came.is_some());
+        told.packets += u64::from(came.is_some());
         match (plan.by, came) {
-            (By::Collect, Some((part, _))) => {
-                if let (Instruction::Collect { value, .. }, false) = (part.instruction, part.error) {
-                    told.knows(value);
+            (GroupProtocol::Collect, Some((part, _))) => {
+                if let (StateInstruction::Collect { value, .. }, false) = (part.instruction, part.error) {
+                    told.record_result(value);
                 }
             }
-            (By::Rcollect, came) => {
+            (GroupProtocol::Rcollect, came) => {
                 came.iter().for_each(|(part, _)| controller.received(part));
-                if let Action::Over(Outcome::Complete(result)) = controller.poll(clock::now()) {
-                    told.knows(result);
+                if let Action::Over(RoundOutcome::Complete(result)) = controller.poll(clock::now()) {
+                    told.record_result(result);
                 }
             }
-            (By::Collect, None) => {}
+            (GroupProtocol::Collect, None) => {}
         }
     }
     Ok(told)

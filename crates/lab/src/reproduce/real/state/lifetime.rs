@@ -4,7 +4,7 @@ use super::network::{Network, plain, receive};
 use super::{Values, sleep_until};
 use anyhow::{Result, anyhow};
 use esp::host::Computation;
-use esp::isa::Instruction;
+use esp::isa::StateInstruction;
 use esp::store::Key;
 use esp::wire::{Carriages, Locations, Part};
 use io::clock;
@@ -15,23 +15,23 @@ use std::time::Duration;
 use units::{Instant, Nanos};
 
 /// Time between two entries.
-const APART: Nanos = Nanos::millis(2);
+const SPACING: Nanos = Nanos::millis(2);
 /// Time limit for the last packets in flight.
-const WAY: Nanos = Nanos::millis(200);
+const FLIGHT_LIMIT: Nanos = Nanos::millis(200);
 
 /// The age that a packet tests, encoded in its computation.
-fn says(part: &Part) -> Option<u64> {
-    matches!(part.instruction, Instruction::Test { .. }).then_some(part.computation)
+fn tested_age(part: &Part) -> Option<u64> {
+    matches!(part.instruction, StateInstruction::Test { .. }).then_some(part.computation)
 }
 
 /// The schedule of packets.
-fn sends(plan: &LifetimePlan, begin: Instant) -> Vec<(Instant, Part)> {
+fn schedule(plan: &LifetimePlan, begin: Instant) -> Vec<(Instant, Part)> {
     let (tags, computation) =
         (Key::new([plan.seed, begin.get()]), Computation::seeded([plan.seed, 1]).at(Locations::INPUT));
     let of = |thousandths: u64| Nanos::new(plan.lifetime.get() / 1000 * thousandths);
     let mut all = Vec::new();
     for n in 0..plan.entries {
-        let (tag, start) = (tags.hash(n), begin + APART * n);
+        let (tag, start) = (tags.hash(n), begin + SPACING * n);
         all.push((start, computation.mark(tag, 1)));
         let writes = [computation.put(tag, 5), computation.mark(tag, 6), computation.count(tag, 9)];
         all.extend(writes.map(|part| (start + of(plan.writes), part)));
@@ -46,10 +46,10 @@ fn sends(plan: &LifetimePlan, begin: Instant) -> Vec<(Instant, Part)> {
 }
 
 /// Receives at the root until the end: the ages at which the entry was still found.
-fn hear(root: &UdpSocket, end: Instant) -> Result<Vec<u64>> {
+fn receive_ages(root: &UdpSocket, end: Instant) -> Result<Vec<u64>> {
     let mut came = Vec::new();
     while clock::now() < end {
-        came.extend(receive(root, Duration::from_millis(20))?.and_then(|(part, _)| says(&part)));
+        came.extend(receive(root, Duration::from_millis(20))?.and_then(|(part, _)| tested_age(&part)));
     }
     Ok(came)
 }
@@ -61,10 +61,10 @@ pub fn run(plan: &LifetimePlan) -> Result<Values> {
     let network = Network::new(&[1], &state, plain)?;
     let (socket, root) = (Network::socket(&network.receivers[0])?, Network::socket(&network.root)?);
     socket.connect((network.root_address(), Carriages::PORT))?;
-    let all = sends(plan, clock::now() + Nanos::millis(20));
-    let end = all.last().map_or(Instant::START, |(at, _)| *at) + WAY;
+    let all = schedule(plan, clock::now() + Nanos::millis(20));
+    let end = all.last().map_or(Instant::START, |(at, _)| *at) + FLIGHT_LIMIT;
     let (late, came) = thread::scope(|scope| {
-        let hears = scope.spawn(|| hear(&root, end));
+        let hears = scope.spawn(|| receive_ages(&root, end));
         let mut late = Nanos::ZERO;
         for (at, part) in all {
             sleep_until(at)?;

@@ -5,11 +5,11 @@ use super::{Values, sleep_until};
 use anyhow::Result;
 use control::api::EphemeralStore;
 use esp::host::Computation;
-use esp::isa::Instruction;
+use esp::isa::StateInstruction;
 use esp::store::Key;
 use esp::wire::{Carriages, Locations, Part};
 use io::clock;
-use link::Chance;
+use link::RandomStream;
 use sim::ephemeral::{StorePlan, StoreWho};
 use std::collections::VecDeque;
 use std::net::UdpSocket;
@@ -18,10 +18,10 @@ use units::{Instant, Nanos};
 /// How often the sender checks for due packets.
 const LOOK: Nanos = Nanos::micros(500);
 /// Time limit for the last packets in flight.
-const WAY: Nanos = Nanos::millis(50);
+const FLIGHT_LIMIT: Nanos = Nanos::millis(50);
 
 /// Instructions executed at the input, and aborted because the store was full.
-pub fn counted(store: &EphemeralStore) -> (u64, u64) {
+pub fn executed_and_aborted(store: &EphemeralStore) -> (u64, u64) {
     let input = store.places.iter().filter(|place| place.location == "input");
     let executed = |place: &control::api::EphemeralPlace| -> u64 {
         place.instructions.iter().map(|one| one.forwarded_packets + one.dropped_packets).sum()
@@ -35,8 +35,8 @@ pub fn counted(store: &EphemeralStore) -> (u64, u64) {
 fn part(plan: &StorePlan, tags: Key, n: u64) -> Part {
     let tag = tags.hash(n);
     let instruction = match plan.creates {
-        1 => Instruction::Count { counter: tag, threshold: 2, inclusive: false },
-        _ => Instruction::Rchld { counter: tag, child: n },
+        1 => StateInstruction::Count { counter: tag, threshold: 2, inclusive: false },
+        _ => StateInstruction::Rchld { counter: tag, child: n },
     };
     Part { computation: tags.hash(!n), ..Computation::seeded([plan.seed, 0]).at(Locations::INPUT).part(instruction) }
 }
@@ -59,16 +59,16 @@ pub fn run(plan: &StorePlan) -> Result<Values> {
     sender.send((Nanos::ZERO, plan.lifetime))?;
     sleep_until(begin + plan.lifetime)?;
     let store = network.store(seat)?;
-    let (first, sent_before, lag_before) = (counted(&store), sender.sent, store.lag_ns);
+    let (first, sent_before, lag_before) = (executed_and_aborted(&store), sender.sent, store.lag_ns);
     sender.send((plan.lifetime, plan.duration))?;
     let sent = sender.sent;
     sleep_until(begin + plan.duration)?;
     // Both ends of the measured interval include the duration of one such query, so it cancels out.
     let store = network.store(seat)?;
     let seconds = plan.duration.saturating_sub(plan.lifetime).as_secs_f64();
-    sleep_until(clock::now() + WAY)?;
+    sleep_until(clock::now() + FLIGHT_LIMIT)?;
     let last = network.store(seat)?;
-    let ((executed, aborted), (behind, _)) = (counted(&last), counted(&store));
+    let ((executed, aborted), (behind, _)) = (executed_and_aborted(&last), executed_and_aborted(&store));
     let executed_pps = (behind - first.0) as f64 / seconds;
     let offered_pps = (sent - sent_before) as f64 / seconds;
     let size = plan.capacity as f64 / plan.lifetime.as_secs_f64() / plan.creates.max(1) as f64;
@@ -111,13 +111,13 @@ impl<'a> Sender<'a> {
     /// Sends the packets due between two times after the start.
     fn send(&mut self, (from, to): (Nanos, Nanos)) -> Result<()> {
         let plan = self.plan;
-        let mut chance = Chance::new(plan.seed ^ self.sent, "arrivals");
+        let mut chance = RandomStream::new(plan.seed ^ self.sent, "arrivals");
         let gap = 1e9 / plan.rate.get().max(1) as f64;
         let mut at = from.get() as f64;
         sleep_until(self.begin + from)?;
         while at < to.get() as f64 {
             let due = clock::now().since(self.begin).get() as f64;
-            while at <= due && at < to.get() as f64 && self.may(clock::now()) {
+            while at <= due && at < to.get() as f64 && self.acquire_send(clock::now()) {
                 self.socket.send(&part(plan, self.tags, self.sent).to_bytes())?;
                 self.sent += 1;
                 at += if plan.random { gap * chance.exponential() } else { gap };
@@ -129,7 +129,7 @@ impl<'a> Sender<'a> {
 
     /// Returns true and records the packet if one more respects the rate. At the nominal rate no lifetime has more than the limit. So the sender does
     /// not exceed it to catch up after a stall.
-    fn may(&mut self, now: Instant) -> bool {
+    fn acquire_send(&mut self, now: Instant) -> bool {
         let StorePlan { rate, lifetime, random, .. } = self.plan;
         if *random {
             return true;

@@ -7,15 +7,15 @@ mod lifetime;
 mod load;
 mod network;
 mod processor;
-mod still;
+mod stalls;
 mod subcast;
 
 use anyhow::{Context, Result};
 use io::clock;
 use io::wait::{Sleeper, Waker};
-use sim::Measured;
-use sim::ephemeral::Trial;
-use sim::experiment::{Job, Measures, Run, Runner};
+use sim::Measurements;
+use sim::ephemeral::StateTrial;
+use sim::experiment::{CompletedRun, Job, RunKind, Runner};
 use std::collections::BTreeMap;
 use units::Instant;
 
@@ -44,13 +44,13 @@ impl RealState {
     }
 
     /// True if the runs are trials of this kind.
-    pub fn can(job: &Job) -> bool {
-        matches!(job.measures, Measures::State | Measures::Laboratory)
+    pub fn supports(job: &Job) -> bool {
+        matches!(job.measures, RunKind::State | RunKind::Laboratory)
     }
 
     /// True if a run needs this machine for itself: the sender takes packets that other processes delay for lost.
-    pub fn is_alone(job: &Job) -> bool {
-        matches!(Trial::read(&job.world, &job.file), Ok(Trial::Cable(_)))
+    pub fn needs_machine_alone(job: &Job) -> bool {
+        matches!(StateTrial::read(&job.world, &job.file), Ok(StateTrial::Cable(_)))
     }
 }
 
@@ -63,20 +63,20 @@ impl Runner for RealState {
         true
     }
 
-    fn run(&self, job: &Job) -> Result<Measured, String> {
-        let values = match Trial::read(&job.world, &job.file)? {
-            Trial::Store(plan) => load::run(&plan),
-            Trial::Subcast(plan) => subcast::run(&plan),
-            Trial::Group(plan) => group::run(&plan),
-            Trial::Lifetime(plan) => lifetime::run(&plan),
-            Trial::Cable(plan) => cable::run(&plan),
+    fn run(&self, job: &Job) -> Result<Measurements, String> {
+        let values = match StateTrial::read(&job.world, &job.file)? {
+            StateTrial::Store(plan) => load::run(&plan),
+            StateTrial::Subcast(plan) => subcast::run(&plan),
+            StateTrial::Group(plan) => group::run(&plan),
+            StateTrial::Lifetime(plan) => lifetime::run(&plan),
+            StateTrial::Cable(plan) => cable::run(&plan),
             _ => return Err("there is nothing of it on real packets".to_owned()),
         };
         let values = values.map_err(|error| format!("{error:#}"))?;
-        Ok(Measured { values, ..Measured::default() })
+        Ok(Measurements { values, ..Measurements::default() })
     }
 
-    fn remarks(&self, runs: &[Run]) -> Vec<String> {
+    fn remarks(&self, runs: &[CompletedRun]) -> Vec<String> {
         let at_once =
             if self.at_once > 1 { format!("{} runs at a time", self.at_once) } else { "one run at a time".to_owned() };
         let mut remarks =

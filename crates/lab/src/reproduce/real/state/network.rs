@@ -2,12 +2,12 @@
 
 use anyhow::{Context, Result, anyhow};
 use control::api::EphemeralStore;
-use control::{Daemon, Notice, Options};
+use control::{Daemon, DaemonOptions, Notice};
 use esp::wire::{Carriages, Part};
 use io::clock;
 use io::devices::Devices;
-use io::netns::{Host, Lab, Plug};
-use sim::ephemeral::{Seat, Tree, TreePort};
+use io::netns::{Lab, LabHost, Plug};
+use sim::ephemeral::{HostLocation, Tree, TreePort};
 use std::net::{IpAddr, Ipv4Addr, UdpSocket};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
@@ -27,9 +27,9 @@ pub struct Network {
     /// The positions of routers and hosts.
     pub tree: Tree,
     /// The root's host.
-    pub root: Host,
+    pub root: LabHost,
     /// The receivers' hosts, in order.
-    pub receivers: Vec<Host>,
+    pub receivers: Vec<LabHost>,
     daemons: Vec<(Arc<Daemon>, Receiver<Notice>)>,
     _lab: Lab,
 }
@@ -45,8 +45,8 @@ impl Network {
         let tree = Tree::new(receivers).map_err(anyhow::Error::msg)?;
         let lab = Lab::new().context("real packets need network namespaces: run it as root")?;
         let names = (0..tree.routers.len()).map(|number| format!("router{number}"));
-        let routers = names.map(|name| lab.host(&name)).collect::<Result<Vec<Host>, _>>()?;
-        routers.iter().try_for_each(Host::silence_kernel)?;
+        let routers = names.map(|name| lab.host(&name)).collect::<Result<Vec<LabHost>, _>>()?;
+        routers.iter().try_for_each(LabHost::silence_kernel)?;
         for (number, router) in tree.routers.iter().enumerate() {
             for port in &router.ports {
                 // Create each cable only once: from the router nearer to the root.
@@ -55,18 +55,18 @@ impl Network {
                 lab.cable(&plug(&routers[number], port), &plug(&routers[other], far)).context("laying a cable")?;
             }
         }
-        let host = |name: &str, seat: Seat| -> Result<Host> {
+        let host = |name: &str, seat: HostLocation| -> Result<LabHost> {
             let (host, port) = (lab.host(name)?, tree.port(seat));
-            let here = Plug { host: &host, link: INTERFACE, mac: Some(port.far.1) };
+            let here = Plug { host: &host, link: INTERFACE, mac: Some(port.remote.1) };
             lab.cable(&here, &plug(&routers[seat.router], port)).context("laying a cable")?;
-            host.add_address(INTERFACE, port.far.0.into(), 24)?;
-            host.add_default_route(port.own.0.into())?;
+            host.add_address(INTERFACE, port.remote.0.into(), 24)?;
+            host.add_default_route(port.local.0.into())?;
             Ok(host)
         };
         let root = host("root", tree.root)?;
         let seats = tree.receivers.iter().enumerate();
         let receivers = seats.map(|(n, seat)| host(&format!("receiver{n}"), *seat)).collect::<Result<_>>()?;
-        let start = |(number, host): (usize, &Host)| -> Result<(Arc<Daemon>, Receiver<Notice>)> {
+        let start = |(number, host): (usize, &LabHost)| -> Result<(Arc<Daemon>, Receiver<Notice>)> {
             let keys = |port| format!("{PORT}\n{}", keys(number, port));
             let text = tree.routers[number].configuration("packet", keys, &format!("{ROUTER}\n{state}"));
             started(&text, host)
@@ -76,12 +76,12 @@ impl Network {
     }
 
     /// A socket of a host on the UDP port of instructions.
-    pub fn socket(host: &Host) -> Result<UdpSocket> {
+    pub fn socket(host: &LabHost) -> Result<UdpSocket> {
         Ok(host.run(|| UdpSocket::bind((Ipv4Addr::UNSPECIFIED, Carriages::PORT)))??)
     }
 
     /// `number` sockets of a host, each on a UDP port of its own.
-    pub fn sockets(host: &Host, number: usize) -> Result<Vec<UdpSocket>> {
+    pub fn sockets(host: &LabHost, number: usize) -> Result<Vec<UdpSocket>> {
         Ok(host.run(|| (0..number).map(|_| UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0))).collect::<Result<_, _>>())??)
     }
 
@@ -95,7 +95,7 @@ impl Network {
     /// # Errors
     ///
     /// The router has failed.
-    pub fn store(&self, seat: Seat) -> Result<EphemeralStore> {
+    pub fn store(&self, seat: HostLocation) -> Result<EphemeralStore> {
         let (daemon, notices) = &self.daemons[seat.router];
         if let Some(Notice::Failed(reason)) = notices.try_iter().next() {
             return Err(anyhow!("a router has failed: {reason}"));
@@ -132,17 +132,17 @@ impl Drop for Network {
 /// # Errors
 ///
 /// The configuration is invalid, or the router cannot start.
-pub fn started(text: &str, host: &Host) -> Result<(Arc<Daemon>, Receiver<Notice>)> {
+pub fn started(text: &str, host: &LabHost) -> Result<(Arc<Daemon>, Receiver<Notice>)> {
     let plan = plan::check(text, CONFIGURATION, &plane::catalogue()).map_err(|wrong| anyhow!("{wrong}"))?;
     let devices = Devices::new(clock::epoch()).in_namespace(host.namespace().clone());
     let (notice, notices) = channel();
-    let options = Options::new(devices, text, CONFIGURATION, move |what| _ = notice.send(what));
+    let options = DaemonOptions::new(devices, text, CONFIGURATION, move |what| _ = notice.send(what));
     let daemon = Daemon::start(&plan, options).map_err(|error| anyhow!("a router cannot start: {error}"))?;
     Ok((daemon, notices))
 }
 
-fn plug<'a>(host: &'a Host, port: &'a TreePort) -> Plug<'a> {
-    Plug { host, link: &port.name, mac: Some(port.own.1) }
+fn plug<'a>(host: &'a LabHost, port: &'a TreePort) -> Plug<'a> {
+    Plug { host, link: &port.name, mac: Some(port.local.1) }
 }
 
 /// No further keys for any port.

@@ -5,16 +5,16 @@ use super::Values;
 use crate::bench::ephemeral_costs;
 use anyhow::{Context, Result, anyhow, bail};
 use esp::host::Computation;
-use esp::isa::{Abort, Instruction};
-use esp::site::{Fate, Location, Rules, Site};
-use esp::store::{Cleaner, Cleaning, Epochs, Grace, Key, LIFETIME, Pages, Store, StoreSpec};
+use esp::isa::{Abort, StateInstruction};
+use esp::site::{ExecutionRules, InstructionFate, Location, Site};
+use esp::store::{Cleaner, CleanerMode, Grace, Key, LIFETIME, Pages, Store, StoreSpec, WorkerEpochs};
 use esp::wire::{Addresses, Carriages, dedicated};
 use io::clock::CycleCounter;
 use io::cores;
-use link::Chance;
-use sim::Measured;
-use sim::ephemeral::{EngineCleans, EnginePlan, EngineTags, Trial};
-use sim::experiment::{Job, Measures, Run, Runner};
+use link::RandomStream;
+use sim::Measurements;
+use sim::ephemeral::{EngineCleans, EnginePlan, EngineTags, StateTrial};
+use sim::experiment::{CompletedRun, Job, RunKind, Runner};
 use std::net::Ipv4Addr;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Barrier};
@@ -31,7 +31,7 @@ const BLOCKS: usize = 6000;
 /// one second to the next, but the fastest tenth of some thousand blocks only by a percent or two.
 const FAST: usize = 10;
 /// Entries of a store that stays in the cache.
-const NEAR: u64 = 8192;
+const CACHED_ENTRIES: u64 = 8192;
 /// Offset of the part in a packet.
 const HEADER: usize = 20;
 /// Bits of the shortest frame, as the paper counts them.
@@ -47,9 +47,9 @@ pub struct RealProcessor;
 
 impl RealProcessor {
     /// True if the runs are such trials.
-    pub fn can(job: &Job) -> bool {
-        let such = |trial| matches!(trial, Ok(Trial::Engine(_) | Trial::Touches(_)));
-        matches!(job.measures, Measures::State | Measures::Laboratory) && such(Trial::read(&job.world, &job.file))
+    pub fn supports(job: &Job) -> bool {
+        let such = |trial| matches!(trial, Ok(StateTrial::Engine(_) | StateTrial::Touches(_)));
+        matches!(job.measures, RunKind::State | RunKind::Laboratory) && such(StateTrial::read(&job.world, &job.file))
     }
 }
 
@@ -62,18 +62,18 @@ impl Runner for RealProcessor {
         true
     }
 
-    fn run(&self, job: &Job) -> Result<Measured, String> {
-        let trial = Trial::read(&job.world, &job.file)?;
+    fn run(&self, job: &Job) -> Result<Measurements, String> {
+        let trial = StateTrial::read(&job.world, &job.file)?;
         let values = thread::spawn(move || match trial {
-            Trial::Engine(plan) => engines(&plan),
-            Trial::Touches(plan) => pin_last(0).map(|()| ephemeral_costs(usize::from(plan.rounds))),
+            StateTrial::Engine(plan) => engines(&plan),
+            StateTrial::Touches(plan) => pin_last(0).map(|()| ephemeral_costs(usize::from(plan.rounds))),
             _ => bail!("it is of no processor"),
         });
         let values = values.join().map_err(|_| "a thread panicked".to_owned())?;
-        Ok(Measured { values: values.map_err(|error| format!("{error:#}"))?, ..Measured::default() })
+        Ok(Measurements { values: values.map_err(|error| format!("{error:#}"))?, ..Measurements::default() })
     }
 
-    fn remarks(&self, runs: &[Run]) -> Vec<String> {
+    fn remarks(&self, runs: &[CompletedRun]) -> Vec<String> {
         let most = |name: &str| runs.iter().filter_map(|run| run.measured.get(name)).fold(0.0, f64::max);
         if most("store_mib") == 0.0 {
             return vec!["what is added is what a path of three tasks takes with and without it, in turns".to_owned()];
@@ -122,13 +122,13 @@ fn engines(plan: &EnginePlan) -> Result<Values> {
         plan.capacity = (cache * BEYOND).min(MOST) / entry.max(1);
     }
     let together = Barrier::new(plan.engines);
-    let far: Vec<Took> = thread::scope(|scope| {
+    let far: Vec<EngineResult> = thread::scope(|scope| {
         let engine = |number: usize| {
             let (plan, together) = (&plan, &together);
             scope.spawn(move || {
                 // A thread that cannot start must still reach the barrier, or the others wait forever.
                 let pinned = pin_last(number);
-                let bench = Bench::new(plan, plan.capacity, number);
+                let bench = EngineBench::new(plan, plan.capacity, number);
                 let took = bench.measure(Some(together));
                 pinned.and(took)
             })
@@ -141,10 +141,10 @@ fn engines(plan: &EnginePlan) -> Result<Values> {
     })?;
     pin_last(0)?;
     // The same trial with a store in the cache: the difference in time is the cost of memory.
-    let near = Bench::new(&plan, NEAR, 0).measure(None)?;
+    let near = EngineBench::new(&plan, CACHED_ENTRIES, 0).measure(None)?;
     let rate: f64 = far.iter().map(|far| 1e9 / far.each).sum();
     let each = far.iter().map(|far| far.each).sum::<f64>() / far.len().max(1) as f64;
-    let part = |of: fn(&Took) -> u64| {
+    let part = |of: fn(&EngineResult) -> u64| {
         let (what, packets) = far.iter().fold((0, 0), |(sum, all), far| (sum + of(far), all + far.packets));
         what as f64 / packets.max(1) as f64
     };
@@ -165,7 +165,7 @@ fn engines(plan: &EnginePlan) -> Result<Values> {
 }
 
 /// The results of a measurement.
-struct Took {
+struct EngineResult {
     /// Nanoseconds per packet.
     each: f64,
     packets: u64,
@@ -175,7 +175,7 @@ struct Took {
 }
 
 /// The cleaner of expired entries.
-enum Cleans {
+enum CleanerPlace {
     /// The owner of the store, after each of its batches.
     Owner,
     /// The same thread, between two vectors. Its time counts as part of a packet's.
@@ -183,19 +183,19 @@ enum Cleans {
     /// The same thread. Its time does not count.
     Uncounted(Cleaner),
     /// A thread on another processor.
-    Apart(Apart),
+    Thread(CleanerThread),
 }
 
 /// A cleaner thread.
-struct Apart {
+struct CleanerThread {
     /// The time up to which it has to clean, and up to which it has cleaned, in nanoseconds.
     times: Arc<(AtomicU64, AtomicU64)>,
     over: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
 }
 
-impl Apart {
-    fn begin(mut cleaner: Cleaner) -> Apart {
+impl CleanerThread {
+    fn begin(mut cleaner: Cleaner) -> CleanerThread {
         let (times, over) = (Arc::new((AtomicU64::new(0), AtomicU64::new(0))), Arc::new(AtomicBool::new(false)));
         let (of, ends) = (times.clone(), over.clone());
         let thread = thread::spawn(move || {
@@ -208,11 +208,11 @@ impl Apart {
                 thread::yield_now();
             }
         });
-        Apart { times, over, thread: Some(thread) }
+        CleanerThread { times, over, thread: Some(thread) }
     }
 
     /// Allows it to clean up to `now`, and waits until it has cleaned up to `before`.
-    fn told(&self, now: Instant, before: Instant) {
+    fn clean_until(&self, now: Instant, before: Instant) {
         self.times.0.store(now.get(), Ordering::Release);
         while self.times.1.load(Ordering::Acquire) < before.get() {
             thread::yield_now();
@@ -220,7 +220,7 @@ impl Apart {
     }
 }
 
-impl Drop for Apart {
+impl Drop for CleanerThread {
     fn drop(&mut self) {
         self.over.store(true, Ordering::Relaxed);
         if let Some(thread) = self.thread.take() {
@@ -231,15 +231,15 @@ impl Drop for Apart {
 }
 
 /// A store and packets for it.
-struct Bench {
+struct EngineBench {
     site: Site,
-    cleans: Cleans,
-    rules: Rules,
+    cleaner: CleanerPlace,
+    rules: ExecutionRules,
     packets: Vec<Vec<u8>>,
-    fates: Vec<Fate>,
+    fates: Vec<InstructionFate>,
     computation: Computation,
     tags: Key,
-    chance: Chance,
+    chance: RandomStream,
     /// Tags used so far.
     used: u64,
     capacity: u64,
@@ -249,33 +249,33 @@ struct Bench {
     one: bool,
 }
 
-impl Bench {
-    fn new(plan: &EnginePlan, capacity: u64, number: usize) -> Bench {
+impl EngineBench {
+    fn new(plan: &EnginePlan, capacity: u64, number: usize) -> EngineBench {
         let seed = plan.seed ^ (number as u64) << 32;
         // Without other threads, the executing thread cleans as the owner of a store does. Beside others it is the assisting cleaner.
         let alone = plan.cleaner == EngineCleans::Assists && plan.threads == 0;
-        let cleaning = if alone { Cleaning::Inline } else { Cleaning::Assist };
+        let cleaning = if alone { CleanerMode::Inline } else { CleanerMode::Assist };
         let spec = StoreSpec { cleaning, pages: Pages::Large, ..StoreSpec::of(capacity) };
-        let mut store = Store::new(spec, &Arc::new(Epochs::new(1)), Grace::Counters);
+        let mut store = Store::new(spec, &Arc::new(WorkerEpochs::new(1)), Grace::Counters);
         let cleans = match (store.cleaner, plan.cleaner) {
-            (None, _) => Cleans::Owner,
-            (Some(cleaner), EngineCleans::Assists) => Cleans::Between(cleaner),
-            (Some(cleaner), EngineCleans::None) => Cleans::Uncounted(cleaner),
-            (Some(cleaner), EngineCleans::Apart) => Cleans::Apart(Apart::begin(cleaner)),
+            (None, _) => CleanerPlace::Owner,
+            (Some(cleaner), EngineCleans::Assists) => CleanerPlace::Between(cleaner),
+            (Some(cleaner), EngineCleans::None) => CleanerPlace::Uncounted(cleaner),
+            (Some(cleaner), EngineCleans::Apart) => CleanerPlace::Thread(CleanerThread::begin(cleaner)),
         };
         let computation = Computation::seeded([seed, 4]);
         let addresses = Addresses::V4(Ipv4Addr::new(198, 51, 100, 9), Ipv4Addr::new(203, 0, 113, 9));
         let packet = dedicated(&Carriages::default(), addresses, &computation.count(0, u32::MAX));
         let batch = (plan.threads + usize::from(plan.cleaner == EngineCleans::Assists)).max(1);
-        Bench {
+        EngineBench {
             site: Site::new(store.shards.remove(0)),
-            cleans,
-            rules: Rules { batch, ..Rules::of(1) },
+            cleaner: cleans,
+            rules: ExecutionRules { batch, ..ExecutionRules::of(1) },
             packets: vec![packet; BLOCK],
-            fates: vec![Fate::Passed; BLOCK],
+            fates: vec![InstructionFate::PassedThrough; BLOCK],
             computation,
             tags: Key::new([seed, 5]),
-            chance: Chance::new(seed, "packets"),
+            chance: RandomStream::new(seed, "packets"),
             used: 0,
             capacity,
             before: Instant::START,
@@ -296,7 +296,7 @@ impl Bench {
                 self.used - self.chance.below(self.used.min(self.capacity / 2).max(1))
             };
             let counter = self.tags.hash(number);
-            let part = self.computation.part(Instruction::Count { counter, threshold: u32::MAX, inclusive: true });
+            let part = self.computation.part(StateInstruction::Count { counter, threshold: u32::MAX, inclusive: true });
             part.write(&mut packet[HEADER..]);
         }
     }
@@ -313,8 +313,8 @@ impl Bench {
     fn block(&mut self, counter: &CycleCounter) -> u64 {
         self.draw();
         let (before, now) = (self.before, self.now());
-        if let Cleans::Apart(apart) = &self.cleans {
-            apart.told(now, before);
+        if let CleanerPlace::Thread(apart) = &self.cleaner {
+            apart.clean_until(now, before);
         }
         self.before = now;
         let passes = now.since(before).get() / (BLOCK / VECTOR) as u64;
@@ -323,20 +323,20 @@ impl Bench {
         for (packets, fates) in self.packets.chunks_mut(VECTOR).zip(self.fates.chunks_mut(VECTOR)) {
             at += Nanos::new(passes);
             self.site.process((&self.rules, Location::Input), at, packets, fates);
-            if let Cleans::Between(cleaner) = &mut self.cleans {
+            if let CleanerPlace::Between(cleaner) = &mut self.cleaner {
                 // One step frees more entries than a vector creates.
                 cleaner.step(at);
             }
         }
         let spent = counter.between(begun, counter.read()).get();
-        if let Cleans::Uncounted(cleaner) = &mut self.cleans {
+        if let CleanerPlace::Uncounted(cleaner) = &mut self.cleaner {
             while cleaner.step(now) > 0 {}
         }
         spent
     }
 
     /// Fills the store until as many entries expire as are created, then measures. All threads of `together` begin at once.
-    fn measure(mut self, together: Option<&Barrier>) -> Result<Took> {
+    fn measure(mut self, together: Option<&Barrier>) -> Result<EngineResult> {
         let counter = CycleCounter::calibrated();
         let filled = if self.one || self.new == 0 { 0 } else { self.capacity + self.capacity / 8 };
         while self.used < filled {
@@ -353,7 +353,7 @@ impl Bench {
         let fast = blocks.get(blocks.len() / FAST).context("a block was measured")?;
         let each = *fast as f64 / BLOCK as f64;
         let (created, kept) = (after.0 - before.0, after.1 as i64 - before.1 as i64);
-        Ok(Took { each, packets, created, cleaned: (created as i64 - kept).max(0) as u64, aborted })
+        Ok(EngineResult { each, packets, created, cleaned: (created as i64 - kept).max(0) as u64, aborted })
     }
 
     /// Entries created so far, and those not freed.
@@ -379,7 +379,9 @@ mod tests {
             "kind = 'engine'\nclock = 1\nlines = 1\nline = '1pps'\naccess = 1\ncreate = {cost}\nfind = {cost}\nclean = {cost}\n\
              lifetime = '10s'\nduration = '1s'\nwarmup = '0s'\ncapacity = 20000\nseed = 1\n{more}"
         );
-        let Trial::Engine(plan) = Trial::read(&text, "trial.toml").unwrap() else { unreachable!("it says so") };
+        let StateTrial::Engine(plan) = StateTrial::read(&text, "trial.toml").unwrap() else {
+            unreachable!("it says so")
+        };
         engines(&plan).unwrap()
     }
 

@@ -6,14 +6,14 @@ use anyhow::{Context, Result};
 use esp::host::Computation;
 use esp::wire::{Carriages, Locations};
 use io::clock;
-use io::netns::Host;
+use io::netns::LabHost;
 use sim::ephemeral::{GROUP, SubcastPlan, subcast_state, subcast_told};
 use std::net::{Ipv4Addr, UdpSocket};
 use std::time::Duration;
 use units::Nanos;
 
 /// Time limit for packets in flight.
-const WAY: Nanos = Nanos::millis(200);
+const FLIGHT_LIMIT: Nanos = Nanos::millis(200);
 /// Time between two data packets.
 const GAP: Nanos = Nanos::millis(2);
 /// More hops than the tree has.
@@ -24,7 +24,7 @@ const DATA: &[u8] = b"what the marked want to have";
 /// Runs the trial.
 pub fn run(plan: &SubcastPlan) -> Result<Values> {
     let network = Network::new(&plan.receivers, &subcast_state(plan), plain)?;
-    let join = |host: &Host| -> Result<UdpSocket> {
+    let join = |host: &LabHost| -> Result<UdpSocket> {
         let socket = Network::socket(host)?;
         host.run(|| socket.join_multicast_v4(&GROUP, &Ipv4Addr::UNSPECIFIED))??;
         Ok(socket)
@@ -39,13 +39,13 @@ pub fn run(plan: &SubcastPlan) -> Result<Values> {
         let socket = sockets.get(number.wrapping_sub(1)).context("nobody has that number")?;
         socket.send_to(&mark.to_bytes(), (network.root_address(), Carriages::PORT))?;
     }
-    sleep_until(clock::now() + WAY)?;
+    sleep_until(clock::now() + FLIGHT_LIMIT)?;
     let data = [computation.at(Locations::OUTPUT).if_marked(tag).to_bytes(), DATA.to_vec()].concat();
     for _ in 0..plan.packets {
         root.send_to(&data, (GROUP, Carriages::PORT))?;
         sleep_until(clock::now() + GAP)?;
     }
-    sleep_until(clock::now() + WAY)?;
+    sleep_until(clock::now() + FLIGHT_LIMIT)?;
     let copies = |socket: &UdpSocket| -> Result<usize> {
         let mut copies = 0;
         while let Some((_, behind)) = receive(socket, Duration::from_millis(5))? {

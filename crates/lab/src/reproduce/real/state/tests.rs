@@ -2,7 +2,7 @@ use super::*;
 use sim::experiment::Parameters;
 
 /// The results of a trial on real packets; `None` if there can be no laboratory.
-fn of(text: &str) -> Option<Measured> {
+fn of(text: &str) -> Option<Measurements> {
     let real = match RealState::new(1) {
         Ok(real) => real,
         Err(error) => {
@@ -13,13 +13,13 @@ fn of(text: &str) -> Option<Measured> {
     let job = Job {
         file: "trial.toml".to_owned(),
         world: text.to_owned(),
-        measures: Measures::State,
+        measures: RunKind::State,
         parameters: Parameters::new(),
     };
     Some(real.run(&job).unwrap_or_else(|error| panic!("{error}")))
 }
 
-fn get(measured: &Measured, name: &str) -> f64 {
+fn get(measured: &Measurements, name: &str) -> f64 {
     measured.get(name).unwrap_or_else(|| panic!("no {name} in {measured}"))
 }
 

@@ -1,0 +1,103 @@
+//! `replay`: captures through configurations, without a running router.
+
+use crate::rig::{TestDirectory, config};
+use std::fs;
+
+/// A place with a capture of 1000 packets, of which every tenth has an expired time to live, and two configurations.
+fn place() -> TestDirectory {
+    let place = TestDirectory::new(1000);
+    place.write("old.toml", &config("fast", ""));
+    place.write("new.toml", &config("fast", "[[route]]\nto = '203.0.113.0/29'\nblackhole = true\n"));
+    place
+}
+
+const OLD: [&str; 6] = ["replay", "in.pcapng", "--config", "old.toml", "--port", "lan"];
+
+#[test]
+fn replay_reports_and_writes_the_same_fates_each_time() {
+    let place = place();
+    let said = place.run_ok(&[&OLD[..], &["--write", "one.pcapng"]].concat());
+    for wanted in ["1000 packets of in.pcapng", "sent     wan", "900", "ttl_expired", "A traceroute or a routing loop"]
+    {
+        assert!(said.contains(wanted), "{wanted}: {said}");
+    }
+    assert_eq!(place.run_ok(&[&OLD[..], &["-w", "two.pcapng"]].concat()), said);
+    assert_eq!(fs::read(place.path("one.pcapng")).unwrap(), fs::read(place.path("two.pcapng")).unwrap());
+    let written = place.read("one.pcapng");
+    assert_eq!(written.iter().filter(|(_, comment)| comment.starts_with("packet ")).count(), 900);
+    assert_eq!(written[0], (0, "packet 1".to_owned()));
+    assert!(!place.path("out.pcapng").exists(), "no device of the configuration is touched");
+    let told = place.json(&[&OLD[..], &["--loop", "3", "--speed", "max"]].concat());
+    assert_eq!((&told["packets"], &told["sent"]["wan"]), (&3000.into(), &2700.into()), "{told}");
+}
+
+#[test]
+fn replay_compares_two_configurations() {
+    let place = place();
+    let new = ["replay", "in.pcapng", "--config", "new.toml", "--port", "lan", "--against", "old.toml"];
+    let output = place.run(&new);
+    let said = String::from_utf8(output.stdout).unwrap();
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains("1000 packets meet another fate than with old.toml, 0 the same"), "{said}");
+    for line in ["sent wan", "dropped ttl_expired"] {
+        let line = said.lines().find(|text| text.trim_start().starts_with(line)).unwrap();
+        assert!(line.contains("dropped blackhole"), "{said}");
+    }
+    let why = said.lines().find_map(|line| line.strip_prefix("Why: switchpath ")).unwrap();
+    assert!(place.run_ok(&why.split(' ').collect::<Vec<_>>()).contains("blackhole"), "{why}");
+    let said = place.run_ok(&[&OLD[..], &["--against", "old.toml"]].concat());
+    assert!(said.contains("old.toml does the same with all 1000 packets."), "{said}");
+}
+
+#[test]
+fn replay_without_judged_packets_fails() {
+    let place = place();
+    place.write("moved.toml", &config("fast", "").replace("02:00:00:00:00:01", "02:00:00:00:01:01"));
+    let replay = ["replay", "in.pcapng", "--port", "lan", "--config", "moved.toml", "--against", "moved.toml"];
+    let output = place.run(&replay);
+    let (said, complaint) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains("No packet could be compared with moved.toml; 1000 could not be judged."), "{said}");
+    assert!(complaint.contains("No packet could be judged"), "{complaint}");
+    assert!(place.run_ok(&[&replay[..], &["--as-ours"]].concat()).contains("all 1000 packets"));
+}
+
+#[test]
+fn a_failed_replay_leaves_no_file() {
+    let place = place();
+    let said = place.run_failing(1, &["replay", "in.pcapng", "--config", "old.toml", "-w", "x.pcapng"]);
+    assert!(said.contains("packets of the interface 'x'") && said.contains("--port: lan, wan"), "{said}");
+    place.write("broken.toml", "version = 1\n[port.lan]\n");
+    let broken = ["replay", "in.pcapng", "--config", "broken.toml", "--port", "lan", "-w", "x.pcapng"];
+    assert!(place.run_failing(1, &broken).contains("device"));
+    place.write("text.pcap", "this is no capture, whatever it is called");
+    let said =
+        place.run_failing(1, &["replay", "text.pcap", "--config", "old.toml", "--port", "lan", "-w", "x.pcapng"]);
+    assert!(said.contains("'text.pcap' cannot be replayed") && said.contains("nothing was done"), "{said}");
+    let said = place.run_failing(2, &[&OLD[..], &["-w", "in.pcapng"]].concat());
+    assert!(said.contains("read and overwritten"), "{said}");
+    assert!(place.run_failing(2, &[&OLD[..], &["--speed", "fast"]].concat()).contains("10x or 0.5x"));
+    assert!(!place.path("x.pcapng").exists());
+}
+
+#[test]
+fn live_replay_counts_only_packets_of_the_capture() {
+    let place = place();
+    // The router itself generates ten packets a second.
+    let router = place.write("run.toml", &config("10pps", "")).start();
+    let replay = ["replay", "in.pcapng", "--port", "lan", "--write", "live.pcapng"];
+    let said = place.run_ok(&[&replay[..], &["--speed", "0.001x"]].concat());
+    for wanted in ["1000 packets of in.pcapng", "(generation 1)", "900", "100", "ttl_expired", "A traceroute"] {
+        assert!(said.contains(wanted), "{wanted}: {said}");
+    }
+    assert_eq!(place.read("live.pcapng").len(), 900);
+    let told = place.json(&["replay", "in.pcapng", "--port", "lan", "--loop", "2", "--as-ours"]);
+    assert_eq!((&told["sent"]["wan"], &told["lost_packets"]), (&1800.into(), &0.into()), "{told}");
+    let ports = place.json(&["show", "ports"]);
+    assert!(ports["ports"][0]["received_packets"].as_u64() >= Some(3000), "{ports}");
+    let said = place.run_failing(1, &["replay", "in.pcapng", "--port", "dmz"]);
+    assert!(said.contains("there is no port 'dmz'") && said.contains("lan, wan"), "{said}");
+    assert!(place.run_failing(2, &["replay", "in.pcapng"]).contains("--config"));
+    router.stop();
+    assert!(place.run_failing(1, &replay).contains("no router answers on"));
+}

@@ -1,0 +1,159 @@
+//! Puts the plane's warnings about tasks and links into words, with remedies.
+
+use packet::event::{FunctionFailure, SchemeTransition};
+use packet::{Advisory, LinkCounters};
+use units::{Nanos, WorkerId};
+
+/// Rounds a time up to whole units, fit for a configuration.
+fn at_least(time: Nanos) -> Nanos {
+    let unit = if time >= Nanos::micros(10) { 1000 } else { 10 };
+    Nanos::new(time.get().next_multiple_of(unit))
+}
+
+/// Returns a warning in one sentence.
+pub(crate) fn text(remark: &Advisory) -> String {
+    match remark {
+        Advisory::TimeoutsOnly { runs, batch } => {
+            format!(
+                "runs on time-outs only: {runs} times in a second, and never were there the {batch} packets it waits for"
+            )
+        }
+        Advisory::NearCapacity { batch, capacity } => {
+            format!(
+                "waits for {batch} packets before it runs, and its queues hold {capacity}: B is near their capacity"
+            )
+        }
+        Advisory::OverCost { cost, declared } => {
+            format!("a packet costs {}, and {} was declared", cost.rounded(), declared.rounded())
+        }
+        Advisory::SleepsTooLong { sleep, lasts } => {
+            let (sleep, lasts) = (sleep.rounded(), lasts.rounded());
+            format!("may be left alone for {sleep}, and its receive ring lasts {lasts} at the line's rate")
+        }
+        Advisory::Lags { lag, lasts } => {
+            let (lag, lasts) = (lag.rounded(), lasts.rounded());
+            format!("waited {lag} for the processor, and its queue lasts {lasts} at the rate it was promised")
+        }
+        Advisory::Late { packets, promised, most } => {
+            let (promised, most) = (promised.rounded(), most.rounded());
+            format!("{packets} packets took longer than the {promised} they were promised, one of them {most}")
+        }
+        Advisory::OverBudget { packets, of, budget } => {
+            format!("{packets} of {of} packets took longer than {} to receive and classify", budget.rounded())
+        }
+    }
+}
+
+/// Describes a failure of functions, and its effect on their path.
+pub(crate) fn function_failure(misdeed: FunctionFailure<'_>) -> String {
+    let what = match misdeed {
+        FunctionFailure::Panicked(words) => format!("its functions panicked: {words}"),
+        FunctionFailure::OverLimit(used) => {
+            format!("its functions were stopped after {}, which is over its limit", used.rounded())
+        }
+        FunctionFailure::DidNotReturn(time) => {
+            format!("its functions had not returned after {}, and a new configuration waited for them", time.rounded())
+        }
+        FunctionFailure::TooManyStuck => {
+            return "its packets are dropped until functions return that were left behind before".into();
+        }
+    };
+    format!("{what}; it goes on with fresh ones")
+}
+
+/// Describes a decision of a policy, and its result.
+pub(crate) fn policy_decision(choice: &plane::PolicyChange) -> String {
+    let plane::policy::Decision { from, to, share } = choice.decision;
+    let what = format!("{share} of the bytes want {to}");
+    match (&choice.failed, &choice.scheme) {
+        (Some(error), _) => format!("{what}, and the port keeps what serves {from}: {}", error.reason),
+        (None, Some(scheme)) => format!("{what}, which is in force now in place of {from}: {scheme} serves it"),
+        (None, None) => format!("{what}, which is in force now in place of {from} and served as that was"),
+    }
+}
+
+/// Describes a change of the scheme or its parameters at a link: the backlog, the packets dropped for the change, and the counters since the previous
+/// change.
+pub(crate) fn scheme_changed(
+    worker: WorkerId,
+    (way, (waited, dropped)): (SchemeTransition, (u32, u32)),
+    version: u32,
+    before: &LinkCounters,
+) -> String {
+    let plural = if waited == 1 { "" } else { "s" };
+    let then = match way {
+        SchemeTransition::Tuned => "its queueing scheme goes on with other parameters",
+        SchemeTransition::Migrated => "another queueing scheme has what waited",
+        SchemeTransition::Draining => {
+            "another queueing scheme has what comes, when the one before has sent what waited"
+        }
+        SchemeTransition::Flushed => "another queueing scheme begins with nothing",
+    };
+    let LinkCounters { offered, sent, dropped: lost, marked, .. } = before;
+    format!(
+        "{then}: {waited} packet{plural}, {dropped} dropped (worker {worker}). It is version {version}; the one before was offered \
+         {offered}, of which {sent} were sent, {lost} dropped and {marked} marked"
+    )
+}
+
+/// Returns the remedy.
+pub(crate) fn hint(remark: &Advisory) -> String {
+    match remark {
+        Advisory::TimeoutsOnly { .. } => {
+            "each such run costs a switch for few packets: give a larger `overhead` to `forwarding`, \
+                                        or a longer `max_wait` to the path"
+                .into()
+        }
+        Advisory::NearCapacity { batch, .. } => {
+            format!("a burst finds little room: give the path `queue = {}` or more, or a larger `overhead`", batch * 4)
+        }
+        Advisory::OverCost { cost, .. } => {
+            let cost = at_least(*cost);
+            format!(
+                "its share is computed from what was declared: give the path `cost = \"{cost}\"`, or find out what takes so long"
+            )
+        }
+        Advisory::SleepsTooLong { lasts, .. } => {
+            format!("a burst after silence is lost in the ring: give the estimator `sleep_max = \"{lasts}\"` or less")
+        }
+        Advisory::Lags { lag, lasts } => {
+            let times = lag.get().div_ceil(lasts.get().max(1)).max(2);
+            format!(
+                "packets may be lost though they were promised: give the path a `queue` {times} times as long, or a shorter \
+                 `slice` to `forwarding`; `switchpath trace --cpu` shows who had the processor meanwhile"
+            )
+        }
+        Advisory::Late { .. } => "`switchpath show latency` tells whether they waited before their functions, which is the \
+                                processor's doing, or behind them, which is the link's: give shorter slices or a larger share, \
+                                or the port `scheme = \"priority\"`"
+            .into(),
+        Advisory::OverBudget { .. } => "the line may bring packets faster than they are looked at: give the paths fewer or shorter \
+                                      matches, the most frequent first, leave what looks deep into packets to the function \
+                                      `dispatch`, or allow more with `classify_budget`"
+            .into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_advisory_has_cause_and_remedy() {
+        let (short, long) = (Nanos::micros(10), Nanos::micros(25));
+        let remarks = [
+            (Advisory::TimeoutsOnly { runs: 40, batch: 30 }, "40 times", "max_wait"),
+            (Advisory::NearCapacity { batch: 100, capacity: 128 }, "100 packets", "queue = 400"),
+            (Advisory::OverCost { cost: long, declared: short }, "costs 25 us, and 10 us", "cost = \"25us\""),
+            (Advisory::SleepsTooLong { sleep: long, lasts: short }, "for 25 us", "sleep_max = \"10us\""),
+            (Advisory::Lags { lag: long, lasts: short }, "waited 25 us", "3 times as long"),
+            (Advisory::Late { packets: 3, promised: short, most: long }, "than the 10 us", "show latency"),
+            (Advisory::OverBudget { packets: 7, of: 9, budget: short }, "7 of 9 packets", "classify_budget"),
+        ];
+        assert_eq!([552_365, 9_991, 7].map(|ns| at_least(Nanos::new(ns)).get()), [553_000, 10_000, 10]);
+        for (remark, said, advised) in remarks {
+            assert!(text(&remark).contains(said), "{}", text(&remark));
+            assert!(hint(&remark).contains(advised), "{}", hint(&remark));
+        }
+    }
+}

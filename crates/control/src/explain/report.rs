@@ -1,0 +1,388 @@
+//! Puts an explanation into words: names instead of ids, sentences for findings.
+
+use crate::api::{ExplainReply, ExplainedStep, FieldChange, StepOutcome};
+use fib::{Outcome, RouteReport};
+use packet::wire::{differences, summary};
+use packet::{DropReason, Exception};
+use plane::classify::Finding;
+use plane::explain::{ExpectedFate, ExplainContext, ExplainStep, InstructionVisit};
+use plane::snapshot::Snapshot;
+use stack::ObjectiveSource;
+use units::{InterfaceId, PortId, VrfId};
+
+use StepOutcome::{Fail, Note, Pass};
+
+/// The name of a step, its outcome, and the finding.
+type ReportLine = (&'static str, StepOutcome, String);
+
+pub(super) fn reply(
+    question: &ExplainContext<'_>,
+    port: PortId,
+    frame: &[u8],
+    explanation: &plane::explain::Explanation,
+) -> ExplainReply {
+    let teller = ExplanationFormatter { question, snapshot: question.snapshot };
+    let mut lines: Vec<ReportLine> = explanation.steps.iter().flat_map(|step| teller.lines(step)).collect();
+    lines.extend(teller.egress(&explanation.expected));
+    lines.extend(teller.policy(explanation));
+    let route = explanation.steps.iter().rev().find_map(|step| match step {
+        ExplainStep::Routes(routes) => routes.first(),
+        _ => None,
+    });
+    let neighbour = explanation.steps.iter().rev().find_map(|step| match step {
+        ExplainStep::Neighbour { address, .. } => Some(address.to_string()),
+        _ => None,
+    });
+    let interface = explanation.steps.iter().find_map(|step| match step {
+        ExplainStep::Found(Finding::Interface { interface, .. }) => *interface,
+        _ => None,
+    });
+    let sent = match &explanation.expected {
+        ExpectedFate::Sent { port, frame, .. } => Some((*port, frame)),
+        _ => None,
+    };
+    let (verdict, conclusion) = teller.conclusion(explanation);
+    let step = |(step, outcome, text): ReportLine| ExplainedStep { step: step.to_owned(), outcome, text };
+    ExplainReply {
+        packet: summary(frame).to_string(),
+        in_port: teller.port(port),
+        steps: lines.into_iter().map(step).collect(),
+        verdict: verdict.to_owned(),
+        conclusion,
+        interface: interface.map(|id| teller.interface(id)),
+        prefix: route.map(|route| route.prefix.to_string()),
+        next_hop: neighbour,
+        path: explanation.path.map(|path| teller.path(path)),
+        out_port: sent.map(|(port, _)| teller.port(port)),
+        drop: match explanation.expected {
+            ExpectedFate::Dropped(reason) => Some(reason.into()),
+            _ => None,
+        },
+        changes: sent.map_or_else(Vec::new, |(_, after)| changes(frame, after)),
+        sent_frame: sent.map(|(_, frame)| frame.iter().map(|byte| format!("{byte:02x}")).collect()),
+    }
+}
+
+fn changes(before: &[u8], after: &[u8]) -> Vec<FieldChange> {
+    differences(before, after).into_iter().map(FieldChange::from).collect()
+}
+
+/// Formats changes in one line.
+pub(crate) fn format_changes(before: &[u8], after: &[u8]) -> String {
+    let all = differences(before, after);
+    let tell = |d: &packet::wire::FieldDifference| format!("{} {} -> {}", d.field, d.before, d.after);
+    if all.is_empty() { "changes nothing".into() } else { all.iter().map(tell).collect::<Vec<_>>().join(", ") }
+}
+
+struct ExplanationFormatter<'a> {
+    question: &'a ExplainContext<'a>,
+    snapshot: &'a Snapshot,
+}
+
+impl ExplanationFormatter<'_> {
+    fn port(&self, id: PortId) -> String {
+        self.snapshot.port(id).map_or_else(|| format!("#{id}"), |port| port.name.to_string())
+    }
+
+    fn interface(&self, id: InterfaceId) -> String {
+        self.snapshot.interface(id).map_or_else(|| format!("#{id}"), |interface| interface.name.clone())
+    }
+
+    fn path(&self, position: usize) -> String {
+        self.snapshot.paths.get(position).map_or_else(|| format!("#{position}"), |path| path.name.to_string())
+    }
+
+    fn lines(&self, step: &ExplainStep) -> Vec<ReportLine> {
+        match step {
+            ExplainStep::Found(finding) => vec![self.finding(finding)],
+            ExplainStep::Routes(routes) => self.routes(routes),
+            ExplainStep::Neighbour { interface, address, entry: known } => {
+                let on = self.interface(*interface);
+                let text = match known {
+                    Some(known) => {
+                        let mac = known.mac.map_or_else(String::new, |mac| format!(" at {mac}"));
+                        let waiting = match known.pending {
+                            0 => String::new(),
+                            n => format!(", {n} packets wait for it"),
+                        };
+                        format!("{address} on {on}{mac} is {}{waiting}", known.state.name())
+                    }
+                    None => format!("{address} on {on} was never heard of"),
+                };
+                vec![("neighbour", Note, text)]
+            }
+            ExplainStep::Function { path, index, before, after } => {
+                let spec = self.snapshot.paths.get(*path).and_then(|path| path.functions.get(*index));
+                let name = spec.map_or_else(|| "?".to_owned(), ToString::to_string);
+                vec![("function", Note, format!("{name}: {}", format_changes(before, after)))]
+            }
+            ExplainStep::Reply { interface, frame } => {
+                vec![("answer", Note, format!("sends by {}: {}", self.interface(*interface), summary(frame)))]
+            }
+            ExplainStep::Replica { interface } => {
+                vec![("copy", Note, format!("one is made that leaves by {}", self.interface(*interface)))]
+            }
+            ExplainStep::Fragment { port, frame } => {
+                vec![("fragment", Note, format!("leaves by {}: {}", self.port(*port), summary(frame)))]
+            }
+            ExplainStep::Instruction(instructed) => vec![self.instruction(instructed)],
+            ExplainStep::Reclassified => {
+                vec![("again", Note, "the router's own protocols send it on: it is classified again".into())]
+            }
+        }
+    }
+
+    fn instruction(&self, instructed: &InstructionVisit) -> ReportLine {
+        let InstructionVisit { instruction: asked, port, is_output: leaves, executed } = instructed;
+        let place = match (port, leaves) {
+            (None, _) => "in the middle".to_owned(),
+            (Some(port), false) => format!("where it comes in by {}", self.port(*port)),
+            (Some(port), true) => format!("where it leaves by {}", self.port(*port)),
+        };
+        let what = format!("{} of computation {:#x} {place}", asked.instruction, asked.computation);
+        match (&asked.refusal, executed) {
+            (Some(why), _) => ("instruction", Fail, format!("{what}: not executed, {why}")),
+            (None, false) => ("instruction", Note, format!("{what}: nothing is executed there")),
+            (None, true) => {
+                ("instruction", Note, format!("{what}: executed; whether it goes on depends on what others have left"))
+            }
+        }
+    }
+
+    fn finding(&self, finding: &Finding) -> ReportLine {
+        match *finding {
+            Finding::LinkDestination { destination, own } if destination.is_group() => {
+                ("station", Pass, format!("{destination} is a group, which {own} may be in"))
+            }
+            Finding::LinkDestination { destination, own } if destination == own => {
+                ("station", Pass, format!("{destination} is the port's own"))
+            }
+            Finding::LinkDestination { destination, own } => {
+                ("station", Fail, format!("{destination} is not the port's own, {own}"))
+            }
+            Finding::Interface { vlan, interface } => {
+                let tag = vlan.map_or_else(|| "untagged".to_owned(), |vlan| format!("VLAN {vlan}"));
+                match interface {
+                    Some(id) => ("interface", Pass, format!("{tag}: interface {}", self.interface(id))),
+                    None => ("interface", Fail, format!("{tag}: no interface of this port")),
+                }
+            }
+            Finding::Protocol { ethertype, enabled: true } => {
+                ("protocol", Pass, format!("{} is spoken here", protocol(ethertype)))
+            }
+            Finding::Protocol { ethertype, enabled: false } => {
+                ("protocol", Fail, format!("the interface has no address for {}", protocol(ethertype)))
+            }
+            Finding::Header { source, destination, length, .. } => {
+                let text =
+                    format!("{source} to {destination}, {length} bytes: version, lengths and checksum are right");
+                ("header", Pass, text)
+            }
+            Finding::Objective { dscp, objective, origin: because } => {
+                let (point, wants) = (plan::dscp_name(dscp), objective_text(objective));
+                let text = match because {
+                    ObjectiveSource::CodePoint => format!("code points are trusted here, and {point} says: it {wants}"),
+                    ObjectiveSource::Unmapped => {
+                        format!("the code point {point} asks for nothing; as the interface says, it {wants}")
+                    }
+                    ObjectiveSource::Untrusted => {
+                        format!("code points are not trusted here; as the interface says, it {wants}")
+                    }
+                    ObjectiveSource::Path => format!("as its path says, it {wants}"),
+                };
+                ("objective", Note, text)
+            }
+            Finding::Addresses => ("addresses", Pass, "a sender there can be, and somebody to send to".into()),
+            Finding::ReversePath { source, outcome, check, passed } => {
+                let (verdict, whether) = if passed { (Pass, "as") } else { (Fail, "not as") };
+                let text =
+                    format!("{source}: {}, {whether} reverse_path = \"{check}\" asks for", self.outcome(outcome));
+                ("reverse path", verdict, text)
+            }
+            Finding::Lookup { vrf, destination, outcome } => {
+                let within = if vrf == VrfId::MAIN { "" } else { " in the VRF of where it came in" };
+                let text = format!("{destination}{within}: {}", self.outcome(outcome));
+                match outcome {
+                    Outcome::NoRoute
+                    | Outcome::Unreachable
+                    | Outcome::Blackhole
+                    | Outcome::Broadcast(_)
+                    | Outcome::Special => ("lookup", Fail, text),
+                    _ => ("lookup", Pass, text),
+                }
+            }
+            Finding::Member { flow, .. } => {
+                ("flow", Pass, format!("the hash of its flow, {flow:08x}, picks one of them"))
+            }
+            Finding::PassThrough(other) => {
+                ("passthrough", Pass, format!("all that comes by this port leaves by {}, as it is", self.port(other)))
+            }
+            Finding::Group { route } => self.group(route),
+            Finding::HopLimit { left } if left <= 1 => ("hops", Fail, format!("{left} left: it may not go further")),
+            Finding::HopLimit { left } => ("hops", Pass, format!("{left} left")),
+            Finding::Mtu { interface, mtu: 0, .. } => {
+                ("mtu", Fail, format!("interface {} is gone", self.interface(interface)))
+            }
+            Finding::Mtu { interface, length, mtu } => {
+                let on = self.interface(interface);
+                match length <= usize::from(mtu) {
+                    true => ("mtu", Pass, format!("{length} bytes fit {on}, which takes {mtu}")),
+                    false => ("mtu", Fail, format!("{length} bytes are more than the {mtu} that {on} takes")),
+                }
+            }
+            Finding::NextHop { mac: Some(mac), .. } => ("next hop", Pass, format!("known to be at {mac}")),
+            Finding::NextHop { mac: None, .. } => {
+                ("next hop", Fail, "its link-layer address is not known, or not confirmed lately".into())
+            }
+            Finding::Rule { rule, unmet } => self.rule(rule, unmet),
+            Finding::Path(position) => ("path", Pass, format!("takes {}", self.path(position))),
+            Finding::Exception(exception) => ("exception", Note, exception_text(exception).into()),
+        }
+    }
+
+    fn group(&self, position: Option<usize>) -> ReportLine {
+        let Some(route) = position.and_then(|position| self.snapshot.multicast.get(position)) else {
+            return ("group", Fail, "nothing says where packets to this group go".into());
+        };
+        let to: Vec<String> = route.to.iter().map(|&to| self.interface(to)).collect();
+        let of = route.key.source.map_or_else(String::new, |source| format!(" from {source}"));
+        let (group, from) = (route.key.group, self.interface(route.from));
+        ("group", Pass, format!("packets to {group}{of} come by {from} and go to {}", to.join(", ")))
+    }
+
+    fn rule(&self, position: usize, unmet: Option<plan::Condition>) -> ReportLine {
+        let Some(rule) = self.snapshot.rules.get(position) else { return ("rule", Note, format!("rule {position}")) };
+        let (path, matching) = (self.path(rule.path), &rule.matching);
+        match unmet {
+            None => ("rule", Pass, format!("{path} ({matching}) matches")),
+            Some(condition) => ("rule", Fail, format!("{path} ({matching}) does not match: {}", condition.name())),
+        }
+    }
+
+    fn routes(&self, routes: &[RouteReport]) -> Vec<ReportLine> {
+        let line = |(position, route): (usize, &RouteReport)| {
+            let members = route.members.iter().map(|member| format!(" via {}", member.hop.address));
+            let via = route.next_hop.map_or_else(|| members.collect(), |hop| format!(" via {hop}"));
+            let on = route.interface.map_or_else(String::new, |on| format!(" on {}", self.interface(on)));
+            let what = match route.outcome {
+                Outcome::Via(_) | Outcome::Group(_) => String::new(),
+                outcome => format!(" {}", self.outcome(outcome)),
+            };
+            let text = format!("{} {}{what}{via}{on}", route.prefix, route.origin.name());
+            if position == 0 { ("route", Pass, text) } else { ("route", Note, format!("{text} (comes behind)")) }
+        };
+        match routes {
+            [] => vec![("route", Fail, "no route covers it".into())],
+            routes => routes.iter().enumerate().map(line).collect(),
+        }
+    }
+
+    fn outcome(&self, outcome: Outcome) -> String {
+        match outcome {
+            Outcome::NoRoute => "no route".into(),
+            Outcome::Via(_) => "via a next hop".into(),
+            Outcome::Group(_) => "via one of several next hops".into(),
+            Outcome::Connected(on) => format!("on the link of {}", self.interface(on)),
+            Outcome::Local(_) => "the router's own".into(),
+            Outcome::Broadcast(on) => format!("the broadcast address of {}", self.interface(on)),
+            Outcome::Blackhole => "blackhole".into(),
+            Outcome::Unreachable => "unreachable".into(),
+            Outcome::Special => "no unicast destination".into(),
+        }
+    }
+
+    /// Describes the state of the egress link.
+    fn egress(&self, expected: &ExpectedFate) -> Vec<ReportLine> {
+        let &ExpectedFate::Sent { port, interface, .. } = expected else { return Vec::new() };
+        let mut lines =
+            vec![("egress", Pass, format!("port {}, interface {}", self.port(port), self.interface(interface)))];
+        let reports = self.question.reports.iter().flat_map(|report| &report.ports);
+        for report in reports.filter(|report| report.port == port) {
+            let text = match report.backlog {
+                0 => "nothing waits for the link: it leaves at once".to_owned(),
+                n => format!("{n} packets of {} bytes wait for the link before it", report.backlog_bytes.get()),
+            };
+            lines.push(("link", Note, text));
+        }
+        lines
+    }
+
+    /// Describes the effect of a policy at the egress port.
+    fn policy(&self, explanation: &plane::explain::Explanation) -> Option<ReportLine> {
+        let ExpectedFate::Sent { port, .. } = explanation.expected else { return None };
+        let view = self.snapshot.port(port)?;
+        let in_force = view.objective?;
+        let wanted = explanation.steps.iter().rev().find_map(|step| match step {
+            ExplainStep::Found(Finding::Objective { objective, .. }) => Some(*objective),
+            _ => None,
+        });
+        let counts = wanted.unwrap_or_default();
+        let text = format!("counts as {counts}; in force is {in_force}, which {} serves", view.scheme);
+        Some(("policy", Note, text))
+    }
+
+    fn conclusion(&self, explanation: &plane::explain::Explanation) -> (&'static str, String) {
+        let fragments = explanation.steps.iter().filter(|step| matches!(step, ExplainStep::Fragment { .. })).count();
+        match &explanation.expected {
+            ExpectedFate::Sent { port, .. } => ("sent", format!("sent by {}", self.port(*port))),
+            ExpectedFate::Replicated(copies) => {
+                let each = copies.iter().map(|copy| match copy {
+                    ExpectedFate::Sent { port, .. } => format!("sent by {}", self.port(*port)),
+                    ExpectedFate::Dropped(reason) => format!("dropped: {}", reason.name()),
+                    _ => "kept".into(),
+                });
+                let each: Vec<String> = each.collect();
+                ("copied", format!("consumed, and copied {} times: {}", copies.len(), each.join(", ")))
+            }
+            ExpectedFate::Consumed if fragments > 0 => ("consumed", format!("cut into {fragments} fragments")),
+            ExpectedFate::Consumed => ("consumed", "for the router itself, and done with".into()),
+            ExpectedFate::Dropped(reason) => ("dropped", format!("dropped: {}", drop_text(*reason))),
+            ExpectedFate::AwaitsNeighbour { interface, address } => {
+                let on = self.interface(*interface);
+                ("waits", format!("waits until {address} on {on} answers; dropped as neighbour_failed if it does not"))
+            }
+            ExpectedFate::Reassembling => ("collected", "waits for other fragments of its packet".into()),
+        }
+    }
+}
+
+fn objective_text(objective: plan::Objective) -> String {
+    match objective {
+        plan::Objective::None => "wants nothing in particular".into(),
+        objective => format!("wants {objective}"),
+    }
+}
+
+fn drop_text(reason: DropReason) -> String {
+    format!("{}: {}", reason.name(), reason.explanation().trim())
+}
+
+fn protocol(ethertype: u16) -> String {
+    match ethertype {
+        packet::wire::ethertype::IPV4 => "IPv4".into(),
+        packet::wire::ethertype::IPV6 => "IPv6".into(),
+        packet::wire::ethertype::ARP => "ARP".into(),
+        other => format!("ethertype 0x{other:04x}"),
+    }
+}
+
+/// Returns why the local protocols get a packet.
+pub(crate) fn exception_text(exception: Exception) -> &'static str {
+    match exception {
+        Exception::Arp => "an ARP packet: for the router's own protocols",
+        Exception::Local => "for the router itself",
+        Exception::Options => "it carries options, which are looked at first",
+        Exception::Expired => "its time to live is used up: its sender is told",
+        Exception::NoRoute => "no route leads there: its sender is told",
+        Exception::Unreachable => "an unreachable route: its sender is told",
+        Exception::TooBig => "too long for the link, and not to be cut: its sender is told",
+        Exception::Resolve => "the next hop has to be asked for its link-layer address first",
+        Exception::BeyondScope => "its source address may not leave its link: its sender is told",
+        Exception::Unanswered => "the next hop did not answer: its sender is told",
+        Exception::Prohibited => "a packet filter rejects it: its sender is told",
+        Exception::Dispatched => "a function has found out which path it takes",
+        Exception::Again => "a function has given it another destination: it is classified again",
+        Exception::Fragment => "a fragment that waits for the first of its packet, by which it is translated",
+        Exception::Redirect => "it leaves by the interface it came by: its sender is told of a better first hop",
+    }
+}
