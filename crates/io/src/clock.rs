@@ -110,6 +110,7 @@ impl CycleMeter {
 impl WorkMeter for CycleMeter {
     #[inline]
     fn lap(&mut self, work: Work) -> Nanos {
+        // Before the counter is read, so that the requested time counts as cost.
         self.counter.spin(work.extra_time);
         let now = self.counter.read();
         let spent = self.counter.between(self.last, now);

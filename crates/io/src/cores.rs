@@ -10,7 +10,7 @@ pub fn allowed() -> io::Result<Vec<u16>> {
     Ok((0..CpuSet::MAX_CPU).filter(|&core| set.is_set(core)).map(|core| core as u16).collect())
 }
 
-/// Pins the calling thread to `core`.
+/// Pins the calling thread to `core`. `InvalidInput` for a number that no set of cores can hold.
 pub fn pin(core: u16) -> io::Result<()> {
     let mut set = CpuSet::new();
     if usize::from(core) >= CpuSet::MAX_CPU {

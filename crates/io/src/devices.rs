@@ -129,10 +129,12 @@ impl Devices {
     /// Starts a capture. A file that another capture still writes to is renamed, so that neither is lost: the ports of the old capture are replaced
     /// later.
     fn start_capture(&mut self, path: &Path, name: &str) -> Result<recorder::Recorder, OpenError> {
+        // The file of a finished capture may be replaced.
         self.recordings.retain(|(_, recording)| !recording.is_finished());
         if let Some(at) = self.recordings.iter().position(|(old, _)| old == path) {
             let aside = (1..).map(|n| path.with_added_extension(n.to_string())).find(|aside| !aside.exists());
             let aside = aside.expect("some number is free");
+            // The old capture's writer continues with its open descriptor, now under the new name.
             fs::rename(path, &aside).map_err(|error| OpenError {
                 reason: format!("the capture '{}' cannot be moved aside: {error}", path.display()),
                 hint: "capture to another file".into(),

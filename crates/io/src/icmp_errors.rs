@@ -32,7 +32,7 @@ pub struct QuotedDatagram {
     pub data: Vec<u8>,
 }
 
-/// Makes the kernel keep the errors of a socket for [`next`].
+/// Makes the kernel keep the errors of a socket for [`next_error`].
 pub fn enable(socket: &UdpSocket) -> io::Result<()> {
     let on: libc::c_int = 1;
     if socket.local_addr()?.is_ipv4() {
@@ -89,6 +89,7 @@ fn read(mut control: &[u8], data: Vec<u8>) -> QuotedDatagram {
         let (level, kind) = (number(8), number(12));
         let Some(said) = control.get(header..length).filter(|said| said.len() >= 16) else { break };
         match (level, kind) {
+            // `struct sock_extended_err`: bytes 4 to 6 are origin, ICMP type and code (RFC 792; RFC 4443 for IPv6).
             (libc::IPPROTO_IP, libc::IP_RECVERR) => {
                 quote.reason = match (said[4], said[5], said[6]) {
                     (libc::SO_EE_ORIGIN_ICMP, 11, _) => IcmpErrorReason::Expired,

@@ -1,5 +1,5 @@
 //! Ports on kernel interfaces of any kind. They are opened in the router's network namespace, claimed for it, and reopened when the interface returns
-//! ([`crate::revive`]).
+//! ([`crate::hotplug`]).
 
 use crate::advisories::{Advisories, OpenError};
 use crate::closer::Closer;
@@ -21,7 +21,7 @@ pub(crate) const KINDS: [&str; 3] = ["packet", "xdp", "tap"];
 /// The interfaces of one router.
 #[derive(Default)]
 pub(crate) struct Interfaces {
-    /// See [`PacketOptions::stamped`].
+    /// See [`PacketOptions::kernel_timestamps`].
     pub(crate) kernel_timestamps: bool,
     parts: Option<Parts>,
 }
@@ -136,6 +136,7 @@ impl Interfaces {
 impl Shared {
     /// Opens a device in the network namespace of the calling thread.
     fn open(&self, wanted: &DeviceSpec) -> Result<(OpenedDevice, Option<WeakTap>), OpenError> {
+        // Held to the end, because the monitor's thread may reopen another port of the same interface.
         let mut held = self.interfaces.lock().unwrap_or_else(PoisonError::into_inner);
         let SharedInterfaces { locks: claims, packets, xdp, taps } = &mut *held;
         let interface = &wanted.interface;
@@ -178,6 +179,7 @@ impl Shared {
                         // If that fails as well, the operator gets one error, not two.
                         let offloads = region.super_frames() > 0;
                         let options = PacketOptions { offloads, ..PacketOptions::default() };
+                        // A claim made above is still held, and this one shares it.
                         let (opened, pulse, mut remarks) = open_packet(claims, &options)?;
                         let instead = "AF_PACKET in place of AF_XDP, which is slower";
                         remarks.push(format!("{instead}: {reason}; {hint}"));

@@ -88,6 +88,7 @@ impl Login {
     pub fn carriers(&self) -> Result<Vec<Carrier>, KernelError> {
         let mut netlink = Netlink::open()?;
         let mut found: BTreeMap<u32, String> = BTreeMap::new();
+        // The loopback cannot be a port of the router.
         if let Some(local) = self.local.filter(|local| !local.is_loopback())
             && let Some(index) = netlink.link_with_address(local)?
         {
@@ -116,6 +117,7 @@ fn with_lower_links(mut found: BTreeMap<u32, String>, links: &[LinkLayers]) -> V
         let lower = links.iter().find(|link| link.index == index).and_then(|link| link.lower);
         let members = links.iter().filter(|link| link.master == Some(index)).map(|link| link.index);
         for part in lower.into_iter().chain(members) {
+            // Each link once: the two ends of a veth name each other as the link below.
             if let std::collections::btree_map::Entry::Vacant(place) = found.entry(part) {
                 let whole = name(index).unwrap_or_else(|| index.to_string());
                 place.insert(format!("{whole}, which carries the login, is made of it"));

@@ -92,7 +92,7 @@ impl Ethtool {
         Ok(words[1] & offload.mask() != 0)
     }
 
-    /// Switches an offload; needs CAP_NET_ADMIN. Returns true if that was a change.
+    /// Switches an offload; needs CAP_NET_ADMIN. Returns true if that was a change. `EOPNOTSUPP` if it is fixed.
     pub fn switch(&self, interface: &str, offload: EthtoolOffload, on: bool) -> io::Result<bool> {
         let (get, set) = offload.commands();
         let mut words = [get, 0];
@@ -100,6 +100,7 @@ impl Ethtool {
         if (words[1] & offload.mask() != 0) == on {
             return Ok(false);
         }
+        // The value of a command for one offload is 0 or 1. The flags of a shared word keep their other bits.
         let bits = if offload.mask() == u32::MAX { 1 } else { offload.mask() };
         let value = if on { words[1] | bits } else { words[1] & !offload.mask() };
         sys::ethtool(&self.socket, interface, &mut [set, value])?;
@@ -159,7 +160,7 @@ pub struct DisabledOffloads {
 }
 
 impl DisabledOffloads {
-    /// Switches `offloads` off, in the network namespace of the calling thread. Unknown ones count as off.
+    /// Switches `offloads` off, in the network namespace of the calling thread. Unknown ones count as off. Needs CAP_NET_ADMIN if one is on.
     pub fn new(interface: &str, offloads: &[EthtoolOffload]) -> io::Result<Self> {
         let ethtool = Ethtool::open()?;
         let index = ethtool.index(interface);
@@ -204,5 +205,6 @@ pub(crate) fn link_rate(socket: impl AsFd, interface: &str) -> Option<Rate> {
         [u16::from_ne_bytes([a, b]), u16::from_ne_bytes([c, d])]
     });
     let mbits = u32::from(high) << 16 | u32::from(low);
+    // An unknown speed is -1 (SPEED_UNKNOWN). Old drivers set only its lower half.
     (mbits != 0 && mbits != u32::MAX && mbits != 0xffff).then(|| Rate::mbit(mbits.into()))
 }

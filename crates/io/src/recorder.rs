@@ -198,6 +198,7 @@ impl WriterThread {
             let _ = sleeper.sleep([], PAUSE);
         }
         let lost = self.shared.lost.load(Ordering::Relaxed);
+        // While the disk is full, `fail` has reported it already.
         if lost > 0 && self.until_retry.is_none() {
             self.advisories
                 .add(format!("{}: {lost} frames are missing, because the disk was full or too slow", self.capture));

@@ -44,9 +44,10 @@ impl TcpConnectOptions<'_> {
     ///
     /// # Errors
     ///
-    /// See [`Manner::listen`]; in addition a time-out.
+    /// See [`TcpConnectOptions::listen`]; in addition a time-out.
     pub fn connect(&self, to: SocketAddr, within: Duration) -> io::Result<TcpStream> {
         let socket = self.socket()?;
+        // The time limit for sending also applies to connect(2). Later sends have none.
         sockopt::set_socket_timeout(&socket, sockopt::Timeout::Send, Some(within))?;
         connect(&socket, &SocketAddrAny::from(to))?;
         sockopt::set_socket_timeout(&socket, sockopt::Timeout::Send, None)?;
@@ -103,6 +104,7 @@ pub struct TcpInfo {
 impl TcpInfo {
     /// The number of segments in flight.
     pub fn in_flight(&self) -> u32 {
+        // The kernel's tcp_packets_in_flight().
         (self.outstanding + self.retransmitted).saturating_sub(self.sacked + self.lost)
     }
 }
@@ -126,6 +128,7 @@ pub fn info(connection: impl AsFd) -> io::Result<TcpInfo> {
             2 => CongestionState::Reducing,
             3 => CongestionState::Recovering,
             4.. => CongestionState::TimedOut,
+            // 1 is Disorder: reordering or a loss is suspected, and the window is not reduced yet.
             _ => CongestionState::Open,
         },
         segment_size: word(16),

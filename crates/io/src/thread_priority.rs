@@ -27,7 +27,7 @@ impl Drop for RealtimePriority {
 }
 
 /// While this value lives, the calling thread and every thread that it starts have nearly all of a processor shared with ordinary threads (a nice
-/// value of -20, sched(7)). Unlike with [`Precedence`], the others continue to run, and a thread that never sleeps is not throttled.
+/// value of -20, sched(7)). Unlike with [`RealtimePriority`], the others continue to run, and a thread that never sleeps is not throttled.
 #[derive(Debug)]
 pub struct NicePriority {
     /// The previous nice value. It belongs to the thread that created this value.

@@ -1,15 +1,15 @@
 //! A traffic generator for tests and benchmarks. The kernel itself makes numbered UDP packets, some ten million a second, and a program at the other
 //! end counts them.
 //!
-//! The [`Source`] is an XDP program that runs on its own frames (BPF_PROG_RUN with live frames, Linux 5.18). It sends them on a link like a driver
+//! The [`UdpSource`] is an XDP program that runs on its own frames (BPF_PROG_RUN with live frames, Linux 5.18). It sends them on a link like a driver
 //! that carries out an XDP redirect. The frames return and are reused with the changes of the routers on the path, so the program rewrites the whole
-//! packet each time. The [`Sink`] is a program at the end of the path.
+//! packet each time. The [`UdpSink`] is a program at the end of the path.
 //!
 //! The source program is also attached to the link, in the stack, where it passes everything. For an unattached program the kernel rewrites its
 //! dispatcher before and after each run, which takes some 15 ms.
 //!
 //! A virtual Ethernet link accepts redirected frames only if its other end polls for them (NAPI). It polls if it has an XDP program, or if GRO is on.
-//! [`Passage`] is an XDP program without effect, for ends that have neither.
+//! [`XdpPassProgram`] is an XDP program without effect, for ends that have neither.
 
 use crate::bpf::instruction::{
     self, BpfInstruction, action, add, and, context, copy, exit, load32, load64, set, set_map, set64,
@@ -105,7 +105,9 @@ impl ProgramBuilder {
 
     /// Loads the address of the value at `key` of `map` to [`VALUE`].
     fn value(&mut self, map: &Map, key: i32) -> &mut Self {
+        // The kernel takes the key by address, so it lies on the stack.
         self.put([set(2, key), store32(10, -4, 2), copy(2, 10), add(2, -4)]).put(set_map(1, map));
+        // An array has every key below its size, but the verifier insists on the test for zero.
         self.put([instruction::call(instruction::call::MAP_LOOKUP)])
             .exit_if(skip_if_equal(0, 0, 0))
             .put([copy(VALUE, 0)])
@@ -119,6 +121,7 @@ impl ProgramBuilder {
     /// The program. After a failed check it returns `otherwise`.
     fn finish(mut self, otherwise: i32) -> Vec<BpfInstruction> {
         for at in self.exit_jumps {
+            // A jump counts from the instruction after it.
             self.code[at] = self.code[at].over((self.code.len() - at - 1) as i16);
         }
         self.code.extend([set(0, otherwise), exit()]);
@@ -140,13 +143,16 @@ impl UdpSource {
     pub fn new(journey: &PacketAddresses, index: u32) -> io::Result<UdpSource> {
         let numbers = Map::create(MapKind::Array, 1)?;
         let mut text = ProgramBuilder::default();
+        // The program is also attached to the link: frames that arrive there have another ingress link and pass.
         text.put([load32(2, 1, context::XDP_LINK)]).exit_if(skip_if_different(2, LOOPBACK, 0));
         text.frame(context::XDP_DATA).count(&numbers, 0);
+        // The headers without the UDP checksum are five words. The checksum and the bytes before the number are zero.
         for (word, bytes) in journey.packet()[..HEADERS - 2].as_chunks::<8>().0.iter().enumerate() {
             text.put(set64(1, u64::from_ne_bytes(*bytes))).put([store64(DATA, 8 * word as i16, 1)]);
         }
         text.put([set(1, 0), store32(DATA, HEADERS as i16 - 2, 1), store32(DATA, MARK + 4, 1)]);
         text.put([store64(DATA, NUMBER, NUMBERED), set(1, MARKED as i32), store32(DATA, MARK, 1)]);
+        // FLOWS is a power of two. The port is not in network byte order: the flows only have to differ.
         text.put([copy(1, NUMBERED), and(1, i32::from(FLOWS) - 1), add(1, 0x4000), store16(DATA, SOURCE_PORT, 1)]);
         text.put([set(1, index as i32), set(2, 0), instruction::call(instruction::call::REDIRECT), exit()]);
         let program = BpfProgram::load(BpfProgramKind::Xdp, "switchpath_src", &text.finish(action::PASS))?;
@@ -165,7 +171,7 @@ impl UdpSource {
     }
 }
 
-/// The packets that arrived at a [`Sink`].
+/// The packets that arrived at a [`UdpSink`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct SinkCounts {
     /// Packets.
@@ -205,6 +211,7 @@ impl UdpSink {
         text.count(&counts, PACKETS);
         text.value(&counts, HIGHEST).put([load64(NUMBERED, DATA, NUMBER), load64(BEFORE, VALUE, 0)]);
         text.put([skip_if_greater(BEFORE, NUMBERED, 1), store64(VALUE, 0, NUMBERED)]);
+        // A number that is not above the highest one before is late, or a duplicate.
         text.value(&counts, LATE).put([load64(1, VALUE, 0), skip_if_greater(NUMBERED, BEFORE, 1), add(1, 1)]);
         text.put([store64(VALUE, 0, 1), set(0, drop), exit()]);
         let program = BpfProgram::load(kind, "switchpath_sink", &text.finish(pass))?;
@@ -224,7 +231,7 @@ pub struct XdpPassProgram {
 }
 
 impl XdpPassProgram {
-    /// Attaches it to the link with this index, in the network namespace of the calling thread.
+    /// Attaches it to the link with this index, in the network namespace of the calling thread. Needs CAP_BPF and CAP_NET_ADMIN.
     pub fn attach(index: u32) -> io::Result<XdpPassProgram> {
         let program = BpfProgram::load(BpfProgramKind::Xdp, "switchpath_pass", &[set(0, action::PASS), exit()])?;
         Ok(XdpPassProgram { _attached: program.attach(BpfHook::XdpNative, index)? })

@@ -34,7 +34,7 @@ fn u16_at(header: &[u8; HEADER], at: usize) -> u16 {
     u16::from_ne_bytes([header[at], header[at + 1]])
 }
 
-/// True if a header is not empty.
+/// True if a header asks for neither a checksum nor segmentation.
 #[inline]
 pub(crate) fn has_no_offload(header: &[u8; HEADER]) -> bool {
     header[0] & NEEDS_CHECKSUM == 0 && header[1] == 0

@@ -55,6 +55,7 @@ impl BpfInstruction {
 }
 
 const fn encode(opcode: u8, to: u8, from: u8, offset: i16, immediate: i32) -> BpfInstruction {
+    // The halves of the byte are swapped on big-endian machines, which the router does not support.
     BpfInstruction { opcode, registers: to | from << 4, offset, immediate }
 }
 
@@ -135,6 +136,7 @@ pub const fn set64(to: u8, number: u64) -> [BpfInstruction; 2] {
 
 /// `to = map`. Occupies two instructions.
 pub fn set_map(to: u8, map: &Map) -> [BpfInstruction; 2] {
+    // BPF_PSEUDO_MAP_FD: the kernel replaces the descriptor by the map's address.
     const FROM_DESCRIPTOR: u8 = 1;
     [encode(0x18, to, FROM_DESCRIPTOR, 0, map.number()), encode(0, 0, 0, 0, 0)]
 }

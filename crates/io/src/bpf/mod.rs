@@ -259,13 +259,13 @@ impl Map {
         self.element(MAP_UPDATE, key, (&raw const value).addr() as u64)
     }
 
-    /// Stores a number.
+    /// Stores a number; `E2BIG` for a key outside the map.
     pub fn set(&self, key: u32, value: u64) -> io::Result<()> {
         assert_eq!(self.kind, MapKind::Array);
         self.element(MAP_UPDATE, key, (&raw const value).addr() as u64)
     }
 
-    /// Reads a number.
+    /// Reads a number; `ENOENT` for a key outside the map.
     pub fn get(&self, key: u32) -> io::Result<u64> {
         assert_eq!(self.kind, MapKind::Array);
         let mut value = 0u64;

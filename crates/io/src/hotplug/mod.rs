@@ -113,7 +113,7 @@ struct WatchedPort {
     port: String,
     interface: String,
     index: u32,
-    /// See [`Opened::most`].
+    /// See [`OpenedDevice::max_mtu`].
     max_mtu: u16,
     device: Box<dyn HotplugDevice>,
     shared: Weak<PortShared>,
@@ -271,6 +271,7 @@ impl MonitorThread {
                 port.dirty = true;
                 continue;
             };
+            // By the name too, because a recreated interface has another index.
             port.dirty |= links.iter().any(|link| link.index == port.index || link.name == port.interface);
             port.left_namespace |= links.iter().any(|link| link.left_namespace && link.index == port.index);
         }
@@ -295,6 +296,7 @@ impl WatchedPort {
         }
         self.in_other_namespace = !self.is_absent && found.is_none() && self.device.works_in_other_namespace();
         if self.in_other_namespace {
+            // Its state cannot be read from this namespace.
             return shared.set(UP);
         }
         shared.set(ABSENT);
@@ -303,6 +305,7 @@ impl WatchedPort {
             let (port, interface) = (&self.port, &self.interface);
             remarks.add(format!("port {port}: {interface} is gone; the port works again when there is one"));
         }
+        // Otherwise a notification arrives when there is an interface again.
         if found.is_some() || self.device.creates_interface() {
             self.reopen(&shared, netlink, remarks);
         }
@@ -317,6 +320,7 @@ impl WatchedPort {
         });
         match opened {
             Err(why) => {
+                // Each reason is reported once, because the attempts recur every 50 ms.
                 if self.last_failure.as_ref() != Some(&why) {
                     remarks.add(format!("port {port}: {interface} is back but cannot be opened yet: {why}"));
                 }
@@ -328,8 +332,10 @@ impl WatchedPort {
                     seat.put(port);
                 }
                 (self.index, self.max_mtu, self.is_absent, self.last_failure) = (index, most, false, None);
+                // If the interface was replaced again meanwhile, the port is down until the next notification.
                 let link = netlink.link(interface).ok().filter(|link| link.index == index);
                 link.iter().for_each(|link| shared.set_mtu(link.mtu, most));
+                // Set after the devices are in their slots: a worker that sees the port up must not use the old device.
                 shared.set(state_of(link.is_some_and(|link| link.up && link.running)));
                 remarks.add(format!("port {port}: {interface} is back"));
             }

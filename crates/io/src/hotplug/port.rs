@@ -16,7 +16,7 @@ use units::{Instant, Mac, Rate};
 pub(super) struct DeviceSlot {
     ready: AtomicBool,
     next: Mutex<Option<Box<dyn Port>>>,
-    /// Rung when there is a device. `None` if no descriptor was available; the worker then polls.
+    /// Signalled when there is a device. `None` if no descriptor was available; the worker then polls.
     waker: Option<Waker>,
 }
 
@@ -30,11 +30,13 @@ impl DeviceSlot {
         let before = self.next.lock().unwrap_or_else(PoisonError::into_inner).replace(port);
         self.ready.store(true, Ordering::Release);
         self.waker.iter().for_each(Waker::wake);
+        // Closing it may take long, so the worker is woken first.
         drop(before);
     }
 
     /// Removes the device, if any, without waiting for the thread.
     fn take(&self) -> Option<Box<dyn Port>> {
+        // If the thread holds the lock, `ready` stays set and the worker tries again at its next receive call.
         let taken = self.next.try_lock().ok()?.take();
         self.ready.store(false, Ordering::Release);
         self.waker.as_ref().map(Waker::reset);
@@ -176,6 +178,7 @@ impl Port for HotplugPort {
     }
 
     fn is_up(&self) -> bool {
+        // The pending report comes last in the condition: while the port is down anyway, it is not used up.
         let up = self.shared.state() == UP && !self.is_new_ready() && !self.down_pending.replace(false);
         self.reported_up.set(up);
         up

@@ -48,6 +48,7 @@ pub(super) fn add(netlink: &mut Netlink, index: u32) -> Result<(), KernelError> 
     };
     let mut qdisc = Message::new(libc::RTM_NEWQDISC, create, &header(index, QDISC_HANDLE, QDISC_CLSACT, 0));
     qdisc.put_text(TCA_KIND, "clsact");
+    // The qdisc of another program will do as well.
     there_already(netlink.change(qdisc, "adding the clsact qdisc", &object))?;
     let mut filter = Message::new(libc::RTM_NEWTFILTER, create, &filter_header(index));
     filter.put_text(TCA_KIND, "bpf").nest(TCA_OPTIONS, &[], |options| {

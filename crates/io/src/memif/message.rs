@@ -114,6 +114,7 @@ impl Message {
             }
             Message::Disconnect(reason) => {
                 words.put(&KIND[7].to_ne_bytes());
+                // No error code: the text is the reason.
                 words.put(&0u32.to_ne_bytes());
                 words.name(reason, 96);
             }
@@ -135,6 +136,7 @@ impl Message {
             3 => Message::Init { version: words.u16(), id: words.u32(), mode: words.u8() },
             4 => Message::AddRegion { index: words.u16(), size: words.u64() },
             5 => Message::AddRing {
+                // MEMIF_MSG_ADD_RING_FLAG_S2M: from the client ("slave") to the server ("master").
                 to_server: words.u16() & 1 != 0,
                 index: words.u16(),
                 region: words.u16(),
@@ -148,6 +150,7 @@ impl Message {
                 words.skip(4);
                 let text = &bytes[words.at..words.at + 96];
                 let end = text.iter().position(|&byte| byte == 0).unwrap_or(text.len());
+                // Advisories print the reason: control characters of a peer must not reach the operator's terminal.
                 Message::Disconnect(String::from_utf8_lossy(&text[..end]).chars().filter(|c| !c.is_control()).collect())
             }
             _ => return None,

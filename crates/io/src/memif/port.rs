@@ -94,7 +94,7 @@ fn new_event() -> io::Result<Arc<OwnedFd>> {
 }
 
 fn set_event(bell: &OwnedFd) {
-    // EAGAIN: the counter is at its maximum, so the bell has been rung.
+    // EAGAIN: the counter is at its maximum, so the event is set.
     let _ = rustix::io::write(bell, &1u64.to_ne_bytes());
 }
 
@@ -157,6 +157,7 @@ impl MemifPort {
 
     #[cold]
     fn handle_event(&mut self) {
+        // Read before the event is taken: an event posted in between is at worst looked for twice, never missed.
         self.events_read = self.mailbox.news();
         match self.mailbox.take() {
             PeerEvent::Empty => {}
@@ -212,6 +213,7 @@ impl MemifPort {
                 }
                 let (bytes, more) = channel.receive.copy(next, &mut packet.bytes_mut()[length..])?;
                 next += 1;
+                // A packet that is too long is read to its end all the same, so that the next one begins at its first slot.
                 whole &= bytes <= FRAME - length;
                 length += bytes.min(FRAME - length);
                 if !more {
@@ -220,6 +222,7 @@ impl MemifPort {
             };
             if !ended {
                 pool.give(packet);
+                // The peer has no slot left for the rest: without this check the link would stall for ever.
                 if slot == 0 && channel.receive.is_full(waiting) {
                     return Err(ProtocolViolation("a packet has no end"));
                 }
@@ -356,7 +359,7 @@ impl Drop for MemifPort {
     fn drop(&mut self) {
         set_event(&self.stop);
         if let Some(thread) = self.thread.take() {
-            // The thread reads the bell between any two waits, and none of its steps takes long.
+            // Each wait of the thread ends with the stop event, and none of its other steps takes long.
             let _ = thread.join();
         }
     }
@@ -426,6 +429,7 @@ impl ConnectionThread {
                     return;
                 }
                 self.report_failure(&error);
+                // A peer that fails at every attempt must not keep the thread busy.
                 if wait_for(&self.stop, &self.stop, Some(RETRY)).is_err() {
                     return;
                 }
@@ -460,6 +464,7 @@ impl ConnectionThread {
         let talk = MemifSession { socket: socket.as_fd(), stop: self.stop.as_fd(), name: &name };
         let channel = if self.listener.is_some() { talk.as_server() } else { talk.as_client() }?;
         self.failure_reported = false;
+        // A violation by the previous peer must not end this session.
         clear_event(&self.disconnect_event);
         self.post_event(PeerEvent::Connected(Box::new(channel)));
         let ended = self.hold_session(&talk);

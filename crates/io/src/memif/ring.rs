@@ -277,6 +277,7 @@ impl Ring {
 
     /// Returns `count` slots to the sender, as buffers of `size` bytes if the memory is this end's.
     pub fn release(&mut self, count: u16, buffers: Option<(usize, u32)>) {
+        // The sender has overwritten the lengths, so each descriptor has to state its whole buffer again.
         if let (HeadOwner::Receiver, Some((base, size))) = (self.head_owner, buffers) {
             for nth in 0..count {
                 let slot = self.position.wrapping_add(nth);

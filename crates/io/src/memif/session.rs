@@ -106,6 +106,7 @@ impl MemifSession<'_> {
         if !wait_for(self.socket, self.stop, Some(PATIENCE))? {
             return Err(text("it does not answer"));
         }
+        // One byte more than a message, so that a longer one is rejected and not truncated.
         let mut bytes = [0; LENGTH + 1];
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(4))];
         let mut ancillary = RecvAncillaryBuffer::new(&mut space);
@@ -171,6 +172,7 @@ impl MemifSession<'_> {
         let other_buffers = buffers + slots * BUFFER as usize;
         send.initialise(buffers, BUFFER);
         receive.initialise(other_buffers, BUFFER);
+        // The region first: the server checks each ring against it.
         self.offer(&Message::AddRegion { index: 0, size: length as u64 }, Some(file.as_fd()))?;
         let signal = || eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).map(Arc::new);
         let (bell, rung) = (signal()?, signal()?);
@@ -178,6 +180,7 @@ impl MemifSession<'_> {
             to_server,
             index: 0,
             region: 0,
+            // The region has some 8 MB at most, so the offset fits.
             offset: offset as u32,
             log2_size: log2,
             private_header: 0,
@@ -187,6 +190,7 @@ impl MemifSession<'_> {
         self.send_message(&Message::Connect, None)?;
         match self.receive_message()?.0 {
             Message::Connected => {
+                // Only now: see `Ring::offer`.
                 receive.offer();
                 Ok(Channel {
                     send,

@@ -60,6 +60,7 @@ impl Netlink {
             Err(error)
                 if matches!(
                     error.error.raw_os_error(),
+                    // No route, an unreachable route, a blackhole.
                     Some(libc::ENETUNREACH | libc::EHOSTUNREACH | libc::EINVAL)
                 ) =>
             {
@@ -74,6 +75,7 @@ impl Netlink {
         let mut found = Vec::new();
         let message = Message::new(libc::RTM_GETROUTE, DUMP, &[0; 12]);
         self.exchange(message, "listing", "the routes", |kind, body| {
+            // `struct rtmsg`: byte 1 is the length of the destination's prefix, byte 4 the table, byte 7 the type.
             let everywhere = body.get(1) == Some(&0);
             let main = body.get(4) == Some(&libc::RT_TABLE_MAIN) && body.get(7) == Some(&libc::RTN_UNICAST);
             if kind == libc::RTM_NEWROUTE && everywhere && main {
@@ -127,6 +129,7 @@ fn out_links(rest: &[u8]) -> Vec<u32> {
         while let (Some(length), Some(link)) = (super::message::u16_at(hops, 0), u32_at(hops, 4)) {
             links.push(link);
             let step = usize::from(length).next_multiple_of(4);
+            // With a length below that of the structure the loop would not advance.
             hops = if step < 8 { &[] } else { hops.get(step..).unwrap_or(&[]) };
         }
     }

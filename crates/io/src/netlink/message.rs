@@ -69,6 +69,7 @@ impl Message {
 pub(super) fn messages(mut bytes: &[u8]) -> impl Iterator<Item = (u16, u16, u32, &[u8])> {
     std::iter::from_fn(move || {
         let length = u32_at(bytes, 0)? as usize;
+        // `None` also for a length below the header's, so that every step advances.
         let body = bytes.get(HEADER..length)?;
         let (kind, flags) = (u16_at(bytes, 4)?, u16_at(bytes, 6)?);
         let sequence = u32_at(bytes, 8)?;

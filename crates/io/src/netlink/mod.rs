@@ -130,6 +130,7 @@ fn acknowledgement(body: &[u8], flags: u16) -> Result<(), (io::Error, String)> {
     if code == 0 {
         return Ok(());
     }
+    // The kernel echoes the whole request, or its header only (NLM_F_CAPPED).
     let echoed = if flags & CAPPED != 0 { HEADER } else { message::u32_at(body, 4).unwrap_or(0) as usize };
     let rest = body.get(4 + echoed.next_multiple_of(4)..).filter(|_| flags & ATTRIBUTES != 0).unwrap_or(&[]);
     let words = attributes(rest).find(|(kind, _)| *kind == WORDS).map_or(String::new(), |(_, value)| text(value));

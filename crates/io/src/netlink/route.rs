@@ -117,6 +117,7 @@ fn parse_link(body: &[u8]) -> Option<KernelLink> {
             libc::IFLA_IFNAME => link.name = text(value),
             libc::IFLA_MTU => link.mtu = u32_at(value, 0)?,
             libc::IFLA_XDP => link.xdp = attributes(value).any(|(kind, mode)| kind == XDP_ATTACHED && mode != [0]),
+            // Links other than Ethernet may have addresses of another length.
             libc::IFLA_ADDRESS => link.mac = Mac(<[u8; 6]>::try_from(value).unwrap_or_default()),
             _ => {}
         }
@@ -140,6 +141,7 @@ impl Netlink {
     /// The link with this name, `ENODEV` if there is none.
     pub fn link(&mut self, name: &str) -> Result<KernelLink, KernelError> {
         let mut found = None;
+        // The acknowledgement ends the exchange, because the answer about a single link has no NLMSG_DONE.
         let mut message = Message::new(libc::RTM_GETLINK, ACK, &link_header(0, 0, 0));
         message.put_text(libc::IFLA_IFNAME, name);
         self.exchange(message, "asking for the link", name, |_, body| found = parse_link(body))?;
@@ -199,6 +201,7 @@ impl Netlink {
 
     /// Gives a link another name.
     pub fn rename(&mut self, name: &str, new: &str) -> Result<(), KernelError> {
+        // By the index, because IFLA_IFNAME is the new name here.
         let index = self.link(name)?.index;
         let mut message = Message::new(libc::RTM_NEWLINK, ACK, &link_header(index, 0, 0));
         message.put_text(libc::IFLA_IFNAME, new);
@@ -228,6 +231,7 @@ impl Netlink {
     /// Adds a route to the main table.
     pub fn add_route(&mut self, route: &KernelRoute<'_>) -> Result<(), KernelError> {
         let (destination, prefix) = route.destination;
+        // IPv4 distinguishes direct routes by their scope, IPv6 does not.
         let scope = if route.gateway.is_some() { libc::RT_SCOPE_UNIVERSE } else { libc::RT_SCOPE_LINK };
         let mut header = [0; 12]; // struct rtmsg
         (header[0], header[1]) = (family(destination), prefix);

@@ -49,7 +49,7 @@ impl LinkWatch {
         let socket = net::socket_with(AddressFamily::NETLINK, SocketType::RAW, flags, None) // NETLINK_ROUTE is 0
             .map_err(|error| fail(error.into()))?;
         net::bind(&socket, &SocketAddrNetlink::new(0, GROUP)).map_err(|error| fail(error.into()))?;
-        // Best effort: with a smaller buffer, [`LinkNews::Unknown`] is more frequent.
+        // Best effort: with a smaller buffer, [`LinkChanges::Unknown`] is more frequent.
         let _ = sys::set_option(&socket, libc::SOL_SOCKET, libc::SO_RCVBUF, &BACKLOG);
         Ok(LinkWatch { socket, received: vec![0; 64 << 10] })
     }
@@ -62,6 +62,7 @@ impl LinkWatch {
                 Ok(lengths) => lengths,
                 Err(Errno::INTR) => continue,
                 Err(Errno::AGAIN) => break,
+                // The kernel reports a full buffer once. The notifications in the buffer can still be read.
                 Err(Errno::NOBUFS) => {
                     lost = true;
                     continue;

@@ -35,6 +35,7 @@ impl LabHost {
         let made = Namespace::new().map_err(|error| KernelError::new("making a network namespace for", name, error))?;
         let host = LabHost { name: name.into(), namespace: Arc::new(made), spawner };
         host.run(|| Netlink::open()?.set_up("lo", true))??;
+        // A new namespace inherits the IPv4 settings of the initial one, which may forward.
         host.sysctl("net/ipv4/ip_forward", "0")?;
         // The laboratory's addresses are known to be unique and it has no advertising routers, so both checks are skipped.
         for (setting, value) in [("accept_dad", "0"), ("router_solicitations", "0"), ("accept_ra", "0")] {
@@ -94,6 +95,7 @@ impl LabHost {
     /// Writes a sysctl of this host; `setting` is its path below /proc/sys.
     pub fn sysctl(&self, setting: &str, value: &str) -> Result<(), KernelError> {
         let path = Path::new("/proc/sys").join(setting);
+        // /proc/sys/net shows the namespace of the thread that opens it.
         let written: io::Result<()> = self.run(|| fs::write(&path, value))?;
         written.map_err(|error| KernelError::new("setting", format!("{setting} to {value}"), error))
     }
@@ -109,6 +111,7 @@ impl LabHost {
     /// Enables forwarding in the host's kernel for both families: the reference router of comparisons.
     pub fn forward_in_kernel(&self) -> Result<(), KernelError> {
         self.sysctl("net/ipv4/ip_forward", "1")?;
+        // Switchpath checks the reverse path only on request. A link uses the higher of `all` and its own value, which begins as `default`.
         for links in ["all", "default"] {
             self.sysctl(&format!("net/ipv4/conf/{links}/rp_filter"), "0")?;
         }

@@ -90,6 +90,7 @@ pub fn enter() -> Result<Permission, NamespaceError> {
     let (user, group) = (getuid().as_raw(), getgid().as_raw());
     // SAFETY: a user namespace affects neither Rust's memory model nor the ownership of descriptors.
     let entered = unsafe { unshare_unsafe(UnshareFlags::NEWUSER) }.map_err(io::Error::from).and_then(|()| {
+        // First: without privileges the kernel accepts a gid_map only after this (user_namespaces(7)).
         fs::write("/proc/self/setgroups", "deny")?;
         fs::write("/proc/self/uid_map", format!("0 {user} 1"))?;
         fs::write("/proc/self/gid_map", format!("0 {group} 1"))

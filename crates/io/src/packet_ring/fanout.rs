@@ -23,7 +23,7 @@ pub(super) fn bind<'a>(sockets: impl ExactSizeIterator<Item = &'a OwnedFd> + Clo
         return Ok(1);
     }
     let joined = join(sockets.clone()).is_ok();
-    // Without a group the others would receive every packet as well: they stay deaf and are closed.
+    // Without a group the others would receive every packet as well: they keep rejecting packets and are closed.
     let staying = if joined { count } else { 1 };
     sockets.take(staying).try_for_each(sys::admit_packets)?;
     Ok(staying)
@@ -31,6 +31,7 @@ pub(super) fn bind<'a>(sockets: impl ExactSizeIterator<Item = &'a OwnedFd> + Clo
 
 fn join<'a>(mut sockets: impl Iterator<Item = &'a OwnedFd>) -> io::Result<()> {
     let Some(first) = sockets.next() else { return Ok(()) };
+    // The lower half is the group, which must be zero if the kernel chooses it. The upper half has the kind and the flags.
     sys::set_option(first, libc::SOL_PACKET, libc::PACKET_FANOUT, &(FLAGS << 16))?;
     let group = sys::get_option(first, libc::SOL_PACKET, libc::PACKET_FANOUT, 0u32)? & 0xffff;
     // The kernel has chosen the number by now.

@@ -119,8 +119,10 @@ fn open(
     let tenure = match held(link.index) {
         Some(held) if held.offloads == options.offloads && !held.has_left() => held,
         held => {
+            // The open port's ingress drop is shared: two `cls_bpf` drops would be one filter, which the first to close removes.
             let kept = held.as_ref().filter(|held| !held.has_left()).map(|held| held.ingress_drop());
             let ingress = kept.unwrap_or_else(|| drop_ingress(&link, &mut remarks).map(Arc::new));
+            // An interface that left and returned still has its offloads off. Only the old record knows that they were on.
             let mut joining =
                 held.filter(|held| held.has_left()).map_or_else(Vec::new, |held| held.disabled_offloads.clone());
             let switched = DisabledOffloads::new(interface, joining_offloads(options.offloads)).map_err(|error| {
@@ -141,6 +143,7 @@ fn open(
             })
         }
     };
+    // Bound last: a frame received before the changes above could be joined, or routed by the host as well.
     let joined = fanout::bind(sockets.iter().map(|(_, socket)| socket), link.index);
     let joined = joined.map_err(|error| refused(interface, error))?;
     if joined < sockets.len() {
@@ -236,6 +239,7 @@ fn socket(link: &KernelLink, options: &PacketOptions) -> io::Result<OwnedFd> {
         set(libc::PACKET_QDISC_BYPASS, 1)?;
     }
     let slots = options.receive_slots;
+    // A block has 32 slots. A power of two from 64 on fills whole blocks, as the kernel requires.
     assert!(slots.is_power_of_two() && slots >= 64, "a ring of {slots} slots");
     let request = libc::tpacket_req {
         tp_block_size: BLOCK as u32,

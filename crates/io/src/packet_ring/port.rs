@@ -89,6 +89,7 @@ impl PacketPort {
 
     /// Makes a packet from the frame in a slot, or returns the reason why it cannot.
     fn make_packet(&self, frame: &SlotFrame<'_>, pool: &mut Pool) -> Result<Packet, ReceiveFailure> {
+        // The tag belongs after both addresses, so a frame without them stays untagged.
         let tagged = frame.status & libc::TP_STATUS_VLAN_VALID != 0 && frame.bytes.len() >= MACS;
         let length = frame.length + if tagged { TAG } else { 0 };
         let queued = frame.status & libc::TP_STATUS_COPY != 0;
@@ -200,11 +201,13 @@ impl Port for PacketPort {
         while batch.room() > 0 && super_frames < vnet::SUPER_FRAMES_AT_ONCE {
             let Some(frame) = self.device.ring.received(self.receive) else { break };
             let came = match self.kernel_timestamps {
+                // The clocks are read once for all frames of a call.
                 true => arrival_time(frame.arrival, *epoch.get_or_insert_with(clock::epoch), now),
                 false => now,
             };
             let packet = match self.make_packet(&frame, pool) {
                 Ok(packet) => Some(packet),
+                // The frame stays in its slot, which is still the router's, until the pool has room.
                 Err(ReceiveFailure::NoFrame) => break,
                 Err(ReceiveFailure::TooLong) => match self.refuse(&frame, pool) {
                     Some(packet) => Some(packet),
@@ -278,6 +281,8 @@ impl Port for PacketPort {
     }
 
     fn wake_source(&self) -> WakeSource {
+        // Room in the interface makes no descriptor readable, so a blocked port is polled. If the interface is down, polling would only use the
+        // processor.
         if self.transmit_queue.is_blocked() && self.is_up() {
             WakeSource::Poll
         } else {

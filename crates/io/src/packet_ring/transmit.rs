@@ -71,7 +71,7 @@ impl TransmitQueue {
         std::mem::take(&mut self.unsent)
     }
 
-    /// Sends all of `batch`, at most [`Outgoing::room`]. Frames that the interface refuses immediately stay in it.
+    /// Sends all of `batch`, at most [`TransmitQueue::room`]. Frames that the interface refuses immediately stay in it.
     pub(super) fn send(&mut self, socket: impl AsFd, now: Instant, batch: &mut Batch, pool: &mut Pool) {
         assert!(batch.len() <= self.room(), "never more than there is room for");
         if batch.is_empty() {

@@ -59,6 +59,7 @@ impl LinkType {
             LinkType::RAW | LinkType::IPV4 | LinkType::IPV6 => Some(frame),
             LinkType::NULL | LinkType::LOOP => {
                 let (family, packet) = frame.split_first_chunk::<FAMILY>()?;
+                // The file does not state the byte order of a NULL header. These numbers are so small that the other order cannot be another of them.
                 let families = [u32::from_be_bytes(*family), u32::from_le_bytes(*family)];
                 families.iter().any(|family| FAMILIES.contains(family)).then_some(packet)
             }
@@ -73,6 +74,7 @@ impl LinkType {
 fn cooked(frame: &[u8], (kind_at, header): (usize, usize)) -> Option<&[u8]> {
     let kind = |at: usize| frame.get(at..)?.first_chunk::<2>().map(|kind| u16::from_be_bytes(*kind));
     let (kind, header) = match kind(kind_at)? {
+        // The tag's control field has two bytes and precedes the type of the packet.
         ethertype::VLAN | ethertype::SERVICE_VLAN => (kind(header + 2)?, header + ethernet::TAG),
         kind => (kind, header),
     };

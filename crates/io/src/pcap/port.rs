@@ -76,6 +76,7 @@ impl Schedule {
     /// The due time of a packet recorded at `time`. `None` before the replay has begun.
     fn due(&self, pace: ReplayPace, time: Instant) -> Option<Instant> {
         let (began, first) = self.began?;
+        // In 128 bits, because bits times nanoseconds overflow 64 after 18 Gbit.
         let after = |ns: u128| began + Nanos::new(u64::try_from(ns).unwrap_or(u64::MAX));
         let due = match pace {
             ReplayPace::Fast => began,
@@ -98,6 +99,7 @@ impl PcapPort {
     /// Opens the files. Fails for a capture that is unreadable, is empty, or has no Ethernet frames. Later errors in the file end the replay and are
     /// reported to `remarks`.
     pub fn open(options: &PcapOptions<'_>, remarks: Advisories) -> Result<Self, OpenError> {
+        // Compared by canonical path. A file that does not exist yet has none, and is not the one to read.
         if let (Some(read), Some(write)) = (options.read, options.write)
             && let (Ok(read), Ok(write)) = (fs::canonicalize(read), fs::canonicalize(write))
             && read == write
@@ -105,6 +107,7 @@ impl PcapPort {
             let reason = format!("'{}' would be read and overwritten at the same time", read.display());
             return Err(OpenError { reason, hint: "write to another file".into() });
         }
+        // Checked first: a wrong capture to replay must not empty the file to write.
         let replay = options.read.map(|path| Replay::open(path, options.pace)).transpose()?;
         let writer = options.write.map(|path| create(path, options)).transpose()?;
         let output = writer.map_or(Output::Nowhere, Output::File);
@@ -136,6 +139,7 @@ impl PcapPort {
         let Output::File(writer) = &mut self.output else { return };
         if let Err(error) = work(writer) {
             self.advisories.add(format!("port {}: {error}", self.name));
+            // Packets in the writer's buffer are lost with the failed write.
             self.unwritten += self.sent - error.written;
             self.output = Output::Failed;
         }
@@ -190,6 +194,7 @@ impl Replay {
         // A packet that exceeds every frame is truncated, to be dropped and counted.
         let longest = if pool.region().super_frames() > 0 { SUPER_FRAME } else { FRAME };
         let data = &record.data[..record.data.len().min(longest)];
+        // Without a frame the packet is received later, not lost.
         let Some(mut packet) = pool.take_for(data.len()) else { return Ok(ReplayProgress::NoneDue) };
         packet.fill(data);
         if !whole || data.len() < record.data.len() {
@@ -197,6 +202,7 @@ impl Replay {
         }
         packet.meta_mut().timestamp = now;
         batch.push(packet);
+        // By the length on the wire, so that a truncated capture keeps its pace.
         self.schedule.count_packet(due, record.original);
         self.advance().map(|more| if more { ReplayProgress::MoreDue } else { ReplayProgress::Finished })
     }
@@ -291,6 +297,7 @@ impl Port for PcapPort {
         match &self.replay {
             None => WakeSource::Never,
             Some(Replay { pace: ReplayPace::Fast, .. }) => WakeSource::Poll,
+            // The first receive call begins the schedule, so the port is polled until then.
             Some(replay) => replay.due().map_or(WakeSource::Poll, WakeSource::At),
         }
     }

@@ -46,12 +46,14 @@ struct Clock {
 
 impl Clock {
     fn time(self, ticks: u64) -> Instant {
+        // `if_tsresol`: the highest bit selects a power of two, otherwise of ten. The other bits are the negative exponent.
         let exponent = u32::from(self.resolution & 0x7f);
         let ns = if self.resolution & 0x80 != 0 {
             (u128::from(ticks) * SECOND as u128).checked_shr(exponent).unwrap_or(0)
         } else if exponent <= 9 {
             u128::from(ticks) * 10u128.pow(9 - exponent)
         } else {
+            // A power beyond 128 bits exceeds every number of ticks.
             10u128.checked_pow(exponent - 9).map_or(0, |unit| u128::from(ticks) / unit)
         };
         let ns = ns as i128 + i128::from(self.offset) * SECOND;
@@ -158,6 +160,7 @@ impl<R: Read> Reader<R> {
         self.format = Format::Pcap {
             big_endian: header.is_bigendian(),
             nanoseconds: header.is_nanosecond_precision(),
+            // The modified format has eight bytes more in each record header: interface, protocol and packet type.
             header: if header.is_modified_format() { 24 } else { 16 },
         };
         self.window.skip(24)
@@ -193,6 +196,7 @@ impl<R: Read> Reader<R> {
 
     fn pcapng_packet(&mut self) -> Result<Option<PacketPosition>, ReadError> {
         loop {
+            // Twelve bytes are the smallest block, and reach the byte-order magic of a section header.
             let start = self.window.peek(12)?;
             if start.is_empty() {
                 return Ok(None);
@@ -299,6 +303,7 @@ impl<R: Read> Reader<R> {
 
     fn obsolete_packet(&mut self, length: usize, big_endian: bool) -> Result<Option<PacketPosition>, ReadError> {
         let bytes = self.window.held(0..length);
+        // Type and length have eight bytes, the fields twenty, and the length at the end four.
         if length < 32 {
             return self.window.fail(Fault::Malformed("a packet block is too short for its fields"));
         }
@@ -318,6 +323,7 @@ impl<R: Read> Reader<R> {
 }
 
 fn enhanced(block: &EnhancedPacketBlock<'_>, big_endian: bool) -> PacketPosition {
+    // `epb_flags`: its lowest two bits are the direction.
     let flags = option(&block.options, OptionCode(2)).filter(|value| value.len() >= 4);
     let direction = match flags.map_or(0, |value| u32_at(value, 0, big_endian) & 3) {
         1 => PcapDirection::In,
@@ -336,6 +342,7 @@ fn interface(block: &InterfaceDescriptionBlock<'_>) -> PcapInterface {
 }
 
 fn clock(block: &InterfaceDescriptionBlock<'_>, big_endian: bool) -> Clock {
+    // Without the option the unit is a microsecond.
     let resolution = option(&block.options, OptionCode::IfTsresol).and_then(|v| v.first().copied()).unwrap_or(6);
     let offset = option(&block.options, OptionCode::IfTsoffset).and_then(|v| v.first_chunk::<8>());
     let offset = offset.map_or(0, |v| if big_endian { i64::from_be_bytes(*v) } else { i64::from_le_bytes(*v) });

@@ -66,19 +66,23 @@ impl<R: Read> Window<R> {
                 return Ok(());
             }
             if self.ended {
+                // The error names the start of the truncated block, not the end of the file.
                 return Err(ReadError { offset: begin, fault: Fault::Truncated });
             }
+            // Skipped bytes are read in chunks, because a pipe cannot seek.
             self.fill(1)?;
         }
     }
 
     fn fill(&mut self, n: usize) -> Result<(), ReadError> {
+        // The rest moves to the front only if `n` bytes do not fit after `start`. A move before each read would copy the same bytes often.
         if self.bytes.len() - self.start < n || self.start == self.end {
             self.bytes.copy_within(self.start..self.end, 0);
             self.end -= self.start;
             self.start = 0;
         }
         if self.bytes.len() < n {
+            // At most MAX_BLOCK, the limit of `peek`: no file makes it grow further.
             self.bytes.resize(n.next_multiple_of(CHUNK), 0);
         }
         match self.source.read(&mut self.bytes[self.end..]) {

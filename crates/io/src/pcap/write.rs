@@ -162,6 +162,7 @@ impl<S: PcapSink> Writer<S> {
         let interface = &self.interfaces[record.interface as usize];
         let snap = if interface.snap_length == 0 { usize::MAX } else { interface.snap_length as usize };
         let data = &record.data[..record.data.len().min(snap)];
+        // The fixed fields and the options other than the comment have fewer than 128 bytes.
         assert!(data.len() + OPTION_MOST + 128 <= MAX_BLOCK, "a packet of {} bytes", data.len());
         let time = (record.time + self.epoch).get();
         let start = self.begin(ENHANCED_PACKET);

@@ -89,13 +89,16 @@ pub(super) fn keep_only(kept: &[Capability]) -> Vec<Call> {
     const VERSION_3: u32 = 0x2008_0522;
     let set = bits(kept);
     let (low, high) = (set as u32, (set >> 32) as u32);
+    // Leaked, because a thread that is interrupted late may still pass it to the kernel.
     let sets: &'static CapabilitySets =
         Box::leak(Box::new(CapabilitySets { header: [VERSION_3, 0], data: [[low, low, 0], [high, high, 0]] }));
     let (header, data) = (sets.header.as_ptr().addr(), sets.data.as_ptr().addr());
     let ambient = [libc::PR_CAP_AMBIENT as usize, libc::PR_CAP_AMBIENT_CLEAR_ALL as usize, 0, 0, 0];
     vec![
+        // EINVAL: Linux before 4.3 has no ambient set.
         Call::new("prctl(PR_CAP_AMBIENT)", libc::SYS_prctl, ambient).tolerating(libc::EINVAL),
         Call::new("capset", libc::SYS_capset, [header, data, 0, 0, 0]),
+        // EPERM: the flag is locked (SECBIT_KEEP_CAPS_LOCKED).
         Call::new("prctl(PR_SET_KEEPCAPS)", libc::SYS_prctl, [libc::PR_SET_KEEPCAPS as usize, 0, 0, 0, 0])
             .tolerating(libc::EPERM),
     ]

@@ -56,6 +56,7 @@ pub(super) fn ruleset(policy: &Policy) -> Result<Option<OwnedFd>, RulesetError> 
     for (path, access) in always.chain(devices).chain(given).chain(written) {
         // Absent files cannot be allowed, and need not be.
         let Ok(opened) = PathFd::new(path) else { continue };
+        // Landlock refuses the rights of directories for a file.
         let access = if path.is_dir() { access } else { access & AccessFs::from_file(VERSION) };
         rules = rules.add_rule(PathBeneath::new(opened, access))?;
     }

@@ -162,6 +162,7 @@ fn become_user(user: &User) -> Vec<Call> {
     let groups: &'static [u32] = Box::leak(groups.into_boxed_slice());
     vec![
         Call::new("prctl(PR_SET_KEEPCAPS)", libc::SYS_prctl, [libc::PR_SET_KEEPCAPS as usize, 1, 0, 0, 0]),
+        // Groups before the user: changing the user clears the effective capabilities that this call needs.
         Call::new("setgroups", libc::SYS_setgroups, [groups.len(), groups.as_ptr().addr(), 0, 0, 0]),
         Call::new("setresgid", libc::SYS_setresgid, [gid, gid, gid, 0, 0]),
         Call::new("setresuid", libc::SYS_setresuid, [uid, uid, uid, 0, 0]),

@@ -23,6 +23,7 @@ fn needs(port: &PortPlan) -> Vec<Need> {
             device.write.as_deref().into_iter().for_each(|path| add(path, true));
         }
         "memif" => {
+            // Only the listening end creates a file. Landlock, up to the version in use, does not restrict connecting to it.
             if let Some(MemifRole::Listen(path)) = MemifRole::parse(&device.target) {
                 add(&path.to_string_lossy(), true);
             }
@@ -33,7 +34,7 @@ fn needs(port: &PortPlan) -> Vec<Need> {
     needs
 }
 
-/// The canonical directory of a file.
+/// The canonical directory of a file; `NotFound` if there is no such directory.
 pub fn directory_of(path: &Path) -> io::Result<PathBuf> {
     path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new(".")).canonicalize()
 }
@@ -77,6 +78,7 @@ impl PrivilegeLimits {
         }
         let within = |allowed: &Option<Vec<PathBuf>>, path: &Path| {
             let Some(allowed) = allowed else { return true };
+            // Every router may use it: see the module `files`.
             path == Path::new("/dev/null")
                 || directory_of(path).is_ok_and(|directory| allowed.iter().any(|root| directory.starts_with(root)))
         };

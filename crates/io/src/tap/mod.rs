@@ -91,6 +91,7 @@ impl Taps {
             device.request_offloads(options.offloads, &mut remarks).map_err(|error| refused(name, &error))?;
         let (index, mtu) = device.set_up(options).map_err(|error| refused(name, &error))?;
         let mtu = u16::try_from(mtu).unwrap_or(u16::MAX);
+        // A shared device may have more queues than this port asks for.
         let queues = device.queues.len().min(queues);
         let ports = (0..queues).map(|queue| TapPort::new(device.clone(), queue, offloads, mtu)).collect();
         Ok(OpenedTap { ports, index, created: device.created, advisories: remarks })
@@ -99,6 +100,7 @@ impl Taps {
 
 impl TapDevice {
     fn open(name: &str, wanted: usize) -> Result<(TapDevice, Vec<String>), OpenError> {
+        // Asked before the open, because opening creates a missing device.
         let made = Netlink::open().is_ok_and(|mut netlink| netlink.find_link(name).is_none());
         let first = open_queue().map_err(|error| refused(name, &error))?;
         let plain = libc::IFF_TAP | libc::IFF_NO_PI | libc::IFF_VNET_HDR;
@@ -129,6 +131,7 @@ impl TapDevice {
             }
         }
         for queue in &queues {
+            // An earlier owner of a persistent device may have set another length.
             sys::set_tun_header(queue, vnet::HEADER as i32).map_err(|error| refused(name, &error))?;
         }
         Ok((TapDevice { name: name.to_owned(), queues, created: made }, remarks))
@@ -147,6 +150,7 @@ impl TapDevice {
         if offloads {
             remarks.push(format!("the kernel leaves {name} no super-frames: TCP takes a packet for each segment"));
         }
+        // A persistent device may still have the offloads of an earlier owner.
         self.queues.iter().try_for_each(|queue| sys::set_tun_offload(queue, 0))?;
         Ok(false)
     }

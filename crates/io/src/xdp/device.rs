@@ -55,6 +55,7 @@ impl Budget {
                 hint: format!("set frames in [router] to {} or more", (frames * 2).next_power_of_two()),
             });
         }
+        // Not one step with the load above. Only `open` adds, one call at a time. A return in between only makes the share smaller than it could be.
         self.0.fetch_add(each * sockets, Ordering::Relaxed);
         Ok((FrameShare { budget: self.clone(), frames: each * sockets }, each))
     }

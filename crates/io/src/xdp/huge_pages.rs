@@ -20,7 +20,9 @@ fn is_huge(smaps: impl BufRead, start: usize, length: usize) -> bool {
         let size = words.next().and_then(|size| size.parse::<usize>().ok()).unwrap_or(0) << 10;
         if inside > 0 {
             huge += match first {
+                // Sizes of the whole mapping: the kernel does not report where in it the huge pages are.
                 "AnonHugePages:" | "ShmemPmdMapped:" => size,
+                // Some architectures have ordinary pages of up to 64 KB.
                 "KernelPageSize:" if size > 64 << 10 => inside,
                 _ => 0,
             };

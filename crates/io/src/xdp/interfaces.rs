@@ -31,7 +31,7 @@ impl XdpInterfaces {
         self.open_with(interface, region, queues, options, || {})
     }
 
-    /// Like [`Interfaces::open`]; `closer` closes the predecessors of these ports.
+    /// Like [`XdpInterfaces::open`]; `closer` closes the predecessors of these ports.
     pub(crate) fn open_after(
         &mut self,
         interface: &str,
@@ -46,6 +46,7 @@ impl XdpInterfaces {
     /// Notes that the interface with this index left the network namespace: in its new place it gets no program.
     pub(crate) fn detach_left(&self, index: u32) {
         let held = self.held.get(&index).and_then(Weak::upgrade);
+        // A bound device belongs to the interface that returned under the same index.
         held.filter(|device| !device.is_bound()).iter().for_each(|device| drop(device.detach_program()));
     }
 
@@ -80,6 +81,7 @@ impl XdpInterfaces {
                     reason: format!("the offloads of {interface} cannot be switched off: {error}"),
                     hint: "it needs CAP_NET_ADMIN: run it as root".into(),
                 })?;
+                // Offloads that the earlier device switched off are still off, and its record restores them.
                 if switched.is_empty() || offloads.has_changed_any() {
                     switched.push(offloads.into());
                 }

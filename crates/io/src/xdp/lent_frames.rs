@@ -79,8 +79,8 @@ impl LentFrames {
         let (word, bit) = (&mut self.lent[frame as usize / 64], 1 << (frame % 64));
         assert!(*word & bit != 0, "the kernel answers with frames that it has");
         *word &= !bit;
-        // SAFETY: `full` lent it, as a packet of this region, and according to the record it has not returned since; the caller vouches for the
-        // kernel.
+        // SAFETY: `lend_packet` lent it, as a packet of this region, and according to the record it has not returned since; the caller
+        // vouches for the kernel.
         unsafe { self.region.reclaim(frame) }
     }
 

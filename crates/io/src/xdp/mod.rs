@@ -1,19 +1,19 @@
 //! `xdp:` ports: a kernel interface through AF_XDP sockets (Documentation/networking/af_xdp.rst).
 //!
 //! The kernel receives into and sends from the frames of the router's pool. A packet between two such ports is therefore copied only by the kernel,
-//! or not at all if the drivers support zero-copy (see [`Way`]). A program of six instructions ([`redirect`]) directs received frames to the sockets
-//! before the host's stack sees them. It belongs to a descriptor and is removed with the process in any case.
+//! or not at all if the drivers support zero-copy (see [`XdpMode`]). A program of six instructions ([`redirect`]) directs received frames to the
+//! sockets before the host's stack sees them. It belongs to a descriptor and is removed with the process in any case.
 //!
 //! | file | contents |
 //! |---|---|
 //! | `redirect` | the program and its attachment |
 //! | `ring` | the four rings of a socket |
-//! | `lent` | the frames lent to the kernel |
+//! | `lent_frames` | the frames lent to the kernel |
 //! | `socket` | one socket: one queue of an interface |
 //! | `device` | an interface with its sockets, opened and returned |
 //! | `port` | some of the sockets as a port of the router |
 //! | `interfaces` | the interfaces of the router's ports |
-//! | `huge` | the test for huge pages, without which there is no zero-copy |
+//! | `huge_pages` | the test for huge pages, without which there is no zero-copy |
 
 mod device;
 mod huge_pages;

@@ -163,6 +163,7 @@ impl Port for XdpPort {
                 }
             });
             socket.refill(pool);
+            // Frames left by the last attempt are retried here, because a worker without more to send does not call `transmit`.
             if socket.is_blocked() {
                 self.unsent.join(socket.kick());
             }
@@ -186,6 +187,7 @@ impl Port for XdpPort {
         socket.collect(pool);
         let longest = longest.refresh(device, now);
         for packet in batch.drain() {
+            // The kernel would accept the frame and report its drop late, only as a count.
             if wire_length(&packet) > longest {
                 refuse(packet, DropReason::DeviceRefused, refused);
                 continue;

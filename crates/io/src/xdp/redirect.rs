@@ -20,6 +20,7 @@ impl Redirect {
     pub(super) fn load() -> io::Result<Redirect> {
         let sockets = Map::create(MapKind::Sockets, MOST_QUEUES)?;
         let [map, map_end] = set_map(1, &sockets);
+        // The queue is read before the map replaces the context in register 1. Register 3 is the result for a queue without a socket.
         let program = [
             load32(2, 1, context::XDP_QUEUE),
             map,
