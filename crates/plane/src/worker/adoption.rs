@@ -76,6 +76,7 @@ impl Worker {
                 Command::TraceScheduler(trace, reply) => drop(reply.send(self.trace_scheduler(trace))),
                 Command::Inject(port, frames, reply) => self.vector.injected.push_back((port, frames, reply)),
                 Command::Neighbour(interface, address, mac) => {
+                    // Kept although the host may not run yet: `configure_host` sets it at each adoption.
                     match mac {
                         Some(mac) => drop(self.protocols.statics.insert((interface, address), mac)),
                         None => drop(self.protocols.statics.remove(&(interface, address))),
@@ -94,13 +95,14 @@ impl Worker {
         }
     }
 
-    /// True for the first worker, which alone speaks for the router and changes neighbours.
+    /// True for the first worker, which alone runs the host and changes neighbours, once it has a port.
     pub(super) fn is_first(&self) -> bool {
         self.id == WorkerId(0) && self.ports.states.iter().next().is_some()
     }
 
     pub(super) fn paths_are_empty(&self) -> bool {
         self.paths.instances.iter().all(|instance| instance.queued() == 0)
+            // The targets of stalled packets name the present instances.
             && self.ports.states.iter().all(|state| state.stalled.is_none())
     }
 
@@ -125,6 +127,7 @@ impl Worker {
         self.tasks.run_queue.register(schedulers);
         self.hooks.adopt(station, mesh, now);
         let mut retired: Vec<(PortId, Queueing)> = Vec::new();
+        // Before the ports: a drop at a port without counters would be missing in its report.
         self.accounting.count_ports(snapshot.ports.len());
         for new in ports {
             retired.extend(self.ports.install_port(
@@ -156,10 +159,12 @@ impl Worker {
         // After the ports: the paths get an instance for each of them.
         self.paths.rebuild_paths(&snapshot, functions, &mut self.ports, &mut self.tasks, &mut self.accounting);
         self.paths.update_function_threads(&snapshot);
+        // After the paths: it sets the terms of their tasks, and removes tasks that no path uses any more.
         self.apply_rules(&snapshot, now);
         self.paths.set_reserved_rates(&snapshot, &mut self.tasks);
         let promised = |path: &PathSpec| (path.id, path.cpu.reservation.and_then(|reservation| reservation.delay));
         self.accounting.latencies.set_paths(snapshot.paths.iter().map(promised));
+        // Before the snapshot is replaced: the routes of both generations decide which counters continue.
         self.paths.group_counters =
             snapshot.multicast.carry_counters(&self.snapshot.multicast, &self.paths.group_counters);
         self.snapshot = snapshot;
@@ -179,8 +184,9 @@ impl Worker {
         }
     }
 
-    /// Tells the host of the generation that runs, and of the neighbours that are configured.
+    /// Configures the host with the running generation and the static neighbours.
     pub(super) fn configure_host(&mut self) {
+        // Taken out, because `with_host` borrows the whole worker.
         let statics = std::mem::take(&mut self.protocols.statics);
         let (control, limits) = (self.paths.dispatch.control, self.snapshot.limits);
         self.with_host(control, |host, world| {
@@ -231,8 +237,8 @@ impl Worker {
         self.hooks.discard_handed(DropReason::Shutdown, &mut self.accounting);
     }
 
-    /// Says farewell to hosts, and drops everything else the worker holds: it is about to end. A second call, when no worker runs any more, also
-    /// drops packets that others have handed over since.
+    /// Sends the final advertisements of the host, and drops all packets that the worker holds: it is about to end. A second call, when no worker
+    /// runs any more, also drops packets that others have handed over since.
     pub fn shut_down(&mut self, now: Instant) {
         self.accounting.now = now;
         let control = self.paths.dispatch.control;
@@ -240,7 +246,7 @@ impl Worker {
             host.send_final_advertisements(world);
             host.drain(world);
         });
-        // Transmits the farewells, which the host has just queued.
+        // Transmits the final advertisements, which the host has just queued.
         for port in self.ports.states.ids() {
             self.ports.transmit(
                 (port, Part::All),
@@ -264,6 +270,7 @@ impl Worker {
         for state in self.ports.states.iter_mut() {
             state.link.clear(DropReason::Shutdown, &mut self.accounting);
         }
+        // Late refusals change sent packets to dropped ones: the last report must include them.
         self.ports.count_refused(&mut self.accounting);
         self.empty_rings();
         self.count_all_stranded();

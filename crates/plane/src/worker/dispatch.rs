@@ -161,12 +161,14 @@ impl Worker {
             // Transmitting the last packet has closed the port and removed the task.
             return moved;
         }
+        // At least one: `more` may come from the queues of the link alone, while no packet waits on a path.
         let waiting = if more { self.ports.offerable((port, part), &self.paths).max(1) } else { 0 };
         self.tasks.slot(grant.task).waiting = waiting;
         let run = RunOutcome {
             used,
             packets: moved as u32,
             waiting: waiting as u32,
+            // An output task fills no queue of the worker. `after_transmission` has checked the room of the link.
             room: u32::from(u16::MAX),
             in_function_thread: false,
         };

@@ -21,18 +21,18 @@ pub(crate) const SPREAD_SEED: u64 = 0x8c3f_0e61_d7a5_492b;
 /// The owner's side of a shared device queue.
 pub(crate) struct SharedQueue {
     relays: Vec<RelayOwner>,
-    /// See [`Lanes::unsent`].
+    /// See [`SharedQueue::unsent`].
     unsent: UnsentPackets,
-    /// Packets for each of the lanes, while a batch is spread.
+    /// Packets for each of the relays, while a batch is spread.
     sorted: Vec<Batch>,
     own: Batch,
     out: Batch,
-    /// The lane that is served first next time.
+    /// The relay that is served first next time.
     next_relay: usize,
     /// True if the odd packet is the owner's this time.
     owner_gets_odd: bool,
     attached: bool,
-    /// Workers that have ended, a bit for each lane. The owner takes their flows.
+    /// Workers that have ended, a bit for each relay. The owner takes over their flows.
     ended: u64,
     /// The key of the hash that spreads flows.
     key: u64,
@@ -50,7 +50,7 @@ pub(crate) struct HandedOff {
 }
 
 impl SharedQueue {
-    /// Lanes among which flows are spread by a hash with this key.
+    /// A queue whose owner spreads flows among itself and the workers at `lanes`, by a hash with this key.
     pub fn new(lanes: Vec<RelayOwner>, key: u64) -> SharedQueue {
         let sorted = lanes.iter().map(|_| Batch::new()).collect();
         SharedQueue {
@@ -86,13 +86,14 @@ impl SharedQueue {
         (stamped, marked): (bool, bool),
         accounting: &mut Accounting,
     ) -> HandedOff {
+        // The hash reads the headers of every packet: fetch them together.
         batch.as_slice().iter().for_each(Packet::prefetch_bytes);
         let workers = self.relays.len() as u64 + 1;
         for packet in batch.drain() {
             let stays = marked && packet.meta().rounds == OWN_FLOW;
             match if stays { 0 } else { member(&packet, workers, self.key) } {
                 0 => self.own.push(packet),
-                // Bit `other` is that of lane `other - 1`: see `forsaken`.
+                // Bit `other` is that of relay `other - 1`: see `take_stranded`.
                 other if self.ended >> other & 1 != 0 => self.own.push(packet),
                 other => self.sorted[other - 1].push(packet),
             }
@@ -111,6 +112,7 @@ impl SharedQueue {
             let handed = lane.hand_over(sorted, &mut accounting.pool);
             accounting.ledger.hand_over(handed as u64);
             spread.packets += handed as u64;
+            // `hand_over` has left the packets that did not fit in `sorted`.
             spread.bytes += bytes - sorted.bytes();
             refuse(lane, sorted, batch);
         }
@@ -127,11 +129,12 @@ impl SharedQueue {
             if room == 0 {
                 return drained;
             }
-            // Equal shares for all lanes with packets. At least one packet each, so that the loop always progresses.
+            // Equal shares for all relays with packets. At least one packet each, so that the loop always progresses.
             let share = (room / active).max(1);
             let (count, mut left) = (self.relays.len(), room);
             for i in 0..count {
                 let lane = &mut self.relays[(self.next_relay + i) % count];
+                // With more relays than room, the last ones get nothing in this turn. The next turn begins with another relay.
                 left -= lane.accept(&mut self.out, share.min(left), &mut accounting.pool);
             }
             self.next_relay = (self.next_relay + 1) % count;
@@ -191,6 +194,7 @@ impl SharedQueue {
         let mut packets = 0;
         for (index, lane) in self.relays.iter_mut().enumerate().filter(|(_, lane)| lane.is_abandoned()) {
             packets += lane.take_stranded();
+            // Bit `index + 1`, as in `spread`. The shift cannot overflow: there are at most 64 workers.
             self.ended_before |= 2 << index;
         }
         packets
@@ -202,7 +206,7 @@ impl SharedQueue {
         (self.own, self.out) = (Batch::new(), Batch::new());
     }
 
-    /// The number of lanes with packets to transmit.
+    /// The number of relays with packets to transmit.
     #[inline]
     fn active(&self) -> usize {
         self.relays.iter().filter(|lane| !lane.from.is_empty()).count()
@@ -212,6 +216,7 @@ impl SharedQueue {
     #[inline]
     pub fn reserve(&self, room: usize) -> usize {
         // Rounds down and up by turns, so that the odd packet is not always on the same side.
+        // The owner's link has one share, and each relay with packets another.
         match self.active() {
             0 => 0,
             active if self.owner_gets_odd => room * active / (active + 1),
@@ -259,6 +264,7 @@ fn refuse(lane: &RelayOwner, sorted: &mut Batch, own: &mut Batch) {
     }
     let reason = if lane.is_abandoned() { DropReason::WorkerFailed } else { DropReason::HandOverFull };
     for mut packet in sorted.drain() {
+        // The field holds the reason plus one: zero means not refused.
         packet.meta_mut().refused = reason as u8 + 1;
         own.push(packet);
     }

@@ -17,9 +17,9 @@ use units::{Instant, Nanos, PortId};
 /// A worker's state for packet hooks.
 pub(super) struct Hooks {
     pub hook: Option<Box<dyn PacketHook>>,
-    /// The next time to call the hook's `tend`.
+    /// The next time to call the hook's `maintain`.
     pub due: Instant,
-    /// The delay of `tend` after an execution, and its minimum interval.
+    /// The delay of `maintain` after an execution, and its minimum interval.
     interval: Nanos,
     /// The rings to the other workers. `None` if there are none.
     pub owner_rings: Option<Box<OwnerRings>>,
@@ -86,11 +86,11 @@ impl Hooks {
         }
     }
 
-    /// Calls the hook's `tend`.
+    /// Calls the hook's `maintain`.
     #[cold]
     pub fn maintain(&mut self, now: Instant) {
         let due = self.hook.as_mut().map_or(Instant::NEVER, |station| station.maintain(now));
-        // A hook that always has work must not delay packets: at most one call in `pace`.
+        // A hook that always has work must not delay packets: at most one call in each `interval`.
         self.due = if due == Instant::NEVER { due } else { due.max(now + self.interval) };
     }
 
@@ -234,8 +234,8 @@ impl Worker {
 }
 
 impl Hooks {
-    /// Hands the packets of a batch received on `port` to their owners. Packets that do not fit are refused, or kept aside to
-    /// [pass](Worker::let_pass). Returns true if some of the rest belong here regardless of their flow: they are marked.
+    /// Hands the packets of a batch received on `port` to their owners. Packets that do not fit are refused, or kept
+    /// to [continue unexecuted](Hooks::continue_unexecuted). Returns true if some of the rest belong here regardless of their flow: they are marked.
     #[inline(never)]
     pub(in crate::worker) fn hand_to_owners(
         &mut self,

@@ -17,6 +17,7 @@ impl Worker {
             if state.is_some_and(|state| state.closing.is_none() && state.role != Role::Relay) {
                 for together in frames.chunks(BATCH) {
                     for frame in together {
+                        // Without a free frame the rest of this chunk is left out. The next chunk may find frames returned meanwhile.
                         let Some(mut packet) = self.accounting.pool.take_for(frame.len()) else { break };
                         packet.fill(frame);
                         packet.meta_mut().timestamp = self.accounting.now;

@@ -29,6 +29,7 @@ impl Instances {
 
     /// The target of the instance that is added next.
     pub fn next_target(&self) -> Target {
+        // Never truncated: `add_instance` panics before the number of instances reaches the reserved targets.
         self.0.len() as Target
     }
 

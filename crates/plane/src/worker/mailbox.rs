@@ -53,6 +53,7 @@ impl Mailbox {
     /// channel closes.
     pub fn post(&self, command: Command) {
         if let Some(commands) = &mut *self.lock() {
+            // The count rises after the push, under the lock: a worker that reads the new count finds the command.
             commands.push_back(command);
             self.posted.fetch_add(1, Ordering::Release);
         }

@@ -108,8 +108,8 @@ pub struct Worker {
 }
 
 impl Worker {
-    /// Makes a worker without ports; the first change opens them. Other workers wake it by ringing `bell`. `crew` has this
-    /// worker's ends of the rings to them.
+    /// Makes a worker without ports; the first change opens them. Other workers wake it by `bell`. `crew` has this worker's ends
+    /// of the rings to them.
     pub(crate) fn new(
         (id, crew, bell): (WorkerId, PeerRings, Arc<Parker>),
         pool: Pool,
@@ -138,7 +138,7 @@ impl Worker {
         }
     }
 
-    /// From the next configuration on, the threads that `asides` makes run preemptible functions. Without `asides`, as in virtual
+    /// From the next configuration on, the threads that `asides` makes run preemptible functions. Without them, as in virtual
     /// time, the worker runs the functions at once and preempts the time that they cost instead.
     pub fn set_function_threads(&mut self, asides: Box<dyn FunctionThreads>) {
         self.paths.function_threads = asides;
@@ -163,6 +163,7 @@ impl Worker {
                 self.paths.give_up_overdue(since, &self.snapshot, &mut self.accounting);
             }
         }
+        // Injected frames wait for an adoption, like packets in a receive ring: they would refill the paths that must drain.
         if !self.vector.injected.is_empty() && self.adoption.pending.is_none() {
             self.inject();
         }
@@ -188,6 +189,7 @@ impl Worker {
             self.watch_ports();
             self.ports.drain_closed(&mut self.vector, &mut self.accounting);
             if !self.peers.alone {
+                // A shared queue moves the flows of an ended worker at its second check, one interval later.
                 self.count_all_stranded();
             }
             self.watch_due = now + WATCH;
@@ -229,13 +231,15 @@ impl Worker {
     fn deadline_by(&self, now: Instant, timer: Instant) -> Instant {
         let mut until = self.protocols.host_due.min(self.audit_due).min(self.watch_due).min(timer).min(self.hooks.due);
         if !self.neighbours.waiting.is_empty() {
+            // A newly held packet sets `request_due` to the start of time, which means at once.
             until = until.min(self.neighbours.request_due.max(now));
         }
         // See [`RETRY`]: the interval grows with the time that the links have been blocked.
         let retry = Nanos::new((now.since(self.ports.blocked_since).get() / 4).clamp(RETRY.0.get(), RETRY.1.get()));
         let shared =
             |state: &&PortState| state.relays.as_ref().is_some_and(|l| l.is_waiting() || state.closing.is_some());
-        // No event signals room in the device for the lanes' packets, or that the other workers have let go of a closing port: look again soon.
+        // No event signals that the device has room for packets of relays, or that other workers have released a closing port: look
+        // again soon.
         if self.ports.states.iter().any(|state| shared(&state)) {
             until = until.min(now + retry);
         }
@@ -290,12 +294,15 @@ impl Worker {
     /// [`Worker::wakes`].
     pub fn prepare_sleep(&self) -> bool {
         if self.peers.alone {
+            // No peer puts anything on a ring. A command of the control side wakes the worker whether it sleeps or not.
             return true;
         }
         // The order matters: announce the sleep first, then look for work. A peer that adds work after the check sees the
         // announcement and rings.
         self.peers.parker.prepare_park();
         let waits = |state: &PortState| match (&state.relays, state.role) {
+            // Without room in the device these packets are no work. Otherwise a blocked device would keep the worker awake;
+            // `deadline_by` sets the time of the retry.
             (Some(lanes), _) => lanes.is_waiting() && state.link.port.room() > 0,
             (None, Role::Relay) => state.link.port.has_arrivals(),
             _ => false,
@@ -351,6 +358,7 @@ impl Worker {
         assert_eq!(own.waiting(), own_queued, "paths of the router's own protocols: {own:?}");
         for (port, state) in self.ports.states.open() {
             let (counters, backlog) = (state.link.counters(), u64::from(state.link.backlog().packets));
+            // Packets in flight on an emulated link count as sent by the link, but the worker still holds them.
             queued += backlog + state.link.in_flight() as u64;
             assert_eq!(counters.offered, counters.sent + counters.dropped + backlog, "link {port}: {counters:?}");
             let stalled = state.stalled.as_ref().map_or(0, |stalled| stalled.len() as u64);

@@ -13,7 +13,7 @@ use units::{Instant, InterfaceId};
 /// The ingress interface and destination address of a packet. They are the same for all packets of a flow.
 type DestinationKey = (InterfaceId, IpAddr);
 
-/// Counters in the filter in front of the table of places.
+/// Counters in the filter in front of the table of destinations.
 const FILTER: usize = 1024;
 
 /// Packets that wait for next hops, and the state of those next hops.
@@ -63,13 +63,13 @@ pub(super) struct WaitingBounds {
 pub(super) struct WaitingPackets {
     // Ordered maps instead of hash maps: senders cannot provoke collisions, and every run has the same order.
     hops: BTreeMap<NextHop, NextHopQueue>,
-    /// The next hop that packets of a place wait for, and their number.
+    /// The next hop that packets to a destination wait for, and their number.
     destinations: BTreeMap<DestinationKey, (NextHop, usize)>,
     /// The next hops by the arrival of their first waiting packet, and by the time of the last request.
     order: BTreeSet<(u64, NextHop)>,
     next_sequence: u64,
     requests: BTreeSet<(Option<Instant>, NextHop)>,
-    /// The number of places with each hash.
+    /// The number of destinations with each hash.
     filter: Box<[u16; FILTER]>,
     packets: usize,
     /// The packet popped last was early.
@@ -83,7 +83,7 @@ struct NextHopQueue {
     rest: VecDeque<Packet>,
     /// The time of the last request. None before the first.
     last_request: Option<Instant>,
-    /// The position of the next hop in `turns`.
+    /// The position of the next hop in `order`.
     sequence: u64,
 }
 
@@ -144,6 +144,7 @@ impl WaitingPackets {
     ) -> Option<Packet> {
         let Some(place) = destination_key(&packet) else { return Some(packet) };
         let waiting = self.hops.get(&hop).map_or(0, |held| held.early.len() + held.rest.len());
+        // A limit of zero still admits one packet: without a waiting packet the address would never be requested.
         let longest = if waiting >= bounds.each.max(1) {
             Some(hop)
         } else if self.packets >= bounds.all.max(1) {
@@ -182,10 +183,11 @@ impl WaitingPackets {
 
     fn count(&mut self, place: DestinationKey, hop: NextHop) {
         let (at, waiting) = self.destinations.entry(place).or_insert((hop, 0));
-        // Later packets of this place must wait behind its latest packet.
+        // Later packets to this destination must wait behind its latest packet.
         *at = hop;
         *waiting += 1;
         if *waiting == 1 {
+            // Cannot overflow: a counter is at most the number of waiting packets, which `bounds` limits far below `u16::MAX`.
             self.filter[hash(place)] += 1;
         }
         self.packets += 1;
@@ -222,12 +224,14 @@ impl WaitingPackets {
         let held = self.entry(hop, asked);
         let list = if early { &mut held.early } else { &mut held.rest };
         list.push_front(packet);
+        // Set again, because an entry that other packets have kept still has its earlier time.
         self.set_last_request(hop, asked);
         self.count(place, hop);
     }
 
     /// The next hops to request: first those never requested, then those last requested by `before`.
     pub fn due_requests(&self, before: Instant) -> impl Iterator<Item = NextHop> + '_ {
+        // `None` sorts before every time, so the due entries are a prefix of the set.
         let due = move |(asked, _): &&(Option<Instant>, NextHop)| asked.is_none_or(|asked| asked <= before);
         self.requests.iter().take_while(due).map(|&(_, hop)| hop)
     }
@@ -251,13 +255,14 @@ impl WaitingPackets {
     }
 }
 
-/// The place of a classified packet. None if it is no IP packet.
+/// The key of a classified packet. None if it is no IP packet.
 pub(super) fn destination_key(packet: &Packet) -> Option<DestinationKey> {
     Some((packet.meta().in_interface, destination(packet)?))
 }
 
 /// The destination address of a classified packet.
 pub(super) fn destination(packet: &Packet) -> Option<IpAddr> {
+    // The destination is at byte 16 of an IPv4 header (RFC 791 3.1), and at byte 24 of an IPv6 header (RFC 8200 3).
     let l3 = packet.bytes().get(usize::from(packet.meta().l3)..)?;
     if packet.meta().flags & Meta::IPV6 == 0 {
         l3.get(16..)?.first_chunk::<4>().map(|&address| Ipv4Addr::from(address).into())
@@ -266,13 +271,14 @@ pub(super) fn destination(packet: &Packet) -> Option<IpAddr> {
     }
 }
 
-/// The filter counter of a place (Knuth, TAOCP 3, 6.4).
+/// The filter counter of a destination (Knuth, TAOCP 3, 6.4).
 #[inline]
 fn hash((interface, address): DestinationKey) -> usize {
     let folded = match address {
         IpAddr::V4(address) => u64::from(address.to_bits()),
         IpAddr::V6(address) => (address.to_bits() >> 64) as u64 ^ address.to_bits() as u64,
     };
+    // The multiplier is 2^64 divided by the golden ratio. The upper 10 bits of the product count to `FILTER`.
     ((folded ^ u64::from(interface.0) << 32).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 54) as usize
 }
 

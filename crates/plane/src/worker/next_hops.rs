@@ -33,6 +33,7 @@ impl Worker {
             position += 1;
             self.put_on_path(port, packet, target);
         }
+        // `pop_front` frees no slots: draining the empty batch does.
         drop(self.vector.batch.drain());
     }
 
@@ -107,6 +108,7 @@ impl Worker {
 
     fn request_next_hops(&mut self, now: Instant) {
         let before = Instant::new(now.get().saturating_sub(REQUEST_INTERVAL.get()));
+        // Collected first, because each recorded request moves its next hop in the set that is iterated.
         let unasked: Vec<NextHop> = self.neighbours.waiting.due_requests(before).collect();
         for hop in unasked {
             match &mut self.peers.rings {
@@ -130,7 +132,7 @@ impl Worker {
         }
     }
 
-    /// Requests a next hop from the host on behalf of the workers in `who`, one bit each.
+    /// Requests a next hop from the host on behalf of `workers`, one bit each.
     pub(super) fn request_next_hop(&mut self, hop: NextHop, workers: u64) {
         let control = self.paths.dispatch.control;
         match self.with_host(control, |host, world| host.request_next_hop(hop.0, hop.1, world)) {
@@ -191,6 +193,7 @@ impl NeighbourQueue {
             paths.count_control(|counters| counters.dropped += 1);
             accounting.drop(packet, DropReason::NeighbourQueue);
         }
+        // Due at once: the next step requests the address.
         self.request_due = Instant::START;
     }
 
@@ -205,6 +208,7 @@ impl NeighbourQueue {
     ) {
         tasks.idle_dispatches = 0;
         match verdict {
+            // A repeated request may return the same verdict before the packets are released.
             NextHopState::Usable if self.ready.contains(&hop) => {}
             NextHopState::Usable => self.ready.push_back(hop),
             NextHopState::TableFull => self.refuse(hop, DropReason::NeighbourTable, paths, accounting),
@@ -255,6 +259,7 @@ impl NeighbourQueue {
     ) -> bool {
         while let Some(mut packet) = self.waiting.pop(hop) {
             let classifier = Classifier { snapshot, tables, dispatch: &paths.dispatch, witness: Unwitnessed };
+            // The routes may have changed while the packet waited, and with them its path and port.
             let target = classifier.classify_again(&mut packet);
             accounting.record_stage(&packet, Stage::Classified);
             if target == REFUSED {
@@ -269,6 +274,7 @@ impl NeighbourQueue {
                 }
                 continue;
             }
+            // Without an instance no queue can be full: `put_in` drops the packet.
             let room = paths.instances.get(target).map_or(1, |i| i.input.room());
             // Released packets never overflow a path: the rest waits here, in order.
             if room == 0 && packet.meta().exception == 0 {
@@ -336,6 +342,7 @@ impl NeighbourQueue {
         paths: &mut Paths,
         accounting: &mut Accounting,
     ) {
+        // Collected first, because `refuse` removes each next hop with its last packet.
         let hops: Vec<NextHop> = self.waiting.iter().map(|(hop, _)| hop).collect();
         for hop in hops {
             self.refuse(hop, reason, paths, accounting);

@@ -26,7 +26,7 @@ pub(crate) struct OwnerRings {
     pub kept: Batch,
     /// Packets that did not fit.
     pub overflow: Batch,
-    /// Late packets that continue here unexecuted.
+    /// Packets of the overflow that continue here unexecuted.
     pub passing: Batch,
     /// Packets handed over.
     pub handed: u64,
@@ -112,7 +112,7 @@ impl OwnerRings {
         self.to.get(worker).and_then(Option::as_ref).is_some_and(|way| !way.ring.is_abandoned())
     }
 
-    /// Sets a packet aside for a worker [with a ring](OwnerRings::leads_to).
+    /// Sorts a packet for a worker [with a ring](OwnerRings::leads_to).
     #[inline]
     pub fn sort(&mut self, owner: Owner, mut packet: Packet) {
         // `rounds` is free until classification: it carries the queue.
@@ -123,7 +123,7 @@ impl OwnerRings {
         }
     }
 
-    /// Hands over the packets that were set aside. Each of `queues` queues has its share of the room. The rest is [late](OwnerRings::late).
+    /// Hands over the sorted packets. Each of `queues` queues has its share of the room. The rest is put into [`OwnerRings::overflow`].
     /// Returns the number of packets, and their bytes.
     pub fn hand_over(&mut self, queues: usize) -> (usize, u64) {
         let OwnerRings { to, fitting, overflow: late, handed, .. } = self;
@@ -135,7 +135,7 @@ impl OwnerRings {
             const { assert!(MOST_QUEUES <= u16::BITS as usize) };
             for packet in way.sorted.drain() {
                 let queue = queue_of(&packet);
-                // Both counters wrap. `taken` may be stale, which only overestimates the queue.
+                // Both counters wrap. `dequeued` may be stale, which only overestimates the queue.
                 let waits = way.enqueued[queue].wrapping_sub(way.dequeued[queue].load(Ordering::Relaxed)) as usize;
                 if free == 0 || waits >= share || full >> queue & 1 != 0 {
                     full |= 1 << queue;

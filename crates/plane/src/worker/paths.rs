@@ -205,7 +205,7 @@ impl Paths {
                     instance.functions = functions;
                 }
                 (instance.task, instance.class, instance.allowance) = (task, path.class, allowance);
-                // No ready list has the instance any more: see `nothing_is_ready`.
+                // No ready list has the instance any more: see `TaskTable::clear_ready`.
                 instance.ready = false;
                 instance
             }

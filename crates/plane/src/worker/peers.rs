@@ -67,6 +67,7 @@ impl PeerRings {
     pub fn of(bells: &[Arc<Parker>]) -> Vec<PeerRings> {
         let (mut colleagues, mut others) = (Vec::new(), Vec::new());
         for (index, bell) in bells.iter().enumerate().skip(1) {
+            // Three rings for each of the others: packets and requests to the first worker, and verdicts back.
             let (handing, handed) = RingBuffer::new(HANDOFF_CAPACITY);
             let (asking, questions) = RingBuffer::new(REQUEST_CAPACITY);
             let (answers, answered) = RingBuffer::new(REQUEST_CAPACITY);
@@ -205,6 +206,7 @@ impl Peers {
                 }
             }
         }
+        // One wakeup for all packets: each costs a full fence.
         if handed > 0 {
             speaker.parker.unpark();
         }

@@ -275,6 +275,7 @@ impl Ports {
 
     pub(in crate::worker) fn start_closing(&mut self, id: PortId, now: Instant, tasks: &mut TaskTable) {
         let Some(state) = self.states.get_mut(id) else { return };
+        // Each later generation calls this again, and must not extend the deadline.
         if state.closing.is_none() {
             state.closing = Some(now + CLOSING);
             let (input, output) = (state.input, state.output);
@@ -317,6 +318,7 @@ impl Ports {
     ) {
         self.discard_arrivals(id, vector, accounting);
         let Some(mut state) = self.states.take(id) else { return };
+        // Packets still in the port count as sent. They are lost with it, so count them as dropped while the link exists.
         state.link.abandon_port(accounting);
         // `start_closing` has left the input task running for the packets of other workers.
         if state.relays.is_some() {
@@ -387,6 +389,7 @@ fn observe_mtu(
     let mtu = state.link.port.mtu();
     let interfaces = || snapshot.interfaces.iter().filter(|interface| interface.port == port);
     let Some(configured) = interfaces().map(|interface| interface.mtu).max() else { return false };
+    // Both values are kept: a new generation may change whether the same medium is too short.
     let known = std::mem::replace(&mut state.mtu, (mtu, configured));
     // A relay gets the MTU from the worker with the device, a little later.
     if state.role == Role::Device {

@@ -33,6 +33,7 @@ impl Worker {
     /// Lends the core for the rest of a run that has `used` so much. A new vector has as many packets as fit into that time.
     pub(super) fn lend<M: WorkMeter>(&mut self, target: Target, grant: Grant, used: Nanos, meter: &mut M) -> Forwarded {
         let slice = lent_time(grant.slice).saturating_sub(used).max(Nanos::new(1));
+        // The mean is zero before the first measurement: the vector then has the default size.
         let each = self.tasks.run_queue.mean_cost(grant.task).get();
         let enough = slice.get().checked_div(each).unwrap_or(DEFAULT_VECTOR.into()).max(u64::from(grant.vector));
         let most = enough.clamp(1, u64::from(grant.packets)) as usize;
@@ -61,17 +62,19 @@ impl Worker {
         let Some(out) = &mut side.in_flight else { return Forwarded::default() };
         let allowed = instance.limit.map(|limit| limit * out.packets as u64);
         if let Some(allowed) = allowed {
+            // The slice ends at the limit, so that a function that never returns uses little more than its limit.
             slice = slice.min(allowed.saturating_sub(out.used)).max(Nanos::new(1));
         }
         out.last_lent = self.accounting.now;
         let mut work = Work { path: Some(instance.path), port: instance.port, ..Work::new(Of::Forwarding, 0, 0) };
-        // In virtual time a finished errand stays in `back` until its cost is spent.
+        // In virtual time a finished job stays in `finished` until its cost is spent.
         if out.finished.is_none() {
             match side.thread.lend(slice) {
                 SliceResult::Unfinished(used) => out.used = used,
                 SliceResult::Done(mut errand) => {
                     work.extra_time = errand.take_extra_time();
                     let whole = Work { packets: out.packets as u32, bytes: out.bytes as u32, ..work };
+                    // A real meter predicts nothing: the thread has spent the time, and the vector returns at once.
                     out.finished = Some((errand, meter.predict(whole).unwrap_or_default()));
                 }
             }
@@ -80,6 +83,7 @@ impl Worker {
         if let Some((errand, left)) = out.finished.take() {
             let spent = left.min(slice);
             out.used += spent;
+            // A meter of virtual time charges this part of the cost. A real meter reads its counter.
             work.predicted = Some(spent);
             if left > spent {
                 out.finished = Some((errand, left.saturating_sub(spent)));
@@ -158,6 +162,7 @@ impl Worker {
         let Some(side) = &mut instance.function_thread else { return Forwarded::default() };
         let FinishedVector { has_diverted: mut odd, traces: passed, panic } =
             side.reclaim(errand, batch, &mut instance.functions);
+        // As when the vector was submitted: `gather` has changed the flag of the instance since.
         let offloads = side.in_flight.take().is_some_and(|out| out.offloads);
         let mut moved = batch.len();
         for passed in &passed {
@@ -199,7 +204,7 @@ impl Instance {
         let side = self.function_thread.as_mut()?;
         let mut out = side.in_flight.take()?;
         self.counters.dropped += out.packets as u64;
-        // A finished errand is back on the worker, so its packets can be dropped. Otherwise the thread still owns them: they are only counted.
+        // A finished job is back on the worker, so its packets can be dropped. Otherwise the thread still owns them: they are only counted.
         match out.finished.take() {
             Some((errand, _)) => {
                 let mut batch = packet::Batch::new();
@@ -246,6 +251,7 @@ impl Paths {
             _ => FunctionFailure::DidNotReturn(accounting.now.since(out.submitted)),
         };
         self.report_misdeed(target, misdeed, accounting);
+        // The packets count as moved, so that the instance stays ready for those behind them.
         Forwarded { moved: out.packets, used, unfinished: false }
     }
 
@@ -260,7 +266,7 @@ impl Paths {
         for target in self.instances.targets() {
             let out =
                 self.instances.get(target).and_then(|instance| instance.function_thread.as_ref()?.in_flight.as_ref());
-            // A vector given out after the configuration arrived has the full patience as well.
+            // A vector submitted after the configuration arrived has the full `PATIENCE` as well.
             let late = |out: &VectorInFlight| accounting.now.since(out.submitted.max(since)) >= PATIENCE;
             if out.is_some_and(late) {
                 self.give_up_vector(target, DropReason::FunctionFailed, Nanos::ZERO, snapshot, accounting);
@@ -282,7 +288,7 @@ impl Paths {
         instance.functions = spec.and_then(|path| registered.build(path).ok()).unwrap_or_default();
     }
 
-    /// Reports a misdeed of an instance's functions, unless one was reported lately.
+    /// Reports a failure of an instance's functions, at most once in [`REPORT_INTERVAL`].
     pub(in crate::worker) fn report_misdeed(
         &mut self,
         target: Target,
@@ -307,10 +313,12 @@ impl Paths {
     pub(in crate::worker) fn update_function_threads(&mut self, snapshot: &Arc<Snapshot>) {
         let Paths { instances, function_threads: asides, .. } = self;
         for path in &snapshot.paths {
+            // An instance without a port belongs to the router's own protocols, which run on the worker.
             let of = |instance: &&mut Instance| instance.path == path.id && instance.port.is_some();
             for instance in instances.iter_mut().filter(of) {
                 match (path.cpu.preemptible, &instance.function_thread) {
                     (true, None) => instance.function_thread = Some(Box::new(ThreadSlot::new(asides.open()))),
+                    // No vector is out, so the thread holds no packets when its slot is dropped.
                     (false, Some(_)) => instance.function_thread = None,
                     _ => {}
                 }

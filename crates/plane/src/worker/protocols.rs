@@ -107,6 +107,7 @@ impl Worker {
         let Some(instance) = self.paths.instances.get_mut(target) else { return 0 };
         instance.input.pop_into(&mut self.vector.batch, HOST_VECTOR);
         let moved = self.vector.batch.len();
+        // Moved out of the vector, because `with_host` borrows the whole worker.
         let packets: Vec<Packet> = self.vector.batch.drain().collect();
         let mut due = false;
         self.with_host(target, |host, world| {
@@ -114,6 +115,7 @@ impl Worker {
                 world.trace_received(&packet);
                 host.receive(packet, world);
             }
+            // A first fragment may pass on any worker, so each run looks for it in the translation table.
             host.release_fragments(world);
             due = world.now() >= host.next_deadline();
             if due {
@@ -187,6 +189,7 @@ impl World for WorkerWorld<'_> {
         let refused = match self.instance(target) {
             Some(instance) => {
                 (packet.meta_mut().path, packet.meta_mut().class) = (instance.path, instance.class);
+                // The frame is complete, link header included, so it skips the functions of the path.
                 let refused = instance.output.push(packet).map(|packet| (packet, DropReason::OutputQueue));
                 instance.arrivals.record_arrivals(instance.output.len(), now);
                 refused
@@ -216,6 +219,7 @@ impl World for WorkerWorld<'_> {
             let reason = refusal_reason(&packet).unwrap_or(DropReason::PortRemoved);
             return self.drop(packet, reason);
         }
+        // The packet leaves the path of the protocols, even if its new path drops it.
         self.count(|counters| counters.diverted += 1);
         if target == REPLICATED {
             let WorkerWorld { snapshot, tables, dispatch, accounting, instances, tasks, groups: counters, .. } = self;

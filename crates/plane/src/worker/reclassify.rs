@@ -22,6 +22,7 @@ impl Worker {
             onward && meta.refused == 0
         };
         if !self.vector.batch.as_slice().iter().any(again) {
+            // Called because some packet does not simply continue, so the reason is a refusal or another exception.
             return true;
         }
         let mut odd = false;
@@ -37,6 +38,7 @@ impl Worker {
                 );
             } else {
                 odd |= packet.meta().refused | packet.meta().exception != 0;
+                // A second batch, because the slots of popped packets are not free before the batch is empty.
                 self.vector.kept.push(packet);
             }
         }
@@ -59,7 +61,7 @@ impl Paths {
     ) {
         let Paths { dispatch, instances, .. } = self;
         let mut target = REFUSED;
-        // A loop between functions and classifier is bounded: [`ROUNDS`].
+        // A loop between functions and classifier is bounded by `MAX_ROUNDS`.
         if packet.meta_mut().count_classification() > MAX_ROUNDS {
             packet.meta_mut().refused = DropReason::Rounds.index() as u8 + 1;
         } else {
@@ -73,6 +75,7 @@ impl Paths {
             let reason = refusal_reason(&packet).unwrap_or(DropReason::PortRemoved);
             return accounting.drop(packet, reason);
         }
+        // The packet has left this path even if the next queue is full: `enter` counts the drop there.
         counters.diverted += 1;
         let Some(instance) = instances.get_mut(target) else {
             return accounting.drop(packet, DropReason::PortRemoved);

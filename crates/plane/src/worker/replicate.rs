@@ -49,6 +49,7 @@ impl Copier<'_> {
 
     /// Replicates each segment of a super-frame.
     fn replicate_segments(&mut self, packet: Packet, route: (usize, &MulticastRoute)) {
+        // No MTU yet: each copy is compared with that of its own egress interface.
         let mut half = match PacketSplitter::new(packet, usize::MAX) {
             Ok(half) => half,
             Err((packet, reason)) => return self.accounting.drop(packet, reason),
@@ -92,6 +93,7 @@ impl Copier<'_> {
         let path = usize::from(std::mem::take(&mut meta.version));
         (meta.adjacency, meta.out_interface) = (REPLICA, out);
         let egress = snapshot.egress(out);
+        // The MTU limits the IP packet, without its link header.
         let length = shared.packet().len() - usize::from(meta.l3);
         accounting.record_stage(&copy, Stage::Copied { original });
         let target = dispatch.instance(path, egress.port);

@@ -49,9 +49,9 @@ pub struct PortReport {
     /// Bytes of these packets.
     pub backlog_bytes: Bytes,
     /// Packets that the links of all its workers count as sent, but that have not left: the medium has refused them, or they are in the port.
-    /// [`PortReport::together`] subtracts them.
+    /// [`PortReport::sum_workers`] subtracts them.
     pub unsent: UnsentPackets,
-    /// The MTU of its medium.
+    /// The longest IP packet of its medium, in bytes. `None` if the medium has no limit.
     pub mtu: Option<u16>,
     /// The rate of its medium.
     pub rate: Rate,
@@ -126,7 +126,7 @@ pub struct QueueReport {
     pub input: usize,
     /// Packets in the output queue.
     pub output: usize,
-    /// The capacity of each queue.
+    /// The capacity of the input queue, in packets.
     pub capacity: usize,
     /// The fill level of the input queue.
     pub fill: QueueFill,
@@ -236,6 +236,7 @@ impl Worker {
             worker: self.id,
             generation: self.snapshot.generation,
             ledger,
+            // The pool does not count frames inside a port, because they were given to it.
             held_packets: self.accounting.pool.frames_in_use() + waiting,
             frames_spare: self.accounting.pool.region().spare(),
             ports: self.ports.report_ports(&self.tasks, &self.accounting),
@@ -288,6 +289,7 @@ impl Worker {
     fn report_neighbours(&self) -> Vec<NeighbourReport> {
         let mut neighbours = self.protocols.host.neighbours();
         for (hop, packets) in self.neighbours.waiting.iter() {
+            // Transit packets wait here, and the host counts only its own.
             let known = neighbours.iter_mut().find(|n| (n.interface, n.address) == hop);
             known.into_iter().for_each(|neighbour| neighbour.pending += packets);
         }
@@ -342,6 +344,7 @@ impl Paths {
             for instance in of(path) {
                 let away = instance.function_thread.as_ref().and_then(|side| side.cached_counters());
                 let counted = || instance.functions.iter().map(|function| function.counters()).collect();
+                // While a thread runs the functions, the worker has only the counters that it read before.
                 add_counters(&mut functions, away.unwrap_or_else(counted));
             }
             let queued = of(path).map(|i| i.queued()).sum();
@@ -355,6 +358,7 @@ impl Paths {
         let report = |i: &crate::path::Instance| QueueReport {
             path: i.path,
             port: i.port,
+            // A half-segmented packet and packets at a function thread are dequeued, but not forwarded yet.
             input: i.input.len() + usize::from(i.half.is_some()) + i.packets_in_flight(),
             output: i.output.len(),
             capacity: i.input.capacity(),
@@ -367,6 +371,7 @@ impl Paths {
         let mut paths_of: BTreeMap<TaskId, Vec<PathId>> = BTreeMap::new();
         for instance in self.instances.iter() {
             let paths = paths_of.entry(instance.task).or_default();
+            // The instances of a path are adjacent, so a path is listed once.
             if paths.last() != Some(&instance.path) {
                 paths.push(instance.path);
             }
@@ -396,6 +401,7 @@ impl Ports {
                 state.relays.iter().for_each(|lanes| unsent.join(lanes.unsent()));
                 let mut link = state.link.counters();
                 link.dropped += unsent.packets;
+                // Joined after `dropped`: packets in the port are not sent yet, but not dropped either.
                 unsent.join(waiting);
                 let lost = state.link.port.statistics();
                 let mut counters = PortCounters {

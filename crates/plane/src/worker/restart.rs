@@ -32,8 +32,8 @@ impl std::fmt::Display for AdoptionUnfinished {
 }
 
 impl Worker {
-    /// Restarts after a panic in [`Worker::step`] with the running configuration. Returns the number of lost packets. After a panic or an error
-    /// here, call [`Worker::give_up`].
+    /// Restarts after a panic in [`Worker::step`] with the running configuration. Returns the number of lost packets, or an error if the panic
+    /// occurred during an adoption. After a panic or an error here, call [`Worker::give_up`].
     pub fn restart(&mut self, now: Instant) -> Result<u64, AdoptionUnfinished> {
         if self.adoption.adopting {
             return Err(AdoptionUnfinished);
@@ -49,9 +49,11 @@ impl Worker {
         }
         // Their tasks are new and need the parameters of the generation.
         self.apply_rules(&self.snapshot.clone(), now);
+        // Before the host starts: every packet without a fate counts as lost here, and those that the host sends are not lost.
         let lost = self.paths.forget_packets(&mut self.accounting);
         self.protocols.host = LocalProtocols::new(self.snapshot.limits);
         if self.is_first() {
+            // The tables still have the addresses that the failed host resolved. The new host adds them again, unconfirmed.
             known.iter().for_each(|known| self.tables.unresolve(known.interface, known.address));
             self.configure_host();
             let control = self.paths.dispatch.control;
@@ -65,8 +67,8 @@ impl Worker {
         Ok(lost)
     }
 
-    /// Ends the worker after a panic for good. Corrects the ledger, so that the last report adds up. When the worker is dropped, its ports close
-    /// and the other workers notice.
+    /// Ends the worker after a panic for good. Corrects the ledger, so that the last report adds up. Returns the number of lost packets. When the
+    /// worker is dropped, its ports close and the other workers notice.
     pub fn give_up(&mut self) -> u64 {
         self.clear();
         for (port, state) in self.ports.states.open() {
@@ -110,6 +112,7 @@ impl Worker {
         let Some(mut state) = self.ports.states.take(id) else { return };
         let view = self.snapshot.port(id).filter(|_| state.closing.is_none());
         let (frames, sharing) = (self.accounting.pool.region().frames(), state.link.sharing());
+        // The new scheme uses the same shared rates as the schemes of the other workers.
         let scheme = view.and_then(|view| Queueing::of(&view.scheme, frames, &mut sharing.again()).ok());
         state.reset_after_panic();
         let Some(scheme) = scheme else {
@@ -143,6 +146,7 @@ impl Worker {
         }
         lost += self.hooks.take_stranded();
         if lost > 0 {
+            // The ledger counted them as handed over. They return as taken over and are dropped, so that their drop has a packet.
             self.accounting.ledger.drop_undelivered(lost as u64, DropReason::WorkerFailed);
         }
     }
@@ -163,6 +167,7 @@ impl Paths {
         let task = spec.map(|spec| self.forwarder(spec, snapshot, tasks, accounting)).unwrap_or_default();
         let Paths { instances, function_threads: asides, .. } = self;
         let Some(instance) = instances.get_mut(target) else { return };
+        // The counters of the router's own protocols are corrected together: see `forget_packets`.
         if instance.path != CONTROL && instance.path != GENERAL {
             instance.counters.drop_waiting();
         }

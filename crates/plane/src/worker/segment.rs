@@ -59,6 +59,7 @@ impl Ports {
     pub(in crate::worker) fn refit_paths(&mut self, port: PortId, paths: &mut Paths, accounting: &mut Accounting) {
         let Paths { instances, .. } = paths;
         let Ports { states: ports, .. } = self;
+        // Only the output queues: packets on an input queue meet the new offloads in `segment`, behind the functions.
         let Some(state) = ports.get(port) else { return };
         for &target in &state.outputs {
             let Some(instance) = instances.get_mut(target) else { continue };
@@ -140,6 +141,7 @@ impl Paths {
                 continue;
             }
             let out = packet.meta().out_interface;
+            // The MTU of the medium may be below the configured one.
             let mtu = usize::from(tables.mtu(out, snapshot.egress(out).mtu));
             match PacketSplitter::new(packet, mtu) {
                 // Only the last packet of the batch can be one: see [`Paths::gather`].

@@ -14,6 +14,7 @@ impl Worker {
     pub(super) fn stall(&mut self, port: PortId, from: usize) {
         let Some(state) = self.ports.states.get_mut(port) else { return };
         let packets = std::mem::take(&mut self.vector.batch);
+        // Copied, because the next batch overwrites the scratch. The batch itself holds only the packets from `from` on.
         let targets = self.vector.scratch.targets[from..from + packets.len()].to_vec();
         let (offloads, hooked) = (self.vector.scratch.offloads, self.vector.scratch.hooked);
         state.stalled = Some(Box::new(Stalled { packets, targets, offloads, hooked }));
@@ -66,10 +67,12 @@ impl Ports {
         stalls.retain(|&port| {
             let Some(state) = ports.get(port) else { return false };
             let Some(stalled) = &state.stalled else { return false };
+            // Only the first packet matters, because the others must not overtake it.
             let first = stalled.targets.first().and_then(|&target| instances.get(target));
             if first.is_some_and(|instance| instance.input.room() == 0) {
                 return true;
             }
+            // The input task enqueues the packets, and lists the port again if another path is full.
             tasks.run_queue.wake(state.input, accounting.now);
             false
         });

@@ -47,7 +47,7 @@ pub(super) struct TaskTable {
     slots: Vec<Slot>,
     /// Consecutive dispatches that moved nothing, since a task was last woken from outside.
     pub idle_dispatches: usize,
-    /// The part of [`TaskTable::quiet`] that had something to move, or took no time.
+    /// Consecutive dispatches that moved nothing, without polls that took time.
     pub futile_dispatches: usize,
     /// The cost of a task switch, measured when the router started.
     switch_cost: Nanos,
@@ -79,6 +79,7 @@ impl TaskTable {
         if id.index() >= self.slots.len() {
             self.slots.resize_with(id.index() + 1, Slot::default);
         }
+        // The run queue reuses ids: nothing of an earlier task may remain.
         self.slots[id.index()] = Slot { task: Some(task), ..Slot::default() };
         id
     }
@@ -87,6 +88,7 @@ impl TaskTable {
         if let Some(slot) = self.slots.get_mut(id.index())
             && slot.task.take().is_some()
         {
+            // Only once for each task: the run queue panics if a task is removed twice.
             slot.ready.clear();
             self.run_queue.remove(id, now);
         }
@@ -140,6 +142,7 @@ impl TaskTable {
     /// The task of `instance` has work that is no packet of its queue.
     pub fn wake_forwarding(&mut self, target: Target, instance: &mut Instance, now: Instant) {
         let slot = &mut self.slots[instance.task.index()];
+        // The queue may be empty: a due timer of the router's own protocols is work as well.
         if !instance.ready {
             instance.ready = true;
             slot.ready.push_back(target);
@@ -156,6 +159,7 @@ impl TaskTable {
         if packets > 0 {
             self.run_queue.trace_arrival(id, packets, waiting, now);
         }
+        // The room of the link is unknown here. The task checks it when it runs.
         self.run_queue.update_queue(id, waiting, usize::from(u16::MAX), now);
     }
 

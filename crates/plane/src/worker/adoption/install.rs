@@ -38,6 +38,7 @@ impl Ports {
                 (decorate(port), if first { Role::Device } else { Role::Queue }, lanes)
             }
             OpenedPort::Relay(relay) => {
+                // The owner receives nothing before all relays are attached, so that no packet arrives for a worker that lacks the port.
                 relay.attach();
                 (Box::new(relay) as Box<dyn Port>, Role::Relay, None)
             }
@@ -47,6 +48,7 @@ impl Ports {
         if let Some(state) = ports.get_mut(id) {
             state.link.abandon_port(accounting);
             state.link.replace_port(|old| {
+                // Other workers may still hold their ends of its rings.
                 remains.push(ClosedPort::Port(id, old));
                 port
             });
@@ -62,6 +64,7 @@ impl Ports {
             return retired;
         }
         let Some(scheme) = scheme else { return retired };
+        // Keyed before the first packet, because queues of flows depend on the key.
         let mut link = Link::new(id, port, scheme).keyed(snapshot.limits.key(FLOWS));
         link.set_relayed(role == Role::Relay);
         let (input, output) = self.add_port_tasks(id, snapshot, tasks, accounting);

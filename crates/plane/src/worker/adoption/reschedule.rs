@@ -36,6 +36,7 @@ impl Worker {
                 .replace_scheme(port, scheme, &mut self.paths, &mut self.tasks, &mut self.accounting)
                 .collect();
             self.snapshot = snapshot;
+            // The schemes may differ in whether they rank classes, which decides the order of the paths.
             self.ports.rank_outputs(&mut self.paths);
             retired
         } else {
@@ -62,12 +63,14 @@ impl Ports {
             Some(PortState { link, output, .. }) => {
                 let (waited, dropped, before) =
                     (link.backlog().packets, link.counters().dropped, link.counters_since_change());
+                // A drain that an earlier change began may have ended: return its old scheme as well, because a worker frees no memory.
                 let drained = link.take_drained();
                 let had = link.offloads();
                 let (way, replaced) = link.replace_scheme(scheme, accounting);
                 link.refresh_offloads(accounting);
                 splits = had.super_frames && !link.offloads().super_frames;
                 let dropped = u32::try_from(link.counters().dropped - dropped).unwrap_or(u32::MAX);
+                // The new scheme may release packets at once that the old one would have delayed.
                 tasks.wake_output(*output, accounting.now);
                 let (worker, version, packets) = (accounting.worker, link.version(), (waited, dropped));
                 accounting.event(&Event::SchemeChanged { worker, port: id, transition: way, version, before, packets });

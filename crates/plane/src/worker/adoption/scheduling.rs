@@ -1,4 +1,4 @@
-//! The rules of a generation: what tasks are promised and may do, and whose packets leave first.
+//! The rules of a generation: the shares and limits of tasks, and the order in which the packets of paths leave.
 
 use super::super::paths::Paths;
 use super::super::ports::Ports;
@@ -28,6 +28,7 @@ impl Worker {
             let terms = |share| TaskTerms { share, max_wait: None, capacity: u32::MAX, cost: None, prompt: false };
             agenda.set(state.input, terms(view.shares.input));
             agenda.set(state.output, terms(view.shares.output));
+            // In the other layouts the forwarding task of a path transmits as well, in the path's own share.
             let wanted = snapshot.layout == Layout::Three && !state.reserved.is_empty();
             match (wanted, state.reserved_output) {
                 (true, Some(task)) => agenda.set(task, terms(view.shares.reserved)),
@@ -42,7 +43,9 @@ impl Worker {
                 (false, None) => {}
             }
             let agenda = &mut self.tasks.run_queue;
+            // `estimate` replaces the batch by the packet limit of an input run.
             let ring = Ring { slots: state.link.port.ring_size(), batch: 1, line_rate: view.cpu.line_rate };
+            // In interrupt mode no input task runs, so an estimator would get no samples.
             let estimator = view.cpu.estimator.filter(|_| self.ports.interrupted.is_none());
             agenda.estimate(state.input, estimator, view.cpu.greedy, ring, now);
             match self.ports.interrupted {
@@ -65,6 +68,7 @@ impl Worker {
             }
             let terms = terms_of(path);
             let together = |sum: &mut TaskTerms| sum.join(terms);
+            // Paths with a common task: it gets the sum of their shares and the strictest of their limits.
             sums.entry(TaskKey::of(path, snapshot.cpu.best_effort)).and_modify(together).or_insert(terms);
         }
         for (common, terms) in &sums {
@@ -73,6 +77,7 @@ impl Worker {
             }
         }
         let Worker { paths: Paths { forwarders, .. }, tasks, .. } = self;
+        // The instances refer to other tasks by now, so the tasks of keys without a path can go.
         forwarders.retain(|common, &mut task| {
             let kept = sums.contains_key(common);
             if !kept {
@@ -87,6 +92,7 @@ impl Worker {
         if let Some(change) = &mut self.adoption.pending
             && change.snapshot.generation == snapshot.generation
         {
+            // `adopt` applies its rules. Shares for any other generation are out of date.
             change.snapshot = snapshot;
         } else if self.snapshot.generation == snapshot.generation {
             self.apply_rules(&snapshot, now);

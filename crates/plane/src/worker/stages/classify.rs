@@ -11,7 +11,7 @@ use packet::port::refusal_reason;
 use units::{Instant, PortId};
 
 impl Worker {
-    /// Classifies the batch received from `port`. The packets arrived at `came`, or each has a timestamp of its own. Packet hooks
+    /// Classifies the batch received from `port`. The packets arrived at `arrival`, or each has a timestamp of its own. Packet hooks
     /// see the batch if they ask for it, except the last `passing` packets: they pass without execution.
     #[inline(always)]
     pub(in crate::worker) fn classify(&mut self, port: PortId, arrival: Option<Instant>, passing: usize) {

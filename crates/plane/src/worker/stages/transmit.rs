@@ -33,7 +33,7 @@ impl Ports {
         let Some(state) = states.get_mut(port) else { return (0, false) };
         let (mut moved, mut more) = (0, false);
         if let Some(lanes) = &state.relays {
-            // Keep the transmit slots that packets of other workers have been promised.
+            // Keep transmit slots for the packets of other workers.
             state.link.reserve = lanes.reserve(state.link.port.room());
         }
         for place in 0..state.part(part).len() {
@@ -68,12 +68,12 @@ impl Ports {
         let Ports { states, blocked, blocked_since, .. } = self;
         let Some(state) = states.get_mut(port) else { return (moved, more) };
         let now = accounting.now;
-        // An emulated link reports itself when it is ready: see `Ports::attend`.
+        // An emulated link reports itself when it is ready: see `Ports::serve_emulated`.
         let by_itself = state.link.is_emulated() && state.link.next() == Next::Ready;
         if state.link.backlog().packets > 0 || state.link.in_flight() > 0 {
             if state.closing.is_some_and(|end| now >= end) {
+                // A removed port gets one second to empty its queue, then the rest is dropped.
                 state.link.clear(DropReason::PortRemoved, accounting);
-            // A removed port gets one second to empty its queue, then the rest is dropped.
             } else if state.link.backlog().packets > 0 && state.link.room() > 0 && state.link.next() == Next::Ready {
                 if part == Part::Reserved && state.offered == 0 {
                     // The best-effort output task transmits the rest.
