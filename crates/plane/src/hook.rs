@@ -61,7 +61,7 @@ pub const UNKNOWN: &Dedicated = &[false; BATCH];
 /// Packets that are passed to a hook, and what the classifier knows about each.
 pub type HookBatch<'a> = (&'a mut [Packet], &'a Dedicated);
 
-/// The default interval between calls of [`PacketHook::tend`] while packets arrive.
+/// The default interval between calls of [`PacketHook::maintain`] while packets arrive.
 pub const MAINTENANCE_INTERVAL: Nanos = Nanos::millis(10);
 
 /// The maximum number of queues for packets on their way to another worker.
@@ -82,7 +82,7 @@ pub trait PacketHook: Send {
     fn owner(&mut self, l3: &[u8], now: Instant) -> Option<Owner>;
     /// True if packets that carry no instruction may have an owner, because a packet of their flow carried one lately.
     fn follows_flows(&mut self, now: Instant) -> bool;
-    /// True if the hook reads the [`Variables`] of this port.
+    /// True if the hook reads the [`PortVariables`] of this port.
     fn reads_variables(&self, place: HookPoint) -> bool;
     /// Executes the instructions of packets in their order. Skips refused packets and packets that the router itself generated. Sets `refused`
     /// on those that end.
@@ -96,9 +96,9 @@ pub trait PacketHook: Send {
     }
     /// An IP packet passed a place unexecuted that could have executed its instruction.
     fn record_unexecuted(&mut self, _place: HookPoint, _l3: &[u8]) {}
-    /// Does work that needs no packet, e.g. expiry. Returns when to be called again; [`Instant::FAR`] for never.
+    /// Does work that needs no packet, e.g. expiry. Returns when to be called again; [`Instant::NEVER`] for never.
     fn maintain(&mut self, now: Instant) -> Instant;
-    /// The minimum interval between calls of `tend` while packets arrive.
+    /// The minimum interval between calls of [`PacketHook::maintain`] while packets arrive.
     fn maintenance_interval(&self) -> Nanos {
         MAINTENANCE_INTERVAL
     }
@@ -156,8 +156,8 @@ pub struct StateConfig {
 
 /// Makes packet hooks.
 pub trait HookMaker: Send + Sync {
-    /// Makes a hook for each worker, in the order of workers. It omits stores that `before` has too and the workers keep: the new hooks [take
-    /// over](PacketHook::succeed) those.
+    /// Makes a hook for each worker, in the order of workers. It omits stores that `before` has too and the workers keep: the new hooks [keep
+    /// those](PacketHook::replace).
     fn make(&self, before: Option<&StateConfig>, wanted: &StateConfig) -> Result<Vec<Box<dyn PacketHook>>, HookError>;
     /// A fingerprint of the contents of the files that a plan names. Without `secret` it reveals nothing about the contents.
     fn fingerprint(&self, _plan: &StatePlan, _secret: u64) -> u64 {
@@ -232,6 +232,7 @@ impl Marks {
     /// `ports` are the four bytes behind each header.
     #[inline]
     pub(crate) fn may_be_among(self, hops: &[[u8; 4]], ports: &[[u8; 4]]) -> bool {
+        // Bytes 2 and 3 are the destination port. The protocol is not compared here, so TCP to the same port is examined in vain.
         let port = |ports: &[u8; 4]| u32::from_le_bytes(*ports) >> 16 == u32::from(u16::from_le(self.port));
         // Without a branch for each packet, so that the compiler vectorizes the loop.
         hops.iter().zip(ports).fold(false, |any, (hop, ports)| any | self.is_dedicated(hop) | port(ports))
@@ -258,13 +259,17 @@ impl Marks {
     #[inline]
     pub(crate) fn may_be_on(self, frame: &[u8]) -> bool {
         const PLAIN: usize = 34;
+        // A frame shorter than Ethernet and IPv4 headers (14 + 20 bytes) carries no instruction.
         let Some(head) = frame.first_chunk::<PLAIN>() else { return false };
         let upper = |at: usize| frame.get(at..).and_then(|rest| rest.first_chunk::<4>().copied());
+        // Offsets in a frame without a tag: 12 ethertype, 14 version, 20 next header of IPv6, 23 protocol of IPv4.
         match (u16::from_be_bytes([head[12], head[13]]), head[14]) {
             (ethertype::IPV4, 0x45) => self.may_carry(head[23], || upper(PLAIN)),
             (ethertype::IPV6, _) => match head[20] {
                 protocol::TCP | protocol::ICMPV6 => false,
+                // Behind the 14 bytes of Ethernet and the 40 of IPv6.
                 UDP => self.may_carry(UDP, || upper(54)),
+                // An extension header may precede the instruction.
                 _ => self != Marks::NONE,
             },
             // Options and tags are rare: the caller parses these packets completely.
@@ -290,6 +295,7 @@ pub struct HookConfig {
 
 impl PartialEq for HookConfig {
     fn eq(&self, other: &HookConfig) -> bool {
+        // The marks follow from the plan, so they need no comparison.
         self.state == other.state
     }
 }

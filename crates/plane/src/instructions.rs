@@ -1,7 +1,7 @@
 //! Registered instructions of ephemeral state, as far as the plane knows them. An instruction reads the packet's operands and the values of its
 //! tags, and returns a verdict and the values to write.
 //!
-//! A guest is one (`extension`), and so is any type that implements [`Registered`]. A program with an embedded router provides it through
+//! A guest is one (`extension`), and so is any type that implements [`CustomInstruction`]. A program with an embedded router provides it through
 //! [`plan::Guests`]. The caller checks the results before it carries them out (adr/0050).
 
 use plan::GuestCode;
@@ -42,6 +42,7 @@ impl InstructionCall {
     ///
     /// The violation.
     pub fn check_writes(&self, tags: u8, creates: u8) -> Result<(), String> {
+        // The array has a place for each of `TAGS` tags, even if the instruction declares fewer.
         if let Some(tag) = (usize::from(tags)..TAGS).find(|tag| self.written[*tag].is_some()) {
             return Err(format!("it writes tag {tag}, and has {tags}"));
         }
@@ -79,7 +80,11 @@ pub trait CustomInstruction: Send {
 
 /// Makes instructions of a kind.
 pub trait InstructionMaker: Send + Sync {
-    /// Makes one more, or returns why it does not start.
+    /// Makes one more.
+    ///
+    /// # Errors
+    ///
+    /// Why it does not start.
     fn make(&self) -> Result<Box<dyn CustomInstruction>, String>;
 }
 

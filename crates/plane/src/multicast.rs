@@ -67,6 +67,7 @@ impl MulticastRoutes {
 
     /// The position of the route of a packet received on an interface of `vrf`.
     pub fn find(&self, vrf: VrfId, source: IpAddr, group: IpAddr) -> Option<usize> {
+        // The usual case, without hashing the key twice.
         if self.routes.is_empty() {
             return None;
         }

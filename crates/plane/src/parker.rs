@@ -34,6 +34,7 @@ impl Parker {
     /// Something was handed over. Costs only a fence if the worker is awake.
     #[inline]
     pub fn unpark(&self) {
+        // Orders the caller's hand-over before the load. Without it both sides could miss each other.
         fence(Ordering::SeqCst);
         // The load keeps the common case free of atomic writes. The swap lets only one of several threads wake the worker.
         if self.asleep.load(Ordering::Relaxed) && self.asleep.swap(false, Ordering::Relaxed) {
@@ -44,11 +45,13 @@ impl Parker {
     /// The worker is about to sleep. It must check for work once more after this.
     pub fn prepare_park(&self) {
         self.asleep.store(true, Ordering::Relaxed);
+        // Orders the announcement before the last check for work: the counterpart of the fence in `unpark`.
         fence(Ordering::SeqCst);
     }
 
     /// The worker is awake.
     pub fn end_park(&self) {
+        // Without a fence: if another thread still reads true, it wakes the worker in vain.
         self.asleep.store(false, Ordering::Relaxed);
     }
 }

@@ -34,6 +34,7 @@ units::counters! {
 impl PathCounters {
     /// Packets that are still on the path, by these counters alone.
     pub fn waiting(&self) -> u64 {
+        // Wraps below zero if the counters are wrong: `drop_waiting` reads the difference as a signed number.
         (self.entered + self.generated).wrapping_sub(self.left + self.dropped + self.consumed + self.diverted)
     }
 
@@ -96,8 +97,10 @@ pub struct Allowance {
 impl Allowance {
     /// The allowance of a path with this reservation and output queue. It keeps the tokens of `before` if both are unchanged.
     pub fn of(rate: PacketRate, queue: usize, before: Option<Allowance>) -> Allowance {
+        // A full bucket after each apply would let a reservation exceed its rate by frequent applies.
         let same = before.filter(|before| (before.rate, before.queue) == (rate, queue));
         same.unwrap_or_else(|| {
+            // A rate counts bits and the meter bytes: eight bits for each packet.
             let bytes = Rate::bits(rate.get().saturating_mul(8));
             Allowance { rate, queue, meter: Meter::new(bytes, Bytes::new(queue as u64)) }
         })
@@ -136,6 +139,7 @@ impl Instance {
     /// Puts a packet generated or rerouted inside the router on its input queue. Returns the packet if the queue is full.
     pub fn enter(&mut self, packet: Packet) -> Option<Packet> {
         self.counters.entered += 1;
+        // Never cleared here: packets already queued may have offloads.
         self.offloads |= packet.is_offloaded() | is_to_fragment(&packet);
         // The packet was not examined for instructions.
         self.hooked = true;

@@ -1,7 +1,7 @@
 //! Decides which objective is in force at a port (spec N-23). It is a pure function of time and counters.
 //!
 //! Hysteresis has three parts. An objective comes into force only with more than half of a window's bytes. The objective in force stays until
-//! another reaches that share. After each change there is a pause. So a port changes at most once in [`Rules::dwell`], independent of its
+//! another reaches that share. After each change there is a pause. So a port changes at most once in [`PolicyRules::dwell`], independent of its
 //! traffic.
 
 use link::Demand;
@@ -69,11 +69,12 @@ impl Controller {
         self.window.map_or(Nanos::ZERO, |(begun, _)| (begun + self.rules.window).since(now))
     }
 
-    /// Takes the cumulative counters at `now`. Returns the decision if the objective changes.
+    /// Reads the cumulative counters at `now`. Returns the decision if the objective changes.
     pub fn observe(&mut self, now: Instant, counted: &Demand) -> Option<Decision> {
         if self.next(now) > Nanos::ZERO {
             return None;
         }
+        // The first call only begins a window: there are no earlier counters to compare with.
         let (_, before) = self.window.replace((now, *counted))?;
         self.last_window = counted.since(&before);
         let (to, share) = self.winner()?;
@@ -81,6 +82,7 @@ impl Controller {
         if to == self.in_force || held {
             return None;
         }
+        // Also the start of the pause for a decision that is withdrawn: a change that fails is not retried in each window.
         self.decided = Some(now);
         self.changes += 1;
         let from = std::mem::replace(&mut self.in_force, to);
@@ -96,10 +98,12 @@ impl Controller {
     /// The objective with the required share of the last window's bytes.
     fn winner(&self) -> Option<(Objective, Parts)> {
         let Demand { packets, bytes } = &self.last_window;
+        // 128 bits: the sum of the counters may exceed 64, and so may a counter times a million below.
         let total: u128 = bytes.iter().map(|bytes| u128::from(*bytes)).sum();
         if total == 0 || packets.iter().sum::<u64>() < self.rules.packets {
             return None;
         }
+        // A tie is never decided here: the required share is more than a half (51 % in the configuration).
         let (objective, most) = Objective::ALL.iter().zip(bytes).max_by_key(|(_, bytes)| **bytes)?;
         let share = u128::from(*most) * u128::from(Parts::ONE.get()) / total;
         let share = Parts::millionths(u32::try_from(share).unwrap_or(Parts::ONE.get()));

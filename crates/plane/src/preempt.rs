@@ -1,8 +1,8 @@
 //! Preemptible functions (spec Q-41). A vector and the functions of its path go to another thread, which processes them while the worker lends
 //! it the core, one slice at a time.
 //!
-//! The plane owns no thread: the daemon passes in a maker of threads ([`Asides`]). In virtual time the functions run at once, and their cost is
-//! spent in slices, as a [`cpu::meter::Meter`] predicts it.
+//! The plane owns no thread: the daemon passes in a maker of threads ([`FunctionThreads`]). In virtual time the functions run at once, and their
+//! cost is spent in slices, as a [`cpu::meter::Meter`] predicts it.
 
 use crate::function::{Context, Function, NamedCounter};
 use crate::snapshot::Snapshot;
@@ -44,7 +44,7 @@ pub(crate) struct FunctionTrace {
 }
 
 impl FunctionJob {
-    /// An empty errand.
+    /// An empty job.
     fn new(snapshot: Arc<Snapshot>, tables: Arc<Tables>) -> FunctionJob {
         FunctionJob {
             batch: Batch::new(),
@@ -62,6 +62,7 @@ impl FunctionJob {
 
     /// Runs the functions on the packets. If one panics, the message is kept for the worker.
     pub fn run(&mut self) {
+        // Unwind safe: after a panic the worker drops the packets and builds the functions again, so no half-done state is used.
         let done = catch_unwind(AssertUnwindSafe(|| self.process()));
         self.panic = done.err().map(|panic| panic_text(&*panic));
     }
@@ -73,12 +74,13 @@ impl FunctionJob {
             snapshot: &self.snapshot,
             tables: &self.tables,
             nat: &self.snapshot.translations,
-            // The thread that runs the errand enforces the limit, for functions that do not do so themselves.
+            // The thread that runs the job enforces the limit, for functions that do not do so themselves.
             limit: None,
             extra_time: &asked,
         };
         for (index, function) in self.functions.iter_mut().enumerate() {
             let packets = self.batch.as_mut_slice();
+            // Copied before the call, because functions rewrite packets in place.
             let before = if self.is_traced { frames(packets) } else { Vec::new() };
             self.has_diverted |= !function.process(context, packets);
             let passed = before.into_iter().map(|(packet, before)| {
@@ -103,17 +105,17 @@ fn frames(packets: &[Packet]) -> Vec<(usize, Vec<u8>)> {
     packets.iter().enumerate().filter(followed).map(|(index, packet)| (index, packet.bytes().to_vec())).collect()
 }
 
-/// A function thread: works on one errand at a time while the core is lent to it.
+/// A function thread: works on one job at a time while the core is lent to it.
 pub trait FunctionThread: Send {
-    /// Accepts an errand. It begins when the core is lent next. Returns it if the thread cannot accept it.
+    /// Accepts a job. It begins when the core is lent next. Returns it if the thread cannot accept it.
     fn submit(&mut self, errand: Box<FunctionJob>) -> Result<(), Box<FunctionJob>>;
-    /// Lends the core until the errand is done, and no longer than `slice`.
+    /// Lends the core until the job is done, and no longer than `slice`.
     fn lend(&mut self, slice: Nanos) -> SliceResult;
-    /// Abandons the errand: its packets and functions are freed when it ends. The next errand goes to another thread.
+    /// Abandons the job: its packets and functions are freed when it ends. The next job goes to another thread.
     fn abandon(&mut self);
 }
 
-/// The state of an errand.
+/// The state of a job.
 pub enum SliceResult {
     /// It is done.
     Done(Box<FunctionJob>),
@@ -139,6 +141,7 @@ impl FunctionThread for VirtualThread {
     }
 
     fn lend(&mut self, _: Nanos) -> SliceResult {
+        // The worker keeps a finished job while it spends the cost, so it lends only once for each job.
         self.0.take().map_or(SliceResult::Unfinished(Nanos::ZERO), SliceResult::Done)
     }
 
@@ -147,7 +150,7 @@ impl FunctionThread for VirtualThread {
     }
 }
 
-/// Makes [`AtOnce`].
+/// Makes [`VirtualThread`]s.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct VirtualThreads;
 
@@ -160,7 +163,7 @@ impl FunctionThreads for VirtualThreads {
 /// An instance's use of a function thread.
 pub(crate) struct ThreadSlot {
     pub thread: Box<dyn FunctionThread>,
-    /// The errand while no vector is out: its memory is reused.
+    /// The job while no vector is out: its memory is reused.
     idle_job: Option<Box<FunctionJob>>,
     pub in_flight: Option<VectorInFlight>,
     /// The input ports of the packets that are out.
@@ -183,7 +186,7 @@ pub(crate) struct VectorInFlight {
     pub last_lent: Instant,
     /// The processor time it has used.
     pub used: Nanos,
-    /// The finished errand and the cost still to be spent: virtual time.
+    /// The finished job and the cost still to be spent: virtual time.
     pub finished: Option<(Box<FunctionJob>, Nanos)>,
 }
 
@@ -226,6 +229,7 @@ impl ThreadSlot {
         (now, follows, out): (Instant, bool, VectorInFlight),
     ) -> bool {
         // Read before the functions leave: nothing may read them while another thread runs them.
+        // Not for each vector: the names of counters are allocated.
         if self.last_counters.as_ref().is_none_or(|(then, _)| now.since(*then) >= AGE) {
             self.last_counters = Some((now, functions.iter().map(|function| function.counters()).collect()));
         }
@@ -234,11 +238,13 @@ impl ThreadSlot {
             Some(errand) => errand,
             None => Box::new(FunctionJob::new(snapshot.clone(), tables.clone())),
         };
+        // Set for a reused job too: a new generation may have been adopted since its last use.
         (errand.snapshot, errand.tables, errand.now, errand.is_traced) = (snapshot, tables, now, follows);
         (errand.has_diverted, errand.extra_time, errand.panic) = (false, Nanos::ZERO, None);
         // If the vector is given up, its drops are counted at these ports.
         self.in_ports.clear();
         self.in_ports.extend(batch.as_slice().iter().map(|packet| packet.meta().in_port));
+        // Swapped, so that both sides keep a buffer and neither allocates.
         std::mem::swap(&mut errand.batch, batch);
         std::mem::swap(&mut errand.functions, functions);
         match self.thread.submit(errand) {
@@ -253,7 +259,7 @@ impl ThreadSlot {
         }
     }
 
-    /// Moves the packets and functions out of `errand`, and keeps its memory.
+    /// Moves the packets and functions out of `errand`, a job, and keeps its memory.
     pub fn reclaim(
         &mut self,
         mut errand: Box<FunctionJob>,
@@ -277,6 +283,7 @@ impl VectorInFlight {
 
 impl Drop for ThreadSlot {
     fn drop(&mut self) {
+        // The thread may still work on a job. It frees the packets and functions when the job ends; the worker does not wait for that.
         self.thread.abandon();
     }
 }

@@ -2,7 +2,7 @@
 //! cross by reference, never copied.
 //!
 //! [`relay`] makes both ends. The [`Relay`] is a port like any other. It has room while its ring has, so every worker's queueing scheme notices
-//! a slow device. The [`Lane`] stays with the owner of the queue.
+//! a slow device. The [`RelayOwner`] stays with the owner of the queue.
 
 use crate::parker::Parker;
 use packet::port::{Offloads, Port, PortStatistics, WakeSource};
@@ -53,8 +53,8 @@ pub(crate) struct Relay {
     stranded_counted: bool,
 }
 
-/// The two ends of a relay to `device`, with room for `capacity` packets in each direction. The bells are those of the owner and of the other
-/// worker.
+/// The two ends of a relay to `device`, with room for `capacity` packets in each direction. The parkers are those of the owner and of the
+/// other worker.
 pub(crate) fn relay(device: &dyn Port, capacity: usize, owner: Arc<Parker>, other: Arc<Parker>) -> (RelayOwner, Relay) {
     let (to, input) = RingBuffer::new(capacity);
     let (out, from) = RingBuffer::new(capacity);
@@ -98,9 +98,11 @@ impl RelayOwner {
     pub fn hand_over(&mut self, batch: &mut Batch, pool: &mut Pool) -> usize {
         let Some(to) = &mut self.to else { return 0 };
         let count = batch.len().min(to.slots());
+        // Before the wakeup: a full ring must not cost a fence for each batch.
         if count == 0 {
             return 0;
         }
+        // Cannot fail: this end alone fills the ring, and the reader only makes room.
         let Ok(chunk) = to.write_chunk_uninit(count) else { return 0 };
         chunk.fill_from_iter(batch.drain().take(count));
         pool.export(count);
@@ -113,6 +115,7 @@ impl RelayOwner {
     #[inline]
     pub fn accept(&mut self, batch: &mut Batch, most: usize, pool: &mut Pool) -> usize {
         let count = self.from.slots().min(most).min(batch.room());
+        // Cannot fail: this end alone empties the ring.
         let Ok(chunk) = self.from.read_chunk(count) else { return 0 };
         chunk.into_iter().for_each(|packet| batch.push(packet));
         pool.import(count);
@@ -130,12 +133,14 @@ impl RelayOwner {
     /// Stops handing packets over. The other worker notices.
     pub fn stop(&mut self) {
         let Some(to) = self.to.take() else { return };
+        // A worker that still runs reads the rest of the ring. Only packets to an ended worker are counted here.
         self.stranded += count_stranded(&to);
         self.parker.unpark();
     }
 
     /// Publishes the state of `device` to the other worker.
     pub fn publish_state(&self, device: &dyn Port) {
+        // Relaxed: each of these four values is used by itself, so a reader need not see them change together.
         self.device_state.up.store(device.is_up(), Ordering::Relaxed);
         self.device_state.rate.store(device.link_rate().get(), Ordering::Relaxed);
         self.device_state.offloads.store(offloads_of(device), Ordering::Relaxed);
@@ -166,6 +171,7 @@ impl Port for Relay {
 
     #[inline]
     fn room(&self) -> usize {
+        // An abandoned ring is never emptied: with room there, more packets would be stranded.
         if self.out.is_abandoned() { 0 } else { self.out.slots() }
     }
 
@@ -173,6 +179,7 @@ impl Port for Relay {
     fn transmit(&mut self, _now: Instant, batch: &mut Batch, pool: &mut Pool) {
         let count = batch.len();
         pool.export(count);
+        // The owner may end after `room` was read. Packets on its ring are counted later, by `take_abandoned`.
         let chunk = self.out.write_chunk_uninit(count).expect("no more is sent than there is room");
         chunk.fill_from_iter(batch.drain());
         self.parker.unpark();
@@ -187,6 +194,7 @@ impl Port for Relay {
     }
 
     fn is_up(&self) -> bool {
+        // Without its owner the queue transmits nothing, even if the device was up in the last report.
         self.device_state.up.load(Ordering::Relaxed) && !self.out.is_abandoned()
     }
 
@@ -210,10 +218,12 @@ impl Port for Relay {
     }
 
     fn may_close(&self) -> bool {
+        // In this order: after the writer has ended, an empty ring stays empty.
         self.input.is_abandoned() && self.input.is_empty()
     }
 
     fn take_abandoned(&mut self) -> usize {
+        // Counted once: the packets stay on the ring until it is freed, and a second call would count them again.
         if self.stranded_counted || !self.out.is_abandoned() {
             return 0;
         }

@@ -72,6 +72,7 @@ pub struct Egress {
     pub redirects: bool,
 }
 
+// The port has no path instances, so `Dispatch::instance` refuses packets to it.
 const REMOVED_EGRESS: Egress =
     Egress { mac: 0, vlan: None, mtu: 0, header_length: 14, port: PortId(u16::MAX), redirects: false };
 
@@ -177,11 +178,13 @@ impl Snapshot {
         let (mut egress, mut positions) = (vec![REMOVED_EGRESS; slots], vec![None; slots]);
         let (mut own4_filter, mut own6_filter) = (Filter::EMPTY, Filter::EMPTY);
         for (position, interface) in interfaces.iter().enumerate() {
+            // Ids have 16 bits and are distinct, so a position fits into 16 bits.
             positions[interface.id.index()] = Some(position as u16);
             egress[interface.id.index()] = Egress {
                 mac: interface.mac.number(),
                 vlan: interface.vlan,
                 mtu: interface.mtu,
+                // An Ethernet header, with 4 bytes more for an 802.1Q tag.
                 header_length: if interface.vlan.is_some() { 18 } else { 14 },
                 port: interface.port,
                 redirects: interface.redirects,
@@ -277,6 +280,7 @@ impl Filter {
     /// A word and a bit of it, by a multiplicative hash (Knuth, TAOCP 3, 6.4).
     #[inline(always)]
     fn place(key: u32) -> (usize, u64) {
+        // The highest bits of the product are mixed best: six of them select the word, the next six the bit.
         let hash = key.wrapping_mul(0x9e37_79b1);
         ((hash >> 26) as usize, 1 << (hash >> 20 & 63))
     }
@@ -297,6 +301,7 @@ impl Filter {
 #[inline(always)]
 fn fold_address(address: Ipv6Addr) -> u32 {
     let bits = address.to_bits();
+    // Rotated, because two equal halves of an address would cancel each other.
     let half = (bits >> 64) as u64 ^ (bits as u64).rotate_left(17);
     (half >> 32) as u32 ^ half as u32
 }

@@ -1,4 +1,3 @@
-//! The atomics of the bell. The model of it (`tests/loom.rs`) takes `bell.rs` as it is, and gives it the model checker's
-//! instead.
+//! The atomics of the parker. Its model (`tests/loom.rs`) compiles `parker.rs` with the model checker's atomics in this module's place.
 
 pub(crate) use std::sync::atomic::{AtomicBool, Ordering, fence};

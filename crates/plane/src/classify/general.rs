@@ -143,6 +143,7 @@ impl<W: Witness> Classifier<'_, W> {
         if destination.is_broadcast() {
             return Err(DropReason::Broadcast);
         }
+        // After the broadcast: a DHCP client sends from 0.0.0.0 to 255.255.255.255, which is no martian.
         if source.octets()[0] == 0 || source.octets()[0] >= 240 {
             return Err(DropReason::MartianSource);
         }
@@ -152,6 +153,7 @@ impl<W: Witness> Classifier<'_, W> {
         self.witness.observe(|| Finding::Addresses);
         self.check_source(packet, source.into())?;
         if destination.is_multicast() {
+            // All systems and all routers of the link.
             let ours = [Ipv4Addr::new(224, 0, 0, 1), Ipv4Addr::new(224, 0, 0, 2)].contains(&destination);
             if ours {
                 return Ok(self.punt(packet, Exception::Local));
@@ -159,6 +161,7 @@ impl<W: Witness> Classifier<'_, W> {
             let ttl = packet.bytes().get(l3 + 8).copied().unwrap_or(0);
             return self.route_multicast(packet, (source.into(), destination.into()), ttl, options);
         }
+        // Unicast in a link-layer broadcast must not be forwarded (RFC 1812 5.3.4).
         if packet.meta().flags & Meta::GROUP != 0 {
             return Err(DropReason::LinkBroadcast);
         }
@@ -269,11 +272,13 @@ impl<W: Witness> Classifier<'_, W> {
             self.snapshot.nat.as_ref().filter(|_| packet.meta().flags & (Meta::IPV6 | Meta::TRANSLATED) == 0)?;
         let l3 = usize::from(packet.meta().l3);
         let destination = packet.bytes().get(l3 + 16..)?.first_chunk::<4>()?;
+        // Other local addresses are not translated, so most local packets end here, before the rules.
         if !rules.is_ours(u32::from_be_bytes(*destination)) {
             return None;
         }
         let position = self.match_rule(packet)?;
         let path = self.snapshot.paths.get(position).filter(|path| path.translates)?;
+        // The output port follows from the new destination, which is not known yet.
         let target = self.dispatch.instance(position, packet.meta().in_port);
         if target == super::REFUSED {
             return None;
@@ -303,7 +308,7 @@ impl<W: Witness> Classifier<'_, W> {
             Outcome::Connected(interface) => interface,
             other => return Ok(self.route_unicast(packet, other, hops)),
         };
-        // It may return to its own link, but not go to another (RFC 4291 2.5.6).
+        // It may return to its own link, but not leave by another (RFC 4291 2.5.6). An expired hop limit is reported first, below.
         if source.is_unicast_link_local() && out != packet.meta().in_interface && hops > 1 {
             return Ok(self.punt(packet, Exception::BeyondScope));
         }
@@ -342,6 +347,7 @@ impl<W: Witness> Classifier<'_, W> {
         }
         self.witness.observe(|| Finding::HopLimit { left: ttl });
         if ttl <= 1 {
+            // A drop and no exception: no ICMP error answers multicast.
             return Err(DropReason::TtlExpired);
         }
         if options && packet.meta().rounds & OPTIONS_DONE == 0 {
@@ -352,6 +358,7 @@ impl<W: Witness> Classifier<'_, W> {
         let spec = &self.snapshot.paths[path];
         let meta = packet.meta_mut();
         (meta.path, meta.class) = (spec.id, spec.class);
+        // Not routed by an adjacency, so replication finds the positions of route and path in these fields.
         (meta.adjacency, meta.version) = (AdjacencyId::at(position), path as u16);
         meta.out_interface = SEVERAL_INTERFACES;
         self.apply_path_objective(spec, packet);
@@ -362,6 +369,7 @@ impl<W: Witness> Classifier<'_, W> {
     fn replica_target(&self, packet: &Packet) -> Verdict {
         let meta = packet.meta();
         let path = self.snapshot.paths.iter().position(|path| path.id == meta.path);
+        // A replica must not be replicated again: it stays at its port.
         let port = self.snapshot.egress(meta.out_interface).port;
         let target = path.map_or(REFUSED, |path| self.dispatch.instance(path, port));
         if target == REFUSED { Err(DropReason::PortRemoved) } else { Ok(target) }

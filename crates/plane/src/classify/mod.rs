@@ -248,6 +248,7 @@ impl<W: Witness> Classifier<'_, W> {
         let count = packets.len().min(BATCH);
         scratch.targets[..count].fill(UNDECIDED);
         let mut bytes = 0;
+        // A loop of its own, so that the loads of all headers overlap before the first is read.
         for packet in &packets[..count] {
             packet.prefetch_bytes();
             bytes += packet.len() as u64;
@@ -319,6 +320,7 @@ impl<W: Witness> Classifier<'_, W> {
         seen.offloads |= is_to_fragment(packet);
         if packet.is_offloaded() {
             seen.offloads = true;
+            // The length of a super-frame is counted already; its segments have more headers on the wire.
             seen.bytes += wire_length(packet).saturating_sub(packet.len()) as u64;
         }
         target
@@ -335,6 +337,7 @@ impl<W: Witness> Classifier<'_, W> {
     ) {
         let Scratch { words, fields: facts, memo, targets, dedicated, offloads, .. } = scratch;
         let BatchFields { lengths, tos, hops, ports } = facts;
+        // The memo holds for one batch: adjacencies and the generation may change between batches.
         memo.word = u32::MAX;
         let count = packets.len().min(BATCH);
         for (i, packet) in packets[..count].iter_mut().enumerate() {
@@ -348,6 +351,7 @@ impl<W: Witness> Classifier<'_, W> {
                 meta.ecn = tos & 3;
                 meta.objective = wants.get(tos);
                 targets[i] = memo.target;
+            // The memo never applies to a decided packet that is not plain: its TTL is zero here.
             } else if targets[i] == UNDECIDED {
                 reset_meta(packet, arrival, id, view.untagged);
                 packet.meta_mut().objective = wants.get(tos);
@@ -381,6 +385,7 @@ impl<W: Witness> Classifier<'_, W> {
         let frame = bytes.first_chunk::<PORTS>()?;
         let (link, header) = frame.split_first_chunk::<ETHERNET>()?;
         let header: &[u8; ipv4::HEADER] = header.first_chunk()?;
+        // Eight bytes are read at once; the shift drops the two that belong to the source.
         let station = u64::from_le_bytes(*link.first_chunk()?) << 16;
         // The ethertype, the IP version and header length, and the type of service, in one load.
         let kind = u32::from_be_bytes([frame[12], frame[13], frame[14], frame[15]]);
@@ -489,6 +494,7 @@ impl<W: Witness> Classifier<'_, W> {
     fn punt(&self, packet: &mut Packet, exception: Exception) -> Target {
         self.witness.observe(|| Finding::Exception(exception));
         packet.meta_mut().exception = exception as u8;
+        // Paths `CONTROL` and `GENERAL`.
         let path = if self.dispatch.exception_instance(exception) == self.dispatch.control { 0 } else { 1 };
         packet.meta_mut().path = PathId(path);
         self.dispatch.exception_instance(exception)
@@ -506,6 +512,7 @@ fn reset_meta(packet: &mut Packet, arrival: Option<Instant>, in_port: PortId, in
 
 fn refuse(packet: &mut Packet, reason: DropReason) -> Target {
     let meta: &mut Meta = packet.meta_mut();
+    // Plus one, because zero means not refused.
     meta.refused = reason as u8 + 1;
     REFUSED
 }
@@ -518,6 +525,7 @@ const MARTIAN_SOURCE: [bool; 256] = {
     let mut odd = [false; 256];
     odd[0] = true;
     odd[127] = true;
+    // Only 169.254.0.0/16 is link-local. The general classifier accepts the rest of 169.0.0.0/8.
     odd[169] = true;
     let mut octet = 224;
     while octet < 256 {

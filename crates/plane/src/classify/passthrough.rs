@@ -12,7 +12,7 @@ use packet::{DropReason, Meta, Packet};
 use units::{Instant, PortId};
 
 impl<W: Witness> Classifier<'_, W> {
-    /// Classifies packets received at one end: see [`Classifier::batch`]. Returns the number of bytes received.
+    /// Classifies packets received at one end: see [`Classifier::classify_batch`]. Returns the number of bytes received.
     #[inline(never)]
     pub(super) fn pass_batch(
         &self,
@@ -25,7 +25,9 @@ impl<W: Witness> Classifier<'_, W> {
         for (packet, target) in packets.iter_mut().zip(targets) {
             reset_meta(packet, arrival, id, view.untagged);
             *target = self.pass(view, packet);
+            // The far port may lack the offloads of this one, so they may have to be completed before it.
             *offloads |= packet.is_offloaded();
+            // A super-frame counts as the segments on the wire.
             bytes += wire_length(packet) as u64;
         }
         bytes

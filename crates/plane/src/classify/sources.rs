@@ -45,7 +45,7 @@ impl<W: Witness> Classifier<'_, W> {
             reset_meta(packet, arrival, id, interface);
             packet.meta_mut().l3 = super::ETHERNET as u16;
             scratch.targets[i] = refuse(packet, DropReason::ReversePath);
-            // Clear the route, so that neither this packet nor `follow`'s memo of the previous one uses it.
+            // Clear the route, so that neither this packet nor `second_pass`'s memo of the previous one uses it.
             scratch.words[i] = Outcome::Special.encode();
         }
     }
@@ -58,6 +58,7 @@ impl<W: Witness> Classifier<'_, W> {
         if check == ReversePath::Off || meta.rounds != 0 || meta.flags & Meta::TRANSLATED != 0 {
             return Ok(());
         }
+        // No route leads back to these sources: they are used only on the link.
         let unrouted = |source: Ipv6Addr| source.is_unspecified() || source.is_unicast_link_local();
         if matches!(source, IpAddr::V6(source) if unrouted(source)) {
             return Ok(());
@@ -75,6 +76,7 @@ impl<W: Witness> Classifier<'_, W> {
             Outcome::Via(adjacency) => by(self.tables.adjacencies().interface(adjacency)),
             Outcome::Connected(interface) => by(interface),
             Outcome::Group(group) => {
+                // A reply may leave by any member, so the packet may arrive by any.
                 let mut members = self.tables.groups().picks(group);
                 members.any(|adjacency| by(self.tables.adjacencies().interface(adjacency)))
             }
@@ -100,6 +102,7 @@ impl<W: Witness> Classifier<'_, W> {
 
     /// True if an IPv6 packet to be forwarded has a source address of the router itself.
     pub(super) fn has_own_source6(&self, packet: &Packet, source: Ipv6Addr) -> bool {
+        // The filter spares nearly all packets a second lookup.
         if !self.snapshot.may_be_own6(source) {
             return false;
         }

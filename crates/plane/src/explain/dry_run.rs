@@ -30,6 +30,7 @@ pub(super) fn run(
 ) -> DryResult {
     concerned.extend(self::packet_addresses(&packet));
     concerned.extend(translated_addresses(dry_run));
+    // Connections share addresses, and each address costs a look at the live tables.
     concerned.sort_unstable();
     concerned.dedup();
     let flow = flow_hash(packet.bytes(), packet.meta().l3.into(), dry_run.question.tables.flow_key());
@@ -98,6 +99,7 @@ pub(super) fn packet_addresses(packet: &Packet) -> Vec<IpAddr> {
 fn copy_tables(live: &Tables, interfaces: &[Interface], destinations: &[IpAddr], flow: u32) -> (Tables, Vec<IpAddr>) {
     let (tables, mut hops) = (Tables::with_limits(LIMITS), Vec::new());
     let vrfs: BTreeSet<VrfId> = interfaces.iter().map(|interface| live.vrf_of(interface.id)).collect();
+    // Before the routes: `attach` creates the tables of a VRF.
     interfaces.iter().for_each(|interface| tables.attach(interface.id, live.vrf_of(interface.id)));
     let special = |(prefix, outcome)| RouteChange { vrf: VrfId::MAIN, prefix, origin: Origin::Local, outcome };
     let always = config_routes::martian_routes().map(special);
@@ -125,6 +127,7 @@ fn copy_tables(live: &Tables, interfaces: &[Interface], destinations: &[IpAddr],
             // The host creates these itself, from its neighbours.
             _ if origin == Origin::Neighbour => {}
             (Outcome::Via(_), Some((interface, hop))) => {
+                // The caller copies the neighbour entries of these too.
                 hops.push(hop);
                 let adjacency = tables.adjacency_for(interface, hop).expect(fits);
                 set(Outcome::Via(adjacency));
@@ -164,6 +167,7 @@ impl DryWorld<'_> {
             (self.expected, self.path) = (Some(expected), path);
             return;
         }
+        // The steps of packets that the host generates are not part of the explanation.
         let others = Steps::default();
         let way = if original { self.dry_run } else { DryRun { steps: &others, ..self.dry_run } };
         match way.follow_packet(self.tables, target, packet, &mut self.pool) {
@@ -222,6 +226,7 @@ impl World for DryWorld<'_> {
     }
 
     fn forward(&mut self, mut packet: Packet) {
+        // Bound and reason are those of the worker, so that the explanation ends as the packet does.
         if packet.meta_mut().count_classification() > MAX_ROUNDS {
             return self.drop(packet, DropReason::NeighbourFailed);
         }

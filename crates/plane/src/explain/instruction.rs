@@ -33,16 +33,19 @@ impl DryRun<'_> {
 
     fn add_instruction(&self, port: Option<PortId>, leaves: bool, packet: &Packet) {
         let Some(stations) = &self.question.snapshot.hooks else { return };
+        // Hooks skip refused packets, and never execute instructions of super-frames.
         if packet.meta().refused != 0 || packet.offload().is_super_frame() {
             return;
         }
         let l3 = packet.bytes().get(usize::from(packet.meta().l3)..).unwrap_or_default();
         let Some(asked) = stations.maker.read(&stations.state.plan, l3) else { return };
+        // The order of `DecodedInstruction::points`: input port, centre, output port.
         let place = if port.is_none() { 1 } else { 2 * usize::from(leaves) };
         if !asked.points[place] {
             return;
         }
         let enabled = match port {
+            // No entries in the central store: nothing is executed in the centre.
             None => stations.state.plan.central > 0,
             Some(port) => stations.state.ports.iter().any(|(known, says)| {
                 let (input, output) = says.at.input_and_output();

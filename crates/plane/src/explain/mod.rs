@@ -2,10 +2,10 @@
 //!
 //! The packet goes through the same classifier, functions and host as in a worker. A witness receives the classifier's findings, and a world
 //! without side effects records the host's actions. So an explanation is exact. Nothing is counted or sent, and neither routes nor neighbours
-//! change. The host learns from packets; so it has its own tables with a copy of the entries that concern this packet ([`dry`]).
+//! change. The host learns from packets; so it has its own tables with a copy of the entries that concern this packet (`dry_run`).
 //!
 //! A dry run cannot predict effects of other packets: a full queue, an exhausted rate limit, the packet's other fragments, decisions of a
-//! queueing scheme about a backlog. The current state of these is in the reports of [`Question`].
+//! queueing scheme about a backlog. The current state of these is in the reports of [`ExplainContext`].
 
 mod dry_run;
 mod instruction;
@@ -81,7 +81,7 @@ pub enum ExplainStep {
         /// The frame.
         frame: Vec<u8>,
     },
-    /// A replica is made for this interface. Its own steps follow, and its fate is in [`Expected::Copied`].
+    /// A replica is made for this interface. Its own steps follow, and its fate is in [`ExpectedFate::Replicated`].
     Replica {
         /// The interface.
         interface: InterfaceId,
@@ -212,8 +212,10 @@ fn with_details(question: &ExplainContext<'_>, step: ExplainStep) -> Vec<Explain
         }
         ExplainStep::Found(Finding::Lookup { vrf, destination, .. }) => {
             let routes = question.tables.covering(vrf, destination);
+            // A route to a group has no next hop here: the neighbour follows with the finding `Member`.
             let first = routes.first();
             let hop = first.and_then(|route| {
+                // On a connected network the destination is its own next hop.
                 let connected = matches!(route.outcome, fib::Outcome::Connected(_)).then_some(destination);
                 Some((route.interface?, route.next_hop.or(connected)?))
             });
@@ -232,6 +234,7 @@ fn with_details(question: &ExplainContext<'_>, step: ExplainStep) -> Vec<Explain
 fn dispatch(snapshot: &Snapshot) -> Dispatch {
     let (paths, ports) = (snapshot.paths.len(), snapshot.ports.len());
     let host = ((paths * ports) as Target, (paths * ports) as Target + 1);
+    // Removed ports keep their numbers but have no instances, as in a worker.
     let open = |port: &usize| snapshot.ports[*port].is_some();
     let served = (0..paths).flat_map(|path| {
         (0..ports).filter(open).map(move |port| (path, PortId::at(port), (path * ports + port) as Target))
@@ -259,6 +262,7 @@ impl DryRun<'_> {
     fn position(&self, target: Target) -> Option<(usize, PortId)> {
         let ports = self.question.snapshot.ports.len();
         let of_host = target == self.dispatch.control || target == self.dispatch.general;
+        // Without ports there are only the host's instances, and the division is undefined.
         (!of_host && ports > 0).then(|| (usize::from(target) / ports, PortId::at(usize::from(target) % ports)))
     }
 
@@ -315,8 +319,10 @@ impl DryRun<'_> {
             let Some(mut copy) = pool.take_for(packet.len()) else {
                 return ExpectedFate::Dropped(DropReason::PoolEmpty);
             };
+            // A worker lets replicas share the payload. The bytes on the wire are the same.
             copy.copy(&packet);
             let meta = copy.meta_mut();
+            // Until here adjacency and version hold the positions of route and path: see `REPLICATED`.
             (meta.adjacency, meta.version, meta.out_interface) = (REPLICA, 0, interface);
             let egress = snapshot.egress(interface);
             let length = copy.len() - usize::from(copy.meta().l3);
@@ -350,6 +356,7 @@ impl DryRun<'_> {
         };
         let snapshot = self.question.snapshot;
         let asked = std::cell::Cell::default();
+        // No limit: the time of a function is not predicted.
         let context =
             Context { now: self.question.now, snapshot, tables, nat: self.nat, limit: None, extra_time: &asked };
         let functions =
@@ -358,6 +365,7 @@ impl DryRun<'_> {
             let before = packet.bytes().to_vec();
             let goes_on = function.process(context, std::slice::from_mut(&mut packet));
             self.steps.add(ExplainStep::Function { path, index, before, after: packet.bytes().to_vec() });
+            // A worker runs the other functions too, but they skip a diverted packet.
             if !goes_on {
                 break;
             }
@@ -373,6 +381,7 @@ impl DryRun<'_> {
             let cut = self.fragment(tables, port, &packet);
             return Ok((packet, cut));
         }
+        // Several workers may report the port; the state is that of the device.
         let down = self.question.reports.iter().flat_map(|report| &report.ports).any(|r| r.port == port && !r.up);
         let sent = |packet: &Packet| ExpectedFate::Sent {
             port,

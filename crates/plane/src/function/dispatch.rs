@@ -78,6 +78,7 @@ impl Dispatching {
         Dispatching {
             rules: rules.iter().map(rule).collect(),
             others: (0, 0),
+            // The default matches no flow: rule zero is none.
             flows: vec![Flow::default(); flows.next_power_of_two()].into(),
         }
     }
@@ -150,6 +151,7 @@ impl Function for Dispatching {
             let rule = &mut self.rules[rule];
             (rule.packets, rule.bytes) = (rule.packets + 1, rule.bytes + length);
             let meta = packet.meta_mut();
+            // `Classifier::classify_again` reads the path of a dispatched packet from its record.
             (meta.path, meta.exception) = (rule.path, Exception::Dispatched as u8);
             all = false;
         }

@@ -81,6 +81,7 @@ fn fields(packet: &Packet) -> Option<(plan::MatchFields, FilterFields)> {
     let at = |offset: usize| bytes.get(f.l4_offset? + offset).copied();
     let more = FilterFields {
         state: packet.meta().connection,
+        // Byte 13 of a TCP header has the flags (RFC 9293 3.1), byte 0 of an ICMP header the type.
         flags: if f.protocol == protocol::TCP { at(13) } else { None },
         kind: if matches!(f.protocol, protocol::ICMP | protocol::ICMPV6) { at(0) } else { None },
     };
@@ -89,6 +90,7 @@ fn fields(packet: &Packet) -> Option<(plan::MatchFields, FilterFields)> {
         destination: f.destination,
         protocol: f.protocol,
         dscp: f.dscp,
+        // Zero without ports: `fragment` says that they are unknown.
         sport: f.sport.unwrap_or(0),
         dport: f.dport.unwrap_or(0),
         fragment: f.sport.is_none(),
@@ -100,6 +102,7 @@ impl Function for Filter {
     fn process(&mut self, _: Context<'_>, packets: &mut [Packet]) -> bool {
         let mut all = true;
         for packet in packets {
+            // In Rust `|` binds tighter than `!=`, unlike in C.
             if packet.meta().refused | packet.meta().exception != 0 {
                 all = false;
                 continue;
@@ -109,6 +112,7 @@ impl Function for Filter {
             match verdict {
                 FilterVerdict::Accept => continue,
                 FilterVerdict::Drop => meta.refused = DropReason::Filtered.index() as u8 + 1,
+                // The general path sends the ICMP error.
                 FilterVerdict::Reject => meta.exception = Exception::Prohibited as u8,
             }
             all = false;

@@ -146,6 +146,7 @@ fn rewrite(context: Context<'_>, packet: &mut Packet, mac: Mac) {
     packet.shift(meta.l3 as isize - header as isize);
     packet.meta_mut().l3 = header;
     let bytes = packet.bytes_mut();
+    // The two addresses are the upper 12 of 16 bytes; ethertype or tag follow in the lower four.
     let ends = (u128::from(mac.number()) << 80) | (u128::from(egress.mac) << 32);
     match egress.vlan {
         None => {

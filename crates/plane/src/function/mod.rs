@@ -145,6 +145,7 @@ pub(crate) fn run(
         return run_traced(functions, context, packets, accounting);
     }
     let mut odd = false;
+    // Without a test between them: each function skips the packets that an earlier one has diverted.
     for function in functions {
         odd |= !function.process(context, packets);
     }
@@ -162,6 +163,7 @@ fn run_traced(
     let mut odd = false;
     for (index, function) in functions.iter_mut().enumerate() {
         let marked = |packet: &&Packet| packet.meta().flags & Meta::FOLLOWED != 0;
+        // Copied, because functions rewrite packets in place. They keep order and marks, so copies and packets pair up below.
         let before: Vec<Vec<u8>> = packets.iter().filter(marked).map(|packet| packet.bytes().to_vec()).collect();
         odd |= !function.process(context, packets);
         for (packet, before) in packets.iter().filter(marked).zip(&before) {

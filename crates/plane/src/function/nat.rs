@@ -32,6 +32,7 @@ impl Function for Translation {
             let meta = packet.meta();
             meta.refused | meta.exception == 0 && meta.flags & (Meta::IPV6 | Meta::TRANSLATED) == 0
         };
+        // Locked once for the batch: all workers share the state.
         let done = context.nat.with(|state| {
             state.expire_batch(rules, context.now);
             let mut all = true;
@@ -40,10 +41,12 @@ impl Function for Translation {
                     let verdict = state.translate(rules, packet, context.now);
                     all &= apply_verdict(packet, verdict);
                 }
+                // Also for packets that an earlier function has diverted.
                 all &= packet.meta().refused | packet.meta().exception == 0;
             }
             all
         });
+        // Without state nothing is translated. Workers do not see this: the state exists from before `[nat]` is adopted until it is left.
         done.unwrap_or(true)
     }
 }

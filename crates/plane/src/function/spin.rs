@@ -80,7 +80,9 @@ impl Spin {
         if self.rare > 0 && self.below(1_000_000) < self.rare {
             cost = self.rare_cost;
         } else if self.spread > 0 {
+            // No overflow: an hour in nanoseconds times a million is below 2^62.
             let reach = cost * self.spread / 1_000_000;
+            // Both ends are possible, hence one more than twice the reach.
             cost = cost - reach + self.below(2 * reach + 1);
         }
         cost + self.kilobyte * bytes / 1000
@@ -100,6 +102,7 @@ impl Spin {
 fn mean(options: &[(&'static str, u64)]) -> (Nanos, Nanos) {
     let of = |name: &str| options.iter().find(|(option, _)| *option == name).map_or(0, |(_, value)| *value);
     let (often, rare) = (1_000_000 - of("rare"), of("rare"));
+    // No overflow, as in `draw`: the two shares add up to a million. The spread is even, so it leaves the mean alone.
     (Nanos::new((of("cost") * often + of("rare_cost") * rare) / 1_000_000), Nanos::new(of("kilobyte")))
 }
 

@@ -32,7 +32,8 @@ use units::{Generation, Instant, Nanos};
 
 /// Packets each direction of a wire holds.
 const WIRE: usize = 4096;
-/// A configuration of two ports, `lan` and `wan`, with a host on each whose addresses are known. [`Udp::crossing`] sends from one to the other.
+/// A configuration of two ports, `lan` and `wan`, with a host on each whose addresses are known.
+/// [`UdpFrame::between_ports`] sends from one to the other.
 pub const LAN_AND_WAN: &str = r#"
 version = 1
 [port.lan]

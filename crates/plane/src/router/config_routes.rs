@@ -59,6 +59,7 @@ impl Routes {
 
     /// The routes derived from addresses. `place` returns the VRF of an interface.
     pub fn from_addresses(interfaces: &[Interface], place: impl Fn(InterfaceId) -> VrfId) -> Routes {
+        // An IPv4 address has up to four routes, an IPv6 address up to three.
         let mut routes = Routes(HashMap::with_capacity(8 * interfaces.len()));
         for interface in interfaces {
             let vrf = place(interface.id);
@@ -156,6 +157,7 @@ impl Gateways {
         Ok(match goal {
             RouteGoal::Plain(outcome) => *outcome,
             RouteGoal::Via(interface, gateway) => Outcome::Via(match self.adjacencies.entry((*interface, *gateway)) {
+                // Held once for all routes that use it: `drop` releases each entry once.
                 Entry::Occupied(held) => *held.get(),
                 Entry::Vacant(vacant) => {
                     let adjacency = self.tables.adjacency_for(*interface, *gateway);
@@ -163,10 +165,12 @@ impl Gateways {
                 }
             }),
             RouteGoal::Group(hops) => {
+                // The new group keeps the members of the previous one in most buckets, so most flows keep their next hop.
                 let before = match self.tables.route(vrf, prefix, origin) {
                     Outcome::Group(group) => Some(group),
                     _ => None,
                 };
+                // The previous group is part of the key: routes with equal gateways but different histories need different buckets.
                 let group = match self.groups.entry((hops.clone(), before)) {
                     Entry::Occupied(held) => *held.get(),
                     Entry::Vacant(vacant) => *vacant.insert(self.tables.group_for(hops, before)?),
@@ -182,6 +186,7 @@ impl Gateways {
         match goal {
             RouteGoal::Plain(outcome) => *outcome,
             RouteGoal::Via(interface, gateway) => Outcome::Via(self.adjacencies[&(*interface, *gateway)]),
+            // By the route, because equal gateways may have several groups.
             RouteGoal::Group(_) => Outcome::Group(self.route_groups[key]),
         }
     }
@@ -189,6 +194,7 @@ impl Gateways {
 
 impl Drop for Gateways {
     fn drop(&mut self) {
+        // Routes in the tables hold their gateways themselves by now. Gateways of a generation that was not published are freed.
         self.adjacencies.values().for_each(|&adjacency| self.tables.release(adjacency));
         self.groups.values().for_each(|&group| self.tables.release_group(group));
     }
@@ -196,6 +202,7 @@ impl Drop for Gateways {
 
 /// Destinations that never depend on configured routes (RFC 1812 5.3.7, RFC 4291 2.4).
 pub(crate) fn martian_routes() -> impl Iterator<Item = (Prefix, Outcome)> {
+    // IPv4 multicast is here too: its packets leave the fast path by this outcome (`Classifier::slow_path_route4`).
     let v4 = [([0, 0, 0, 0], 8), ([127, 0, 0, 0], 8), ([224, 0, 0, 0], 4), ([240, 0, 0, 0], 4)];
     let v4 = v4.into_iter().map(|(octets, length)| (IpAddr::from(Ipv4Addr::from(octets)), length));
     let v6 = [(Ipv6Addr::UNSPECIFIED, 128), (Ipv6Addr::LOCALHOST, 128)];

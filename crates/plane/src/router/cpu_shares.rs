@@ -18,6 +18,7 @@ impl CpuShares {
     pub fn of(plan: &Plan, costs: &Costs, admission: Admission) -> Result<CpuShares, ApplyError> {
         match admit(plan, costs) {
             Ok(allotment) => Ok(CpuShares(Some(allotment))),
+            // Without an allotment each task gets the share that its configuration requests, or a default.
             Err(_) if admission == Admission::Warn => Ok(CpuShares(None)),
             Err(refused) => Err(ApplyError {
                 place: format!("path {}", refused.path),
@@ -52,6 +53,7 @@ impl CpuShares {
         let asked = || {
             let reservation = path.cpu.reservation?;
             let each = path.cpu.cost?.of(reservation.size.unwrap_or_default());
+            // Packets a second times nanoseconds a packet, of the 10^9 nanoseconds in a second.
             Some(Share::of(reservation.packets.get().saturating_mul(each.get()), 1_000_000_000))
         };
         let allotted = self.path(path).map(|allotted| allotted.task.share);
@@ -68,6 +70,7 @@ impl CpuShares {
         let said = port.cpu.share.map_or(Share::of(1, 10), |share| Share::of(share.get().into(), 1_000_000));
         match self.port(port) {
             Some(PortAllotment { input, output, .. }) => {
+                // Admission gives the output one share. Two tasks divide it here: one for packets of reservations, one for the rest.
                 let rest = output.share.minus(output.reserved);
                 PortShares { input: input.share, reserved: output.reserved, output: rest }
             }
@@ -77,12 +80,13 @@ impl CpuShares {
 }
 
 impl Router {
-    /// Divides the processor again by recent packet costs ([`Router::learn`]). The costs at the time of the apply may be wrong by far, and a
+    /// Divides the processor again by recent packet costs ([`Router::learn_costs`]). The costs at the time of the apply may be wrong by far, and a
     /// router that receives more than it can transmit wastes the work (spec Q-27). The generation stays the same. Returns true if the share of
     /// some task changes. If all changes are small, or a reservation would not fit, all tasks keep their shares.
     pub fn divide_cpu(&mut self) -> bool {
         let Some(plan) = &self.plan else { return false };
         let costs = self.measured.costs(plan, &self.names, Some(plan), Period::Recent);
+        // Also if the configuration only warns: `Warn` would replace the shares of the last division by defaults.
         let Ok(shares) = CpuShares::of(plan, &costs, Admission::Refuse) else { return false };
         let mut snapshot = (*self.snapshot).clone();
         let mut differs = false;
@@ -100,10 +104,12 @@ impl Router {
                 give(&mut view.shares.output, output);
             }
         }
+        // A snapshot has the configured paths in the order of the plan, behind the built-in ones.
         let (own, configured) = snapshot.paths.split_at_mut(BUILT_IN);
         own.iter_mut().for_each(|path| give(&mut path.share, shares.built_in(path.id)));
         for (spec, path) in configured.iter_mut().zip(&plan.paths) {
             give(&mut spec.share, shares.of_path(path));
+            // Not compared: a new wait reaches the workers with the next notable change of a share.
             spec.cpu.max_wait = shares.max_wait(path);
         }
         if differs {

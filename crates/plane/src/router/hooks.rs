@@ -19,6 +19,7 @@ impl Router {
     /// True if the running generation names the same files as `plan`, and one has changed since it was read.
     pub fn files_changed(&self, plan: &Plan) -> bool {
         let (Some(state), Some(maker)) = (&plan.state, &self.hook_maker) else { return false };
+        // With another section the apply makes new hooks anyway.
         let running = self.snapshot.hooks.as_ref().filter(|stations| stations.state.plan == *state);
         running.is_some_and(|running| running.state.fingerprint != maker.fingerprint(state, self.build.limits.secret))
     }
@@ -72,6 +73,7 @@ impl Router {
         for (change, station) in changes.iter_mut().zip(made) {
             change.hook = station;
         }
+        // A single worker owns every packet. Workers keep the rings when hooks are removed, because rings may hold packets.
         if comes && changes.len() > 1 && first(&self.snapshot) {
             for (change, mesh) in changes.iter_mut().zip(OwnerRings::of(&self.parkers)) {
                 change.owner_rings = Some(Box::new(mesh));
@@ -86,6 +88,7 @@ pub(super) fn overflowing(plan: &Plan, names: &Names) -> Vec<ApplyError> {
     let Some(state) = plan.state.as_ref().filter(|state| !state.single_store) else { return Vec::new() };
     let untold = |port: &&PortPlan| port.state.at != ExecutionPlaces::None && port.cpu.line_rate.is_none();
     let small = |port: &PortPlan| {
+        // `Rate::MAX`: the device reports no rate.
         let rate =
             names.rates.get(names.ports.get(&port.name)?).map(|known| known.0).filter(|rate| *rate != Rate::MAX)?;
         let (capacity, bound) =

@@ -19,6 +19,7 @@ impl KnownCosts {
     pub(super) fn replace_guesses(&self, costs: &mut Costs) {
         let better = |figure: &mut CostEstimate, known: Option<Nanos>| {
             if let (Some(cost), CostSource::Assumed) = (known, figure.source) {
+                // As if measured: a simulated world states the cost that it charges.
                 *figure = CostEstimate::flat(cost, CostSource::Measured);
             }
         };

@@ -32,6 +32,7 @@ impl MeasuredCost {
     /// Smooths the recent cost with the previous one.
     fn smooth(self, before: Option<&MeasuredCost>) -> MeasuredCost {
         let lately =
+            // Half the new cost and half the previous one. Rounded up, so that a known cost never becomes zero.
             before.map_or(self.recent, |before| Nanos::new((before.recent.get() + self.recent.get()).div_ceil(2)));
         MeasuredCost { recent: lately, ..self }
     }
@@ -67,6 +68,7 @@ impl MeasuredCosts {
 
     /// Learns costs from the workers' reports. If several workers report a cost, the one with most packets counts. Costs without a report stay.
     pub fn learn(&mut self, reports: &[WorkerReport]) {
+        // All workers get the same shares, so the most expensive switch counts. Zero: not measured yet.
         let switch = reports.iter().map(|report| report.switch_cost).max();
         self.switch = switch.filter(|&cost| cost > Nanos::ZERO).unwrap_or(self.switch);
         let mut heard = MeasuredCosts::default();
@@ -87,6 +89,7 @@ impl MeasuredCosts {
                 }
             }
         }
+        // After all reports: each cost is smoothed once for a call, not once for each worker.
         for (known, heard) in [(&mut self.inputs, heard.inputs), (&mut self.outputs, heard.outputs)] {
             for (port, found) in heard {
                 let found = found.smooth(known.get(&port));
@@ -123,6 +126,7 @@ impl MeasuredCosts {
             better(&mut costs.input, self.inputs.get(id).copied());
             better(&mut costs.output, self.outputs.get(id).copied());
         }
+        // Ids outlive changes of a path, so a measurement may belong to other functions than those of the plan.
         let same = |path: &PathPlan| {
             let old = running?.paths.iter().find(|old| old.name == path.name)?;
             Some(old.functions == path.functions)
@@ -135,6 +139,7 @@ impl MeasuredCosts {
                 better(&mut costs.functions, Some(found));
             }
         }
+        // Always valid: every generation gives this path the same function.
         better(&mut costs.best_effort, self.paths.get(&BEST_EFFORT).map(|&(found, _)| found));
         costs
     }

@@ -113,6 +113,7 @@ impl Names {
     /// A number that other routers do not have, from the router's name and its ports' addresses. Anyone can compute it.
     fn flow_key(&self, plan: &Plan) -> u64 {
         let mut macs: Vec<u64> = self.macs.values().map(|mac| mac.number()).collect();
+        // The order of a hash map differs from start to start; the key must not.
         macs.sort_unstable();
         let bytes = plan.name.bytes().chain(macs.into_iter().flat_map(u64::to_be_bytes));
         // FNV-1a.
@@ -154,6 +155,7 @@ impl Router {
         });
         let workers = workers.collect();
         let special = |(prefix, outcome)| RouteChange { vrf: VrfId::MAIN, prefix, origin: Origin::Local, outcome };
+        // The main VRF needs these before any configuration; `Routes::from_addresses` adds them for the others.
         let always = config_routes::martian_routes().map(special);
         tables.apply_routes(always).expect("empty tables have room for eight routes");
         let measured = MeasuredCosts::start(build.switch_cost);
@@ -217,6 +219,7 @@ impl Router {
     pub fn post(&self, mut make: impl FnMut() -> Command) {
         for (mailbox, bell) in self.mailboxes.iter().zip(&self.parkers) {
             mailbox.post(make());
+            // Not `unpark`: a worker without peers does not announce its sleep (`Worker::prepare_sleep`).
             bell.wake();
         }
     }
@@ -288,6 +291,7 @@ impl Router {
             let vrf = self.names.interface_vrfs.get(&interface.id).copied().unwrap_or(VrfId::MAIN);
             self.tables.attach(interface.id, vrf);
         }
+        // Before the workers adopt: the function `nat` finds no state otherwise, and lets packets pass untranslated.
         if let Some(rules) = &snapshot.nat {
             snapshot.translations.open(rules);
         }
@@ -309,10 +313,12 @@ impl Router {
         for interface in self.snapshot.interfaces.iter().filter(|i| snapshot.interface(i.id).is_none()) {
             self.tables.remove_interface(interface.id);
         }
+        // Only now: until all had adopted, a worker could still translate.
         if snapshot.nat.is_none() {
             snapshot.translations.close();
         }
         self.snapshot = snapshot;
+        // Unchanged routes are left alone, so that their groups and adjacencies stay too.
         let changes = routes.iter().filter(|(key, goal)| self.routes.get(key) != Some(goal));
         let changes = changes.map(|(key, goal)| RouteChange {
             vrf: key.0,
@@ -322,6 +328,7 @@ impl Router {
         });
         self.tables.apply_routes(changes).expect("the number of routes and their gateways were checked before");
         self.routes = routes;
+        // After `remove_interface`, which has withdrawn all routes that lead to removed interfaces.
         self.withdraw_stranded();
         self.update_statics(statics);
         self.plan = Some(plan);
@@ -331,6 +338,7 @@ impl Router {
 
     /// Withdraws routes and neighbours of edits whose VRFs and interfaces no longer exist.
     fn withdraw_stranded(&mut self) {
+        // `names.vrfs` includes VRFs without interfaces, which no packet can enter.
         let there: Vec<VrfId> = self.snapshot.interfaces.iter().map(|i| self.tables.vrf_of(i.id)).collect();
         for &vrf in self.names.vrfs.values().filter(|vrf| !there.contains(vrf)) {
             let query = RouteQuery { vrf: Some(vrf), within: None, origin: Some(Origin::Api) };
@@ -385,6 +393,7 @@ impl Published {
     pub fn wait(&mut self, patience: Duration) -> bool {
         while let Some(receiver) = self.replies.last() {
             match receiver.recv_timeout(patience) {
+                // The order does not matter: every worker must answer or have ended.
                 Ok(_) | Err(RecvTimeoutError::Disconnected) => drop(self.replies.pop()),
                 Err(RecvTimeoutError::Timeout) => return false,
             }

@@ -57,6 +57,8 @@ const PATIENCE: Nanos = Nanos::millis(100);
 impl Policies {
     /// True if every worker has carried out the last change of schemes.
     fn is_settled(&self) -> bool {
+        // Any answer but `Empty` means done: `Disconnected` is a worker that has ended, or one that answered before. A received scheme is freed here,
+        // not on the worker.
         self.retiring.iter().all(|retired| !matches!(retired.try_recv(), Err(TryRecvError::Empty)))
     }
 
@@ -82,13 +84,14 @@ impl Router {
         let rules = |port: &PortPlan| Some((*self.names.ports.get(&port.name)?, plan.policy(port)?.into()));
         let rules: BTreeMap<PortId, crate::policy::PolicyRules> = plan.ports.iter().filter_map(rules).collect();
         let controllers = &mut self.policies.controllers;
+        // A port that still has a policy keeps the objective in force: an apply does not restart the selection.
         controllers.retain(|port, _| rules.contains_key(port));
         for (port, rules) in rules {
             controllers.entry(port).or_insert_with(|| Controller::new(rules)).set_rules(rules);
         }
     }
 
-    /// The time until the next [`consult`](Router::consult). `None` without policies.
+    /// The time until the next call of [`Router::run_policies`]. `None` without policies.
     pub fn policies_due_in(&self, now: Instant) -> Option<Nanos> {
         let least = if self.policies.is_settled() { Nanos::ZERO } else { PATIENCE };
         self.policies.controllers.values().map(|controller| controller.next(now).max(least)).min()
@@ -104,6 +107,7 @@ impl Router {
         let mut decided = Vec::new();
         for (&port, controller) in &mut self.policies.controllers {
             let mut counted = Demand::default();
+            // Each worker counts the packets that it transmits at the port.
             let ports = reports.iter().flat_map(|report| &report.ports).filter(|report| report.port == port);
             ports.for_each(|report| counted += report.demand);
             decided.extend(controller.observe(now, &counted).map(|decision| (port, decision)));
@@ -136,6 +140,7 @@ impl Router {
         if let Some(Some(view)) = snapshot.ports.get_mut(id.index()) {
             (view.scheme, view.objective) = (scheme.clone(), Some(to));
         }
+        // The generation keeps its number: the scheme in force is state, not configuration.
         self.snapshot = Arc::new(snapshot);
         // Objectives may share a scheme: then only the report of the objective changes.
         if !differs {
@@ -157,6 +162,7 @@ impl Router {
         let workers = self.mailboxes.len();
         let (mut sharing, change): (Sharing, SchemeChange) = (Sharing::among(workers), port.scheme_change);
         let one = |worker| {
+            // One value for all workers, so that their schemes share the meters of the port.
             sharing = sharing.of(worker);
             let queueing = Queueing::of(scheme, self.region.frames(), &mut sharing);
             let queueing = queueing.map_err(|error| unchecked_error(format!("port {}", port.name), &error))?;

@@ -163,6 +163,7 @@ impl Router {
         let mut changes: Vec<WorkerChange> = shares.into_iter().map(change).collect();
         self.assign_hooks(made, &mut changes);
         let overflowing = hooks::overflowing(plan, &names);
+        // Compared as a whole: an unchanged list gives no warning again.
         let before = self.plan.as_deref().map(|before| hooks::overflowing(before, &self.names));
         let overflow_anew = before.as_ref() != Some(&overflowing);
         let plan = Arc::new(plan.clone());
@@ -182,6 +183,7 @@ impl Router {
     /// The error if the routes do not fit beside those that the API has added.
     fn table_overflow(&self, routes: &Routes) -> Option<ApplyError> {
         let (limit, given) = (self.tables.limits().routes, self.tables.api_routes());
+        // The special routes of other VRFs are already in `routes`.
         let count = routes.len() + config_routes::martian_routes().count();
         (count + given > limit).then(|| {
             let added = if given == 0 { String::new() } else { format!(", and {given} that the API has added") };
@@ -194,6 +196,7 @@ impl Router {
     /// The interfaces whose static neighbours exceed the limit.
     fn neighbour_overflow(&self, plan: &Plan, names: &Names) -> Vec<ApplyError> {
         let limit = self.build.limits.neighbours_per_interface;
+        // Sets: a neighbour that both the configuration and the API give counts once.
         let mut given: BTreeMap<&plan::Name, HashSet<IpAddr>> = BTreeMap::new();
         for neighbour in &plan.neighbours {
             given.entry(&neighbour.interface).or_default().insert(neighbour.address);
@@ -227,6 +230,7 @@ impl Router {
             let old = self.plan.as_ref().and_then(|plan| plan.ports.iter().find(|old| old.name == new.name));
             let next = names.next[0];
             let id = *names.ports.entry(new.name.clone()).or_insert_with(|| PortId::at(next));
+            // Changes nothing for a port that keeps its id.
             names.next[0] = next.max(id.index() + 1);
             let reopened = old.is_none_or(|old| old.device != new.device);
             let redecorated =
@@ -275,6 +279,7 @@ impl Router {
         names: &mut Names,
         shares: &mut [WorkerParts],
     ) -> Result<(), ApplyError> {
+        // The schemes first: if one is faulty, no device is opened.
         let schemes: Vec<Option<Queueing>> = match scheme {
             Some(scheme) => self.schemes(plan, scheme)?.into_iter().map(Some).collect(),
             None => shares.iter().map(|_| None).collect(),
@@ -315,7 +320,9 @@ impl Router {
     /// port, so that all workers share the receiving.
     fn queue_of(&self, worker: usize, id: PortId, queues: usize) -> Option<usize> {
         let workers = self.mailboxes.len();
+        // With a queue for each worker, queue and worker have the same number.
         let shift = if queues == workers { 0 } else { id.index() % workers };
+        // `workers` is added so that the difference is never negative.
         Some((worker + workers - shift) % workers).filter(|&queue| queue < queues)
     }
 
@@ -382,6 +389,7 @@ impl Router {
         errors: &mut Vec<ApplyError>,
     ) -> Vec<NewFunctions> {
         let mut functions = Vec::new();
+        // The local protocols process the packets of these two paths: they have no functions.
         for path in paths.iter().filter(|path| path.id != CONTROL && path.id != GENERAL) {
             let old = self.snapshot.paths.iter().find(|old| old.id == path.id);
             let changed = old.is_none_or(|old| {
@@ -404,6 +412,7 @@ impl Router {
 /// The emulated link of a port, with its trace.
 fn new_link(plan: &PortPlan, opener: &mut dyn Opener) -> Result<Option<LinkSetup>, ApplyError> {
     let Some(link) = &plan.link else { return Ok(None) };
+    // The trace keeps only the text of an error. The opener's error names its own place and hint, so it is kept here.
     let mut unread = None;
     let trace = Medium::trace(&link.medium, |file| {
         opener.read(plan, file).map_err(|error| {
@@ -437,6 +446,7 @@ fn mac_of(plan: &PortPlan, device: Option<Mac>) -> Mac {
 fn assign_vrfs(plan: &Plan, names: &mut Names) -> Result<(), ApplyError> {
     for (_, interface) in plan.interfaces() {
         let Some(name) = interface.vrf.as_ref().filter(|name| !names.vrfs.contains_key(*name)) else { continue };
+        // Id 0 is the main VRF, which is not in the map. Names are never removed, so each id is new.
         let next = names.vrfs.len() + 1;
         if next >= MOST_VRFS {
             let reason = format!("more than {MOST_VRFS} VRFs have come and gone");
@@ -478,6 +488,7 @@ fn attach(plan: &InterfacePlan, id: InterfaceId, port: PortId, mac: Mac, wants: 
             IpAddr::V6(address) => ipv6.push(InterfaceAddress { address, length: prefix.length }),
         }
     }
+    // Every interface with IPv6 needs a link-local address (RFC 4291 2.1).
     if !ipv6.is_empty() && !ipv6.iter().any(|attached| attached.address.is_unicast_link_local()) {
         ipv6.push(InterfaceAddress { address: ipv6::link_local(mac), length: 64 });
     }
@@ -521,9 +532,11 @@ fn paths(plan: &Plan, shares: &CpuShares, names: &mut Names) -> Vec<PathSpec> {
         let mut path_spec = spec(id, &path.name, path.functions.clone(), path.input_queue as usize, path.class);
         let came = |rule: &plan::FilterRule| {
             let interface = rule.iif().map(|name| names.interfaces.get(name).copied());
+            // `None` would match packets of any interface. This id is never given out, so the rule matches none.
             interface.map(|known| known.unwrap_or(InterfaceId(u16::MAX)))
         };
         path_spec.filter = path.filter.iter().map(|rule| (rule.clone(), came(rule))).collect();
+        // Packets to the router's outside addresses enter such a path before they count as local.
         path_spec.translates = path.functions.iter().any(|call| call.name == "nat");
         path_spec.output_capacity = path.output_queue as usize;
         path_spec.objective = path.objective;
@@ -548,6 +561,7 @@ fn translation(plan: &NatPlan, names: &Names, interfaces: &[Interface], secret: 
     let first = |id: &InterfaceId| Some((*id, u32::from(own(id)?.ipv4.first()?.address)));
     let all = ids.iter().filter_map(own).flat_map(|interface| &interface.ipv4);
     let mut addresses: Vec<u32> = all.map(|attached| u32::from(attached.address)).collect();
+    // `NatRules::is_ours` searches by halving.
     addresses.sort_unstable();
     let forward = |forward: &plan::ForwardPlan| nat::Forward {
         protocol: forward.protocol,
@@ -585,6 +599,7 @@ fn multicast(plan: &Plan, names: &Names) -> MulticastRoutes {
 fn rules(plan: &Plan, names: &Names) -> Vec<Rule> {
     let rule = |(position, path): (usize, &plan::PathPlan)| {
         let interface = path.matching.iif.as_ref().map(|name| names.interfaces.get(name.as_str()).copied());
+        // An interface that no longer exists matches no packet: this id is never given out.
         let interface = interface.map(|known| known.unwrap_or(InterfaceId(u16::MAX)));
         Rule { matching: path.matching.clone(), interface, path: position + BUILT_IN }
     };
