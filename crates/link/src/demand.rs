@@ -1,4 +1,4 @@
-//! The demand of the packets of a link by objective, counted as they leave (spec N-20).
+//! The demand of the packets of a link by objective, counted when they are offered to the link (spec N-20).
 
 use packet::Packet;
 use plan::Objective;
@@ -22,6 +22,7 @@ impl Demand {
     /// Adds a packet of the objective with this index. An unknown index counts as no objective.
     #[inline(always)]
     pub fn count(&mut self, objective: u8, bytes: u64) {
+        // The index comes from the metadata, where any byte is possible. Index 0 is `Objective::None`.
         let place = if usize::from(objective) < Objective::COUNT { usize::from(objective) } else { 0 };
         self.packets[place] += 1;
         self.bytes[place] += bytes;

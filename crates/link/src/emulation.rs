@@ -24,6 +24,7 @@ use units::{Instant, Nanos, Rate};
 const MADE_UP: Nanos = Nanos::millis(10);
 /// The width of the bins of the lateness histogram, in nanoseconds.
 const BIN: u64 = 20_000;
+// 512 bins of 20 us reach 10.24 ms, just beyond `MADE_UP`.
 const BINS: usize = 512;
 
 /// Receives the events of every packet at an emulated link, to write a log.
@@ -163,7 +164,7 @@ impl Emulation {
             self.medium.change(medium, now);
         }
         self.plan = plan;
-        // Without a new witness the old log continues.
+        // Without a new observer the old one continues its log.
         self.observer = witness.or(self.observer.take());
         self.ready = self.medium.ready(self.idle.max(now));
     }
@@ -205,6 +206,7 @@ impl Emulation {
         let begins = begins.max(earliest);
         let left = self.medium.send(begins, bytes);
         self.ready = self.medium.ready(begins);
+        // The last bit never leaves, for instance because the trace has ended.
         let crossing = if left == Instant::NEVER { TransitResult::Lost } else { self.medium.cross(left) };
         (left, crossing)
     }
@@ -254,6 +256,7 @@ impl Emulation {
             behind += **packets;
             behind > beyond
         });
+        // The upper edge of the bin, so that the value is not too low.
         let late_p99 = p99.map_or(Nanos::ZERO, |(bin, _)| Nanos::new((bin as u64 + 1) * BIN));
         let passed = self.medium.opportunities();
         EmulationStats {
@@ -273,6 +276,7 @@ impl Link {
         let now = fates.now;
         match new {
             None => {
+                // The port may lack room for all of them. Without the emulation nothing holds the others.
                 self.release(Instant::NEVER, fates);
                 self.drop_in_flight(DropReason::BufferFull, fates);
                 self.emulation = None;
@@ -286,6 +290,7 @@ impl Link {
             }
         }
         self.wires.now = now;
+        // The rate first: a scheme has super-frames split on a slow link.
         self.refresh_rate();
         self.refresh_offloads(fates);
     }
@@ -300,7 +305,7 @@ impl Link {
         self.emulation.as_ref().map_or(0, |emulation| emulation.in_flight.len())
     }
 
-    /// When an emulated link needs service next; [`Instant::FAR`] if never.
+    /// When an emulated link needs service next; [`Instant::NEVER`] if never.
     pub fn due(&self) -> Instant {
         let Some(emulation) = &self.emulation else { return Instant::NEVER };
         // A scheme that holds its packets back sets its own timer.
@@ -328,6 +333,7 @@ impl Link {
         self.replace_failed();
         let mut sent = 0;
         loop {
+            // First the packets that the scheme released in the last turn: they decide when the link is ready again.
             sent += self.depart(fates);
             if let Some(emulation) = &mut self.emulation {
                 emulation.resume(fates.now);
@@ -459,7 +465,7 @@ impl Link {
         }
     }
 
-    /// Reports drops to the witness.
+    /// Reports drops to the observer.
     #[cold]
     pub(super) fn observe_drops(&mut self, now: Instant) {
         let Some(witness) = self.emulation.as_mut().and_then(|emulation| emulation.observer.as_mut()) else { return };

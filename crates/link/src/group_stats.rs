@@ -41,7 +41,7 @@ impl FateCounts {
         self.drops[reason as usize] += packets;
     }
 
-    /// Adds the counts of another tally, and resets that one.
+    /// Adds the counts of `other`, and resets those.
     fn merge(&mut self, other: &mut FateCounts) {
         self.sojourn.absorb(&mut other.sojourn);
         let drops = std::mem::replace(&mut other.drops, [0; DropReason::COUNT]);
@@ -111,15 +111,18 @@ impl GroupStats {
         let group_of = match places.len() {
             0 | 1 => Box::default(),
             _ => {
+                // There are at most `GROUPS` = 64 groups, so a byte holds each number.
                 let each =
                     places.iter().zip(0u8..).flat_map(|(place, g)| std::iter::repeat_n(g, place.queues as usize));
                 each.collect()
             }
         };
+        // A scheme without groups is counted as one group: `group` returns 0 for all its queues.
         let tallies = (0..places.len().max(1)).map(|_| FateCounts::default()).collect();
         let mut columns: Vec<(u8, &'static str)> = Vec::new();
         // Sample only groups of one queue: in larger groups the longest queue is a different one each time.
         for (place, group) in places.iter().zip(0u8..).filter(|(place, _)| place.queues == 1) {
+            // A scheme reports the same names at all times, so an empty queue yields them all.
             scheme.state(QueueId(place.first), Instant::START, Size::default(), &mut |name, _| {
                 if columns.len() < COLUMNS && !columns.contains(&(group, name)) {
                     columns.push((group, name));
@@ -148,7 +151,7 @@ impl GroupStats {
         self.record_group_departure(self.group(queue), waited, packets);
     }
 
-    /// Like [`Books::left`], for any queue of a group.
+    /// Like [`GroupStats::record_departure`], for any queue of a group.
     #[inline(always)]
     pub fn record_group_departure(&mut self, group: u8, waited: Nanos, packets: u64) {
         self.longest = self.longest.max(waited);
@@ -191,9 +194,10 @@ impl GroupStats {
         self.counts.iter().fold(0, |sum, tally| sum.wrapping_add(tally.sojourn.sum()))
     }
 
-    /// Moves all counts to `tally`, and clears the samples.
+    /// Adds all counts to `tally`, resets them, and clears the samples.
     pub fn drain_into(&mut self, tally: &mut FateCounts) {
         self.counts.iter_mut().for_each(|own| tally.merge(own));
+        // The samples are values of this scheme: no other scheme continues them.
         self.states.clear();
         self.longest = Nanos::ZERO;
     }
@@ -211,6 +215,7 @@ impl GroupStats {
             states.drain(..columns.len());
         }
         let row = states.len();
+        // A value that the scheme does not report remains NaN.
         states.extend(std::iter::repeat_n(f64::NAN, columns.len()));
         let mut before = None;
         for &(group, _) in columns.iter() {
@@ -241,11 +246,13 @@ impl Link {
     /// Finds the queues that packets were meant for which the scheme did not enqueue, and counts the drops there.
     #[cold]
     pub(super) fn attribute_drops(&mut self) {
+        // By index, because the call below borrows the whole link.
         for index in 0..self.wires.dropped.len() {
             let (packet, reason) = &self.wires.dropped[index];
             if *reason != DropReason::SchemeArrival {
                 continue;
             }
+            // The link kept no record of the packet, so it reads the packet again.
             let record = self.wires.arrival(packet);
             match self.call_with_fallback(|scheme, _| scheme.queue_of(&record)) {
                 Some(queue) => self.wires.stats.record_drop(queue.index(), DropReason::SchemeArrival),

@@ -16,6 +16,7 @@ impl Ahead for LinkWires {
             self.drop_arriving();
         }
         self.arriving = self.offered.pop_front();
+        // Hashes and packets must stay in step. `flow` is not set: no guest has queues for one flow each.
         self.peeked.pop();
         self.arriving.is_some()
     }

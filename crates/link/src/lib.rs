@@ -132,14 +132,14 @@ pub struct LinkWires {
     peeked: PeekedHashes,
     arriving: Option<Packet>,
     dequeued: Option<Packet>,
-    /// The queue from which the packet in `hand` was taken.
+    /// The queue from which the packet in `dequeued` was taken.
     dequeued_from: usize,
-    /// The groups of the last packets in `out`, and of the one in `hand`, that are not counted in the statistics yet.
+    /// The groups of the last packets in `out`, and of the one in `dequeued`, that are not counted in the statistics yet.
     leaving: Vec<u8>,
     /// True if the arriving packet was marked.
     arriving_marked: bool,
     out: Batch,
-    /// The room of the port, without the packets in `out` and `hand`.
+    /// The room of the port in packets, less those in `out` and `dequeued`.
     room: usize,
     rate: Rate,
     dropped: Vec<(Packet, DropReason)>,
@@ -190,6 +190,7 @@ impl Link {
             super_frames: false,
         };
         let up = port.is_up();
+        // Placeholders: `read_scheme_needs` reads both flags from the scheme below.
         let (passing, ranking, incoming, drained) = (false, false, None, None);
         let mut link = Link {
             id,
@@ -225,6 +226,7 @@ impl Link {
     /// Sets the key of the flow hashes. Must be called before the first packet.
     pub fn keyed(mut self, key: u64) -> Link {
         self.wires.key = key;
+        // `hash_key` is a copy of the key.
         self.read_scheme_needs();
         self
     }
@@ -243,12 +245,14 @@ impl Link {
             if passed > 0 {
                 return passed;
             }
+            // The port has no room: the packets wait in the queues of the scheme.
         }
         queue.pop_into(&mut self.wires.offered, most);
         let taken = self.wires.offered.len();
         if taken == 0 {
             return 0;
         }
+        // Before `arrive`: the sojourn time of a packet begins at the end of its functions.
         since.stamp_function_end(self.wires.offered.as_mut_slice());
         if self.measures_demand {
             self.demand.add(self.wires.offered.as_slice(), |packet| self.wires.length(packet));
@@ -305,6 +309,7 @@ impl Link {
             if self.measures_demand {
                 self.demand.add(passing, |packet| self.wires.length(packet));
             }
+            // `transmit` counts the packets as sent, but not their bytes: those are counted here, and `drop_returned` corrects them.
             let (packets, bytes) = (passing.len(), self.wires.bytes(passing));
             self.wires.counters.offered += packets as u64;
             self.wires.counters.passed += packets as u64;
@@ -321,6 +326,7 @@ impl Link {
         let (mut packets, mut bytes) = (backlog.packets, backlog.bytes.get());
         for packet in batch {
             fates.record_stage(packet, Stage::Offered { port: self.id, packets, bytes, bypasses_scheme: passes });
+            // A packet finds those of the batch before it in the queues, unless they bypass the scheme.
             if !passes {
                 (packets, bytes) = (packets + 1, bytes + self.wires.length(packet));
             }
@@ -337,6 +343,7 @@ impl Link {
     fn drop_offered(&mut self, path: &mut Queue, most: usize, fates: &mut Accounting) -> usize {
         let refused = path.len().min(most);
         self.wires.counters.offered += refused as u64;
+        // The scheme never sees these packets, so they belong to no group of its queues.
         self.other_packets.record_drop(DropReason::PortDown, refused as u64);
         let packets = std::iter::from_fn(|| path.pop()).take(refused);
         self.wires.dropped.extend(packets.map(|packet| (packet, DropReason::PortDown)));
@@ -366,6 +373,7 @@ impl Link {
     /// Checks the medium. If it went down, all waiting packets are dropped. Returns true if the state changed.
     pub fn check_medium(&mut self, fates: &mut Accounting) -> bool {
         self.refresh_rate();
+        // Before the sample: late refusals reduce the number of sent packets, which the sample reads.
         self.count_refusals(fates);
         self.sample(fates.now);
         let up = self.port.is_up();
@@ -384,6 +392,7 @@ impl Link {
         if self.emulation.is_some() {
             return self.serve_emulated(fates);
         }
+        // These packets bypassed the scheme while its queues were empty, so they precede all packets in the queues.
         if !self.wires.out.is_empty() {
             self.transmit(fates);
         }
@@ -399,9 +408,11 @@ impl Link {
                 self.finish_drain();
                 self.call_with_fallback(|scheme, lines| scheme.serve(lines));
             }
+            // Also moves the packet in the register to `out`, whose length is read next.
             self.wires.record_departures();
             self.settle(fates);
             let packets = self.wires.out.len();
+            // The scheme stopped although the port has room. If packets wait, the scheme holds them back, as a shaper does.
             if packets < BATCH && self.wires.room > 0 {
                 self.wires.counters.wasted += 1;
                 self.wires.counters.withheld += u64::from(self.wires.backlog.packets > 0);
@@ -481,6 +492,7 @@ impl Link {
     /// Drops all waiting packets.
     pub fn clear(&mut self, reason: DropReason, fates: &mut Accounting) {
         self.clear_own(reason, fates);
+        // During a drain packets also wait at the scheme for new packets, which now takes over.
         if self.incoming.is_some() {
             self.finish_drain();
             self.clear_own(reason, fates);
@@ -493,11 +505,13 @@ impl Link {
             while let Some((packet, _)) = self.wires.take(i) {
                 self.wires.stats.record_drop(i, reason);
                 self.wires.dropped.push((packet, reason));
+                // `dropped` has a fixed capacity: empty it in time, so that it never allocates.
                 if self.wires.dropped.len() == BATCH {
                     self.settle(fates);
                 }
             }
         }
+        // The scheme took no part in these drops, so its own counts of the queues are out of date.
         self.call_with_fallback(|scheme, lines| scheme.recount(lines));
         self.settle(fates);
     }
@@ -506,6 +520,7 @@ impl Link {
     pub fn discard_packets(&mut self) {
         self.wires.queues.discard_packets();
         self.discard_in_flight();
+        // During a drain this swaps in the queues of the other scheme, which are emptied below.
         self.finish_drain();
         let LinkWires {
             queues,
@@ -522,6 +537,7 @@ impl Link {
             ..
         } = &mut self.wires;
         queues.discard_packets();
+        // `leaving` describes the last packets of `out`, which is emptied too.
         leaving.clear();
         *foreseen = PeekedHashes::default();
         (*offered, *out, *arriving, *hand) = (Batch::new(), Batch::new(), None, None);

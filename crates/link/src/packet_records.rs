@@ -16,6 +16,7 @@ pub(super) fn size(super_frames: bool, packet: &Packet) -> Size {
 /// The sojourn time of a packet that arrived at `came` and was processed for `worked` nanoseconds.
 #[inline(always)]
 pub(super) fn sojourn_time(now: Instant, (came, worked): (Instant, u32)) -> Nanos {
+    // A processing time that exceeds 32 bits of nanoseconds (4.3 s) was recorded as the maximum.
     now.since(came).saturating_sub(Nanos::new(worked.into()))
 }
 
@@ -34,6 +35,7 @@ impl<K: PartialEq> KeyRun<K> {
             self.packets += 1;
             return None;
         }
+        // The initial run has no packets, so `finish` returns none for it.
         let before = std::mem::replace(self, KeyRun { key: of, packets: 1 });
         before.finish()
     }
@@ -55,6 +57,7 @@ impl LinkWires {
     /// The wire bytes of all packets of `batch`.
     #[inline(always)]
     pub(super) fn bytes(&self, packets: &[Packet]) -> u64 {
+        // The common case: every packet is as long on the wire as in its buffer.
         if !self.super_frames {
             return packets.iter().map(|packet| packet.len() as u64).sum();
         }
@@ -64,6 +67,7 @@ impl LinkWires {
     /// Makes the waiting packets fit a port with fewer offloads: segments replace their super-frame.
     pub(super) fn refit(&mut self, can: Offloads, fates: &mut Accounting) {
         let LinkWires { queues, backlog, counters, stats: books, .. } = self;
+        // The backlog counted a super-frame as one packet, and each of its segments is one too: count anew.
         *backlog = Size::default();
         for queue in 0..queues.len() {
             let before = queues.packets(queue);

@@ -30,6 +30,7 @@ impl PeekedHashes {
     pub fn pop(&mut self) -> Option<u32> {
         self.count = self.count.checked_sub(1)?;
         let hash = self.hashes[self.first % self.hashes.len()];
+        // 2^64 is a multiple of the 32 places, so the places stay in order when the index wraps.
         self.first = self.first.wrapping_add(1);
         Some(hash)
     }

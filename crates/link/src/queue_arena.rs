@@ -2,7 +2,7 @@
 //!
 //! With tens of thousands of queues the cost of a packet is that of its cache misses. A queue is therefore one cache line, which also holds its first
 //! packets. Further packets are in slots that all queues share; the slot used last is reused first. A scheme that knows its next queue calls
-//! [`Shelf::soon`], so that the cache line has arrived when it is needed.
+//! [`QueueArena::prefetch`], so that the cache line has arrived when it is needed.
 
 use packet::Packet;
 use packet::pool::{HugeTable, prefetch_far};
@@ -18,12 +18,12 @@ const INLINE_PACKETS: usize = 4;
 pub struct QueueArena<T = Packet> {
     queues: HugeTable<QueueLine<T>>,
     slots: Vec<ArenaSlot<T>>,
-    /// The first of the slots that are free again. Slots beyond `places.len()` have never been used.
+    /// The first of the slots that are free again. Slots beyond `slots.len()` have never been used.
     free: u32,
     /// The number of packets in all queues, and its limit.
     waiting: usize,
     capacity: usize,
-    /// The queues that are not empty, by the arrival time of their first packet: for [`Shelf::pop_oldest`].
+    /// The queues that are not empty, by the arrival time of their first packet: for [`QueueArena::pop_oldest`].
     ages: Heap,
 }
 
@@ -39,16 +39,16 @@ struct QueueLine<T> {
     bytes: u64,
     /// The length in packets, with a super-frame counted as its segments.
     packets: u32,
-    /// The slots behind `near`. While any is in use, new packets are appended there, which preserves the order.
+    /// The slots behind `inline_packets`. While any is in use, new packets are appended there, which preserves the order.
     first: u32,
     last: u32,
-    /// `near` is a ring: the index of its first packet and the number of packets.
+    /// `inline_packets` is a ring: the index of its first packet and the number of packets.
     start: u8,
     count: u8,
     /// The mark of the flow that last joined the queue.
     flow: u16,
     inline_packets: [Option<T>; INLINE_PACKETS],
-    /// The bytes of each packet in `near`, or [`LONG`], also for one that counts as several packets.
+    /// The bytes of each packet in `inline_packets`, or [`LONG`], also for one that counts as several packets.
     lengths: [u16; INLINE_PACKETS],
 }
 
@@ -70,7 +70,7 @@ impl<T> QueueLine<T> {
         lengths: [0; INLINE_PACKETS],
     };
 
-    /// The index in `near` of the packet `behind` places after the first.
+    /// The index in `inline_packets` of the packet `behind` places after the first.
     #[inline(always)]
     fn place(&self, behind: u8) -> usize {
         usize::from(self.start + behind) % INLINE_PACKETS
@@ -80,9 +80,11 @@ impl<T> QueueLine<T> {
 impl<T> QueueArena<T> {
     /// At least one queue, for `capacity` packets together.
     pub fn new(queues: usize, capacity: usize) -> QueueArena<T> {
+        // A slot number must not equal `NONE`.
         let capacity = capacity.min(NONE as usize);
         let lines = HugeTable::from_fn(queues, |_| QueueLine::EMPTY);
         let (places, mut ages) = (Vec::with_capacity(capacity), Heap::default());
+        // Allocated here, so that `sort` allocates nothing when a worker replaces its scheme.
         ages.grow(queues);
         QueueArena { queues: lines, slots: places, free: NONE, waiting: 0, capacity, ages }
     }
@@ -127,6 +129,7 @@ impl<T> QueueArena<T> {
         if line.count > 0 {
             return line.inline_packets[line.place(0)].as_ref();
         }
+        // `NONE` is beyond all slots, so an empty queue has no first packet.
         self.slots.get(line.first as usize)?.packet.as_ref()
     }
 
@@ -170,6 +173,7 @@ impl<T> QueueArena<T> {
             line.into_iter().flat_map(|line| (0..line.count).map(|behind| &line.inline_packets[line.place(behind)]));
         let first = line.and_then(|line| self.slots.get(line.first as usize));
         let far = std::iter::successors(first, |place| self.slots.get(place.behind as usize));
+        // Packets in shared slots arrived after all those in the cache line.
         near.chain(far.map(|place| &place.packet)).filter_map(Option::as_ref)
     }
 
@@ -204,6 +208,7 @@ impl<T> QueueArena<T> {
         let line = &mut self.queues[queue];
         let (before, mut number) = (line.last, self.free);
         let place = ArenaSlot { packet: Some(packet), before, behind: NONE };
+        // Free slots form a list through `behind`. If it is empty, the next slot was never used.
         if let Some(free) = self.slots.get_mut(number as usize) {
             self.free = free.behind;
             *free = place;
@@ -265,6 +270,7 @@ impl<T> QueueArena<T> {
             let before = place.before;
             place.behind = self.free;
             self.free = number;
+            // Not by `before`: that of the first slot may name a slot which another queue uses by now.
             if line.first == number {
                 (line.first, line.last) = (NONE, NONE);
             } else {
@@ -293,19 +299,20 @@ impl<T> QueueArena<T> {
         self.capacity = self.capacity.max(self.waiting + packets);
     }
 
-    /// Prepares for [`Shelf::pop_oldest`]; `came` returns the arrival time of a packet.
+    /// Prepares for [`QueueArena::pop_oldest`]; `came` returns the arrival time of a packet.
     pub fn sort(&mut self, came: impl Fn(&T) -> u64) {
         self.ages.clear();
         (0..self.queues.len()).for_each(|queue| self.note_age(queue, &came));
     }
 
     fn note_age(&mut self, queue: usize, came: impl Fn(&T) -> u64) {
+        // One entry per queue suffices, as the packets of a queue are in order.
         if let Some(came) = self.front(queue).map(came) {
             self.ages.insert(came, queue);
         }
     }
 
-    /// Removes the packet that arrived first. [`Shelf::sort`] was called with the same `came`, and no other method since.
+    /// Removes the packet that arrived first. [`QueueArena::sort`] was called with the same `came`, and no other method since.
     pub fn pop_oldest(&mut self, came: impl Fn(&T) -> u64, size: impl FnOnce(&T) -> Size) -> Option<T> {
         let (_, queue) = self.ages.pop()?;
         let (packet, _) = self.pop(queue, size)?;

@@ -191,10 +191,12 @@ impl Queues {
         let Queues::One(packets, waiting) = self else { return Size::default() };
         let most = packets.capacity().saturating_sub(packets.len());
         let most = if queue == 0 { most } else { 0 };
+        // A queue may exceed its bounds, for instance after a change of the limit.
         let left = bounds.bytes.get().saturating_sub(waiting.bytes.get());
         let places = bounds.packets.saturating_sub(waiting.packets);
         let mut taken = Size::default();
         let count = if super_frames {
+            // The first packet that does not fit ends the run, so that no later one overtakes it.
             let fits = |packet: &&Packet| {
                 let mut with = taken;
                 add(&mut with, wire_size(packet));
@@ -217,6 +219,7 @@ impl Queues {
         };
         let count = packets.append(batch, count);
         add(waiting, taken);
+        // Super-frames count as one packet here: the caller adds them to the backlog of the link.
         Size { packets: count as u32, bytes: taken.bytes }
     }
 
@@ -245,6 +248,7 @@ impl Queues {
             taken.bytes = Bytes::new(lengths(gone));
         }
         remove(waiting, taken);
+        // As in `append`: the number of packets, not of segments.
         Size { packets: count as u32, bytes: taken.bytes }
     }
 
@@ -274,6 +278,7 @@ impl Queues {
     /// Removes the packet that the router received first of all that wait. [`Queues::sort`] must be called before.
     pub fn pop_oldest(&mut self) -> Option<Packet> {
         match self {
+            // A single queue is already in the order in which its packets leave.
             Queues::One(..) => self.pop(0, wire_size).map(|(packet, _)| packet),
             Queues::Many(shelf) => shelf.pop_oldest(received_at, wire_size),
         }
@@ -307,6 +312,7 @@ impl Queues {
         match self {
             Queues::One(packets, waiting) => {
                 let done = refit_queue(packets, can, fates);
+                // Packets may have been dropped, and a super-frame counted as at most `SEGMENTS` packets: count anew.
                 *waiting = Size::default();
                 packets.iter().for_each(|packet| add(waiting, wire_size(packet)));
                 done
@@ -360,6 +366,10 @@ impl Queueing {
     }
 
     /// Builds the scheme of a configuration, with queues for `capacity` packets, for a worker that shares its rates.
+    ///
+    /// # Errors
+    ///
+    /// The scheme or one of its options is unknown, it has too many queues, or a guest does not start.
     pub fn of(call: &Call, capacity: usize, sharing: &mut Sharing) -> Result<Queueing, BuildError> {
         fn layer(call: &Call) -> Layer<'_> {
             Layer { name: call.name, options: &call.options, inside: call.inner.iter().map(layer).collect() }

@@ -21,11 +21,13 @@ impl RandomStream {
 
     /// Jumps far ahead in the stream: for a second use of the same name.
     pub fn branch(&mut self) {
+        // A stream of ChaCha has 2^68 words. No use draws 2^60 of them, so the two uses share no number.
         self.0.set_word_pos(1 << 60);
     }
 
     /// Uniform in `0.0..1.0`, in steps of 2^-53.
     pub fn unit(&mut self) -> f64 {
+        // The upper 53 bits: a double holds no more.
         (self.0.next_u64() >> 11) as f64 / (1u64 << 53) as f64
     }
 
@@ -41,11 +43,13 @@ impl RandomStream {
 
     /// Exponentially distributed with mean one. The logarithm is from `libm`, so that every machine draws the same values.
     pub fn exponential(&mut self) -> f64 {
+        // One minus the draw is above zero, so the logarithm is finite.
         -libm::log(1.0 - self.unit())
     }
 
     /// Normally distributed, mean zero and deviation one (Box, Muller 1958).
     pub fn normal(&mut self) -> f64 {
+        // The radius is the root of -2 ln u. The second value of the pair, with the sine, is not used.
         let radius = (2.0 * self.exponential()).sqrt();
         radius * libm::cos(core::f64::consts::TAU * self.unit())
     }

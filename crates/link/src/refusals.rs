@@ -24,9 +24,11 @@ impl Link {
     /// Drops the packets that the port has returned.
     #[cold]
     fn drop_returned(&mut self, fates: &mut Accounting) {
+        // The bytes were counted as sent when the packets left the scheme; the packets themselves were not.
         self.wires.counters.sent_bytes -= self.wires.bytes(self.wires.out.as_slice());
         for packet in self.wires.out.drain() {
             let reason = drop_reason(&packet);
+            // A packet in `out` has left its queue, and its group is no longer known.
             self.other_packets.record_drop(reason, 1);
             self.wires.dropped.push((packet, reason));
         }
@@ -41,6 +43,7 @@ impl Link {
 
     /// Drops the packets that wait in the port, which is about to be closed.
     pub fn abandon_port(&mut self, fates: &mut Accounting) {
+        // First the refusals, which have a reason of their own: the port lists them as unsent until they are read.
         self.count_refusals(fates);
         let waiting = self.port.unsent_packets();
         self.record_unsent(waiting, DropReason::PortRemoved, fates);

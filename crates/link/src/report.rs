@@ -135,9 +135,12 @@ impl Link {
         let before = std::mem::replace(&mut self.samples.before, (sent, waited));
         // Packets that were refused late are no longer counted as sent.
         let sent = sent.saturating_sub(before.0);
+        // The sums wrap at 2^64 ns. Their difference is right as long as one interval adds less than that.
         let mean = Nanos::new(waited.wrapping_sub(before.1).checked_div(sent).unwrap_or(0));
         let longest = std::mem::take(self.wires.stats.longest());
+        // The queue begins the next interval with its present length.
         let most = std::mem::replace(&mut self.wires.peak_packets, packets);
+        // The oldest sample leaves first, so the deque stays within its initial capacity.
         if self.samples.samples.len() == SAMPLES {
             self.samples.samples.pop_front();
         }
@@ -226,6 +229,7 @@ impl LinkWires {
         now: Instant,
     ) -> GroupReport {
         let (mut packets, mut bytes, mut longest) = (0, Bytes::ZERO, (QueueId(place.first), Size::default()));
+        // `GroupStats::of` saturates both numbers.
         for queue in (place.first..place.first.saturating_add(place.queues)).map(QueueId) {
             let size = self.queues.size(queue.index());
             packets += size.packets;

@@ -45,7 +45,9 @@ impl Link {
             SchemeChange::Migrate | SchemeChange::Drain => {
                 let old = self.replace_with(other, fates);
                 let Some(mut newer) = self.incoming.take() else { return (SchemeTransition::Migrated, Some(old)) };
+                // After those of the draining scheme, which arrived earlier.
                 self.migrate_packets(&mut newer, fates);
+                // Two schemes are no longer needed: `take_drained` returns the other one.
                 self.drained = Some(old);
                 (SchemeTransition::Migrated, Some(newer))
             }
@@ -56,6 +58,7 @@ impl Link {
     fn tune(&mut self, other: &mut Queueing) -> bool {
         let fits = other.fits_into(&self.wires.queues);
         let like = other.scheme.tunable().filter(|_| fits);
+        // A scheme that panics is drop tail by now: then the new scheme replaces that.
         let tuned =
             like.is_some_and(|like| self.call_scheme(|scheme, lines| scheme.tune(like, lines)).unwrap_or(false));
         if tuned {
@@ -76,6 +79,7 @@ impl Link {
     fn replace_with(&mut self, mut other: Queueing, fates: &mut Accounting) -> Queueing {
         // Both have a single queue of the same capacity: the packets stay in it, and the new scheme only counts them.
         if other.may_keep(&self.wires.queues) {
+            // With a single queue departures are recorded at once, so none is pending when the statistics are swapped.
             std::mem::swap(&mut self.scheme, &mut other.scheme);
             std::mem::swap(&mut self.sharing, &mut other.sharing);
             std::mem::swap(&mut self.wires.stats, &mut other.stats);
@@ -114,6 +118,7 @@ impl Link {
 
     /// Swaps scheme and queues with those of another.
     pub(super) fn swap_scheme(&mut self, other: &mut Queueing) {
+        // Before the swap: these departures belong to the statistics of the old scheme.
         self.wires.record_departures();
         std::mem::swap(&mut self.scheme, &mut other.scheme);
         std::mem::swap(&mut self.sharing, &mut other.sharing);

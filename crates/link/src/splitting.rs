@@ -19,6 +19,7 @@ impl Link {
         }
         let can = self.port.offloads();
         let newer = self.incoming.as_ref().map(|newer| &newer.scheme);
+        // A draining link has two schemes. It accepts super-frames only if neither splits them.
         let splits = [Some(&self.scheme), newer].into_iter().flatten().any(|scheme| self.splits(scheme.as_ref()));
         Offloads { super_frames: can.super_frames && !splits, ..can }
     }
@@ -30,6 +31,7 @@ impl Link {
 
     /// Accepts these offloads from now on. Returns those before.
     pub(super) fn accept(&mut self, can: Offloads) -> Offloads {
+        // A copy with a shared tail is longer on the wire than its buffer, like a super-frame.
         self.wires.super_frames = can.super_frames || can.gather;
         std::mem::replace(&mut self.offloads, can)
     }
@@ -46,6 +48,7 @@ impl Link {
         let less = lost(had.super_frames, can.super_frames)
             || lost(had.checksums, can.checksums)
             || lost(had.gather, can.gather);
+        // A port that accepts more than before also accepts the waiting packets as they are.
         if less {
             self.refit(can, fates);
             if self.incoming.is_some() {

@@ -89,6 +89,7 @@ impl StandaloneLink {
     /// Offers the packets of `queue` to the scheme at `now`, then serves the link.
     pub fn offer_and_serve(&mut self, now: Instant, queue: &mut Queue) {
         self.fates.now = now;
+        // No functions precede this link: sojourn times begin now.
         self.since.record_arrivals(queue.len(), now);
         let path = Outgoing { path: PathId(0), queue, since: &mut self.since };
         self.link.offer(path, BATCH, &mut self.fates);

@@ -34,6 +34,7 @@ impl Wires for LinkWires {
             self.drop_arriving();
         }
         let packet = self.offered.pop_front()?;
+        // Hashes are computed ahead in the order of `offered`, so the first hash is that of this packet.
         let record = match self.peeked.pop() {
             Some(flow_hash) => Record { flow_hash, ..self.record(&packet) },
             None => self.arrival(&packet),
@@ -61,6 +62,7 @@ impl Wires for LinkWires {
             self.dropped.push((packet, DropReason::BufferFull));
             return false;
         }
+        // The backlog counts a super-frame as one packet, like `offered` and `sent`. Only the lengths of single queues count its segments.
         self.backlog.packets += 1;
         self.backlog.bytes += size.bytes;
         true
@@ -105,6 +107,7 @@ impl Wires for LinkWires {
             self.stats.record_departure(queue.index(), sojourn_time(self.now, (came, worked)), 1);
         }
         self.room -= 1;
+        // Counted here, where the size is known. A refusal of the port subtracts the bytes again.
         self.counters.sent_bytes += size.bytes.get();
         self.dequeued_from = queue.index();
         self.dequeued = Some(packet);
@@ -124,6 +127,7 @@ impl Wires for LinkWires {
         if !wire::set_congestion_experienced(packet.bytes_mut(), l3) {
             return false;
         }
+        // The metadata holds a copy of the field (RFC 3168: 3 is congestion experienced), from which records are made.
         packet.meta_mut().ecn = 3;
         self.counters.marked += 1;
         match self.dequeued {
@@ -148,6 +152,7 @@ impl Wires for LinkWires {
         if self.peeked.len() > 0 {
             return 0;
         }
+        // The scheme did not enqueue the packet in the register, so it is dropped, as by `arriving`.
         if self.arriving.is_some() {
             self.drop_arriving();
         }
@@ -159,11 +164,13 @@ impl Wires for LinkWires {
 
     #[inline(always)]
     fn send_while(&mut self, queue: QueueId, since: Instant) -> u32 {
+        // The packet in the register was dequeued first, so it leaves first.
         self.transmit();
         let LinkWires { now, queues, out, stats: books, super_frames, .. } = self;
         let mut waited = KeyRun::default();
         let see = |packet: &Packet| {
             let (came, worked) = (packet.meta().timestamp, packet.meta().function_time);
+            // `see` is also called for the packet that ends the run. It stays, so it must not be counted.
             let go = came >= since;
             if go && let Some((alike, packets)) = waited.next((came, worked)) {
                 books.record_departure(queue.index(), sojourn_time(*now, alike), packets);

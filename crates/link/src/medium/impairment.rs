@@ -15,7 +15,7 @@ pub enum TransitResult {
     Twice(Instant, Instant),
 }
 
-/// The path over a link. Each random decision has a stream of its own: a link that also loses packets delays the others as it would without losses.
+/// The path over a link. Each random decision has a stream of its own: losses do not change the sequence of delays that the other packets draw.
 #[derive(Clone, Debug)]
 pub(super) struct Impairment {
     delay: Nanos,
@@ -86,6 +86,7 @@ impl Impairment {
         match self.loss {
             Loss::Independent(part) => self.losses.happens(part),
             Loss::Gilbert { begin, end, good, bad } => {
+                // The state changes before the packet is judged: a bad state lasts 1 / `end` packets on average.
                 let turns = self.losses.happens(if self.bad { end } else { begin });
                 self.bad ^= turns;
                 self.losses.happens(if self.bad { bad } else { good })
@@ -98,9 +99,11 @@ impl Impairment {
         let mut at = left + self.delay;
         if let Some(more) = &mut self.other_streams {
             if self.jitter > Nanos::ZERO {
+                // Plus one: the jitter itself is a possible value.
                 at += Nanos::new(more.jitter.below(self.jitter.get() + 1));
             }
             if more.orders.happens(self.reorder) {
+                // This packet does not raise `last`, so those behind may overtake it.
                 return at.max(self.last) + self.reorder_by;
             }
         }

@@ -85,10 +85,11 @@ impl Medium {
         self.gate.ready(now)
     }
 
-    /// Sends a packet of `bytes` at `now`, or when the link is ready if that is later. Returns when its last bit has left: [`Instant::FAR`] if the
+    /// Sends a packet of `bytes` at `now`, or when the link is ready if that is later. Returns when its last bit has left: [`Instant::NEVER`] if the
     /// trace ends before.
     #[inline]
     pub fn send(&mut self, now: Instant, bytes: u32) -> Instant {
+        // A negative overhead may be larger than a packet. Each packet occupies the link for at least one byte.
         let length = u64::try_from(i64::from(bytes) + i64::from(self.overhead)).unwrap_or(0).max(1);
         self.gate.send(now, length)
     }

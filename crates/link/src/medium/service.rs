@@ -132,6 +132,7 @@ impl ConstantRate {
             self.free = ExactTime::new(now);
         }
         if self.rate != Rate::MAX {
+            // No overflow: the product fits 64 bits for packets of less than 2^31 bytes.
             self.free.advance_fraction((length * 8 * SECOND, self.rate.get().max(1)));
         }
         self.free.at()
@@ -160,13 +161,16 @@ impl TokenBucket {
     fn send(&mut self, now: Instant, length: u64) -> Instant {
         let start = now.max(self.free);
         let rate = u128::from(self.rate.get().max(1));
+        // In bits times nanoseconds per second, the product of time and rate needs no rounding.
         let earned = |from: Instant, to: Instant| u128::from(to.since(from).get()) * rate;
         let saved = self.tokens + earned(self.at, start);
         // Keep the fraction of the nanosecond in which the bucket became full.
         self.tokens = if saved >= self.depth + rate { self.depth } else { saved };
         self.at = self.at.max(start);
+        // Not limited to the depth: a packet longer than the burst waits for all its tokens.
         let needed = u128::from(length) * 8 * u128::from(SECOND);
         let wait = needed.saturating_sub(self.tokens).div_ceil(rate);
+        // The wait is rounded up. The tokens of the fraction stay in the bucket.
         let left = start + Nanos::new(u64::try_from(wait).unwrap_or(u64::MAX));
         self.tokens = (self.tokens + earned(self.at, left)).saturating_sub(needed);
         self.at = self.at.max(left);
@@ -224,6 +228,7 @@ impl Brownian {
     /// The next opportunity of a Poisson process whose rate changes every second: each second uses up a part of an exponential draw.
     fn send(&mut self, now: Instant) -> Instant {
         let mut at = now.max(self.free);
+        // The rate also changes in seconds without packets, so it does not depend on the load.
         while self.turn <= at {
             self.step();
         }
@@ -231,9 +236,10 @@ impl Brownian {
         for _ in 0..MOST_SECONDS {
             let until = self.turn.since(at);
             let comes = self.rate * until.as_secs_f64();
-            // The opportunity is within this second.
+            // The opportunity is within this second. At a rate of zero `comes` is zero, so there is no division by zero.
             if left < comes {
                 let span = libm::round(left / self.rate * SECOND as f64) as u64;
+                // Rounding must not move it to the next second, which has another rate.
                 self.free = at + Nanos::new(span.min(until.get()));
                 return self.free;
             }

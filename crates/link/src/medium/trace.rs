@@ -41,6 +41,7 @@ impl Trace {
     ///
     /// The first line that is wrong.
     pub fn parse(text: &[u8]) -> Result<Trace, TraceError> {
+        // One line feed ends the last line. A second one is an empty line, and an error.
         let text = text.strip_suffix(b"\n").unwrap_or(text);
         if text.is_empty() {
             return Err(wrong(1, "the trace is empty", "write one number of milliseconds a line, one for each packet"));
@@ -48,6 +49,7 @@ impl Trace {
         let mut at: Vec<u32> = Vec::new();
         for (index, line) in text.split(|byte| *byte == b'\n').enumerate() {
             let number = index + 1;
+            // Before the push: the numbers take at most 64 MB of memory.
             if index == MOST_LINES {
                 let reason = format!("the trace has more than {MOST_LINES} lines");
                 return Err(wrong(number, reason, "cut it into pieces"));
@@ -59,6 +61,7 @@ impl Trace {
             }
             at.push(millis);
         }
+        // A repetition begins at the time of the last line: at zero, the repeated trace would never advance.
         if at.last() == Some(&0) {
             let hint = "the last line says how long the trace is: let it be 1 at least";
             return Err(wrong(at.len(), "the trace takes no time", hint));
@@ -80,6 +83,7 @@ impl Trace {
     /// The text of a file that parses to this trace.
     pub fn to_text(&self) -> String {
         use fmt::Write as _;
+        // A line has at most seven bytes in the first 1000 seconds.
         let mut text = String::with_capacity(self.at.len() * 7);
         for at in &self.at {
             _ = writeln!(text, "{at}");
@@ -117,6 +121,7 @@ fn milliseconds(line: &[u8]) -> Result<u32, (String, &'static str)> {
     if line.is_empty() {
         return Err(("the line is empty".into(), "remove it"));
     }
+    // `parse` alone would accept a plus sign. A number of digits that does not parse exceeds 32 bits.
     let digits = line.iter().all(u8::is_ascii_digit);
     let number = digits.then(|| std::str::from_utf8(line).ok()?.parse().ok()).flatten();
     number.ok_or_else(|| {
