@@ -98,10 +98,8 @@ impl Fragments {
     pub fn remember(&mut self, datagram: Datagram, became: FragmentFate, now: Instant) {
         let set = self.set(&datagram);
         let set = &mut self.sets[set];
-        let age = |known: &Option<FirstFragment>| match known {
-            Some(known) if known.datagram == datagram => Instant::START,
-            known => known.map_or(Instant::START, |known| known.until),
-        };
+        // An empty way counts as the oldest.
+        let age = |known: &Option<FirstFragment>| known.map_or(Instant::START, |known| known.until);
         // A reused identification replaces its old entry, so that no two entries have the same key.
         let same = set.iter().position(|known| known.is_some_and(|known| known.datagram == datagram));
         let oldest = (0..WAYS).min_by_key(|&way| age(&set[way])).unwrap_or(0);

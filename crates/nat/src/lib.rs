@@ -10,7 +10,7 @@
 //! | filtering of inbound packets | per connection as in packet filters, or none ([`Filtering`], RFC 4787 REQ-8) |
 //!
 //! All workers share one table, which belongs to no generation, so a reload does not touch it. A worker locks it once per batch. A generation's
-//! configuration is [`Rules`].
+//! configuration is [`NatRules`].
 
 #![forbid(unsafe_code)]
 
@@ -179,6 +179,7 @@ impl Nat {
         let mut state = self.state.lock();
         let state = state.as_deref_mut()?;
         let done = work(state);
+        // Before the lock is released, so that no worker stores an older number later. Workers with held fragments read it without the lock.
         self.first_fragments.store(state.fragments.first_fragments(), Ordering::Release);
         Some(done)
     }
@@ -360,6 +361,7 @@ impl NatState {
 
     /// True if a connection is valid: not expired, and its outside address is still ours. Removes it otherwise.
     fn validate(&mut self, rules: &NatRules, slot: u32, now: Instant) -> bool {
+        // A connection outlives the removal of an address, because a reload does not touch the table.
         let stands = !self.table.is_expired(slot, now, &rules.timeouts)
             && rules.is_ours(self.table.connection(slot).outside.address);
         if !stands {
@@ -554,6 +556,7 @@ fn fragment_fate(packet: &Packet, verdict: NatVerdict) -> FragmentFate {
     match (verdict, packet::wire::Ipv4Header::of(l3)) {
         (NatVerdict::Drop(reason), _) => FragmentFate::Dropped(reason),
         (NatVerdict::TtlExpired, _) => FragmentFate::Dropped(DropReason::TtlExpired),
+        // A first fragment is never held: `translate` returns before this for later fragments.
         (NatVerdict::Local | NatVerdict::HoldFragment, _) | (_, None) => FragmentFate::Local,
         (NatVerdict::Continue | NatVerdict::Reclassify, Some(header)) => {
             // The header is rewritten by now, so it has the translated addresses.
@@ -591,6 +594,7 @@ pub fn apply_verdict(packet: &mut Packet, verdict: NatVerdict) -> bool {
         NatVerdict::Local => meta.exception = Exception::Local as u8,
         NatVerdict::TtlExpired => meta.exception = Exception::Expired as u8,
         NatVerdict::HoldFragment => meta.exception = Exception::Fragment as u8,
+        // Plus one: zero means that the packet is not refused.
         NatVerdict::Drop(reason) => meta.refused = reason.index() as u8 + 1,
     }
     false

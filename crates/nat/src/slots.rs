@@ -12,7 +12,7 @@ pub(super) struct Index {
 
 impl Index {
     pub fn new(slots: usize) -> Index {
-        // A power of two, so that a mask selects the bucket.
+        // A power of two, so that a mask selects the bucket. At least a bucket per slot, so that chains are short.
         let heads = vec![NONE; slots.next_power_of_two().max(2)].into_boxed_slice();
         Index { heads, next: vec![NONE; slots].into_boxed_slice() }
     }

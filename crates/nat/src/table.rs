@@ -231,6 +231,7 @@ impl ConnectionTable {
 
     /// The inside host with the most open connections, and their number.
     pub fn busiest(&self) -> Option<(u32, u32)> {
+        // Free slots are among them, with a count of zero.
         let busiest = self.hosts.values.iter().max_by_key(|host| host.connections)?;
         (busiest.connections > 0).then_some((busiest.address, busiest.connections))
     }
@@ -252,6 +253,7 @@ impl ConnectionTable {
             z = (z ^ z >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
             z ^ z >> 31
         };
+        // An end has 48 bits, so the protocol does not overlap it.
         mix(mix(one ^ u64::from(protocol) << 56 ^ self.secret) ^ other)
     }
 
@@ -324,12 +326,13 @@ impl ConnectionTable {
             return Some(inside.port);
         }
         let span = u64::from(last - first) + 1;
-        // `made` changes with each connection, so the next port of a host is not predictable from the last.
+        // `created` changes with each connection, so the next port of a host is not predictable from the last.
         let start = self.hash(protocol, inside.key(), u64::from(ours) ^ self.created << 32);
         let at = |step: u64| first + ((start >> 16).wrapping_add(step) % span) as u16;
         // Quadratic probing: the growing step leaves a crowded range of ports quickly.
         let alike = (0..PORTS_TRIED).find_map(|i| {
             let port = at(i * (i + 1) / 2 * 2);
+            // The parity is set last. At an edge of the range the port of that parity may lie outside.
             let even = (port & !1) | (inside.port & 1);
             let port = if (first..=last).contains(&even) { even } else { port };
             free(port).then_some(port)
@@ -369,6 +372,7 @@ impl ConnectionTable {
     /// The connection that a full table evicts.
     fn eviction_victim(&self) -> Option<u32> {
         let oldest = |lists: &[usize]| {
+            // Each list is in order of last use, so only the first connections are compared.
             let firsts = lists.iter().map(|&list| self.lists[list].0).filter(|&slot| slot != NONE);
             firsts.min_by_key(|&slot| self.connection(slot).last_packet)
         };
@@ -425,6 +429,7 @@ impl ConnectionTable {
             after,
         };
         let Some(slot) = self.connections.take(connection) else { return Err(ConnectError::Full) };
+        // Peers open inbound connections: they do not count against the limit of the inside host.
         if !inbound {
             self.connections.values[slot as usize].host = self.count_host(inside.address);
         }

@@ -107,6 +107,7 @@ fn ports(protocol: u8, l4: &[u8]) -> Option<(u16, u16)> {
     }
     match protocol {
         protocol::TCP | protocol::UDP => Some((word(l4, 0), word(l4, 2))),
+        // 13 to 18: timestamp and information (RFC 792), address mask (RFC 950). Requests are odd, replies even.
         protocol::ICMP if matches!(l4[0], icmp4::ECHO_REQUEST | 13 | 15 | 17) => Some((word(l4, 4), 0)),
         protocol::ICMP if matches!(l4[0], icmp4::ECHO_REPLY | 14 | 16 | 18) => Some((0, word(l4, 4))),
         _ => None,
@@ -210,6 +211,7 @@ pub fn rewrite(packet: &mut Packet, view: &PacketView, side: PacketEnd, new: Nat
         return;
     }
     let Some(l4) = l3.get_mut(usize::from(view.l4)..) else { return };
+    // An ICMP error has no ports, and its checksum covers no addresses: nothing else changes.
     if let Form::Flow = view.form {
         rewrite_port(l4, view.protocol, side, (old, new), partial);
     }
@@ -244,6 +246,7 @@ fn rewrite_port(l4: &mut [u8], protocol: u8, side: PacketEnd, (old, new): (NatEn
         protocol::ICMP => update(sum, old.port, new.port),
         // A zero checksum of UDP means that there is none (RFC 768).
         protocol::UDP if sum == 0 && !partial => return,
+        // A partial sum is not complemented, but `update_double` expects a complemented one.
         _ if partial => !update_double(!sum, old.address, new.address),
         _ => update(update_double(sum, old.address, new.address), old.port, new.port),
     };

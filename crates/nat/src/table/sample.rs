@@ -3,7 +3,7 @@
 use super::{Connection, ConnectionKind, ConnectionTable, Timeouts};
 use units::Nanos;
 
-/// Decisions of the whole table, made in advance for a copy of it: see [`Table::sampled`].
+/// Decisions of the whole table, made in advance for a copy of it: see [`ConnectionTable::sampled`].
 #[derive(Clone, Debug)]
 pub(super) struct Predetermined {
     /// For each of our addresses, the port of the host's next connection.
@@ -14,7 +14,7 @@ pub(super) struct Predetermined {
 
 impl ConnectionTable {
     /// A small table that treats a packet of the inside host as this table would. New connections get `ports`, one for each of our addresses.
-    /// [`Table::copy`] adds the connections that concern the packet.
+    /// [`ConnectionTable::copy`] adds the connections that concern the packet.
     pub fn sampled(&self, inside: u32, ports: Vec<(u32, Option<u16>)>) -> ConnectionTable {
         let mut sample = ConnectionTable::new(16, self.secret);
         let full = self.connections.used() == self.connections.most && self.eviction_victim().is_none();
@@ -41,6 +41,7 @@ impl ConnectionTable {
             return;
         }
         const FOREVER: Timeouts = [Nanos::MAX; ConnectionKind::ALL.len()];
+        // `connect` refuses if the whole table is full, so the advance decisions are set aside until the copy is complete.
         // The host's count was copied before, with this connection included, so `connect` must not count it again.
         let (foreseen, hosts) = (self.predetermined.take(), self.opened_by(inside.address));
         if let Ok(slot) = self.connect(protocol, (inside, outside, peer), (kind, inbound), used, &FOREVER) {
