@@ -86,6 +86,7 @@ impl StoreSpec {
             shards: 1,
             cleaning: CleanerMode::Inline,
             when_full: FullPolicy::AbortCreates,
+            // Digits of pi. A fixed key makes runs repeatable; routers replace it at start.
             key: Key::new([0x452821e638d01377, 0xbe5466cf34e90c6c]),
             diagnostics: false,
             pages: Pages::Small,

@@ -347,7 +347,7 @@ impl<'a> Session<'a> {
     #[inline(always)]
     pub fn look_up<const TAGS: usize>(&mut self, tags: &InstructionTags, computation: u64) -> Option<TagLookup<'a>> {
         const { assert!(TAGS <= MAX_TAGS, "an instruction has at most four tags") };
-        // `open` is true unless the store is unusable or has `AbortAll`: one branch in the common case.
+        // `skips_full_check` is true unless the store is unusable or has `AbortAll`: one branch in the common case.
         if !self.skips_full_check && self.is_unavailable() {
             self.owner.counters.full += 1;
             return None;

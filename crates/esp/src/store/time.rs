@@ -75,6 +75,7 @@ impl LiveRange {
     /// True if the expiry is live.
     #[inline(always)]
     pub fn contains(self, expiry: u32) -> bool {
+        // An expiry before `next` wraps to a large number, so one comparison checks both ends.
         expiry.wrapping_sub(self.next) < self.lifetime
     }
 }

@@ -141,6 +141,7 @@ impl<const TAGS: usize> TagView<TAGS> {
 
     #[inline(always)]
     fn index(&self, tag: usize) -> usize {
+        // The minimum changes nothing, as `same` holds the index of this tag or an earlier one. It replaces a bounds check.
         usize::from(self.same[tag]).min(TAGS - 1)
     }
 
@@ -148,6 +149,7 @@ impl<const TAGS: usize> TagView<TAGS> {
     #[inline(always)]
     pub fn get(&self, tag: usize) -> Option<u64> {
         let index = self.index(tag);
+        // An instruction also reads its own writes to tags that were absent.
         ((self.present | self.written) >> index & 1 != 0).then(|| self.values[index])
     }
 
