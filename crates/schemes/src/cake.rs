@@ -56,6 +56,7 @@ impl Tins {
     /// The part of the rate of each tin, the lowest tin first, in sixteenths.
     fn parts(self) -> &'static [u64] {
         match self {
+            // Like Linux: bulk 1/16 of the rate, best effort all, video 1/2 and voice 1/4.
             Tins::One => &[16],
             Tins::Three => &[1, 16, 4],
             Tins::Four => &[1, 16, 8, 4],
@@ -116,14 +117,18 @@ pub(crate) fn build<W: Wires + 'static>(
     let (isolate, line, rate) = (options.choice("hosts", &all)?, shape::framing(options)?, options.value("rate")?);
     let flows = options.count("flows")?;
     let limit = options.count("limit")?;
+    // The meters are requested in the same order for every worker: that of the whole rate, then one for each tin.
     let whole = sharing.meter(Rate::bits(rate), options.bytes("burst")?);
     let tin = |part: &u64| {
         let aqm = Aqm::of(manager.name, &Values(manager.options), flows as usize)?;
         let bins = BinScheme::new(HostOrder::new(flows as usize, isolate), aqm, BinKey::Flow, flows, limit);
+        // Without burst: a tin precedes lower ones only while it stays within its part. At rate zero a meter allows one packet and then none, hence
+        // at least one bit per second.
         Ok(Tin { bins, part: sharing.meter(Rate::bits((rate * part / 16).max(1)), Bytes::ZERO) })
     };
     let tins: Result<Vec<Tin>, BuildError> = sorts.parts().iter().map(tin).collect();
     let mut cake = Cake { tins: tins?, tin_mapping: sorts, line };
+    // Gives the tins consecutive queues, also for a scheme that is not placed inside another.
     Stage::<W>::begin_at(&mut cake, 0);
     Ok(Box::new(Shaper::new(Box::new(cake), whole, line)))
 }
@@ -149,6 +154,7 @@ impl Cake {
             }
             // The tin has used its part: it may still send if no other tin has packets within its part.
             let due = tin.part.ready();
+            // Of equal times the higher tin wins, because it was seen first.
             if first.is_none_or(|(earliest, _)| due < earliest) {
                 first = Some((due, place));
             }
@@ -167,6 +173,7 @@ impl<W: Wires> Scheme<W> for Cake {
     }
 
     fn next(&self, wires: &W) -> Next {
+        // A tin beyond its part may still send. Only the shaper around the tins delays a departure.
         let idle = self.tins.iter().all(|tin| tin.bins.next(wires) == Next::Idle);
         if idle { Next::Idle } else { Next::Ready }
     }
@@ -213,6 +220,7 @@ impl<W: Wires> Scheme<W> for Cake {
             return false;
         };
         self.line = other.line;
+        // If a later tin refuses, the earlier ones have the new parameters already. `Scheme::tune` permits that.
         self.tins.iter_mut().zip(&other.tins).all(|(tin, other)| {
             tin.part.tune(&other.part, wires.now());
             tin.bins.tune(&other.bins, wires)
@@ -242,6 +250,7 @@ impl<W: Wires> Stage<W> for Cake {
         let tin = &mut self.tins[place];
         let turn = tin.bins.evaluate(wires);
         if let Evaluation::Sent(length) = turn {
+            // In the bytes of the line, like the shaper's rate.
             tin.part.charge(self.line.line_bytes(length), wires.now());
         }
         turn

@@ -128,6 +128,7 @@ impl<S: Scheme<Model> + ?Sized> Trial<S> {
 
     /// Updates the times at which queues were non-empty.
     fn update_busy_times(&mut self) {
+        // Taken out, because `is_empty` borrows the whole trial.
         let mut busy = core::mem::take(&mut self.busy);
         for (queue, last) in &mut busy {
             if !self.is_empty(*queue) {
@@ -145,6 +146,7 @@ impl<S: Scheme<Model> + ?Sized> Trial<S> {
         for (place, packet) in packets.iter().enumerate() {
             let queue = self.queue_of(packet);
             let long = self.busy.get(&queue).is_none_or(|busy| now.since(*busy) >= RECOVERY);
+            // Only the first packet of a queue: the scheme may hold no more than one.
             if named.insert(queue) && long && self.is_empty(queue) {
                 welcome.push(first + place);
             }
@@ -196,6 +198,7 @@ impl<S: Scheme<Model> + ?Sized> Trial<S> {
         let idle = self.model.waiting() == 0 && self.scheme.passes_when_idle();
         let (fates, marked) = (self.model.fates.len(), self.model.marked.len());
         self.arrive(&round.packets)?;
+        // The link may bypass the scheme for such a packet, so the scheme must send it at once and unmarked.
         if idle && round.packets.len() == 1 && round.room > 0 && self.model.capacity > 0 {
             self.ready(round.room)?;
             let passed = self.model.fates[fates..] == [ModelFate::Sent(self.offered.len() - 1)];
@@ -275,6 +278,7 @@ impl<S: Scheme<Model> + ?Sized> Trial<S> {
         let slot = self.model.rate.time_for(Bytes::new(longest.into()));
         let mut next = packets.iter().copied().cycle();
         for turn in 1..=length.get() / slot.get().max(1) {
+            // The difference of rounded sums: the load is exact over any time.
             let come = turn * load.0 / 1000 - (turn - 1) * load.0 / 1000;
             if come > 0 {
                 let packets: Vec<Record> = next.by_ref().take(come as usize).collect();
@@ -380,6 +384,7 @@ impl<S: Scheme<Model> + ?Sized> Trial<S> {
         let mut last = BTreeMap::new();
         for fate in &self.model.fates {
             let ModelFate::Sent(number) = *fate else { continue };
+            // Orders may use the class or the queue: only packets with the same three values are one flow.
             let Record { class, queue, flow_hash, .. } = self.offered[number];
             if let Some(before) = last.insert((class, queue.0, flow_hash), number) {
                 check(SchemeInvariant::Order, before < number, || {
@@ -404,6 +409,7 @@ pub struct Rounds {
 impl Rounds {
     /// `rounds` rounds.
     pub fn seeded(seed: u64, rounds: usize) -> Rounds {
+        // The generator never leaves a state of zero.
         Rounds { state: seed | 1, left: rounds }
     }
 

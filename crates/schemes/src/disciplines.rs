@@ -29,6 +29,7 @@ pub const ORDERS: &[OrderDeclaration] = &[
                 unit: Unit::Count,
                 default: "2",
                 least: 2,
+                // One bit of a word for each class.
                 most: PriorityOrder::MOST,
                 doc: "the number of classes, from 0; higher classes share the highest",
             }],
@@ -72,6 +73,7 @@ pub const ORDERS: &[OrderDeclaration] = &[
         "fifo",
     ),
     OrderDeclaration {
+        // The number of queues is that of the scheme inside.
         inner: Inside::Any,
         queues: None,
         ..order(
@@ -129,6 +131,7 @@ const BRANCH: OrderDeclaration = OrderDeclaration {
             },
             OptionDeclaration {
                 name: "ceiling",
+                // Zero is allowed, unlike for a shaper.
                 default: "0bit",
                 least: 0,
                 doc: "the most it may send, even if the other branches send less; `0bit` for no ceiling",

@@ -48,6 +48,7 @@ pub(crate) const DECLARATION: Declaration = Declaration {
 /// The bounds of the queue.
 pub(crate) fn bounds(options: &Values<'_>) -> Result<Tail, BuildError> {
     if options.is_on("unbounded")? {
+        // The greatest values make both comparisons true, so the packet path needs no special case.
         return Ok(Tail { limit: u32::MAX, bytes: Bytes::new(u64::MAX) });
     }
     Ok(Tail { limit: options.count("limit")?, bytes: options.bytes("bytes")? })

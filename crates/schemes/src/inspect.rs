@@ -38,6 +38,7 @@ impl Group {
 
     /// The groups of a scheme that names none.
     pub(crate) fn unnamed(queues: u32) -> Vec<Group> {
+        // A single queue needs no number, and a group for each of many would make the report unreadable.
         match queues {
             2..=Group::FEW => (0..queues).map(|queue| Group::new(format!("queue {queue}"), 1)).collect(),
             _ => [Group::new(Group::ALL, queues.max(1))].into(),
@@ -46,6 +47,7 @@ impl Group {
 
     /// The group inside the scheme `outer`.
     pub(crate) fn inside(self, outer: &str) -> Group {
+        // The only group of an inner scheme has no name of its own.
         let name = if self.name == Group::ALL { outer.to_string() } else { format!("{outer} {}", self.name) };
         Group { name, ..self }
     }
@@ -53,6 +55,7 @@ impl Group {
 
 /// Seconds from `now` to `then`, negative if `then` is past.
 pub(crate) fn seconds_to(then: Instant, now: Instant) -> f64 {
+    // `since` is never negative: one of the two terms is zero.
     then.since(now).as_secs_f64() - now.since(then).as_secs_f64()
 }
 

@@ -15,13 +15,16 @@ const CASES: u32 = if cfg!(target_arch = "x86_64") { 1000 } else { 50 };
 
 fn record() -> impl Strategy<Value = Record> {
     (64u32..1515, 0u8..4, 0u32..4, 0u32..5, 0u8..4).prop_map(|(length, class, queue, flow, ecn)| {
+        // 2^32 over the golden ratio: the hashes of a few flows spread over the whole range.
         let flow_hash = flow.wrapping_mul(0x9e37_79b9);
+        // Several flows share a destination, and the code points 0, 11, 22, 33 and 44 select several tins.
         let (source, destination, dscp) = (flow_hash ^ flow_hash << 16, flow.min(1), flow as u8 * 11);
         Record { length, class, queue: QueueId(queue), flow_hash, source, destination, dscp, ecn, ..Record::default() }
     })
 }
 
 fn rounds() -> impl Strategy<Value = Vec<Round>> {
+    // None, up to a packet time, up to a usual queueing delay, and beyond the second after which a queue must accept a packet.
     let pause = prop_oneof![Just(0), 0u64..1_000_000, 0u64..50_000_000, 0u64..3_000_000_000];
     let round = (prop::collection::vec(record(), 0..24), pause, 0usize..24);
     let round = round.prop_map(|(packets, pause, room)| Round { packets, pause: Nanos::new(pause), room });
@@ -32,6 +35,7 @@ fn rounds() -> impl Strategy<Value = Vec<Round>> {
 fn value(option: &OptionDeclaration) -> BoxedStrategy<u64> {
     let (least, most) = (option.least, option.most);
     let default = option.unit.read(option.default).expect("defaults are checked");
+    // Few packets reach such a bound, so the rounds test it often.
     let small = least.saturating_add(20).min(most);
     prop_oneof![3 => Just(default), 1 => Just(least), 2 => least..=small, 1 => least..=most].boxed()
 }
@@ -42,6 +46,7 @@ fn options(declaration: &'static Declaration) -> impl Strategy<Value = Vec<(&'st
     values.prop_map(move |values| {
         let mut options: Vec<_> = declaration.options.iter().map(|o| o.name).zip(values).collect();
         for (place, option) in declaration.options.iter().enumerate() {
+            // A configuration with `max` below `min` is refused before it is built.
             if let Unit::CountAbove(below) = option.unit {
                 let least = options.iter().find(|(name, _)| *name == below).expect("it is declared").1;
                 options[place].1 = options[place].1.max(least + 1);
@@ -99,6 +104,7 @@ fn ordered(order: &'static OrderDeclaration, depth: u32) -> BoxedStrategy<Scheme
     let inside = match order.inner {
         Inside::Manager => prop::collection::vec(alone(), 1).boxed(),
         Inside::Any => prop::collection::vec(any_scheme(depth - 1), 1).boxed(),
+        // A branch is part of its tree and counts as no level.
         Inside::Branches(branch, _) => prop::collection::vec(ordered(branch, depth), 1..4).boxed(),
     };
     let built = |(options, inside)| SchemeConfig { name: order.declaration.name, options, inside };
@@ -252,6 +258,7 @@ fn every_declared_scheme_builds_with_its_defaults() {
             assert!(whole.options.is_empty() || !is_built(&SchemeConfig { options: Vec::new(), ..whole.clone() }));
             assert!(!is_built(&SchemeConfig { inside: Vec::new(), ..whole.clone() }), "nothing manages its queues");
             let twice = defaults(&order.declaration, Vec::from([whole.clone()]));
+            // Only these contain another order directly. The rest contain a manager, or branches.
             assert_eq!(is_built(&twice), matches!(order.inner, Inside::Any), "{twice:?}");
         }
     }
@@ -284,6 +291,7 @@ impl Scheme<Model> for ViolatingScheme {
     fn arrival(&mut self, wires: &mut Model) {
         let idle = wires.waiting() == 0;
         while wires.arriving().is_some() {
+            // Packets in alternate queues overtake each other, which breaks `Order`.
             self.1 ^= 1;
             if self.0 == SchemeInvariant::IdleBypass && idle {
                 wires.mark();

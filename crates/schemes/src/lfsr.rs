@@ -10,6 +10,7 @@ static AHEAD: [[u32; 256]; 4] = ahead();
 const fn ahead() -> [[u32; 256]; 4] {
     let mut table = [[0; 256]; 4];
     let mut entry = 0;
+    // A constant function cannot use iterators.
     while entry < 1024 {
         table[entry / 256][entry % 256] = shifted(((entry % 256) << (entry / 256 * 8)) as u32);
         entry += 1;
@@ -21,6 +22,7 @@ const fn ahead() -> [[u32; 256]; 4] {
 const fn shifted(mut state: u32) -> u32 {
     let mut left = 32;
     while left > 0 {
+        // The negated lowest bit is a mask of all ones or of none: no branch.
         state = (state >> 1) ^ (TAPS & (state & 1).wrapping_neg());
         left -= 1;
     }
@@ -56,6 +58,7 @@ impl Lfsr {
     /// A whole number below `end`, which is not zero.
     #[inline]
     pub fn below(&mut self, end: u32) -> u32 {
+        // The upper half of the product needs no division. Its bias is at most `end` of 2^32.
         ((u64::from(self.draw()) * u64::from(end)) >> 32) as u32
     }
 }

@@ -49,7 +49,7 @@ pub struct Model {
     pub vectors: bool,
     arriving: VecDeque<Numbered>,
     current: Option<Numbered>,
-    /// The number of packets in `arriving` that [`Wires::foresee`] has shown.
+    /// The number of packets in `arriving` that [`Wires::peek_arriving`] has shown.
     peeked: usize,
     queues: Vec<ModelQueue>,
     /// Packets in all queues: there may be thousands.
@@ -113,6 +113,7 @@ impl Model {
             self.count += 1;
         }
         scheme.arrival(self);
+        // The link refuses the packet left in the register and all that the scheme did not fetch.
         while self.arriving().is_some() {}
     }
 
@@ -120,6 +121,7 @@ impl Model {
     pub fn ready(&mut self, scheme: &mut (impl Scheme<Self> + ?Sized), room: usize) {
         self.room = room;
         scheme.serve(self);
+        // `transmit` then fails if the scheme sends outside of `LinkReady`.
         self.room = 0;
     }
 
@@ -162,6 +164,7 @@ impl Wires for Model {
         Some(self.queues.get(queue.index())?.packets.front()?.1)
     }
     fn arriving(&mut self) -> Option<Record> {
+        // The previous packet was not enqueued, or the register would be empty.
         self.fates.extend(self.current.take().map(|(number, ..)| ModelFate::Refused(number)));
         self.current = self.arriving.pop_front();
         self.peeked = self.peeked.saturating_sub(1);
@@ -191,6 +194,7 @@ impl Wires for Model {
         Some(packet.1)
     }
     fn dequeue(&mut self, queue: QueueId) -> Option<Record> {
+        // There is one register: the link sends the previous packet before it takes out another.
         self.transmit();
         self.dequeued = self.take(queue, VecDeque::pop_front);
         self.dequeued.map(|(_, record)| record)
@@ -219,6 +223,7 @@ impl Wires for Model {
     fn enqueue_while(&mut self, queue: QueueId, bounds: Size) -> u32 {
         let mut taken = 0;
         while let Some((_, next)) = self.arriving.front().filter(|_| self.vectors && self.waiting < self.capacity) {
+            // The same conditions as for single enqueues: an invariant compares the fates of both ways.
             let Size { packets, bytes } = self.size(queue);
             let fits = packets.saturating_add(next.more) < bounds.packets
                 && bytes + Bytes::new(next.length.into()) <= bounds.bytes;

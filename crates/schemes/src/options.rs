@@ -61,6 +61,7 @@ impl Values<'_> {
 
     /// A number, for example of packets.
     pub fn count(&self, name: &str) -> Result<u32, BuildError> {
+        // The declared bounds of counts are below 2^32: only an unchecked value saturates.
         Ok(u32::try_from(self.value(name)?).unwrap_or(u32::MAX))
     }
 

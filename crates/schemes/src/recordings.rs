@@ -98,6 +98,7 @@ fn lines<'t>(text: &'t str, what: &str) -> Result<Vec<(usize, &'t str)>, Recordi
     if text.lines().next().map(str::trim_end) != Some(&title) {
         return Err(RecordingSyntaxError { line: 1, reason: format!("it does not begin with '{title}'") });
     }
+    // Comments and blank lines count, so that the numbers are those of an editor.
     let lines = text.lines().enumerate().skip(1).map(|(place, line)| (place + 1, line.trim()));
     Ok(lines.filter(|(_, line)| !line.is_empty() && !line.starts_with('#')).collect())
 }
@@ -126,6 +127,7 @@ impl<'t> Words<'t> {
 
     /// A number below `end`, or zero at the end of the line.
     fn number_or_zero(&mut self, what: &str, end: u64) -> Result<u64, RecordingSyntaxError> {
+        // The clone reads ahead without consuming the word.
         if self.words.clone().next().is_none() { Ok(0) } else { self.number(what, 10, end) }
     }
 
@@ -136,7 +138,12 @@ impl<'t> Words<'t> {
 
 impl Arrivals {
     /// Parses the text of arrivals.
+    ///
+    /// # Errors
+    ///
+    /// The first line that cannot be read, and the reason.
     pub fn read(text: &str) -> Result<Arrivals, RecordingSyntaxError> {
+        // Flow 0 has no hashes: a line of an arrival may omit its flow.
         let (mut now, mut flows, mut events) = (Instant::START, vec![Record::default()], Vec::new());
         for (line, words) in lines(text, "arrivals")? {
             let mut words = Words { line, words: words.split_whitespace() };
@@ -149,6 +156,7 @@ impl Arrivals {
                 let (flow_hash, source, destination) = (hash()?, hash()?, hash()?);
                 flows.push(Record { flow_hash, source, destination, ..Record::default() });
             } else {
+                // Times are relative to the previous event, which keeps the text short.
                 now += Nanos::new(words.number("time", 10, 1 << 62)?);
                 let event = match words.next("event")? {
                     "a" => LinkEvent::Arrival(Record { timestamp: now, ..Arrivals::packet(&mut words, &flows)? }),
@@ -205,10 +213,16 @@ impl Arrivals {
     }
 
     /// Compares the decisions with the expected ones.
+    ///
+    /// # Errors
+    ///
+    /// The first difference.
     pub fn compare(&self, expected: &[String], found: &[String]) -> Result<(), DecisionDifference> {
+        // A missing or surplus word is a difference too.
         let longest = self.0.len().max(expected.len()).max(found.len());
         for event in 0..longest {
             let (expected, found) = (expected.get(event), found.get(event));
+            // Both may lack the word of an event that the arrivals have.
             if expected != found || expected.is_none() {
                 let (expected, found) = (expected.cloned(), found.cloned());
                 return Err(DecisionDifference { event, description: self.describe_event(event), expected, found });
@@ -243,6 +257,7 @@ fn decision_word(came: Option<usize>, fates: &[ModelFate], marked: &[usize], wai
             let _ = write!(word, "{number}");
         }
     };
+    // Added first: the scheme may mark, send or drop the packet at the same event.
     waiting.extend(came);
     for number in marked {
         named('*', *number, came.or(waiting.first().copied()));
@@ -268,12 +283,17 @@ fn decision_word(came: Option<usize>, fates: &[ModelFate], marked: &[usize], wai
 
 impl Recording {
     /// Parses the text of a recording.
+    ///
+    /// # Errors
+    ///
+    /// The first line that cannot be read, and the reason.
     pub fn read(text: &str) -> Result<Recording, RecordingSyntaxError> {
         let mut recording = Recording { arrivals: String::new(), scheme: String::new(), decisions: Vec::new() };
         for (line, text) in lines(text, "decisions")? {
             match text.split_once(' ') {
                 Some(("arrivals", name)) => recording.arrivals = name.to_string(),
                 Some(("scheme", scheme)) => recording.scheme = scheme.to_string(),
+                // The number of the first event of a line detects lost lines.
                 Some((number, words)) if number.strip_suffix(':') == Some(&recording.decisions.len().to_string()) => {
                     recording.decisions.extend(words.split_whitespace().map(str::to_string));
                 }

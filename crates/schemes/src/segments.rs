@@ -91,6 +91,7 @@ fn super_frame_is_admitted_to_an_empty_queue() {
         if scheme.splits_super_frames(FAST) {
             continue;
         }
+        // 45 segments with 1460 bytes of payload are a super-frame of 64 KB.
         let whole = Record { length: 45 * 1500, more: 44, ecn: 1, ..Record::default() };
         model.arrive_all(&mut *scheme, [whole].into_iter());
         model.ready(&mut *scheme, 1);

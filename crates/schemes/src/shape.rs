@@ -94,6 +94,7 @@ impl<W: Wires> Shaper<W> {
         sharing: &mut Sharing,
         inside: impl FnOnce(&mut Sharing) -> Result<Box<dyn Stage<W>>, BuildError>,
     ) -> Result<Shaper<W>, BuildError> {
+        // Before those of the schemes inside: every worker requests its meters in the same order.
         let meter = sharing.meter(Rate::bits(values.value("rate")?), values.bytes("burst")?);
         Ok(Shaper::new(inside(sharing)?, meter, framing(values)?))
     }
@@ -117,6 +118,7 @@ impl<W: Wires + 'static> Scheme<W> for Shaper<W> {
     }
 
     fn splits_super_frames(&self, link: Rate) -> bool {
+        // Behind a slow shaper a super-frame takes as long as on a slow link.
         self.inside.splits_super_frames(link.min(self.meter.rate()))
     }
 
@@ -192,6 +194,7 @@ impl<W: Wires + 'static> Stage<W> for Shaper<W> {
         }
         let turn = self.inside.evaluate(wires);
         if let Evaluation::Sent(length) = turn {
+            // After the departure: only now the length is known, and the credit may become negative.
             self.meter.charge(self.line.line_bytes(length), wires.now());
             self.ready = self.meter.ready();
         }

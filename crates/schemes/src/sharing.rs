@@ -80,6 +80,7 @@ impl Sharing {
 
     /// The sharing for the scheme of this worker.
     pub fn of(&self, member: usize) -> Sharing {
+        // Each build requests its meters from the first on.
         Sharing { member, next: 0, ..self.clone() }
     }
 
@@ -91,6 +92,7 @@ impl Sharing {
     /// The next meter of the scheme that is being built.
     pub(crate) fn meter(&mut self, rate: Rate, burst: Bytes) -> RateMeter {
         if self.members <= 1 {
+            // A single member needs no atomic operations.
             return RateMeter::Own(Meter::new(rate, burst));
         }
         // The first member makes the parts of all members. The others request theirs in the same order.

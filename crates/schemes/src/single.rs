@@ -36,6 +36,7 @@ impl<M: Manage> Single<M> {
 #[inline(always)]
 fn at<W: Wires>(wires: &mut W, queue: QueueId) -> QueueContext<'_, W> {
     let waiting = wires.size(queue);
+    // The only queue is the whole backlog.
     QueueContext { wires, queue, waiting, backlog: waiting.bytes }
 }
 
@@ -47,6 +48,7 @@ impl<W: Wires, M: Manage> Scheme<W> for Single<M> {
         let mut memory = core::mem::take(&mut self.memory);
         loop {
             if let Some(bounds) = bounds {
+                // The wires stop at the first packet that exceeds the bounds. That one is decided below, then the batch continues.
                 wires.enqueue_while(self.queue, bounds);
             }
             let Some(packet) = wires.arriving() else { break };

@@ -53,6 +53,7 @@ const UNIT: u128 = 1 << 12;
 impl<W: Wires> Tree<W> {
     /// A tree of these branches, of which there is at least one.
     pub fn new(mut branches: Vec<Branch<W>>) -> Tree<W> {
+        // With the highest class first, the first match is the branch of a packet.
         branches.sort_by_key(|branch| core::cmp::Reverse(branch.class));
         let mut tree = Tree { branches, now: 0 };
         tree.number(0);
@@ -80,6 +81,7 @@ impl<W: Wires> Tree<W> {
         let mut best = None;
         for (place, branch) in self.branches.iter_mut().enumerate() {
             let ready = branch.update_next(wires) == Next::Ready;
+            // The ceiling is asked only if the branch is ready: a shared meter counts the question as demand.
             let could = core::mem::replace(
                 &mut branch.was_ready,
                 ready && branch.ceiling.as_mut().is_none_or(|ceiling| ceiling.allows(time)),
@@ -89,6 +91,7 @@ impl<W: Wires> Tree<W> {
                     // The branch was idle or at its ceiling: it restarts at the present virtual time, without credit.
                     branch.start = branch.start.max(now);
                 }
+                // Of equal starts the higher class wins, because it was seen first.
                 if best.is_none_or(|(start, _)| branch.start < start) {
                     best = Some((branch.start, place));
                 }
@@ -127,6 +130,7 @@ impl<W: Wires> Branch<W> {
         self.weight = other.weight;
         match (&mut self.ceiling, &other.ceiling) {
             (Some(ceiling), Some(other)) => ceiling.tune(other, wires.now()),
+            // A new or a removed ceiling has no debt to keep.
             (ceiling, other) => ceiling.clone_from(other),
         }
         true
@@ -258,6 +262,7 @@ impl<W: Wires + 'static> Stage<W> for Tree<W> {
             self.now = branch.start;
             // At least one unit, or a branch with tiny packets and a large weight would never give way.
             branch.start += (u128::from(length) * UNIT / u128::from(branch.weight)).max(1);
+            // In bytes of the link: only a shaper knows the line behind it.
             branch.ceiling.iter_mut().for_each(|ceiling| ceiling.charge(Bytes::new(length.into()), wires.now()));
         }
         turn

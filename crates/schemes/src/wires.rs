@@ -116,8 +116,8 @@ pub trait Wires {
         0
     }
 
-    /// The record of the next arriving packet that was neither seen nor foreseen. It is returned again when its turn comes. None if there is none, or
-    /// if the wires do not look ahead.
+    /// The record of the next arriving packet that [`Wires::arriving`] or an earlier call has not returned. [`Wires::arriving`] returns it again
+    /// later. None if there is none, or if the wires do not look ahead.
     fn peek_arriving(&mut self) -> Option<Record> {
         None
     }
@@ -125,7 +125,7 @@ pub trait Wires {
     fn prefetch_queue(&self, queue: QueueId) {
         let _ = queue;
     }
-    /// A hint after [`Wires::soon`]: the first packets of `queue`, up to so many bytes, are read soon.
+    /// A hint after [`Wires::prefetch_queue`]: the first packets of `queue`, up to so many bytes, are read soon.
     fn prefetch_head(&self, queue: QueueId, bytes: u32) {
         let _ = (queue, bytes);
     }
@@ -226,6 +226,7 @@ pub trait Scheme<W: Wires>: Send {
     /// The queue of a packet like this, accepted or not; none if unknown.
     fn queue_of(&self, packet: &Record) -> Option<QueueId> {
         let _ = packet;
+        // A single queue has every packet. Of many only the scheme knows the one.
         (self.queues() <= 1).then_some(QueueId(0))
     }
 

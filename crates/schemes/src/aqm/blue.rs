@@ -93,6 +93,7 @@ impl Blue {
 
     /// The queue overflows: raises the probability at most once in a hold time.
     fn overflows(&self, memory: &mut BlueMemory, now: Instant) {
+        // The paper's `freeze_time`: a change must take effect before the next one.
         if memory.changed.is_none_or(|changed| now.since(changed) > self.hold) {
             memory.probability = (memory.probability + self.rise).min(ONE);
             memory.changed = Some(now);
@@ -102,6 +103,7 @@ impl Blue {
     /// The queue is empty: lowers the probability.
     #[inline(always)]
     fn idles(&self, memory: &mut BlueMemory, now: Instant) {
+        // Without congestion the probability is zero, and this test is all that BLUE costs here.
         if memory.probability > 0 {
             self.falls(memory, now);
         }
@@ -116,8 +118,10 @@ impl Blue {
         if now < first {
             return;
         }
+        // Hold times that ended after `first`, besides the change that is due at `first` itself.
         let more = now.since(first).get() / (hold + tick).get();
         memory.probability = memory.probability.saturating_sub(self.fall.saturating_mul(more.saturating_add(1)));
+        // The time of the last of these changes, not now: the part of a hold time that has passed is not lost.
         memory.changed = Some(first + (hold + tick) * more);
     }
 }
@@ -138,6 +142,7 @@ impl Manage for Blue {
         }
         // Draw nothing at a probability of zero: the sequence then depends only on real decisions.
         let spared = memory.probability == 0 || !self.chance.happens(memory.probability);
+        // `mark` is called before `waiting` is compared: a packet at an empty queue is marked too.
         (spared || self.ecn && at.wires.mark() || waiting == 0) && at.wires.enqueue(at.queue)
     }
 
@@ -147,6 +152,7 @@ impl Manage for Blue {
         if turn != Evaluation::Nothing {
             memory.busy = now;
         }
+        // The last packet has left: the link idle event of the paper.
         if memory.probability > 0 && at.size().packets == 0 {
             self.falls(memory, now);
         }

@@ -98,6 +98,7 @@ impl Manage for Choke {
     }
 
     fn has_compatible_state(&self, other: &Choke) -> bool {
+        // The entries are allocated for this limit. A larger one would allocate on the packet path.
         self.red.limit >= other.red.limit
     }
 
@@ -107,11 +108,13 @@ impl Manage for Choke {
         // Doomed packets do not count for the average, but still occupy the queue.
         let waiting = stored.saturating_sub(memory.doomed);
         self.red.update_average(&mut memory.red, at, waiting);
+        // Doomed packets count for the limit, because they hold memory until they reach the front.
         if stored >= self.red.limit {
             return false;
         }
         // Below `min` no packets are compared (figure 1 of the paper).
         if memory.red.average_q16() >= u64::from(self.red.min_threshold) << 16 && stored > 0 {
+            // `agree` has made one entry for each stored packet, so the index is valid. A doomed entry may be drawn, but equals no flow.
             let picked = &mut memory.waiting[self.chance.below(stored) as usize];
             if *picked == WaitingFlow::Flow(packet.flow_hash) {
                 *picked = WaitingFlow::Doomed;
@@ -120,6 +123,7 @@ impl Manage for Choke {
             }
         }
         let kept = self.red.decide(&mut memory.red, packet.length) == RedDecision::Spared && at.wires.enqueue(at.queue);
+        // Only now: the enqueue fails if the link's memory is full.
         if kept {
             memory.waiting.push_back(WaitingFlow::Flow(packet.flow_hash));
         }
@@ -127,6 +131,7 @@ impl Manage for Choke {
     }
 
     fn evaluate<W: Wires>(&mut self, memory: &mut ChokeMemory, at: &mut QueueContext<'_, W>) -> Evaluation {
+        // The link may have removed packets since the last call, for example when it dropped all waiting ones.
         memory.agree(at.waiting.packets);
         let turn = if memory.pop_entry() == Some(WaitingFlow::Doomed) { at.drop_front() } else { at.send() };
         if turn != Evaluation::Nothing {

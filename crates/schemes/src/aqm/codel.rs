@@ -1,8 +1,8 @@
 //! CoDel: a packet is dropped at the front when packets have waited longer than a target for a whole interval. Then one more is dropped at each time
-//! given by the [control law](super::law), until packets wait less (Nichols and Jacobson, RFC 8289, section 5).
+//! given by the [control law](super::control_law), until packets wait less (Nichols and Jacobson, RFC 8289, section 5).
 //!
 //! The RFC drops in a loop. Here an evaluation drops at most one packet. The link is still ready and evaluates again at the same time; the position
-//! in the loop is stored as [`Step`]. The decisions are the same, packet for packet (spec N-04).
+//! in the loop is stored as [`DropStep`]. The decisions are the same, packet for packet (spec N-04).
 
 use super::control_law::SquareRoot;
 use super::{Evaluation, Manage, QueueContext};
@@ -26,7 +26,7 @@ pub enum CountRestart {
 }
 
 impl CountRestart {
-    /// Their names in a configuration, in the order of [`Again::ALL`].
+    /// Their names in a configuration, in the order of [`CountRestart::ALL`].
     pub const NAMES: &'static [&'static str] = &["rfc8289", "acm2012", "sfqcodel"];
     /// All variants.
     pub const ALL: [CountRestart; 3] = [CountRestart::Rfc8289, CountRestart::Acm2012, CountRestart::Sfqcodel];
@@ -119,23 +119,28 @@ impl CoDel {
 
     #[inline]
     fn next_drop_time(&self, from: Instant, count: u32) -> Instant {
+        // RFC 8289, section 5.6: `t + INTERVAL / sqrt(count)`.
         from + self.root.divide(self.interval, count)
     }
 
     /// True if `then` is less than `intervals` ago, or in the future.
     fn is_recent(&self, now: Instant, then: Instant, intervals: u64) -> bool {
+        // `since` is zero for a time in the future, so a planned drop that was never reached is recent.
         now.since(then) < self.interval * intervals
     }
 
     /// True if packets have exceeded the target for an interval, the first packet included.
     #[inline(always)]
     fn is_too_late(&self, memory: &mut CodelMemory, now: Instant, head: &Record, behind: Bytes, last: bool) -> bool {
+        // RFC 8289, section 5.6: `behind` is the backlog without this packet, as the RFC reads it after its dequeue. The last packet of a queue is
+        // never dropped, even while other queues of the scheme hold packets.
         if now.since(head.timestamp) < self.target || behind <= self.mtu || last {
             memory.first_above = None;
             return false;
         }
         match memory.first_above {
             None => {
+                // The first late packet only starts the interval: a burst that drains within it loses no packet.
                 memory.first_above = Some(now + self.interval);
                 false
             }
@@ -147,6 +152,7 @@ impl CoDel {
     #[inline(never)]
     fn starts_dropping(&self, memory: &mut CodelMemory, now: Instant) -> bool {
         let dropped = memory.count;
+        // A phase that ended lately found the drop rate that controlled the queue. Dropping restarts near that rate.
         let count = match self.count_restart {
             CountRestart::Rfc8289 => match dropped.saturating_sub(memory.previous_count) {
                 // RFC 8289, section 5.5: delta is more than 1, and dropping ended less than 16 intervals ago.
@@ -160,12 +166,14 @@ impl CoDel {
                 if !recent && !long {
                     return false;
                 }
+                // `count > 2 ? count - 2 : 1` of the article.
                 if dropped > 2 && recent { dropped - 2 } else { 1 }
             }
             CountRestart::Sfqcodel if dropped > 2 && self.is_recent(now, memory.drop_next, 8) => dropped - 2,
             CountRestart::Sfqcodel => 1,
         };
         (memory.dropping, memory.count, memory.previous_count) = (true, count, count);
+        // From now, because the planned drop belongs to the phase before.
         memory.drop_next = self.next_drop_time(now, count);
         true
     }
@@ -185,10 +193,13 @@ impl CoDel {
             memory.dropping = false;
             return None;
         }
+        // The RFC plans the next drop after a drop, if the packet behind it is late too. It counts from the planned time, not from now, so late
+        // evaluations do not stretch the sequence.
         if step == DropStep::Dropped {
             memory.count += u32::from(self.count_restart == CountRestart::Sfqcodel);
             memory.drop_next = self.next_drop_time(memory.drop_next, memory.count);
         }
+        // The condition of the RFC's loop: late packets between two planned drops are sent.
         if now < memory.drop_next {
             return None;
         }
@@ -214,6 +225,7 @@ impl CoDel {
             }
             return memory.after_evaluation(at.send_marked(), at);
         }
+        // The next evaluation continues the RFC's loop with the packet behind this one.
         memory.step = step;
         memory.after_evaluation(at.drop_front(), at)
     }
@@ -256,6 +268,7 @@ impl CodelMemory {
     }
 
     fn empty(&mut self) {
+        // `count`, `previous_count` and `drop_next` stay: a restart soon after this compares with them (RFC 8289, section 5.5).
         (self.first_above, self.dropping, self.step) = (None, false, DropStep::Fresh);
     }
 }
@@ -276,6 +289,7 @@ impl Manage for CoDel {
             return Evaluation::Nothing;
         };
         let now = at.wires.now();
+        // With many queues this is the backlog of all of them, as in `fq_codel` of Linux.
         let behind = Bytes::new(at.backlog.get().saturating_sub(head.length.into()));
         let late = self.is_too_late(memory, now, &head, behind, at.waiting.packets <= head.packets());
         match self.next_step(memory, now, late) {
@@ -291,6 +305,7 @@ impl Manage for CoDel {
     #[inline(always)]
     fn send_unconditionally<W: Wires>(&mut self, memory: &mut CodelMemory, at: &mut QueueContext<'_, W>) {
         // Packets that have waited less than the target. Each of them would end the dropping phase, if no drop is in progress.
+        // One nanosecond is added, because a packet that has waited exactly the target is late.
         let since = Instant::new((at.wires.now().get() + 1).saturating_sub(self.target.get()));
         if memory.step == DropStep::Fresh && at.wires.send_while(at.queue, since) > 0 {
             memory.empty();
@@ -304,6 +319,7 @@ impl Manage for CoDel {
     fn state(&self, memory: &CodelMemory, now: Instant, _: Size, tell: &mut Tell<'_>) {
         tell("count", memory.count.into());
         tell("dropping", u8::from(memory.dropping).into());
+        // Outside of a dropping phase the stored time is that of an old phase.
         tell("drop_next", if memory.dropping { seconds_to(memory.drop_next, now) } else { 0.0 });
     }
 

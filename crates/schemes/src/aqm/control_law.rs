@@ -15,12 +15,12 @@ pub enum SquareRoot {
 }
 
 impl SquareRoot {
-    /// Their names in a configuration, in the order of [`Root::ALL`].
+    /// Their names in a configuration, in the order of [`SquareRoot::ALL`].
     pub const NAMES: &'static [&'static str] = &["exact", "table", "newton"];
     /// All variants.
     pub const ALL: [SquareRoot; 3] = [SquareRoot::Exact, SquareRoot::Table, SquareRoot::Newton];
 
-    /// `interval / sqrt(count)`. A count of zero counts as one. Except for [`Root::Exact`] the interval must be below 2^32 ns (4.29 s).
+    /// `interval / sqrt(count)`. A count of zero counts as one. Except for [`SquareRoot::Exact`] the interval must be below 2^32 ns (4.29 s).
     #[inline]
     pub fn divide(self, interval: Nanos, count: u32) -> Nanos {
         let (interval, count) = (interval.get(), count.max(1));
@@ -28,10 +28,12 @@ impl SquareRoot {
             // Above this count a 32-bit reciprocal has too few significant bits.
             _ if self == SquareRoot::Exact || self == SquareRoot::Newton && count > 1 << 20 => {
                 match interval.checked_mul(interval) {
+                    // 64 bits hold the square of intervals up to 4.29 s, the usual case.
                     Some(square) => (square / u64::from(count)).isqrt(),
                     None => (u128::from(interval) * u128::from(interval) / u128::from(count)).isqrt() as u64,
                 }
             }
+            // Beyond the table the time between drops no longer shrinks: with an interval of 100 ms it stays at 3.1 ms.
             SquareRoot::Table => scale(interval, TABLE[count.min(TABLE.len() as u32 - 1) as usize]),
             _ => scale(interval, reciprocal(count)),
         })
@@ -49,6 +51,7 @@ static TABLE: [u32; 1024] = {
     let mut table = [u32::MAX; 1024];
     let mut i = 2;
     while i < table.len() {
+        // The root of 2^64 / i is 2^32 / sqrt(i).
         table[i] = (u64::MAX / i as u64).isqrt() as u32;
         i += 1;
     }
@@ -60,6 +63,8 @@ fn reciprocal(count: u32) -> u32 {
     if count == 1 {
         return u32::MAX;
     }
+    // The guess is at most the result, so the factor 3 - count x^2 is positive. It is at least about half of it: five steps then reduce the error to
+    // about 10^-6.
     let mut x = u64::from(u32::MAX >> (count.ilog2() / 2 + 1));
     for _ in 0..5 {
         let square = (x * x) >> 32;

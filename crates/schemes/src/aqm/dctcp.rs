@@ -53,6 +53,7 @@ impl Manage for Threshold {
         }
         // The last segment of a super-frame finds the others waiting.
         if at.waiting.packets + packet.more > self.mark {
+            // The result does not matter: a packet that is not ECN-capable is enqueued unmarked.
             at.wires.mark();
         }
         at.wires.enqueue(at.queue)

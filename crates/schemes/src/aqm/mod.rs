@@ -102,6 +102,7 @@ impl<W: Wires> QueueContext<'_, W> {
     pub fn send_marked(&mut self) -> Evaluation {
         match self.wires.dequeue(self.queue) {
             Some(record) => {
+                // Between the two calls: `mark` needs the packet taken out, or it would mark the arriving one.
                 self.wires.mark();
                 self.wires.transmit();
                 Evaluation::Sent(record.length)
@@ -132,6 +133,7 @@ impl Evaluation {
     #[inline(always)]
     pub fn progress(self) -> Progress {
         match self {
+            // After a drop the link is still ready, so it evaluates again at the same time.
             Evaluation::Sent(_) | Evaluation::Dropped => Progress::Made,
             Evaluation::Nothing => Progress::None,
         }
@@ -198,6 +200,7 @@ pub(crate) trait Manage: Clone + Send + 'static {
 
     /// True if super-frames are split before they arrive, on any link: one may not fit an empty queue, or the node compares single packets.
     fn splits_super_frames(&self) -> bool {
+        // A node without such bounds may refuse a super-frame at an empty queue: split.
         self.unconditional_bounds().is_none_or(is_short)
     }
 

@@ -24,6 +24,7 @@ impl<M: Manage> NodeQueues<M> {
         let Size { packets, bytes } = at.waiting;
         let Some(memory) = self.queues.get_mut(queue) else { return at.waiting };
         match self.node.arrive(memory, at, packet) {
+            // It may have dropped waiting packets. For the other kinds the new length is known without another read of the queue.
             _ if M::PUSHES_OUT => at.size(),
             true => Size { packets: packets + packet.packets(), bytes: bytes + Bytes::new(packet.length.into()) },
             false => at.waiting,
@@ -32,6 +33,7 @@ impl<M: Manage> NodeQueues<M> {
 
     #[inline(always)]
     fn fetch<W: Wires>(&self, queue: usize, wires: &W) {
+        // Nodes without state, such as `Threshold`, have nothing to prefetch.
         if size_of::<M::Memory>() > 0
             && let Some(memory) = self.queues.get(queue)
         {
@@ -49,6 +51,7 @@ impl<M: Manage> NodeQueues<M> {
     fn tune(&mut self, other: &NodeQueues<M>, size: impl Fn(usize) -> Size) -> bool {
         let like = self.queues.len() == other.queues.len() && self.node.has_compatible_state(&other.node);
         if like {
+            // The random generator starts anew with the seed of the new parameters.
             self.node.clone_from(&other.node);
             self.queues.iter_mut().enumerate().for_each(|(i, memory)| self.node.parameters_changed(memory, size(i)));
         }
@@ -106,6 +109,7 @@ macro_rules! nodes {
             /// True if an evaluation reads more of the first packet than its length.
             #[inline(always)]
             pub fn looks(&self) -> bool {
+                // `LOOKS` belongs to the type of the node, which the compiler infers from the value in the variant.
                 fn of<M: Manage>(_: &NodeQueues<M>) -> bool {
                     M::LOOKS
                 }

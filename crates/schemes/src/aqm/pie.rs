@@ -1,8 +1,8 @@
 //! PIE: arriving packets are dropped at random. The probability follows the queueing delay: it rises with the excess over the reference, and with the
 //! increase since the last update (Pan et al., RFC 8033).
 //!
-//! The delay is read from the timestamp of the departing packet (section 5.2), not estimated from a rate. Updates of the probability are made at
-//! arrivals and departures, one for each period that has passed.
+//! The delay is read from the timestamp of the departing packet (section 4.3), not estimated from a rate (section 5.2). Updates of the probability
+//! are made at arrivals and departures, one for each period that has passed.
 
 use super::{Evaluation, Manage, QueueContext};
 use crate::lfsr::Lfsr;
@@ -59,6 +59,7 @@ pub struct PieMemory {
 impl PieMemory {
     /// The probability, of 2^32.
     pub fn probability(&self) -> u64 {
+        // From 48 to 32 fractional bits: `Lfsr::happens` compares 32-bit numbers.
         (self.probability >> 16) as u64
     }
 }
@@ -167,6 +168,7 @@ impl Pie {
     #[inline]
     fn catch_up<W: Wires>(&self, memory: &mut PieMemory, at: &QueueContext<'_, W>) {
         let now = at.wires.now();
+        // Without packets there is nothing to update: the first packet starts the periods, with a full burst allowance.
         let due = *memory.next_update.get_or_insert_with(|| {
             memory.allowance = self.burst;
             now + self.period
@@ -175,6 +177,7 @@ impl Pie {
             return;
         }
         let missed = now.since(due).get() / self.period.get().max(1) + 1;
+        // From the due time, not from now: the updates stay one period apart on average.
         memory.next_update = Some(due + self.period * missed);
         // An empty queue has no delay, although no departure reports it.
         if at.waiting.packets == 0 {
@@ -183,13 +186,15 @@ impl Pie {
         (0..missed.min(MOST_UPDATES)).for_each(|_| self.update(memory));
     }
 
-    /// One update: section 5.3 with the corrections of section 4.2, and the burst allowance of section 4.4.
+    /// One update: sections 4.2 and 5.5, and the burst allowance of section 4.4.
     fn update(&self, memory: &mut PieMemory) {
         let nanos = |time: Nanos| i128::from(time.get());
         let above = nanos(memory.delay) - nanos(self.reference);
         let more = nanos(memory.delay) - nanos(memory.previous_delay);
         // Millionths of the effect of a second, times nanoseconds: the unit is 10^-15.
+        // 128 bits: an hour of delay times the largest coefficient, 10^8, exceeds 64.
         let effect = above * i128::from(self.alpha) + more * i128::from(self.beta);
+        // The clamp keeps the product with 2^48 below 2^127. It changes no result: 2^70 units are a probability above 10^6.
         let mut step = effect.clamp(-(1 << 70), 1 << 70) * i128::from(ONE) / 1_000_000_000_000_000;
         let below = |part: i64| memory.probability < ONE / part;
         // Section 4.2: smaller steps at a small probability.
@@ -212,15 +217,17 @@ impl Pie {
             probability -= probability / 50;
         }
         memory.probability = probability.clamp(0, ONE.into()) as i64;
+        // Section 4.4: each update uses up one period of the allowance.
         memory.allowance = memory.allowance.saturating_sub(self.period);
         let short = |delay: Nanos| delay.get() < self.reference.get() / 2;
+        // Section 4.4: the congestion is over, and the next burst gets a full allowance.
         if memory.probability == 0 && short(memory.delay) && short(memory.previous_delay) {
             memory.allowance = self.burst;
         }
         memory.previous_delay = memory.delay;
     }
 
-    /// True if the arriving packet is dropped or marked (sections 5.1 and 5.4).
+    /// True if the arriving packet is dropped or marked (sections 4.1 and 5.4).
     fn is_selected<W: Wires>(&mut self, memory: &mut PieMemory, at: &QueueContext<'_, W>) -> bool {
         // Section 4.4: no drops while the burst allowance lasts.
         if memory.allowance > Nanos::ZERO {
@@ -240,6 +247,7 @@ impl Pie {
         if memory.accumulated < ONE / 100 * 85 {
             return false;
         }
+        // Between the two bounds the draw has the probability itself: the sum only limits the distance between drops.
         let hit = memory.accumulated >= ONE / 2 * 17 || self.chance.happens(memory.probability());
         if hit {
             memory.accumulated = 0;
@@ -252,6 +260,7 @@ impl Pie {
         if !self.is_selected(memory, at) {
             return true;
         }
+        // Section 5.1: at a high probability marks do not suffice. The division comes first, because 2^48 times a million exceeds 63 bits.
         let may_mark = self.ecn && memory.probability <= ONE / 1_000_000 * i64::from(self.ecn_most.get());
         may_mark && at.wires.mark()
     }
@@ -263,6 +272,7 @@ impl Manage for Pie {
 
     #[inline]
     fn arrive<W: Wires>(&mut self, memory: &mut PieMemory, at: &mut QueueContext<'_, W>, packet: &Record) -> bool {
+        // The updates come first, so that a packet after a pause is judged by the decayed probability.
         self.catch_up(memory, at);
         let kept = !at.is_full(self.limit, packet) && self.admits(memory, at) && at.wires.enqueue(at.queue);
         if !kept {
@@ -274,9 +284,11 @@ impl Manage for Pie {
 
     #[inline]
     fn evaluate<W: Wires>(&mut self, memory: &mut PieMemory, at: &mut QueueContext<'_, W>) -> Evaluation {
+        // Updates that were due before this departure use the delay known until then.
         self.catch_up(memory, at);
         let Some(packet) = at.wires.dequeue(at.queue) else { return Evaluation::Nothing };
         at.wires.transmit();
+        // Section 4.3: the delay by timestamps, for the next update.
         memory.delay = at.wires.now().since(packet.timestamp);
         Evaluation::Sent(packet.length)
     }
@@ -387,7 +399,7 @@ mod tests {
         assert_eq!((model.fates.len(), scheme.memory().accumulated), (1, 0));
     }
 
-    /// RFC 8033, sections 4.2 and 5.3, in floating point.
+    /// RFC 8033, sections 4.2 and 5.5, in floating point.
     fn real(p: f64, delay: f64, before: f64) -> f64 {
         let (alpha, beta, reference) = (0.125, 1.25, 0.015);
         let mut step = alpha * (delay - reference) + beta * (delay - before);

@@ -22,11 +22,11 @@ pub struct Red {
     pub min_threshold: u32,
     /// The average from which all packets are dropped, unless `gentle`.
     pub max_threshold: u32,
-    /// The probability just below `most`, of 2^32.
+    /// The probability just below `max_threshold`, of 2^32.
     pub max_probability: u64,
     /// The weight of a packet in the average, of 2^32.
     pub weight: u64,
-    /// If true the probability rises to one between `most` and twice that, instead of at once.
+    /// If true the probability rises to one between `max_threshold` and twice that, instead of at once.
     pub gentle: bool,
     /// The packet length with the full probability, if the probability is proportional to the length.
     pub byte_mode: Option<Bytes>,
@@ -44,7 +44,7 @@ pub struct Red {
 pub struct RedMemory {
     /// The average in packets, with 32 fractional bits.
     average: u64,
-    /// Packets since the last drop; none while the average is below `least`.
+    /// Packets since the last drop; none while the average is below `min_threshold`.
     count: Option<u32>,
     /// The time up to which idle time is accounted for.
     idle_until: Instant,
@@ -64,6 +64,8 @@ impl RedMemory {
     #[inline(always)]
     pub(super) fn update(&mut self, weight: u64, waiting: u32, now: Instant, rate: Rate, mean: Bytes) {
         if waiting > 0 {
+            // avg + w (q - avg), figure 2 of the paper. The option `limit` allows 10^8 packets, so the difference and its product with the weight are
+            // below 2^60.
             let above = (i64::from(waiting) << 32).wrapping_sub_unsigned(self.average);
             // Rounded down, also below the average: multiply the whole packets and the fraction separately.
             let (whole, part) = (above >> 32, above as u64 & (ONE - 1));
@@ -92,18 +94,22 @@ impl RedMemory {
     }
 
     /// Decays the average when a packet arrives at an empty queue; `packet` is the link's time for a packet of mean length. The queue was empty since
-    /// `seen`, also if another scheme emptied it. Idle time counts once, even if packets are refused meanwhile. A remainder below one packet time is kept.
+    /// `idle_until`, also if another scheme emptied it. Idle time counts once, even if packets are refused meanwhile. A remainder below one packet
+    /// time is kept.
     #[inline(never)]
     fn decay(&mut self, weight: u64, now: Instant, packet: Nanos) {
         let since = core::mem::replace(&mut self.idle_until, now);
+        // The usual case of an uncongested queue: no division.
         if self.average == 0 {
             return;
         }
         self.idle += now.since(since);
         let packet = packet.get().max(1);
+        // m = (time - q_time) / s, and avg becomes (1 - w)^m avg (figure 2 of the paper).
         let packets = self.idle.get() / packet;
         self.idle = Nanos::new(self.idle.get() - packets * packet);
         self.average = times(self.average, power(ONE - weight, packets));
+        // Otherwise a slow link or a small weight could keep the average above `max`, and an idle queue would refuse packets.
         if now.since(self.last_busy) >= super::FORGOTTEN {
             self.average = 0;
         }
@@ -112,6 +118,7 @@ impl RedMemory {
     /// After a change of parameters, starts with the queue length if the average is above it.
     pub(super) fn cap_average(&mut self, waiting: u32) {
         self.average = self.average.min(u64::from(waiting) << 32);
+        // The count belongs to the probability of the old parameters.
         self.count = None;
     }
 }
@@ -120,12 +127,14 @@ impl RedMemory {
 /// multiplication.
 #[inline]
 fn times(a: u64, b: u64) -> u64 {
+    // No overflow: `b` is at most one, so the product of the upper part is at most `a`.
     (a >> 32) * b + (((a & (ONE - 1)) * b) >> 32)
 }
 
 /// `base` to the power of `exponent`, by repeated squaring.
 fn power(mut base: u64, mut exponent: u64) -> u64 {
     let mut result = ONE;
+    // After a long idle time the result soon rounds to zero: stop there.
     while exponent > 0 && result > 0 {
         if exponent & 1 == 1 {
             result = times(result, base);
@@ -271,7 +280,7 @@ impl Red {
         Ok(Red { mean: options.bytes("mean")?, gentle: options.is_on("gentle")?, ..red })
     }
 
-    /// The probability p_b by the average alone, of 2^32; none below `least`.
+    /// The probability p_b by the average alone, of 2^32; none below `min_threshold`.
     #[inline]
     fn base_probability(&self, average: u64) -> Option<u64> {
         let (least, most) = (u64::from(self.min_threshold) << 32, u64::from(self.max_threshold) << 32);
@@ -280,6 +289,7 @@ impl Red {
         }
         // Both are fixed-point, and the divisor is a whole number: a 64-bit division is exact enough.
         let part = |above: u64, of: u64| above / (of >> 32);
+        // p_b = maxp (avg - min) / (max - min), figure 2 of the paper. With `gentle` (Floyd, 2000) p_b then rises from maxp to one.
         Some(if average < most {
             times(self.max_probability, part(average - least, most - least))
         } else if self.gentle && average < 2 * most {
@@ -301,8 +311,9 @@ impl Red {
             memory.count = Some(0);
             return RedDecision::Hit;
         }
-        // The first packet at or above `least` has the count zero.
+        // The first packet at or above `min_threshold` has the count zero.
         let count = memory.count.map_or(0, |count| count.saturating_add(1));
+        // The option of the paper for a probability in proportion to the length: p_b L / MTU.
         if let Some(mtu) = self.byte_mode {
             base = (base * u64::from(length) / mtu.get().max(1)).min(ONE);
         }
@@ -337,8 +348,10 @@ impl Manage for Red {
     fn arrive<W: Wires>(&mut self, memory: &mut RedMemory, at: &mut QueueContext<'_, W>, packet: &Record) -> bool {
         let waiting = at.waiting.packets;
         self.update_average(memory, at, waiting);
+        // Refused packets update the average too: their arrival was counted above.
         let kept = !at.is_full(self.limit, packet)
             && match self.decide(memory, packet.length) {
+                // `mark` is false for a packet that is not ECN-capable: that one is dropped.
                 RedDecision::Hit if !(self.ecn && at.wires.mark()) => false,
                 _ => at.wires.enqueue(at.queue),
             };
@@ -351,6 +364,7 @@ impl Manage for Red {
 
     #[inline(always)]
     fn evaluate<W: Wires>(&mut self, memory: &mut RedMemory, at: &mut QueueContext<'_, W>) -> Evaluation {
+        // The idle time of the average begins with the last departure.
         let turn = at.send();
         if turn != Evaluation::Nothing {
             memory.mark_busy(at.wires.now());
@@ -360,6 +374,7 @@ impl Manage for Red {
 
     #[inline(always)]
     fn send_unconditionally<W: Wires>(&mut self, memory: &mut RedMemory, at: &mut QueueContext<'_, W>) {
+        // RED decides only about arrivals: any waiting packet may leave, however long it waited.
         if at.wires.send_while(at.queue, Instant::START) > 0 {
             memory.mark_busy(at.wires.now());
         }

@@ -45,6 +45,7 @@ impl Manage for Tail {
 
     #[inline(always)]
     fn send_unconditionally<W: Wires>(&mut self, (): &mut (), at: &mut QueueContext<'_, W>) {
+        // No decision depends on the waiting time: any first packet may leave.
         at.wires.send_while(at.queue, Instant::START);
     }
 
@@ -58,6 +59,7 @@ impl Manage for Head {
     const PUSHES_OUT: bool = true;
 
     fn arrive<W: Wires>(&mut self, (): &mut (), at: &mut QueueContext<'_, W>, packet: &Record) -> bool {
+        // It does not fit an empty queue. Without this check the loop would first drop all waiting packets.
         if u64::from(packet.length) > self.0.bytes.get() || packet.packets() > self.0.limit {
             return false;
         }

@@ -63,6 +63,7 @@ fn every_nesting_recovers_from_overload() {
     assert!(nestings.len() > 200, "{}", nestings.len());
     let mut broken = Vec::new();
     for built in &nestings {
+        // BLUE rises by 2 % in each 100 ms: it needs five seconds to drop nearly all packets.
         let long = built.has("blue").then_some(&LONG);
         for overload in OVERLOADS.iter().chain(long) {
             broken.extend(
@@ -79,6 +80,7 @@ fn idle_queue_admits_packet_while_others_are_full() {
     for built in nestings(3) {
         let [first, others @ ..] = conformance::flows();
         let mut trial = Trial::new(built.build());
+        // The test needs a queue that stays empty while the other flows send.
         let shares = |trial: &mut Trial| {
             let queue = trial.scheme().queue_of(&first);
             queue.is_none() || others.iter().any(|other| trial.scheme().queue_of(other) == queue)
@@ -115,6 +117,7 @@ fn changed_parameter_makes_an_empty_queue_admit_at_once() {
         let refuses = |trial: &mut Trial| {
             let refused = |trial: &Trial| trial.model().count_fates(|fate| matches!(fate, ModelFate::Refused(_)));
             let before = refused(trial);
+            // 800 us is the time of one packet of 1000 bytes at 10 Mbit/s.
             held(trial.try_load(&flow, Load(1000), Nanos::micros(800)));
             refused(trial) > before
         };

@@ -50,6 +50,7 @@ impl DrrOrder {
 
     /// The turn of a bin that was empty.
     fn first_turn(&self, bin: usize, weight: u32) -> DrrTurn {
+        // FQ-CoDel has no weights (RFC 8290).
         let quantum = if self.favours_new { self.quantum } else { self.quantum.saturating_mul(weight) };
         DrrTurn { bin: bin as u32, quantum, credit: quantum.into() }
     }
@@ -78,6 +79,7 @@ impl DrrOrder {
         match core::mem::replace(&mut self.positions[bin], RoundPosition::Nowhere) {
             RoundPosition::Nowhere => {}
             RoundPosition::Old => {
+                // Credit and debt are lost, as deficit round robin resets the deficit counter of an empty queue.
                 self.old.remove(bin);
             }
             RoundPosition::New => {

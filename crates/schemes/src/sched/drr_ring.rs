@@ -68,6 +68,7 @@ impl DrrRing {
 
     #[inline(always)]
     fn at(&self, place: u32) -> usize {
+        // A mask, because the number of slots is a power of two. Without slots the index is out of bounds, and `get` finds none.
         place as usize & self.turns.len().wrapping_sub(1)
     }
 
@@ -101,6 +102,7 @@ impl DrrRing {
         if self.length < BINS + TOGETHER {
             return;
         }
+        // The slots that are read soon, and those behind the last one that are written then.
         for place in [TURNS, self.length + TURNS] {
             self.turns
                 .get(self.at(self.prefetched.wrapping_add(place)))
@@ -139,6 +141,7 @@ impl DrrRing {
     /// The first turn is over; its bin gets this turn at the end.
     #[inline(always)]
     pub fn requeue(&mut self, turn: DrrTurn) {
+        // Written before `start` advances: in a full ring this is the slot of the first turn itself.
         let place = self.at(self.start.wrapping_add(self.length));
         self.turns[place] = turn;
         self.start = self.start.wrapping_add(1);

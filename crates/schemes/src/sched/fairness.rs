@@ -41,6 +41,7 @@ fn max_lag_and_lead<O: BinOrder>(
     let mut worst = (f64::MIN, f64::MIN);
     for _ in 0..40 * sources.len() {
         let bin = order.pick().expect("all of them have something");
+        // Until the packet was sent, a second pick returns the same bin.
         assert_eq!(order.pick(), Some(bin));
         let now = length(bin, turns[bin]);
         turns[bin] += 1;
@@ -64,11 +65,14 @@ proptest! {
     #[test]
     fn service_lag_and_lead_stay_within_bounds(sources in sources(24)) {
         let any = |_: f64, _: f64, _: f64| f64::INFINITY;
+        // Parekh and Gallager: at most the longest packet behind the ideal division. There is no such bound for the lead.
         let (behind, _) = max_lag_and_lead(WfqOrder::new(24), &sources, |_, all, _| all, any);
         prop_assert!(behind <= ROUNDED, "wfq: {behind} more than the longest packet");
         let one = |own: f64, _: f64, _: f64| own;
+        // Bennett and Zhang, theorem 4.
         let (behind, ahead) = max_lag_and_lead(ExactWf2q::new(24), &sources, |own, all, part| own + all * part, one);
         prop_assert!(behind <= ROUNDED && ahead <= ROUNDED, "wf2q+: {behind} behind, {ahead} ahead");
+        // The bound of the module `wf2q_groups`: 6 L + 2 l w/W.
         let (behind, _) = max_lag_and_lead(GroupedWf2q::new(24), &sources, |own, all, part| 6.0 * own + 2.0 * all * part, any);
         prop_assert!(behind <= ROUNDED, "in groups: {behind} more than said");
     }
@@ -92,6 +96,7 @@ impl WaitingBins for LinearSearch {
         self.0.retain(|other| *other != bin);
     }
     fn pick(&mut self, bins: &[super::wf2q::Bin], now: Virtual) -> Option<(usize, Virtual)> {
+        // V is never below the least start of the waiting bins.
         let now = now.max(self.0.iter().map(|bin| bins[*bin].start).min()?);
         let may = self.0.iter().copied().filter(|bin| bins[*bin].start <= now);
         may.min_by_key(|bin| (bins[*bin].finish, *bin)).map(|bin| (bin, now))
@@ -242,7 +247,7 @@ proptest! {
         let mut lists = ListDrr { quantum, favours_new, bins, new: Vec::new(), old: Vec::new() };
         let mut ring = DrrOrder::new(12, quantum, favours_new);
         let mut queues = alloc::vec![Vec::<u32>::new(); 12];
-        // Calls both like `Bins` does.
+        // Calls both like `BinScheme` does.
         macro_rules! both {
             ($call:ident($($with:expr),*)) => {{
                 let done = lists.$call($($with),*);
@@ -300,6 +305,7 @@ fn queues_of_equal_weight_are_served_round_robin() {
     let expected: Vec<usize> = (0..6000).map(|turn| turn % 2000).collect();
     assert_eq!(turns(ExactWf2q::new(2000)), expected);
     assert_eq!(turns(WfqOrder::new(2000)), expected);
+    // The groups round the tags, so only the rounds are the same, not the order within one.
     let mut grouped = turns(GroupedWf2q::new(2000));
     for round in grouped.chunks_mut(2000) {
         round.sort_unstable();

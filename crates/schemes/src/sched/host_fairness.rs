@@ -66,6 +66,7 @@ impl HostOrder {
             HostIsolation::Flows => 1,
             HostIsolation::Sources => sources,
             HostIsolation::Destinations => destinations,
+            // Like CAKE: the larger of both loads.
             HostIsolation::Both => sources.max(destinations),
         };
         load.max(1).into()
@@ -82,6 +83,7 @@ impl HostOrder {
     fn set_back(&mut self) {
         self.now -= EPOCH;
         self.waiting.subtract(EPOCH);
+        // Tags of bins that are empty for long are lower than the epoch.
         self.bins.iter_mut().for_each(|bin| bin.start = bin.start.saturating_sub(EPOCH));
     }
 }
@@ -97,6 +99,7 @@ impl BinOrder for HostOrder {
         for (loads, host) in self.loads.iter_mut().zip(hosts) {
             loads[usize::from(host)] += 1;
         }
+        // Idle time earns no credit, and a flow that ran ahead keeps its lead.
         let start = self.bins[bin].start.max(self.now);
         self.bins[bin] = Bin { start, hosts };
         self.waiting.insert(start, bin);
@@ -111,6 +114,7 @@ impl BinOrder for HostOrder {
     fn sent(&mut self, bin: usize, length: u32, _: u32) {
         self.go_on(bin, length);
         self.waiting.set(self.bins[bin].start, bin);
+        // A packet advances a tag by less than 2^49: 2^32 bytes times 2^17 flows. No tag overflows before this.
         if self.now >= 2 * EPOCH {
             self.set_back();
         }
@@ -123,6 +127,7 @@ impl BinOrder for HostOrder {
         if length > 0 {
             self.go_on(bin, length);
         }
+        // After `go_on`: the last packet was sent while the flow still counted for its hosts.
         self.waiting.remove(bin);
         for (loads, host) in self.loads.iter_mut().zip(self.bins[bin].hosts) {
             loads[usize::from(host)] -= 1;

@@ -84,6 +84,7 @@ impl BinOrder for LasOrder {
     #[inline]
     fn sent(&mut self, bin: usize, length: u32, _: u32) {
         self.set(bin, self.keys[bin].0 + u64::from(length));
+        // The key has grown, so the bin can only move down.
         self.sink(self.places[bin] as usize);
     }
 

@@ -48,6 +48,7 @@ impl List {
     pub fn push(&mut self, bins: &mut [impl Linked], bin: usize) {
         let number = bin as u32;
         *bins[bin].link() = Link { before: self.last, behind: NONE };
+        // `NONE` is beyond all bins: an empty list has no last one.
         match bins.get_mut(self.last as usize) {
             Some(last) => last.link().behind = number,
             None => self.first = number,
@@ -59,6 +60,7 @@ impl List {
     #[inline]
     pub fn remove(&mut self, bins: &mut [impl Linked], bin: usize) {
         let Link { before, behind } = *bins[bin].link();
+        // Without a neighbour on a side the bin was at that end of the list.
         match bins.get_mut(before as usize) {
             Some(other) => other.link().behind = behind,
             None => self.first = behind,

@@ -27,7 +27,7 @@ pub(super) struct LongestQueue {
     next: usize,
     phase: Phase,
     limit: u32,
-    /// From this number of packets on [`Longest::changed`] must be called.
+    /// From this number of packets on [`LongestQueue::update_length`] must be called.
     from: u32,
 }
 
@@ -97,7 +97,7 @@ impl LongestQueue {
         self.set_limit(self.limit);
     }
 
-    /// True if [`Longest::changed`] must be called when all bins hold this number of packets.
+    /// True if [`LongestQueue::update_length`] must be called when all bins hold this number of packets.
     #[inline(always)]
     pub fn is_near(&self, packets: u32) -> bool {
         packets >= self.from
@@ -108,6 +108,7 @@ impl LongestQueue {
     pub fn update_length(&mut self, bin: usize, packets: u32, bytes: impl Fn(usize) -> u64) {
         match self.phase {
             Phase::Empty => (self.phase, self.next, self.from) = (Phase::Filling, 0, 0),
+            // Less than the seven eighths at which the phase began, so that phases do not alternate with each packet.
             Phase::Filling if packets < self.limit / 4 * 3 => self.phase = Phase::Emptying,
             // Some entries are left from the last time and out of date: remove them all before new ones are entered.
             Phase::Emptying if packets >= near(self.limit) => {
@@ -122,6 +123,7 @@ impl LongestQueue {
         }
         match bytes(bin) {
             0 => self.heap.remove(self.place(bin)),
+            // The heap has the least key first: the complement puts the most bytes first.
             bytes => self.heap.set(!bytes, self.place(bin)),
         }
         self.fill(AT_ONCE, bytes);
@@ -139,6 +141,7 @@ impl LongestQueue {
         if self.phase != Phase::Filling {
             (self.phase, self.next, self.from) = (Phase::Filling, 0, 0);
         }
+        // The heap is usually complete here. A super-frame or a lowered limit may reach the limit sooner.
         self.fill(usize::MAX, bytes);
         self.heap.first().map(|(_, place)| self.bins - 1 - place)
     }
@@ -157,7 +160,7 @@ impl LongestQueue {
             };
             self.next = bin + 1;
             let place = self.place(bin);
-            // `changed` may have entered the bin already.
+            // `update_length` may have entered the bin already.
             if !self.heap.contains(place) {
                 self.heap.insert(!bytes(bin), place);
             }
@@ -180,10 +183,10 @@ fn near(limit: u32) -> u32 {
     (limit - limit / 8).saturating_add(1)
 }
 
-/// A hierarchical bitmap: the upper levels tell which words below are not zero.
+/// A hierarchical bitmap: the upper levels have a bit for each word below that is not zero.
 #[derive(Debug)]
 struct Bits {
-    /// The lowest level first. Each bit of a level tells whether a word of the level below is not zero.
+    /// The lowest level first. A bit of a level is set if a word of the level below is not zero.
     levels: [Vec<u64>; LEVELS],
 }
 
@@ -206,7 +209,7 @@ impl Bits {
         for level in &mut self.levels {
             let Some(word) = level.get_mut(at / 64) else { return };
             let had = core::mem::replace(word, *word | 1 << (at % 64));
-            // The levels above know already that this word is not zero.
+            // The levels above have a bit for this word already.
             if had != 0 {
                 return;
             }

@@ -1,6 +1,6 @@
 //! Many queues on one link: the queue of each packet, and the order of the queues.
 //!
-//! A *bin* is a queue with its [node](crate::aqm). An [`Order`] determines which bin sends next. It knows bins by number, and packet lengths, but
+//! A *bin* is a queue with its [node](crate::aqm). A [`BinOrder`] determines which bin sends next. It knows bins by number, and packet lengths, but
 //! neither packets nor wires.
 
 mod drr;
@@ -35,15 +35,16 @@ use core::any::Any;
 use longest_queue::LongestQueue;
 use units::{Bytes, Instant, QueueId, Rate};
 
-/// The order of the bins. A bin is *waiting* from [`Order::wake`] to [`Order::empty`]. An order may also pick bins that have just become empty: it is
-/// then told that they are [empty](Order::empty) once or twice more, and forgets them.
+/// The order of the bins. A bin is *waiting* from [`BinOrder::wake`] to [`BinOrder::empty`]. An order may also pick bins that have just become empty:
+/// it is then notified that they are [empty](BinOrder::empty) once or twice more, and forgets them.
 pub(crate) trait BinOrder: core::fmt::Debug + Send {
     /// True if it needs the length of the first packet of a bin; otherwise zero is passed.
     const NEEDS_LENGTH: bool = false;
 
     /// This packet has arrived at an empty bin of weight `weight`.
     fn wake(&mut self, bin: usize, weight: u32, packet: &Record);
-    /// The bin whose first packet leaves next. It stays the same until that packet was [sent](Order::sent), or the bin is [empty](Order::empty).
+    /// The bin whose first packet leaves next. It stays the same until that packet was [sent](BinOrder::sent), or the bin is
+    /// [empty](BinOrder::empty).
     fn pick(&mut self) -> Option<usize>;
     /// A packet of `length` bytes left the bin, which is not empty. Its first packet now has `next` bytes.
     fn sent(&mut self, bin: usize, length: u32, next: u32);
@@ -56,14 +57,14 @@ pub(crate) trait BinOrder: core::fmt::Debug + Send {
     /// All bins are empty.
     fn clear(&mut self);
 
-    /// Takes over the parameters of another. Returns true if the order must be [cleared](Order::clear) and all waiting bins woken again. None if the
-    /// other is of another kind.
+    /// Takes over the parameters of another. Returns true if the order must be [cleared](BinOrder::clear) and all waiting bins woken again. None if
+    /// the other is of another kind.
     fn tune(&mut self, other: &Self) -> Option<bool> {
         let _ = other;
         Some(false)
     }
 
-    /// Called after a [pick](Order::pick): names the bins that will be picked soon, as far as known, and prefetches its own state of them.
+    /// Called after a [pick](BinOrder::pick): names the bins that will be picked soon, as far as known, and prefetches its own state of them.
     fn look_ahead<W: Wires>(&mut self, soon: &BinPrefetch<'_, W>) {
         let _ = soon;
     }
@@ -99,7 +100,7 @@ impl<W: Wires> BinPrefetch<'_, W> {
         self.aqm.fetch(bin, self.wires);
     }
 
-    /// True if packets are read before they leave; otherwise [`Soon::head`] is useless.
+    /// True if packets are read before they leave; otherwise [`BinPrefetch::prefetch_head`] is useless.
     #[inline(always)]
     pub fn looks(&self) -> bool {
         self.aqm.looks()
@@ -203,6 +204,7 @@ impl<O: BinOrder> BinScheme<O> {
     /// Updates the totals after a change of a bin.
     #[inline(always)]
     fn account(&mut self, before: Size, after: Size) {
+        // Add first: the totals are unsigned, and the bin may have shrunk.
         self.packets = self.packets + after.packets - before.packets;
         self.bytes = self.bytes + after.bytes.get() - before.bytes.get();
     }
@@ -226,6 +228,7 @@ impl<O: BinOrder> BinScheme<O> {
     /// Updates the heap of the longest bins; only near the limit.
     #[inline(always)]
     fn update_longest<W: Wires>(&mut self, wires: &W, bin: usize) {
+        // The common case is far from the limit and costs one comparison.
         if self.longest.is_near(self.packets) {
             let first = self.first;
             let bytes = |bin: usize| wires.size(QueueId(first + bin as u32)).bytes.get();
@@ -274,12 +277,14 @@ impl<O: BinOrder> BinScheme<O> {
         let queue = self.queue(longest);
         let before = wires.size(queue);
         let (half, mut after) = (before.packets.div_ceil(2).min(MOST_AT_ONCE), before);
+        // By the number of packets: one drop of a super-frame removes several.
         while before.packets - after.packets < half && wires.drop_front(queue).is_some() {
             after = wires.size(queue);
         }
         self.account(before, after);
         match after.packets {
             0 => {
+                // The state of the node, such as CoDel's `first_above`, belongs to the dropped packets.
                 self.aqm.emptied(longest);
                 self.set_empty(longest, 0);
             }
@@ -299,6 +304,7 @@ impl<O: BinOrder> BinScheme<O> {
                 self.order.empty(bin, 0);
                 continue;
             }
+            // Before the evaluation, so that the memory accesses overlap with it.
             if self.count > NEAR {
                 self.order.look_ahead(&BinPrefetch { wires: &*wires, aqm: &self.aqm, first: self.first });
             }
@@ -316,6 +322,7 @@ impl<O: BinOrder> BinScheme<O> {
                 }
                 Evaluation::Dropped => {
                     let left = self.count_departure(wires, queue, before);
+                    // Unlike a departure, a drop reports no length.
                     self.bytes = self.bytes + wires.size(queue).bytes.get() - before.bytes.get();
                     if left > 0 {
                         self.order.dropped(bin, self.head_length(wires, bin));
@@ -337,6 +344,7 @@ impl<W: Wires, O: BinOrder + 'static> Scheme<W> for BinScheme<O> {
     fn arrival(&mut self, wires: &mut W) {
         let far = self.count > NEAR;
         if far {
+            // Fills the window. Each packet below then extends it by one.
             (0..ARRIVALS).for_each(|_| self.prefetch_arrivals(wires));
         }
         while let Some(packet) = wires.arriving() {
@@ -405,8 +413,10 @@ impl<W: Wires, O: BinOrder + 'static> Scheme<W> for BinScheme<O> {
         if !like || !self.aqm.tune(&other.aqm, |bin| wires.size(QueueId(first + bin as u32))) {
             return false;
         }
+        // If the order refuses, the node has the new parameters already. `Scheme::tune` permits that.
         let Some(changed) = self.order.tune(&other.order) else { return false };
         let weighs = core::mem::replace(&mut self.weights, other.weights) != other.weights;
+        // The next arrival drops packets until a lower limit holds.
         self.limit = other.limit;
         self.longest.set_limit(other.limit);
         // The order restarts from the present queues; leads and credits are lost.
@@ -436,6 +446,7 @@ impl<W: Wires, O: BinOrder + 'static> Scheme<W> for BinScheme<O> {
             match wires.head(self.queue(bin)) {
                 Some(head) => {
                     self.longest.set_waiting(bin);
+                    // A waiting packet's record has no host hashes. Until the bin is empty, host isolation counts it for bucket zero.
                     self.order.wake(bin, self.weights.of(head.class), &head);
                 }
                 // The state of an empty queue must not refuse its next packet.

@@ -20,6 +20,7 @@ impl BinOrder for PriorityOrder {
 
     #[inline]
     fn pick(&mut self) -> Option<usize> {
+        // Bin 0 has the highest class.
         (self.0 != 0).then(|| self.0.trailing_zeros() as usize)
     }
 

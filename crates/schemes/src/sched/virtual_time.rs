@@ -29,6 +29,7 @@ impl Slope {
     /// The advance for `length` bytes, to the nearest unit and at least one.
     #[inline]
     pub fn span(self, length: u32) -> Virtual {
+        // Below 2^63: a length of 32 bits times at most 2^31. A tag that did not advance would let its bin send for ever.
         ((u64::from(length) * u64::from(self.0) + (1 << (30 - FRACTION))) >> (31 - FRACTION)).max(1)
     }
 }
@@ -53,6 +54,7 @@ impl Clock {
     /// Advances by `length` bytes sent.
     #[inline]
     pub fn advance(&mut self, length: u32) {
+        // A packet of 2^32 bytes at the pace of a single weight of one, 2^63, exceeds 64 bits.
         self.now += u128::from(length) * u128::from(self.pace);
     }
 
@@ -83,6 +85,7 @@ impl Clock {
     #[inline]
     fn weigh(&mut self, weights: u64) {
         self.weights = weights;
+        // Without weights, that is without bins to advance for, the clock stops.
         self.pace = (1u64 << 63).checked_div(weights).unwrap_or(0);
     }
 

@@ -1,12 +1,12 @@
 //! Worst-case fair weighted fair queueing. Only bins whose turn has begun in an ideal division may send; of these the packet with the earliest finish
 //! leaves (WF2Q+: Bennett and Zhang, IEEE/ACM Transactions on Networking 5(5), 1997). A bin is therefore never ahead of its share by more than a
-//! packet, unlike with [`Finish`](super::Finish).
+//! packet, unlike with [`WfqOrder`](super::WfqOrder).
 //!
 //! Let the weights add up to W, and L be the length of the first packet of a bin of weight w. The bin has a start S and a finish S + L/w. A packet
 //! sent advances S by L/w and the virtual time V by L/W. V is never below the least start of the waiting bins.
 //!
-//! Below a thousand bins there are two heaps: bins that may send, by finish, and the others, by start. The [groups](super::groups) for more bins are
-//! tested against them.
+//! Below a thousand bins there are two heaps: bins that may send, by finish, and the others, by start. The [groups](super::wf2q_groups) for more bins
+//! are tested against them.
 //!
 //! **The bound.** The work of a waiting bin lags behind its share of the bytes sent by at most its longest packet and, times its share, the longest
 //! packet of all (theorem 4 there).
@@ -92,6 +92,7 @@ impl<T: WaitingBins> Wf2qOrder<T> {
     #[inline]
     fn put(&mut self, bin: usize, length: u32) {
         let tags = &mut self.bins[bin];
+        // F = S + L/w.
         tags.finish = tags.start + tags.slope.span(length);
         self.waiting.insert(&mut self.bins, bin, self.clock.now());
     }
@@ -99,6 +100,7 @@ impl<T: WaitingBins> Wf2qOrder<T> {
     /// A packet of the bin was sent.
     #[inline]
     fn go_on(&mut self, bin: usize, length: u32) {
+        // V advances by L/W. The next packet of the bin starts at the finish of this one.
         self.clock.advance(length);
         let Bin { start, slope, .. } = &mut self.bins[bin];
         *start += slope.span(length);
@@ -115,6 +117,7 @@ impl<T: WaitingBins> Wf2qOrder<T> {
             self.waiting.remove(&mut self.bins, bin);
             let Bin { start, finish, .. } = &mut self.bins[bin];
             *start = start.saturating_sub(EPOCH);
+            // A bin that does not wait gets no finish behind its start: the next loop omits it.
             *finish = if waits { *finish - EPOCH } else { *start };
         }
         // A waiting bin is recognised by its finish, which is behind its start.
@@ -148,6 +151,7 @@ impl<T: WaitingBins> BinOrder for Wf2qOrder<T> {
     #[inline]
     fn pick(&mut self) -> Option<usize> {
         let (bin, time) = self.waiting.pick(&self.bins, self.clock.now())?;
+        // V is never below the least start of the waiting bins (WF2Q+).
         self.clock.reach(time);
         self.picked = bin;
         Some(bin)
@@ -244,6 +248,7 @@ impl WaitingBins for BinHeaps {
 
     #[inline]
     fn remove(&mut self, _: &mut [Bin], bin: usize) {
+        // The bin is in one of the heaps or in none. Removal of an absent bin changes nothing.
         self.eligible.remove(bin);
         self.ahead.remove(bin);
     }
@@ -252,6 +257,7 @@ impl WaitingBins for BinHeaps {
     fn pick(&mut self, bins: &[Bin], mut now: Virtual) -> Option<(usize, Virtual)> {
         while let Some((start, bin)) = self.ahead.first() {
             if start > now {
+                // If no bin may send at V, V advances to the least start: the link is never idle while packets wait.
                 if !self.eligible.is_empty() {
                     break;
                 }

@@ -3,7 +3,7 @@
 //!
 //! If no group may send at V, V jumps to their least start.
 //!
-//! **The bound.** Let s be less than twice L/w. A packet may leave s before its start, and 2s after its finish in the [exact](super::eligible) form.
+//! **The bound.** Let s be less than twice L/w. A packet may leave s before its start, and 2s after its finish in the [exact](super::wf2q) form.
 //! The work of a waiting bin therefore lags behind its share by at most 3 w s and, times its share, two of the longest packets (QFQ, theorem 3). That
 //! is less than 6 L + 2 l w/W; the exact form has L + l w/W.
 
@@ -47,6 +47,7 @@ impl WaitingBins for BinGroups {
     #[inline]
     fn remove(&mut self, bins: &mut [Bin], bin: usize) {
         let slot = usize::from(core::mem::replace(&mut bins[bin].slot, NOWHERE));
+        // `NOWHERE` is beyond the last list: that bin does not wait.
         let Some(list) = self.lists.get_mut(slot) else { return };
         list.remove(bins, bin);
         if list.first().is_none() {
@@ -68,6 +69,7 @@ impl WaitingBins for BinGroups {
     }
 
     fn clear(&mut self, bins: &mut [Bin]) {
+        // One by one, because the bins hold the links of the lists.
         for bin in 0..bins.len() {
             self.remove(bins, bin);
         }

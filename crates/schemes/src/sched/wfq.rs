@@ -73,6 +73,7 @@ impl WfqOrder {
     fn set_back(&mut self) {
         self.clock.set_back();
         self.latest = self.latest.saturating_sub(EPOCH);
+        // All tags move by the same distance, so no order changes.
         self.bins.iter_mut().for_each(|bin| bin.start = bin.start.saturating_sub(EPOCH));
         self.waiting.subtract(EPOCH);
         self.ahead.subtract(EPOCH);
@@ -90,6 +91,7 @@ impl WfqOrder {
     #[inline]
     fn tag(&mut self, bin: usize, length: u32) {
         let Bin { start, slope, .. } = self.bins[bin];
+        // F = S + L/w.
         self.waiting.set(start + slope.span(length), bin);
     }
 }
@@ -106,6 +108,7 @@ impl BinOrder for WfqOrder {
             self.ahead.remove(bin);
             self.clock.remove(self.bins[bin].weight);
         }
+        // S is the later of the finish of the bin's last packet and the round number.
         let start = self.bins[bin].start.max(self.clock.now());
         self.bins[bin] = Bin { start, weight, slope: Slope::of(weight) };
         self.clock.add(weight);
