@@ -16,6 +16,7 @@ const ROUNDS: usize = 33;
 pub fn calibrate<M: WorkMeter>(plan: &CpuPlan, meter: &mut M) -> Nanos {
     let mut now = Instant::START;
     let mut agenda = RunQueue::new(Nanos::ZERO);
+    // A free switch makes every threshold one packet: the tasks stay active under a throttle too, even a strict one.
     agenda.configure(&CpuPlan { switch_cost: Some(Nanos::ZERO), tune: None, ..plan.clone() }, now);
     let terms =
         TaskTerms { share: Share::of(1, 3), max_wait: None, capacity: 128, cost: Some(Nanos::micros(1)), prompt: true };
@@ -25,6 +26,7 @@ pub fn calibrate<M: WorkMeter>(plan: &CpuPlan, meter: &mut M) -> Nanos {
     }
     let mut rounds = [Nanos::ZERO; ROUNDS];
     for round in &mut rounds {
+        // Starts a lap: the time before it, such as that of adding the tasks, is no switch.
         meter.lap(Work::SWITCH);
         for _ in 0..TOGETHER {
             let grant = agenda.pick(now).expect("every task has work");

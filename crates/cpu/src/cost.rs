@@ -109,6 +109,7 @@ impl PathCost {
         // 2^55 ns are a year: a longer vector would overflow the shift.
         let each = ((used.get().min(1 << 55) << FRACTION) / packets).min(MOST_COST.get() << FRACTION);
         if self.packets == 0 {
+            // The first vector sets the mean. From zero the mean would need hundreds of packets to arrive there.
             self.mean = each;
         } else {
             self.average(each, packets);
@@ -192,6 +193,7 @@ impl PathCost {
         let (offered, served) = (core::mem::take(&mut self.offered), core::mem::take(&mut self.served));
         self.since = now;
         self.verdict = self.verdict();
+        // In 128 bits: a measured mean has up to 38 bits (`MOST_COST`), and a declared one may have more.
         let needed =
             Nanos::new(u64::try_from((u128::from(offered) * self.fine_mean()) >> FRACTION).unwrap_or(u64::MAX));
         let rate = |packets: u64| match elapsed {

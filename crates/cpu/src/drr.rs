@@ -18,7 +18,7 @@ use plan::Lag;
 use std::collections::VecDeque;
 use units::{Nanos, Share};
 
-/// See [`Registration`].
+/// See [`SchedulerRegistration`].
 pub const REGISTRATION: SchedulerRegistration = SchedulerRegistration {
     name: "drr",
     summary: "deficit round robin: turns as long as the shares",
@@ -92,6 +92,7 @@ impl DrrTasks {
 impl TaskOrder for DrrTasks {
     fn add(&mut self, task: usize, share: Share, _doing: SchedulingState) {
         self.tasks.resize(self.tasks.len().max(task + 1), Task::default());
+        // Room for a turn of each task: no later push allocates.
         self.turns.reserve(self.tasks.len() - self.turns.len());
         self.tasks[task] = Task { deficit: 0, weight: weight(share), round: self.round };
         self.registered += 1;
@@ -99,6 +100,7 @@ impl TaskOrder for DrrTasks {
     }
 
     fn remove(&mut self, task: usize, doing: SchedulingState) {
+        // The flag belongs to the turn of this task. The next one has not received its quantum yet.
         if doing == SchedulingState::Running || self.turns.front() == Some(&(task as u32)) {
             self.begun = false;
         }
@@ -154,8 +156,10 @@ impl TaskOrder for DrrTasks {
         let used = used.get().min(u64::from(u32::MAX)) as i64;
         self.tasks[task].deficit -= used;
         match next {
+            // Its turn lasts while the deficit is positive, so `begun` stays set.
             Some(_) if self.begun && self.tasks[task].deficit > 0 => return self.turns.push_front(task as u32),
             Some(_) => self.turns.push_back(task as u32),
+            // An idle task keeps its debt, but no credit (section 3: the counter of an empty queue is zero).
             None => self.tasks[task].deficit = self.tasks[task].deficit.min(0),
         }
         self.next_turn();

@@ -18,7 +18,7 @@ use crate::SchedulerRegistration;
 use plan::Lag;
 use units::{Heap, Nanos, Share};
 
-/// See [`Registration`].
+/// See [`SchedulerRegistration`].
 pub const REGISTRATION: SchedulerRegistration = SchedulerRegistration {
     name: "eevdf",
     summary: "earliest eligible virtual deadline first, among the tasks that have work",
@@ -87,6 +87,7 @@ impl EevdfTasks {
 
     fn set_back(&mut self) {
         let waiting: Vec<_> = self.eligible.drain().chain(self.ahead.drain()).map(|(_, task)| task).collect();
+        // `settle` has emptied `ahead` up to V, so an idle task that is still leaving is beyond V and `request` puts it back there.
         self.clock.set_back();
         self.tasks.iter_mut().for_each(|task| task.from = task.from.saturating_sub(EPOCH));
         waiting.into_iter().for_each(|task| self.request(task));
@@ -100,6 +101,7 @@ impl TaskOrder for EevdfTasks {
         self.ahead.grow(self.tasks.len());
         let (slope, weight) = (Slope::of(share), weight(share));
         self.tasks[task] = Task { from: self.clock.now(), slope, weight, ..Task::default() };
+        // It was picked from the background class. It competes from now on: its charge expects its share in R.
         if doing == SchedulingState::Running {
             self.clock.add(weight);
         }
@@ -110,6 +112,7 @@ impl TaskOrder for EevdfTasks {
         self.eligible.remove(task);
         self.ahead.remove(task);
         self.tasks[task].leaving = false;
+        // Its share leaves R, and V may have advanced past the eligible times of others.
         if doing != SchedulingState::Idle || leaving {
             self.clock.leave(weight, from);
             self.settle();
@@ -123,6 +126,7 @@ impl TaskOrder for EevdfTasks {
             self.clock.add(weight(share));
         }
         (*slope, *old) = (Slope::of(share), weight(share));
+        // A new share changes the deadline, but not VE: only the order of `eligible` depends on it.
         if doing == SchedulingState::Waiting && self.eligible.contains(task) {
             self.eligible.remove(task);
             self.request(task);

@@ -57,10 +57,12 @@ impl Estimator {
 
     /// Changes the settings. The learned sleep is kept, clamped to the new bounds.
     pub fn set(&mut self, plan: &EstimatorPlan, ring: Ring) {
+        // `learn` subtracts the weight from one.
         self.weight = plan.weight.min(Parts::ONE);
         self.low = u64::from(plan.low) << FRACTION;
         self.high = u64::from(plan.high.max(plan.low)) << FRACTION;
         self.sleep_min = plan.sleep_min;
+        // Never below the shortest sleep: `clamp` panics if its bounds are reversed.
         self.sleep_max = plan.sleep_max.unwrap_or_else(|| ring.longest_sleep()).max(plan.sleep_min);
         self.law = plan.law;
         self.fast_attack = plan.fast_attack;
@@ -115,6 +117,7 @@ impl Estimator {
 
     fn shorter(&self) -> Nanos {
         match self.law {
+            // A factor below one would lengthen the sleep here, hence the lower bound of the divisor.
             SleepLaw::Multiply(factor) => scaled(self.sleep, 1_000_000, u64::from(factor.get()).max(1_000_000))
                 .min(self.sleep.saturating_sub(LEAST_CHANGE)),
             SleepLaw::Add(step) => self.sleep.saturating_sub(step),

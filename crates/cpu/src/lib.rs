@@ -1,7 +1,7 @@
 //! CPU schedulers: they choose which task of a core runs next. A scheduler picks and charges tasks and executes nothing.
 //!
-//! [`Tasks`] holds the part that all CPU schedulers share: which tasks are runnable, which one runs, and the background class. Each scheduler has a
-//! file of its own with its order.
+//! [`ShareScheduler`] holds the part that all CPU schedulers share: which tasks are runnable, which one runs, and the background class. Each
+//! scheduler has a file of its own with its order.
 
 #![forbid(unsafe_code)]
 
@@ -73,9 +73,15 @@ pub trait CpuScheduler: Send {
     /// other tasks.
     fn expect(&mut self, _task: TaskId, _expected: Nanos) {}
     /// The task to run now; none if none is runnable. It is not picked again before it is charged.
+    ///
+    /// # Panics
+    /// If the task that was picked before is neither charged nor removed.
     fn pick(&mut self, now: Instant) -> Option<TaskId>;
     /// The picked task ran for `used`. `next` is the expected length of its next run; none if it is idle. No effect on a task that was removed
     /// meanwhile.
+    ///
+    /// # Panics
+    /// If the task exists and was not picked.
     fn charge(&mut self, task: TaskId, used: Nanos, next: Option<Nanos>, now: Instant);
 }
 

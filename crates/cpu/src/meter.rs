@@ -29,7 +29,7 @@ pub struct Work {
     pub path: Option<PathId>,
     /// Packets moved; zero for an empty poll of a port.
     pub packets: u32,
-    /// Their bytes; zero unless the meter asks for them ([`Meter::BYTES`]).
+    /// Their bytes; zero unless the meter asks for them ([`WorkMeter::BYTES`]).
     pub bytes: u32,
     /// Ephemeral-state instructions that were executed for these packets.
     pub instructions: u32,
@@ -37,7 +37,7 @@ pub struct Work {
     pub limit: Option<Nanos>,
     /// Extra time that a function asks for. A meter of virtual time adds it; a meter of real time busy-waits for it before it reads the clock.
     pub extra_time: Nanos,
-    /// For work whose total time a meter predicted ([`Meter::foretell`]): the part to spend now.
+    /// For work whose total time a meter predicted ([`WorkMeter::predict`]): the part to spend now.
     pub predicted: Option<Nanos>,
 }
 
@@ -77,7 +77,7 @@ pub trait WorkMeter {
     const BYTES: bool = false;
     /// The time since the last call, which was spent on `work`. Called after each vector.
     fn lap(&mut self, work: Work) -> Nanos;
-    /// The total time of preemptible `work`, which is then spent in parts ([`Work::foretold`]). None on a real processor, which cannot predict it.
+    /// The total time of preemptible `work`, which is then spent in parts ([`Work::predicted`]). None on a real processor, which cannot predict it.
     fn predict(&mut self, _work: Work) -> Option<Nanos> {
         None
     }

@@ -9,7 +9,7 @@ use plan::Lag;
 use std::collections::VecDeque;
 use units::{Nanos, Share};
 
-/// See [`Registration`].
+/// See [`SchedulerRegistration`].
 pub const REGISTRATION: SchedulerRegistration = SchedulerRegistration {
     name: "rr",
     summary: "round robin: tasks run in turn, regardless of their shares; it keeps no reservation",

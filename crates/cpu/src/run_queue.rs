@@ -55,7 +55,7 @@ const LOOK: u32 = 8;
 pub struct RunQueue {
     scheduler: Box<dyn CpuScheduler>,
     schedulers: Schedulers,
-    /// The name of `discipline`.
+    /// The name of `scheduler`.
     scheduler_name: &'static str,
     states: TaskStates,
     limits: RunLimits,
@@ -86,7 +86,7 @@ impl RunQueue {
         agenda
     }
 
-    /// Adds an idle task. An input task is started with [`Agenda::rouse`], others with [`Agenda::look`].
+    /// Adds an idle task. An input task is started with [`RunQueue::wake`], others with [`RunQueue::update_queue`].
     pub fn add(&mut self, kind: TaskKind, terms: TaskTerms, now: Instant) -> TaskId {
         let entry = TaskEntry::new(kind, terms, now);
         let task = match self.states.spare.pop() {
@@ -105,6 +105,9 @@ impl RunQueue {
     }
 
     /// Removes the task in any state.
+    ///
+    /// # Panics
+    /// If there is no such task.
     pub fn remove(&mut self, task: TaskId, now: Instant) {
         let entry = &mut self.states.entries[task.index()];
         assert!(entry.live, "task {task} is there");
@@ -138,6 +141,7 @@ impl RunQueue {
     /// Sets or removes the estimator of an input task's port. Without an estimator the task steps back when a poll is empty. It polls again when
     /// there is no other work, and after a few dispatches of other tasks. A `greedy` task does not step back: it keeps its turns.
     pub fn estimate(&mut self, task: TaskId, plan: Option<EstimatorPlan>, greedy: bool, ring: Ring, now: Instant) {
+        // The batch of the caller does not count: a run has the packet limit of the present rules.
         let ring = Ring { batch: self.limits.rules[TaskKind::Input as usize].packets, ..ring };
         let entry = &mut self.states.entries[task.index()];
         entry.greedy = greedy;
@@ -155,12 +159,13 @@ impl RunQueue {
     /// Activates a task that slept or waited for its port.
     pub fn wake(&mut self, task: TaskId, now: Instant) {
         let entry = &self.states.entries[task.index()];
+        // A second activation would count the task twice in `busy`. A task that has stepped back is active too, and polls in its turn.
         if entry.live && matches!(entry.state, TaskState::Idle | TaskState::Eligible) {
             self.activate(task, now);
         }
     }
 
-    /// Stops an input task from polling until [`Agenda::rouse`] is called.
+    /// Stops an input task from polling until [`RunQueue::wake`] is called.
     pub fn stop_polling(&mut self, task: TaskId, now: Instant) {
         let entry = &mut self.states.entries[task.index()];
         if entry.live && entry.state == TaskState::Active {
@@ -200,9 +205,11 @@ impl RunQueue {
     fn consider(&mut self, task: TaskId, room: usize, now: Instant) {
         let entry = &self.states.entries[task.index()];
         let (waiting, threshold) = (entry.waiting, entry.threshold);
+        // Room for fewer results would end the run early, and the switch would not pay.
         if waiting >= threshold && room as u32 >= threshold {
             self.activate(task, now);
         } else if entry.state == TaskState::Idle {
+            // Only an idle task starts to wait: another packet must not postpone the timer of an eligible one.
             self.wait(task, now);
         }
     }
@@ -229,6 +236,7 @@ impl RunQueue {
         let entry = &mut self.states.entries[task.index()];
         self.states.eligible += usize::from(entry.state != TaskState::Eligible);
         entry.enter(TaskState::Eligible, now);
+        // Without a limit the task needs no timer: a full batch or an idle core starts it.
         if let Some(most) = entry.terms.max_wait.or(self.limits.max_wait).filter(|&most| most != Nanos::MAX) {
             entry.due = now + most;
             self.timers.timers.push(Reverse((entry.due, task)));
@@ -236,8 +244,8 @@ impl RunQueue {
         self.trace_event(task, TaskEvent::Eligible, now);
     }
 
-    /// The task to run now and its limits, or none if no task is active. The worker then calls [`Agenda::switched`], and after the run
-    /// [`Agenda::ran`] or [`Agenda::polled`].
+    /// The task to run now and its limits, or none if no task is active. The worker then calls [`RunQueue::record_switch`], and after
+    /// the run [`RunQueue::record_run`] or [`RunQueue::record_poll`].
     #[inline]
     pub fn pick(&mut self, now: Instant) -> Option<Grant> {
         // Timers come first: one that expires may activate a task for this pick.
@@ -272,6 +280,7 @@ impl RunQueue {
         entry.since_check.lag = entry.since_check.lag.max(lag);
         entry.enter(TaskState::Running, now);
         let rule = self.limits.rules[entry.kind as usize];
+        // In the other layouts a forwarding task also calls a port, and one call costs the same for one packet as for many.
         let alone = self.limits.separate_forwarding && entry.kind == TaskKind::Forwarding;
         let vector = self.limits.vector.unwrap_or_else(|| {
             let cost = entry.mean_cost().get();
@@ -316,9 +325,10 @@ impl RunQueue {
         }
     }
 
-    /// Drains the queues: every eligible task becomes active and empty ports step back, until [`Agenda::rule`] is called.
+    /// Drains the queues: every eligible task becomes active and empty ports step back, until [`RunQueue::configure`] is called.
     pub fn drain(&mut self, now: Instant) {
         self.timers.draining = true;
+        // The worker calls this in every step until the paths are empty, so the usual case of no eligible task looks at none.
         for index in 0..if self.states.eligible > 0 { self.states.entries.len() } else { 0 } {
             if self.states.entries[index].live && self.states.entries[index].state == TaskState::Eligible {
                 self.activate(TaskId::at(index), now);
@@ -336,6 +346,7 @@ impl RunQueue {
             .iter()
             .enumerate()
             .filter(|e| eligible(&e))
+            // Of equally full tasks the lowest id runs, so that equal runs give equal results.
             .max_by_key(|(i, e)| (e.waiting, Reverse(*i)));
         if let Some(task) = fullest.map(|(index, _)| TaskId::at(index)) {
             self.states.entries[task.index()].account.harvested += 1;
@@ -348,6 +359,7 @@ impl RunQueue {
     #[inline]
     pub fn record_switch(&mut self, task: TaskId, cost: Nanos) {
         self.charging.times.switching += cost;
+        // An earlier switch must not be charged again if the configuration has changed since.
         self.charging.switched = Nanos::ZERO;
         match self.limits.charge {
             Charge::None => {}
@@ -401,6 +413,7 @@ impl RunQueue {
             entry.enter(TaskState::Idle, now);
             self.scheduler.charge(task, used, None, now);
             if may {
+                // The task is charged as idle first: an eligible task is not runnable for the CPU scheduler.
                 self.wait(task, now);
             } else {
                 self.trace_event(task, TaskEvent::Idle, now);
@@ -409,7 +422,7 @@ impl RunQueue {
     }
 
     /// The picked input task has polled its port and received `packets`. `full`: it stopped at its limit, so there may be more. A `stalled` port
-    /// waits for [`Agenda::rouse`].
+    /// waits for [`RunQueue::wake`].
     #[inline]
     pub fn record_poll(&mut self, task: TaskId, used: Nanos, packets: u32, full: bool, stalled: bool, now: Instant) {
         let charged = self.charge_run(task, used, packets, false);
@@ -422,12 +435,14 @@ impl RunQueue {
         let looked = std::mem::take(&mut entry.single_poll);
         // With an estimator the task sleeps instead of stepping back. While the queues drain, greedy tasks step back too.
         let steps_back = entry.last_poll_empty && (!entry.greedy || self.timers.draining) && entry.estimator.is_none();
+        // The estimator learns from a poll of a stalled port too, although room and not time ends that sleep.
         let wake = match &mut entry.estimator {
             Some(estimator) => estimator.record_run(packets, full, now),
             None => now,
         };
         let sleeps = stalled || wake > now;
         entry.enter(if sleeps { TaskState::Idle } else { TaskState::Active }, now);
+        // A stalled port has no timer: the worker wakes it when there is room again.
         if sleeps && !stalled {
             entry.due = wake;
             self.timers.timers.push(Reverse((wake, task)));
@@ -469,6 +484,7 @@ impl RunQueue {
             // Inline forwarding was recorded as a cost of the forwarding task: do not count it twice.
             entry.begun += used.saturating_sub(std::mem::take(&mut entry.inlined));
             if packets > 0 {
+                // `begun` also holds the time of earlier runs, in which preempted functions worked on these packets without finishing them.
                 entry.cost.record_vector(packets, std::mem::take(&mut entry.begun));
             }
         } else {
@@ -518,11 +534,12 @@ impl RunQueue {
 
     /// The time of the next timer or the next tuning period.
     pub fn next_timer(&self) -> Instant {
+        // A cancelled timer may be on top. It only wakes the worker too early, and `fire_timers` then removes it.
         let timer = self.timers.timers.peek().map_or(Instant::NEVER, |&Reverse((due, _))| due);
         self.tuning.as_ref().map_or(timer, |tuning| timer.min(tuning.next()))
     }
 
-    /// Like [`Agenda::next`], without the timers of tasks for which `waits` is true: another event wakes them.
+    /// Like [`RunQueue::next_timer`], without the timers of tasks for which `waits` is true: another event wakes them.
     pub fn next_timer_except(&self, waits: impl Fn(TaskId) -> bool) -> Instant {
         let mine = |&&Reverse((due, task)): &&Reverse<(Instant, TaskId)>| {
             let entry = &self.states.entries[task.index()];

@@ -15,7 +15,7 @@ use crate::SchedulerRegistration;
 use plan::Lag;
 use units::{Heap, Nanos, Share};
 
-/// See [`Registration`].
+/// See [`SchedulerRegistration`].
 pub const REGISTRATION: SchedulerRegistration = SchedulerRegistration {
     name: "sfq",
     summary: "start-time fair queueing: the task that is furthest behind its share runs",
@@ -68,6 +68,7 @@ impl TaskOrder for SfqTasks {
     }
 
     fn share(&mut self, task: usize, share: Share, _doing: SchedulingState) {
+        // The start tag is that of work already done at the old share. Only later runs use the new one.
         self.tasks[task].slope = Slope::of(share);
     }
 
@@ -81,6 +82,7 @@ impl TaskOrder for SfqTasks {
     #[inline]
     fn pick(&mut self) -> Option<usize> {
         let (start, task) = self.waiting.pop()?;
+        // V is the start tag of the running task (section 2).
         self.clock.reach(start);
         Some(task)
     }
@@ -93,6 +95,7 @@ impl TaskOrder for SfqTasks {
         if next.is_some() {
             self.waiting.insert(*start, task);
         } else if self.waiting.is_empty() {
+            // No task is left: V reaches the highest finish tag, so that no task begins the next busy period with a debt.
             self.clock.reach(self.latest);
         }
         if self.clock.needs_set_back() {

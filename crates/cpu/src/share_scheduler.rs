@@ -86,6 +86,7 @@ impl<O: TaskOrder> CpuScheduler for ShareScheduler<O> {
     fn add(&mut self, task: TaskId, share: Share) {
         if task.index() >= self.states.len() {
             self.states.resize(task.index() + 1, TaskSlot::ABSENT);
+            // Room for every task: no later push allocates.
             self.background.reserve(self.states.len() - self.background.len());
         }
         assert_eq!(self.state(task), TaskSlot::ABSENT, "task {task} is there already");
@@ -113,6 +114,7 @@ impl<O: TaskOrder> CpuScheduler for ShareScheduler<O> {
             (_, to_background) => {
                 self.dequeue(task, doing, background);
                 self.states[task.index()].background = to_background;
+                // A running task waits in neither class. Its charge enqueues it in its new one.
                 match (to_background, doing) {
                     (true, SchedulingState::Waiting) => self.background.push_back(task.0),
                     (true, SchedulingState::Idle | SchedulingState::Running) => {}

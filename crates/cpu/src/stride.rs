@@ -14,7 +14,7 @@ use crate::SchedulerRegistration;
 use plan::Lag;
 use units::{Heap, Nanos, Share};
 
-/// See [`Registration`].
+/// See [`SchedulerRegistration`].
 pub const REGISTRATION: SchedulerRegistration = SchedulerRegistration {
     name: "stride",
     summary: "stride scheduling: each task comes on at its own stride",
@@ -50,10 +50,12 @@ struct Task {
 impl StrideTasks {
     fn leave(&mut self, task: usize) {
         let Task { pass, weight, period, .. } = &mut self.tasks[task];
+        // The lead is read before `leave` below, which may advance the global pass by the lag of the task.
         let ahead = pass.saturating_sub(self.clock.now());
         self.clock.leave(*weight, *pass);
         (*pass, *period) = (ahead, self.period);
         self.runnable -= 1;
+        // A new period voids all leads without a pass over the idle tasks.
         if self.runnable == 0 {
             self.period += 1;
         }
@@ -61,6 +63,7 @@ impl StrideTasks {
 
     fn set_back(&mut self) {
         let waiting: Vec<_> = self.waiting.drain().collect();
+        // Only waiting tasks: an idle one holds a lead, which is a distance, and none runs during a charge.
         for (pass, task) in waiting {
             self.tasks[task].pass = pass.saturating_sub(EPOCH);
             self.waiting.insert(self.tasks[task].pass, task);

@@ -60,8 +60,10 @@ impl TaskTerms {
     pub fn join(&mut self, other: TaskTerms) {
         self.share = self.share.plus(other.share);
         self.max_wait = [self.max_wait, other.max_wait].into_iter().flatten().min();
+        // The smaller queue decides how many packets the task can wait for.
         self.capacity = self.capacity.min(other.capacity);
         self.cost = self.cost.or(other.cost);
+        // A path of the protocols must not wait, also if it shares its task.
         self.prompt |= other.prompt;
     }
 }

@@ -83,6 +83,7 @@ impl TaskTrace {
     /// A trace of at most `most` records, and at least one.
     pub fn new(most: usize) -> TaskTrace {
         let most = most.max(1);
+        // All memory at once: a push while packets are forwarded must not allocate.
         TaskTrace { records: VecDeque::with_capacity(most), capacity: most, lost: 0 }
     }
 
@@ -108,6 +109,7 @@ impl TaskTrace {
             self.records.pop_back();
             (at, used) = (picked, used + switch);
         }
+        // Several empty ports take turns, so the record of this one may be some places back. Any other record ends the series.
         let ports = self.records.iter_mut().rev().take(MOST_PORTS);
         let mut polls = ports.take_while(|record| matches!(record.event, TaskEvent::Polled { .. }));
         match polls.find(|record| record.task == task).map(|record| &mut record.event) {

@@ -4,10 +4,10 @@
 //! of all tasks, whose shares add up to R, by l/R.
 //!
 //! **Why it does not overflow.** A run counts for at most 2^32 ns and a share for at least 2^-20, so one step is at most 2^32 * 2^20 * 2^9 = 2^61.
-//! The tag of a task is less than two steps ahead of the clock. When the clock reaches 2^62, everything is set back by 2^61 ([`Clock::over`],
-//! [`EPOCH`]). Tags of waiting tasks are nearer to the clock than that and keep their distances. Tags of idle tasks matter only ahead of the clock,
-//! so that clamping them at zero loses nothing. With shares that add up to one, a set-back occurs every 52 days; with a single task of share 2^-20,
-//! every 4 seconds. It costs one pass over the tasks.
+//! The tag of a task is less than two steps ahead of the clock. When the clock reaches 2^62, everything is set back by 2^61
+//! ([`Clock::needs_set_back`], [`EPOCH`]). Tags of waiting tasks are nearer to the clock than that and keep their distances. Tags of idle tasks
+//! matter only ahead of the clock, so that clamping them at zero loses nothing. With shares that add up to one, a set-back occurs every 52 days; with
+//! a single task of share 2^-20, every 4 seconds. It costs one pass over the tasks.
 
 use units::{Nanos, Share};
 
@@ -40,7 +40,7 @@ impl Slope {
     #[inline]
     pub fn span(self, work: Nanos) -> Virtual {
         let work = work.get().min(u64::from(u32::MAX));
-        // Half a unit is added, so that the shift rounds to the nearest.
+        // Half a unit is added, so that the shift rounds to the nearest. 2^32 ns times a slope of at most 2^52 needs 84 bits.
         let rounded = u128::from(work) * u128::from(self.0) + (1 << (31 - FRACTION));
         (rounded >> (32 - FRACTION)) as u64
     }

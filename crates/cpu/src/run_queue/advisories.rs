@@ -47,6 +47,7 @@ impl RunQueue {
                 let told = &mut entry.since_check.silent_checks[kind];
                 match remark {
                     None => *told = told.saturating_sub(1),
+                    // The condition still holds: it must again be absent for `CALM` checks.
                     Some(_) if *told > 0 => *told = CALM,
                     Some(_) if self.patience.reported == MOST => {}
                     Some(remark) => {
@@ -56,6 +57,7 @@ impl RunQueue {
                     }
                 }
             }
+            // Runs and timeouts are counted from here on. The lag is a maximum, so it begins at zero.
             let lag = Nanos::ZERO;
             let (runs, timeouts, weighed) = (entry.account.runs, entry.account.timeouts, entry.account.weighed);
             entry.since_check = SinceCheck { runs, timeouts, lag, weighed, ..entry.since_check };
@@ -88,6 +90,7 @@ impl TaskEntry {
                 .filter(|(sleep, lasts)| sleep > lasts)
                 .map(|(sleep, lasts)| Advisory::SleepsTooLong { sleep, lasts }),
             lasts
+                // A task that waits longer than its queue takes to fill drops packets, although they arrive at no more than the guaranteed rate.
                 .filter(|&lasts| self.kind == TaskKind::Forwarding && lag > lasts)
                 .map(|lasts| Advisory::Lags { lag, lasts }),
             budget.filter(|_| over * MANY > came).map(|budget| Advisory::OverBudget {
@@ -95,6 +98,7 @@ impl TaskEntry {
                 of: came,
                 budget,
             }),
+            // `Advisory::Late` is about a path, not a task.
             None,
         ]
     }

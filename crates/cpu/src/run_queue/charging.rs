@@ -23,6 +23,7 @@ impl Charging {
     pub fn new(measured: Nanos) -> Charging {
         Charging {
             switch_cost: None,
+            // The calibration is the mean until the first switch is measured. Zero means that nothing was calibrated.
             measured: PathCost::new((measured > Nanos::ZERO).then_some(measured), Instant::START),
             last: None,
             switched: Nanos::ZERO,

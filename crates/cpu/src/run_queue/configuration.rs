@@ -21,6 +21,7 @@ impl BatchingRule {
             Batching::None => rule(1, Nanos::MAX, None),
             Batching::Simple { packets } => rule(packets, Nanos::MAX, None),
             Batching::Timeslice { packets, slice } => rule(packets, slice, None),
+            // The threshold B starts a run and does not limit it (spec Q-47): the slice does.
             Batching::Throttle { overhead, slice } => rule(u16::MAX, slice, Some(overhead)),
         }
     }
@@ -38,6 +39,9 @@ impl RunQueue {
     }
 
     /// Applies a configuration. Tasks keep their state. A change of the CPU scheduler discards their lead or lag.
+    ///
+    /// # Panics
+    /// If the plan names a CPU scheduler that is not registered, or changes it during a run.
     pub fn configure(&mut self, plan: &CpuPlan, now: Instant) {
         self.limits.rules = [plan.input, plan.forwarding, plan.output].map(BatchingRule::of);
         self.timers.draining = false;
@@ -61,12 +65,14 @@ impl RunQueue {
                 }
             }
         }
+        // Read after the assignments above: a configured cost takes precedence over the measured one.
         let switch = self.switch_cost();
         match (&mut self.tuning, plan.tune) {
             (Some(tuning), Some(plan)) => drop(tuning.set(plan, switch)),
             (place, plan) => *place = plan.map(|plan| Tuning::new(plan, switch, now)),
         }
         match self.tuning.map(|tuning| tuning.setting()) {
+            // The rules above hold the configured values. A tuned throttle keeps those that it has learned.
             Some(setting) => self.tune(setting.overhead, setting.slice, now),
             None => self.retune(now),
         }
@@ -117,7 +123,9 @@ impl RunQueue {
         let (mut needed, mut elapsed) = (Nanos::ZERO, Nanos::ZERO);
         for entry in self.states.entries.iter_mut().filter(|entry| entry.live) {
             let sample = entry.cost.sample(now);
+            // A task that was added during the period has a shorter sample: the longest is the period.
             (entry.sample, elapsed) = (sample, elapsed.max(sample.elapsed));
+            // `account` counts since the task was added. `sampled` makes it the time of this period.
             let used = entry.account.used.saturating_sub(std::mem::replace(&mut entry.sampled, entry.account.used));
             // The load of forwarding tasks includes packets that were dropped. Other tasks count with the time they used.
             needed += if entry.kind == TaskKind::Forwarding { sample.needed } else { used };

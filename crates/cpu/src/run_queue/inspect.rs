@@ -10,6 +10,7 @@ impl RunQueue {
     pub fn view(&self, task: TaskId, now: Instant) -> Option<TaskView> {
         let entry = self.states.entries.get(task.index()).filter(|entry| entry.live)?;
         let mut account = entry.account;
+        // The time in the present state is added to the account only when the task leaves it.
         account.residency[entry.state as usize] += now.since(entry.since);
         Some(TaskView {
             kind: entry.kind,
@@ -40,14 +41,17 @@ impl RunQueue {
     /// Starts a trace in `trace`, or stops tracing. Returns the previous trace.
     pub fn set_trace(&mut self, trace: Option<Box<TaskTrace>>, now: Instant) -> Option<Box<TaskTrace>> {
         let old = std::mem::replace(&mut self.trace, trace);
+        // Bytes before this moment belong to runs that the new trace does not have.
         self.charging.bytes = 0;
         for index in 0..if self.trace.is_some() { self.states.entries.len() } else { 0 } {
             let (task, entry) = (TaskId::at(index), &self.states.entries[index]);
+            // Records show changes only. Without the present states the export would begin each task at its first change.
             let state = match entry.state {
                 TaskState::Eligible => TaskEvent::Eligible,
                 TaskState::Active if !entry.last_poll_empty => TaskEvent::Active,
                 _ => TaskEvent::Idle,
             };
+            // For an input task `waiting` is the result of its last poll, not the length of a queue.
             let waiting = if entry.kind == TaskKind::Input { 0 } else { entry.waiting };
             if entry.live {
                 self.trace_event(task, state, now);

@@ -22,6 +22,7 @@ impl TaskStates {
         match was {
             TaskState::Eligible => self.eligible -= 1,
             TaskState::Active => self.busy -= usize::from(!dry),
+            // `pick` has subtracted a running task from `busy` already.
             TaskState::Idle | TaskState::Running => {}
         }
     }

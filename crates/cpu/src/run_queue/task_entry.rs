@@ -37,7 +37,7 @@ pub(super) struct TaskEntry {
     /// The length of the next run, as passed to the CPU scheduler.
     pub expected_run: Nanos,
     pub since: Instant,
-    /// When its timer expires; FAR if it has none.
+    /// When its timer expires; [`Instant::NEVER`] if it has none.
     pub due: Instant,
     pub cost: PathCost,
     /// Time spent on packets that are not finished yet.
@@ -93,6 +93,7 @@ impl TaskEntry {
     /// The expected length of the next run.
     #[inline]
     pub fn expected(&self, rule: BatchingRule) -> Nanos {
+        // At least one packet: an input task polls without knowing of any. An unknown cost gives zero.
         let packets = u64::from(self.waiting.min(rule.packets).max(1));
         Nanos::new((self.mean_cost().get() * packets).min(rule.slice.get()))
     }

@@ -33,6 +33,7 @@ pub struct TracedCore<'a> {
 }
 
 /// Writes the traces of `routers` from `since` until `until`. `started_ns` is the start in ns since 1970-01-01 UTC, if there is a wall clock.
+/// Fails with the first error of `out`.
 pub fn write(
     out: &mut impl Write,
     routers: &[TracedRouter<'_>],
@@ -50,6 +51,7 @@ pub fn write(
     for (index, router) in routers.iter().enumerate() {
         events.process = index + 1;
         events.name("process_name", 0, router.name)?;
+        // Task names repeat on every core, so the number of the core precedes them.
         let several = router.cores.len() > 1;
         router.cores.iter().try_for_each(|core| events.core(core, several, until))?;
     }
@@ -90,6 +92,7 @@ impl<W: Write> Events<'_, W> {
     /// Writes an event of this phase on this track, with its name and further JSON members.
     fn event(&mut self, phase: char, track: u64, at: Instant, name: &str, rest: &str) -> Result<()> {
         let comma = if std::mem::replace(&mut self.first, false) { "" } else { "," };
+        // The format counts in microseconds: three decimals keep the nanoseconds.
         let ns = at.since(self.since).get();
         write!(
             self.out,
@@ -144,6 +147,7 @@ impl<W: Write> Events<'_, W> {
         let (mut now, mut began, mut polls) = (self.since, None, None::<(Instant, Instant, u64, Nanos)>);
         for record in core.trace.records() {
             let Some(track) = tracks.get_mut(&record.task) else { continue };
+            // Consecutive polls, also of different ports, become one slice on the track of the core.
             if let TaskEvent::Polled { times, used, until } = record.event {
                 let from = record.at.max(now);
                 let to = until.max(from);
@@ -245,6 +249,7 @@ impl Windows {
     fn new(since: Instant, until: Instant) -> Windows {
         let span = until.since(since).get();
         let length = (span / WINDOWS).max(LEAST_WINDOW.get());
+        // One more window for the end itself, and for the remainder of the division.
         Windows { since, length, sums: vec![CoreTimes::default(); (span / length + 1) as usize] }
     }
 

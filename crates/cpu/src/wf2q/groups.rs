@@ -74,6 +74,7 @@ impl TaskGroups {
         let (is_first, is_last) = (*first == task as u32, *last == task as u32);
         match (is_first, is_last) {
             (true, true) => self.slots.close(usize::from(slot)),
+            // The slot stays open and the tags of the group are those of the slot, so nothing else changes.
             (true, false) => *first = next,
             (false, true) => {
                 *last = before;
@@ -93,6 +94,7 @@ impl TaskGroups {
         if self.best.is_some() {
             return Some(now);
         }
+        // The rounded starts decide here too. V may therefore jump less far than to the exact start.
         let first = self.slots.least_start()?;
         self.best = self.slots.next_group(first);
         Some(first)
@@ -117,6 +119,7 @@ impl TaskGroups {
 
     pub fn drain(&mut self, tasks: &[Task]) -> Vec<usize> {
         std::iter::from_fn(|| {
+            // In any order of groups: the caller inserts the tasks again by their tags.
             self.best = self.slots.groups().next();
             self.pick(tasks)
         })

@@ -37,7 +37,7 @@ use task_array::TaskArray;
 use tournament::Tournament;
 use units::{Nanos, Share};
 
-/// See [`Registration`].
+/// See [`SchedulerRegistration`].
 pub const REGISTRATION: SchedulerRegistration = SchedulerRegistration {
     name: "wf2q+",
     summary: "worst-case fair weighted fair queueing: each task has its share at any time, to within one run",
@@ -77,7 +77,7 @@ struct Task {
     slope: Slope,
     /// L, ns.
     expected: u32,
-    /// For [`Groups`]: the successor in its slot, the task to prefetch, and its slot.
+    /// For [`TaskGroups`]: the successor in its slot, the task to prefetch, and its slot.
     next: u32,
     ahead: u32,
     slot: u16,
@@ -92,6 +92,7 @@ impl Task {
 
     #[inline]
     fn expect(&mut self, length: Nanos) {
+        // A longer run counts as 2^32 ns, as in `Slope::span`.
         self.expected = length.get().min(u64::from(u32::MAX)) as u32;
     }
 }
@@ -137,6 +138,7 @@ impl Waiting {
     fn offer(&mut self, tasks: &[Task], task: usize, now: Virtual) {
         match self {
             Waiting::Flat(flat) => flat.offer(task, now),
+            // The root of the tree names the next task after every insertion.
             Waiting::Tournament(_) => {}
             Waiting::Groups(groups) => groups.offer(tasks, task, now),
         }
@@ -228,6 +230,7 @@ impl Wf2qTasks {
 
     #[cold]
     fn set_back(&mut self) {
+        // The structures hold copies of tags or slots made from them: they are emptied before the tags change.
         let waiting = self.waiting.drain(&self.tasks);
         self.tasks.iter_mut().for_each(|task| task.start = task.start.saturating_sub(EPOCH));
         self.latest = self.latest.saturating_sub(EPOCH);
@@ -244,6 +247,7 @@ impl Wf2qTasks {
 
     /// Moves the tasks to the structure that suits their number.
     fn fit(&mut self) {
+        // The arrays are indexed by id, so the highest id counts, not the number of tasks. `tasks` never shrinks, so there is no way back.
         let flat = self.tasks.len() <= task_array::MOST;
         let form = match (&self.waiting, self.form) {
             (Waiting::Flat(_), Form::Fitting) if !flat => Waiting::Tournament(Tournament::default()),
@@ -280,6 +284,7 @@ impl TaskOrder for Wf2qTasks {
         match doing {
             SchedulingState::Idle => {}
             SchedulingState::Waiting => self.waiting.remove(&mut self.tasks, task, self.clock.now()),
+            // A picked task is no longer in arrays and groups. From the tournament `settle` removes it.
             SchedulingState::Running => self.running = false,
         }
         self.fit();
@@ -292,6 +297,7 @@ impl TaskOrder for Wf2qTasks {
         self.clock.remove(std::mem::replace(&mut self.weights[task], weight(share)));
         self.clock.add(weight(share));
         if doing == SchedulingState::Waiting {
+            // The predicted F depends on the share, and in groups the slot too: the task is inserted again.
             self.waiting.remove(&mut self.tasks, task, self.clock.now());
             self.tasks[task].slope = Slope::of(share);
             self.waiting.insert(&mut self.tasks, task, self.clock.now());
@@ -309,6 +315,7 @@ impl TaskOrder for Wf2qTasks {
         woken.start = now.max(woken.start);
         woken.expect(expected);
         self.waiting.insert(&mut self.tasks, task, now);
+        // While a task runs, `charge` looks for the next one anyway.
         if !self.running {
             self.waiting.offer(&self.tasks, task, now);
         }
@@ -337,6 +344,7 @@ impl TaskOrder for Wf2qTasks {
         self.clock.advance(used);
         let charged = &mut self.tasks[task];
         charged.start += charged.slope.span(used);
+        // `start` is F of the run now: S of the next one, if the task has more work.
         self.latest = self.latest.max(charged.start);
         if let Some(next) = next {
             charged.expect(next);

@@ -36,6 +36,7 @@ impl TaskArray {
     /// A task was inserted while nothing runs, so it may be the next.
     #[inline]
     pub fn offer(&mut self, task: usize, now: Virtual) {
+        // `NONE` is no index, so `get` returns nothing for it and any eligible task is better.
         let best = self.finish.get(self.best).map_or((Virtual::MAX, NONE), |&finish| (finish, self.best));
         if self.start[task] <= now && (self.finish[task], task) < best {
             self.best = task;
@@ -47,8 +48,10 @@ impl TaskArray {
     pub fn expect(&mut self, task: usize, finish: Virtual, now: Virtual) {
         self.finish[task] = finish;
         if self.best == task {
+            // A longer run may make another task the next. For any other task one comparison is enough.
             self.best = self.least_finish(now);
         } else if self.best != NONE {
+            // Without a best task one is running, and its charge scans all tasks.
             self.offer(task, now);
         }
     }

@@ -66,6 +66,7 @@ impl Tournament {
         let mut pairs = vec![[NOBODY; 2]; places];
         // The leaves keep their ids. The inner nodes are computed anew.
         pairs[places / 2..][..old / 2].copy_from_slice(&self.pairs[old / 2..]);
+        // From the leaves up: the children of a node have higher numbers. The winners of the root are stored as the second child of node 0.
         for node in (1..places).rev() {
             let [left, right] = pairs[node];
             pairs[node / 2][node % 2] = left.combine(right, 0);
@@ -98,8 +99,10 @@ impl Tournament {
 
     #[inline]
     pub fn insert(&mut self, tasks: &[Task], task: usize, now: Virtual) {
+        // A picked task that is inserted again has new tags in its leaf, so `dismiss` must not clear it.
         self.picked = self.picked.filter(|&picked| picked != task as u32);
         let (start, finish) = (tasks[task].start, tasks[task].finish());
+        // Each task takes part in one of the two contests: by F if it may run, else by S.
         let may = start <= now;
         self.enter(task, select_unpredictable(may, NEVER, start), select_unpredictable(may, finish, NEVER));
     }
