@@ -42,6 +42,7 @@ impl LinkAddress {
     }
 
     fn next_version(self, mac: Option<Mac>) -> LinkAddress {
+        // In steps of two: the lowest bit says that the link is resolved.
         let version = self.0.wrapping_add(2) & VERSION & !RESOLVED;
         LinkAddress(version | mac.map_or(0, |mac| mac.number() << 16 | RESOLVED))
     }
@@ -204,6 +205,7 @@ impl Hops {
     /// True if packets may be sent to it: it has not failed to answer, and its port is up.
     pub fn is_usable(&self, id: AdjacencyId) -> bool {
         let slot = self.slots.get(id.index()).filter(|slot| slot.holders > 0);
+        // A link that was never resolved counts as usable: only packets to it start its resolution.
         slot.is_some_and(|slot| !slot.failed && !self.down.contains(&slot.interface))
     }
 
@@ -217,6 +219,7 @@ impl Hops {
 
     /// Marks every adjacency of an interface unresolved.
     pub fn lose(&mut self, interface: InterfaceId, links: &Adjacencies) {
+        // Otherwise a later interface with this id would begin with its port down.
         self.down.remove(&interface);
         for (_, &id) in self.ids.iter().filter(|((of, _), _)| *of == interface) {
             links.set(id, None);

@@ -56,6 +56,7 @@ impl<T: FromZeros> Blocks<T> {
     /// The block at an index that was allocated, `None` for any other index.
     #[inline(always)]
     pub fn get(&self, index: u32) -> Option<&T> {
+        // `CHUNK` is a constant power of two: the divisions are shifts.
         let chunk = self.chunks.get((index / Self::CHUNK) as usize)?.get()?;
         chunk.get((index % Self::CHUNK) as usize)
     }

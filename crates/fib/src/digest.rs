@@ -42,6 +42,7 @@ impl Digest {
     #[inline(always)]
     pub fn get(&self, byte: &AtomicU8) -> Option<u32> {
         let byte = byte.load(Ordering::Acquire);
+        // Loaded for `ASK` too, whose outcome is never set: the load does not depend on a branch.
         let found = self.0[usize::from(byte)].load(Ordering::Acquire);
         if byte == ASK { None } else { Some(found) }
     }
@@ -55,6 +56,7 @@ impl Digest {
         let mut free = None;
         for byte in NOTHING + 1..ASK {
             let outcome = self.0[usize::from(byte)].load(Ordering::Relaxed);
+            // Also without users: a byte keeps its outcome, so one that returns needs neither a store nor a step.
             if outcome == word {
                 return byte;
             }

@@ -17,6 +17,7 @@ const LENGTH: u32 = super::Outcome::BITS;
 /// The word of a route. `length` is 1 to 128; `word` is an encoded outcome other than `NoRoute`.
 pub(super) fn leaf(length: u8, word: u32) -> u32 {
     assert!((1..=128).contains(&length) && word != 0 && word <= WORD, "no route's word: /{length} {word:#x}");
+    // Lengths 1 to 128 in the seven bits below the pointer bit.
     u32::from(length - 1) << LENGTH | word
 }
 
@@ -66,6 +67,7 @@ impl Paint {
     pub fn apply(self, slot: &AtomicU32) -> bool {
         let entry = slot.load(Ordering::Relaxed);
         let concerned = !is_pointer(entry) && (self.shortest..=self.longest).contains(&length(entry));
+        // An equal leaf is not stored: a store would take the cache line from the readers.
         let changes = concerned && entry != self.leaf;
         if changes {
             slot.store(self.leaf, Ordering::Release);

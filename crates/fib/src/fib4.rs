@@ -106,12 +106,14 @@ impl Fib4 {
     /// Looks up at most 256 addresses.
     #[inline(always)]
     fn lookup_some(&self, addresses: &[u32], words: &mut [u32]) {
+        // As an array: a number of 24 bits is always below its length, so the loop has no bounds checks.
         let bytes: &[AtomicU8; NETWORKS] = (&*self.bytes).try_into().expect("it has a byte for each");
         // Instructions that use a loaded byte occupy the processor's reorder window until the byte arrives. The window holds fewer of them than the
         // memory system can have loads in flight. Prefetches do not wait, so those of the next chunk run while this one is evaluated.
         let fetch = |some: &[u32]| some.iter().for_each(|address| prefetch(&raw const bytes[(address >> 8) as usize]));
         let mut ahead = addresses.chunks(BULK);
         ahead.next().into_iter().for_each(fetch);
+        // One bit for each address of a chunk: `BULK` is the number of bits.
         let mut asking = [0; MOST / BULK];
         let chunks = addresses.chunks(BULK).zip(words.chunks_mut(BULK));
         for ((addresses, words), asking) in chunks.zip(&mut asking) {
@@ -133,6 +135,7 @@ impl Fib4 {
                 *word = one(eights.len() * 8 + i, address);
             }
         }
+        // The common case with few next hops is that every byte decides.
         if asking != [0; MOST / BULK] {
             self.ask(asking, addresses, words);
         }
@@ -176,11 +179,12 @@ impl Fib4 {
     #[inline(always)]
     fn host(&self, pointer: u32, address: u32) -> u32 {
         let group = self.group(pointer);
+        // A pointer names an allocated group, so this default is never used. It spares the lookup a panic.
         group.map_or(EMPTY, |group| group.0[(address & 255) as usize].load(Ordering::Acquire))
     }
 
-    /// Adds or changes the route of a prefix. `word` is an encoded outcome other than `NoRoute`. Bits of `prefix` after `length` (at most 32) are
-    /// ignored. Takes time in proportion to the number of /24 networks in the prefix, at most 2^15.
+    /// Adds or changes the route of a prefix. `word` is an encoded outcome other than `NoRoute`, or the call panics. Bits of `prefix` after `length`
+    /// (at most 32) are ignored. Takes time in proportion to the number of /24 networks in the prefix, at most 2^15.
     pub fn insert(&self, prefix: u32, length: u8, word: u32) {
         let Writer { spare, users } = &mut *self.writer.lock();
         match length {
@@ -213,6 +217,7 @@ impl Fib4 {
             _ => {
                 let slot = self.network(prefix);
                 let pointer = slot.load(Ordering::Relaxed);
+                // Without a group the network has no route longer than 24 bits.
                 let Some(group) = self.group(pointer) else { return };
                 paint_hosts(group, prefix, length, Paint::remove(length, covering));
                 // All hosts have the same outcome again and no longer prefix is left: the network goes back to one word.
@@ -230,9 +235,11 @@ impl Fib4 {
     fn paint_networks(&self, prefix: u32, length: u8, paint: Paint, users: &mut Users) {
         let count = 1 << (NETWORK_BITS - length);
         let start = (prefix >> 8) as usize & !(count - 1);
+        // Once for all networks: the search reads up to 254 words.
         let byte = self.digest.byte(entry::word(paint.leaf), users, &self.sequence);
         for (slot, digest) in self.networks[start..start + count].iter().zip(&self.bytes[start..start + count]) {
             match self.group(slot.load(Ordering::Relaxed)) {
+                // The byte stays `ASK`: the longer routes of this network remain.
                 Some(group) => group.0.iter().for_each(|host| _ = paint.apply(host)),
                 // The table changes before its digest, so that a byte never promises an outcome that the table does not have yet.
                 None if paint.apply(slot) => self.digest.set(digest, byte, users),

@@ -59,6 +59,7 @@ impl Stretch {
     #[inline(always)]
     fn next(&self, address: u128) -> u32 {
         let behind = 128u32.wrapping_sub(self.length.load(Ordering::Acquire)) & 127;
+        // The key is two loads. If the writer reuses the stretch in between, the sequence count makes the reader repeat.
         let slot = if (address ^ self.key()) >> behind == 0 { &self.hit } else { &self.miss };
         slot.load(Ordering::Acquire)
     }
@@ -263,6 +264,7 @@ impl<const ROOT: u8> Trie<ROOT> {
 /// The slot of an address in the group that a pointer leads to.
 #[inline(always)]
 fn octet(pointer: u32, address: u128) -> usize {
+    // The pointer holds the position, because stretches skip octets. It counts from the last octet, as the little-endian bytes do.
     usize::from(address.to_le_bytes()[(pointer >> OCTET & 15) as usize])
 }
 

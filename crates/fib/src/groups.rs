@@ -41,7 +41,9 @@ impl Groups {
     #[inline]
     pub fn pick(&self, group: GroupId, flow: u32) -> AdjacencyId {
         let buckets = self.0.get(group.index()).and_then(OnceLock::get);
+        // Nine bits are left, so the index needs no bounds check.
         let bucket = buckets.map(|buckets| &buckets.0[(flow >> UNUSED) as usize]);
+        // Above the 2^20 adjacencies, so it is unresolved for every reader.
         AdjacencyId(bucket.map_or(u32::MAX, |bucket| bucket.load(Ordering::Acquire)))
     }
 
@@ -122,6 +124,7 @@ impl Members {
             self.groups.push(None);
             GroupId::at(self.groups.len() - 1)
         } else {
+            // Before anything is held, so that nothing has to be undone.
             self.returned.pop_front()?
         };
         for member in &content.0 {
@@ -159,6 +162,7 @@ impl Members {
         for adjacency in &held {
             if let Some(of) = self.groups_of.get_mut(adjacency) {
                 of.retain(|&other| other != id);
+                // Adjacencies without groups have no entry: `is_member` relies on it.
                 if of.is_empty() {
                     self.groups_of.remove(adjacency);
                 }
@@ -217,6 +221,7 @@ impl Group {
                     moved.push((bucket, home));
                 }
             } else if !usable[usize::from(now)] {
+                // A substitute that is still usable keeps the bucket, so that its flows do not move again.
                 orphans.push(bucket);
             }
         }
@@ -296,6 +301,7 @@ fn assign(members: &[Member], before: Option<(&[Member], &[u8; BUCKETS])>) -> Bo
     if let Some((old, owners)) = before {
         let kept: Vec<Option<usize>> = old.iter().map(|member| place(member.adjacency)).collect();
         for (bucket, &owner) in owners.iter().enumerate() {
+            // By adjacency: a member whose weight has changed keeps its buckets at first.
             home[bucket] = kept[usize::from(owner)].map_or(NOBODY, |member| member as u8);
         }
         only_left = members.iter().all(|member| old.contains(member));

@@ -75,6 +75,7 @@ impl Outcome {
     /// The adjacency of a stored outcome, if it is [`Outcome::Via`]. The fast path tests this first.
     #[inline(always)]
     pub fn adjacency(word: u32) -> Option<AdjacencyId> {
+        // One comparison for the three bits of the kind and the group bit.
         (word >> (Self::INDEX - 1) & 15 == 0b0010).then_some(AdjacencyId(word & (Self::LIMIT - 1)))
     }
 

@@ -156,6 +156,7 @@ where
     /// The longest shorter prefix that covers this one: its length and routes.
     fn covering(&self, (address, length): (A, u8)) -> Option<(u8, Candidates)> {
         let shorter = <(A, u8)>::from_repr_len(address, length.checked_sub(1)?);
+        // The prefixes of the map have no bit set after the length.
         let shorter = <(A, u8)>::from_repr_len(shorter.mask(), shorter.1);
         self.map.get_lpm(&shorter).map(|((_, length), candidates)| (length, *candidates))
     }

@@ -25,6 +25,7 @@ impl Sequence {
     /// Called before a released block or a reused byte is written, and before and after a change of two words that are read separately. The stores
     /// that follow are releases: a reader that sees any of them also sees the count.
     pub fn step(&self) {
+        // Only the writer that holds the lock counts, so load and store need not be one atomic operation.
         self.0.store(self.0.load(Ordering::Relaxed) + 1, Ordering::Release);
     }
 

@@ -129,10 +129,11 @@ impl Tables {
     /// The current MTU of `interface` for IP packets, in bytes: the smaller of the configured one and that of the link below.
     #[inline(always)]
     pub fn mtu(&self, interface: InterfaceId, configured: u16) -> u16 {
+        // `!` subtracts from 65,535.
         configured.min(!self.mtu_reduction[interface.index()].load(Ordering::Relaxed))
     }
 
-    /// Sets the MTU of the link below `interface` for IP packets; `None` means no limit.
+    /// Sets the MTU of the link below `interface` for IP packets, in bytes; `None` means no limit.
     pub fn set_link_mtu(&self, interface: InterfaceId, mtu: Option<u16>) {
         self.mtu_reduction[interface.index()].store(!mtu.unwrap_or(u16::MAX), Ordering::Relaxed);
     }
@@ -158,6 +159,7 @@ impl Tables {
     /// Puts an interface without neighbours into a VRF for the lifetime of its id. To move it to another VRF, give it another id. Panics beyond
     /// [`MOST_VRFS`].
     pub fn attach(&self, interface: InterfaceId, vrf: VrfId) {
+        // The tables exist before the interface names them: a lookup without them would use the main VRF.
         if vrf != VrfId::MAIN {
             self.vrfs[vrf.index()].get_or_init(|| Box::new(Vrf::new(&self.nodes)));
         }

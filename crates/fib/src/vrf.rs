@@ -31,6 +31,7 @@ impl Vrf {
     /// Looks up many IPv4 addresses and prefetches their memory together. Panics if the slices differ in length.
     pub fn lookup_bulk4(&self, addresses: &[u32], words: &mut [u32]) {
         assert_eq!(addresses.len(), words.len(), "one answer for each address");
+        // `BULK` is that of the tree, so that each call below is one of its chunks.
         let mut keys = [0; BULK];
         for (addresses, words) in addresses.chunks(BULK).zip(words.chunks_mut(BULK)) {
             let keys = &mut keys[..addresses.len()];

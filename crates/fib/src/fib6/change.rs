@@ -48,6 +48,7 @@ impl<const ROOT: u8> Trie<ROOT> {
 
     /// The roots that a prefix covers, if it is not longer than theirs.
     fn painted_roots(&self, prefix: u128, length: u8) -> Option<&[AtomicU32]> {
+        // With roots of 8 bits there is no such prefix: those of at most 8 bits are in `Short`.
         let count = 1 << ROOT.checked_sub(length)?;
         let start = (prefix >> (128 - ROOT)) as usize & !(count - 1);
         Some(&self.roots[start..start + count])
@@ -59,6 +60,7 @@ impl<const ROOT: u8> Trie<ROOT> {
             Node::Leaf => _ = paint.apply(slot),
             Node::Group(group) => group.0.iter().for_each(|slot| self.paint(slot, paint)),
             Node::Stretch(stretch) => {
+                // The prefix covers the addresses that match and those that do not.
                 self.paint(&stretch.hit, paint);
                 self.paint(&stretch.miss, paint);
             }
@@ -84,6 +86,7 @@ impl<const ROOT: u8> Trie<ROOT> {
                 } else {
                     let split = self.split(stretch, bits, change, writer);
                     slot.store(split, Ordering::Release);
+                    // Last, when no word points to the old stretch any more.
                     self.give_back_stretch(word, writer);
                 }
             }
@@ -113,11 +116,13 @@ impl<const ROOT: u8> Trie<ROOT> {
         group.0.iter().for_each(|slot| slot.store(miss, Ordering::Release));
         let places = slots(shared, key, length);
         if length <= shared + 8 {
+            // The old stretch ends within this octet, so its prefix fills whole slots.
             group.0[places].iter().for_each(|slot| slot.store(hit, Ordering::Release));
         } else {
             let rest = self.stretch(key, length, hit, miss, writer);
             group.0[places.start].store(rest, Ordering::Release);
         }
+        // Before a word points to the group, so that readers see both routes at once.
         self.insert_into(group, shared, change, writer);
         let group = group_pointer(index, shared);
         if shared > bits { self.stretch(key, shared, group, miss, writer) } else { group }
@@ -160,6 +165,7 @@ impl<const ROOT: u8> Trie<ROOT> {
             }
             Node::Stretch(stretch) => {
                 let length = stretch.len();
+                // A route that is not below this stretch is not in the tree.
                 if common(stretch.key(), change.prefix) < length || change.length < length {
                     return;
                 } else if change.length == length {
@@ -203,10 +209,12 @@ impl<const ROOT: u8> Trie<ROOT> {
                 return None;
             }
         }
+        // A longer route in every slot leaves no word for the addresses beside a path.
         let covering = covering?;
         let Some((octet, word)) = special else { return Some(covering) };
         let prefix = prefix & !(u128::MAX >> bits) | (octet as u128) << (120 - bits);
         match self.node(word) {
+            // The key of a stretch holds all bits from the beginning, so it can move up as it is.
             Node::Stretch(_) => (self.misses(word) == Some(covering)).then_some(word),
             Node::Group(_) => Some(self.stretch(prefix, bits + 8, word, covering, writer)),
             Node::Leaf => {

@@ -16,6 +16,7 @@ impl Tables {
             let Some(prefix) = Prefix::new(destination, length).map(Prefix::network) else { continue };
             let candidates = state.candidates(vrf, prefix);
             let best = candidates.best();
+            // The best is not always the first by origin: see [`Candidates::best`].
             let others = candidates.iter().filter(|candidate| Some(*candidate) != best);
             for (origin, word) in best.into_iter().chain(others) {
                 reports.push(self.report((vrf, prefix), (origin, word), best));

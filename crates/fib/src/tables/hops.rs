@@ -86,6 +86,7 @@ impl Tables {
         hops.dedup_by(|later, first| {
             let same = (later.interface, later.address) == (first.interface, first.address);
             if same {
+                // A saturated sum exceeds `BUCKETS`, so the check below refuses it.
                 first.weight = first.weight.saturating_add(later.weight);
             }
             same
@@ -112,7 +113,7 @@ impl Tables {
         group.ok_or(GroupError::Groups)
     }
 
-    /// Releases a group.
+    /// Releases a group. Panics if nothing holds it.
     pub fn release_group(&self, group: GroupId) {
         let mut table = self.hops.write();
         let members = self.members.lock().release(group);
@@ -176,10 +177,11 @@ impl Tables {
         let Some(id) = id else { return false };
         let was_usable = hops.is_usable(id);
         hops.link(id, Some(mac), &self.adjacencies);
+        // A neighbour that had failed gets its buckets back.
         if !was_usable {
             self.members.lock().changed(id, &hops, &self.groups);
         }
-        // The lock is released first: `reconsider_host` takes it again.
+        // The lock is released first: `update_host_route` takes it again.
         drop(hops);
         if state.neighbours.insert((address, interface)) {
             self.update_host_route(&mut state, interface, address);

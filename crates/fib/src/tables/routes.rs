@@ -142,7 +142,7 @@ impl Tables {
         self.change_route(change).expect("a route can always be cleared");
     }
 
-    /// Makes one change.
+    /// Makes one change. Fails and changes nothing if the tables are full, or if the VRF or the next hop of the route does not exist.
     pub fn change_route(&self, change: RouteChange) -> Result<(), RouteError> {
         self.apply(&mut self.state.lock(), change)
     }
@@ -173,6 +173,7 @@ impl Tables {
     fn apply(&self, state: &mut RouteState, change: RouteChange) -> Result<(), RouteError> {
         let RouteChange { vrf, origin, outcome, .. } = change;
         let prefix = change.prefix.network();
+        // A VRF that never had an interface has no routes to clear.
         if vrf != VrfId::MAIN && self.vrf(vrf).is_none() {
             return if outcome == Outcome::NoRoute { Ok(()) } else { Err(RouteError::NoVrf { prefix, vrf }) };
         }
@@ -213,11 +214,12 @@ impl Tables {
             (IpAddr::V6(a), Some(own)) => ribs.v6.change(own.v6(), (a.to_bits(), prefix.length), origin, word),
         };
         let after = ribs.configured_len();
+        // Added first: a change may also reduce the count, and the difference of unsigned numbers would underflow.
         state.prefixes = state.prefixes + after - before;
         if origin == Origin::Api {
             state.api_routes = state.api_routes + usize::from(word != 0) - usize::from(old != 0);
         }
-        // Released only now, when the forwarding table no longer names it.
+        // Released only now, when the forwarding table no longer names it. A route that stays the same was held twice until here.
         match Outcome::decode(old) {
             Outcome::Via(adjacency) => self.release(adjacency),
             Outcome::Group(group) => self.release_group(group),
@@ -242,6 +244,7 @@ impl Tables {
         let (vrf, host) = (self.vrf_of(interface), Prefix::host(address));
         let mut hops = self.hops.write();
         let now = match state.governing(vrf, host) {
+            // A neighbour on an interface of another VRF concerns the routes of that VRF. A link-local one has no host route (RFC 4291 2.5.6).
             Outcome::Connected(on) if self.vrf_of(on) != vrf || is_link_local(address) => None,
             Outcome::Connected(on) if state.neighbours.contains(&(address, on)) => hops.id(on, address),
             _ => None,
@@ -250,6 +253,7 @@ impl Tables {
         if let Some(id) = now {
             assert!(hops.hold_again(id), "a neighbour holds its adjacency");
         }
+        // `change` takes this lock again, to release the old next hop.
         drop(hops);
         self.change(state, vrf, host, Origin::Neighbour, outcome);
     }
@@ -278,6 +282,7 @@ impl Tables {
     /// Removes an interface: its neighbours and every route that leads out of it or belongs to it. Groups lose only their members on it. Adjacencies
     /// that the caller holds remain held, unresolved.
     pub fn remove_interface(&self, interface: InterfaceId) {
+        // Collected first: `unresolve` takes the lock of the routes.
         let neighbours: Vec<_> =
             self.state.lock().neighbours.iter().filter(|(_, on)| *on == interface).copied().collect();
         neighbours.into_iter().for_each(|(address, on)| self.unresolve(on, address));
@@ -286,6 +291,7 @@ impl Tables {
                 let Some(outcome) = self.without_interface(Outcome::decode(word), interface) else { continue };
                 self.apply(state, RouteChange { vrf, prefix, origin, outcome })
                     .expect("there is room for what is there");
+                // The route now holds the group itself.
                 if let Outcome::Group(group) = outcome {
                     self.release_group(group);
                 }
@@ -348,6 +354,7 @@ impl Tables {
                 let complete = page.len() < BATCH;
                 let mut beyond = false;
                 for (prefix, candidates) in page {
+                    // Pages are in order of address, so nothing after this prefix is within.
                     if !within.covers(prefix) {
                         beyond = true;
                         break;
