@@ -361,10 +361,10 @@ fn report_names_the_router_as_bottleneck() {
 fn link_option_error_names_the_option() {
     for (options, said) in [
         (&["--delay", "50"][..], "--delay 50: '50' has no unit; use one of"),
-        (&["--loss", "1"], "--loss 1: '1' can be read as a percentage and as a part of one; write 1% or 100%"),
-        (&["--loss", "0.5"], "--loss 0.5: '0.5' can be read as a percentage and as a part of one; write 0.5% or 50%"),
-        (&["--reorder", "2"], "--reorder 2: '2' can be read as a percentage and as a part of one; write 2%"),
-        (&["--down", "0bit"], "--down 0bit: nothing would ever leave"),
+        (&["--loss", "1"], "--loss 1: '1' is ambiguous: a percentage or a fraction; write 1% or 100%"),
+        (&["--loss", "0.5"], "--loss 0.5: '0.5' is ambiguous: a percentage or a fraction; write 0.5% or 50%"),
+        (&["--reorder", "2"], "--reorder 2: '2' is ambiguous: a percentage or a fraction; write 2%"),
+        (&["--down", "0bit"], "--down 0bit: a link with rate zero sends no packets"),
         (&["--up", "1mbit", "--up-scheme", "codell"], "--up-scheme codell: "),
         (&["--scheme", "codell"], "--scheme codell: "),
     ] {

@@ -495,12 +495,12 @@ fn trace_error_names_its_line() {
     for (text, expected) in [
         (&b"0\n2\n2\n17"[..], "[0, 2, 2, 17]"),
         (b"1\r\n4294967295\r\n", "[1, 4294967295]"),
-        (b"", "1: the trace is empty; write one number of milliseconds a line, one for each packet"),
+        (b"", "1: the trace is empty; write one number of milliseconds per line, a line for each packet"),
         (b"1\n\n2\n", "2: the line is empty; remove it"),
         (b"1\n2.5\n", "2: '2.5' is no whole number; write whole milliseconds since the trace began, and nothing else"),
         (b"7\n9\n8\n", "3: 8 ms comes after 9 ms; sort the lines: sort -n FILE"),
-        (b"4294967296", "1: '4294967296' ms is longer than a trace can be; write at most 4294967295"),
-        (b"0\n0\n", "2: the trace takes no time; the last line says how long the trace is: let it be 1 at least"),
+        (b"4294967296", "1: '4294967296' ms exceeds the limit of a trace; write at most 4294967295"),
+        (b"0\n0\n", "2: the length of the trace is 0; the last line is the length of the trace: write at least 1"),
         (b"-1\n", "1: '-1' is no whole number; write whole milliseconds since the trace began, and nothing else"),
         (
             b"\xff\x1b[2J\n",

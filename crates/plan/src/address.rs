@@ -113,7 +113,7 @@ impl FromStr for Prefix {
         // `u8::from_str` accepts "+8"; a configuration does not.
         let length = if length.bytes().all(|b| b.is_ascii_digit()) { length.parse::<u8>().ok() } else { None };
         length.and_then(|length| Prefix::new(address, length)).ok_or_else(|| {
-            let reason = format!("{} has no length from 0 to {}", quote(text), bits(address));
+            let reason = format!("{} has no prefix length from 0 to {}", quote(text), bits(address));
             TextError::whole(text, reason, format!("write '{address}/N' with N from 0 to {}", bits(address)))
         })
     }

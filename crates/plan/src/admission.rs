@@ -203,7 +203,7 @@ fn check_cpu(stages: &Stages<'_>, claims: &[ReservationDemand]) -> Result<(), Ad
 
 /// The largest value that would fit into the rest: a rate, or a share if the path sets one.
 fn fitting(stages: &Stages<'_>, claim: &ReservationDemand, left: u64, said: Reservation) -> String {
-    let more = "a cheaper function, a lower overhead or another core make room for more";
+    let more = "to fit more, use a cheaper function, a lower overhead or another core";
     if stages.plan.paths[claim.path].cpu.share.is_some() {
         let rest = claim.total() - claim.forwarding.total();
         let share = part(left.saturating_sub(rest), claim.forwarding.work, claim.forwarding.total());
@@ -211,7 +211,7 @@ fn fitting(stages: &Stages<'_>, claim: &ReservationDemand, left: u64, said: Rese
     }
     let rate = part(claim.rate.get(), left.saturating_sub(claim.tax), claim.total() - claim.tax);
     match (rate, said.rate) {
-        (0, _) => format!("nothing of it would fit; {more}"),
+        (0, _) => format!("no rate would fit; {more}"),
         (rate, None) => format!("reserve = \"{}\" would fit; {more}", PacketRate::pps(rate)),
         (rate, Some(_)) => {
             let bits = rate.saturating_mul(claim.size.get() * 8);
@@ -319,7 +319,7 @@ fn link_error(port: &PortPlan, path: &PathPlan, fault: LinkFault) -> AdmissionEr
     let port = port.name.clone();
     let (path, shortage, hint) = match fault {
         LinkFault::Rate { path, needed, available, of } => {
-            let hint = "reserve less, or give it another port, a faster link or a larger part of it";
+            let hint = "reserve less, or use another port, a faster link or a larger part of the link";
             (path, Shortage::Link { port, of, needed, available }, hint.to_string())
         }
         LinkFault::Room(needed, available) => {
@@ -331,7 +331,7 @@ fn link_error(port: &PortPlan, path: &PathPlan, fault: LinkFault) -> AdmissionEr
             )
         }
         LinkFault::Scheme(_) | LinkFault::Class { .. } => {
-            let hint = "use a scheme with a class for it, as \"priority\"".to_string();
+            let hint = "use a scheme that serves its class separately, like \"priority\"".to_string();
             (path.name.clone(), Shortage::Class { port, reason: fault.to_string() }, hint)
         }
     };
@@ -369,8 +369,7 @@ fn short_slices(stages: &Stages<'_>) -> Vec<Warning> {
         (slice < least && stages.plan.cpu.switch_cost.is_none()).then(|| Warning {
             about: format!("cpu.{key}"),
             reason: format!(
-                "a slice of {slice} is over before a switch of {switch} has been worth it: an overhead of {overhead} takes \
-                 {}",
+                "a slice of {slice} is too short: with a switch of {switch}, an overhead of {overhead} requires {}",
                 least.rounded()
             ),
             hint: format!("give slice={least} or more, or a larger overhead"),
@@ -391,8 +390,7 @@ fn near_capacity(stages: &Stages<'_>) -> Vec<Warning> {
         throttle::is_near_capacity(wanted, capacity).then(|| Warning {
             about: format!("path.{}", path.name),
             reason: format!(
-                "at an overhead of {overhead} it is worth a switch with {wanted} packets, more than half of its queue of \
-                 {capacity}"
+                "at an overhead of {overhead} its task waits for {wanted} packets, more than half of its queue of {capacity}"
             ),
             hint: format!("give it a queue of {} or more, or a max_wait", wanted.saturating_mul(2)),
         })
@@ -419,8 +417,8 @@ impl ReservationShares {
         let several = claims.iter().filter(|claim| claim.entries.len() > 1 || claim.exits.len() > 1);
         warnings.extend(several.map(|claim| Warning {
             about: format!("path.{}", plan.paths[claim.path].name),
-            reason: "it may come in or leave by several ports, and there is not enough for all of it by each".into(),
-            hint: "say where it comes in (`iif`) and where to (`ip daddr`)".into(),
+            reason: "its packets may enter or leave by several ports, and the processor cannot serve its full rate at each".into(),
+            hint: "match the input interface (`iif`) and the destination (`ip daddr`)".into(),
         }));
         ReservationShares::with(claims, plan.ports.len(), |ports| ports as u64)
     }

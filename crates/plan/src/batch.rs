@@ -169,7 +169,7 @@ impl<'s> Words<'s> {
     /// Checks that no words are left.
     fn end(&mut self, report: &mut Report<'_>) -> Option<()> {
         let Some(text) = self.next() else { return Some(()) };
-        text.error(report, || (format!("{} is too much", quote(text.value)), "remove it".to_string()));
+        text.error(report, || (format!("unexpected {}", quote(text.value)), "remove it".to_string()));
         None
     }
 }
@@ -187,7 +187,7 @@ impl<'s> Reader<'s> {
             other => {
                 verb.error(&mut self.report, || {
                     let hint = did_you_mean(other, ["add", "del", "flush", "neighbour"]);
-                    (format!("{} is no change", quote(other)), hint)
+                    (format!("there is no change {}", quote(other)), hint)
                 });
                 None
             }
@@ -216,8 +216,8 @@ impl<'s> Reader<'s> {
         let Some(first) = words.next() else {
             let end = words.line.end;
             self.report.error(end..end, "", || {
-                let hint = "write via and an address, blackhole, or unreachable behind the destination";
-                ("the route leads nowhere".to_string(), hint.to_string())
+                let hint = "write 'via ADDRESS', 'blackhole' or 'unreachable' after the destination";
+                ("the route has no next hop".to_string(), hint.to_string())
             });
             return None;
         };
@@ -248,7 +248,7 @@ impl<'s> Reader<'s> {
         let words: Vec<&'s str> = text.value.split_ascii_whitespace().collect();
         if let ["blackhole" | "unreachable", more, ..] = words[..] {
             let more = Words { source: self.source, rest: more.split_ascii_whitespace(), line: text.span }.next()?;
-            more.error(&mut self.report, || (format!("{} is too much", quote(more.value)), "remove it".to_string()));
+            more.error(&mut self.report, || (format!("unexpected {}", quote(more.value)), "remove it".to_string()));
             return None;
         }
         let leak = words.last() == Some(&"leak");
@@ -257,7 +257,7 @@ impl<'s> Reader<'s> {
             let first = words.first().copied().unwrap_or("leak");
             text.error(&mut self.report, || {
                 let hint = did_you_mean(first, ["via", "blackhole", "unreachable"]);
-                (format!("{} is no end of a route", quote(first)), hint)
+                (format!("{} cannot follow the destination of a route", quote(first)), hint)
             });
             return None;
         }
@@ -283,7 +283,7 @@ impl<'s> Reader<'s> {
         let Some(word) = words.next() else { return Some(Edit::Flush(None)) };
         if word.value != "vrf" {
             word.error(&mut self.report, || {
-                (format!("{} is nothing to flush", quote(word.value)), "write 'flush', or 'flush vrf red'".to_string())
+                (format!("{} cannot be flushed", quote(word.value)), "write 'flush', or 'flush vrf red'".to_string())
             });
             return None;
         }
@@ -295,23 +295,23 @@ impl<'s> Reader<'s> {
 
     fn neighbour(&mut self, mut words: Words<'s>) -> Option<Edit> {
         const EXAMPLE: &str = "neighbour add 192.0.2.9 mac 02:00:00:00:00:09 port lan";
-        let verb = words.next_or_report(&mut self.report, "what to do with the neighbour", EXAMPLE)?;
+        let verb = words.next_or_report(&mut self.report, "'add' or 'del'", EXAMPLE)?;
         if !matches!(verb.value, "add" | "del") {
             verb.error(&mut self.report, || {
-                (format!("{} is no change", quote(verb.value)), did_you_mean(verb.value, ["add", "del"]))
+                (format!("there is no change {}", quote(verb.value)), did_you_mean(verb.value, ["add", "del"]))
             });
             return None;
         }
         let text = words.next_or_report(&mut self.report, "the address", EXAMPLE)?;
         let (mut link, mut port) = (None, None);
         while let Some(word) = words.next() {
-            let what = format!("what '{}' is", word.value);
+            let what = format!("the value of '{}'", word.value);
             match word.value {
                 "mac" => link = Some(words.next_or_report(&mut self.report, &what, EXAMPLE)?),
                 "port" => port = Some(words.next_or_report(&mut self.report, &what, EXAMPLE)?),
                 other => {
                     let hint = did_you_mean(other, ["mac", "port"]);
-                    word.error(&mut self.report, || (format!("{} means nothing of a neighbour", quote(other)), hint));
+                    word.error(&mut self.report, || (format!("a neighbour has no {}", quote(other)), hint));
                     return None;
                 }
             }
@@ -330,7 +330,7 @@ impl<'s> Reader<'s> {
             ("del", None) => Some(Edit::DelNeighbour(interface, address)),
             ("del", Some(link)) => {
                 link.error(&mut self.report, || {
-                    ("a neighbour is taken away by its address".to_string(), "remove 'mac'".to_string())
+                    ("'neighbour del' needs only the address and the port".to_string(), "remove 'mac'".to_string())
                 });
                 None
             }

@@ -287,7 +287,9 @@ fn split(text: &str) -> Result<(Part<'_>, impl Iterator<Item = Part<'_>>), TextE
             };
             let after = Part { offset: rest.offset + close + 1, text: &rest.text[close + 1..] }.trimmed();
             if !after.text.is_empty() {
-                return Err(after.wrong(format!("{} follows the closing bracket", quote(after.text)), "remove it"));
+                return Err(
+                    after.wrong(format!("unexpected {} after the closing bracket", quote(after.text)), "remove it")
+                );
             }
             (name, Some(Part { offset: rest.offset, text: &rest.text[..close] }))
         }
@@ -316,7 +318,7 @@ fn option(argument: Part<'_>, declaration: &Declaration) -> Result<(usize, u64),
     let Some(index) = declaration.options.iter().position(|o| o.name == name.text) else {
         let reason = format!("'{}' has no option {}", declaration.name, quote(name.text));
         let hint = match declaration.options {
-            [] => format!("write just '{}'", declaration.name),
+            [] => format!("write '{}' without options", declaration.name),
             options => did_you_mean(name.text, options.iter().map(|o| o.name)),
         };
         return Err(name.wrong(reason, hint));
@@ -330,8 +332,8 @@ fn option(argument: Part<'_>, declaration: &Declaration) -> Result<(usize, u64),
 fn within(declared: &OptionDeclaration, value: u64) -> Result<(), (String, String)> {
     let show = |value| declared.unit.write(value);
     let (verb, bound) = match value {
-        v if v < declared.least => ("below the least", declared.least),
-        v if v > declared.most => ("above the most", declared.most),
+        v if v < declared.least => ("below the minimum", declared.least),
+        v if v > declared.most => ("above the maximum", declared.most),
         _ => return Ok(()),
     };
     let reason = format!("{}={} is {verb}, {}", declared.name, show(value), show(bound));
@@ -479,24 +481,24 @@ mod tests {
             fofi                 0+4 fofi     no scheme is called 'fofi'; use one of fifo, codel, red, none
             fifo(                5+0          the bracket is not closed; add ')'
             fifo)                0+5 fifo)    no scheme is called 'fifo)'; did you mean 'fifo'?
-            fifo(limit=1) x      14+1 x        'x' follows the closing bracket; remove it
+            fifo(limit=1) x      14+1 x        unexpected 'x' after the closing bracket; remove it
             fifo(limit)          5+5 limit    an option has no value; write 'option=value', separated by commas
             fifo(limit=)         11+0          '' is no whole number; write a number like '1000'
             fifo(limit=1,)       13+0          an option is missing; write 'option=value', separated by commas
             fifo(limit=1,limit=2) 13+7 limit=2  the option 'limit' is given twice; remove one of the two
             fifo( limti=1)       6+5 limti    'fifo' has no option 'limti'; did you mean 'limit'?
-            fifo(limit=0)        11+1 0        limit=0 is below the least, 1; give 1 to 100000; the default is 1000
-            fifo(limit=100001)   11+6 100001   limit=100001 is above the most, 100000; give 1 to 100000; the default is 1000
+            fifo(limit=0)        11+1 0        limit=0 is below the minimum, 1; give 1 to 100000; the default is 1000
+            fifo(limit=100001)   11+6 100001   limit=100001 is above the maximum, 100000; give 1 to 100000; the default is 1000
             codel(target=5)      13+1 5        '5' has no unit; use one of s, ms, us, ns, like '5ms'
-            codel(target=0ns)    13+3 0ns      target=0ns is below the least, 1ns; give at least 1ns; the default is 5ms
+            codel(target=0ns)    13+3 0ns      target=0ns is below the minimum, 1ns; give at least 1ns; the default is 5ms
             codel(rate=10mbps)   11+6 10mbps   'mbps' is no unit of rate; in tc 'bps' means bytes per second; say bits: '10mbit'
             codel(rate=1ps)      11+3 1ps      'ps' is no unit of rate; in tc 'bps' means bytes per second; say bits: '1bit'
             codel(rate=1éps)     11+5 1éps     'éps' is no unit of rate; in tc 'bps' means bytes per second; say bits: '1ébit'
             red(ecn=yes)         8+3 yes      'yes' is none of the choices; write one of off, on
             red(min=20)          4+6 min=20   max=15 is not above min=20; raise 'max' or lower 'min'
             red(min=7, max=7)    11+5 max=7    max=7 is not above min=7; raise 'max' or lower 'min'
-            none(x=1)            5+1 x        'none' has no option 'x'; write just 'none'
-            fifo(limit=drr(x=1)) 19+1 )        ')' follows the closing bracket; remove it
+            none(x=1)            5+1 x        'none' has no option 'x'; write 'none' without options
+            fifo(limit=drr(x=1)) 19+1 )        unexpected ')' after the closing bracket; remove it
             é                    0+2 é        no scheme is called 'é'; use one of fifo, codel, red, none
             "#]],
             &texts,

@@ -73,7 +73,7 @@ fn read(path: &std::path::Path, name: &str) -> Result<String, Diagnostics> {
         let lossy = String::from_utf8_lossy(&bytes[..bytes.len().min(valid + 64)]);
         let mut report = Report::new(&lossy, name);
         report.error(valid..valid + 1, "", || {
-            let reason = format!("the file is not UTF-8: byte 0x{:02x} begins no character", bytes[valid]);
+            let reason = format!("the file is not UTF-8: byte 0x{:02x} does not begin a character", bytes[valid]);
             (reason, "save the file as UTF-8".to_string())
         });
         report.finish()
@@ -191,8 +191,8 @@ fn version(report: &mut Report<'_>, table: &DeTable<'_>) -> bool {
         _ => "of another kind".to_string(),
     };
     report.error(value.span(), "version", || {
-        let reason = format!("version {found} of the format is not known; this build reads version {VERSION}");
-        (reason, format!("write version = {VERSION}, or use a build that knows the version"))
+        let reason = format!("this build supports version {VERSION} of the format, not {found}");
+        (reason, format!("write version = {VERSION}, or use a build that supports the version"))
     });
     false
 }
@@ -203,7 +203,7 @@ fn syntax_hint(message: &str) -> &'static str {
     } else if message.contains("string values must be quoted") || message.contains("missing opening quote") {
         "write \"...\" around it"
     } else if message.contains("recursion") || message.contains("nest") {
-        "nothing here nests that deep"
+        "the tables nest too deep"
     } else {
         "the file is TOML: `key = value` lines below `[table]` headers"
     }

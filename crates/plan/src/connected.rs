@@ -237,16 +237,16 @@ impl Connected {
             Err(())
         };
         if let Some(kind) = no_host_reason(address) {
-            return wrong(format!("{address} is {kind}, not the address of a station"), "write a unicast address");
+            return wrong(format!("{address} is {kind}, not the address of a host"), "write a unicast address");
         }
         let local = is_link_local(address);
         // Local addresses are indexed by interface only if they are link-local.
         if self.local_addresses.contains_key(&(vrf, address, on.filter(|_| local))) {
-            return wrong(format!("{address} is the router's own address"), "write the address of the other station");
+            return wrong(format!("{address} is the router's own address"), "write the address of the other host");
         }
         if local {
-            let hint = "add port = \"NAME\": every link has link-local addresses";
-            return on.map_or_else(|| wrong(format!("{address} is link-local, and could be on any port"), hint), Ok);
+            let hint = "add port = \"NAME\"";
+            return on.map_or_else(|| wrong(format!("{address} is link-local, so its port is ambiguous"), hint), Ok);
         }
         let Some(found) = self.find(vrf, address) else {
             if !self.incomplete {
@@ -260,7 +260,7 @@ impl Connected {
         if let Some(kind) = reserved_address_name(found.prefix, address) {
             return wrong(
                 format!("{address} is the {kind} of {}", found.prefix.network()),
-                "write the address of a station",
+                "write the address of a host",
             );
         }
         match on {
@@ -287,8 +287,8 @@ impl Connected {
         }
         text.error(report, || {
             let (its, ours) = (self.vrf_text(its), self.vrf_text(vrf));
-            let reason = format!("'{name}' is in the VRF '{its}', and the route in '{ours}'");
-            (reason, format!("add leak = true if packets of '{ours}' are to leave it this way, or name another port"))
+            let reason = format!("'{name}' is in the VRF '{its}', but the route is in '{ours}'");
+            (reason, format!("add leak = true to let packets leave '{ours}' by this route, or use another port"))
         });
         false
     }
@@ -308,7 +308,7 @@ impl Connected {
         if listed.len() > LISTED {
             listed[LISTED] = "...".to_string();
         }
-        format!("connected are {}", listed.join(", "))
+        format!("the connected subnets are {}", listed.join(", "))
     }
 }
 

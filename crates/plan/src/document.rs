@@ -84,7 +84,7 @@ pub(crate) struct Text<'a> {
 /// The hint for an unknown key: similar keys.
 fn unknown_hint(table: &DeTable<'_>, path: &Path<'_>, keys: &[Key], name: &str) -> String {
     if let Some(new) = crate::key::new_name(path.table(), name) {
-        return format!("it is called '{new}' now");
+        return format!("the key is now '{new}'");
     }
     let left = || keys.iter().map(|key| key.name).filter(|key| !table.contains_key(*key));
     if let Some(meant) = closest(name, left()) {
@@ -93,7 +93,7 @@ fn unknown_hint(table: &DeTable<'_>, path: &Path<'_>, keys: &[Key], name: &str) 
     // A common mistake in TOML: a top-level key below a table header belongs to that table.
     if !matches!(path, Path::Root(_)) && path.top().iter().any(|key| key.name == name) {
         return format!(
-            "'{name}' belongs to the top of the file, above the first [header]; or give it a header of its own"
+            "move '{name}' to the top of the file, above the first [header], or give it a header of its own"
         );
     }
     let known: Vec<&str> = keys.iter().map(|key| key.name).collect();
@@ -195,7 +195,10 @@ impl<'a> Section<'a> {
         let ppm = value.filter(|p| (0.0..=1.0).contains(p)).map(|p| ((p * 1e6).round() as u32, p));
         match ppm {
             None => report.error(node.span, node.path, || {
-                ("a probability is from 0 to 1".to_string(), "write 0.01 for one frame in a hundred".to_string())
+                (
+                    "a probability is a number from 0 to 1".to_string(),
+                    "write 0.01 for one frame in a hundred".to_string(),
+                )
             }),
             Some((0, p)) if p > 0.0 => report.error(node.span, node.path, || {
                 (format!("{p} is less than one in a million"), "write 0, or at least 0.000001".to_string())
@@ -262,7 +265,7 @@ impl<'a> Section<'a> {
         let found = names.iter().position(|one| *one == text.value);
         if found.is_none() {
             let hint = did_you_mean(text.value, names.iter().copied());
-            text.error(report, || (format!("{} is nothing that '{name}' can be", quote(text.value)), hint));
+            text.error(report, || (format!("{} is not a value of '{name}'", quote(text.value)), hint));
         }
         found
     }
@@ -286,7 +289,7 @@ impl<'a> Section<'a> {
             found => report.error(node.span, node.path, || {
                 let reason = match found {
                     Some(_) => format!("'{name}' has {} numbers", array.len()),
-                    None => format!("'{name}' is a list of whole numbers up to {highest}"),
+                    None => format!("'{name}' is a list of whole numbers, each at most {highest}"),
                 };
                 (reason, format!("write {least} to {most} of them: {name} = {}", key.example))
             }),
@@ -457,7 +460,7 @@ impl<'a> Node<'a> {
     /// Reports an element of a list that is not a string.
     pub fn no_text(&self, report: &mut Report<'_>, example: &str) {
         report.error(self.span.clone(), self.path, || {
-            (format!("a string belongs here, not {}", kind_of(self.value)), format!("write {example}"))
+            (format!("expected a string, not {}", kind_of(self.value)), format!("write {example}"))
         });
     }
 }

@@ -182,27 +182,33 @@ const WHOLE: (u64, u64) = (0, 1_000_000);
 /// The form of `loss` besides a fraction.
 const GILBERT: Declaration = Declaration {
     name: "gilbert",
-    summary: "losses that come together",
+    summary: "losses in bursts",
     source: "Gilbert 1960, Elliott 1963",
     cost: DeclaredCost::None,
     options: &[
-        option("begin", Unit::Part, "1%", WHOLE, "The chance that a bad time begins with a packet."),
-        option("end", Unit::Part, "30%", (1, 1_000_000), "The chance that a bad time ends with a packet."),
-        option("good", Unit::Part, "0%", WHOLE, "The chance that a packet is lost in good times."),
-        option("bad", Unit::Part, "100%", WHOLE, "The chance that a packet is lost in bad times."),
+        option("begin", Unit::Part, "1%", WHOLE, "The probability that a burst of losses begins with a packet."),
+        option("end", Unit::Part, "30%", (1, 1_000_000), "The probability that a burst of losses ends with a packet."),
+        option("good", Unit::Part, "0%", WHOLE, "The loss probability outside of bursts."),
+        option("bad", Unit::Part, "100%", WHOLE, "The loss probability within bursts."),
     ],
 };
 
 /// The form of `trace` besides a file.
 const LTE: Declaration = Declaration {
     name: "lte",
-    summary: "a trace that is made up, as of a mobile phone that moves",
+    summary: "a generated trace, like that of a moving mobile phone",
     source: "Winstein, Sivaraman, Balakrishnan, NSDI 2013",
     cost: DeclaredCost::None,
     options: &[
-        option("mean", Unit::Rate, "5mbit", (12_000, 1_000_000_000), "The rate on average, in lines of 1500 bytes."),
-        option("length", Unit::Time, "140s", (1_000_000_000, 3_600_000_000_000), "How long it is."),
-        option("seed", Unit::Count, "1", (0, i64::MAX as u64), "What chance follows from."),
+        option(
+            "mean",
+            Unit::Rate,
+            "5mbit",
+            (12_000, 1_000_000_000),
+            "The average rate, with opportunities of 1500 bytes.",
+        ),
+        option("length", Unit::Time, "140s", (1_000_000_000, 3_600_000_000_000), "The length of the trace."),
+        option("seed", Unit::Count, "1", (0, i64::MAX as u64), "The seed of the random choices."),
     ],
 };
 
@@ -273,13 +279,13 @@ impl<'t> Reader<'_, '_, 't> {
         if let Some(first) = given.next()
             && let Some(second) = given.next()
         {
-            let reason = format!("'{}' and '{}' both say when the link takes packets", first.key, second.key);
+            let reason = format!("'{}' and '{}' both set the rate of the link", first.key, second.key);
             let path = format!("{}.{}", self.path, second.key);
-            self.report.error(second.span, path, || (reason, "leave out one of them".into()));
+            self.report.error(second.span, path, || (reason, "remove one of the two".into()));
         }
         for (detail, of) in DETAILS {
             if let Some(text) = self.text(detail).filter(|_| self.text(of).is_none()) {
-                let say = || (format!("'{detail}' says more of '{of}', which is not there"), format!("add {of}"));
+                let say = || (format!("'{detail}' requires '{of}', which is missing"), format!("add {of}"));
                 self.report.error(text.span, format!("{}.{detail}", self.path), say);
             }
         }
@@ -305,7 +311,7 @@ impl<'t> Reader<'_, '_, 't> {
         let most = self.quantity("most").unwrap_or(PacketRate::pps(1250));
         if start > most || (start, sigma) == (PacketRate::ZERO, PacketRate::ZERO) {
             let span = self.text("brownian")?.span;
-            let reason = format!("a rate cannot wander from {start} in steps of {sigma} up to {most}");
+            let reason = format!("a rate cannot vary from {start} in steps of {sigma} up to {most}");
             let hint = "write brownian = \"500pps\", sigma = \"100pps\", most = \"1250pps\"".into();
             self.report.error(span, format!("{}.brownian", self.path), || (reason, hint));
         }
@@ -319,7 +325,9 @@ fn quantity<T: FromStr<Err = UnitError>>(text: &str) -> Result<T, ReasonAndHint>
 
 fn rate(text: &str) -> Result<Rate, ReasonAndHint> {
     match quantity(text)? {
-        Rate::ZERO => Err(("nothing would ever leave".into(), "write a rate above zero, or leave it out".into())),
+        Rate::ZERO => {
+            Err(("a link with rate zero sends no packets".into(), "write a rate above zero, or leave it out".into()))
+        }
         rate => Ok(rate),
     }
 }
@@ -327,10 +335,10 @@ fn rate(text: &str) -> Result<Rate, ReasonAndHint> {
 /// Parses a fraction of the packets. A bare number is refused, because it is ambiguous: tc reads 1 as 1 %, others as all packets.
 fn part(text: &str) -> Result<Parts, ReasonAndHint> {
     if let Some(hint) = ambiguous(text) {
-        return Err((format!("{} can be read as a percentage and as a part of one", quote(text)), hint));
+        return Err((format!("{} is ambiguous: a percentage or a fraction", quote(text)), hint));
     }
     let part: Parts = quantity(text)?;
-    if part > Parts::ONE { Err((format!("{part} is more than all"), "write at most 100%".into())) } else { Ok(part) }
+    if part > Parts::ONE { Err((format!("{part} is more than 100%"), "write at most 100%".into())) } else { Ok(part) }
 }
 
 /// The hint for a bare number above zero.
@@ -355,7 +363,7 @@ fn loss(text: &str) -> Result<Loss, ReasonAndHint> {
     let values = text.split(['(', ')', ',']).filter_map(|option| option.split_once('='));
     if let Some((name, value, hint)) = values.filter_map(|(name, value)| Some((name, value, ambiguous(value)?))).next()
     {
-        let reason = format!("{name} of {} can be read as a percentage and as a part of one", quote(value.trim()));
+        let reason = format!("{name} of {} is ambiguous: a percentage or a fraction", quote(value.trim()));
         return Err((reason, hint));
     }
     let part = |name| Parts::millionths(call.option(name).unwrap_or(0) as u32);
@@ -364,12 +372,15 @@ fn loss(text: &str) -> Result<Loss, ReasonAndHint> {
 
 fn trace(text: &str) -> Result<TraceSource, ReasonAndHint> {
     if text.is_empty() {
-        return Err(("no file is named".into(), "write trace = \"FILE\", or trace = \"lte\" for one made up".into()));
+        return Err((
+            "the file name is empty".into(),
+            "write trace = \"FILE\", or trace = \"lte\" for a generated trace".into(),
+        ));
     }
     if text != LTE.name && !text.starts_with("lte(") {
         return Ok(TraceSource::File(text.to_owned()));
     }
-    let call = parse_call(text, LTE, "made up trace")?;
+    let call = parse_call(text, LTE, "generated trace")?;
     let value = |name| call.option(name).unwrap_or(0);
     let (mean, length) = (Rate::bits(value("mean")), Nanos::new(value("length")));
     Ok(TraceSource::Lte { mean, length, seed: value("seed") })
@@ -383,7 +394,7 @@ fn mode(text: &str) -> Result<TraceMode, ReasonAndHint> {
     match bytes.and_then(|bytes| bytes.parse().ok()).filter(|bytes| (1..=65_536).contains(bytes)) {
         Some(bytes) => Ok(TraceMode::Bytes(bytes)),
         None => Err((
-            format!("{} is nothing that an opportunity carries", quote(text)),
+            format!("{} is not a capacity of an opportunity", quote(text)),
             "write \"packet\", \"bytes(1500)\" or \"bytes(1504)\"".into(),
         )),
     }
@@ -391,7 +402,7 @@ fn mode(text: &str) -> Result<TraceMode, ReasonAndHint> {
 
 fn end(text: &str) -> Result<TraceEnd, ReasonAndHint> {
     TraceEnd::ALL.iter().find(|end| end.name() == text).copied().ok_or_else(|| {
-        (format!("{} is no end of a trace", quote(text)), did_you_mean(text, TraceEnd::NAMES.iter().copied()))
+        (format!("{} is not a value of 'end'", quote(text)), did_you_mean(text, TraceEnd::NAMES.iter().copied()))
     })
 }
 
@@ -402,7 +413,8 @@ fn overhead(text: &str) -> Result<i32, ReasonAndHint> {
     };
     let bytes: Bytes = quantity(size)?;
     let bytes = i32::try_from(bytes.get()).ok().filter(|bytes| *bytes <= MOST_OVERHEAD);
-    let hint = format!("write {MOST_OVERHEAD}b at most; \"-14b\" counts IP packets, \"24b\" what Ethernet adds");
+    let hint =
+        format!("write {MOST_OVERHEAD}b at most; \"-14b\" counts only the IP packet, \"24b\" adds Ethernet's overhead");
     bytes.map(|bytes| sign * bytes).ok_or_else(|| (format!("{} is too much", quote(text)), hint))
 }
 
@@ -544,33 +556,36 @@ mod tests {
 
     #[test]
     fn wrong_link_is_reported_with_a_correction() {
-        let expected = "link.trace: 'rate' and 'trace' both say when the link takes packets; leave out one of them\n\
-             link.sigma: 'sigma' says more of 'brownian', which is not there; add brownian";
+        let expected = "link.trace: 'rate' and 'trace' both set the rate of the link; remove one of the two\n\
+             link.sigma: 'sigma' requires 'brownian', which is missing; add brownian";
         assert_eq!(read(&[("rate", "1mbit"), ("trace", "a"), ("sigma", "1pps")]), expected);
         for (texts, said) in [
-            (("rate", "0bit"), "link.rate: nothing would ever leave; write a rate above zero, or leave it out"),
-            (("loss", "1"), "link.loss: '1' can be read as a percentage and as a part of one; write 1% or 100%"),
-            (("loss", "0.01"), "link.loss: '0.01' can be read as a percentage and as a part of one; write 0.01% or 1%"),
-            (("reorder", "5"), "link.reorder: '5' can be read as a percentage and as a part of one; write 5%"),
+            (
+                ("rate", "0bit"),
+                "link.rate: a link with rate zero sends no packets; write a rate above zero, or leave it out",
+            ),
+            (("loss", "1"), "link.loss: '1' is ambiguous: a percentage or a fraction; write 1% or 100%"),
+            (("loss", "0.01"), "link.loss: '0.01' is ambiguous: a percentage or a fraction; write 0.01% or 1%"),
+            (("reorder", "5"), "link.reorder: '5' is ambiguous: a percentage or a fraction; write 5%"),
             (("duplicate", "1"), "link.duplicate: '1' can be read"),
             (
                 ("loss", "gilbert(begin=1)"),
-                "link.loss: begin of '1' can be read as a percentage and as a part of one; write 1% or 100%",
+                "link.loss: begin of '1' is ambiguous: a percentage or a fraction; write 1% or 100%",
             ),
-            (("loss", "101%"), "link.loss: 101% is more than all; write at most 100%"),
+            (("loss", "101%"), "link.loss: 101% is more than 100%; write at most 100%"),
             (("loss", "gilbert(end=0%)"), "link.loss: "),
             (("loss", "markov"), "link.loss: no kind of loss is called 'markov'"),
-            (("trace", ""), "link.trace: no file is named; write trace = \"FILE\""),
+            (("trace", ""), "link.trace: the file name is empty; write trace = \"FILE\""),
             (("trace", "lte(mean=1bit)"), "link.trace: "),
             (("overhead", "1gb"), "link.overhead: '1gb' is too much; write 4096b at most"),
-            (("poisson", "0pps"), "link.poisson: nothing would ever be sent"),
-            (("brownian", "2kpps"), "link.brownian: a rate cannot wander from 2kpps in steps of 100pps up to 1250pps"),
+            (("poisson", "0pps"), "link.poisson: a rate of zero sends no packets"),
+            (("brownian", "2kpps"), "link.brownian: a rate cannot vary from 2kpps in steps of 100pps up to 1250pps"),
         ] {
             let got = read(&[texts]);
             assert!(got.starts_with(said), "{got}");
         }
         let got = read(&[("trace", "a"), ("mode", "bytes"), ("end", "repat")]);
-        assert!(got.contains("link.mode: 'bytes' is nothing that an opportunity carries"), "{got}");
-        assert!(got.contains("link.end: 'repat' is no end of a trace; did you mean 'repeat'?"), "{got}");
+        assert!(got.contains("link.mode: 'bytes' is not a capacity of an opportunity"), "{got}");
+        assert!(got.contains("link.end: 'repat' is not a value of 'end'; did you mean 'repeat'?"), "{got}");
     }
 }

@@ -38,7 +38,7 @@ impl Call {
         let call = Reader { catalogue, depth: 0 }.any(Piece { offset: 0, text })?;
         let queues = call.queues(catalogue);
         if queues > QUEUES {
-            let reason = format!("all queues together are {queues}; a link has {QUEUES} at most");
+            let reason = format!("the scheme has {queues} queues; a link has {QUEUES} at most");
             let hint = "give fewer 'flows' or branches".to_string();
             return Err(TextError { offset: 0, length: text.trim_end().len(), reason, hint });
         }
@@ -114,15 +114,15 @@ impl<'t> Piece<'t> {
         };
         let after = Piece { offset: self.offset + close + 1, text: &self.text[close + 1..] }.trimmed();
         if !after.text.is_empty() {
-            return Err(after.wrong(format!("{} follows the closing brace", quote(after.text)), "remove it"));
+            return Err(after.wrong(format!("unexpected {} after the closing brace", quote(after.text)), "remove it"));
         }
         let inner = Piece { text: &self.text[..close], ..self };
         if inner.text.trim().is_empty() {
             // The text continues after the closing brace.
             let braces =
                 TextError { offset: self.offset - 1, length: close + 2, reason: String::new(), hint: String::new() };
-            let reason = "there is nothing in the braces".to_string();
-            return Err(TextError { reason, hint: "write what is to be there: '{codel}'".to_string(), ..braces });
+            let reason = "the braces are empty".to_string();
+            return Err(TextError { reason, hint: "write a scheme between them: '{codel}'".to_string(), ..braces });
         }
         Ok(inner)
     }
@@ -162,7 +162,7 @@ impl Reader<'_> {
         if self.depth > DEPTH {
             return Err(piece
                 .trimmed()
-                .wrong(format!("more than {DEPTH} schemes are inside one another"), "use fewer"));
+                .wrong(format!("the scheme is nested more than {DEPTH} levels deep"), "use fewer"));
         }
         let (head, inside) = piece.split()?;
         if let Some(name) = head.named().text.strip_prefix(GUEST) {
@@ -185,16 +185,16 @@ impl Reader<'_> {
     fn guest(&self, head: Piece<'_>, name: &str, inside: Option<Piece<'_>>) -> Result<Call, TextError> {
         let whole = head.named();
         if self.depth > 0 {
-            let reason = format!("'{}' is a guest, which cannot be inside of another scheme", whole.text);
-            return Err(whole.wrong(reason, "make it the scheme of the port"));
+            let reason = format!("'{}' is a guest, which cannot be nested in another scheme", whole.text);
+            return Err(whole.wrong(reason, "write it as the port's whole scheme"));
         }
         if let Some(inside) = inside {
             let length = inside.text.len() + 2;
-            let reason = format!("'{}' is a guest, and takes nothing in braces", whole.text);
+            let reason = format!("'{}' is a guest, which cannot have braces", whole.text);
             return Err(TextError { offset: inside.offset - 1, length, reason, hint: "remove them".to_string() });
         }
         let Some(guests) = &self.catalogue.guests else {
-            return Err(whole.wrong("there are no guests here", "use a scheme that is built in"));
+            return Err(whole.wrong("no directory of guests is set", "use a built-in scheme"));
         };
         let (declaration, code) = guests.find(name).map_err(|(reason, hint)| whole.wrong(reason, hint))?;
         Ok(Call { code: Some(code), ..parse(head, &[declaration], "guest")? })
@@ -219,7 +219,9 @@ impl Reader<'_> {
         }
         if self.order(name.text).is_some() {
             let hint = did_you_mean(name.text, self.catalogue.schemes.iter().map(|scheme| scheme.name));
-            return Err(name.wrong(format!("'{}' has queues of its own, and cannot manage one", name.text), hint));
+            return Err(
+                name.wrong(format!("'{}' has queues of its own, so it cannot manage a single queue", name.text), hint)
+            );
         }
         match piece.split()? {
             (head, None) => self.parse_known(head, &self.catalogue.schemes, "scheme"),
@@ -261,8 +263,8 @@ impl Reader<'_> {
     fn branches(&self, piece: Piece<'_>, branch: &OrderDeclaration, most: usize) -> Result<Vec<Call>, TextError> {
         let members = piece.members();
         if let Some(surplus) = members.get(most) {
-            let reason = format!("there are {} branches; {most} are possible", members.len());
-            return Err(surplus.trimmed().wrong(reason, "put some of them into a branch of their own"));
+            let reason = format!("there are {} branches, more than {most}", members.len());
+            return Err(surplus.trimmed().wrong(reason, "nest some of them in a branch with a tree of its own"));
         }
         let mut branches: Vec<Call> = Vec::new();
         for member in members {
@@ -272,7 +274,7 @@ impl Reader<'_> {
                 && branches.iter().any(|other| other.option("class") == Some(class))
             {
                 let reason = format!("another branch begins with class {class}");
-                return Err(head.trimmed().wrong(reason, "give each its own: 'branch(class=1)'"));
+                return Err(head.trimmed().wrong(reason, "give each branch another class: 'branch(class=1)'"));
             }
             branches.push(call.around(self.inside(branch, inside)?));
         }
@@ -290,8 +292,8 @@ impl Reader<'_> {
         TextError {
             offset: inside.offset - 1,
             length: inside.text.len() + 2,
-            reason: format!("'{name}' manages one queue by itself, and takes nothing in braces"),
-            hint: format!("remove them, or put it into those of one that has queues: {}", orders.join(", ")),
+            reason: format!("'{name}' manages a single queue, so it cannot have braces"),
+            hint: format!("remove the braces, or nest it in a scheme with several queues: {}", orders.join(", ")),
         }
     }
 }
@@ -398,11 +400,11 @@ mod tests {
         };
         assert_eq!(wrong("guest:his(a=1)"), "guest:his there is no guest 'his'; build it");
         assert!(wrong("guest:mine(limti=5)").starts_with("limti 'guest:mine' has no option 'limti'"));
-        assert!(wrong("guest:mine{fifo}").starts_with("{fifo} 'guest:mine' is a guest, and takes nothing in braces"));
-        let inside = "guest:mine 'guest:mine' is a guest, which cannot be inside of another scheme; ";
+        assert!(wrong("guest:mine{fifo}").starts_with("{fifo} 'guest:mine' is a guest, which cannot have braces"));
+        let inside = "guest:mine 'guest:mine' is a guest, which cannot be nested in another scheme; ";
         assert!(wrong("shape{guest:mine}").starts_with(inside) && wrong("drr{ guest:mine }").starts_with(inside));
         let none = Catalogue { guests: None, ..catalogue.clone() };
-        assert_eq!(Call::scheme("guest:mine", &none).unwrap_err().reason, "there are no guests here");
+        assert_eq!(Call::scheme("guest:mine", &none).unwrap_err().reason, "no directory of guests is set");
     }
 
     #[test]
@@ -425,7 +427,7 @@ mod tests {
         let many = two(&two("fq(flows=300000)"));
         let error = Call::scheme(&many, &catalogue).unwrap_err();
         assert_eq!((error.offset, error.length), (0, many.len()));
-        assert_eq!(error.reason, "all queues together are 1200000; a link has 1048576 at most");
+        assert_eq!(error.reason, "the scheme has 1200000 queues; a link has 1048576 at most");
         assert!(Call::scheme(&two(&two("fq(flows=200000)")), &catalogue).is_ok());
     }
 
@@ -484,28 +486,28 @@ mod tests {
                 tbf(rate=1mbit)        0+3 tbf      no scheme is called 'tbf'; did you mean 'shape'?
                 htb{fq}                0+3 htb      no scheme with braces is called 'htb'; did you mean 'tree'?
                 other                  0+5 other    no scheme is called 'other'; use one of fifo, codel, fq, drr, shape, tree
-                fq{ fifo(limit=0) }    15+1 0        limit=0 is below the least, 1; give 1 to 9999; the default is 1000
+                fq{ fifo(limit=0) }    15+1 0        limit=0 is below the minimum, 1; give 1 to 9999; the default is 1000
                 fq{fifo(limti=1)}      8+5 limti    'fifo' has no option 'limti'; did you mean 'limit'?
-                fq(flows=0){codel}     9+1 0        flows=0 is below the least, 1; give 1 to 9999; the default is 1024
+                fq(flows=0){codel}     9+1 0        flows=0 is below the minimum, 1; give 1 to 9999; the default is 1024
                 fq{codel               8+0          the brace is not closed; add '}'
                 fq{                    3+0          the brace is not closed; add '}'
-                fq{}                   2+2 {}       there is nothing in the braces; write what is to be there: '{codel}'
-                fq{codel} x            10+1 x        'x' follows the closing brace; remove it
+                fq{}                   2+2 {}       the braces are empty; write a scheme between them: '{codel}'
+                fq{codel} x            10+1 x        unexpected 'x' after the closing brace; remove it
                 fq}codel{              9+0          the brace is not closed; add '}'
-                codel{fifo}            5+6 {fifo}   'codel' manages one queue by itself, and takes nothing in braces; remove them, or put it into those of one that has queues: fq, drr, shape, tree
-                fq{drr}                3+3 drr      'drr' has queues of its own, and cannot manage one; use one of fifo, codel
-                fq{ drr{fifo} }        4+3 drr      'drr' has queues of its own, and cannot manage one; use one of fifo, codel
+                codel{fifo}            5+6 {fifo}   'codel' manages a single queue, so it cannot have braces; remove the braces, or nest it in a scheme with several queues: fq, drr, shape, tree
+                fq{drr}                3+3 drr      'drr' has queues of its own, so it cannot manage a single queue; use one of fifo, codel
+                fq{ drr{fifo} }        4+3 drr      'drr' has queues of its own, so it cannot manage a single queue; use one of fifo, codel
                 fq{é}                  3+2 é        no scheme is called 'é'; use one of fifo, codel
-                shape{fq{fq}}          9+2 fq       'fq' has queues of its own, and cannot manage one; use one of fifo, codel
+                shape{fq{fq}}          9+2 fq       'fq' has queues of its own, so it cannot manage a single queue; use one of fifo, codel
                 shape{fq{codel}        15+0          the brace is not closed; add '}'
-                shape{fq{codel}} }     17+1 }        '}' follows the closing brace; remove it
+                shape{fq{codel}} }     17+1 }        unexpected '}' after the closing brace; remove it
                 shape{branch}          6+6 branch   no scheme is called 'branch'; use one of fifo, codel, fq, drr, shape, tree
                 tree{fifo}             5+4 fifo     no part of a tree is called 'fifo'; use 'branch'
-                tree{branch,branch}    12+6 branch   another branch begins with class 0; give each its own: 'branch(class=1)'
+                tree{branch,branch}    12+6 branch   another branch begins with class 0; give each branch another class: 'branch(class=1)'
                 tree{branch{fifo}, }   19+0          a name is missing; write a name, and options in brackets: 'fifo(limit=1000)'
-                tree{branch(class=1),branch(class=2),branch(class=3),branch(class=4)} 53+15 branch(class=4) there are 4 branches; 3 are possible; put some of them into a branch of their own
-                tree{branch(class=1){fq(flows=9000)},branch(class=2){fq(flows=0)}} 62+1 0        flows=0 is below the least, 1; give 1 to 9999; the default is 1024
-                shape{shape{shape{shape{shape{shape{shape{shape{shape{fifo}}}}}}}}} 54+4 fifo     more than 8 schemes are inside one another; use fewer
+                tree{branch(class=1),branch(class=2),branch(class=3),branch(class=4)} 53+15 branch(class=4) there are 4 branches, more than 3; nest some of them in a branch with a tree of its own
+                tree{branch(class=1){fq(flows=9000)},branch(class=2){fq(flows=0)}} 62+1 0        flows=0 is below the minimum, 1; give 1 to 9999; the default is 1024
+                shape{shape{shape{shape{shape{shape{shape{shape{shape{fifo}}}}}}}}} 54+4 fifo     the scheme is nested more than 8 levels deep; use fewer
             "#]],
             &texts,
         );

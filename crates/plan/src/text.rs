@@ -85,7 +85,7 @@ pub(crate) fn one_of<'a>(candidates: impl IntoIterator<Item = &'a str>) -> Strin
     let mut all = candidates.into_iter();
     let listed: Vec<&str> = all.by_ref().take(LISTED).collect();
     match (listed.len(), all.count()) {
-        (0, _) => "there is none to choose from".to_string(),
+        (0, _) => "none is available".to_string(),
         (1, _) => format!("use '{}'", listed[0]),
         (_, 0) => format!("use one of {}", listed.join(", ")),
         (_, more) => format!("use one of {} or {more} more", listed.join(", ")),

@@ -44,12 +44,10 @@ impl InstructionCall {
     pub fn check_writes(&self, tags: u8, creates: u8) -> Result<(), String> {
         // The array has a place for each of `TAGS` tags, even if the instruction declares fewer.
         if let Some(tag) = (usize::from(tags)..TAGS).find(|tag| self.written[*tag].is_some()) {
-            return Err(format!("it writes tag {tag}, and has {tags}"));
+            return Err(format!("it writes tag {tag}, but has only {tags}"));
         }
         match self.created_entries() {
-            created if created > creates.into() => {
-                Err(format!("it creates {created} entries, and says that it creates {creates}"))
-            }
+            created if created > creates.into() => Err(format!("it creates {created} entries, but declares {creates}")),
             _ => Ok(()),
         }
     }

@@ -210,7 +210,7 @@ fn errors_in_a_world_of_hosts_have_their_position() {
         ("[[flow]]\nname = \"f\"\nfrom = \"a\"\nto = \"b\"\n", "no links lead from 'a' to 'b'"),
         (&format!("{link}{link}"), "cannot have this link"),
         (&format!("{link}scheme = \"codle\"\n"), "no scheme is called 'codle'"),
-        (&format!("{link}forward = {{ rate = \"1mbit\", trace = \"x\" }}\n"), "both say when the link takes packets"),
+        (&format!("{link}forward = {{ rate = \"1mbit\", trace = \"x\" }}\n"), "both set the rate of the link"),
         (&format!("{link}[[flow]]\nname = \"f\"\nfrom = \"a\"\nto = \"b\"\ntransport = \"vegas\"\n"), "called 'vegas'"),
         (&format!("{link}[[at]]\ntime = \"0s\"\nlink = \"a-c\"\nrate = \"1mbit\"\n"), "there is no link 'a-c'"),
         (

@@ -59,7 +59,7 @@ impl FromStr for Pace {
             Pace::Bits(text.parse().map_err(either)?)
         };
         if pace.number() == 0 {
-            let reason = "nothing would ever be sent".to_owned();
+            let reason = "a rate of zero sends no packets".to_owned();
             return Err(UnitError { reason, hint: "write a rate above zero, or leave it out".into() });
         }
         Ok(pace)

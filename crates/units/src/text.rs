@@ -65,7 +65,10 @@ fn scaled(text: &str, units: &[(&str, u64)], what: &str, example: &str) -> Resul
         // A digit finer than the base unit is an error; it is never rounded.
         if add % 10 != 0 || (place == 0 && digit != b'0') {
             return wrong(
-                format!("'{text}' is finer than one {}", units.iter().find(|u| u.1 == 1).map_or("unit", |u| u.0)),
+                format!(
+                    "'{text}' is not a multiple of one {}",
+                    units.iter().find(|u| u.1 == 1).map_or("unit", |u| u.0)
+                ),
                 "use fewer decimals".into(),
             );
         }
@@ -109,7 +112,7 @@ impl FromStr for Parts {
         let millionths = scaled(text, PARTS, "part", "10%")?;
         u32::try_from(millionths).map(Parts::millionths).map_err(|_| UnitError {
             reason: format!("'{text}' is too large"),
-            hint: "write a part of a whole, like '10%' or '0.1'".into(),
+            hint: "write a percentage or a fraction, like '10%' or '0.1'".into(),
         })
     }
 }
@@ -267,7 +270,7 @@ mod tests {
         for (text, reason) in [
             ("49", "'49' has no unit"),
             ("10mbit", "'mbit' is no unit of packet rate"),
-            ("0.5pps", "'0.5pps' is finer than one pps"),
+            ("0.5pps", "'0.5pps' is not a multiple of one pps"),
             ("-1pps", "'-1pps' is no packet rate"),
             ("99999999999999mpps", "'99999999999999mpps' is too large"),
         ] {
@@ -277,7 +280,7 @@ mod tests {
             ("", "'' is no part"),
             ("-5%", "'-5%' is no part"),
             ("5 percent", "'percent' is no unit of part"),
-            ("0.0000001", "'0.0000001' is finer than one ppm"),
+            ("0.0000001", "'0.0000001' is not a multiple of one ppm"),
             ("5000", "'5000' is too large"),
             ("429497%", "'429497%' is too large"),
         ] {

@@ -11,7 +11,7 @@ fn a_confined_router_compiles_the_guest_that_an_apply_names() {
     std::fs::write(place.path("guests/mine.wasm"), wat::parse_str(FIFO).unwrap()).unwrap();
     place.write("run.toml", &with_scheme("fifo")).write("guest.toml", &with_scheme("guest:mine(limit=77)"));
     let said = place.run_failing(1, &["check", "guest.toml"]);
-    assert!(said.contains("there are no guests here") && said.contains("guest.toml:"), "{said}");
+    assert!(said.contains("no directory of guests is set") && said.contains("guest.toml:"), "{said}");
     let said = place.run_failing(1, &["check", "guest.toml", "--guests", "elsewhere"]);
     assert!(said.contains("there is no mine.wasm in elsewhere"), "{said}");
     place.run_ok(&["check", "guest.toml", "--guests", "guests"]);

@@ -494,7 +494,7 @@ fn instructions_are_timed_where_there_is_a_clock() {
 fn configuration_with_state_is_refused_without_an_executor() {
     let mut rig = Rig::new(512, Layout::Three, Box::new(Silent));
     let refused = |errors: Vec<ApplyError>| errors.into_iter().map(|error| error.reason).collect::<String>();
-    assert_eq!(refused(rig.apply(&config("")).unwrap_err()), "nobody executes instructions here");
+    assert_eq!(refused(rig.apply(&config("")).unwrap_err()), "this router executes no instructions");
     rig.router.set_hook_maker(Arc::new(Executor::new()));
     rig.apply(&config("")).unwrap();
 }
@@ -545,8 +545,8 @@ fn store_below_the_bound_gives_a_warning_or_is_refused() {
         remarks(&mut slow_rig(), &format!("{slow_wan}[state]\ncapacity = {capacity}\n{more}"))
     };
     // 14881 frames per second, of two creates each, for ten seconds.
-    let remark = "port lan: its store has 297619 entries, and its device, which carries 10mbit, can fill 297620; \
-        give it `capacity = 297620`, or say what the line brings (line_rate), or what is more is aborted";
+    let remark = "port lan: its store has 297619 entries, but its device with 10mbit can fill 297620; \
+        write `capacity = 297620`, or the real line_rate; a full store aborts instructions";
     assert_eq!(prepared("", 297_619).unwrap(), [remark]);
     let refused = prepared("strict = true\n", 297_619).unwrap_err();
     assert_eq!(refused.iter().map(ToString::to_string).collect::<Vec<String>>(), [remark]);

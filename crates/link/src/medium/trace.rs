@@ -44,7 +44,11 @@ impl Trace {
         // One line feed ends the last line. A second one is an empty line, and an error.
         let text = text.strip_suffix(b"\n").unwrap_or(text);
         if text.is_empty() {
-            return Err(wrong(1, "the trace is empty", "write one number of milliseconds a line, one for each packet"));
+            return Err(wrong(
+                1,
+                "the trace is empty",
+                "write one number of milliseconds per line, a line for each packet",
+            ));
         }
         let mut at: Vec<u32> = Vec::new();
         for (index, line) in text.split(|byte| *byte == b'\n').enumerate() {
@@ -52,7 +56,7 @@ impl Trace {
             // Before the push: the numbers take at most 64 MB of memory.
             if index == MOST_LINES {
                 let reason = format!("the trace has more than {MOST_LINES} lines");
-                return Err(wrong(number, reason, "cut it into pieces"));
+                return Err(wrong(number, reason, "split it"));
             }
             let millis = milliseconds(line).map_err(|(reason, hint)| wrong(number, reason, hint))?;
             if at.last().is_some_and(|last| millis < *last) {
@@ -63,8 +67,8 @@ impl Trace {
         }
         // A repetition begins at the time of the last line: at zero, the repeated trace would never advance.
         if at.last() == Some(&0) {
-            let hint = "the last line says how long the trace is: let it be 1 at least";
-            return Err(wrong(at.len(), "the trace takes no time", hint));
+            let hint = "the last line is the length of the trace: write at least 1";
+            return Err(wrong(at.len(), "the length of the trace is 0", hint));
         }
         Ok(Trace { at: at.into() })
     }
@@ -127,7 +131,7 @@ fn milliseconds(line: &[u8]) -> Result<u32, (String, &'static str)> {
     number.ok_or_else(|| {
         let said = plan::quote(&String::from_utf8_lossy(&line[..line.len().min(QUOTED)]));
         match digits {
-            true => (format!("{said} ms is longer than a trace can be"), "write at most 4294967295"),
+            true => (format!("{said} ms exceeds the limit of a trace"), "write at most 4294967295"),
             false => (format!("{said} is no whole number"), HINT),
         }
     })

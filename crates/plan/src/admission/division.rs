@@ -108,11 +108,11 @@ impl ShareBudget<'_> {
             warnings.push(Warning {
                 about: "cpu".into(),
                 reason: format!(
-                    "the shares that are said take {} with their switches, and {} is left",
+                    "the configured shares need {} with their switches, but {} is left",
                     parts(total),
                     parts(available)
                 ),
-                hint: "each gets its part of that; give less".into(),
+                hint: "all of them are reduced in proportion; configure smaller shares".into(),
             });
         }
         for (is_port, index, load) in wanted {
@@ -281,9 +281,8 @@ pub(super) fn longest(figure: CostEstimate) -> Nanos {
 fn unknown_line(port: &str) -> Warning {
     Warning {
         about: format!("port.{port}"),
-        reason: "the line's rate is not known, and its input task gets a part of half of what the reservations leave"
-            .into(),
-        hint: "say it: line_rate = \"1488kpps\" for gigabit Ethernet".into(),
+        reason: "the line rate is unknown, so its input task shares half of what the reservations leave".into(),
+        hint: "add line_rate, which is \"1488kpps\" for gigabit Ethernet".into(),
     }
 }
 
@@ -292,11 +291,10 @@ fn short_of_line(plan: &Plan, index: usize, total: u64, available: u64) -> Warni
     Warning {
         about: format!("port.{}", port.name),
         reason: format!(
-            "to receive all that the lines may bring takes {} more, and input tasks get {}",
+            "to receive at line rate the input tasks need {} more, but get {}",
             parts(total),
             parts(available)
         ),
-        hint: "a flood of other packets can cost reservations theirs in the receive ring; reserve less, or add a core"
-            .into(),
+        hint: "a flood can make the receive ring drop reserved packets; reserve less, or add a core".into(),
     }
 }

@@ -109,27 +109,27 @@ impl fmt::Display for Shortage {
         let (needed, available) = self.figures();
         match self {
             Shortage::Cpu { .. } => {
-                write!(f, "it takes {needed} of the processor, switches included, and {available} is left")
+                write!(f, "it needs {needed} of the processor, switches included, but {available} is left")
             }
             Shortage::Input { port, .. } => {
                 write!(
                     f,
-                    "the reservations that come in by '{port}' take {needed} of the processor to receive, and its share is {available}"
+                    "to receive the reservations of '{port}' needs {needed} of the processor, but its share is {available}"
                 )
             }
             Shortage::Link { port, of, .. } => {
-                write!(f, "it takes {needed} of {of} of '{port}', and {available} is left")
+                write!(f, "it needs {needed} of {of} of '{port}', but {available} is left")
             }
             Shortage::Class { port, reason } => write!(f, "at '{port}' it has no class of its own: {reason}"),
             Shortage::Line { port, .. } => {
-                write!(f, "'{port}' brings {available} more at most, and it is to be {needed}")
+                write!(f, "it needs {needed} of the line rate of '{port}', but {available} is left")
             }
             Shortage::Queue { .. } => {
-                write!(f, "up to {needed} packets come while others run, and its queue holds {available}")
+                write!(f, "up to {needed} packets arrive while other tasks run, but its queue holds {available}")
             }
             Shortage::Delay { needed, available } => {
                 let needed = needed.rounded();
-                write!(f, "a packet may take {needed} through the router, and {available} was promised")
+                write!(f, "a packet may need {needed} through the router, but max_delay is {available}")
             }
         }
     }

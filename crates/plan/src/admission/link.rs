@@ -111,12 +111,12 @@ impl fmt::Display for LinkFault {
         match self {
             LinkFault::Scheme(reason) => f.write_str(reason),
             LinkFault::Class { with, .. } => {
-                write!(f, "packets of '{with}' have the same class, or one that goes first")
+                write!(f, "packets of '{with}' have the same class, or one with precedence")
             }
             LinkFault::Rate { needed, available, of, .. } => {
-                write!(f, "it takes {needed} of {of}, and {available} is left")
+                write!(f, "it needs {needed} of {of}, but {available} is left")
             }
-            LinkFault::Room(come, room) => write!(f, "up to {come} packets come at once, and the queue holds {room}"),
+            LinkFault::Room(come, room) => write!(f, "up to {come} packets arrive at once, but the queue holds {room}"),
         }
     }
 }
@@ -251,12 +251,10 @@ impl ClassDelay {
             "priority" => self.ranks(scheme, all, server),
             "drr" | "wfq" | "wf2q" if option("by") == 1 => self.weights(scheme, all, server),
             "drr" | "wfq" | "wf2q" | "fq" | "sfq" | "las" => Err(LinkFault::Scheme(format!(
-                "'{}' has a queue for each flow, whatever its class, and gives as much to a flow of best effort",
+                "'{}' ignores classes: it gives a best-effort flow as much as this one",
                 scheme.name
             ))),
-            "cake" => {
-                Err(LinkFault::Scheme("'cake' sorts packets by code point and host, whatever their class".into()))
-            }
+            "cake" => Err(LinkFault::Scheme("'cake' ignores classes: it sorts packets by code point and host".into())),
             _ => self.queue(scheme, all, server),
         }
     }
@@ -264,7 +262,7 @@ impl ClassDelay {
     fn inside(&self, scheme: &Call, all: &Traffic<'_>, server: Server) -> Result<Nanos, LinkFault> {
         match &scheme.inner[..] {
             [inside] => self.any(inside, all, server),
-            _ => Err(LinkFault::Scheme(format!("nobody knows what '{}' does with classes", scheme.name))),
+            _ => Err(LinkFault::Scheme(format!("it is unknown how '{}' serves classes", scheme.name))),
         }
     }
 
@@ -285,7 +283,7 @@ impl ClassDelay {
         // Each run of the output task sends at most the burst and one packet.
         let least = all.reserved.iter().map(|stream| bits(line, stream.size())).min().unwrap_or(0);
         let at_once = Server { rate: Some(1_000_000_000), ..shaper }.with_rate(burst + least, self.serve);
-        at_once.check_rate(&all.reserved, "what the burst of the shaper lets out at once")?;
+        at_once.check_rate(&all.reserved, "the burst of the shaper")?;
         let server = Server { rate: Some(rate.min(outside.rate.unwrap_or(u64::MAX))), latency, ..shaper };
         self.inside(scheme, all, server)
     }
@@ -308,7 +306,7 @@ impl ClassDelay {
         let here = all.with_classes(|class| of(class) == own);
         let mut server =
             outside.delayed_by(outside.full_frame().saturating_mul(others)).part(weight(branch), all_weights);
-        server.check_rate(&here.reserved, "the part of its branch")?;
+        server.check_rate(&here.reserved, "the share of its branch")?;
         if let Some(ceiling) = branch.option("ceiling").filter(|ceiling| *ceiling > 0) {
             let capped = Server { rate: Some(ceiling.min(server.rate.unwrap_or(u64::MAX))), ..server };
             capped.check_rate(&here.reserved, "the ceiling of its branch")?;
@@ -330,7 +328,7 @@ impl ClassDelay {
         let server = outside.delayed_by(outside.full_frame() + outside.bursts(&above.reserved));
         let server = Server { rate: server.rate.map(|rate| rate.saturating_sub(taken)), ..server };
         let here = all.with_classes(|class| rank(class) == own);
-        server.check_rate(&here.reserved, "what the ranks above leave")?;
+        server.check_rate(&here.reserved, "the rate left by higher classes")?;
         self.inside(scheme, &here, server)
     }
 
@@ -360,17 +358,17 @@ impl ClassDelay {
         let mine = bins.get(&own).copied().unwrap_or(1);
         let server = outside.delayed_by(quanta).part(mine, all_weights);
         let here = all.with_classes(|class| bin(class) == own);
-        server.check_rate(&here.reserved, "the part of its class")?;
+        server.check_rate(&here.reserved, "the share of its class")?;
         self.inside(scheme, &here, server)
     }
 
     fn queue(&self, scheme: &Call, all: &Traffic<'_>, server: Server) -> Result<Nanos, LinkFault> {
         let known = ["fifo", "threshold", "codel", "red", "pie", "blue", "choke"].contains(&scheme.name);
         if !known {
-            return Err(LinkFault::Scheme(format!("nobody knows what '{}' does with classes", scheme.name)));
+            return Err(LinkFault::Scheme(format!("it is unknown how '{}' serves classes", scheme.name)));
         }
         if !all.others.is_empty() {
-            return Err(LinkFault::Scheme(format!("'{}' has one queue for it and best effort", scheme.name)));
+            return Err(LinkFault::Scheme(format!("'{}' queues it together with best effort", scheme.name)));
         }
         let come = all.reserved.iter().map(|stream| stream.burst.max(1)).fold(0, u64::saturating_add);
         let room = scheme.option("limit").filter(|_| scheme.option("unbounded") != Some(1)).unwrap_or(u64::MAX);
@@ -383,7 +381,7 @@ impl ClassDelay {
             // CoDel does not drop packets whose sojourn time is below its target (RFC 8289, section 4.2).
             "codel" if scheme.option("target").is_some_and(|target| wait.get() <= target) => Ok(wait),
             "codel" => Err(LinkFault::Scheme(format!(
-                "'codel' drops packets that wait longer than its target, and these may wait {wait}"
+                "'codel' drops packets that wait longer than its target, and packets of the reservation may wait {wait}"
             ))),
             name => Err(LinkFault::Scheme(format!("'{name}' drops packets before its queue is full"))),
         }

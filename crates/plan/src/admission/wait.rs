@@ -186,7 +186,7 @@ pub(super) fn check(stages: &Stages<'_>, claim: &ReservationDemand, wait: WorstW
     let refused = |shortage, hint| Err(AdmissionError { path: path.name.clone(), shortage, hint });
     if wait.queue > path.input_queue && stages.plan.cpu.layout != Layout::One {
         let shortage = Shortage::Queue { needed: wait.queue, available: path.input_queue };
-        return refused(shortage, format!("give it input_queue = {}, or all tasks shorter slices", wait.queue));
+        return refused(shortage, format!("write input_queue = {}, or give all tasks shorter slices", wait.queue));
     }
     match path.cpu.reservation.and_then(|reservation| reservation.delay) {
         Some(delay) if wait.through > delay => {
@@ -234,7 +234,7 @@ pub(super) fn rings(stages: &Stages<'_>, runs: &Runs, claims: &[ReservationDeman
         let come: u64 = entering.map(|claim| claim.rate.within(runs.others_run_time(runs.inputs[index]))).sum();
         if come > u64::from(ring.slots) {
             let reason = format!(
-                "up to {come} packets of reservations come while others run, and the receive ring holds {}",
+                "up to {come} reserved packets arrive while other tasks run, but the receive ring holds {}",
                 ring.slots
             );
             warnings.push(Warning { about, reason, hint: "give all tasks shorter slices".into() });

@@ -91,31 +91,31 @@ impl CpuSettings<'_> {
         };
         if let Some(path) = self.paths.iter().find(|path| path.cpu.reservation.is_some()) {
             let name = quote(&path.name);
-            let no_task = format!("{name} has a reservation, and no task of its own that could be given it");
+            let no_task = format!("{name} has a reservation, but no task of its own");
             if cpu.layout == Layout::One {
                 warn("layout", no_task.clone(), "use layout 2 or 3");
             }
             if cpu.best_effort == Grouping::Single {
-                warn("best_effort", no_task, "use another grouping, unless it is for comparison");
+                warn("best_effort", no_task, "use another grouping; this one is for comparison only");
             }
             if !cpu.scheduler.respects_shares() {
-                let reason = format!("{name} has a reservation, and turns keep none");
-                warn("scheduler", reason, "use a scheduler that goes by shares, as wf2q+");
+                let reason = format!("{name} has a reservation, which this scheduler does not respect");
+                warn("scheduler", reason, "use a scheduler that respects shares, like wf2q+");
             }
             if cpu.receive == Receive::Interrupt {
-                let reason = format!("{name} has a reservation, and receiving before anything else keeps none");
-                warn("receive", reason, "use polling, unless it is for comparison");
+                let reason = format!("{name} has a reservation, which receiving before all other work can break");
+                warn("receive", reason, "use \"polling\"; \"interrupt\" is for comparison only");
             }
         }
         if cpu.tune.is_some() && !matches!(cpu.forwarding, Batching::Throttle { .. }) {
-            let reason = format!("there is nothing to tune: forwarding is {}", cpu.forwarding);
+            let reason = format!("tune has no effect: forwarding is {}, not throttle", cpu.forwarding);
             warn("tune", reason, "write forwarding = \"throttle(overhead=10%, slice=30us)\", or leave tune out");
         }
         if cpu.receive == Receive::Interrupt {
             for port in self.ports.iter().filter(|port| port.cpu.estimator.is_some()) {
                 let place = places.port(&port.name, "estimator").unwrap_or(0..0);
                 report.warning(place, format!("port.{}.estimator", port.name), || {
-                    let reason = "where packets are received before anything else there is nothing to estimate";
+                    let reason = "the estimator has no effect with receive = \"interrupt\"";
                     (reason.to_string(), "leave it out, or use receive = \"polling\"".to_string())
                 });
             }
@@ -132,8 +132,7 @@ impl CpuSettings<'_> {
             if slice < least && !(key == "forwarding" && self.cpu.tune.is_some()) {
                 report.error(places.cpu(key), format!("cpu.{key}"), || {
                     let reason = format!(
-                        "a slice of {slice} is over before a switch of {switch} has been worth it: an overhead of {overhead} \
-                         takes {}",
+                        "a slice of {slice} is too short: with a switch of {switch}, an overhead of {overhead} requires {}",
                         least.rounded()
                     );
                     (reason, format!("give slice={least} or more, or a larger overhead"))
@@ -158,10 +157,10 @@ impl CpuSettings<'_> {
             let (place, key) = places.path(&path.name, "queue");
             report.warning(place, key, || {
                 let reason = match self.cpu.strict && threshold > capacity {
-                    true => format!("the path waits for {threshold} packets, and its queue holds {capacity}: it never runs"),
+                    true => format!("the path's task waits for {threshold} packets, but its queue holds {capacity}: it never runs"),
                     false => format!(
-                        "at an overhead of {overhead} the path is worth a switch with {threshold} packets, more than half of \
-                         its queue of {capacity}"
+                        "at an overhead of {overhead} the path's task waits for {threshold} packets, more than half of its \
+                         queue of {capacity}"
                     ),
                 };
                 let room = threshold.saturating_mul(2);
@@ -180,7 +179,7 @@ impl CpuSettings<'_> {
             if sum > Parts::ONE.get().into() && before <= Parts::ONE.get().into() {
                 report.error(place, path, || {
                     let total = Parts::millionths(u32::try_from(sum).unwrap_or(u32::MAX));
-                    (format!("with this share {total} of the processor is given away"), "give less".to_string())
+                    (format!("with this share the total is {total} of the processor"), "give less".to_string())
                 });
             }
         };
@@ -190,13 +189,13 @@ impl CpuSettings<'_> {
             match (port.cpu.share, place) {
                 (Some(share), Some(place)) if explicit => add(report, share, place, path),
                 (Some(_), Some(place)) => report.error(place, path, || {
-                    let reason = format!("input_share is {}, and takes no notice of this", self.cpu.input_share);
+                    let reason = format!("the share has no effect: input_share is {}", self.cpu.input_share);
                     (reason, "remove it, or write input_share = \"explicit\" in [cpu]".to_string())
                 }),
                 (None, None) if explicit => {
                     let place = places.port(&port.name, "device").unwrap_or(0..0);
                     report.error(place, path, || {
-                        let reason = format!("input_share is explicit, and '{}' has none", port.name);
+                        let reason = format!("input_share is explicit, but '{}' has no share", port.name);
                         (reason, "add share = \"20%\" to the port".to_string())
                     });
                 }

@@ -100,8 +100,7 @@ impl LeavingPaths<'_> {
         };
         let hint = match &fault {
             LinkFault::Rate { .. } => {
-                "reserve less (with `packet`, the size that its packets have), or give it a faster link, or more of it"
-                    .to_string()
+                "reserve less (with the real `packet_size`), or use a faster link, or a larger part of it".to_string()
             }
             LinkFault::Room(needed, _) => format!("give the scheme a queue of {needed} packets or more"),
             LinkFault::Class { free, .. }
@@ -115,10 +114,10 @@ impl LeavingPaths<'_> {
             }
             LinkFault::Scheme(_) | LinkFault::Class { .. } => {
                 let scheme = self.scheme_with_reservations(scheme, self.lowest().max(1));
-                format!("write scheme = \"{scheme}\", which has a class for it")
+                format!("write scheme = \"{scheme}\", which serves its class separately")
             }
         };
-        let reason = format!("the reservation of '{name}' would not be kept here: {fault}");
+        let reason = format!("this port cannot guarantee the reservation of '{name}': {fault}");
         match self.plan.cpu.admission {
             Admission::Refuse => report.error(place, key, || (reason, hint)),
             Admission::Warn => report.warning(place, key, || (reason, hint)),

@@ -20,22 +20,22 @@ pub(super) fn check(
     let trusts = interfaces().any(|interface| interface.trust);
     if let Some(place) = root.node("objectives").map(|node| node.span).filter(|_| !trusts) {
         report.warning(place, "objectives", || {
-            let hint = "say trust = true in [port.NAME] where the hosts are your own";
-            ("no port trusts code points, so they ask for nothing".to_string(), hint.to_string())
+            let hint = "write trust = true in [port.NAME] if you control its hosts";
+            ("no port trusts code points, so [objectives] has no effect".to_string(), hint.to_string())
         });
     }
     let all = root.node("port").map(|node| node.span).unwrap_or_default();
     if trusts && code_points.is_empty() {
         report.warning(all, "port", || {
             let hint = "add [objectives] with delay = [\"ef\"]";
-            ("code points are trusted, and none asks for anything".to_string(), hint.to_string())
+            ("code points are trusted, but no code point has an objective".to_string(), hint.to_string())
         });
     }
     for (name, place) in &policies.names {
         if !ports.iter().any(|port| port.policy.as_ref() == Some(name)) {
             report.warning(place.clone(), format!("policy.{name}"), || {
-                let hint = format!("say policy = \"{name}\" in [port.NAME]");
-                (format!("no port has the policy '{name}'"), hint)
+                let hint = format!("write policy = \"{name}\" in [port.NAME]");
+                (format!("no port uses the policy '{name}'"), hint)
             });
         }
     }
@@ -46,8 +46,8 @@ pub(super) fn check(
     let used = policies.names.iter().find(|(name, _)| ports.iter().any(|port| port.policy.as_ref() == Some(name)));
     if let Some((name, place)) = used.filter(|_| !wanted) {
         report.warning(place.clone(), format!("policy.{name}"), || {
-            let hint = "say trust = true, or objective = \"fct\", where packets come in";
-            ("nothing that comes in wants anything, so no port ever changes".to_string(), hint.to_string())
+            let hint = "write trust = true or objective = \"fct\" for an input interface";
+            ("no received packet has an objective, so the policy never changes a scheme".to_string(), hint.to_string())
         });
     }
 }

@@ -66,7 +66,10 @@ fn parse(text: &str) -> Result<Match, MatchError> {
     let mut clauses = 0usize;
     while let Some(word) = reader.words.next() {
         if word.text == "any" && (clauses > 0 || reader.words.peek().is_some()) {
-            return word.wrong("'any' stands alone", "remove it: what is not said matches anything");
+            return word.wrong(
+                "'any' cannot be combined with other clauses",
+                "remove it: a match without a clause for a field matches every value",
+            );
         }
         reader.clause(word)?;
         clauses += 1;
@@ -93,20 +96,20 @@ impl<'t> Reader<'t> {
                 self.protocol_word(key)
             }
             "saddr" | "daddr" | "dscp" | "protocol" | "nexthdr" => word.wrong(
-                format!("'{0}' stands without its header", word.text),
+                format!("'{0}' needs a header before it", word.text),
                 format!("write 'ip {0} ...' or 'ip6 {0} ...'", word.text),
             ),
             "sport" | "dport" => word.wrong(
-                format!("'{0}' stands without its protocol", word.text),
+                format!("'{0}' needs a protocol before it", word.text),
                 format!("write 'udp {0} ...' or 'tcp {0} ...'", word.text),
             ),
-            "and" | "&&" => word.wrong("clauses are not joined by a word", "remove it: every clause must hold"),
+            "and" | "&&" => word.wrong("clauses need no word between them", "remove it: every clause must hold"),
             "or" | "||" | "not" | "!" | "!=" => word.wrong(
-                format!("{} is not known to matches", quote(word.text)),
+                format!("matches do not support {}", quote(word.text)),
                 "write one path for each alternative; the first that matches wins",
             ),
             _ => word.wrong(
-                format!("{} starts no clause", quote(word.text)),
+                format!("no clause begins with {}", quote(word.text)),
                 did_you_mean(word.text, CLAUSES.iter().copied()),
             ),
         }
@@ -119,10 +122,10 @@ impl<'t> Reader<'t> {
             Some(word) if word.text == "in" && before.text.starts_with("iif") => Ok(word),
             Some(word) if matches!(word.text, "!=" | "==" | "=" | "<" | ">" | "in") => {
                 let hint = format!("write '{} VALUE'", before.text);
-                word.wrong(format!("{} is not known to matches", quote(word.text)), hint)
+                word.wrong(format!("matches do not support {}", quote(word.text)), hint)
             }
             Some(word) if word.text.starts_with('{') => {
-                word.wrong("sets are not known to matches", "write one path for each value, or a range of ports")
+                word.wrong("matches do not support sets", "write one path for each value, or a range of ports")
             }
             Some(word) => Ok(word),
             None => self.end.wrong(format!("'{}' is not followed by {what}", before.text), format!("add {what}")),
@@ -189,7 +192,7 @@ impl<'t> Reader<'t> {
         }
         if !prefix.is_network() {
             return word.wrong(
-                format!("{} has bits set behind its length", quote(word.text)),
+                format!("{} has bits set after its prefix length", quote(word.text)),
                 format!("write '{}'", prefix.network()),
             );
         }
@@ -230,7 +233,7 @@ impl<'t> Reader<'t> {
         };
         if range.is_empty() {
             let hint = format!("write {}-{}", range.end(), range.start());
-            return value.wrong("the range of ports is the wrong way round", hint);
+            return value.wrong("the range of ports ends before it begins", hint);
         }
         let what = if field.text == "sport" { "the source port" } else { "the destination port" };
         once(&mut taken, range, field, what)?;
@@ -256,7 +259,7 @@ impl<'t> Reader<'t> {
 
     fn family(&mut self, word: Word<'t>, family: MatchFamily) -> Result<(), MatchError> {
         if let Some(said) = self.family_set_by.filter(|_| self.out.family != family) {
-            let reason = format!("'{}' contradicts '{}' before it", word.text, said.text);
+            let reason = format!("'{}' contradicts the earlier '{}'", word.text, said.text);
             return word.wrong(reason, "a packet has one IP version; write a path for each");
         }
         self.out.family = family;
@@ -266,7 +269,7 @@ impl<'t> Reader<'t> {
 
     fn protocol(&mut self, word: Word<'t>, protocol: u8) -> Result<(), MatchError> {
         if let Some(said) = self.protocol_set_by.filter(|_| self.out.protocol != Some(protocol)) {
-            let reason = format!("'{}' contradicts '{}' before it", word.text, said.text);
+            let reason = format!("'{}' contradicts the earlier '{}'", word.text, said.text);
             return word.wrong(reason, "a packet has one protocol; write a path for each");
         }
         self.out.protocol = Some(protocol);

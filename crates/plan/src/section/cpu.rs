@@ -401,7 +401,7 @@ impl Value for TunePlan {
         let TunePlan { least, most, .. } = plan;
         if least > most {
             report.error(section.span.clone(), section.path, || {
-                (format!("the least overhead, {least}, is more than the most, {most}"), "exchange them".to_string())
+                (format!("least is {least}, but most is only {most}"), "exchange them".to_string())
             });
         }
         Some(plan)
@@ -420,7 +420,7 @@ fn balance(report: &mut Report<'_>, section: &Section<'_>) -> [u32; 3] {
     ratio.iter_mut().zip(&numbers).for_each(|(part, number)| *part = *number as u32);
     if let Some(node) = section.node("balance").filter(|_| numbers.contains(&0)) {
         report.error(node.span, node.path, || {
-            ("a task with a share of nothing never runs".to_string(), "give each a number above 0".to_string())
+            ("a task with a share of 0 never runs".to_string(), "give each a number above 0".to_string())
         });
     }
     ratio

@@ -109,7 +109,10 @@ pub(crate) fn check(report: &mut Report<'_>, root: &Section<'_>, connected: &Con
         let (Some(from), Ok(source)) = (from, source) else { continue };
         if source.is_some_and(|source| source.is_ipv4() != group.is_ipv4()) {
             text.error(report, || {
-                (format!("{group} and its source are of different families"), "write two addresses of one".to_string())
+                (
+                    format!("{group} and its source are of different families"),
+                    "write two addresses of the same family".to_string(),
+                )
             });
             continue;
         }
@@ -117,7 +120,7 @@ pub(crate) fn check(report: &mut Report<'_>, root: &Section<'_>, connected: &Con
             text.error(report, || {
                 let (name, family) = (connected.interface_name(from), if group.is_ipv4() { "IPv4" } else { "IPv6" });
                 (
-                    format!("nothing to {group} comes by '{name}', which has no {family} address"),
+                    format!("'{name}' cannot receive packets to {group}: it has no {family} address"),
                     "give it one".to_string(),
                 )
             });
@@ -126,8 +129,8 @@ pub(crate) fn check(report: &mut Report<'_>, root: &Section<'_>, connected: &Con
         if first != index {
             text.error(report, || {
                 let of = source.map_or_else(String::new, |source| format!(" from {source}"));
-                let reason = format!("where packets to {group}{of} go is said already, by multicast[{first}]");
-                (reason, "make one of the two".to_string())
+                let reason = format!("packets to {group}{of} have an entry already: multicast[{first}]");
+                (reason, "merge the two".to_string())
             });
         }
         let Some(to) = to else { continue };
@@ -144,10 +147,10 @@ pub(crate) fn check(report: &mut Report<'_>, root: &Section<'_>, connected: &Con
 fn is_forwardable(report: &mut Report<'_>, text: &Text<'_>, group: IpAddr) -> bool {
     let why = match group {
         _ if !group.is_multicast() => "is no multicast address",
-        IpAddr::V4(group) if group.octets()[..3] == [224, 0, 0] => "stays on its link",
-        IpAddr::V6(group) if group.octets()[1] & 0xf <= 2 => "stays on its link",
+        IpAddr::V4(group) if group.octets()[..3] == [224, 0, 0] => "is link-local, so routers do not forward it",
+        IpAddr::V6(group) if group.octets()[1] & 0xf <= 2 => "is link-local, so routers do not forward it",
         // All routers of a site (RFC 4291 2.7.1).
-        IpAddr::V6(group) if group == Ipv6Addr::new(0xff05, 0, 0, 0, 0, 0, 0, 2) => "is the router's own",
+        IpAddr::V6(group) if group == Ipv6Addr::new(0xff05, 0, 0, 0, 0, 0, 0, 2) => "is for the router itself",
         _ => return true,
     };
     text.error(report, || {
@@ -168,7 +171,9 @@ fn source(report: &mut Report<'_>, section: &Section<'_>) -> Result<Option<IpAdd
     let text = section.text(report, "source").ok_or(())?;
     let source = address(report, &text).ok_or(())?;
     if let Some(kind) = no_host_reason(source) {
-        text.error(report, || (format!("{source} is {kind}, and sends nothing"), "write the address of a host".into()));
+        text.error(report, || {
+            (format!("{source} is {kind}, which cannot be a source"), "write the address of a host".into())
+        });
         return Err(());
     }
     Ok(Some(source))
@@ -187,9 +192,9 @@ fn copies(
         let Ok(index) = connected.named(report, &text) else { return None };
         let name = connected.interface_name(index);
         let wrong = if index == from {
-            Some((format!("'{name}' is where its packets come from: they would go round in circles"), "leave it out"))
+            Some((format!("'{name}' is the input interface: packets would loop"), "leave it out"))
         } else if to.contains(&index) {
-            Some((format!("'{name}' is named twice"), "leave one out: each interface gets one copy"))
+            Some((format!("'{name}' is named twice"), "remove one: each interface gets one copy"))
         } else if connected.vrf_of(index) != connected.vrf_of(from) {
             Some((format!("'{name}' is in another VRF than '{}'", connected.interface_name(from)), "leave it out"))
         } else if to.len() == MOST_COPIES {

@@ -175,7 +175,7 @@ impl FromStr for ForwardPlan {
         let wrong = |reason: String| UnitError { reason, hint: "write it like 'tcp 8080 to 10.0.0.2:80'".to_string() };
         let words: Vec<&str> = text.split_whitespace().collect();
         let &[protocol, port, "to", target] = words.as_slice() else {
-            return Err(wrong(format!("{} says not which port leads where", quote(text))));
+            return Err(wrong(format!("{} is not a port forward", quote(text))));
         };
         let number = |text: &str| text.parse().ok().filter(|&port: &u16| port > 0);
         let known = protocol_number(protocol).filter(|&number| number == 6 || number == 17);
@@ -187,7 +187,7 @@ impl FromStr for ForwardPlan {
             whole.parse().map_err(|_| wrong(format!("{} is no IPv4 address with a port", quote(target))))?;
         if target.port() == 0 || target.ip().is_unspecified() || target.ip().is_multicast() || target.ip().is_loopback()
         {
-            return Err(wrong(format!("{target} is no host's")));
+            return Err(wrong(format!("{target} is not the address of a host")));
         }
         Ok(ForwardPlan { protocol, port, address: *target.ip(), to: target.port() })
     }
@@ -203,8 +203,8 @@ pub(crate) fn check(
     let Some(node) = root.node("nat") else {
         if let Some(path) = used {
             report.error(root.span.clone(), "path", || {
-                let hint = "add [nat] with outside = \"wan\", the interface that leads outside";
-                (format!("path '{}' has the function 'nat', and there is no [nat]", path.name), hint.to_string())
+                let hint = "add [nat] with outside = \"wan\", the outside interface";
+                (format!("path '{}' has the function 'nat', but there is no [nat]", path.name), hint.to_string())
             });
         }
         return None;
@@ -213,7 +213,7 @@ pub(crate) fn check(
     let section = node.section(report, KEYS, "[nat]")?;
     if used.is_none() && report.error_count() == 0 {
         report.warning(span, "nat", || {
-            let hint = "name it in one: functions = [\"nat\", \"ip\"]";
+            let hint = "add it to a path: functions = [\"nat\", \"ip\"]";
             ("no path has the function 'nat', so nothing is translated".to_string(), hint.to_string())
         });
     }
@@ -288,8 +288,8 @@ fn check_path_order(
         let Some(path) = paths.get(index).filter(|path| !translates(path)) else { continue };
         let what = match (leaves(&path.matching), comes(&path.matching)) {
             _ if path.matching.family == MatchFamily::V6 => continue,
-            (true, _) => "leave with the addresses of the hosts inside",
-            (false, true) => "end at the router, also those that answer a host inside",
+            (true, _) => "leave with the addresses of inside hosts",
+            (false, true) => "end at the router, also replies to inside hosts",
             (false, false) => continue,
         };
         let node = Node::new(value, span, Path::Index(&parent, index));
@@ -297,8 +297,8 @@ fn check_path_order(
         let Some(text) = section.text(report, "match") else { continue };
         let next = paths[index..].iter().find(|path| translates(path)).map_or("", |path| path.name.as_str());
         report.warning(text.span.clone(), text.path, || {
-            let reason = format!("'{}' does not translate: packets that it takes ahead of '{next}' {what}", path.name);
-            let hint = "give it the function 'nat' too, before 'ip'; or put it behind, or narrow its match";
+            let reason = format!("'{}' does not translate: packets that match it before '{next}' {what}", path.name);
+            let hint = "add the function 'nat' before its 'ip', move the path after the other, or narrow its match";
             (reason, hint.to_string())
         });
     }
@@ -323,7 +323,9 @@ fn outside(
 ) -> Option<Vec<Name>> {
     let texts = section.one_or_more(report, "outside", MOST_OUTSIDE)?;
     if let Some(text) = texts.get(MOST_OUTSIDE) {
-        text.error(report, || (format!("more than {MOST_OUTSIDE} interfaces lead outside"), "name fewer".to_string()));
+        text.error(report, || {
+            (format!("there are more than {MOST_OUTSIDE} outside interfaces"), "name fewer".to_string())
+        });
         return None;
     }
     let mut names: Vec<Name> = Vec::new();
@@ -338,7 +340,7 @@ fn outside(
         };
         if !interface.addresses.iter().any(|prefix| matches!(prefix.address, IpAddr::V4(_))) {
             text.error(report, || {
-                let hint = format!("give {} one: it stands for the hosts inside", interface.name);
+                let hint = format!("give {} an IPv4 address, which replaces those of inside hosts", interface.name);
                 (format!("{} has no IPv4 address", quote(text.value)), hint)
             });
         }
@@ -360,8 +362,8 @@ fn per_host(report: &mut Report<'_>, section: &Section<'_>, connections: u32, (f
         && let Some(node) = section.node("per_host")
     {
         report.warning(node.span, "nat.per_host", || {
-            let hint = format!("one host can take all {most} {what}: give less, such as {}", (most / SHARE).max(1));
-            (format!("{said} connections of one host leave none for the others"), hint)
+            let hint = format!("one host can use all {most} {what}: write less, such as {}", (most / SHARE).max(1));
+            (format!("with {said} connections one host leaves none for the others"), hint)
         });
     }
     said.min(u64::from(u32::MAX)) as u32
@@ -397,7 +399,7 @@ fn forwards(report: &mut Report<'_>, section: &Section<'_>) -> Vec<ForwardPlan> 
         };
         match known.iter().find(same) {
             Some(old) => {
-                let hint = "a port leads to one place, and a place has one port".to_string();
+                let hint = "forward each port to one target, and each target from one port".to_string();
                 text.error(report, || (format!("there is '{old}' already"), hint));
             }
             None => known.push(new),
@@ -425,12 +427,12 @@ mod tests {
         }
         assert_eq!("tcp 22 to 10.0.0.2".parse::<ForwardPlan>().unwrap().to_string(), "tcp 22 to 10.0.0.2:22");
         for (text, reason) in [
-            ("", "says not which port"),
-            ("tcp 80 10.0.0.2", "says not which port"),
+            ("", "is not a port forward"),
+            ("tcp 80 10.0.0.2", "is not a port forward"),
             ("gre 80 to 10.0.0.2", "neither tcp nor udp"),
             ("tcp 0 to 10.0.0.2", "is no port"),
             ("tcp 80 to ::1", "is no IPv4 address"),
-            ("tcp 80 to 127.0.0.1", "is no host's"),
+            ("tcp 80 to 127.0.0.1", "is not the address of a host"),
         ] {
             let error = text.parse::<ForwardPlan>().unwrap_err();
             assert!(error.reason.contains(reason), "{text}: {}", error.reason);

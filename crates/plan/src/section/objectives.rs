@@ -139,8 +139,8 @@ pub(crate) fn check(report: &mut Report<'_>, root: &Section<'_>) -> CodePoints {
                 };
                 if let Some(before) = all.get(dscp) {
                     text.error(report, || {
-                        let reason = format!("the code point {} asks for {before} already", dscp_name(dscp));
-                        (reason, "let each ask for one thing".to_string())
+                        let reason = format!("the code point {} has the objective {before} already", dscp_name(dscp));
+                        (reason, "list each code point for one objective".to_string())
                     });
                 }
                 all.0[usize::from(dscp)] = Some(*objective);

@@ -51,7 +51,10 @@ pub(crate) fn check(
         let [first, second] = &texts[..] else {
             if let Some(node) = section.node("ports") {
                 report.error(node.span, node.path, || {
-                    (format!("{} ports are no pair", texts.len()), "write ports = [\"line\", \"router\"]".to_string())
+                    (
+                        format!("a pair has two ports, not {}", texts.len()),
+                        "write ports = [\"line\", \"router\"]".to_string(),
+                    )
                 });
             }
             continue;
@@ -63,13 +66,16 @@ pub(crate) fn check(
             let port = ports.iter().find(|port| port.name == *name);
             let routed = |port: &PortPlan| port.interfaces.iter().any(|i| i.vlan.is_some() || !i.addresses.is_empty());
             let wrong = match port {
-                None => Some((format!("'{name}' is a VLAN, and all that comes by a port passes"), "name the port")),
+                None => Some((
+                    format!("'{name}' is a VLAN, but a port passes all its frames"),
+                    "write the name of the port",
+                )),
                 Some(port) if routed(port) => {
-                    let reason = format!("'{name}' has addresses or VLANs, and nothing that passes by comes to them");
-                    Some((reason, "take them away: a pair of ports is a piece of cable"))
+                    let reason = format!("'{name}' has addresses or VLANs, which a pass-through port cannot use");
+                    Some((reason, "remove the addresses and VLANs"))
                 }
                 _ if out.iter().any(|other| other.ports.contains(name)) => {
-                    Some((format!("'{name}' is one of another pair"), "make one of the two"))
+                    Some((format!("'{name}' belongs to another pair"), "merge the two"))
                 }
                 _ if pair.contains(name) => Some((format!("'{name}' is named twice"), "name two ports")),
                 _ => None,

@@ -239,8 +239,8 @@ pub(crate) fn check(
             && let Some(before) = paths.iter().find(|before| before.matching.covers(matching))
         {
             report.warning(text.span.clone(), text.path, || {
-                let reason = format!("no packet takes this path: '{}' before it takes them all", before.name);
-                (reason, format!("put it before '{}', or narrow that match", before.name))
+                let reason = format!("no packet can match this path: '{}' before it matches them all", before.name);
+                (reason, format!("move it before '{}', or narrow that match", before.name))
             });
         }
         let functions = functions(report, &section, catalogue);
@@ -300,10 +300,7 @@ fn check_dispatch_paths(
         let Some((_, span, _)) = list.get(*index) else { continue };
         let key = Path::Key(&one, "dispatch");
         report.error(span.clone(), Path::Index(&key, *rule), || match own {
-            true => (
-                format!("it leads back to '{to}', where the packet is"),
-                "leave the rule out, or name another path".into(),
-            ),
+            true => (format!("the packet is on path '{to}' already"), "remove the rule, or name another path".into()),
             false => {
                 let known = paths.iter().map(|path| path.name.as_str()).chain(["best-effort"]);
                 (format!("there is no path {}", quote(to)), did_you_mean(to, known))
@@ -321,9 +318,8 @@ fn check_name(report: &mut Report<'_>, text: &Text<'_>, names: &mut HashMap<Stri
         });
     }
     if RESERVED_PATHS.contains(&name) {
-        return text.error(report, || {
-            (format!("'{name}' is a path the router has of its own"), "use another name".to_string())
-        });
+        return text
+            .error(report, || (format!("'{name}' is the name of a built-in path"), "use another name".to_string()));
     }
     let first = *names.entry(name.to_string()).or_insert(index);
     if first != index {
@@ -365,14 +361,14 @@ fn check_preemption(
     if preemptible && functions.iter().any(|call| call.name == "nat") {
         let (span, path) = node("preemptible");
         report.error(span, path, || {
-            let reason = "interrupted in the middle of a packet, 'nat' would keep the connections from all other paths";
-            (reason.to_string(), "translate on a path that is not preemptible".to_string())
+            let reason = "a preempted 'nat' would lock the connections for all other paths";
+            (reason.to_string(), "use 'nat' on a path that is not preemptible".to_string())
         });
     }
     if preemptible && layout == Layout::One {
         let (span, path) = node("preemptible");
         report.error(span, path, || {
-            let reason = "with layout = 1 its functions are part of the input task, which nobody interrupts";
+            let reason = "with layout = 1 its functions run in the input task, which is never preempted";
             (reason.to_string(), "give [cpu] layout = 2 or 3".to_string())
         });
     }
@@ -381,8 +377,8 @@ fn check_preemption(
     if !preemptible && longest > MOST_UNINTERRUPTED {
         let (span, path) = node("functions");
         report.error(span, path, || {
-            let reason = format!("a packet that takes {longest} holds up everything else, as if the worker were stuck");
-            (reason, format!("add preemptible = true, or let it take {MOST_UNINTERRUPTED} at most"))
+            let reason = format!("a packet of {longest} blocks all other tasks of the worker");
+            (reason, format!("add preemptible = true, or a cost of at most {MOST_UNINTERRUPTED}"))
         });
     }
 }
@@ -393,7 +389,7 @@ fn suggest_filter(name: &str, error: TextError) -> TextError {
         return error;
     }
     let rest = if name == "accept" { "\"tcp dport 22 accept\", \"drop\"".to_owned() } else { format!("\"{name}\"") };
-    let hint = format!("a filter does that: functions = [\"filter\", \"ip\"], and filter = [{rest}]");
+    let hint = format!("use a filter: functions = [\"filter\", \"ip\"], and filter = [{rest}]");
     TextError { hint, ..error }
 }
 
@@ -414,8 +410,8 @@ fn functions(report: &mut Report<'_>, section: &Section<'_>, catalogue: &Catalog
     let before = report.error_count();
     if section.list(report, "functions").is_empty() && report.error_count() == before {
         report.error(given.span.clone(), given.path, || {
-            let reason = "a path without a function does nothing".to_string();
-            (reason, "write functions = [\"ip\"], or leave it out".to_string())
+            let reason = "a path needs at least one function".to_string();
+            (reason, "write functions = [\"ip\"], or remove the key".to_string())
         });
     }
     if report.error_count() > before {
@@ -428,7 +424,7 @@ fn functions(report: &mut Report<'_>, section: &Section<'_>, catalogue: &Catalog
         let call = call.map_err(|error| text.wrong(report, suggest_filter(text.value, error))).ok()?;
         // Two `ip` functions would decrement the TTL twice in one router.
         if names.contains(&call.name) {
-            let reason = format!("the function '{}' is there already", call.name);
+            let reason = format!("the function '{}' is in the list already", call.name);
             text.error(report, || (reason, "name each function once".to_string()));
             return None;
         }

@@ -167,7 +167,7 @@ fn policy(report: &mut Report<'_>, section: &Section<'_>, name: Name, catalogue:
         section.text(report, "dwell").into_iter().for_each(|text| {
             text.error(report, || {
                 let hint = format!("give at least {window}, or a shorter window");
-                (format!("{dwell} is less than the window of {window}"), hint)
+                (format!("the dwell of {dwell} is shorter than the window of {window}"), hint)
             });
         });
     }

@@ -297,13 +297,13 @@ fn port(
     let mtu = section.integer(report, "mtu").unwrap_or(1500);
     if mtu > FRAME_MTU && !by.jumbo {
         report.error(section.place("mtu"), Path::Key(&section.path, "mtu"), || {
-            let reason = format!("packets of {mtu} bytes take super-frames, and super_frames is 0");
-            (reason, format!("give [router] some super_frames, or an mtu of {FRAME_MTU} at most"))
+            let reason = format!("packets of {mtu} bytes need super-frames, but super_frames is 0");
+            (reason, format!("set super_frames in [router], or an mtu of at most {FRAME_MTU}"))
         });
     }
     if let Some((_, most, why)) = MOST_MTU.iter().find(|(kind, most, _)| *kind == device.kind && mtu > *most) {
         report.error(section.place("mtu"), Path::Key(&section.path, "mtu"), || {
-            let reason = format!("{} ports carry packets of {most} bytes at most, not {mtu}: {why}", device.kind);
+            let reason = format!("{} ports carry packets of at most {most} bytes, not {mtu}: {why}", device.kind);
             let other = if device.kind == "xdp" { ", or device = \"packet:...\"" } else { "" };
             (reason, format!("write mtu = {most} or less{other}"))
         });

@@ -187,7 +187,10 @@ pub(crate) fn destination(report: &mut Report<'_>, text: &Text<'_>, ipv6: impl F
     };
     if !prefix.is_network() {
         text.error(report, || {
-            (format!("{} has bits set behind its length", quote(text.value)), format!("write '{}'", prefix.network()))
+            (
+                format!("{} has bits set after its prefix length", quote(text.value)),
+                format!("write '{}'", prefix.network()),
+            )
         });
         return None;
     }
@@ -221,9 +224,10 @@ fn action(
     if chosen != 1 {
         let hint = "give one of via = \"ADDRESS\", blackhole = true and unreachable = true".to_string();
         match chosen {
-            0 => report.missing(section.span.clone(), section.path, || ("the route leads nowhere".to_string(), hint)),
-            _ => report
-                .error(section.span.clone(), section.path, || ("the route has more than one end".to_string(), hint)),
+            0 => report.missing(section.span.clone(), section.path, || ("the route has no next hop".to_string(), hint)),
+            _ => report.error(section.span.clone(), section.path, || {
+                ("via, blackhole and unreachable exclude each other".to_string(), hint)
+            }),
         }
         return None;
     }
@@ -233,8 +237,8 @@ fn action(
         });
     } else if let Some((to, owner)) = to.and_then(|to| Some((to, connected.subnet(vrf?, to)?))) {
         report.warning(section.span.clone(), section.path, || {
-            let reason = format!("the route to {to} is shadowed by the connected subnet of '{owner}'");
-            (reason, "remove it, or route a longer prefix".to_string())
+            let reason = format!("the route to {to} is never used: it equals the connected subnet of '{owner}'");
+            (reason, "remove it, or write a longer prefix".to_string())
         });
     }
     if via.is_some() {
@@ -246,7 +250,7 @@ fn action(
     for name in ["port", "leak"] {
         if let Some(node) = section.node(name) {
             report.error(node.span, node.path, || {
-                (format!("'{name}' says where a gateway is, and this route has none"), "remove it".to_string())
+                (format!("'{name}' needs 'via', which this route does not have"), "remove it".to_string())
             });
         }
     }

@@ -77,7 +77,7 @@ pub(crate) fn check(report: &mut Report<'_>, root: &Section<'_>) -> Router {
         section.text(report, "cores").into_iter().for_each(|text| {
             text.error(report, || {
                 let cores = if pinned == 1 { "core" } else { "cores" };
-                let hint = "name a core for each worker, or leave `workers` out";
+                let hint = "list a core for each worker, or remove `workers`";
                 (format!("{pinned} {cores} for {workers} workers"), hint.to_string())
             });
         });
@@ -98,7 +98,7 @@ impl Value for Cores {
 
 fn busy_poll(report: &mut Report<'_>, section: &Section<'_>) -> Nanos {
     let Some(text) = section.text(report, "busy_poll") else { return BUSY_POLL };
-    let hint = "write a time up to 1s, as 50us, or 0s to sleep at once";
+    let hint = "write a time up to 1s, like 50us, or 0s to sleep at once";
     match text.value.parse::<Nanos>() {
         Err(error) => text.error(report, || (error.reason, hint.into())),
         Ok(time) if time > MOST_BUSY_POLL => text.error(report, || (format!("{time} is out of range"), hint.into())),

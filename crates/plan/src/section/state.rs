@@ -312,8 +312,7 @@ pub(crate) fn check(
     let Some(node) = root.node("state") else {
         if let Some(port) = ports.iter().find(|port| !port.state.is_default()) {
             report.warning(root.span.clone(), "port", || {
-                let reason =
-                    format!("port '{}' says what it does with ephemeral state, and there is no [state]", port.name);
+                let reason = format!("port '{}' sets ephemeral state, but there is no [state]", port.name);
                 (reason, "add [state]".to_string())
             });
         }
@@ -326,7 +325,7 @@ pub(crate) fn check(
     plan.registered = registered(report, &section, catalogue);
     if plan.single_store && plan.central == 0 {
         report.error(span.clone(), "state.single_store", || {
-            ("the one store is that of the centre, and has no entries".to_string(), "give `central` some".to_string())
+            ("the single store has no entries: `central` is 0".to_string(), "set `central` above 0".to_string())
         });
     }
     for port in ports {
@@ -339,10 +338,8 @@ pub(crate) fn check(
 fn has_workers(report: &mut Report<'_>, section: &Section<'_>, shards: u16, workers: u16) -> bool {
     if shards > workers {
         report.error(section.place("shards"), Path::Key(&section.path, "shards"), || {
-            let reason = format!(
-                "{shards} parts, and {workers} to execute instructions on one each: nobody would have the rest"
-            );
-            (reason, format!("give at most {workers}, or the router more `workers`"))
+            let reason = format!("{shards} shards are more than the {workers} workers that execute instructions");
+            (reason, format!("write at most {workers}, or raise `workers` in [router]"))
         });
     }
     shards <= workers
@@ -359,8 +356,8 @@ fn check_capacity(report: &mut Report<'_>, plan: &StatePlan, port: &PortPlan, sp
         return;
     }
     let say = || {
-        let reason = format!("the store of port '{}' has {capacity} entries, and {rate} can fill {bound}", port.name);
-        (reason, format!("give it a capacity of {bound}, or what is more is aborted"))
+        let reason = format!("the store of port '{}' has {capacity} entries, but {rate} can fill {bound}", port.name);
+        (reason, format!("set a capacity of {bound}; a full store aborts instructions"))
     };
     match plan.strict {
         true => report.error(span, "state.capacity", say),
@@ -384,8 +381,8 @@ fn registered(report: &mut Report<'_>, section: &Section<'_>, catalogue: &Catalo
         let found = match &catalogue.guests {
             Some(guests) => guests.instruction(name),
             None => {
-                let hint = "name the directory they are in with --guests, or set SWITCHPATH_GUESTS".to_string();
-                Err(("there are no guests here".to_string(), hint))
+                let hint = "give their directory with --guests, or set SWITCHPATH_GUESTS".to_string();
+                Err(("no directory of guests is set".to_string(), hint))
             }
         };
         match found {

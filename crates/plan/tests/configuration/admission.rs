@@ -232,8 +232,8 @@ fn worst_wait_needs_queue_room_and_delay() {
     assert_eq!(full.shortage, Shortage::Queue { needed: 5, available: 4 });
     assert_eq!(
         full.to_string(),
-        "the reservation of 'f0' does not fit: up to 5 packets come while others run, and its \
-                                  queue holds 4; give it input_queue = 5, or all tasks shorter slices"
+        "the reservation of 'f0' does not fit: up to 5 packets arrive while other tasks run, but its queue holds 4; write \
+         input_queue = 5, or give all tasks shorter slices"
     );
 }
 
@@ -293,8 +293,8 @@ fn slice_too_short_for_the_measured_switch_cost_gets_a_warning() {
     assert!(warnings(3_000).is_empty());
     assert_eq!(
         warnings(3_001)[0].to_string(),
-        "cpu.forwarding: a slice of 30us is over before a switch of 3001ns has been \
-        worth it: an overhead of 10% takes 30.0 us; give slice=30010ns or more, or a larger overhead"
+        "cpu.forwarding: a slice of 30us is too short: with a switch of 3001ns, an overhead of 10% requires 30.0 us; give \
+         slice=30010ns or more, or a larger overhead"
     );
 }
 

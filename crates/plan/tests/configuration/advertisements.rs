@@ -57,13 +57,13 @@ fn times_are_whole_seconds_within_the_limits_of_the_standard() {
             port.lan.ra.lifetime| f:7:12: error: 9001s is out of range; write whole seconds, 0s to 9000s
             port.lan.ra.dns_lifetime| f:8:16: error: '5' has no unit; write whole seconds, 0s to 4294967295s
             port.lan.ra.prefix[0].valid| f:9:49: error: '1.5s' is no whole number of seconds; write whole seconds, 0s to 4294967295s
-            port.lan.ra.prefix[1]| f:9:115: error: preferred for 10s is longer than valid, for 9s; make 'preferred' no longer than 'valid'
+            port.lan.ra.prefix[1]| f:9:115: error: preferred, 10s, is longer than valid, 9s; make 'preferred' no longer than 'valid'
         "#]],
     );
     check(
         "interval = '100s'\nlifetime = '99s'\n",
         expect![[r#"
-        port.lan.ra.lifetime| f:7:12: error: a lifetime of 99s ends before the next advertisement, in 100s; make it 0s, or no shorter than the interval; three intervals are usual
+        port.lan.ra.lifetime| f:7:12: error: a lifetime of 99s expires before the next advertisement, after 100s; write 0s, or at least the interval; the default is three intervals
     "#]],
     );
 }
@@ -79,17 +79,17 @@ fn names_and_addresses_must_be_usable_by_hosts() {
             port.lan.ra.dns[0]| f:7:8: error: '192.0.2.53' is no IPv6 address of a server; write one like '2001:db8::53'
             port.lan.ra.dns[1]| f:7:22: error: 'ff02::1' is no IPv6 address of a server; write one like '2001:db8::53'
             port.lan.ra.dns[2]| f:7:33: error: '::' is no IPv6 address of a server; write one like '2001:db8::53'
-            port.lan.ra.dns[3]| f:7:39: error: a string belongs here, not a whole number; write a string
+            port.lan.ra.dns[3]| f:7:39: error: expected a string, not a whole number; write a string
             port.lan.ra.search[0]| f:8:11: error: 'a..b' is no domain; write labels of letters, digits and hyphens with points between, like 'example.org'
             port.lan.ra.search[1]| f:8:19: error: '' is no domain; write labels of letters, digits and hyphens with points between, like 'example.org'
             port.lan.ra.search[2]| f:8:23: error: 'x_y' is no domain; write labels of letters, digits and hyphens with points between, like 'example.org'
             port.lan.ra.search[3]| f:8:30: error: 'exa mple' is no domain; write labels of letters, digits and hyphens with points between, like 'example.org'
-            port.lan.ra.prefix[0].prefix| f:9:22: error: '192.0.2.0/24' is no prefix that hosts could be told; write an IPv6 network, like '2001:db8:1::/64'
-            port.lan.ra.prefix[1].prefix| f:9:51: error: '2001:db8:7::1/64' is no prefix that hosts could be told; write an IPv6 network, like '2001:db8:1::/64'
-            port.lan.ra.prefix[2].prefix| f:9:84: error: 'fe80::/64' is no prefix that hosts could be told; write an IPv6 network, like '2001:db8:1::/64'
-            port.lan.ra.prefix[3].prefix| f:9:110: error: 'ff00::/8' is no prefix that hosts could be told; write an IPv6 network, like '2001:db8:1::/64'
+            port.lan.ra.prefix[0].prefix| f:9:22: error: '192.0.2.0/24' is not a prefix that can be advertised; write an IPv6 network, like '2001:db8:1::/64'
+            port.lan.ra.prefix[1].prefix| f:9:51: error: '2001:db8:7::1/64' is not a prefix that can be advertised; write an IPv6 network, like '2001:db8:1::/64'
+            port.lan.ra.prefix[2].prefix| f:9:84: error: 'fe80::/64' is not a prefix that can be advertised; write an IPv6 network, like '2001:db8:1::/64'
+            port.lan.ra.prefix[3].prefix| f:9:110: error: 'ff00::/8' is not a prefix that can be advertised; write an IPv6 network, like '2001:db8:1::/64'
             port.lan.ra.prefix[5]| f:10:33: error: the prefix 2001:db8:9::/64 is given twice; remove one of the two
-            port.lan.ra.prefix[6].prefix| f:10:76: warning: no host on Ethernet forms addresses from a prefix of 56 bits; use one of 64, or autonomous = false
+            port.lan.ra.prefix[6].prefix| f:10:76: warning: hosts on Ethernet form addresses only from a /64, not a /56; use a /64, or autonomous = false
         "#]],
     );
 }
@@ -109,9 +109,9 @@ fn options_must_fit_into_one_message() {
         expect![[r#"
             port.lan.ra.dns| f:6:120: error: there are more than 8; give at most 8
             port.lan.ra.prefix| f:7:513: error: there are more than 16; give at most 16
-            port.lan.ra.search[6]| f:8:239: error: the domains are longer than the 256 bytes there is room for; give fewer
-            port.lan.ra.search[7]| f:8:277: error: the domains are longer than the 256 bytes there is room for; give fewer
-            port.lan.ra.search[8]| f:8:315: error: the domains are longer than the 256 bytes there is room for; give fewer
+            port.lan.ra.search[6]| f:8:239: error: the domains are longer than 256 bytes; give fewer
+            port.lan.ra.search[7]| f:8:277: error: the domains are longer than 256 bytes; give fewer
+            port.lan.ra.search[8]| f:8:315: error: the domains are longer than 256 bytes; give fewer
         "#]],
     );
 }
@@ -121,7 +121,7 @@ fn interface_without_ipv6_cannot_advertise() {
     let source = "version = 1\n[port.lan]\ndevice = \"packet:eth0\"\naddress = [\"192.0.2.1/24\"]\n[port.lan.ra]\n";
     let checked = examine(source, "f", &catalogue());
     let lines: Vec<String> = checked.diagnostics.list().iter().map(|d| format!("{}| {d}", d.path)).collect();
-    expect!["port.lan.ra| f:5:1: error: an interface without an IPv6 address has nothing to advertise; give it one"]
+    expect!["port.lan.ra| f:5:1: error: router advertisements need an IPv6 address on the interface; give it one"]
         .assert_eq(&lines.join("\n"));
 }
 

@@ -108,29 +108,29 @@ fn all_invalid_values_are_reported_at_once() {
     let lines: String = checked.diagnostics.list().iter().map(|d| format!("{}| {d}\n", d.path)).collect();
     expect![[r#"
         cpu.layout| f:3:10: error: 0 is out of range; give 1 to 3; the default is 3
-        cpu.scheduler| f:4:13: error: 'wfq' is nothing that 'scheduler' can be; did you mean 'sfq'?
-        cpu.input| f:5:25: error: packets=0 is below the least, 1; give 1 to 65535; the default is 16
-        cpu.forwarding| f:6:33: error: overhead=0% is below the least, 0.0001%; give 0.0001% to 100%; the default is 10%
-        cpu.output| f:7:29: error: packets=1000000000 is above the most, 65535; give 1 to 65535; the default is 16
+        cpu.scheduler| f:4:13: error: 'wfq' is not a value of 'scheduler'; did you mean 'sfq'?
+        cpu.input| f:5:25: error: packets=0 is below the minimum, 1; give 1 to 65535; the default is 16
+        cpu.forwarding| f:6:33: error: overhead=0% is below the minimum, 0.0001%; give 0.0001% to 100%; the default is 10%
+        cpu.output| f:7:29: error: packets=1000000000 is above the maximum, 65535; give 1 to 65535; the default is 16
         cpu.switch_cost| f:8:15: error: '-1us' is no time; write a number and a unit, like '5ms'
         cpu.max_wait| f:9:12: error: 'never' is no time; write a number and a unit, like '5ms'
-        cpu.tune| f:10:8: error: the least overhead, 40%, is more than the most, 30%; exchange them
-        cpu.tune| f:10:8: warning: there is nothing to tune: forwarding is timeslice(packets=256,slice=100us); write forwarding = "throttle(overhead=10%, slice=30us)", or leave tune out
+        cpu.tune| f:10:8: error: least is 40%, but most is only 30%; exchange them
+        cpu.tune| f:10:8: warning: tune has no effect: forwarding is timeslice(packets=256,slice=100us), not throttle; write forwarding = "throttle(overhead=10%, slice=30us)", or leave tune out
         cpu.tune.period| f:10:48: error: 0ns is out of range; give 100us to 10s
-        cpu.balance| f:11:11: error: 'balance' is a list of whole numbers up to 1000000; write 2 to 3 of them: balance = [5, 1, 5]
+        cpu.balance| f:11:11: error: 'balance' is a list of whole numbers, each at most 1000000; write 2 to 3 of them: balance = [5, 1, 5]
         port.lan.share| f:14:9: error: 120% is out of range; give 0.0001% to 100%
         port.lan.line_rate| f:15:13: error: 0pps is out of range; give 1pps to 1000mpps
-        port.lan.congestion| f:16:14: error: 'stop' is nothing that 'congestion' can be; use one of drop, throttle
-        port.lan.estimator| f:17:21: error: low, 20, is above high, 12; give low below high
+        port.lan.congestion| f:16:14: error: 'stop' is not a value of 'congestion'; use one of drop, throttle
+        port.lan.estimator| f:17:21: error: low is 20, above high, 12; write low below high
         port.lan.estimator.weight| f:17:45: error: 0% is out of range; give 1% to 100%
-        port.lan.estimator.law| f:17:57: error: times '1' is no growth that works; write a factor above 1 and up to 16, as 'x1.25', or a step, as '+10us'
-        port.lan.estimator| f:17:94: error: the longest sleep, 1us, is shorter than the shortest, 1ms; exchange them
+        port.lan.estimator.law| f:17:57: error: the factor '1' is out of range; write a factor above 1 and up to 16, like 'x1.25', or a step, like '+10us'
+        port.lan.estimator| f:17:94: error: sleep_max is 1us, less than sleep_min, 1ms; exchange them
         path[0].reserve| f:21:11: error: 'mbps' is no unit of rate; in tc 'bps' means bytes per second; say bits: '10mbit'
         path[0].packet_size| f:22:15: error: 1b is out of range; give 20b to 65549b
         path[0].cost| f:23:8: error: '1us + 2us' is no cost; write '6us', '1us + 2ns/b' or '2ns/b'
         path[0].cpu_limit| f:24:13: error: 0ns is out of range; give 1ns to 1s
-        path[1].match| f:27:9: warning: no packet takes this path: 'a' before it takes them all; put it before 'a', or narrow that match
-        path[1].max_delay| f:28:13: error: it needs a reservation, and this path has none; add the rate: reserve = "49kpps"
+        path[1].match| f:27:9: warning: no packet can match this path: 'a' before it matches them all; move it before 'a', or narrow that match
+        path[1].max_delay| f:28:13: error: the key needs a reservation, but this path has none; add the rate: reserve = "49kpps"
     "#]].assert_eq(&lines);
 }
 
@@ -143,7 +143,7 @@ fn slice_must_fit_the_overhead() {
         "",
         "",
         expect![[r#"
-        cpu.forwarding| f:4:14: error: a slice of 29us is over before a switch of 3us has been worth it: an overhead of 10% takes 30 us; give slice=30us or more, or a larger overhead
+        cpu.forwarding| f:4:14: error: a slice of 29us is too short: with a switch of 3us, an overhead of 10% requires 30 us; give slice=30us or more, or a larger overhead
     "#]],
     );
     check(&format!("{}tune = {{}}\n", throttle("29us")), "", "", expect![""]);
@@ -158,7 +158,7 @@ fn estimator_that_never_shrinks_its_sleep_is_refused() {
         "estimator = { high = 16 }\n",
         "",
         expect![[r#"
-        port.lan.estimator| f:6:22: error: a run takes 16 packets at most, and so never more than 16 on average; give high below 16, or let [cpu] input take more packets at once
+        port.lan.estimator| f:6:22: error: high is 16, but a run has at most 16 packets, so the average never exceeds it; write high below 16, or raise the batch of [cpu] input
     "#]],
     );
     check(
@@ -166,7 +166,7 @@ fn estimator_that_never_shrinks_its_sleep_is_refused() {
         "estimator = true\n",
         "",
         expect![[r#"
-        port.lan.estimator| f:6:13: error: batches of one packet leave an estimator nothing to aim at; let [cpu] input take more packets at once, or write estimator = false
+        port.lan.estimator| f:6:13: error: an estimator needs batches of more than one packet; raise the batch of [cpu] input, or write estimator = false
     "#]],
     );
 }
@@ -189,12 +189,12 @@ fn settings_that_break_reservations_get_a_warning() {
         "estimator = true\n",
         &reserved,
         expect![[r#"
-        cpu.layout| f:3:10: warning: 'voice' has a reservation, and no task of its own that could be given it; use layout 2 or 3
-        cpu.best_effort| f:4:15: warning: 'voice' has a reservation, and no task of its own that could be given it; use another grouping, unless it is for comparison
-        cpu.scheduler| f:5:13: warning: 'voice' has a reservation, and turns keep none; use a scheduler that goes by shares, as wf2q+
-        cpu.receive| f:6:11: warning: 'voice' has a reservation, and receiving before anything else keeps none; use polling, unless it is for comparison
-        cpu.tune| f:7:8: warning: there is nothing to tune: forwarding is timeslice(packets=256,slice=100us); write forwarding = "throttle(overhead=10%, slice=30us)", or leave tune out
-        port.lan.estimator| f:10:13: warning: where packets are received before anything else there is nothing to estimate; leave it out, or use receive = "polling"
+        cpu.layout| f:3:10: warning: 'voice' has a reservation, but no task of its own; use layout 2 or 3
+        cpu.best_effort| f:4:15: warning: 'voice' has a reservation, but no task of its own; use another grouping; this one is for comparison only
+        cpu.scheduler| f:5:13: warning: 'voice' has a reservation, which this scheduler does not respect; use a scheduler that respects shares, like wf2q+
+        cpu.receive| f:6:11: warning: 'voice' has a reservation, which receiving before all other work can break; use "polling"; "interrupt" is for comparison only
+        cpu.tune| f:7:8: warning: tune has no effect: forwarding is timeslice(packets=256,slice=100us), not throttle; write forwarding = "throttle(overhead=10%, slice=30us)", or leave tune out
+        port.lan.estimator| f:10:13: warning: the estimator has no effect with receive = "interrupt"; leave it out, or use receive = "polling"
     "#]],
     );
 }
@@ -210,7 +210,7 @@ fn path_that_waits_for_more_than_its_queue_holds_gets_a_warning() {
         "",
         &fast,
         expect![[r#"
-            path[0].queue| f:15:9: warning: at an overhead of 2% the path is worth a switch with 150 packets, more than half of its queue of 128; give it a queue of 300 or more, or a max_wait
+            path[0].queue| f:15:9: warning: at an overhead of 2% the path's task waits for 150 packets, more than half of its queue of 128; give it a queue of 300 or more, or a max_wait
         "#]],
     );
     check(
@@ -218,7 +218,7 @@ fn path_that_waits_for_more_than_its_queue_holds_gets_a_warning() {
         "",
         &fast,
         expect![[r#"
-            path[0].queue| f:16:9: warning: the path waits for 150 packets, and its queue holds 128: it never runs; give it a queue of 300 or more, or a max_wait
+            path[0].queue| f:16:9: warning: the path's task waits for 150 packets, but its queue holds 128: it never runs; give it a queue of 300 or more, or a max_wait
         "#]],
     );
 }
@@ -239,7 +239,7 @@ fn shares_add_up_to_one_at_most_and_need_explicit_shares() {
         "",
         &two("cpu_share = \"60%\"\n", "cpu_share = \"40.0001%\"\n"),
         expect![[r#"
-            path[1].share| f:13:1: error: with this share 100.0001% of the processor is given away; give less
+            path[1].share| f:13:1: error: with this share the total is 100.0001% of the processor; give less
         "#]],
     );
     check(
@@ -247,7 +247,7 @@ fn shares_add_up_to_one_at_most_and_need_explicit_shares() {
         "share = \"20%\"\n",
         "",
         expect![[r#"
-        port.lan.share| f:5:9: error: input_share is auto, and takes no notice of this; remove it, or write input_share = "explicit" in [cpu]
+        port.lan.share| f:5:9: error: the share has no effect: input_share is auto; remove it, or write input_share = "explicit" in [cpu]
     "#]],
     );
     check(
@@ -255,7 +255,7 @@ fn shares_add_up_to_one_at_most_and_need_explicit_shares() {
         "share = \"20%\"\n",
         "",
         expect![[r#"
-        port.wan.share| f:9:10: error: input_share is explicit, and 'wan' has none; add share = "20%" to the port
+        port.wan.share| f:9:10: error: input_share is explicit, but 'wan' has no share; add share = "20%" to the port
     "#]],
     );
 }
@@ -278,45 +278,45 @@ fn invalid_reservations_have_a_reason() {
         (
             "reserve = \"0pps\"\n",
             expect![[r#"
-                path[0].reserve| f:12:11: error: the reserved rate is zero; write packets a second, as '49kpps', or bits with the size of a packet, as '10mbit'
+                path[0].reserve| f:12:11: error: the reserved rate is zero; write packets a second, like '49kpps', or bits with packet_size, like '10mbit'
             "#]],
         ),
         (
             "reserve = \"49k\"\n",
             expect![[r#"
-            path[0].reserve| f:12:11: error: '49k' is no rate; write packets a second, as '49kpps', or bits with the size of a packet, as '10mbit'
+            path[0].reserve| f:12:11: error: '49k' is no rate; write packets a second, like '49kpps', or bits with packet_size, like '10mbit'
         "#]],
         ),
         (
             "reserve = \"2000mpps\"\n",
             expect![[r#"
-                path[0].reserve| f:12:11: error: 2000mpps is more than any link carries; write packets a second, as '49kpps', or bits with the size of a packet, as '10mbit'
+                path[0].reserve| f:12:11: error: 2000mpps is more than any link carries; write packets a second, like '49kpps', or bits with packet_size, like '10mbit'
             "#]],
         ),
         (
             "packet_size = \"64b\"\nmax_delay = \"1ms\"\n",
             expect![[r#"
-                path[0].packet_size| f:12:15: error: it needs a reservation, and this path has none; add the rate: reserve = "49kpps"
-                path[0].max_delay| f:13:13: error: it needs a reservation, and this path has none; add the rate: reserve = "49kpps"
+                path[0].packet_size| f:12:15: error: the key needs a reservation, but this path has none; add the rate: reserve = "49kpps"
+                path[0].max_delay| f:13:13: error: the key needs a reservation, but this path has none; add the rate: reserve = "49kpps"
             "#]],
         ),
         (
             "cost = \"60us\"\ncpu_limit = \"50us\"\n",
             expect![[r#"
-                path[0].cpu_limit| f:13:13: error: a packet of 64b costs 60us, and would be dropped for it; give a limit well above the cost
+                path[0].cpu_limit| f:13:13: error: a packet of 64b costs 60us, more than the limit, and would be dropped; give a limit well above the cost
             "#]],
         ),
         (
             "functions = [\"nat\", \"ip\"]\npreemptible = true\n",
             expect![[r#"
-                path| f:1:1: error: path 'voice' has the function 'nat', and there is no [nat]; add [nat] with outside = "wan", the interface that leads outside
-                path[0].preemptible| f:13:15: error: interrupted in the middle of a packet, 'nat' would keep the connections from all other paths; translate on a path that is not preemptible
+                path| f:1:1: error: path 'voice' has the function 'nat', but there is no [nat]; add [nat] with outside = "wan", the outside interface
+                path[0].preemptible| f:13:15: error: a preempted 'nat' would lock the connections for all other paths; use 'nat' on a path that is not preemptible
             "#]],
         ),
         (
             "functions = [\"spin(cost=3600s)\", \"ip\"]\n",
             expect![[r#"
-                path[0].functions| f:12:13: error: a packet that takes 3600s holds up everything else, as if the worker were stuck; add preemptible = true, or let it take 10ms at most
+                path[0].functions| f:12:13: error: a packet of 3600s blocks all other tasks of the worker; add preemptible = true, or a cost of at most 10ms
             "#]],
         ),
         ("functions = [\"spin(cost=3600s)\", \"ip\"]\npreemptible = true\n", expect![""]),

@@ -100,7 +100,7 @@ match = "ip dscp ef udp dport 5060-5000"
                ╰────
               help: use 'limit'
 
-              × '10.1.0.0/8' has bits set behind its length
+              × '10.1.0.0/8' has bits set after its prefix length
                 ╭─[edge.toml:10:6]
               9 │ [[route]]
              10 │ to = "10.1.0.0/8"
@@ -110,7 +110,7 @@ match = "ip dscp ef udp dport 5060-5000"
                 ╰────
               help: write '10.0.0.0/8'
 
-              × the range of ports is the wrong way round
+              × the range of ports ends before it begins
                 ╭─[edge.toml:15:31]
              14 │ name = "voice"
              15 │ match = "ip dscp ef udp dport 5060-5000"
@@ -130,7 +130,7 @@ fn excerpt_of_a_long_line_is_cut() {
     picture(
         &format!("version = 1\n[port.lan]\ndevice = \"memory:a\"\naddress = [{}]\n", many[20..21].join(", ")),
         expect![[r#"
-              × '192.0.2.20' does not say how large its subnet is
+              × '192.0.2.20' has no prefix length
                ╭─[edge.toml:4:12]
              3 │ device = "memory:a"
              4 │ address = ["192.0.2.20"]
@@ -237,19 +237,19 @@ fn version_is_checked_first() {
     check(
         "version = 2\nwhatever = true\n",
         expect![[r#"
-            version| f:1:11: error: version 2 of the format is not known; this build reads version 1; write version = 1, or use a build that knows the version
+            version| f:1:11: error: this build supports version 1 of the format, not 2; write version = 1, or use a build that supports the version
         "#]],
     );
     check(
         "version = \"1\"\n",
         expect![[r#"
-            version| f:1:11: error: version '1' of the format is not known; this build reads version 1; write version = 1, or use a build that knows the version
+            version| f:1:11: error: this build supports version 1 of the format, not '1'; write version = 1, or use a build that supports the version
         "#]],
     );
     check(
         "version = 1.0\n",
         expect![[r#"
-            version| f:1:11: error: version 1.0 of the format is not known; this build reads version 1; write version = 1, or use a build that knows the version
+            version| f:1:11: error: this build supports version 1 of the format, not 1.0; write version = 1, or use a build that supports the version
         "#]],
     );
 }
@@ -313,9 +313,9 @@ vlan = [20]
             port.lan.mac| f:11:7: error: 'mac' is a string, not true or false; write mac = "02:00:00:00:00:01"
             port.lan.mtu| f:12:7: error: 'mtu' is a whole number, not a number with a fraction; write mtu = 1500
             port.lan.offloads| f:13:12: error: 'offloads' is true or false, not a string; write offloads = false
-            port.lan.faults.loss| f:14:19: error: a probability is from 0 to 1; write 0.01 for one frame in a hundred
-            port.lan.faults.corrupt| f:14:34: error: a probability is from 0 to 1; write 0.01 for one frame in a hundred
-            port.lan.faults.duplicate| f:14:52: error: a probability is from 0 to 1; write 0.01 for one frame in a hundred
+            port.lan.faults.loss| f:14:19: error: a probability is a number from 0 to 1; write 0.01 for one frame in a hundred
+            port.lan.faults.corrupt| f:14:34: error: a probability is a number from 0 to 1; write 0.01 for one frame in a hundred
+            port.lan.faults.duplicate| f:14:52: error: a probability is a number from 0 to 1; write 0.01 for one frame in a hundred
             port.lan.faults.truncate| f:14:68: error: 0.00000001 is less than one in a million; write 0, or at least 0.000001
             port.lan.faults.seed| f:14:87: error: -1 is out of range; give 0 to 9223372036854775807; the default is 1
             port.lan.faults.lost| f:14:91: error: unknown key 'lost'; the keys here are loss, corrupt, duplicate, truncate, seed
@@ -332,15 +332,15 @@ fn cores_match_workers_and_busy_poll_is_at_most_a_second() {
     check(
         &with("cores = \"0-1,1\"\nbusy_poll = \"2s\""),
         expect![[r#"
-            router.cores| f:3:14: error: core 1 is named twice; write cores and ranges of them with commas between, as in 0-3,8
-            router.busy_poll| f:4:13: error: 2s is out of range; write a time up to 1s, as 50us, or 0s to sleep at once
+            router.cores| f:3:14: error: core 1 is listed twice; write cores and ranges, separated by commas, like 0-3,8
+            router.busy_poll| f:4:13: error: 2s is out of range; write a time up to 1s, like 50us, or 0s to sleep at once
         "#]],
     );
     check(
         &with("workers = 3\ncores = \"0-1\"\nbusy_poll = \"long\""),
         expect![[r#"
-            router.cores| f:4:9: error: 2 cores for 3 workers; name a core for each worker, or leave `workers` out
-            router.busy_poll| f:5:13: error: 'long' is no time; write a time up to 1s, as 50us, or 0s to sleep at once
+            router.cores| f:4:9: error: 2 cores for 3 workers; list a core for each worker, or remove `workers`
+            router.busy_poll| f:5:13: error: 'long' is no time; write a time up to 1s, like 50us, or 0s to sleep at once
         "#]],
     );
     check(
@@ -394,14 +394,14 @@ capture = "a\nb"
 "#,
         expect![[r#"
             port.Lan| f:2:7: error: 'Lan' is no name for a port; use a letter, then letters, digits, '_' and '-', 15 at most: [a-z][a-z0-9_-]{0,14}
-            port.a.device| f:5:10: error: 'eth0' does not say what kind of device it is; write one of memory:..., pcap:..., packet:...
+            port.a.device| f:5:10: error: 'eth0' does not begin with a kind of device; write one of memory:..., pcap:..., packet:...
             port.b.device| f:7:11: error: no kind of device is called 'memry'; did you mean 'memory'?
-            port.c.device| f:9:18: error: 'packet:' cannot open 'an-interface-too-long'; write the name of an interface of the kernel, like 'packet:eth0'
+            port.c.device| f:9:18: error: 'packet:' cannot open 'an-interface-too-long'; write the name of a kernel interface, like 'packet:eth0'
             port.d.device| f:11:18: error: 'memory:' cannot open ''; write a name, like 'memory:a'
             port.e.device| f:13:16: error: 'pcap:' cannot open ''; write 'pcap:FILE', or add write = "out.pcapng" for a port that only writes
-            port.f.device| f:15:10: error: the device is the one of 'Lan' already; give each port a device of its own
-            port.g.pace| f:18:8: error: 'pace' belongs to 'pcap' devices, and this is 'memory'; remove it
-            port.g.write| f:19:9: error: 'write' belongs to 'pcap' devices, and this is 'memory'; remove it
+            port.f.device| f:15:10: error: the device belongs to 'Lan' already; give each port a device of its own
+            port.g.pace| f:18:8: error: 'pace' is for 'pcap' devices, but this one is 'memory'; remove it
+            port.g.write| f:19:9: error: 'write' is for 'pcap' devices, but this one is 'memory'; remove it
             port.h.pace| f:22:8: error: 'mbps' is no unit of rate; in tc 'bps' means bytes per second; say bits: '10mbit'
             port.i.device| f:24:10: error: 'pcap:' cannot open 'a�[2J'; write a name without control characters
             port.i.capture| f:25:11: error: 'a�b' is no name of a file; write "out.pcapng"
@@ -426,8 +426,8 @@ capture = "b.pcap"
 "#,
         expect![[r#"
             port.a.capture| f:5:11: error: '' is no name of a file; write "out.pcapng"
-            port.b.device| f:7:10: error: the file is written by port.a.write, and would be lost; write to another file
-            port.c.capture| f:11:11: error: the file is written by port.b.write already; give each a file of its own
+            port.b.device| f:7:10: error: port.a.write would overwrite the file; write to another file
+            port.c.capture| f:11:11: error: port.b.write writes to the file already; give each a file of its own
         "#]],
     );
 }
@@ -447,22 +447,22 @@ address = [
         expect![[r#"
             port.lan.address[0]| f:5:3: error: 192.0.2.0 is the network address of 192.0.2.0/24; write the router's own address on the subnet
             port.lan.address[1]| f:5:19: error: 192.0.2.255 is the broadcast address of 192.0.2.0/24; write the router's own address on the subnet
-            port.lan.address[2]| f:5:37: error: '192.0.2.1' does not say how large its subnet is; add the length of the subnet, like '192.0.2.1/24'
-            port.lan.address[3]| f:5:50: error: '2001:db8::1' does not say how large its subnet is; add the length of the subnet, like '2001:db8::1/64'
+            port.lan.address[2]| f:5:37: error: '192.0.2.1' has no prefix length; add the length of the subnet, like '192.0.2.1/24'
+            port.lan.address[3]| f:5:50: error: '2001:db8::1' has no prefix length; add the length of the subnet, like '2001:db8::1/64'
             port.lan.address[4]| f:5:65: error: '192.0.2.300/24' is no address prefix; write an address and the length of its subnet, like '192.0.2.1/24'
-            port.lan.address[5]| f:5:83: error: '192.0.2.1/33' has no length from 0 to 32; write an address and the length of its subnet, like '192.0.2.1/24'
-            port.lan.address[6]| f:5:99: error: with the length 0 the subnet of 10.0.0.1/0 is the whole Internet; write the length of the subnet; a default route goes to [[route]]
-            port.lan.address[7]| f:6:3: error: 224.0.0.5 is a multicast address, and no interface can have it; write a unicast address
-            port.lan.address[8]| f:6:19: error: 127.0.0.1 is a loopback address, and no interface can have it; write a unicast address
-            port.lan.address[9]| f:6:34: error: 0.0.0.0 is an address of 'this network', and no interface can have it; write a unicast address
-            port.lan.address[10]| f:6:47: error: 255.255.255.255 is the broadcast address, and no interface can have it; write a unicast address
-            port.lan.address[11]| f:6:69: error: 240.0.0.1 is a reserved address, and no interface can have it; write a unicast address
-            port.lan.address[12]| f:7:3: error: :: is the unspecified address, and no interface can have it; write a unicast address
-            port.lan.address[13]| f:7:12: error: ::1 is a loopback address, and no interface can have it; write a unicast address
-            port.lan.address[14]| f:7:23: error: ff02::1 is a multicast address, and no interface can have it; write a unicast address
-            port.lan.address[15]| f:7:37: error: ::ffff:192.0.2.1 is an IPv4-mapped address, and no interface can have it; write a unicast address
+            port.lan.address[5]| f:5:83: error: '192.0.2.1/33' has no prefix length from 0 to 32; write an address and the length of its subnet, like '192.0.2.1/24'
+            port.lan.address[6]| f:5:99: error: with the length 0 the subnet of 10.0.0.1/0 is the whole Internet; write the prefix length of the subnet; a default route belongs in [[route]]
+            port.lan.address[7]| f:6:3: error: 224.0.0.5 is a multicast address, which an interface cannot have; write a unicast address
+            port.lan.address[8]| f:6:19: error: 127.0.0.1 is a loopback address, which an interface cannot have; write a unicast address
+            port.lan.address[9]| f:6:34: error: 0.0.0.0 is an address of 'this network', which an interface cannot have; write a unicast address
+            port.lan.address[10]| f:6:47: error: 255.255.255.255 is the broadcast address, which an interface cannot have; write a unicast address
+            port.lan.address[11]| f:6:69: error: 240.0.0.1 is a reserved address, which an interface cannot have; write a unicast address
+            port.lan.address[12]| f:7:3: error: :: is the unspecified address, which an interface cannot have; write a unicast address
+            port.lan.address[13]| f:7:12: error: ::1 is a loopback address, which an interface cannot have; write a unicast address
+            port.lan.address[14]| f:7:23: error: ff02::1 is a multicast address, which an interface cannot have; write a unicast address
+            port.lan.address[15]| f:7:37: error: ::ffff:192.0.2.1 is an IPv4-mapped address, which an interface cannot have; write a unicast address
             port.lan.address[16]| f:7:61: error: 2001:db8:: is the subnet-router anycast address of 2001:db8::/64; write the router's own address on the subnet
-            port.lan.address[17]| f:7:78: error: a string belongs here, not a whole number; write "192.0.2.1/24"
+            port.lan.address[17]| f:7:78: error: expected a string, not a whole number; write "192.0.2.1/24"
             port.lan.address[18]| f:7:81: error: '' is no address prefix; write an address and the length of its subnet, like '192.0.2.1/24'
         "#]],
     );
@@ -549,7 +549,7 @@ address = ["2001:db8:5::1/64"]
     check(
         "version = 1\n[router]\nsuper_frames = 0\n[port.a]\ndevice = \"packet:a\"\nmtu = 2031\n[port.b]\ndevice = \"packet:b\"\nmtu = 2030\n",
         expect![[r#"
-            port.a.mtu| f:6:7: error: packets of 2031 bytes take super-frames, and super_frames is 0; give [router] some super_frames, or an mtu of 2030 at most
+            port.a.mtu| f:6:7: error: packets of 2031 bytes need super-frames, but super_frames is 0; set super_frames in [router], or an mtu of at most 2030
         "#]],
     );
 }
@@ -617,7 +617,7 @@ fifo"""
         expect![[r#"
             port.a.scheme| f:4:11: error: no scheme is called 'fif'; did you mean 'fifo'?
             port.b.scheme| f:7:33: error: '5' has no unit; use one of s, ms, us, ns, like '5ms'
-            port.c.scheme| f:10:22: error: limit=0 is below the least, 1; give 1 to 1000000; the default is 1000
+            port.c.scheme| f:10:22: error: limit=0 is below the minimum, 1; give 1 to 1000000; the default is 1000
             port.d.scheme| f:13:10: warning: with a limit of 1 every burst loses all but one packet; give a limit of a hundred or more
             port.e.scheme| f:16:10: error: 'x' is no whole number; write a number like '1000'
         "#]],
@@ -644,11 +644,11 @@ to = "10.3.0.0/16"
 blackhole = false
 "#,
         expect![[r#"
-            route[0]| f:10:1: error: the route leads nowhere; give one of via = "ADDRESS", blackhole = true and unreachable = true
-            route[1]| f:12:1: error: the route has more than one end; give one of via = "ADDRESS", blackhole = true and unreachable = true
-            route[2].port| f:19:8: error: 'port' says where a gateway is, and this route has none; remove it
+            route[0]| f:10:1: error: the route has no next hop; give one of via = "ADDRESS", blackhole = true and unreachable = true
+            route[1]| f:12:1: error: via, blackhole and unreachable exclude each other; give one of via = "ADDRESS", blackhole = true and unreachable = true
+            route[2].port| f:19:8: error: 'port' needs 'via', which this route does not have; remove it
             route[3]| f:20:1: error: the key 'to' is missing; add to = "10.0.0.0/8"
-            route[4]| f:22:1: error: the route leads nowhere; give one of via = "ADDRESS", blackhole = true and unreachable = true
+            route[4]| f:22:1: error: the route has no next hop; give one of via = "ADDRESS", blackhole = true and unreachable = true
         "#]],
     );
 }
@@ -659,7 +659,7 @@ fn destinations_are_prefixes() {
     more(
         "route = []\n",
         expect![[r#"
-        port.wan.vlan.20.route| f:10:1: error: unknown key 'route'; 'route' belongs to the top of the file, above the first [header]; or give it a header of its own
+        port.wan.vlan.20.route| f:10:1: error: unknown key move 'route'; 'route' to the top of the file, above the first [header], or give it a header of its own
     "#]],
     );
     check(
@@ -671,11 +671,11 @@ fn destinations_are_prefixes() {
             BASE.strip_prefix("version = 1\n").unwrap()
         ),
         expect![[r#"
-            route[0].to| f:3:10: error: '10.1.0.0/8' has bits set behind its length; write '10.0.0.0/8'
+            route[0].to| f:3:10: error: '10.1.0.0/8' has bits set after its prefix length; write '10.0.0.0/8'
             route[1].to| f:4:11: error: '10.1.2.3' has no prefix length; write '10.1.2.3/32' for this one address
             route[2].to| f:5:11: error: 'defualt' is no address prefix; write an address and a length, like '192.0.2.0/24' or '2001:db8::/64'
-            route[3].to| f:6:11: error: '10.1.0.0/40' has no length from 0 to 32; write '10.1.0.0/N' with N from 0 to 32
-            route[4].to| f:7:10: error: '2001:db8::1/64' has bits set behind its length; write '2001:db8::/64'
+            route[3].to| f:6:11: error: '10.1.0.0/40' has no prefix length from 0 to 32; write '10.1.0.0/N' with N from 0 to 32
+            route[4].to| f:7:10: error: '2001:db8::1/64' has bits set after its prefix length; write '2001:db8::/64'
         "#]],
     );
 }
@@ -710,29 +710,29 @@ fn gateways_are_hosts_on_connected_subnets() {
     }
     expect![[r#"
         10.0.0.0/8 via 10.9.9.9 
-            route[0].via| f:12:7: error: 10.9.9.9 is on no connected subnet; connected are 192.0.2.0/24 (lan), 203.0.113.0/30 (wan), 198.51.100.0/24 (wan.20)
+            route[0].via| f:12:7: error: 10.9.9.9 is on no connected subnet; the connected subnets are 192.0.2.0/24 (lan), 203.0.113.0/30 (wan), 198.51.100.0/24 (wan.20)
         10.0.0.0/8 via 192.0.2.1 
-            route[0].via| f:12:7: error: 192.0.2.1 is the router's own address; write the address of the other station
+            route[0].via| f:12:7: error: 192.0.2.1 is the router's own address; write the address of the other host
         10.0.0.0/8 via 192.0.2.0 
-            route[0].via| f:12:7: error: 192.0.2.0 is the network address of 192.0.2.0/24; write the address of a station
+            route[0].via| f:12:7: error: 192.0.2.0 is the network address of 192.0.2.0/24; write the address of a host
         10.0.0.0/8 via 192.0.2.255 
-            route[0].via| f:12:7: error: 192.0.2.255 is the broadcast address of 192.0.2.0/24; write the address of a station
+            route[0].via| f:12:7: error: 192.0.2.255 is the broadcast address of 192.0.2.0/24; write the address of a host
         10.0.0.0/8 via 224.0.0.1 
-            route[0].via| f:12:7: error: 224.0.0.1 is a multicast address, not the address of a station; write a unicast address
+            route[0].via| f:12:7: error: 224.0.0.1 is a multicast address, not the address of a host; write a unicast address
         10.0.0.0/8 via 0.0.0.0 
-            route[0].via| f:12:7: error: 0.0.0.0 is an address of 'this network', not the address of a station; write a unicast address
+            route[0].via| f:12:7: error: 0.0.0.0 is an address of 'this network', not the address of a host; write a unicast address
         10.0.0.0/8 via 127.0.0.1 
-            route[0].via| f:12:7: error: 127.0.0.1 is a loopback address, not the address of a station; write a unicast address
+            route[0].via| f:12:7: error: 127.0.0.1 is a loopback address, not the address of a host; write a unicast address
         10.0.0.0/8 via 2001:db8:1::2 
-            route[0].via| f:12:7: error: 2001:db8:1::2 is not of the family of the destination 10.0.0.0/8; write the IPv4 address of the gateway
+            route[0].via| f:12:7: error: 2001:db8:1::2 and the destination 10.0.0.0/8 are of different families; write the IPv4 address of the gateway
         2001:db8::/32 via 192.0.2.9 
-            route[0].via| f:12:7: error: 192.0.2.9 is not of the family of the destination 2001:db8::/32; write the IPv6 address of the gateway
+            route[0].via| f:12:7: error: 192.0.2.9 and the destination 2001:db8::/32 are of different families; write the IPv6 address of the gateway
         2001:db8::/32 via 2001:db8:1:: 
-            route[0].via| f:12:7: error: 2001:db8:1:: is the subnet-router anycast address of 2001:db8:1::/64; write the address of a station
+            route[0].via| f:12:7: error: 2001:db8:1:: is the subnet-router anycast address of 2001:db8:1::/64; write the address of a host
         2001:db8::/32 via 2001:db8:2::1 
-            route[0].via| f:12:7: error: 2001:db8:2::1 is on no connected subnet; connected are 2001:db8:1::/64 (lan)
+            route[0].via| f:12:7: error: 2001:db8:2::1 is on no connected subnet; the connected subnets are 2001:db8:1::/64 (lan)
         2001:db8::/32 via fe80::1 
-            route[0].via| f:12:7: error: fe80::1 is link-local, and could be on any port; add port = "NAME": every link has link-local addresses
+            route[0].via| f:12:7: error: fe80::1 is link-local, so its port is ambiguous; add port = "NAME"
         2001:db8::/32 via fe80::1 lan
             good
         10.0.0.0/8 via 192.0.2.9 wan
@@ -803,7 +803,7 @@ to = "192.0.2.0/25"
 blackhole = true
 "#,
         expect![[r#"
-            route[0]| f:10:1: warning: the route to 192.0.2.0/24 is shadowed by the connected subnet of 'lan'; remove it, or route a longer prefix
+            route[0]| f:10:1: warning: the route to 192.0.2.0/24 is never used: it equals the connected subnet of 'lan'; remove it, or write a longer prefix
             route[1]| f:13:1: warning: the route to 224.0.0.0/4 is never used: a router does not forward to multicast addresses; remove it
             route[2]| f:16:1: warning: the route to 127.0.0.0/8 is never used: a router does not forward to loopback addresses; remove it
             route[3]| f:19:1: warning: the route to ff00::/8 is never used: a router does not forward to multicast addresses; remove it
@@ -837,13 +837,13 @@ fn passthrough_is_two_ports_without_other_settings() {
         &pairs(&wrong),
         expect![[r#"
         passthrough[0].ports| f:17:15: error: 'a' is named twice; name two ports
-        passthrough[1].ports| f:19:15: error: 'lan' has addresses or VLANs, and nothing that passes by comes to them; take them away: a pair of ports is a piece of cable
-        passthrough[2].ports| f:21:15: error: 'wan.20' is a VLAN, and all that comes by a port passes; name the port
+        passthrough[1].ports| f:19:15: error: 'lan' has addresses or VLANs, which a pass-through port cannot use; remove the addresses and VLANs
+        passthrough[2].ports| f:21:15: error: 'wan.20' is a VLAN, but a port passes all its frames; write the name of the port
         passthrough[3].ports| f:23:15: error: there is no port or VLAN 'd'; did you mean 'a'?
-        passthrough[4].ports| f:25:9: error: 1 ports are no pair; write ports = ["line", "router"]
-        passthrough[5].ports| f:27:9: error: 3 ports are no pair; write ports = ["line", "router"]
+        passthrough[4].ports| f:25:9: error: a pair has two ports, not 1; write ports = ["line", "router"]
+        passthrough[5].ports| f:27:9: error: a pair has two ports, not 3; write ports = ["line", "router"]
         passthrough[6].ports| f:29:9: error: 'ports' is an empty list; write ports = ["line", "router"]
-        passthrough[8].ports| f:33:15: error: 'c' is one of another pair; make one of the two
+        passthrough[8].ports| f:33:15: error: 'c' belongs to another pair; merge the two
     "#]],
     );
 }
@@ -881,19 +881,19 @@ fn groups_arrive_by_one_interface_and_leave_by_others() {
         &wrong,
         expect![[r#"
         multicast[0].group| f:11:9: error: 192.0.2.9 is no multicast address; write a group of wider scope, like '239.1.2.3'
-        multicast[1].group| f:15:9: error: 224.0.0.251 stays on its link; write a group of wider scope, like '239.1.2.3'
-        multicast[2].group| f:19:9: error: ff02::1:3 stays on its link; write a group of wider scope, like 'ff05::1:3'
-        multicast[3].group| f:23:9: error: ff05::2 is the router's own; write a group of wider scope, like 'ff05::1:3'
+        multicast[1].group| f:15:9: error: 224.0.0.251 is link-local, so routers do not forward it; write a group of wider scope, like '239.1.2.3'
+        multicast[2].group| f:19:9: error: ff02::1:3 is link-local, so routers do not forward it; write a group of wider scope, like 'ff05::1:3'
+        multicast[3].group| f:23:9: error: ff05::2 is for the router itself; write a group of wider scope, like 'ff05::1:3'
         multicast[4].group| f:27:9: error: 'any' is no address; write an address, like '192.0.2.9' or '2001:db8::9'
-        multicast[5].to| f:33:6: error: 'lan' is where its packets come from: they would go round in circles; leave it out
-        multicast[6].to| f:37:14: error: 'wan' is named twice; leave one out: each interface gets one copy
+        multicast[5].to| f:33:6: error: 'lan' is the input interface: packets would loop; leave it out
+        multicast[6].to| f:37:14: error: 'wan' is named twice; remove one: each interface gets one copy
         multicast[7].to| f:41:6: error: 'to' is an empty list; write to = ["wan", "wan.20"]
         multicast[8].from| f:44:8: error: there is no port or VLAN 'lam'; did you mean 'lan'?
         multicast[9].to| f:49:6: error: there is no port or VLAN 'wam'; did you mean 'wan'?
-        multicast[10].source| f:52:10: error: 239.1.1.1 is a multicast address, and sends nothing; write the address of a host
-        multicast[11].group| f:56:9: error: 239.1.2.9 and its source are of different families; write two addresses of one
-        multicast[12].group| f:61:9: error: nothing to ff3e::9 comes by 'wan', which has no IPv6 address; give it one
-        multicast[14].group| f:69:9: error: where packets to 239.1.2.10 go is said already, by multicast[13]; make one of the two
+        multicast[10].source| f:52:10: error: 239.1.1.1 is a multicast address, which cannot be a source; write the address of a host
+        multicast[11].group| f:56:9: error: 239.1.2.9 and its source are of different families; write two addresses of the same family
+        multicast[12].group| f:61:9: error: 'wan' cannot receive packets to ff3e::9: it has no IPv6 address; give it one
+        multicast[14].group| f:69:9: error: packets to 239.1.2.10 have an entry already: multicast[13]; merge the two
         multicast[15]| f:72:1: error: the key 'group' is missing; add group = "239.1.2.3"
         multicast[15]| f:72:1: error: the key 'from' is missing; add from = "lan"
         multicast[15]| f:72:1: error: the key 'to' is missing; add to = ["wan", "wan.20"]
@@ -938,15 +938,15 @@ fn neighbours_are_hosts_on_their_interface() {
         192.0.2.9 ff:ff:ff:ff:ff:ff lan
             neighbour[0].mac| f:12:7: error: ff:ff:ff:ff:ff:ff is a multicast address; make the first byte even, like '02'
         192.0.2.1 02:00:00:00:00:09 lan
-            neighbour[0].address| f:11:11: error: 192.0.2.1 is the router's own address; write the address of the other station
+            neighbour[0].address| f:11:11: error: 192.0.2.1 is the router's own address; write the address of the other host
         192.0.2.255 02:00:00:00:00:09 lan
-            neighbour[0].address| f:11:11: error: 192.0.2.255 is the broadcast address of 192.0.2.0/24; write the address of a station
+            neighbour[0].address| f:11:11: error: 192.0.2.255 is the broadcast address of 192.0.2.0/24; write the address of a host
         10.0.0.1 02:00:00:00:00:09 lan
-            neighbour[0].address| f:11:11: error: 10.0.0.1 is on no connected subnet; connected are 192.0.2.0/24 (lan), 203.0.113.0/30 (wan), 198.51.100.0/24 (wan.20)
+            neighbour[0].address| f:11:11: error: 10.0.0.1 is on no connected subnet; the connected subnets are 192.0.2.0/24 (lan), 203.0.113.0/30 (wan), 198.51.100.0/24 (wan.20)
         fe80::9 02:00:00:00:00:09 lan
             good
         ff02::9 02:00:00:00:00:09 lan
-            neighbour[0].address| f:11:11: error: ff02::9 is a multicast address, not the address of a station; write a unicast address
+            neighbour[0].address| f:11:11: error: ff02::9 is a multicast address, not the address of a host; write a unicast address
         nobody nothing nowhere
             neighbour[0].address| f:11:11: error: 'nobody' is no address; write an address, like '192.0.2.9' or '2001:db8::9'
         neighbour[0].mac| f:12:7: error: 'nothing' is no MAC address; write six bytes in hexadecimal, like '02:00:00:00:00:01'
@@ -1007,17 +1007,17 @@ functions = "ip"
 "#,
         expect![[r#"
             path[1].name| f:14:8: error: there is a path 'voice' already: path[0]; give each path a name of its own
-            path[2].name| f:17:8: error: 'best-effort' is a path the router has of its own; use another name
-            path[3].name| f:20:8: error: 'control' is a path the router has of its own; use another name
-            path[4].name| f:23:8: error: 'general' is a path the router has of its own; use another name
+            path[2].name| f:17:8: error: 'best-effort' is the name of a built-in path; use another name
+            path[3].name| f:20:8: error: 'control' is the name of a built-in path; use another name
+            path[4].name| f:23:8: error: 'general' is the name of a built-in path; use another name
             path[5].name| f:26:8: error: 'Über' is no name for a path; use a letter, then letters, digits, '_' and '-', 31 at most: [a-z][a-z0-9_-]{0,30}
             path[6].match| f:30:14: error: there is no port or VLAN 'wam.20'; did you mean 'wan.20'?
-            path[6].functions| f:31:13: error: a path without a function does nothing; write functions = ["ip"], or leave it out
+            path[6].functions| f:31:13: error: a path needs at least one function; write functions = ["ip"], or remove the key
             path[6].queue| f:32:9: error: 0 is out of range; give 1 to 65536; the default is 512
-            path[7].match| f:35:14: error: 'tcp' contradicts 'udp' before it; a packet has one protocol; write a path for each
+            path[7].match| f:35:14: error: 'tcp' contradicts the earlier 'udp'; a packet has one protocol; write a path for each
             path[7].functions[1]| f:36:21: error: no function is called 'polic'; did you mean 'police'?
             path[7].functions[2]| f:36:54: error: 'mbps' is no unit of rate; in tc 'bps' means bytes per second; say bits: '1mbit'
-            path[7].functions[3]| f:36:63: error: a string belongs here, not a whole number; write "ip"
+            path[7].functions[3]| f:36:63: error: expected a string, not a whole number; write "ip"
             path[7].queue| f:37:9: error: 65537 is out of range; give 1 to 65536; the default is 512
             path[7].class| f:38:9: error: 256 is out of range; give 0 to 255
             path[8]| f:39:1: error: the key 'match' is missing; add match = "ip dscp ef udp dport 5060"
@@ -1043,8 +1043,8 @@ name = "more"
 match = "udp"
 "#,
         expect![[r#"
-            path[1].match| f:15:9: warning: no packet takes this path: 'web' before it takes them all; put it before 'web', or narrow that match
-            path[3].match| f:21:9: warning: no packet takes this path: 'all' before it takes them all; put it before 'all', or narrow that match
+            path[1].match| f:15:9: warning: no packet can match this path: 'web' before it matches them all; move it before 'web', or narrow that match
+            path[3].match| f:21:9: warning: no packet can match this path: 'all' before it matches them all; move it before 'all', or narrow that match
         "#]],
     );
 }
@@ -1064,7 +1064,7 @@ name = "x"
 match = "iif wan"
 "#,
         expect![[r#"
-            port.lan.address[0]| f:4:12: error: '192.0.2.1' does not say how large its subnet is; add the length of the subnet, like '192.0.2.1/24'
+            port.lan.address[0]| f:4:12: error: '192.0.2.1' has no prefix length; add the length of the subnet, like '192.0.2.1/24'
         "#]],
     );
 }
@@ -1132,7 +1132,7 @@ fn unreadable_files_are_reported_as_errors() {
     std::fs::remove_file(&file).unwrap();
     let d = &found.list()[0];
     assert_eq!((d.line, d.column, d.severity), (2, 6, Severity::Error));
-    expect!["the file is not UTF-8: byte 0xe9 begins no character; save the file as UTF-8"]
+    expect!["the file is not UTF-8: byte 0xe9 does not begin a character; save the file as UTF-8"]
         .assert_eq(&format!("{}; {}", d.reason, d.hint));
 }
 
@@ -1164,13 +1164,13 @@ fn former_name_of_a_key_is_answered_with_the_new_one() {
     check(
         text,
         expect![[r#"
-        router.spin| f:3:1: error: unknown key 'spin'; it is called 'busy_poll' now
-        cpu.harvest| f:5:1: error: unknown key 'harvest'; it is called 'work_conserving' now
-        nat.anybody| f:11:1: error: unknown key 'anybody'; it is called 'endpoint_independent_filtering' now
-        path[0].limit| f:15:1: error: unknown key 'limit'; it is called 'cpu_limit' now
-        path[0].delay| f:16:1: error: unknown key 'delay'; it is called 'max_delay' now
-        path[0].packet| f:17:1: error: unknown key 'packet'; it is called 'packet_size' now
-        path[0].share| f:18:1: error: unknown key 'share'; it is called 'cpu_share' now
+        router.spin| f:3:1: error: unknown key 'spin'; the key is now 'busy_poll'
+        cpu.harvest| f:5:1: error: unknown key 'harvest'; the key is now 'work_conserving'
+        nat.anybody| f:11:1: error: unknown key 'anybody'; the key is now 'endpoint_independent_filtering'
+        path[0].limit| f:15:1: error: unknown key 'limit'; the key is now 'cpu_limit'
+        path[0].delay| f:16:1: error: unknown key 'delay'; the key is now 'max_delay'
+        path[0].packet| f:17:1: error: unknown key 'packet'; the key is now 'packet_size'
+        path[0].share| f:18:1: error: unknown key 'share'; the key is now 'cpu_share'
     "#]],
     );
 }

@@ -278,7 +278,7 @@ fn function_named_twice_is_refused() {
     let text = "version = 1\n[port.lan]\ndevice = \"memory:lan\"\naddress = [\"192.0.2.1/24\"]\n\
                 [[path]]\nname = \"p\"\nmatch = \"udp\"\nfunctions = [\"ip\", \"ip\"]\n";
     let error = plan::check(text, "t.toml", &crate::catalogue::catalogue()).unwrap_err().to_string();
-    assert!(error.contains("t.toml:8:") && error.contains("'ip' is there already"), "{error}");
+    assert!(error.contains("t.toml:8:") && error.contains("'ip' is in the list already"), "{error}");
 }
 
 /// The guide's name of an experiment's configuration, by its scheme.

@@ -58,17 +58,17 @@ fn translation_errors_are_reported() {
         ("outside = \"wan\"\nper_host = 0", "nat.per_host: "),
         (
             "outside = \"wan\"\nconnections = 100\nper_host = 100",
-            "nat.per_host: 100 connections of one host leave none for the others",
+            "nat.per_host: with 100 connections one host leaves none for the others",
         ),
         (
             "outside = \"wan\"\nports = \"2000-2099\"\nper_host = 200",
-            "nat.per_host: 200 connections of one host leave none for the others",
+            "nat.per_host: with 200 connections one host leaves none for the others",
         ),
     ] {
         let said = nat(keys);
         assert!(said.len() == 1 && said[0].starts_with(reason), "{keys}: {said:?}");
     }
-    assert_eq!(said(TRANSLATED), ["path: path 'home' has the function 'nat', and there is no [nat]"]);
+    assert_eq!(said(TRANSLATED), ["path: path 'home' has the function 'nat', but there is no [nat]"]);
     assert_eq!(said("[nat]\noutside = \"wan\"\n"), ["nat: no path has the function 'nat', so nothing is translated"]);
 }
 
@@ -76,7 +76,7 @@ fn translation_errors_are_reported() {
 /// others get none.
 #[test]
 fn path_ahead_of_translation_gets_a_warning_at_its_match() {
-    const OUT: &str = "leave with the addresses of the hosts inside";
+    const OUT: &str = "leave with the addresses of inside hosts";
     const BACK: &str = "end at the router";
     for (matching, what) in [
         ("udp dport 5060", Some(OUT)),
@@ -121,7 +121,7 @@ fn filter_error_marks_its_position() {
     assert_eq!(path("functions = [\"filter\", \"ip\"]\nfilter = [\"tcp dport 22 accept\", \"drop\"]"), [""; 0]);
     for (keys, reason) in [
         ("functions = [\"filter\", \"ip\"]", "path[0]: the function 'filter' has no rules"),
-        ("filter = [\"drop\"]", "path[0].filter: there are rules, and the path has not the function 'filter'"),
+        ("filter = [\"drop\"]", "path[0].filter: there are rules, but the path does not have the function 'filter'"),
         ("functions = [\"filter\"]\nfilter = [\"tcp dport 22\"]", "path[0].filter[0]: '22' is no verdict"),
         ("functions = [\"filter\"]\nfilter = [\"drop\", \"iif eth0 drop\"]", "path[0].filter[1]: "),
         ("functions = [\"filter\"]\nfilter = [7]", "path[0].filter[0]: "),
@@ -139,7 +139,7 @@ fn verdict_among_the_functions_suggests_a_filter() {
     };
     for verdict in ["drop", "reject", "accept"] {
         let said = path(verdict);
-        let hint = said.split_once("a filter does that: ").unwrap().1.trim();
+        let hint = said.split_once("use a filter: ").unwrap().1.trim();
         let (functions, filter) = hint.split_once(", and ").unwrap();
         // The suggestion is valid by itself.
         let right = format!("{PORTS}[[path]]\nname = \"p\"\nmatch = \"any\"\n{functions}\n{filter}\n");
@@ -160,15 +160,15 @@ fn dispatch_error_marks_its_position() {
         ("functions = [\"dispatch\"]".to_owned(), "path[0]: the function 'dispatch' has no rules"),
         (
             "dispatch = [\"dns name a q\"]".to_owned(),
-            "path[0].dispatch: there are rules, and the path has not the function 'dispatch'",
+            "path[0].dispatch: there are rules, but the path does not have the function 'dispatch'",
         ),
         (
             "functions = [\"ip\", \"dispatch\"]\ndispatch = [\"dns name a q\"]".to_owned(),
-            "path[0].dispatch: 'ip' has forwarded the packet before",
+            "path[0].dispatch: 'ip' before 'dispatch' forwards the packet twice",
         ),
-        (rules("[\"dns name a q\", \"dns name a\"]"), "path[0].dispatch[1]: a rule has four words, and here are 3"),
+        (rules("[\"dns name a q\", \"dns name a\"]"), "path[0].dispatch[1]: a rule has four words, not 3"),
         (rules("[\"dns name a r\"]"), "path[0].dispatch[0]: there is no path 'r'"),
-        (rules("[\"dns name a p\"]"), "path[0].dispatch[0]: it leads back to 'p', where the packet is"),
+        (rules("[\"dns name a p\"]"), "path[0].dispatch[0]: the packet is on path 'p' already"),
         (rules("[7]"), "path[0].dispatch[0]: "),
     ] {
         let said = path(&keys);

@@ -68,7 +68,7 @@ fn matches_are_parsed_and_printed_canonically() {
             tcp => tcp
             ip tcp => ip tcp
             ip6 udp dport 53 => ip6 udp dport 53
-            ip ip6 => at 3 [ip6] 'ip6' contradicts 'ip' before it; a packet has one IP version; write a path for each
+            ip ip6 => at 3 [ip6] 'ip6' contradicts the earlier 'ip'; a packet has one IP version; write a path for each
             icmp => icmp
             ip protocol icmp => icmp
             ip protocol 1 => icmp
@@ -139,31 +139,31 @@ fn errors_are_marked_at_their_position() {
         expect![[r#"
              => at 0 [] the match is empty; write 'any' to match every packet
                 => at 0 [] the match is empty; write 'any' to match every packet
-            any tcp => at 0 [any] 'any' stands alone; remove it: what is not said matches anything
-            tcp any => at 4 [any] 'any' stands alone; remove it: what is not said matches anything
-            upd dport 53 => at 0 [upd] 'upd' starts no clause; did you mean 'udp'?
+            any tcp => at 0 [any] 'any' cannot be combined with other clauses; remove it: a match without a clause for a field matches every value
+            tcp any => at 4 [any] 'any' cannot be combined with other clauses; remove it: a match without a clause for a field matches every value
+            upd dport 53 => at 0 [upd] no clause begins with 'upd'; did you mean 'udp'?
             udp dprt 53 => at 4 [dprt] 'udp' has no field 'dprt'; did you mean 'dport'?
             udp dport => at 9 [] 'dport' is not followed by a port or a range of ports; add a port or a range of ports
             udp dport 65536 => at 10 [65536] '65536' is no port; write a number from 0 to 65535, or a range like 5000-5010
             udp dport +1 => at 10 [+1] '+1' is no port; write a number from 0 to 65535, or a range like 5000-5010
-            udp dport 10-5 => at 10 [10-5] the range of ports is the wrong way round; write 5-10
+            udp dport 10-5 => at 10 [10-5] the range of ports ends before it begins; write 5-10
             udp dport 5- => at 10 [5-] '5-' is no port; write a number from 0 to 65535, or a range like 5000-5010
             udp dport domain => at 10 [domain] 'domain' is no port; write a number from 0 to 65535, or a range like 5000-5010
-            udp dport { 53, 80 } => at 10 [{] sets are not known to matches; write one path for each value, or a range of ports
-            udp dport != 53 => at 10 [!=] '!=' is not known to matches; write 'dport VALUE'
+            udp dport { 53, 80 } => at 10 [{] matches do not support sets; write one path for each value, or a range of ports
+            udp dport != 53 => at 10 [!=] matches do not support '!='; write 'dport VALUE'
             udp dport 53 udp dport 54 => at 17 [dport] the destination port is given twice; keep one: every clause must hold
-            udp dport 53 tcp sport 80 => at 13 [tcp] 'tcp' contradicts 'udp' before it; a packet has one protocol; write a path for each
-            udp tcp => at 4 [tcp] 'tcp' contradicts 'udp' before it; a packet has one protocol; write a path for each
-            icmp udp => at 5 [udp] 'udp' contradicts 'icmp' before it; a packet has one protocol; write a path for each
-            icmp ip6 => at 5 [ip6] 'ip6' contradicts 'icmp' before it; a packet has one IP version; write a path for each
+            udp dport 53 tcp sport 80 => at 13 [tcp] 'tcp' contradicts the earlier 'udp'; a packet has one protocol; write a path for each
+            udp tcp => at 4 [tcp] 'tcp' contradicts the earlier 'udp'; a packet has one protocol; write a path for each
+            icmp udp => at 5 [udp] 'udp' contradicts the earlier 'icmp'; a packet has one protocol; write a path for each
+            icmp ip6 => at 5 [ip6] 'ip6' contradicts the earlier 'icmp'; a packet has one IP version; write a path for each
             ip saddr 2001:db8::/32 => at 9 [2001:db8::/32] '2001:db8::/32' is an IPv6 address after 'ip'; write 'ip6 saddr 2001:db8::/32'
             ip6 daddr 10.0.0.0/8 => at 10 [10.0.0.0/8] '10.0.0.0/8' is an IPv4 address after 'ip6'; write 'ip daddr 10.0.0.0/8'
-            ip saddr 10.0.0.1/8 => at 9 [10.0.0.1/8] '10.0.0.1/8' has bits set behind its length; write '10.0.0.0/8'
-            ip saddr 10.0.0.0/33 => at 9 [10.0.0.0/33] '10.0.0.0/33' has no length from 0 to 32; write '10.0.0.0/N' with N from 0 to 32
+            ip saddr 10.0.0.1/8 => at 9 [10.0.0.1/8] '10.0.0.1/8' has bits set after its prefix length; write '10.0.0.0/8'
+            ip saddr 10.0.0.0/33 => at 9 [10.0.0.0/33] '10.0.0.0/33' has no prefix length from 0 to 32; write '10.0.0.0/N' with N from 0 to 32
             ip saddr ten => at 9 [ten] 'ten' is no address prefix; write an address and a length, like '192.0.2.0/24' or '2001:db8::/64'
             ip saddr => at 8 [] 'saddr' is not followed by an address or a prefix; add an address or a prefix
             ip saddr 10.0.0.0/8 ip saddr 11.0.0.0/8 => at 23 [saddr] the source address is given twice; keep one: every clause must hold
-            ip saddr 10.0.0.0/8 daddr 11.0.0.0/8 => at 20 [daddr] 'daddr' stands without its header; write 'ip daddr ...' or 'ip6 daddr ...'
+            ip saddr 10.0.0.0/8 daddr 11.0.0.0/8 => at 20 [daddr] 'daddr' needs a header before it; write 'ip daddr ...' or 'ip6 daddr ...'
             ip dscp 64 => at 8 [64] '64' is no code point; write a name like ef, af41 or cs6, or a number from 0 to 63
             ip dscp expedited => at 8 [expedited] 'expedited' is no code point; write a name like ef, af41 or cs6, or a number from 0 to 63
             ip ttl 3 => at 3 [ttl] 'ip' has no field 'ttl'; use one of saddr, daddr, dscp, protocol
@@ -176,11 +176,11 @@ fn errors_are_marked_at_their_position() {
             iif Lan => at 4 [Lan] 'Lan' is no interface; write the name of a port, or of its VLAN like 'lan.20'
             iif "lan => at 4 ["lan] '"lan' is no interface; write the name of a port, or of its VLAN like 'lan.20'
             iif lan iif wan => at 8 [iif] the interface is given twice; keep one: every clause must hold
-            dport 53 => at 0 [dport] 'dport' stands without its protocol; write 'udp dport ...' or 'tcp dport ...'
-            saddr 10.0.0.1 => at 0 [saddr] 'saddr' stands without its header; write 'ip saddr ...' or 'ip6 saddr ...'
+            dport 53 => at 0 [dport] 'dport' needs a protocol before it; write 'udp dport ...' or 'tcp dport ...'
+            saddr 10.0.0.1 => at 0 [saddr] 'saddr' needs a header before it; write 'ip saddr ...' or 'ip6 saddr ...'
             tcp and udp => at 4 [and] 'tcp' has no field 'and'; use one of sport, dport
             tcp or udp => at 4 [or] 'tcp' has no field 'or'; use one of sport, dport
-            not tcp => at 0 [not] 'not' is not known to matches; write one path for each alternative; the first that matches wins
+            not tcp => at 0 [not] matches do not support 'not'; write one path for each alternative; the first that matches wins
             ip dscp é => at 8 [é] 'é' is no code point; write a name like ef, af41 or cs6, or a number from 0 to 63
         "#]],
     );

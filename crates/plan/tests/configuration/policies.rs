@@ -71,10 +71,10 @@ fn errors_are_reported_at_their_position() {
             ("policy = 'edge'", "policy = 'egde'\ntrust = 'yes'"),
         ],
         expect![[r#"
-            objectives.delay[0]| f:3:10: error: the code point ef asks for throughput already; let each ask for one thing
-            objectives.delay[1]| f:3:16: error: the code point ef asks for delay already; let each ask for one thing
+            objectives.delay[0]| f:3:10: error: the code point ef has the objective throughput already; list each code point for one objective
+            objectives.delay[1]| f:3:16: error: the code point ef has the objective delay already; list each code point for one objective
             objectives.delay[2]| f:3:22: error: 'fe' is no code point; write a name like ef, af41 or cs6, or a number from 0 to 63
-            objectives.delay[3]| f:3:28: error: a string belongs here, not a whole number; write "ef"
+            objectives.delay[3]| f:3:28: error: expected a string, not a whole number; write "ef"
             objectives.throughput[2]| f:4:28: error: '64' is no code point; write a name like ef, af41 or cs6, or a number from 0 to 63
             policy.edge.window| f:6:10: error: 50ms is out of range; give 100ms to 3600s
             policy.edge.share| f:8:9: error: 50% is out of range; give 51% to 100%
@@ -83,7 +83,7 @@ fn errors_are_reported_at_their_position() {
             policy.edge.delay| f:11:10: error: no scheme is called 'cdel'; did you mean 'codel'?
             policy.edge.none| f:12:1: error: unknown key 'none'; the keys here are window, dwell, share, packets, throughput, delay, power, fct, tail
             policy.edge.throughput| f:13:14: warning: with a limit of 1 every burst loses all but one packet; give a limit of a hundred or more
-            port.lan.vlan.30.objective| f:23:13: error: 'fast' is nothing that 'objective' can be; use one of none, throughput, delay, power, fct, tail
+            port.lan.vlan.30.objective| f:23:13: error: 'fast' is not a value of 'objective'; use one of none, throughput, delay, power, fct, tail
             port.wan.policy| f:26:10: error: no policy is called 'egde'; did you mean 'edge'?
             port.wan.trust| f:27:9: error: 'trust' is true or false, not a string; write trust = true
         "#]],
@@ -92,7 +92,7 @@ fn errors_are_reported_at_their_position() {
         &[("delay = 'drr{codel}'", "window = '10s'\ndwell = '5s'"), ("[policy.edge]", "[policy.Edge]")],
         expect![[r#"
         policy.Edge| f:5:9: error: 'Edge' is no name for a policy; use a letter, then letters, digits, '_' and '-', 15 at most: [a-z][a-z0-9_-]{0,14}
-        policy.Edge.dwell| f:7:9: error: 5s is less than the window of 10s; give at least 10s, or a shorter window
+        policy.Edge.dwell| f:7:9: error: the dwell of 5s is shorter than the window of 10s; give at least 10s, or a shorter window
         port.wan.policy| f:20:10: error: no policy is called 'edge'; did you mean 'Edge'?
     "#]],
     );
@@ -109,26 +109,26 @@ fn settings_without_effect_get_a_warning() {
     said(
         &[("trust = true", "")],
         expect![[r#"
-        objectives| f:2:1: warning: no port trusts code points, so they ask for nothing; say trust = true in [port.NAME] where the hosts are your own
+        objectives| f:2:1: warning: no port trusts code points, so [objectives] has no effect; write trust = true in [port.NAME] if you control its hosts
     "#]],
     );
     said(
         &[("trust = true", ""), ("objective = 'fct'", "")],
         expect![[r#"
-        objectives| f:2:1: warning: no port trusts code points, so they ask for nothing; say trust = true in [port.NAME] where the hosts are your own
-        policy.edge| f:5:9: warning: nothing that comes in wants anything, so no port ever changes; say trust = true, or objective = "fct", where packets come in
+        objectives| f:2:1: warning: no port trusts code points, so [objectives] has no effect; write trust = true in [port.NAME] if you control its hosts
+        policy.edge| f:5:9: warning: no received packet has an objective, so the policy never changes a scheme; write trust = true or objective = "fct" for an input interface
     "#]],
     );
     said(
         &[(OBJECTIVES, "")],
         expect![[r#"
-        port| f:5:2: warning: code points are trusted, and none asks for anything; add [objectives] with delay = ["ef"]
+        port| f:5:2: warning: code points are trusted, but no code point has an objective; add [objectives] with delay = ["ef"]
     "#]],
     );
     said(
         &[("policy = 'edge'", "")],
         expect![[r#"
-        policy.edge| f:5:9: warning: no port has the policy 'edge'; say policy = "edge" in [port.NAME]
+        policy.edge| f:5:9: warning: no port uses the policy 'edge'; write policy = "edge" in [port.NAME]
     "#]],
     );
     // A path may set the objective as well.

@@ -79,11 +79,11 @@ mac = "02:00:00:00:00:09"
 port = "red"
 "#,
         expect![[r#"
-            f:22:7: error: 'wan' is in the VRF 'main', and the route in 'red'; add leak = true if packets of 'red' are to leave it this way, or name another port
-            f:27:7: error: 198.51.100.9 is on no connected subnet of the VRF 'red'; connected are 192.0.2.0/24 (red), 203.0.113.0/24 (red.20)
+            f:22:7: error: 'wan' is in the VRF 'main', but the route is in 'red'; add leak = true to let packets leave 'red' by this route, or use another port
+            f:27:7: error: 198.51.100.9 is on no connected subnet of the VRF 'red'; the connected subnets are 192.0.2.0/24 (red), 203.0.113.0/24 (red.20)
             f:29:7: error: no port is in a VRF 'rad'; did you mean 'red'?
-            f:32:8: error: 'leak' says where a gateway is, and this route has none; remove it
-            f:34:11: error: 198.51.100.9 is on no connected subnet of the VRF 'red'; connected are 192.0.2.0/24 (red), 203.0.113.0/24 (red.20)
+            f:32:8: error: 'leak' needs 'via', which this route does not have; remove it
+            f:34:11: error: 198.51.100.9 is on no connected subnet of the VRF 'red'; the connected subnets are 192.0.2.0/24 (red), 203.0.113.0/24 (red.20)
         "#]],
     );
     wrong(
@@ -162,15 +162,15 @@ to = "10.5.0.0/16"
 via = ""
 "#,
         expect![[r#"
-            f:21:21: error: 10.9.9.9 is on no connected subnet; connected are 192.0.2.0/24 (lan), 198.51.100.0/24 (wan), 203.0.113.0/24 (red.30)
-            f:21:33: error: 192.0.2.9 is given twice; give it once, with a weight for a larger share
+            f:21:21: error: 10.9.9.9 is on no connected subnet; the connected subnets are 192.0.2.0/24 (lan), 198.51.100.0/24 (wan), 203.0.113.0/24 (red.30)
+            f:21:33: error: 192.0.2.9 is given twice; write it once, with a weight for a larger share
             f:24:26: error: '0' is no weight; write a number from 1 to 512
-            f:24:41: error: 'weigth' means nothing behind a next hop; did you mean 'weight'?
-            f:24:63: error: 'port' says nothing; write 'port lan', 'weight 2'
+            f:24:41: error: unexpected 'weigth' after a next hop; did you mean 'weight'?
+            f:24:63: error: 'port' has no value; write 'port lan', 'weight 2'
             f:24:86: error: there is no port or VLAN 'lam'; did you mean 'lan'?
             f:27:7: error: 'via' is an empty list; write via = ["203.0.113.1 weight 2", "203.0.113.2"]
-            f:30:32: error: the weights add up to 1000, more than 512; use smaller ones
-            f:33:8: error: a string belongs here, not a whole number; write "192.0.2.9"
+            f:30:32: error: the sum of the weights is 1000, more than 512; use smaller ones
+            f:33:8: error: expected a string, not a whole number; write "192.0.2.9"
             f:36:7: error: '' is no address; write an address, like '192.0.2.9' or '2001:db8::9'
         "#]],
     );
@@ -266,23 +266,23 @@ neighbour del 192.0.2.9 mac 02:00:00:00:00:09 port lan
 add 10.0.0.0/8 via \u{1b}[2J
 ";
     expect![[r#"
-        changes.txt:2:1: error: 'ad' is no change; did you mean 'add'?
-        changes.txt:3:15: error: the route leads nowhere; write via and an address, blackhole, or unreachable behind the destination
-        changes.txt:4:5: error: '10.1.0.0/8' has bits set behind its length; write '10.0.0.0/8'
-        changes.txt:5:16: error: 'vai' is no end of a route; did you mean 'via'?
-        changes.txt:6:20: error: 10.9.9.9 is on no connected subnet; connected are 192.0.2.0/24 (lan), 203.0.113.0/24 (red.30), 198.51.100.0/24 (wan)
+        changes.txt:2:1: error: there is no change 'ad'; did you mean 'add'?
+        changes.txt:3:15: error: the route has no next hop; write 'via ADDRESS', 'blackhole' or 'unreachable' after the destination
+        changes.txt:4:5: error: '10.1.0.0/8' has bits set after its prefix length; write '10.0.0.0/8'
+        changes.txt:5:16: error: 'vai' cannot follow the destination of a route; did you mean 'via'?
+        changes.txt:6:20: error: 10.9.9.9 is on no connected subnet; the connected subnets are 192.0.2.0/24 (lan), 203.0.113.0/24 (red.30), 198.51.100.0/24 (wan)
         changes.txt:7:16: error: '' is no address; write an address, like '192.0.2.9' or '2001:db8::9'
-        changes.txt:8:26: error: 'please' is too much; remove it
+        changes.txt:8:26: error: unexpected 'please'; remove it
         changes.txt:9:9: error: no port is in a VRF 'blue'; use one of red, main
-        changes.txt:10:28: error: 'wan' is in the VRF 'main', and the route in 'red'; add leak = true if packets of 'red' are to leave it this way, or name another port
+        changes.txt:10:28: error: 'wan' is in the VRF 'main', but the route is in 'red'; add leak = true to let packets leave 'red' by this route, or use another port
         changes.txt:11:4: error: the destination is missing; write it, as in 'add 10.0.0.0/8 via 192.0.2.1'
-        changes.txt:12:16: error: 'via' is too much; remove it
-        changes.txt:13:7: error: 'everything' is nothing to flush; write 'flush', or 'flush vrf red'
-        changes.txt:14:11: error: '192.0.2.9' is no change; use one of add, del
+        changes.txt:12:16: error: unexpected 'via'; remove it
+        changes.txt:13:7: error: 'everything' cannot be flushed; write 'flush', or 'flush vrf red'
+        changes.txt:14:11: error: there is no change '192.0.2.9'; use one of add, del
         changes.txt:15:33: error: the MAC address is missing; write it, as in 'neighbour add 192.0.2.9 mac 02:00:00:00:00:09 port lan'
         changes.txt:16:46: error: the port is missing; write it, as in 'neighbour add 192.0.2.9 mac 02:00:00:00:00:09 port lan'
         changes.txt:17:29: error: 01:00:00:00:00:09 is a multicast address; make the first byte even, like '02'
-        changes.txt:18:29: error: a neighbour is taken away by its address; remove 'mac'
+        changes.txt:18:29: error: 'neighbour del' needs only the address and the port; remove 'mac'
         changes.txt:19:20: error: '�[2J' is no address; write an address, like '192.0.2.9' or '2001:db8::9'
     "#]].assert_eq(&batch(text, "changes.txt", &plan).unwrap_err().to_string());
     let good = read("add 10.0.0.0/8 blackhole\n\ndel 10.1.0.0/16 # gone\ndel 10.2.0.0/16", &plan);

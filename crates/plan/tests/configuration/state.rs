@@ -110,7 +110,7 @@ fn operators_register_instructions() {
         assert!(plan.is_none() && said.contains(wrong), "{state}: {said}");
     }
     let (plan, said) = check("[state]\n[state.instruction.a]\nnumber = 128\n", PORTS);
-    assert!(plan.is_none() && said.contains("there are no guests here"), "{said}");
+    assert!(plan.is_none() && said.contains("no directory of guests is set"), "{said}");
 }
 
 /// `diff` prints the name of the key file, not the key.
@@ -132,7 +132,7 @@ fn store_too_small_for_its_line_gets_a_warning_or_is_refused() {
         "[state]\n",
         &small,
         expect![[r#"
-            state.capacity| f:2:1: warning: the store of port 'lan' has 1900000 entries, and 100kpps can fill 2000000; give it a capacity of 2000000, or what is more is aborted
+            state.capacity| f:2:1: warning: the store of port 'lan' has 1900000 entries, but 100kpps can fill 2000000; set a capacity of 2000000; a full store aborts instructions
         "#]],
     );
     let (plan, _) = check("[state]\nstrict = true\n", &small);
@@ -149,8 +149,8 @@ fn errors_are_reported_at_their_position() {
         expect![[r#"
             state.lifetime| f:3:12: error: 'h' is no unit of time; use one of s, ms, us, ns, like '5ms'
             state.protocol| f:4:12: error: 50 is out of range; give 143 to 254; the default is 253
-            state.cleaner| f:5:11: error: 'none' is nothing that 'cleaner' can be; use one of inline, assist, dedicated
-            state.instructions[0]| f:6:17: error: 'cuont' is nothing that 'instructions' can have; did you mean 'count'?
+            state.cleaner| f:5:11: error: 'none' is not a value of 'cleaner'; use one of inline, assist, dedicated
+            state.instructions[0]| f:6:17: error: 'cuont' is not a value of 'instructions'; did you mean 'count'?
             state.batch| f:7:9: error: 65 is out of range; give 1 to 64; the default is 32
         "#]],
     );
@@ -158,28 +158,28 @@ fn errors_are_reported_at_their_position() {
         "[state]\nshards = 3\n[router]\nworkers = 2\n",
         PORTS,
         expect![[r#"
-        state.shards| f:3:10: error: 3 parts, and 2 to execute instructions on one each: nobody would have the rest; give at most 2, or the router more `workers`
+        state.shards| f:3:10: error: 3 shards are more than the 2 workers that execute instructions; write at most 2, or raise `workers` in [router]
     "#]],
     );
     said(
         "[state]\ncentral = 0\nsingle_store = true\n",
         PORTS,
         expect![[r#"
-        state.single_store| f:2:1: error: the one store is that of the centre, and has no entries; give `central` some
+        state.single_store| f:2:1: error: the single store has no entries: `central` is 0; set `central` above 0
     "#]],
     );
     said(
         "",
         PORTS,
         expect![[r#"
-        port| f:1:1: warning: port 'lan' says what it does with ephemeral state, and there is no [state]; add [state]
+        port| f:1:1: warning: port 'lan' sets ephemeral state, but there is no [state]; add [state]
     "#]],
     );
     said(
         "[state]\n",
         &PORTS.replace("rate', 'q", "speed', 'q"),
         expect![[r#"
-        port.lan.state.variables[0]| f:8:14: error: 'speed' is nothing that 'variables' can have; use one of queue, drops, rate, node, time
+        port.lan.state.variables[0]| f:8:14: error: 'speed' is not a value of 'variables'; use one of queue, drops, rate, node, time
     "#]],
     );
 }

@@ -57,7 +57,7 @@ impl Dispatching {
     /// Its declaration.
     pub const DECLARATION: Declaration = Declaration {
         name: "dispatch",
-        summary: "look into the payload, and give the packet to the path that a rule in `dispatch` of the path names",
+        summary: "inspect the payload, and send the packet to the path named by a rule in `dispatch` of the path",
         cost: DeclaredCost::Measured { packet: Nanos::new(100), kilobyte: Nanos::ZERO },
         source: "Qie et al. 2001, section 3.1; RFC 6066, RFC 9112, RFC 1035",
         options: &[OptionDeclaration {

@@ -47,16 +47,28 @@ impl Spin {
     /// Its declaration.
     pub const DECLARATION: Declaration = Declaration {
         name: "spin",
-        summary: "take time and do nothing: to try schedulers with",
+        summary: "use processor time without effect, to test schedulers",
         cost: DeclaredCost::Declared(mean),
         source: "",
         options: &[
-            option("cost", Unit::Time, "1us", LONGEST, "What a packet takes."),
-            option("kilobyte", Unit::Time, "0ns", LONGEST_KILOBYTE, "What it takes besides for each 1000 bytes."),
-            option("spread", Unit::Part, "0%", 1_000_000, "How far from `cost` a packet may be, evenly either way."),
-            option("rare", Unit::Part, "0%", 1_000_000, "How many packets take `rare_cost` instead of `cost`."),
-            option("rare_cost", Unit::Time, "0ns", LONGEST, "What those take."),
-            option("seed", Unit::Count, "1", u64::MAX, "What the draws begin with."),
+            option("cost", Unit::Time, "1us", LONGEST, "The cost of a packet."),
+            option("kilobyte", Unit::Time, "0ns", LONGEST_KILOBYTE, "The additional cost of each 1000 bytes."),
+            option(
+                "spread",
+                Unit::Part,
+                "0%",
+                1_000_000,
+                "The largest deviation from `cost`, uniformly distributed in both directions.",
+            ),
+            option(
+                "rare",
+                Unit::Part,
+                "0%",
+                1_000_000,
+                "The fraction of packets that cost `rare_cost` instead of `cost`.",
+            ),
+            option("rare_cost", Unit::Time, "0ns", LONGEST, "The cost of those packets."),
+            option("seed", Unit::Count, "1", u64::MAX, "The seed of the random choices."),
         ],
     };
 

@@ -23,7 +23,7 @@ impl CpuShares {
             Err(refused) => Err(ApplyError {
                 place: format!("path {}", refused.path),
                 reason: format!("{refused}{}", measured_cost(plan, costs, &refused.path)),
-                hint: "`switchpath check` has the sum; admission = \"warn\" in [cpu] takes it all the same".into(),
+                hint: "`switchpath check` shows the sum; admission = \"warn\" in [cpu] accepts it anyway".into(),
             }),
         }
     }
@@ -131,5 +131,5 @@ fn measured_cost(plan: &Plan, costs: &Costs, path: &str) -> String {
     let figure =
         plan.paths.iter().zip(&costs.paths).find(|(plan, _)| plan.name == path).map(|(_, path)| path.functions);
     let measured = figure.filter(|figure| figure.source == CostSource::Measured);
-    measured.map_or_else(String::new, |figure| format!("; its packets were found to cost {} each", figure.cost))
+    measured.map_or_else(String::new, |figure| format!("; the measured cost of its packets is {} each", figure.cost))
 }

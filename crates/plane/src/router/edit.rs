@@ -146,7 +146,6 @@ impl Draft<'_> {
     }
 
     fn set(&mut self, vrf: VrfId, prefix: Prefix, outcome: Outcome) {
-        // Twice: the map shows later lines the present state, and the list keeps the order of the changes.
         self.routes.insert((vrf, prefix), outcome);
         self.changes.push(RouteChange { vrf, prefix, origin: Origin::Api, outcome });
     }
@@ -154,8 +153,7 @@ impl Draft<'_> {
     fn add_route(&mut self, route: &RoutePlan) -> Result<(), Refusal> {
         let names = &self.router.names;
         let vrf = names.vrf(route.vrf.as_ref());
-        let gone = || ("its port is there no more".to_string(), "read the batch again".to_string());
-        // The batch was parsed against a plan. Another may have been applied since then.
+        let gone = || ("its port has been removed".to_string(), "send the batch again".to_string());
         let goal = RouteGoal::of(&route.action, names).ok_or_else(gone)?;
         let held = self.gateways.hold(&(vrf, route.to, Origin::Api), &goal);
         let outcome = held.map_err(|error| (error.to_string(), "use fewer gateways".to_string()))?;
@@ -163,7 +161,7 @@ impl Draft<'_> {
         if self.route(vrf, route.to) == Outcome::NoRoute && !self.router.tables.contains(vrf, route.to) {
             let full = || {
                 let limit = self.router.tables.limits().routes;
-                (format!("there is no room for it: the limit is {limit} routes"), "take others away first".to_string())
+                (format!("the table is full: the limit is {limit} routes"), "remove others first".to_string())
             };
             self.room = self.room.checked_sub(1).ok_or_else(full)?;
         }
@@ -178,9 +176,9 @@ impl Draft<'_> {
         if self.route(vrf, to) == Outcome::NoRoute {
             let fixed = self.router.tables.route(vrf, to, Origin::Static) != Outcome::NoRoute;
             let hint = if fixed {
-                "that of the configuration goes when the configuration changes: `switchpath apply`"
+                "the route is part of the configuration: change it there and run `switchpath apply`"
             } else {
-                "`switchpath route list` shows those that can be taken away"
+                "`switchpath route list` shows those that can be removed"
             };
             return Err((format!("no route to {to} was added while the router runs"), hint.to_string()));
         }
@@ -192,7 +190,6 @@ impl Draft<'_> {
     fn flush(&mut self, vrf: Option<VrfId>) {
         let query = RouteQuery { vrf, within: None, origin: Some(Origin::Api) };
         let there = self.router.tables.routes(&query, usize::MAX).into_iter().map(|route| (route.vrf, route.prefix));
-        // Destinations of earlier lines count as these lines left them, not as the tables have them.
         let mut all: Vec<(VrfId, Prefix)> = there.filter(|key| !self.routes.contains_key(key)).collect();
         let added = self
             .routes
@@ -205,22 +202,21 @@ impl Draft<'_> {
 
     fn interface(&self, name: &plan::Name) -> Result<InterfaceId, Refusal> {
         let id = self.router.names.interfaces.get(name).copied();
-        id.ok_or_else(|| (format!("there is no port or VLAN '{name}' any more"), "read the batch again".to_string()))
+        id.ok_or_else(|| (format!("the port or VLAN '{name}' has been removed"), "send the batch again".to_string()))
     }
 
     fn add_neighbour(&mut self, neighbour: &NeighbourPlan) -> Result<(), Refusal> {
         let key = (self.interface(&neighbour.interface)?, neighbour.address);
         if self.router.statics.contains_key(&key) {
             let reason = format!("{} is a neighbour of the configuration", neighbour.address);
-            return Err((reason, "change the configuration, and `switchpath apply` it".to_string()));
+            return Err((reason, "change the configuration, and run `switchpath apply`".to_string()));
         }
         if !self.is_added(key) {
             let limit = self.router.build.limits.neighbours_per_interface;
             let crowd = self.neighbour_count(key.0);
             if *crowd >= limit {
-                let reason =
-                    format!("{} has {limit} neighbours that are given, the most it can have", neighbour.interface);
-                return Err((reason, "leave out those that answer when they are asked".to_string()));
+                let reason = format!("{} has the maximum of {limit} static neighbours", neighbour.interface);
+                return Err((reason, "remove those that answer ARP or neighbour discovery".to_string()));
             }
             *crowd += 1;
         }
@@ -232,12 +228,10 @@ impl Draft<'_> {
     fn del_neighbour(&mut self, interface: &plan::Name, address: IpAddr) -> Result<(), Refusal> {
         let key = (self.interface(interface)?, address);
         if !self.is_added(key) {
-            let hint =
-                "`switchpath show neighbours` shows them; those of the configuration go with it, others are found";
+            let hint = "`switchpath show neighbours` shows all; this removes only those added at run time";
             return Err((format!("no neighbour {address} was added while the router runs"), hint.to_string()));
         }
         self.summary.neighbours_removed += 1;
-        // A neighbour that the configuration has as well still counts.
         let stays = self.router.statics.contains_key(&key);
         *self.neighbour_count(key.0) -= usize::from(!stays);
         self.neighbours.insert(key, None);
@@ -263,7 +257,6 @@ impl Draft<'_> {
         let Draft { router, mut changes, neighbours, summary, gateways, .. } = self;
         if changes.len() >= SORTED {
             // Of several changes to one destination only the last is made.
-            // The sort must be stable, so that changes to one destination keep their order.
             changes.sort_by_key(|change| (change.vrf, change.prefix));
             // `dedup` keeps the first of equal keys. Reversed, that is the last change.
             changes.reverse();

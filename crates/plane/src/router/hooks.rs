@@ -28,7 +28,7 @@ impl Router {
     pub(super) fn hook_config(&self, plan: &Plan, names: &Names) -> Result<Option<Arc<HookConfig>>, ApplyError> {
         let Some(state) = &plan.state else { return Ok(None) };
         let Some(maker) = &self.hook_maker else {
-            let reason = "nobody executes instructions here".to_string();
+            let reason = "this router executes no instructions".to_string();
             return Err(ApplyError { place: "state".into(), reason, hint: "remove [state]".into() });
         };
         let executes = |port: &&plan::PortPlan| port.state.at != ExecutionPlaces::None;
@@ -95,12 +95,10 @@ pub(super) fn overflowing(plan: &Plan, names: &Names) -> Vec<ApplyError> {
             (port.state.capacity.unwrap_or(state.capacity), state.most_live_entries(PacketRate::max_for_line(rate)));
         (capacity < bound).then(|| ApplyError {
             place: format!("port {}", port.name),
-            reason: format!("its store has {capacity} entries, and its device, which carries {rate}, can fill {bound}"),
+            reason: format!("its store has {capacity} entries, but its device with {rate} can fill {bound}"),
             hint: match bound <= MOST_ENTRIES {
-                true => format!(
-                    "give it `capacity = {bound}`, or say what the line brings (line_rate), or what is more is aborted"
-                ),
-                false => "say what the line brings (line_rate), or what is more than it holds is aborted".into(),
+                true => format!("write `capacity = {bound}`, or the real line_rate; a full store aborts instructions"),
+                false => "write the real line_rate; a full store aborts instructions".into(),
             },
         })
     };

@@ -63,7 +63,7 @@ pub trait Opener {
         Err(ApplyError {
             place: format!("port {}", plan.name),
             reason: format!("'{file}' cannot be read: files are not opened here"),
-            hint: "write trace = \"lte\" for a trace that is made up".into(),
+            hint: "write trace = \"lte\" for a generated trace".into(),
         })
     }
     /// Observes every packet at the emulated link of the port.
@@ -94,7 +94,7 @@ impl Router {
         let mut names = self.names.clone();
         // An upper bound, because existing names keep their ids.
         if names.next.iter().any(|&next| next + plan.interfaces().count() + plan.paths.len() > LAST_ID) {
-            let reason = "more ports, interfaces or paths have come and gone than there are ids".to_string();
+            let reason = "the ids of ports, interfaces or paths are used up".to_string();
             let hint = "restart the router".to_string();
             return Err(vec![ApplyError { place: "router".into(), reason, hint }]);
         }
@@ -186,9 +186,9 @@ impl Router {
         // The special routes of other VRFs are already in `routes`.
         let count = routes.len() + config_routes::martian_routes().count();
         (count + given > limit).then(|| {
-            let added = if given == 0 { String::new() } else { format!(", and {given} that the API has added") };
+            let added = if given == 0 { String::new() } else { format!(", and {given} added by the API") };
             let reason = format!("there are {count}{added}; {limit} fit");
-            let flush = if given == 0 { "" } else { ", or take added ones away: `switchpath route flush`" };
+            let flush = if given == 0 { "" } else { ", or remove added ones: `switchpath route flush`" };
             ApplyError { place: "routes".into(), reason, hint: format!("aggregate some{flush}") }
         })
     }
@@ -207,8 +207,8 @@ impl Router {
                 .extend(self.added_neighbours.keys().filter(|(on, _)| Some(on) == here).map(|(_, address)| *address));
         }
         let full = |(name, addresses): (&plan::Name, HashSet<IpAddr>)| {
-            let reason = format!("{} are given with their addresses, and {limit} can be", addresses.len());
-            let hint = "leave out those that answer when they are asked".to_string();
+            let reason = format!("{} are static, more than {limit}", addresses.len());
+            let hint = "remove those that answer ARP or neighbour discovery".to_string();
             (addresses.len() > limit).then(|| ApplyError { place: format!("neighbours on {name}"), reason, hint })
         };
         given.into_iter().filter_map(full).collect()
@@ -449,7 +449,7 @@ fn assign_vrfs(plan: &Plan, names: &mut Names) -> Result<(), ApplyError> {
         // Id 0 is the main VRF, which is not in the map. Names are never removed, so each id is new.
         let next = names.vrfs.len() + 1;
         if next >= MOST_VRFS {
-            let reason = format!("more than {MOST_VRFS} VRFs have come and gone");
+            let reason = format!("more than {MOST_VRFS} VRFs were in use since the start");
             return Err(ApplyError { place: format!("vrf {name}"), reason, hint: "restart the router".into() });
         }
         names.vrfs.insert(name.clone(), VrfId::at(next));

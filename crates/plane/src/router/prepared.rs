@@ -53,8 +53,8 @@ impl Prepared {
         let (first, more) = (ports.first(), ports.len().saturating_sub(1));
         first.into_iter().map(move |first| match more {
             0 => first.to_string(),
-            1 => format!("{first} (so it is with another port)"),
-            _ => format!("{first} (so it is with {more} other ports)"),
+            1 => format!("{first} (and the same for another port)"),
+            _ => format!("{first} (and the same for {more} other ports)"),
         })
     }
 

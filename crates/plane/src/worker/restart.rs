@@ -27,7 +27,7 @@ pub struct AdoptionUnfinished;
 
 impl std::fmt::Display for AdoptionUnfinished {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("it was taking on a configuration, of which it has only a part")
+        f.write_str("it failed while it adopted a configuration")
     }
 }
 

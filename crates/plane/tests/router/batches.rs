@@ -132,7 +132,7 @@ fn full_table_is_reported_at_the_line_that_overflows() {
     assert_eq!(errors.iter().map(|error| error.line).collect::<Vec<_>>(), [2, 3], "what is there may be said again");
     assert_eq!(
         (&*errors[0].reason, &*errors[0].hint),
-        ("there is no room for it: the limit is 64 routes", "take others away first")
+        ("the table is full: the limit is 64 routes", "remove others first")
     );
     // Adding and removing neighbours needs no room in the table of routes.
     make(
@@ -146,7 +146,7 @@ fn full_table_is_reported_at_the_line_that_overflows() {
     let more = format!("{CONFIG}[[route]]\nto = '172.16.0.0/12'\nblackhole = true\n");
     let errors = rig.apply(&more).unwrap_err();
     let error = &errors[0];
-    assert!(error.reason.contains(&format!("and {room} that the API has added; 64 fit")), "{error:?}");
+    assert!(error.reason.contains(&format!("and {room} added by the API; 64 fit")), "{error:?}");
     assert!(error.hint.contains("switchpath route flush"), "{error:?}");
     make(&mut rig, "flush\n");
     rig.apply(&more).unwrap();
@@ -175,7 +175,7 @@ fn too_many_neighbours_are_refused_at_their_line() {
     let neighbour = |n: u32| format!("neighbour add 172.20.{}.{} {mac}\n", n >> 8, n & 255);
     let errors = refused(&rig, &(2..4099).map(neighbour).collect::<String>());
     assert_eq!(errors.iter().map(|error| error.line).collect::<Vec<_>>(), [4097]);
-    assert_eq!(errors[0].reason, "wide has 4096 neighbours that are given, the most it can have");
+    assert_eq!(errors[0].reason, "wide has the maximum of 4096 static neighbours");
     // Neighbours that the same batch adds and removes do not count.
     let gone = (2..4099).map(|n| neighbour(n) + &format!("neighbour del 172.20.{}.{} port wide\n", n >> 8, n & 255));
     make(&mut rig, &gone.collect::<String>());

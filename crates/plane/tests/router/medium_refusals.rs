@@ -262,7 +262,7 @@ fn ports_of_each_kind_refuse_an_mtu_that_they_cannot_carry() {
         assert_eq!(errors(most.unwrap_or(65_535)), None, "{device}");
         let Some(most) = most else { continue };
         let said = errors(most + 1).unwrap_or_default();
-        let expected = format!("ports carry packets of {most} bytes at most, not {}", most + 1);
+        let expected = format!("ports carry packets of at most {most} bytes, not {}", most + 1);
         assert!(
             said.contains("f:4:7") && said.contains(&expected) && said.contains(&format!("mtu = {most} or less")),
             "{said}"

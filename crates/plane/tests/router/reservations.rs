@@ -66,7 +66,7 @@ fn every_scheme_isolates_reservations_or_is_refused_with_an_alternative() {
             Ok(_) => kept.push(scheme),
             Err(error) => {
                 refused += 1;
-                assert!(!error.reason.contains("nobody knows"), "{scheme} is judged: {}", error.reason);
+                assert!(!error.reason.contains("it is unknown how"), "{scheme} is judged: {}", error.reason);
                 assert_eq!((error.line, error.path.as_str()), (8, "port.wan.scheme"), "{scheme}");
                 let better = named(&error.hint);
                 if let Err(error) = with(better) {
@@ -102,7 +102,7 @@ fn shaper_rate_bounds_reservations() {
     let error = shaped("500kbit").unwrap_err();
     assert_eq!(error.line, 8);
     assert!(
-        error.reason.contains("it takes 1002kbit of the rate of the shaper, and 500kbit is left"),
+        error.reason.contains("it needs 1002kbit of the rate of the shaper, but 500kbit is left"),
         "{}",
         error.reason
     );

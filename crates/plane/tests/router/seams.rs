@@ -199,7 +199,7 @@ fn a_cpu_scheduler_is_registered_with_the_router_and_named_by_the_configuration(
     assert_eq!(forward(&mut rig, 3).len(), 3);
     assert!(PICKED.load(Ordering::Relaxed) > before, "it says which task runs");
     let unknown = plan::check(&text, "test.toml", &plane::catalogue()).unwrap_err().to_string();
-    assert!(unknown.contains("'lifo' is nothing that 'scheduler' can be"), "{unknown}");
+    assert!(unknown.contains("'lifo' is not a value of 'scheduler'"), "{unknown}");
 }
 
 /// A port whose medium loses every other packet.

@@ -54,10 +54,12 @@ const fn option(
     OptionDeclaration { name, unit, default, least: 1, most, doc }
 }
 
-const PACKETS: OptionDeclaration = option("packets", Unit::Count, "16", u16::MAX as u64, "Packets at most.");
-const SLICE: OptionDeclaration = option("slice", Unit::Time, "30us", 1_000_000_000, "No new packet after so long.");
+const PACKETS: OptionDeclaration =
+    option("packets", Unit::Count, "16", u16::MAX as u64, "The limit of packets in a run.");
+const SLICE: OptionDeclaration =
+    option("slice", Unit::Time, "30us", 1_000_000_000, "The time after which a run begins no new packet.");
 const OVERHEAD: OptionDeclaration =
-    option("overhead", Unit::Part, "10%", 1_000_000, "What switching may cost of the work done then.");
+    option("overhead", Unit::Part, "10%", 1_000_000, "The cost of a switch as a fraction of the work in a run.");
 
 /// The batching methods, as the configuration names them.
 pub(crate) const BATCHINGS: &[Declaration] = &[
@@ -70,21 +72,21 @@ pub(crate) const BATCHINGS: &[Declaration] = &[
     },
     Declaration {
         name: "simple",
-        summary: "So many packets at most.",
+        summary: "A fixed limit of packets.",
         cost: units::declare::DeclaredCost::None,
         source: "",
         options: &[PACKETS],
     },
     Declaration {
         name: "timeslice",
-        summary: "So many packets at most, and no new one after the slice.",
+        summary: "A limit of packets, and no new packet after the slice.",
         cost: units::declare::DeclaredCost::None,
         source: "",
         options: &[PACKETS, SLICE],
     },
     Declaration {
         name: "throttle",
-        summary: "Nothing until a switch is worth its cost, then all there is until the slice is over.",
+        summary: "Waits until a switch is worth its cost, then processes all packets until the slice ends.",
         cost: units::declare::DeclaredCost::None,
         source: "",
         options: &[OVERHEAD, SLICE],

@@ -86,7 +86,8 @@ pub(super) fn check(report: &mut Report<'_>, section: &Section<'_>) -> PathCpu {
         && cost.of(size) > limit
     {
         report.error(node.span, node.path, || {
-            let reason = format!("a packet of {size} costs {}, and would be dropped for it", cost.of(size));
+            let reason =
+                format!("a packet of {size} costs {}, more than the limit, and would be dropped", cost.of(size));
             (reason, "give a limit well above the cost".to_string())
         });
     }
@@ -99,7 +100,7 @@ fn reservation(report: &mut Report<'_>, section: &Section<'_>) -> Option<Reserva
     let Some(text) = section.text(report, "reserve") else {
         for node in ["packet_size", "max_delay"].into_iter().filter_map(|name| section.node(name)) {
             report.error(node.span, node.path, || {
-                let reason = "it needs a reservation, and this path has none".to_string();
+                let reason = "the key needs a reservation, but this path has none".to_string();
                 (reason, "add the rate: reserve = \"49kpps\"".to_string())
             });
         }
@@ -111,7 +112,7 @@ fn reservation(report: &mut Report<'_>, section: &Section<'_>) -> Option<Reserva
 
 fn reserve(report: &mut Report<'_>, text: &Text<'_>, size: Option<Bytes>) -> Option<(PacketRate, Option<Rate>)> {
     let in_packets = text.value.trim_end().to_ascii_lowercase().ends_with("pps");
-    let hint = || "write packets a second, as '49kpps', or bits with the size of a packet, as '10mbit'".to_string();
+    let hint = || "write packets a second, like '49kpps', or bits with packet_size, like '10mbit'".to_string();
     let read = match (in_packets, size) {
         (true, _) => text.value.parse().map(|packets| (packets, None)).map_err(|error: UnitError| error.reason),
         (false, size) => match (text.value.parse::<Rate>(), size) {
@@ -146,7 +147,7 @@ fn cost(report: &mut Report<'_>, section: &Section<'_>) -> Option<Cost> {
     let (reason, hint) = match read {
         Err(error) => (error.reason, error.hint),
         Ok(cost) if cost.packet > MOST_COST || cost.kilobyte > MOST_COST => {
-            (format!("{cost} is out of range"), "a packet costs a second at most".to_string())
+            (format!("{cost} is out of range"), "a packet costs at most a second".to_string())
         }
         Ok(cost) => return Some(cost),
     };

@@ -113,12 +113,12 @@ impl DispatchRule {
         let words: Vec<Word<'_>> =
             text.split_whitespace().map(|part| Word { offset: offset(part), text: part }).collect();
         let [kind, second, third, path] = &words[..] else {
-            let reason = format!("a rule has four words, and here are {}", words.len());
+            let reason = format!("a rule has four words, not {}", words.len());
             return Err(TextError { offset: 0, length: text.len(), reason, hint: FORM.to_string() });
         };
         let named = |what: &str| match second.text == what {
             true => NamePattern::parse(third),
-            false => Err(second.wrong(format!("behind '{}' belongs '{what}'", kind.text), FORM)),
+            false => Err(second.wrong(format!("'{what}' has to follow '{}'", kind.text), FORM)),
         };
         let carries = match kind.text {
             "tls" => PayloadCondition::TlsName(named("name")?),
@@ -127,7 +127,7 @@ impl DispatchRule {
             "payload" => PayloadCondition::Bytes(at(second)?, bytes(third)?),
             other => {
                 let hint = did_you_mean(other, ["tls", "http", "dns", "payload"]);
-                return Err(kind.wrong(format!("{} is nothing a packet is known by", quote(other)), hint));
+                return Err(kind.wrong(format!("{} is not a kind of rule", quote(other)), hint));
             }
         };
         let text = words.iter().map(|word| word.text).collect::<Vec<_>>().join(" ");
@@ -138,7 +138,7 @@ impl DispatchRule {
 fn at(word: &Word<'_>) -> Result<usize, TextError> {
     let offset = word.text.parse().ok().filter(|offset| *offset <= MOST_OFFSET);
     offset.ok_or_else(|| {
-        word.wrong(format!("{} is no place in a payload", quote(word.text)), format!("give 0 to {MOST_OFFSET}"))
+        word.wrong(format!("{} is not an offset in a payload", quote(word.text)), format!("give 0 to {MOST_OFFSET}"))
     })
 }
 
@@ -147,8 +147,8 @@ fn bytes(word: &Word<'_>) -> Result<Vec<u8>, TextError> {
     let pair = |at: usize| u8::from_str_radix(digits.get(at..at + 2)?, 16).ok();
     let read: Option<Vec<u8>> = (0..digits.len()).step_by(2).map(pair).collect();
     read.filter(|bytes| (1..=MOST_BYTES).contains(&bytes.len())).ok_or_else(|| {
-        let hint = format!("write 1 to {MOST_BYTES} of them as hexadecimal digits: 0x474554");
-        word.wrong(format!("{} are no bytes", quote(word.text)), hint)
+        let hint = format!("write 1 to {MOST_BYTES} bytes, like 0x474554");
+        word.wrong(format!("{} are not bytes in hexadecimal", quote(word.text)), hint)
     })
 }
 
@@ -166,15 +166,15 @@ pub(super) fn check(report: &mut Report<'_>, section: &Section<'_>, functions: &
     };
     let forwards = functions.iter().position(|call| call.name == "ip");
     let wrong = match (place, forwards) {
-        (None, _) => Some("there are rules, and the path has not the function 'dispatch'"),
+        (None, _) => Some("there are rules, but the path does not have the function 'dispatch'"),
         (Some(place), Some(forwards)) if forwards < place => {
-            Some("'ip' has forwarded the packet before 'dispatch' sends it to another path, which forwards it again")
+            Some("'ip' before 'dispatch' forwards the packet twice: on this path and on the other")
         }
         _ => None,
     };
     if let Some(wrong) = wrong.filter(|_| report.error_count() == 0) {
         report.error(given.span.clone(), given.path, || {
-            (wrong.to_string(), "name it first: functions = [\"dispatch\", \"ip\"]".to_string())
+            (wrong.to_string(), "write it first: functions = [\"dispatch\", \"ip\"]".to_string())
         });
     }
     let surplus = |most| (format!("a dispatch has at most {most} rules"), "use several paths".to_string());
@@ -208,15 +208,15 @@ mod tests {
         assert_eq!((rule.condition.clone(), &*rule.path), (PayloadCondition::Bytes(4, vec![0x16, 3, 10]), "tls"));
         assert_eq!(rule.to_string(), "payload 4 0x16030A tls");
         for (text, marked, reason) in [
-            ("tls name a.b", "tls name a.b", "a rule has four words, and here are 3"),
-            ("smtp name a.b p", "smtp", "'smtp' is nothing a packet is known by"),
-            ("tls host a.b p", "host", "behind 'tls' belongs 'name'"),
+            ("tls name a.b", "tls name a.b", "a rule has four words, not 3"),
+            ("smtp name a.b p", "smtp", "'smtp' is not a kind of rule"),
+            ("tls host a.b p", "host", "'name' has to follow 'tls'"),
             ("http host a..b p", "a..b", "'a..b' is no name"),
             ("dns name *a.b p", "*a.b", "'*a.b' is no name"),
-            ("payload x 0x00 p", "x", "'x' is no place in a payload"),
-            ("payload 0 0x0 p", "0x0", "'0x0' are no bytes"),
-            ("payload 0 0x p", "0x", "'0x' are no bytes"),
-            ("payload 0 0xé1 p", "0xé1", "'0xé1' are no bytes"),
+            ("payload x 0x00 p", "x", "'x' is not an offset in a payload"),
+            ("payload 0 0x0 p", "0x0", "'0x0' are not bytes in hexadecimal"),
+            ("payload 0 0x p", "0x", "'0x' are not bytes in hexadecimal"),
+            ("payload 0 0xé1 p", "0xé1", "'0xé1' are not bytes in hexadecimal"),
         ] {
             let error = DispatchRule::parse(text).unwrap_err();
             assert_eq!((&text[error.offset..error.offset + error.length], &*error.reason), (marked, reason));

@@ -159,11 +159,7 @@ impl FilterRule {
     pub fn parse(text: &str) -> Result<FilterRule, TextError> {
         let tokens = tokens(text)?;
         let Some((last, clauses)) = tokens.split_last() else {
-            return Err(TextError::whole(
-                text,
-                "the rule is empty",
-                "write accept, drop or reject, and before it for what",
-            ));
+            return Err(TextError::whole(text, "the rule is empty", "write a match and then accept, drop or reject"));
         };
         let verdict = VERDICTS.iter().find(|(name, _)| *name == last.text);
         let Some(&(_, verdict)) = verdict else {
@@ -193,9 +189,7 @@ impl FilterRule {
                 "ct" => {
                     let (word, states) = (value(1, "'state'")?, value(2, "a state")?);
                     if word.text != "state" {
-                        return Err(
-                            word.wrong("only the state of a connection is known", "write 'ct state established'")
-                        );
+                        return Err(word.wrong("'ct' supports only 'state'", "write 'ct state established'"));
                     }
                     rule.states = Some(bits(states, &STATES)?);
                     blanked.extend([token, word, states]);
@@ -248,7 +242,7 @@ impl FilterRule {
             "daddr" => (&mut self.destination, each(set, |text| addresses(text, family))?),
             "sport" => (&mut self.sport, each(set, ports)?),
             "dport" => (&mut self.dport, each(set, ports)?),
-            _ => return Err(set.wrong(format!("'{field}' takes no set"), "write one rule for each value")),
+            _ => return Err(set.wrong(format!("'{field}' does not support sets"), "write one rule for each value")),
         };
         *place = Some(ValueSet::of(values));
         match field {
@@ -325,7 +319,7 @@ fn addresses(text: &str, family: MatchFamily) -> Result<(u128, u128), (String, S
         Err(_) => text.parse::<Prefix>().map_err(|error| (error.reason, error.hint))?,
     };
     if prefix.address.is_ipv4() != (family != MatchFamily::V6) {
-        let hint = "write addresses of IPv4 behind 'ip', of IPv6 behind 'ip6'";
+        let hint = "write IPv4 addresses after 'ip', IPv6 addresses after 'ip6'";
         return Err((format!("{} is of the other IP version", quote(text)), hint.to_string()));
     }
     let bits = if prefix.address.is_ipv4() { 32 } else { 128 };
@@ -368,7 +362,7 @@ fn flags_of(token: &Token<'_>) -> Result<(u8, u8), TextError> {
         Some((value, mask)) => {
             let (flags, of) = (part(0, value)?, part(value.len() + 1, mask)?);
             if flags & !of != 0 {
-                return Err(token.wrong("a flag is asked for that is not looked at", "name it behind the '/' as well"));
+                return Err(token.wrong("the mask after '/' lacks a flag before it", "add the flag to the mask"));
             }
             Ok((flags, of))
         }
@@ -386,7 +380,7 @@ pub(super) fn check(
     let Some(given) = section.node("filter") else {
         if filters {
             report.error(section.span.clone(), section.path, || {
-                let hint = "add its rules, the first that holds counts: filter = [\"tcp dport 22 accept\", \"drop\"]; all go with filter = [\"drop\"]";
+                let hint = "add rules, of which the first match decides: filter = [\"tcp dport 22 accept\", \"drop\"]";
                 ("the function 'filter' has no rules".to_string(), hint.to_string())
             });
         }
@@ -395,11 +389,11 @@ pub(super) fn check(
     if !filters && report.error_count() == 0 {
         report.error(given.span.clone(), given.path, || {
             let hint = "name it: functions = [\"filter\", \"ip\"]";
-            ("there are rules, and the path has not the function 'filter'".to_string(), hint.to_string())
+            ("there are rules, but the path does not have the function 'filter'".to_string(), hint.to_string())
         });
     }
     let surplus = |most| {
-        let hint = "put values into sets, or use several paths".to_string();
+        let hint = "merge rules with sets, or use several paths".to_string();
         (format!("a filter has at most {most} rules"), hint)
     };
     section.texts(report, "filter", surplus, "\"tcp dport 22 accept\"", |report, text| {

@@ -177,8 +177,8 @@ fn estimator(report: &mut Report<'_>, section: &Section<'_>, batch: Option<u16>)
         (Some(true), Some(default)) => return Some(default),
         (_, None) => {
             report.error(node.span, node.path, || {
-                let reason = "batches of one packet leave an estimator nothing to aim at".to_string();
-                (reason, "let [cpu] input take more packets at once, or write estimator = false".to_string())
+                let reason = "an estimator needs batches of more than one packet".to_string();
+                (reason, "raise the batch of [cpu] input, or write estimator = false".to_string())
             });
             return None;
         }
@@ -201,18 +201,19 @@ fn check_estimator(report: &mut Report<'_>, section: &Section<'_>, plan: &Estima
     let EstimatorPlan { low, high, sleep_min, sleep_max, .. } = *plan;
     if let Some(batch) = batch.filter(|batch| high >= *batch) {
         report.error(section.place("high"), section.path, || {
-            let reason = format!("a run takes {batch} packets at most, and so never more than {high} on average");
-            (reason, format!("give high below {batch}, or let [cpu] input take more packets at once"))
+            let reason =
+                format!("high is {high}, but a run has at most {batch} packets, so the average never exceeds it");
+            (reason, format!("write high below {batch}, or raise the batch of [cpu] input"))
         });
     }
     if low > high {
         report.error(section.place("low"), section.path, || {
-            (format!("low, {low}, is above high, {high}"), "give low below high".to_string())
+            (format!("low is {low}, above high, {high}"), "write low below high".to_string())
         });
     }
     if let Some(most) = sleep_max.filter(|most| *most < sleep_min) {
         report.error(section.place("sleep_max"), section.path, || {
-            (format!("the longest sleep, {most}, is shorter than the shortest, {sleep_min}"), "exchange them".into())
+            (format!("sleep_max is {most}, less than sleep_min, {sleep_min}"), "exchange them".into())
         });
     }
 }
@@ -220,7 +221,7 @@ fn check_estimator(report: &mut Report<'_>, section: &Section<'_>, plan: &Estima
 impl Value for SleepLaw {
     fn read(report: &mut Report<'_>, section: &Section<'_>, name: &'static str) -> Option<SleepLaw> {
         let text = section.text(report, name)?;
-        let hint = "write a factor above 1 and up to 16, as 'x1.25', or a step, as '+10us'".to_string();
+        let hint = "write a factor above 1 and up to 16, like 'x1.25', or a step, like '+10us'".to_string();
         law(text.value).map_err(|reason| text.error(report, || (reason, hint))).ok()
     }
 
@@ -235,13 +236,13 @@ fn law(text: &str) -> Result<SleepLaw, String> {
     let law = match (value.strip_prefix('x'), value.strip_prefix('+')) {
         (Some(factor), _) => factor.parse().map(SleepLaw::Multiply).map_err(|error: UnitError| error.reason)?,
         (_, Some(step)) => step.parse().map(SleepLaw::Add).map_err(|error: UnitError| error.reason)?,
-        _ => return Err(format!("{} is no law of sleep", quote(text))),
+        _ => return Err(format!("{} is not a sleep law", quote(text))),
     };
     match law {
         SleepLaw::Multiply(factor) if factor <= Parts::ONE || factor > Parts::percent(1600) => {
-            Err(format!("times {} is no growth that works", quote(&value[1..])))
+            Err(format!("the factor {} is out of range", quote(&value[1..])))
         }
-        SleepLaw::Add(Nanos::ZERO) => Err("a step of nothing changes nothing".to_string()),
+        SleepLaw::Add(Nanos::ZERO) => Err("a step of zero has no effect".to_string()),
         law => Ok(law),
     }
 }

@@ -67,7 +67,7 @@ impl FromStr for ReplayPace {
     type Err = units::UnitError;
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let hint = || "write 'recorded', 'fast', a rate like '10mbit', '1000pps' or '100kpps'".to_string();
-        let zero = || units::UnitError { reason: format!("a pace of {text} never sends"), hint: hint() };
+        let zero = || units::UnitError { reason: format!("a pace of {text} never reads a frame"), hint: hint() };
         match text {
             "recorded" => return Ok(ReplayPace::Recorded),
             "fast" => return Ok(ReplayPace::Fast),
@@ -116,7 +116,7 @@ impl FromStr for Checksums {
             "complete" => Ok(Checksums::Complete),
             "trust" => Ok(Checksums::Trust),
             _ => {
-                let reason = format!("{} says not what to make of checksums", quote(text));
+                let reason = format!("{} is not a value of 'checksums'", quote(text));
                 Err(units::UnitError { reason, hint: "write 'complete' or 'trust'".to_string() })
             }
         }
@@ -166,7 +166,7 @@ impl Devices {
             let kinds: Vec<String> = declared.iter().map(|d| format!("{}:...", d.name)).collect();
             text.error(report, || {
                 (
-                    format!("{} does not say what kind of device it is", quote(text.value)),
+                    format!("{} does not begin with a kind of device", quote(text.value)),
                     format!("write one of {}", kinds.join(", ")),
                 )
             });
@@ -188,7 +188,7 @@ impl Devices {
                 report.error(node.span, node.path, || {
                     let owners: Vec<String> = kinds.iter().map(|kind| quote(kind)).collect();
                     let owners = owners.join(" and ");
-                    (format!("'{name}' belongs to {owners} devices, and this is '{kind}'"), "remove it".to_string())
+                    (format!("'{name}' is for {owners} devices, but this one is '{kind}'"), "remove it".to_string())
                 });
             }
         }
@@ -202,7 +202,7 @@ impl Devices {
             if first != port {
                 text.error(report, || {
                     (
-                        format!("the device is the one of '{first}' already"),
+                        format!("the device belongs to '{first}' already"),
                         "give each port a device of its own".to_string(),
                     )
                 });
@@ -224,7 +224,7 @@ impl Devices {
         let first = self.files.entry(plain(text.value)).or_insert_with(|| path.clone());
         if *first != path {
             text.error(report, || {
-                (format!("the file is written by {first} already"), "give each a file of its own".to_string())
+                (format!("{first} writes to the file already"), "give each a file of its own".to_string())
             });
         }
         Some(text.value.to_string())
@@ -235,7 +235,7 @@ impl Devices {
         for (file, path, span) in &self.reads {
             if let Some(writer) = self.files.get(file) {
                 report.error(span.clone(), path, || {
-                    (format!("the file is written by {writer}, and would be lost"), "write to another file".to_string())
+                    (format!("{writer} would overwrite the file"), "write to another file".to_string())
                 });
             }
         }
@@ -260,10 +260,7 @@ fn check_target(device: &DevicePlan) -> Result<(), (String, String)> {
             let odd = |c: char| c == '/' || c == ':' || c.is_ascii_whitespace() || c == '\u{b}';
             if target.is_empty() || target.len() > 15 || target == "." || target == ".." || target.contains(odd) {
                 let example = if device.kind == "tap" { "tap0" } else { "eth0" };
-                return wrong(&format!(
-                    "write the name of an interface of the kernel, like '{}:{example}'",
-                    device.kind
-                ));
+                return wrong(&format!("write the name of a kernel interface, like '{}:{example}'", device.kind));
             }
         }
         "memory" if !names::is_port(target) => return wrong("write a name, like 'memory:a'"),
@@ -276,11 +273,11 @@ fn check_target(device: &DevicePlan) -> Result<(), (String, String)> {
             let path = target.split_once(':').filter(|(end, _)| matches!(*end, "listen" | "connect"));
             if path.is_none_or(|(_, path)| path.is_empty() || path.len() > 107) {
                 return wrong(
-                    "write 'memif:listen:PATH' at one end and 'memif:connect:PATH' at the other, PATH a socket's",
+                    "write 'memif:listen:PATH' at one end, 'memif:connect:PATH' at the other; PATH is a socket",
                 );
             }
         }
-        _ if target.is_empty() => return wrong("write what it opens behind the colon"),
+        _ if target.is_empty() => return wrong("write the target of the device after the colon"),
         _ => {}
     }
     Ok(())

@@ -249,7 +249,7 @@ fn own_address(text: &str) -> Result<Prefix, (String, String)> {
         Ok(prefix) => prefix,
         Err(_) if !text.contains('/') && text.parse::<std::net::IpAddr>().is_ok() => {
             let example = if text.contains(':') { 64 } else { 24 };
-            let reason = format!("{} does not say how large its subnet is", quote(text));
+            let reason = format!("{} has no prefix length", quote(text));
             return Err((reason, format!("add the length of the subnet, like '{text}/{example}'")));
         }
         Err(error) => {
@@ -261,14 +261,14 @@ fn own_address(text: &str) -> Result<Prefix, (String, String)> {
     };
     if let Some(kind) = no_host_reason(prefix.address) {
         return Err((
-            format!("{} is {kind}, and no interface can have it", prefix.address),
+            format!("{} is {kind}, which an interface cannot have", prefix.address),
             "write a unicast address".to_string(),
         ));
     }
     if prefix.length == 0 {
         return Err((
             format!("with the length 0 the subnet of {prefix} is the whole Internet"),
-            "write the length of the subnet; a default route goes to [[route]]".to_string(),
+            "write the prefix length of the subnet; a default route belongs in [[route]]".to_string(),
         ));
     }
     if let Some(kind) = reserved_address_name(prefix, prefix.address) {

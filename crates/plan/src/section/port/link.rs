@@ -151,8 +151,8 @@ pub(super) fn check(report: &mut Report<'_>, section: &Section<'_>, workers: u16
     let section = node.section(report, LINK, "link = { rate = \"15mbit\", delay = \"75ms\" }")?;
     if workers > 1 {
         report.error(span, section.path, || {
-            let reason = format!("a link is one, and there are {} workers", workers);
-            (reason, "let the router have workers = 1".to_string())
+            let reason = format!("a port with 'link' needs one worker, not {}", workers);
+            (reason, "write workers = 1 in [router]".to_string())
         });
     }
     let hold = section.integer(report, "hold").unwrap_or(8192) as u32;

@@ -224,7 +224,7 @@ pub(super) fn check(report: &mut Report<'_>, section: &Section<'_>, addresses: &
     let ra = node.section(report, RA, "ra = { lifetime = \"1800s\" }")?;
     if !addresses.iter().any(|prefix| prefix.address.is_ipv6()) {
         report.error(span, ra.path, || {
-            ("an interface without an IPv6 address has nothing to advertise".to_string(), "give it one".to_string())
+            ("router advertisements need an IPv6 address on the interface".to_string(), "give it one".to_string())
         });
     }
     let interval = seconds(report, &ra, "interval", 4..=1800).unwrap_or(600);
@@ -232,8 +232,8 @@ pub(super) fn check(report: &mut Report<'_>, section: &Section<'_>, addresses: &
     if lifetime > 0 && lifetime < interval {
         let node = ra.node("lifetime").or_else(|| ra.node("interval"));
         report.error(node.map_or(ra.span.clone(), |node| node.span), Path::Key(&ra.path, "lifetime"), || {
-            let reason = format!("a lifetime of {lifetime}s ends before the next advertisement, in {interval}s");
-            (reason, "make it 0s, or no shorter than the interval; three intervals are usual".to_string())
+            let reason = format!("a lifetime of {lifetime}s expires before the next advertisement, after {interval}s");
+            (reason, "write 0s, or at least the interval; the default is three intervals".to_string())
         });
     }
     let search = domains(report, &ra);
@@ -317,7 +317,7 @@ fn domains(report: &mut Report<'_>, section: &Section<'_>) -> Vec<String> {
         // The length in a message: a length byte before each label, and a zero at the end.
         bytes += domain.len() + 2;
         if bytes > MOST_DOMAIN_BYTES {
-            let reason = format!("the domains are longer than the {MOST_DOMAIN_BYTES} bytes there is room for");
+            let reason = format!("the domains are longer than {MOST_DOMAIN_BYTES} bytes");
             text.error(report, || (reason, "give fewer".to_string()));
             return None;
         }
@@ -380,15 +380,15 @@ fn prefix(report: &mut Report<'_>, section: &Section<'_>) -> Option<RaPrefix> {
     };
     let of_hosts = matches!(prefix.address, IpAddr::V6(a) if !a.is_multicast() && !a.is_unicast_link_local());
     if !of_hosts || !prefix.is_network() {
-        let reason = format!("{} is no prefix that hosts could be told", quote(text.value));
+        let reason = format!("{} is not a prefix that can be advertised", quote(text.value));
         text.error(report, || (reason, "write an IPv6 network, like '2001:db8:1::/64'".to_string()));
         return None;
     }
     let autonomous = section.boolean(report, "autonomous");
     if autonomous && prefix.length != AUTONOMOUS {
         report.warning(text.span.clone(), text.path, || {
-            let reason = format!("no host on Ethernet forms addresses from a prefix of {} bits", prefix.length);
-            (reason, "use one of 64, or autonomous = false".to_string())
+            let reason = format!("hosts on Ethernet form addresses only from a /64, not a /{}", prefix.length);
+            (reason, "use a /64, or autonomous = false".to_string())
         });
     }
     let valid = seconds(report, section, "valid", 0..=FOR_EVER).unwrap_or(2_592_000);
@@ -396,7 +396,7 @@ fn prefix(report: &mut Report<'_>, section: &Section<'_>) -> Option<RaPrefix> {
     if preferred > valid {
         let node = section.node("preferred").or_else(|| section.node("valid"));
         report.error(node.map_or(section.span.clone(), |node| node.span), section.path, || {
-            let reason = format!("preferred for {preferred}s is longer than valid, for {valid}s");
+            let reason = format!("preferred, {preferred}s, is longer than valid, {valid}s");
             (reason, "make 'preferred' no longer than 'valid'".to_string())
         });
     }

@@ -127,7 +127,7 @@ pub(crate) fn several<T: Copy + Ord + std::fmt::Display>(
             Some(at) => found.push(all[at]),
             None => {
                 let hint = did_you_mean(text.value, names.iter().map(String::as_str));
-                text.error(report, || (format!("{} is nothing that '{name}' can have", quote(text.value)), hint));
+                text.error(report, || (format!("{} is not a value of '{name}'", quote(text.value)), hint));
                 return None;
             }
         }

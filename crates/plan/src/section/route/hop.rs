@@ -101,7 +101,7 @@ pub(crate) fn action(
         if hops.iter().any(|other| (&other.interface, other.gateway) == (&hop.interface, hop.gateway)) {
             text.error(report, || {
                 let reason = format!("{} is given twice", hop.gateway);
-                (reason, "give it once, with a weight for a larger share".to_string())
+                (reason, "write it once, with a weight for a larger share".to_string())
             });
             whole = false;
         }
@@ -110,7 +110,7 @@ pub(crate) fn action(
     let (last, total) = (texts.last()?, hops.iter().map(|hop| usize::from(hop.weight)).sum::<usize>());
     if hops.len() > 1 && total > MOST_WEIGHT {
         last.error(report, || {
-            (format!("the weights add up to {total}, more than {MOST_WEIGHT}"), "use smaller ones".to_string())
+            (format!("the sum of the weights is {total}, more than {MOST_WEIGHT}"), "use smaller ones".to_string())
         });
         return None;
     }
@@ -141,14 +141,14 @@ fn next_hop(
             ("weight", Some(number)) => weight = read_weight(report, &number),
             ("port" | "weight", None) => {
                 word.error(report, || {
-                    (format!("'{}' says nothing", word.value), "write 'port lan', 'weight 2'".into())
+                    (format!("'{}' has no value", word.value), "write 'port lan', 'weight 2'".into())
                 });
                 return None;
             }
             (other, _) => {
                 word.error(report, || {
                     let hint = did_you_mean(other, ["port", "weight"]);
-                    (format!("{} means nothing behind a next hop", quote(other)), hint)
+                    (format!("unexpected {} after a next hop", quote(other)), hint)
                 });
                 return None;
             }
@@ -158,7 +158,7 @@ fn next_hop(
     if let Some(to) = way.to.filter(|to| to.address.is_ipv4() != gateway.is_ipv4()) {
         first.error(report, || {
             let family = if to.address.is_ipv4() { "IPv4" } else { "IPv6" };
-            let reason = format!("{gateway} is not of the family of the destination {to}");
+            let reason = format!("{gateway} and the destination {to} are of different families");
             (reason, format!("write the {family} address of the gateway"))
         });
         return None;

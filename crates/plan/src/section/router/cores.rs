@@ -32,7 +32,7 @@ impl FromStr for Cores {
                 offset,
                 length: part.len(),
                 reason,
-                hint: "write cores and ranges of them with commas between, as in 0-3,8".into(),
+                hint: "write cores and ranges, separated by commas, like 0-3,8".into(),
             };
             let (first, last) = part.split_once('-').unwrap_or((part, part));
             let number = |text: &str| {
@@ -41,16 +41,16 @@ impl FromStr for Cores {
             };
             let (first, last) = (number(first)?, number(last)?);
             if first > last {
-                return Err(wrong(format!("{} has its end before its beginning", quote(part))));
+                return Err(wrong(format!("the range {} ends before it begins", quote(part))));
             }
             for core in first..=last {
                 if cores.contains(&core) {
-                    return Err(wrong(format!("core {core} is named twice")));
+                    return Err(wrong(format!("core {core} is listed twice")));
                 }
                 cores.push(core);
             }
             if cores.len() > MOST {
-                return Err(wrong(format!("there are at most {MOST} workers, and a core for each")));
+                return Err(wrong(format!("there are more cores than the {MOST} workers that are possible")));
             }
             offset += part.len() + 1;
         }
@@ -103,12 +103,12 @@ mod tests {
         for (text, offset, reason) in [
             ("", 0, "'' is no core from 0 to 1023"),
             ("0,", 2, "'' is no core"),
-            ("0-1,1", 4, "core 1 is named twice"),
-            ("2-1", 0, "'2-1' has its end before its beginning"),
+            ("0-1,1", 4, "core 1 is listed twice"),
+            ("2-1", 0, "the range '2-1' ends before it begins"),
             ("all", 0, "'all' is no core"),
             ("1024", 0, "'1024' is no core"),
             ("-1", 0, "'' is no core"),
-            ("0-1023", 0, "there are at most 64 workers"),
+            ("0-1023", 0, "there are more cores than the 64 workers"),
         ] {
             let wrong = text.parse::<Cores>().unwrap_err();
             assert_eq!(wrong.offset, offset, "{text}: {wrong}");

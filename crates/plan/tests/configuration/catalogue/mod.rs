@@ -48,7 +48,7 @@ const COST: OptionDeclaration = OptionDeclaration {
     default: "1us",
     least: 0,
     most: 3_600_000_000_000,
-    doc: "What a packet takes.",
+    doc: "The cost of a packet.",
 };
 
 const fn scheduler(name: &'static str, lag: Lag) -> CpuSchedulerDeclaration {
