@@ -79,10 +79,10 @@ impl Caller {
 /// Returns the error for a caller without the necessary rights.
 pub(crate) fn forbidden(who: &Author) -> ApiError {
     let hint = match who.via {
-        Via::Remote => "use the token for changes (--token-file of the router)",
-        _ => "ask as root, as the user the router was started by, or as a member of its --socket-group",
+        Via::Remote => "use the token for changes (the router's --token-file)",
+        _ => "run this as root, as the router's user, or as a member of its --socket-group",
     };
-    ApiError::new(ErrorKind::Forbidden, format!("{who} is not allowed to do this"), hint)
+    ApiError::new(ErrorKind::Forbidden, format!("{who} does not have the rights for this request"), hint)
 }
 
 #[cfg(test)]

@@ -15,28 +15,26 @@ pub(crate) fn text(remark: &Advisory) -> String {
     match remark {
         Advisory::TimeoutsOnly { runs, batch } => {
             format!(
-                "runs on time-outs only: {runs} times in a second, and never were there the {batch} packets it waits for"
+                "runs only by time-outs: {runs} times in a second, never with the {batch} packets that it waits for"
             )
         }
         Advisory::NearCapacity { batch, capacity } => {
-            format!(
-                "waits for {batch} packets before it runs, and its queues hold {capacity}: B is near their capacity"
-            )
+            format!("waits for {batch} packets before it runs, but its queues hold only {capacity}")
         }
         Advisory::OverCost { cost, declared } => {
-            format!("a packet costs {}, and {} was declared", cost.rounded(), declared.rounded())
+            format!("a packet costs {}, but the declared cost is {}", cost.rounded(), declared.rounded())
         }
         Advisory::SleepsTooLong { sleep, lasts } => {
             let (sleep, lasts) = (sleep.rounded(), lasts.rounded());
-            format!("may be left alone for {sleep}, and its receive ring lasts {lasts} at the line's rate")
+            format!("may sleep for {sleep}, but at line rate its receive ring is full after {lasts}")
         }
         Advisory::Lags { lag, lasts } => {
             let (lag, lasts) = (lag.rounded(), lasts.rounded());
-            format!("waited {lag} for the processor, and its queue lasts {lasts} at the rate it was promised")
+            format!("waited {lag} for the processor, but at its reserved rate its queue is full after {lasts}")
         }
         Advisory::Late { packets, promised, most } => {
             let (promised, most) = (promised.rounded(), most.rounded());
-            format!("{packets} packets took longer than the {promised} they were promised, one of them {most}")
+            format!("{packets} packets exceeded their max_delay of {promised}, one with {most}")
         }
         Advisory::OverBudget { packets, of, budget } => {
             format!("{packets} of {of} packets took longer than {} to receive and classify", budget.rounded())
@@ -49,26 +47,26 @@ pub(crate) fn function_failure(misdeed: FunctionFailure<'_>) -> String {
     let what = match misdeed {
         FunctionFailure::Panicked(words) => format!("its functions panicked: {words}"),
         FunctionFailure::OverLimit(used) => {
-            format!("its functions were stopped after {}, which is over its limit", used.rounded())
+            format!("its functions were stopped after {}, which exceeds their limit", used.rounded())
         }
         FunctionFailure::DidNotReturn(time) => {
-            format!("its functions had not returned after {}, and a new configuration waited for them", time.rounded())
+            format!("its functions delayed a new configuration: they had not returned after {}", time.rounded())
         }
         FunctionFailure::TooManyStuck => {
-            return "its packets are dropped until functions return that were left behind before".into();
+            return "its packets are dropped until earlier functions return".into();
         }
     };
-    format!("{what}; it goes on with fresh ones")
+    format!("{what}; it continues with new functions")
 }
 
 /// Describes a decision of a policy, and its result.
 pub(crate) fn policy_decision(choice: &plane::PolicyChange) -> String {
     let plane::policy::Decision { from, to, share } = choice.decision;
-    let what = format!("{share} of the bytes want {to}");
+    let what = format!("{share} of the bytes have the objective {to}");
     match (&choice.failed, &choice.scheme) {
-        (Some(error), _) => format!("{what}, and the port keeps what serves {from}: {}", error.reason),
-        (None, Some(scheme)) => format!("{what}, which is in force now in place of {from}: {scheme} serves it"),
-        (None, None) => format!("{what}, which is in force now in place of {from} and served as that was"),
+        (Some(error), _) => format!("{what}, but the port keeps the scheme for {from}: {}", error.reason),
+        (None, Some(scheme)) => format!("{what}, which replaces {from}: the scheme is now {scheme}"),
+        (None, None) => format!("{what}, which replaces {from}: the scheme stays"),
     }
 }
 
@@ -82,17 +80,15 @@ pub(crate) fn scheme_changed(
 ) -> String {
     let plural = if waited == 1 { "" } else { "s" };
     let then = match way {
-        SchemeTransition::Tuned => "its queueing scheme goes on with other parameters",
-        SchemeTransition::Migrated => "another queueing scheme has what waited",
-        SchemeTransition::Draining => {
-            "another queueing scheme has what comes, when the one before has sent what waited"
-        }
-        SchemeTransition::Flushed => "another queueing scheme begins with nothing",
+        SchemeTransition::Tuned => "its queueing scheme has new parameters",
+        SchemeTransition::Migrated => "a new queueing scheme has the queued packets",
+        SchemeTransition::Draining => "a new queueing scheme begins after the previous one has sent its queued packets",
+        SchemeTransition::Flushed => "a new queueing scheme begins without packets",
     };
     let LinkCounters { offered, sent, dropped: lost, marked, .. } = before;
     format!(
-        "{then}: {waited} packet{plural}, {dropped} dropped (worker {worker}). It is version {version}; the one before was offered \
-         {offered}, of which {sent} were sent, {lost} dropped and {marked} marked"
+        "{then}: {waited} packet{plural}, {dropped} dropped (worker {worker}). It is version {version}; the previous one \
+         received {offered}, sent {sent}, dropped {lost} and marked {marked}"
     )
 }
 
@@ -105,32 +101,39 @@ pub(crate) fn hint(remark: &Advisory) -> String {
                 .into()
         }
         Advisory::NearCapacity { batch, .. } => {
-            format!("a burst finds little room: give the path `queue = {}` or more, or a larger `overhead`", batch * 4)
+            format!(
+                "a burst can overflow the queue: give the path `queue = {}` or more, or a larger `overhead`",
+                batch * 4
+            )
         }
         Advisory::OverCost { cost, .. } => {
             let cost = at_least(*cost);
             format!(
-                "its share is computed from what was declared: give the path `cost = \"{cost}\"`, or find out what takes so long"
+                "its share follows from the declared cost: give the path `cost = \"{cost}\"`, or make its functions cheaper"
             )
         }
         Advisory::SleepsTooLong { lasts, .. } => {
-            format!("a burst after silence is lost in the ring: give the estimator `sleep_max = \"{lasts}\"` or less")
+            format!(
+                "a burst after an idle time overflows the ring: give the estimator `sleep_max = \"{lasts}\"` or less"
+            )
         }
         Advisory::Lags { lag, lasts } => {
             let times = lag.get().div_ceil(lasts.get().max(1)).max(2);
             format!(
-                "packets may be lost though they were promised: give the path a `queue` {times} times as long, or a shorter \
-                 `slice` to `forwarding`; `switchpath trace --cpu` shows who had the processor meanwhile"
+                "reserved packets may be lost: give the path a `queue` {times} times as long, or `forwarding` a shorter \
+                 `slice`; `switchpath trace --cpu` shows which tasks ran meanwhile"
             )
         }
-        Advisory::Late { .. } => "`switchpath show latency` tells whether they waited before their functions, which is the \
-                                processor's doing, or behind them, which is the link's: give shorter slices or a larger share, \
-                                or the port `scheme = \"priority\"`"
-            .into(),
-        Advisory::OverBudget { .. } => "the line may bring packets faster than they are looked at: give the paths fewer or shorter \
-                                      matches, the most frequent first, leave what looks deep into packets to the function \
-                                      `dispatch`, or allow more with `classify_budget`"
-            .into(),
+        Advisory::Late { .. } => {
+            "`switchpath show latency` shows where they waited. Before their functions: give shorter slices or a larger share. \
+             After them: give the port `scheme = \"priority\"`"
+                .into()
+        }
+        Advisory::OverBudget { .. } => {
+            "packets may arrive faster than they are classified: use fewer or shorter matches, the most frequent first, use the \
+             function `dispatch` for payloads, or raise `classify_budget`"
+                .into()
+        }
     }
 }
 

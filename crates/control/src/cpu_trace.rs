@@ -32,8 +32,8 @@ pub(crate) fn start_recording(
     events: usize,
 ) -> std::result::Result<ScheduleRecording, ApiError> {
     let end = daemon.reserve_recording(caller).ok_or_else(|| {
-        let reason = "somebody looks at the CPU schedulers already";
-        ApiError::new(ErrorKind::Busy, reason, "try again when that is over")
+        let reason = "another trace of the CPU schedulers is running";
+        ApiError::new(ErrorKind::Busy, reason, "try again after its end")
     })?;
     let looking = ScheduleRecording { daemon: daemon.clone(), since: clock::now(), end };
     // The buffers are allocated here, because a worker must not make large allocations.

@@ -284,45 +284,47 @@ impl LoggedEvent {
     fn text(&self) -> String {
         match self {
             LoggedEvent::Started => "the router forwards".into(),
-            LoggedEvent::Stopping => "the router is ending".into(),
+            LoggedEvent::Stopping => "the router is stopping".into(),
             LoggedEvent::Applied { generation, changes, author: who, .. } => {
                 let plural = if *changes == 1 { "" } else { "s" };
-                format!("generation {generation} runs, {changes} change{plural}, by {who}")
+                format!("generation {generation} applied, {changes} change{plural}, by {who}")
             }
             LoggedEvent::Pending { generation, back_to, time } => format!(
-                "generation {generation} is to be confirmed within {} s, or generation {back_to} comes back",
+                "confirm generation {generation} within {} s, or the router rolls back to generation {back_to}",
                 time.get().div_ceil(1_000_000_000)
             ),
             LoggedEvent::Confirmed { generation, author: who } => {
-                format!("generation {generation} is confirmed, by {who}")
+                format!("generation {generation} confirmed, by {who}")
             }
             LoggedEvent::RolledBack { generation, restores, author: who, .. } => {
-                format!("generation {generation} runs, back to the configuration of generation {restores}: {who}")
+                format!("rolled back: generation {generation} has the configuration of generation {restores}: {who}")
             }
             LoggedEvent::Refused { reason, .. } => format!("refused: {reason}"),
             LoggedEvent::Edited { edited: e, .. } => format!(
-                "routes: {} set, {} taken away; neighbours: {} set, {} taken away",
+                "routes: {} added, {} removed; neighbours: {} added, {} removed",
                 e.routes_added, e.routes_removed, e.neighbours_added, e.neighbours_removed
             ),
             LoggedEvent::Adopted { worker, generation } => format!("worker {worker} runs generation {generation}"),
-            LoggedEvent::PortLink { up: true, .. } => "the medium is connected".into(),
-            LoggedEvent::PortLink { up: false, .. } => "the medium is disconnected".into(),
+            LoggedEvent::PortLink { up: true, .. } => "the link is up".into(),
+            LoggedEvent::PortLink { up: false, .. } => "the link is down".into(),
             LoggedEvent::PortMtu { mtu, configured, .. } if mtu < configured => format!(
-                "its interface accepts packets of {mtu} bytes, fewer than the {configured} of the configuration: longer packets \
-                 are fragmented or refused as too big"
+                "its interface has an MTU of {mtu}, less than the configured {configured}: longer packets are fragmented or \
+                 refused as too big"
             ),
             LoggedEvent::PortMtu { configured, .. } => {
-                format!("its interface accepts packets of {configured} bytes, as the configuration says")
+                format!("its interface has an MTU of {configured}, as configured")
             }
-            LoggedEvent::PortDrained(_) => "removed, and closed".into(),
-            LoggedEvent::PathDrained(_) => "removed, and empty".into(),
+            LoggedEvent::PortDrained(_) => "removed and closed".into(),
+            LoggedEvent::PathDrained(_) => "removed and empty".into(),
             LoggedEvent::Neighbour { address, mac: Some(mac), state, .. } => {
                 format!("{address} at {mac} is {}", state.name())
             }
             LoggedEvent::Neighbour { address, state, .. } => format!("{address} is {}", state.name()),
-            LoggedEvent::AddressConflict { address, mac, .. } => format!("{mac} answers for {address}, which is ours"),
+            LoggedEvent::AddressConflict { address, mac, .. } => {
+                format!("{mac} answers for {address}, the router's own address")
+            }
             LoggedEvent::RouterContradicts { router, about, .. } => {
-                format!("the router {router} advertises something else than this one: {about}")
+                format!("the advertisements of router {router} contradict this router's: {about}")
             }
             LoggedEvent::SchemeChanged { worker, way, version, before, packets, .. } => {
                 advisories::scheme_changed(*worker, (*way, *packets), *version, before)
@@ -331,29 +333,27 @@ impl LoggedEvent {
             LoggedEvent::Advisory { remark, .. } => advisories::text(remark),
             LoggedEvent::FunctionFailed { what, .. } => what.clone(),
             LoggedEvent::SchemeFailed { worker, what, .. } => {
-                format!(
-                    "its queueing scheme panicked and is put aside, and packets leave first come, first served (worker {worker}): {what}"
-                )
+                format!("its queueing scheme panicked and is replaced by a fifo (worker {worker}): {what}")
             }
             LoggedEvent::GuestFailed { what, for_good, .. } => {
-                let then = if *for_good { "until there is another configuration" } else { "for a second" };
-                format!("the guest is put aside, and packets leave first come, first served, {then}: {what}")
+                let then = if *for_good { "until the next configuration" } else { "for a second" };
+                format!("the guest is replaced by a fifo {then}: {what}")
             }
             LoggedEvent::InstructionFailed { worker, what, for_good, .. } => {
-                let then = if *for_good { ", and is not executed until there is another configuration" } else { "" };
+                let then = if *for_good { ", and it is off until the next configuration" } else { "" };
                 format!("the instruction failed, and its packet was not executed{then} (worker {worker}): {what}")
             }
             LoggedEvent::GuestLogged { line, .. } => format!("the guest says: {line}"),
             LoggedEvent::WorkerFailed { worker, reason } => format!("worker {worker} has failed: {reason}"),
             LoggedEvent::WorkerRestarted { worker, reason, lost } => {
                 let plural = if *lost == 1 { "" } else { "s" };
-                format!("worker {worker} began anew and has lost {lost} packet{plural}: {reason}")
+                format!("worker {worker} restarted and lost {lost} packet{plural}: {reason}")
             }
             LoggedEvent::WorkerStuck { worker, time } => {
-                format!("worker {worker} has not moved for {} ms", time.get() / 1_000_000)
+                format!("worker {worker} has made no progress for {} ms", time.get() / 1_000_000)
             }
             LoggedEvent::WorkerRecovered { worker, time } => {
-                format!("worker {worker} moves again after {} ms", time.get() / 1_000_000)
+                format!("worker {worker} makes progress again after {} ms", time.get() / 1_000_000)
             }
             LoggedEvent::Warning(text) => text.clone(),
             LoggedEvent::Suppressed { count, time, last } => {
@@ -361,7 +361,7 @@ impl LoggedEvent {
                 let seconds = time.get() as f64 / 1e9;
                 let last = last.text();
                 format!(
-                    "{count} more event{plural} of this kind {were} left out within {seconds:.1} s, the last of them: {last}"
+                    "{count} more event{plural} of this kind {were} left out within {seconds:.1} s, the latest: {last}"
                 )
             }
         }
@@ -387,19 +387,18 @@ impl LogEntry {
             hint: match &self.event {
                 LoggedEvent::Advisory { remark, .. } => Some(crate::advisories::hint(remark)),
                 LoggedEvent::SchemeFailed { .. } => Some(
-                    "it is a fault of this program: please report it; another scheme, or another option of this one, takes its place with \
-                     the next apply"
+                    "this is a bug in Switchpath: please report it; until then apply another scheme, or other options"
                         .into(),
                 ),
                 LoggedEvent::GuestFailed { .. } => Some(
-                    "mend the guest and apply it anew (docs/operate/guests.md), or give the port a scheme that is built in"
+                    "fix the guest and apply it again (docs/operate/guests.md), or give the port a built-in scheme"
                         .into(),
                 ),
                 LoggedEvent::InstructionFailed { .. } => {
-                    Some("mend the guest and apply it anew (docs/operate/guests.md), or take it out of [state]".into())
+                    Some("fix the guest and apply it again (docs/operate/guests.md), or remove it from [state]".into())
                 }
                 LoggedEvent::PortMtu { mtu, configured, .. } if mtu < configured => Some(format!(
-                    "`ip link set INTERFACE mtu {configured}` where it should carry more, or mtu = {mtu} for the port{}",
+                    "`ip link set INTERFACE mtu {configured}`, or write mtu = {mtu} for the port{}",
                     if *mtu < 1280 { "; IPv6 needs 1280" } else { "" }
                 )),
                 LoggedEvent::Policy(choice) => choice.failed.as_ref().map(|error| error.hint.clone()),

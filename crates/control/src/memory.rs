@@ -28,8 +28,8 @@ fn exceeding(stores: &[(String, Bytes)], available: Bytes) -> Option<String> {
     (total > available).then(|| {
         let gigabytes = |bytes: Bytes| format!("{:.1} GB", bytes.get() as f64 / 1e9);
         format!(
-            "the stores of ephemeral state can take {} of memory ({} of it at '{name}'), and this machine has {} left: give them a \
-             smaller capacity in [state]",
+            "the stores of ephemeral state can use {} of memory ({} of it at '{name}'), but this machine has {} left: lower \
+             `capacity` in [state]",
             gigabytes(total),
             gigabytes(*largest),
             gigabytes(available)

@@ -286,7 +286,7 @@ fn ports(daemon: &Daemon, r: &mut Registry) -> Result<(), ApiError> {
         let label = |port: &PortReply| -> PortLabel { [("port", port.name.clone())] };
         ports.iter().map(move |port| (label(port), value(port))).collect::<Vec<_>>()
     };
-    gauge(r, "port_up", "1 if the medium is connected.", of(|p| p.up.into()));
+    gauge(r, "port_up", "1 if the link is up.", of(|p| p.up.into()));
     let label = |port: &PortReply| -> PortLabel { [("port", port.name.clone())] };
     counter_set(r, "port", &ports.iter().map(|port| (label(port), port.counters.0)).collect::<Vec<_>>());
     counter_set(r, "port", &ports.iter().map(|port| (label(port), port.link.0)).collect::<Vec<_>>());
@@ -297,7 +297,7 @@ fn ports(daemon: &Daemon, r: &mut Registry) -> Result<(), ApiError> {
     let lost = ports.iter().flat_map(|port| {
         lost(port).map(|(way, n)| -> (DropLabels, u64) { ([("port", port.name.clone()), ("way", way.into())], n) })
     });
-    counter(r, "port_lost_packets", "Packets lost by the medium.", lost);
+    counter(r, "port_lost_packets", "Packets lost by the link.", lost);
     let drops = ports.iter().flat_map(|port| &port.drops).map(|drop| -> (DropLabels, u64) {
         ([("port", drop.port.clone()), ("reason", drop.reason.clone())], drop.packets)
     });

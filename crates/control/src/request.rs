@@ -193,12 +193,12 @@ pub struct InjectRequest {
 pub fn parse(method: &str, path: &str, query: &str, body: impl Into<Vec<u8>>) -> Result<Request, ApiError> {
     let mut here = ENDPOINTS.iter().filter(|endpoint| endpoint.path == path).peekable();
     if here.peek().is_none() {
-        let hint = "GET /v1/openapi.json describes what there is";
+        let hint = "GET /v1/openapi.json lists the endpoints";
         return Err(ApiError::new(ErrorKind::NotFound, format!("there is nothing at {}", sanitized(path)), hint));
     }
     let Some(endpoint) = here.find(|endpoint| endpoint.method == method) else {
         let methods: Vec<&str> = ENDPOINTS.iter().filter(|e| e.path == path).map(|e| e.method).collect();
-        let reason = format!("{} is not for {}", sanitized(path), sanitized(method));
+        let reason = format!("{} does not support {}", sanitized(path), sanitized(method));
         return Err(ApiError::new(ErrorKind::Method, reason, format!("use {}", methods.join(" or "))));
     };
     let query = Query::read(query, endpoint.parameters)?;
@@ -290,7 +290,7 @@ fn schedule(query: &Query) -> Result<CpuTraceRequest, ApiError> {
     };
     if !(CPU_TRACE_TIMES.0..=CPU_TRACE_TIMES.1).contains(&time) {
         return Err(bad(
-            format!("{time} is no time to look on for"),
+            format!("the time {time} is out of range"),
             format!("give {} to {}", CPU_TRACE_TIMES.0, CPU_TRACE_TIMES.1),
         ));
     }
@@ -347,10 +347,10 @@ fn conditions(query: &Query) -> Result<ApplyConditions, ApiError> {
         let time: Nanos = text.parse().map_err(|error: units::UnitError| bad(error.reason, error.hint))?;
         let fits = (LEAST_CONFIRM_TIME..=MOST_CONFIRM_TIME).contains(&time);
         fits.then_some(time)
-            .ok_or_else(|| bad(format!("'{}' is no time to confirm in", sanitized(text)), "give 1s to 86400s"))
+            .ok_or_else(|| bad(format!("'{}' is out of range for 'confirm'", sanitized(text)), "give 1s to 86400s"))
     });
     let login = query.get("login").map(|text| {
-        text.parse().map_err(|_| bad(format!("'{}' is no login", sanitized(text)), "give PEER,LOCAL: two addresses"))
+        text.parse().map_err(|_| bad(format!("'{}' is not a login", sanitized(text)), "give PEER,LOCAL: two addresses"))
     });
     Ok(ApplyConditions { confirm: confirm.transpose()?, login: login.transpose()?, force: flag(query, "force")? })
 }
@@ -359,7 +359,7 @@ fn flag(query: &Query, name: &str) -> Result<bool, ApiError> {
     match query.get(name) {
         None | Some("false") => Ok(false),
         Some("true") => Ok(true),
-        Some(other) => Err(bad(format!("'{}' is no answer to '{name}'", sanitized(other)), "give true or false")),
+        Some(other) => Err(bad(format!("'{}' is not a value of '{name}'", sanitized(other)), "give true or false")),
     }
 }
 
@@ -375,7 +375,7 @@ fn rollback_target(query: &Query) -> Result<RollbackTarget, ApiError> {
 fn origin(text: &str) -> Result<Origin, ApiError> {
     Origin::ALL.into_iter().find(|origin| origin.name() == text).ok_or_else(|| {
         let names: Vec<&str> = Origin::ALL.iter().map(|origin| origin.name()).collect();
-        bad(format!("no route comes from '{}'", sanitized(text)), format!("use {}", names.join(", ")))
+        bad(format!("no route has the origin '{}'", sanitized(text)), format!("use {}", names.join(", ")))
     })
 }
 
@@ -412,8 +412,11 @@ impl Query {
         for (name, value) in form_urlencoded::parse(query.as_bytes()) {
             if !declared.iter().any(|parameter| parameter.name == name) {
                 let known: Vec<&str> = declared.iter().map(|parameter| parameter.name).collect();
-                let hint =
-                    if known.is_empty() { "there is none here".into() } else { format!("use {}", known.join(", ")) };
+                let hint = if known.is_empty() {
+                    "this endpoint has no parameters".into()
+                } else {
+                    format!("use {}", known.join(", "))
+                };
                 return Err(bad(format!("unknown parameter '{}'", sanitized(&name)), hint));
             }
             if given.iter().any(|(earlier, _)| *earlier == name) {
@@ -433,7 +436,7 @@ impl Query {
         let number = text.parse().ok().filter(|number| (least..=most).contains(number));
         let refused = || {
             bad(
-                format!("'{}' is no number for '{name}'", sanitized(text)),
+                format!("'{}' is not a number for '{name}'", sanitized(text)),
                 format!("give a whole number from {least} to {most}"),
             )
         };

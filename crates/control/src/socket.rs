@@ -45,13 +45,13 @@ impl fmt::Display for SocketError {
         match self {
             SocketError::InUse(path) => write!(
                 f,
-                "a router answers on {} already; end it, or give this one another socket with --socket",
+                "a router uses the socket {} already; stop it, or give this one another socket with --socket",
                 path.display()
             ),
             SocketError::NoSocket(path) => {
-                write!(f, "{} is no socket, and is left alone; give another one with --socket", path.display())
+                write!(f, "{} exists and is not a socket; give another one with --socket", path.display())
             }
-            SocketError::System(path, error) => write!(f, "the socket {} cannot be made: {error}", path.display()),
+            SocketError::System(path, error) => write!(f, "cannot create the socket {}: {error}", path.display()),
         }
     }
 }
@@ -169,7 +169,7 @@ fn check_directory(directory: &Path) -> io::Result<()> {
     let owner = metadata.uid();
     let shared = metadata.mode() & 0o022 != 0 && metadata.mode() & 0o1000 == 0;
     if shared || (owner != 0 && owner != rustix::process::geteuid().as_raw()) {
-        let reason = format!("others may change the directory {}; use one of your own", directory.display());
+        let reason = format!("other users may change the directory {}; use one of your own", directory.display());
         return Err(io::Error::new(ErrorKind::PermissionDenied, reason));
     }
     Ok(())

@@ -60,7 +60,7 @@ impl<W: Watch> Subscriptions<W> {
         self.list.load().iter().map(|armed| armed.watch.clone()).collect()
     }
 
-    /// Opens a watch; none if the list is full or the router is ending.
+    /// Opens a watch; none if the list is full or the router is stopping.
     pub fn open(self: &Arc<Self>, watch: W) -> Option<Subscription<W>> {
         let closed = self.closed.lock();
         let list = self.list.load_full();

@@ -205,8 +205,8 @@ fn a_sleep_too_long_for_the_ring_is_reported() {
     let end = clock::now() + PATIENCE;
     loop {
         let (now, events) = (clock::now(), events(&site));
-        if let Some(event) = events.iter().find(|event| event.contains("may be left alone for 50 ms")) {
-            assert!(event.contains("its receive ring lasts 2.58 ms"), "{event}");
+        if let Some(event) = events.iter().find(|event| event.contains("may sleep for 50 ms")) {
+            assert!(event.contains("its receive ring is full after 2.58 ms"), "{event}");
             break;
         }
         assert!(now < end, "{events:?}");

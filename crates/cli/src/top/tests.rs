@@ -354,7 +354,10 @@ fn top_reports_a_lost_router_and_starts_anew_when_it_returns() {
     let gone = std::io::Error::from(std::io::ErrorKind::ConnectionRefused);
     state.record_answer(Err(ClientError::Unreachable(Target::Socket("/run/router.sock".into()), gone)));
     let text = screen(&mut state, 80, 24);
-    assert!(text.contains("edge DOES NOT ANSWER") && text.contains("no router answers on /run/router.sock"), "{text}");
+    assert!(
+        text.contains("edge DOES NOT ANSWER") && text.contains("cannot connect to a router at /run/router.sock"),
+        "{text}"
+    );
     assert!(text.contains("lan"), "what was known last stays");
     assert_eq!(state.samples.cursor(), SampleCursor { started_ns: 100 * SECOND, next_event: 3 });
     state.record_answer(Ok(sample(200, 1)));

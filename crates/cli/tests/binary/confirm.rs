@@ -59,15 +59,15 @@ fn an_unconfirmed_trial_rolls_back_without_its_client() {
     let said = place.run_ok(&["apply", "a.toml", "--confirm", "1s"]);
     assert!(said.contains("`switchpath confirm` within 1 s keeps it; else generation 1 comes back"), "{said}");
     let said = place.run_failing(1, &["apply", "run.toml"]);
-    assert!(said.contains("waits to be confirmed") && said.contains("switchpath rollback"), "{said}");
+    assert!(said.contains("has to be confirmed first") && said.contains("switchpath rollback"), "{said}");
     assert!(place.run_ok(&["show"]).contains("`switchpath confirm` within "));
     until(|| (place.json(&["show", "status"])["generation"] == 3).then_some(()));
     let said = place.run_failing(1, &["confirm"]);
-    assert!(said.contains("generation 2 was left"), "{said}");
+    assert!(said.contains("generation 2 was rolled back"), "{said}");
     let events = place.run_ok(&["show", "events"]);
-    assert!(events.contains("is to be confirmed within 1 s") && events.contains("nobody confirmed"), "{events}");
+    assert!(events.contains("confirm generation 2 within 1 s") && events.contains("nobody confirmed"), "{events}");
     let (_, err) = router.stop();
-    assert!(err.contains("a.toml still has the configuration that nobody confirmed"), "{err}");
+    assert!(err.contains("a.toml still has the configuration that was not confirmed"), "{err}");
 }
 
 #[test]
@@ -109,7 +109,7 @@ fn two_routers_do_not_share_a_history() {
     let place = TestDirectory::new(60000);
     let router = place.write("run.toml", &config("1000pps", "")).start_as(place.command(&RUN));
     let said = place.run_failing(1, &["run", "run.toml", "--state-dir", "state", "--socket", "other.sock"]);
-    assert!(said.contains("another router keeps its history there"), "{said}");
+    assert!(said.contains("another router uses this directory"), "{said}");
     router.stop();
 }
 
@@ -153,6 +153,6 @@ fn unwritable_state_directory_loses_the_history_but_not_the_start() {
     place.write("more.toml", &with("more"));
     place.run_ok(&["apply", "more.toml"]);
     let (_, err) = router.stop();
-    assert!(err.contains("the history cannot be kept in") && err.contains("forgotten when the router ends"), "{err}");
+    assert!(err.contains("cannot keep the history in") && err.contains("not kept after the router stops"), "{err}");
     assert_eq!(fs::read_dir(place.path("state/history")).unwrap().count(), 2);
 }

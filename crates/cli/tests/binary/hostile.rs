@@ -151,7 +151,7 @@ fn request_size_of_readers_is_bounded() {
     for (name, text, refused) in [
         ("small.toml", text.clone(), None),
         ("long.toml", format!("{text}{comment}"), Some("larger than 1 MiB")),
-        ("wide.toml", format!("{text}{rows}"), Some("callers who may only look have")),
+        ("wide.toml", format!("{text}{rows}"), Some("read-only callers have")),
     ] {
         attacked.place.write(name, &text);
         let output = reader(&["diff", name]);

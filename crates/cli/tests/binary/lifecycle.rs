@@ -56,7 +56,7 @@ fn second_router_is_refused_and_the_first_keeps_forwarding() {
     let place = TestDirectory::new(1000);
     let router = place.write("run.toml", &config("100pps", "")).start();
     let said = place.run_failing(1, &["run", "run.toml"]);
-    assert!(said.contains("answers on") && said.contains("--socket"), "{said}");
+    assert!(said.contains("a router uses the socket") && said.contains("--socket"), "{said}");
     place.json(&["show", "ports"]);
     router.stop();
 }
@@ -68,7 +68,7 @@ fn router_starts_after_kill_9_of_its_predecessor() {
     place.start().kill();
     assert!(place.path("control.sock").exists());
     let said = place.run_failing(1, &["show", "ports"]);
-    assert!(said.contains("no router answers") && said.contains("switchpath run"), "{said}");
+    assert!(said.contains("cannot connect to a router") && said.contains("switchpath run"), "{said}");
     let router = place.start();
     assert_eq!(place.json(&["show", "status"])["state"], "running");
     router.stop();
@@ -111,7 +111,7 @@ fn watchdog_notifications_stop_while_a_worker_is_stuck() {
     router.await_notice("STOPPING=1");
     let (status, _, err) = router.end();
     assert!(status.success(), "{status}\n{err}");
-    for said in ["has not moved for", "moves again after"] {
+    for said in ["has made no progress for", "makes progress again after"] {
         assert_eq!(err.matches(said).count(), 1, "{err}");
     }
     writer.join().unwrap();

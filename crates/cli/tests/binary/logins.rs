@@ -74,7 +74,7 @@ fn a_router_does_not_start_on_the_interface_of_its_operators_login() {
     // The console may take it. The router warns about the machine's own packets.
     let router = place.start_by(place.command(&["run", "run.toml"]), |command| machine.spawn(command));
     let (_, err) = router.stop();
-    assert!(err.contains("port p0 takes eth0, over which this machine's only default route goes"), "{err}");
+    assert!(err.contains("port p0 uses eth0, which has this machine's only default route"), "{err}");
     let forced = logged_in(&place, &["run", "run.toml", "--force"]);
     place.start_by(forced, |command| machine.spawn(command)).stop();
 }

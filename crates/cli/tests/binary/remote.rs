@@ -89,7 +89,7 @@ fn token_decides_access_and_wrong_tokens_are_delayed() {
     fs::set_permissions(remote.place.path("wrong"), Permissions::from_mode(0o600)).unwrap();
     let said: Vec<String> = (0..11).map(|_| remote.refused("wrong", &["show", "ports"])).collect();
     assert!(said[..10].iter().all(|said| said.contains("the token is missing or wrong")), "{said:?}");
-    assert!(said[10].contains("too many wrong tokens came from this address"), "{said:?}");
+    assert!(said[10].contains("too many wrong tokens from this address"), "{said:?}");
     // Clients on the same machine are not delayed.
     remote.place.run_ok(&["show", "ports"]);
     let (_, err) = remote.router.stop();

@@ -99,5 +99,5 @@ fn live_replay_counts_only_packets_of_the_capture() {
     assert!(said.contains("there is no port 'dmz'") && said.contains("lan, wan"), "{said}");
     assert!(place.run_failing(2, &["replay", "in.pcapng"]).contains("--config"));
     router.stop();
-    assert!(place.run_failing(1, &replay).contains("no router answers on"));
+    assert!(place.run_failing(1, &replay).contains("cannot connect to a router at"));
 }

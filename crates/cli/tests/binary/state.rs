@@ -103,9 +103,9 @@ fn explain_and_dump_name_the_instruction() {
     write(&place);
     place.write("run.toml", &config("fast", STATE));
     let explained = place.run_ok(&["explain", "--config", "run.toml", "--pcap", "in.pcapng", "--port", "lan"]);
-    let line = "count 0x2a below 4 of computation 0x7 where it comes in by lan: executed";
+    let line = "count 0x2a below 4 of computation 0x7 at its input lan: executed";
     assert!(explained.contains(line), "{explained}");
-    assert!(explained.contains("where it leaves by wan: executed"), "{explained}");
+    assert!(explained.contains("at its output wan: executed"), "{explained}");
     let dumped = place.run_ok(&["state", "dump", "in.pcapng"]);
     assert!(dumped.contains("mark 0x104 4 of 0x7 at input+output by ip, traced; "), "{dumped}");
     assert!(dumped.contains("12 of 12 packets carry an instruction"), "{dumped}");
@@ -382,7 +382,7 @@ fn registered_instruction_is_executed_replaced_and_disabled() {
     place.write("run.toml", &config("fast", &registered));
     put(SUM);
     let said = place.run_failing(1, &["check", "run.toml"]);
-    assert!(said.contains("there are no guests here"), "{said}");
+    assert!(said.contains("no directory of guests is set"), "{said}");
     place.run_ok(&["check", "run.toml", "--guests", "guests"]);
     let checked = place.json(&["guest", "check", "guests/sum.wasm"]);
     assert_eq!((&checked["good"], &checked["tags"], &checked["creates"]), (&true.into(), &1.into(), &1.into()));

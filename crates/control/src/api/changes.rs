@@ -158,7 +158,7 @@ pub enum ErrorKind {
     TooMany,
     /// Too many requests or captures at the same time (503).
     Busy,
-    /// A worker does not answer, or the router is ending (503).
+    /// A worker does not answer, or the router is stopping (503).
     Unavailable,
 }
 

@@ -84,12 +84,16 @@ const fn post(path: &'static str, doc: &'static str, parameters: &'static [Param
 const NAME: &[Parameter] = &[Parameter {
     name: "name",
     example: "router.toml",
-    doc: "The name of the file, for messages; `request` where it is left out.",
+    doc: "The name of the file in messages. The default is `request`.",
 }];
 
 const INJECT: &[Parameter] = &[
-    Parameter { name: "port", example: "lan", doc: "The port they come in by; the only one where it is left out." },
-    Parameter { name: "ours", example: "true", doc: "They are for that port, whatever station they name." },
+    Parameter { name: "port", example: "lan", doc: "The input port of the frames. With a single port it is optional." },
+    Parameter {
+        name: "ours",
+        example: "true",
+        doc: "Treats the frames as addressed to that port, regardless of their destination address.",
+    },
 ];
 
 const CONFIRM: Parameter = Parameter {
@@ -101,18 +105,18 @@ const CONFIRM: Parameter = Parameter {
 const LOGIN: Parameter = Parameter {
     name: "login",
     example: "192.0.2.7,192.0.2.1",
-    doc: "The login of the caller: its source and destination address, a dash if one is unknown. A port that \
-          would take an interface which carries it is refused. Over the remote API the connection itself counts as one.",
+    doc: "The login of the caller: its source and destination address, a dash if one is unknown. The router refuses a port that \
+          would use the interface of this login. Over the remote API the connection itself counts as a login.",
 };
 
 const FORCE: Parameter =
-    Parameter { name: "force", example: "true", doc: "Take interfaces that carry the login all the same." };
+    Parameter { name: "force", example: "true", doc: "Accepts ports that use the interface of the login." };
 
 const APPLY: &[Parameter] = &[NAME[0], CONFIRM, LOGIN, FORCE];
 
 const ROLLBACK: &[Parameter] = &[
-    Parameter { name: "steps", example: "1", doc: "So many configurations back." },
-    Parameter { name: "to", example: "3", doc: "To the configuration of this generation." },
+    Parameter { name: "steps", example: "1", doc: "The number of configurations to go back." },
+    Parameter { name: "to", example: "3", doc: "The generation to go back to." },
     CONFIRM,
     LOGIN,
     FORCE,
@@ -130,7 +134,7 @@ pub const ENDPOINTS: &[Endpoint] = &[
             Parameter {
                 name: "samples",
                 example: "10",
-                doc: "Of the series the latest so many values; all 300 where it is left out, none with 0.",
+                doc: "The number of latest values of each series, 0 for none. The default is all 300.",
             },
         ],
         ..get(
@@ -139,70 +143,74 @@ pub const ENDPOINTS: &[Endpoint] = &[
             json::<Links>("Links"),
         )
     },
-    get("/v1/workers", "The workers, whether they move or not.", json::<Workers>("Workers")),
+    get("/v1/workers", "The workers and their progress.", json::<Workers>("Workers")),
     get("/v1/tasks", "The tasks of the CPU scheduler of each worker.", json::<TasksReply>("TasksReply")),
     Endpoint {
         parameters: &[
-            Parameter { name: "prefix", example: "192.0.2.0/24", doc: "Only routes to destinations within it." },
-            Parameter { name: "limit", example: "100", doc: "At most so many; 1000 where it is left out." },
-            Parameter { name: "origin", example: "api", doc: "Only those that come from here." },
             Parameter {
-                name: "vrf",
-                example: "main",
-                doc: "Only those of this VRF; `main` is where everything else is.",
+                name: "prefix",
+                example: "192.0.2.0/24",
+                doc: "Only routes to destinations within this prefix.",
             },
+            Parameter { name: "limit", example: "100", doc: "The limit of entries. The default is 1000." },
+            Parameter { name: "origin", example: "api", doc: "Only routes of this origin." },
+            Parameter { name: "vrf", example: "main", doc: "Only routes of this VRF; `main` is the default VRF." },
         ],
         ..get("/v1/routes", "The routes.", json::<Routes>("Routes"))
     },
     post(
         "/v1/routes",
-        "Adds and takes away routes and neighbours: all of a batch, or nothing. The body has one change a line, as \
-         `docs/operate/routes.md` tells.",
+        "Adds and removes routes and neighbours: all of a batch, or nothing. The body has one change a line; \
+         `docs/operate/routes.md` describes them.",
         NAME,
         json::<Edited>("Edited"),
     ),
-    get("/v1/routes/batch", "How far such a batch is, while it is being made.", json::<Editing>("Editing")),
-    get("/v1/functions", "The functions of paths and what they have counted.", json::<FunctionsReply>("FunctionsReply")),
+    get("/v1/routes/batch", "The progress of a running batch.", json::<Editing>("Editing")),
+    get("/v1/functions", "The functions of paths and their counters.", json::<FunctionsReply>("FunctionsReply")),
     Endpoint {
         parameters: &[Parameter {
             name: "limit",
             example: "100",
-            doc: "At most so many connections; 1000 where it is left out.",
+            doc: "The limit of connections. The default is 1000.",
         }],
         ..get("/v1/nat", "Address translation and its connections.", json::<NatReply>("NatReply"))
     },
-    get("/v1/state", "Ephemeral state: its stores, and what packets asked for.", json::<Ephemeral>("Ephemeral")),
+    get("/v1/state", "Ephemeral state: its stores, and the requests of packets.", json::<Ephemeral>("Ephemeral")),
     Endpoint {
         needs: AccessLevel::Full,
         parameters: &[
-            Parameter { name: "port", example: "lan", doc: "Only those of this port; `central` is in the middle." },
-            Parameter { name: "limit", example: "100", doc: "At most so many; 1000 where it is left out." },
+            Parameter { name: "port", example: "lan", doc: "Only entries of this port's store, or of `central`." },
+            Parameter { name: "limit", example: "100", doc: "The limit of entries. The default is 1000." },
         ],
         ..get("/v1/state/entries", "The entries of its stores.", json::<EphemeralEntries>("EphemeralEntries"))
     },
     get(
         "/v1/policy",
-        "The objectives of packets, and the schemes that follow from them.",
+        "The objectives of packets, and the schemes that policies selected.",
         json::<Policies>("Policies"),
     ),
-    get("/v1/multicast", "The multicast groups that are forwarded.", json::<Multicast>("Multicast")),
-    get("/v1/counters", "Every counter, with a sentence about it.", json::<CountersReply>("CountersReply")),
+    get("/v1/multicast", "The forwarded multicast groups.", json::<Multicast>("Multicast")),
+    get("/v1/counters", "Every counter with a description.", json::<CountersReply>("CountersReply")),
     get("/v1/neighbours", "The neighbours.", json::<Neighbours>("Neighbours")),
     get("/v1/drops", "Drops by reason.", json::<Drops>("Drops")),
     Endpoint {
         parameters: &[Parameter { name: "since", example: "17", doc: "Only events with this number or a later one." }],
         ..get("/v1/events", "The last 500 events of each kind.", json::<Events>("Events"))
     },
-    get("/v1/accounting", "The packet ledgers: that every packet has met one fate.", json::<Ledgers>("Ledgers")),
+    get(
+        "/v1/accounting",
+        "The packet ledgers, which check that every packet has exactly one fate.",
+        json::<Ledgers>("Ledgers"),
+    ),
     Endpoint {
         parameters: &[Parameter {
             name: "generation",
             example: "3",
-            doc: "The configuration of this generation, from the history, instead of the one that runs.",
+            doc: "The generation, from the history. The default is the running one.",
         }],
-        ..get("/v1/config", "The configuration that runs.", json::<Config>("Config"))
+        ..get("/v1/config", "The running configuration.", json::<Config>("Config"))
     },
-    get("/v1/history", "The configurations that have run, at most a hundred.", json::<History>("History")),
+    get("/v1/history", "The history of configurations, at most a hundred.", json::<History>("History")),
     Endpoint {
         needs: AccessLevel::Read,
         ..post("/v1/check", "Checks a configuration. Changes nothing.", NAME, json::<CheckReply>("CheckReply"))
@@ -211,15 +219,15 @@ pub const ENDPOINTS: &[Endpoint] = &[
         needs: AccessLevel::Read,
         ..post(
             "/v1/diff",
-            "Says what applying a configuration would change. Changes nothing.",
+            "Returns the changes that a configuration would cause. Changes nothing.",
             NAME,
             json::<Changes>("Changes"),
         )
     },
     post(
         "/v1/apply",
-        "Applies a configuration: all of it, or nothing. Answers when every worker runs it. Refused while another one waits \
-         to be confirmed.",
+        "Applies a configuration: all of it, or nothing. Answers when every worker runs it. Refused while another one is \
+         unconfirmed.",
         APPLY,
         json::<Applied>("Applied"),
     ),
@@ -227,7 +235,7 @@ pub const ENDPOINTS: &[Endpoint] = &[
         takes_text: false,
         ..post(
             "/v1/confirm",
-            "Keeps the configuration that waits to be confirmed.",
+            "Confirms the configuration that was applied with `confirm`.",
             &[],
             json::<Confirmed>("Confirmed"),
         )
@@ -236,7 +244,7 @@ pub const ENDPOINTS: &[Endpoint] = &[
         takes_text: false,
         ..post(
             "/v1/rollback",
-            "Has an earlier configuration run again, as a generation of its own: the one before, where nothing else is said.",
+            "Applies an earlier configuration again, as a new generation. The default is the previous one.",
             ROLLBACK,
             json::<Applied>("Applied"),
         )
@@ -246,73 +254,72 @@ pub const ENDPOINTS: &[Endpoint] = &[
             Parameter {
                 name: "packet",
                 example: "in lan ip saddr 192.0.2.7 daddr 198.51.100.9 udp dport 5060",
-                doc: "The packet in words, as `switchpath explain` takes it; what is not said has a default.",
+                doc: "The packet in words, as for `switchpath explain`. Missing fields have defaults.",
             },
-            Parameter { name: "frame", example: "0200000000010200000000020806", doc: "Or the frame in hexadecimal." },
+            Parameter {
+                name: "frame",
+                example: "0200000000010200000000020806",
+                doc: "The frame in hexadecimal, instead of `packet`.",
+            },
             Parameter {
                 name: "port",
                 example: "lan",
-                doc: "The port the frame comes in by; the only one where it is left out.",
+                doc: "The input port of the frame. With a single port it is optional.",
             },
-            Parameter { name: "ours", example: "true", doc: "The frame is for the port, whatever station it names." },
+            Parameter {
+                name: "ours",
+                example: "true",
+                doc: "Treats the frame as addressed to the port, regardless of its destination address.",
+            },
         ],
         ..get(
             "/v1/explain",
-            "What the router would do with a packet, step by step, and why. Sends nothing and counts nothing.",
+            "Explains step by step how the router would handle a packet, and why. Sends nothing and counts nothing.",
             json::<ExplainReply>("ExplainReply"),
         )
     },
     Endpoint {
         needs: AccessLevel::Full,
         parameters: &[
-            Parameter {
-                name: "match",
-                example: "ip dscp ef udp",
-                doc: "Only these packets; all where it is left out.",
-            },
-            Parameter { name: "limit", example: "1000", doc: "Ends after so many packets." },
-            Parameter { name: "snaplen", example: "128", doc: "At most so many bytes of each packet." },
+            Parameter { name: "match", example: "ip dscp ef udp", doc: "Only these packets. The default is all." },
+            Parameter { name: "limit", example: "1000", doc: "Ends after this number of packets." },
+            Parameter { name: "snaplen", example: "128", doc: "The limit of bytes of each packet." },
             Parameter {
                 name: "arrivals",
                 example: "true",
-                doc: "Each packet as it came in as well, before it as it left: such a file can be replayed.",
+                doc: "Captures each packet also as it arrived. Such a file can be replayed.",
             },
         ],
         ..get(
             "/v1/capture",
-            "Every packet as it meets its fate, from now on: a pcapng file that grows until its reader hangs up. The \
-             comment of a packet is its fate, `sent PORT`, `consumed` or `dropped REASON`, then the path it took and where \
-             it came from: `, path NAME, in PORT`, or `, generated`. The trailer `switchpath-missed` counts packets its \
-             reader was too slow for.",
+            "Captures every packet from now on, when its fate is known: a pcapng file that grows until its reader hangs up. The \
+             comment of a packet is its fate, `sent PORT`, `consumed` or `dropped REASON`, then its path and its input port: `, \
+             path NAME, in PORT`, or `, generated`. The trailer `switchpath-missed` counts packets that a slow reader missed.",
             AnswerType::Other("application/x-pcapng"),
         )
     },
     Endpoint {
         needs: AccessLevel::Full,
         parameters: &[
-            Parameter {
-                name: "match",
-                example: "ip dscp ef udp",
-                doc: "Only these packets; all where it is left out.",
-            },
-            Parameter { name: "port", example: "lan", doc: "Only what comes in by this port." },
-            Parameter { name: "limit", example: "10", doc: "Ends after so many packets." },
+            Parameter { name: "match", example: "ip dscp ef udp", doc: "Only these packets. The default is all." },
+            Parameter { name: "port", example: "lan", doc: "Only packets received by this port." },
+            Parameter { name: "limit", example: "10", doc: "Ends after this number of packets." },
             Parameter {
                 name: "rate",
                 example: "100",
-                doc: "Follows at most so many packets a second; 100 where it is left out.",
+                doc: "The limit of traced packets per second. The default is 100.",
             },
             Parameter {
                 name: "injected",
                 example: "true",
-                doc: "Only what comes in by `/v1/inject`, all of it; without it, nothing of that.",
+                doc: "Traces exactly the packets of `/v1/inject`. Without it these are not traced.",
             },
         ],
         ..get(
             "/v1/trace",
-            "The way of packets through the router, from now on: a line of JSON (TracedPacket) for each that has met its fate, \
-             until the reader hangs up. Packets beyond the rate are not looked at. The trailer `switchpath-missed` counts \
-             those that could not be followed, or that its reader was too slow for.",
+            "Traces packets through the router from now on: a line of JSON (TracedPacket) for each packet with a known fate, \
+             until the reader hangs up. Packets beyond the rate are not traced. The trailer `switchpath-missed` counts packets \
+             that could not be traced, or that a slow reader missed.",
             AnswerType::Lines("TracedPacket", |generator| drop(generator.subschema_for::<TracedPacket>())),
         )
     },
@@ -321,36 +328,40 @@ pub const ENDPOINTS: &[Endpoint] = &[
             Parameter {
                 name: "time",
                 example: "200ms",
-                doc: "How long to look on, 1ms to 60s; 1s where it is left out.",
+                doc: "The length of the trace, 1ms to 60s. The default is 1s.",
             },
             Parameter {
                 name: "events",
                 example: "1000000",
-                doc: "Keeps the latest so many events of each worker, 2000000 at most; 100000 where it is left out.",
+                doc: "The number of latest events to keep of each worker, at most 2000000. The default is 100000.",
             },
         ],
         ..get(
             "/v1/schedule",
-            "What the CPU scheduler of each worker does from now on, as a file of trace events for ui.perfetto.dev: runs with \
-             their packets, bytes and cost, what waited for what, time-outs, drops, queues, and the efficiency index. Comes when \
-             the time is over. One may look on at a time. The trailer `switchpath-missed` counts the events there was no room \
-             for: the oldest.",
+            "Traces the CPU scheduler of each worker from now on, as a file of trace events for ui.perfetto.dev: runs with \
+             their packets, bytes and cost, waits, time-outs, drops, queues, and the efficiency index. Answers at the end of the \
+             time. Only one such trace can run at a time. The trailer `switchpath-missed` counts the oldest events, which were \
+             overwritten.",
             AnswerType::Other("application/json"),
         )
     },
     post(
         "/v1/inject",
-        "Frames come in by a port as if its device had received them. The body has a frame a line, in hexadecimal, at most \
-         256 of them. What becomes of them is told by `/v1/trace` with `injected`.",
+        "Injects frames at a port as if its device had received them. The body has a frame a line, in hexadecimal, at most 256 \
+         of them. `/v1/trace` with `injected` reports their fates.",
         INJECT,
         json::<Injected>("Injected"),
     ),
     get(
         "/metrics",
-        "All counters for Prometheus: OpenMetrics, or the older text form 0.0.4 where `Accept` asks for that.",
+        "All counters for Prometheus: OpenMetrics, or the older text format 0.0.4 if `Accept` asks for that.",
         AnswerType::Other("application/openmetrics-text; version=1.0.0; charset=utf-8"),
     ),
-    get("/v1/openapi.json", "This page for programs (OpenAPI 3.1).", AnswerType::Other("application/json")),
+    get(
+        "/v1/openapi.json",
+        "The description of the API for programs (OpenAPI 3.1).",
+        AnswerType::Other("application/json"),
+    ),
 ];
 
 /// Returns the schemas of all API types by name.

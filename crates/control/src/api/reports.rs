@@ -415,12 +415,12 @@ pub enum EventKind {
     /// stay.
     SchemeFailed,
     /// The guest scheme of a port trapped, did not return, or made an invalid decision. Its queues are served by FIFO for a second, and after the
-    /// third failure until there is another configuration.
+    /// third failure until the next configuration.
     GuestFailed,
     /// The guest scheme of a port has logged a line. Of several lines within a tenth of a second, only the last is reported.
     GuestSaid,
     /// An instruction registered in `[state]` trapped, did not return, or returned an invalid result. Its packet was not executed. After the third
-    /// failure it is disabled until there is another configuration.
+    /// failure it is disabled until the next configuration.
     InstructionFailed,
     /// A warning about a port: a feature it could not get, or a capture that could not be written. Packets are forwarded all the same.
     Remark,

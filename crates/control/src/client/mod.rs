@@ -54,23 +54,23 @@ impl fmt::Display for ClientError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             ClientError::Unreachable(target, error) => {
-                write!(f, "no router answers on {target}: {error}")?;
+                write!(f, "cannot connect to a router at {target}: {error}")?;
                 match (target, error.kind()) {
-                    (Target::Remote(_), _) => f.write_str("; it is to be started with --listen"),
+                    (Target::Remote(_), _) => f.write_str("; start it with --listen"),
                     (_, ErrorKind::PermissionDenied) => {
-                        f.write_str("; only root, the user who started it and its --socket-group may ask it")
+                        f.write_str("; only root, the router's user and its --socket-group may connect")
                     }
-                    _ => f.write_str("; start one with `switchpath run`, or say where it is with --socket"),
+                    _ => f.write_str("; start one with `switchpath run`, or give its socket with --socket"),
                 }
             }
             ClientError::Occupied(target) => write!(
                 f,
-                "the router on {target} closed the connection before it answered: others may have taken all of its \
-                 connections; see whether it did what was asked (`switchpath history`), and try again"
+                "the router at {target} closed the connection before it answered, perhaps because all its connections are in \
+                 use; check `switchpath history` for the change, and try again"
             ),
             ClientError::Unsuitable(reason) => f.write_str(reason),
             ClientError::Refused(error) => error.fmt(f),
-            ClientError::Broken(reason) => write!(f, "the answer broke off: {reason}"),
+            ClientError::Broken(reason) => write!(f, "the answer ended early: {reason}"),
         }
     }
 }
@@ -326,7 +326,7 @@ fn with_parameters(path: &str, parameters: &[(&str, String)]) -> String {
 }
 
 fn timeout_error() -> ClientError {
-    ClientError::Broken(format!("nothing came within {} s", ANSWER_TIMEOUT.as_secs()))
+    ClientError::Broken(format!("no answer within {} s", ANSWER_TIMEOUT.as_secs()))
 }
 
 /// The body of an answer, read as it arrives.

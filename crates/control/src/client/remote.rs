@@ -26,10 +26,10 @@ pub(super) struct TlsParameters {
 
 pub(super) fn tls_parameters(remote: &RemoteRouter) -> Result<TlsParameters, ClientError> {
     let (host, port) = parse(&remote.url)?;
-    let name = ServerName::try_from(host.clone()).map_err(|_| unsuitable(format!("'{host}' is no name of a host")))?;
+    let name = ServerName::try_from(host.clone()).map_err(|_| unsuitable(format!("'{host}' is not a host name")))?;
     let token = token_of(&remote.token).map_err(|error| unsuitable(error.to_string()))?;
     let mut authorization = HeaderValue::from_bytes(&[b"Bearer ", &token[..]].concat())
-        .map_err(|_| unsuitable("the token has characters that no header has"))?;
+        .map_err(|_| unsuitable("the token has characters that a header cannot contain"))?;
     authorization.set_sensitive(true);
     let tls = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
         .with_protocol_versions(&[&TLS13])
@@ -45,7 +45,7 @@ fn unsuitable(reason: impl Into<String>) -> ClientError {
 
 /// Parses host and port of `https://HOST:PORT`.
 fn parse(url: &str) -> Result<(String, u16), ClientError> {
-    let wrong = || unsuitable(format!("'{url}' is no address of a router; write https://HOST:PORT"));
+    let wrong = || unsuitable(format!("'{url}' is not the address of a router; write https://HOST:PORT"));
     let uri: Uri = url.parse().map_err(|_| wrong())?;
     if uri.scheme_str() == Some("http") {
         return Err(unsuitable(format!("'{url}' would be sent in plain text; write https://")));
@@ -59,13 +59,13 @@ fn parse(url: &str) -> Result<(String, u16), ClientError> {
 fn authorities(file: Option<&Path>) -> Result<RootCertStore, ClientError> {
     let found = SYSTEM_CERTIFICATES.iter().map(Path::new).find(|path| path.exists());
     let file =
-        file.or(found).ok_or_else(|| unsuitable("no certificates are known here to believe in: give one with --ca"))?;
+        file.or(found).ok_or_else(|| unsuitable("this system has no trusted certificates: give one with --ca"))?;
     let wrong = |reason: String| unsuitable(format!("the certificates {}: {reason}", file.display()));
     let mut store = RootCertStore::empty();
     for certificate in CertificateDer::pem_file_iter(file).map_err(|error| wrong(error.to_string()))? {
         store.add(certificate.map_err(|error| wrong(error.to_string()))?).map_err(|error| wrong(error.to_string()))?;
     }
-    if store.is_empty() { Err(wrong("there is none in it".into())) } else { Ok(store) }
+    if store.is_empty() { Err(wrong("the file has none".into())) } else { Ok(store) }
 }
 
 #[cfg(test)]

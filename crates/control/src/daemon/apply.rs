@@ -112,7 +112,7 @@ impl Daemon {
         let mut remarks = Vec::new();
         let renews = control.router.files_changed(&plan);
         if renews && let Some(file) = plan.state.as_ref().and_then(|state| state.key.as_ref()) {
-            remarks.push(format!("the key in '{file}' has changed, and was read anew"));
+            remarks.push(format!("the key in '{file}' has changed, and the router has read it again"));
         }
         let mut answer = api::Applied {
             generation: running,

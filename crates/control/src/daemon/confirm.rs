@@ -102,7 +102,7 @@ impl Daemon {
         };
         let Err(failure) = result else {
             let text = format!(
-                "{} still has the configuration that nobody confirmed: mend it before it is applied again",
+                "{} still has the configuration that was not confirmed: correct it before you apply it again",
                 self.name_of(pending.generation)
             );
             self.log.push(clock::now(), LoggedEvent::Warning(text));
@@ -117,7 +117,7 @@ impl Daemon {
         if stuck.failure.as_ref() != Some(&reason) {
             stuck.failure = Some(reason.clone());
             let text = format!(
-                "generation {} cannot be left though nobody confirmed it, and is tried again every 5 s: {reason}",
+                "cannot roll back the unconfirmed generation {}; the router tries again every 5 s: {reason}",
                 pending.generation
             );
             drop(control);

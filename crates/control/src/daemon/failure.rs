@@ -47,51 +47,51 @@ impl From<&ApplyFailure> for ApiError {
             },
             ApplyFailure::RestartNeeded(changes) => ApiError::new(
                 ErrorKind::RestartNeeded,
-                format!("this cannot change while the router runs: {}", changes.join("; ")),
-                "end the router and start it with the new configuration",
+                format!("these changes require a restart: {}", changes.join("; ")),
+                "stop the router and start it with the new configuration",
             ),
             ApplyFailure::CannotRun(errors) => ApiError {
                 problems: errors.iter().map(api::Problem::from).collect(),
-                ..ApiError::new(ErrorKind::CannotRun, "the configuration cannot run here and now", "")
+                ..ApiError::new(ErrorKind::CannotRun, "the configuration cannot run on this machine now", "")
             },
             ApplyFailure::AdoptionTimeout => ApiError::new(
                 ErrorKind::Unavailable,
-                "a worker has not taken the configuration within 5 s",
-                "look at the log of the router; it takes the configuration when it can",
+                "a worker has not adopted the configuration within 5 s",
+                "look at the log of the router; the worker adopts the configuration later",
             ),
             ApplyFailure::Unavailable => {
-                ApiError::new(ErrorKind::Unavailable, "the router is ending or has failed", "start it anew")
+                ApiError::new(ErrorKind::Unavailable, "the router is stopping or has failed", "start it again")
             }
             ApplyFailure::Pending(pending) => ApiError::new(
                 ErrorKind::Pending,
                 format!(
-                    "generation {} waits to be confirmed for another {} s",
+                    "generation {} has to be confirmed first, within {} s",
                     pending.generation,
                     pending.left_ns.div_ceil(1_000_000_000)
                 ),
-                "`switchpath confirm` keeps it, `switchpath rollback` leaves it; then apply this one",
+                "run `switchpath confirm` to keep it or `switchpath rollback` to undo it; then apply this one",
             ),
             ApplyFailure::Login(errors) => ApiError {
                 problems: errors.iter().map(api::Problem::from).collect(),
-                ..ApiError::new(ErrorKind::Login, "the configuration takes the interface of your own login", "")
+                ..ApiError::new(ErrorKind::Login, "the configuration uses the interface of your own login", "")
             },
             ApplyFailure::NothingPending(None) => ApiError::new(
                 ErrorKind::NothingPending,
-                "nothing waits to be confirmed",
-                "`switchpath history` tells why",
+                "there is nothing to confirm",
+                "`switchpath history` shows why",
             ),
             ApplyFailure::NothingPending(Some(left)) => ApiError::new(
                 ErrorKind::NothingPending,
                 format!(
-                    "nothing waits to be confirmed: generation {left} was left, because nobody confirmed it in time"
+                    "there is nothing to confirm: generation {left} was rolled back, because it was not confirmed in time"
                 ),
-                format!("`switchpath rollback --to {left}` has it run again"),
+                format!("run `switchpath rollback --to {left}` to apply it again"),
             ),
             ApplyFailure::NotInHistory(back, kept) => {
                 let reason = match back {
                     RollbackTarget::To(generation) => format!("there is no generation {generation} in the history"),
-                    RollbackTarget::Steps(1) => "there is nothing to go back to".into(),
-                    RollbackTarget::Steps(steps) => format!("there is nothing {steps} steps back"),
+                    RollbackTarget::Steps(1) => "there is no earlier generation".into(),
+                    RollbackTarget::Steps(steps) => format!("there is no generation {steps} steps back"),
                 };
                 let hint = match (kept.first(), kept.last()) {
                     (Some(first), Some(last)) => {
@@ -103,8 +103,8 @@ impl From<&ApplyFailure> for ApiError {
             }
             ApplyFailure::Superseded(generation) => ApiError::new(
                 ErrorKind::Pending,
-                format!("somebody else was faster: generation {generation} runs by now"),
-                "look at `switchpath history`, and ask again where it is still wanted",
+                format!("another change was faster: generation {generation} runs now"),
+                "check `switchpath history`, and try again if the change is still needed",
             ),
         }
     }

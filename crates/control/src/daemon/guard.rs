@@ -32,7 +32,7 @@ pub(super) fn check_interfaces(
     for login in logins {
         match login.carriers() {
             Ok(found) => carriers.extend(found),
-            Err(error) => remarks.push(format!("which interface carries your login could not be found out: {error}")),
+            Err(error) => remarks.push(format!("cannot find the interface of your login: {error}")),
         }
     }
     let refused: Vec<ApplyError> = refusals(&taken, &carriers).collect();
@@ -49,9 +49,9 @@ fn refusals<'a>(taken: &'a [(&PortPlan, &str)], carriers: &'a [Carrier]) -> impl
         let carrier = carriers.iter().find(|carrier| carrier.interface == *interface)?;
         Some(ApplyError {
             place: format!("port {}", port.name),
-            reason: format!("'{interface}' carries your login, which taking it would cut off: {}", carrier.reason),
-            hint: "give the port another interface, or work from the console; --force takes it all the same (with \
-                   `apply --confirm 60s` it is given back unless you confirm)"
+            reason: format!("'{interface}' carries your login, which this port would cut off: {}", carrier.reason),
+            hint: "give the port another interface, or work from the console; --force uses it anyway (with `apply --confirm \
+                   60s` the router returns it unless you confirm)"
                 .into(),
         })
     })
@@ -60,8 +60,8 @@ fn refusals<'a>(taken: &'a [(&PortPlan, &str)], carriers: &'a [Carrier]) -> impl
 fn default_route_warning(taken: &[(&PortPlan, &str)], link: &str) -> Option<String> {
     let (port, interface) = taken.iter().find(|(_, interface)| *interface == link)?;
     Some(format!(
-        "port {} takes {interface}, over which this machine's only default route goes: programs of the machine itself reach \
-         nobody beyond it while the router has it",
+        "port {} uses {interface}, which has this machine's only default route: programs on the machine lose their connections \
+         beyond it while the router runs",
         port.name
     ))
 }

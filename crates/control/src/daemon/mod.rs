@@ -154,8 +154,8 @@ impl SharedDevices {
     ) -> Result<T, ApplyError> {
         let ended = || ApplyError {
             place: format!("port {}", port.name),
-            reason: "the router is ending".into(),
-            hint: "start it anew".into(),
+            reason: "the router is stopping".into(),
+            hint: "start it again".into(),
         };
         work(self.0.lock().as_mut().ok_or_else(ended)?)
     }
@@ -197,7 +197,7 @@ impl fmt::Display for StartError {
                 let lines: Vec<String> = errors.iter().map(ApplyError::to_string).collect();
                 f.write_str(&lines.join("\n"))
             }
-            StartError::System(error) => write!(f, "a worker's thread cannot be started: {error}"),
+            StartError::System(error) => write!(f, "cannot start a worker thread: {error}"),
             StartError::AdoptionTimeout => f.write_str("the workers did not start within 5 s"),
         }
     }
@@ -430,7 +430,7 @@ impl Daemon {
         journal.next = next;
         let names = self.names.load();
         if missed > 0 {
-            tracing::warn!("{missed} events came too fast to be logged");
+            tracing::warn!("{missed} events arrived too fast to be logged");
         }
         for entry in entries {
             let event = entry.to_reply(&names, self.epoch);

@@ -24,7 +24,11 @@ pub(super) struct NoReport;
 
 impl From<NoReport> for ApiError {
     fn from(_: NoReport) -> ApiError {
-        ApiError::new(ErrorKind::Unavailable, "a worker does not answer, or has ended", "look at the log of the router")
+        ApiError::new(
+            ErrorKind::Unavailable,
+            "a worker does not answer or has stopped",
+            "look at the log of the router",
+        )
     }
 }
 
@@ -244,7 +248,7 @@ impl Daemon {
     pub fn routes(&self, mut wanted: RouteQuery, vrf: Option<&str>, limit: usize) -> Answer<api::Routes> {
         if let Some(name) = vrf {
             let found = self.control.lock().router.vrf(name);
-            let hint = "`switchpath show routes` without it shows those of all VRFs";
+            let hint = "run `switchpath show routes` without it for the routes of all VRFs";
             wanted.vrf =
                 Some(found.ok_or_else(|| {
                     ApiError::new(ErrorKind::BadRequest, format!("no port is in a VRF '{name}'"), hint)
@@ -377,7 +381,7 @@ impl Daemon {
             false => TraceSession::new(wanted, port, asked.rate.unwrap_or(DEFAULT_RATE)),
         };
         let full = || {
-            let reason = "as many traces as there can be are open";
+            let reason = "the maximum number of traces is open";
             ApiError::new(ErrorKind::Busy, reason, "end one of them first")
         };
         let tracing = self.traces.open(trace).ok_or_else(full)?;
@@ -422,7 +426,7 @@ impl Daemon {
         match (ports.next(), ports.next()) {
             (Some((only, _)), None) => Ok(PortId::at(only)),
             _ => {
-                let reason = "it is not said by which port the frames come in";
+                let reason = "the input port of the frames is missing";
                 Err(ApiError::new(ErrorKind::BadRequest, reason, "give the parameter 'port'"))
             }
         }

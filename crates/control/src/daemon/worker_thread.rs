@@ -92,7 +92,7 @@ pub(super) fn run_worker(driver: Driver) -> Option<Box<Worker>> {
         }
     }
     if let Err(panic) = catch_unwind(AssertUnwindSafe(|| thread.worker.shut_down(clock::now()))) {
-        thread.give_up(panic_message(&*panic), "it was ending".into());
+        thread.give_up(panic_message(&*panic), "it was stopping".into());
         return None;
     }
     thread.heartbeat.set_activity(Activity::Ended);

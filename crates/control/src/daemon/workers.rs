@@ -86,14 +86,14 @@ pub(super) fn check_cores(wanted: &Cores) -> std::result::Result<(), ApplyError>
     let allowed = match cores::allowed() {
         Ok(allowed) => allowed,
         Err(error) => {
-            return refuse(format!("which cores there are cannot be found out: {error}"), "leave it out".into());
+            return refuse(format!("cannot find the cores of this machine: {error}"), "leave it out".into());
         }
     };
     let Some(missing) = wanted.list().iter().find(|core| !allowed.contains(core)) else { return Ok(()) };
     let allowed: Vec<String> = allowed.iter().map(u16::to_string).collect();
     let allowed: std::result::Result<Cores, _> = allowed.join(",").parse();
-    let hint = allowed.map_or("name others".into(), |allowed| format!("name some of {allowed}, or leave it out"));
-    refuse(format!("this process may not run on core {missing}"), hint)
+    let hint = allowed.map_or("name others".into(), |allowed| format!("list some of {allowed}, or remove the key"));
+    refuse(format!("this process must not run on core {missing}"), hint)
 }
 
 /// Handles the failure of a worker.
@@ -192,7 +192,7 @@ impl Daemon {
                 if let Some(core) = core
                     && let Err(error) = cores::pin(core)
                 {
-                    let remark = format!("worker {index} could not be pinned to core {core}: {error}");
+                    let remark = format!("cannot pin worker {index} to core {core}: {error}");
                     log.push(clock::now(), LoggedEvent::Warning(remark));
                 }
                 // Optional: without it the worker only sleeps a little longer.
@@ -371,7 +371,7 @@ mod tests {
         let Some(missing) = (0..1024).find(|core| !allowed.contains(core)) else { return };
         let refused = check_cores(&format!("{},{missing}", allowed[0]).parse().unwrap()).unwrap_err().to_string();
         assert!(
-            refused.starts_with(&format!("router.cores: this process may not run on core {missing}; name")),
+            refused.starts_with(&format!("router.cores: this process must not run on core {missing}; name")),
             "{refused}"
         );
     }

@@ -119,7 +119,7 @@ fn port_of(question: &ExplainContext<'_>, name: Option<&str>) -> Result<PortId, 
         let mut all = ports();
         return match (all.next(), all.next()) {
             (Some((only, _)), None) => Ok(only),
-            _ => Err(("it is not said by which port the packet comes in".into(), hint)),
+            _ => Err(("the input port of the packet is missing".into(), hint)),
         };
     };
     let port = ports().find(|(_, port)| &*port.name == name).map(|(id, _)| id);

@@ -107,7 +107,7 @@ impl ExplanationFormatter<'_> {
                         };
                         format!("{address} on {on}{mac} is {}{waiting}", known.state.name())
                     }
-                    None => format!("{address} on {on} was never heard of"),
+                    None => format!("{address} on {on} is unknown"),
                 };
                 vec![("neighbour", Note, text)]
             }
@@ -120,14 +120,14 @@ impl ExplanationFormatter<'_> {
                 vec![("answer", Note, format!("sends by {}: {}", self.interface(*interface), summary(frame)))]
             }
             ExplainStep::Replica { interface } => {
-                vec![("copy", Note, format!("one is made that leaves by {}", self.interface(*interface)))]
+                vec![("copy", Note, format!("one copy leaves by {}", self.interface(*interface)))]
             }
             ExplainStep::Fragment { port, frame } => {
                 vec![("fragment", Note, format!("leaves by {}: {}", self.port(*port), summary(frame)))]
             }
             ExplainStep::Instruction(instructed) => vec![self.instruction(instructed)],
             ExplainStep::Reclassified => {
-                vec![("again", Note, "the router's own protocols send it on: it is classified again".into())]
+                vec![("again", Note, "the router's own protocols forward it: it is classified again".into())]
             }
         }
     }
@@ -136,15 +136,15 @@ impl ExplanationFormatter<'_> {
         let InstructionVisit { instruction: asked, port, is_output: leaves, executed } = instructed;
         let place = match (port, leaves) {
             (None, _) => "in the middle".to_owned(),
-            (Some(port), false) => format!("where it comes in by {}", self.port(*port)),
-            (Some(port), true) => format!("where it leaves by {}", self.port(*port)),
+            (Some(port), false) => format!("at its input {}", self.port(*port)),
+            (Some(port), true) => format!("at its output {}", self.port(*port)),
         };
         let what = format!("{} of computation {:#x} {place}", asked.instruction, asked.computation);
         match (&asked.refusal, executed) {
             (Some(why), _) => ("instruction", Fail, format!("{what}: not executed, {why}")),
             (None, false) => ("instruction", Note, format!("{what}: nothing is executed there")),
             (None, true) => {
-                ("instruction", Note, format!("{what}: executed; whether it goes on depends on what others have left"))
+                ("instruction", Note, format!("{what}: executed; its fate depends on the entries of earlier packets"))
             }
         }
     }
@@ -168,7 +168,7 @@ impl ExplanationFormatter<'_> {
                 }
             }
             Finding::Protocol { ethertype, enabled: true } => {
-                ("protocol", Pass, format!("{} is spoken here", protocol(ethertype)))
+                ("protocol", Pass, format!("the interface supports {}", protocol(ethertype)))
             }
             Finding::Protocol { ethertype, enabled: false } => {
                 ("protocol", Fail, format!("the interface has no address for {}", protocol(ethertype)))
@@ -181,18 +181,18 @@ impl ExplanationFormatter<'_> {
             Finding::Objective { dscp, objective, origin: because } => {
                 let (point, wants) = (plan::dscp_name(dscp), objective_text(objective));
                 let text = match because {
-                    ObjectiveSource::CodePoint => format!("code points are trusted here, and {point} says: it {wants}"),
+                    ObjectiveSource::CodePoint => format!("code points are trusted here: with {point} it {wants}"),
                     ObjectiveSource::Unmapped => {
-                        format!("the code point {point} asks for nothing; as the interface says, it {wants}")
+                        format!("the code point {point} has no objective: by the interface it {wants}")
                     }
                     ObjectiveSource::Untrusted => {
-                        format!("code points are not trusted here; as the interface says, it {wants}")
+                        format!("code points are not trusted here: by the interface it {wants}")
                     }
-                    ObjectiveSource::Path => format!("as its path says, it {wants}"),
+                    ObjectiveSource::Path => format!("by its path it {wants}"),
                 };
                 ("objective", Note, text)
             }
-            Finding::Addresses => ("addresses", Pass, "a sender there can be, and somebody to send to".into()),
+            Finding::Addresses => ("addresses", Pass, "source and destination are valid".into()),
             Finding::ReversePath { source, outcome, check, passed } => {
                 let (verdict, whether) = if passed { (Pass, "as") } else { (Fail, "not as") };
                 let text =
@@ -200,7 +200,7 @@ impl ExplanationFormatter<'_> {
                 ("reverse path", verdict, text)
             }
             Finding::Lookup { vrf, destination, outcome } => {
-                let within = if vrf == VrfId::MAIN { "" } else { " in the VRF of where it came in" };
+                let within = if vrf == VrfId::MAIN { "" } else { " in the VRF of its input interface" };
                 let text = format!("{destination}{within}: {}", self.outcome(outcome));
                 match outcome {
                     Outcome::NoRoute
@@ -215,24 +215,24 @@ impl ExplanationFormatter<'_> {
                 ("flow", Pass, format!("the hash of its flow, {flow:08x}, picks one of them"))
             }
             Finding::PassThrough(other) => {
-                ("passthrough", Pass, format!("all that comes by this port leaves by {}, as it is", self.port(other)))
+                ("passthrough", Pass, format!("all frames from this port leave unchanged by {}", self.port(other)))
             }
             Finding::Group { route } => self.group(route),
-            Finding::HopLimit { left } if left <= 1 => ("hops", Fail, format!("{left} left: it may not go further")),
+            Finding::HopLimit { left } if left <= 1 => ("hops", Fail, format!("{left} left: it expires here")),
             Finding::HopLimit { left } => ("hops", Pass, format!("{left} left")),
             Finding::Mtu { interface, mtu: 0, .. } => {
-                ("mtu", Fail, format!("interface {} is gone", self.interface(interface)))
+                ("mtu", Fail, format!("interface {} has been removed", self.interface(interface)))
             }
             Finding::Mtu { interface, length, mtu } => {
                 let on = self.interface(interface);
                 match length <= usize::from(mtu) {
-                    true => ("mtu", Pass, format!("{length} bytes fit {on}, which takes {mtu}")),
-                    false => ("mtu", Fail, format!("{length} bytes are more than the {mtu} that {on} takes")),
+                    true => ("mtu", Pass, format!("{length} bytes fit the MTU of {on}, {mtu}")),
+                    false => ("mtu", Fail, format!("{length} bytes exceed the MTU of {on}, {mtu}")),
                 }
             }
             Finding::NextHop { mac: Some(mac), .. } => ("next hop", Pass, format!("known to be at {mac}")),
             Finding::NextHop { mac: None, .. } => {
-                ("next hop", Fail, "its link-layer address is not known, or not confirmed lately".into())
+                ("next hop", Fail, "its link-layer address is unknown, or needs confirmation".into())
             }
             Finding::Rule { rule, unmet } => self.rule(rule, unmet),
             Finding::Path(position) => ("path", Pass, format!("takes {}", self.path(position))),
@@ -242,12 +242,12 @@ impl ExplanationFormatter<'_> {
 
     fn group(&self, position: Option<usize>) -> ReportLine {
         let Some(route) = position.and_then(|position| self.snapshot.multicast.get(position)) else {
-            return ("group", Fail, "nothing says where packets to this group go".into());
+            return ("group", Fail, "no [[multicast]] entry for this group".into());
         };
         let to: Vec<String> = route.to.iter().map(|&to| self.interface(to)).collect();
         let of = route.key.source.map_or_else(String::new, |source| format!(" from {source}"));
         let (group, from) = (route.key.group, self.interface(route.from));
-        ("group", Pass, format!("packets to {group}{of} come by {from} and go to {}", to.join(", ")))
+        ("group", Pass, format!("packets to {group}{of} arrive by {from} and leave by {}", to.join(", ")))
     }
 
     fn rule(&self, position: usize, unmet: Option<plan::Condition>) -> ReportLine {
@@ -269,10 +269,10 @@ impl ExplanationFormatter<'_> {
                 outcome => format!(" {}", self.outcome(outcome)),
             };
             let text = format!("{} {}{what}{via}{on}", route.prefix, route.origin.name());
-            if position == 0 { ("route", Pass, text) } else { ("route", Note, format!("{text} (comes behind)")) }
+            if position == 0 { ("route", Pass, text) } else { ("route", Note, format!("{text} (less specific)")) }
         };
         match routes {
-            [] => vec![("route", Fail, "no route covers it".into())],
+            [] => vec![("route", Fail, "no route matches".into())],
             routes => routes.iter().enumerate().map(line).collect(),
         }
     }
@@ -287,7 +287,7 @@ impl ExplanationFormatter<'_> {
             Outcome::Broadcast(on) => format!("the broadcast address of {}", self.interface(on)),
             Outcome::Blackhole => "blackhole".into(),
             Outcome::Unreachable => "unreachable".into(),
-            Outcome::Special => "no unicast destination".into(),
+            Outcome::Special => "not a unicast destination".into(),
         }
     }
 
@@ -299,8 +299,8 @@ impl ExplanationFormatter<'_> {
         let reports = self.question.reports.iter().flat_map(|report| &report.ports);
         for report in reports.filter(|report| report.port == port) {
             let text = match report.backlog {
-                0 => "nothing waits for the link: it leaves at once".to_owned(),
-                n => format!("{n} packets of {} bytes wait for the link before it", report.backlog_bytes.get()),
+                0 => "the queue of the link is empty: it leaves at once".to_owned(),
+                n => format!("{n} packets of {} bytes are queued before it", report.backlog_bytes.get()),
             };
             lines.push(("link", Note, text));
         }
@@ -317,7 +317,7 @@ impl ExplanationFormatter<'_> {
             _ => None,
         });
         let counts = wanted.unwrap_or_default();
-        let text = format!("counts as {counts}; in force is {in_force}, which {} serves", view.scheme);
+        let text = format!("counts as {counts}; the port's objective is {in_force}, with the scheme {}", view.scheme);
         Some(("policy", Note, text))
     }
 
@@ -335,7 +335,7 @@ impl ExplanationFormatter<'_> {
                 ("copied", format!("consumed, and copied {} times: {}", copies.len(), each.join(", ")))
             }
             ExpectedFate::Consumed if fragments > 0 => ("consumed", format!("cut into {fragments} fragments")),
-            ExpectedFate::Consumed => ("consumed", "for the router itself, and done with".into()),
+            ExpectedFate::Consumed => ("consumed", "for the router itself".into()),
             ExpectedFate::Dropped(reason) => ("dropped", format!("dropped: {}", drop_text(*reason))),
             ExpectedFate::AwaitsNeighbour { interface, address } => {
                 let on = self.interface(*interface);
@@ -348,7 +348,7 @@ impl ExplanationFormatter<'_> {
 
 fn objective_text(objective: plan::Objective) -> String {
     match objective {
-        plan::Objective::None => "wants nothing in particular".into(),
+        plan::Objective::None => "has no objective".into(),
         objective => format!("wants {objective}"),
     }
 }
@@ -371,18 +371,18 @@ pub(crate) fn exception_text(exception: Exception) -> &'static str {
     match exception {
         Exception::Arp => "an ARP packet: for the router's own protocols",
         Exception::Local => "for the router itself",
-        Exception::Options => "it carries options, which are looked at first",
-        Exception::Expired => "its time to live is used up: its sender is told",
-        Exception::NoRoute => "no route leads there: its sender is told",
-        Exception::Unreachable => "an unreachable route: its sender is told",
-        Exception::TooBig => "too long for the link, and not to be cut: its sender is told",
-        Exception::Resolve => "the next hop has to be asked for its link-layer address first",
-        Exception::BeyondScope => "its source address may not leave its link: its sender is told",
-        Exception::Unanswered => "the next hop did not answer: its sender is told",
-        Exception::Prohibited => "a packet filter rejects it: its sender is told",
-        Exception::Dispatched => "a function has found out which path it takes",
+        Exception::Options => "it has options, which are processed first",
+        Exception::Expired => "its time to live has expired: its sender gets an ICMP error",
+        Exception::NoRoute => "no route to its destination: its sender gets an ICMP error",
+        Exception::Unreachable => "an unreachable route: its sender gets an ICMP error",
+        Exception::TooBig => "too long for the link, and must not be fragmented: its sender gets an ICMP error",
+        Exception::Resolve => "the link-layer address of the next hop has to be resolved first",
+        Exception::BeyondScope => "its source address may not leave its link: its sender gets an ICMP error",
+        Exception::Unanswered => "the next hop did not answer: its sender gets an ICMP error",
+        Exception::Prohibited => "a packet filter rejects it: its sender gets an ICMP error",
+        Exception::Dispatched => "a function has selected another path",
         Exception::Again => "a function has given it another destination: it is classified again",
         Exception::Fragment => "a fragment that waits for the first of its packet, by which it is translated",
-        Exception::Redirect => "it leaves by the interface it came by: its sender is told of a better first hop",
+        Exception::Redirect => "it leaves by its input interface: its sender gets a redirect",
     }
 }

@@ -93,7 +93,7 @@ impl ConfigurationHistory {
             Err(error) if error.is_shared() => return Err(error),
             Err(error) => {
                 let (entries, mut remarks) = store::read(&directory.join(store::FOLDER)).unwrap_or_default();
-                remarks.push(format!("{error}; what is applied from now on is forgotten when the router ends"));
+                remarks.push(format!("{error}; from now on configurations are not kept after the router stops"));
                 (None, entries, remarks)
             }
         };

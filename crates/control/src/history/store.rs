@@ -34,7 +34,7 @@ impl StoreError {
 
 impl fmt::Display for StoreError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "the history cannot be kept in {}: {}", self.directory.display(), self.reason)
+        write!(f, "cannot keep the history in {}: {}", self.directory.display(), self.reason)
     }
 }
 
@@ -60,7 +60,7 @@ impl Store {
         match lock.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => {
-                let reason = "another router keeps its history there; give this one its own --state-dir".into();
+                let reason = "another router uses this directory; give this one its own --state-dir".into();
                 return Err(StoreError { is_shared: true, ..failed(reason) });
             }
             Err(TryLockError::Error(error)) => return Err(failed(error.to_string())),
@@ -93,7 +93,7 @@ impl Store {
         write().map_err(|error| {
             let _ = fs::remove_file(&beside);
             let directory = self.directory.display();
-            format!("generation {} is not kept in {directory} and is forgotten at a restart: {error}", entry.generation)
+            format!("cannot write generation {} to {directory}, so it is lost at a restart: {error}", entry.generation)
         })
     }
 
@@ -123,7 +123,7 @@ pub(super) fn read(folder: &Path) -> io::Result<(Vec<StoredConfiguration>, Vec<S
         }
         match read_entry(&path) {
             Ok(entry) if place(folder, entry.generation) == path => entries.push(entry),
-            Ok(entry) => remarks.push(skipped(&path, &format!("it says it is generation {}", entry.generation))),
+            Ok(entry) => remarks.push(skipped(&path, &format!("its content is of generation {}", entry.generation))),
             Err(reason) => remarks.push(skipped(&path, &reason)),
         }
     }
@@ -142,7 +142,7 @@ fn private() -> OpenOptions {
 }
 
 fn skipped(path: &Path, reason: &str) -> String {
-    format!("{} is no part of the history, and is left alone: {reason}", path.display())
+    format!("ignoring {} in the history: {reason}", path.display())
 }
 
 fn read_entry(path: &Path) -> Result<StoredConfiguration, String> {
@@ -222,7 +222,7 @@ mod tests {
         history.push(entry(1), State::Replaced).unwrap();
         fs::remove_dir_all(directory.path().join("history")).unwrap();
         let said = history.push(entry(2), State::Replaced).unwrap_err();
-        assert!(said.contains("generation 2 is not kept"), "{said}");
+        assert!(said.contains("cannot write generation 2 to"), "{said}");
         assert_eq!((history.last(), history.step_back(2, 1).unwrap().generation), (2, 1));
     }
 
@@ -236,7 +236,7 @@ mod tests {
         fs::remove_file(directory.path().join("lock")).unwrap();
         fs::create_dir(directory.path().join("lock")).unwrap();
         let (mut history, remarks) = ConfigurationHistory::open(directory.path()).unwrap();
-        assert!(remarks.iter().any(|remark| remark.contains("forgotten when the router ends")), "{remarks:?}");
+        assert!(remarks.iter().any(|remark| remark.contains("not kept after the router stops")), "{remarks:?}");
         assert_eq!((history.last(), history.directory()), (2, None));
         history.push(entry(3), State::Replaced).unwrap();
         assert_eq!(history.last(), 3);

@@ -40,7 +40,7 @@ impl Format {
         };
         let best = ALL.into_iter().rev().max_by_key(quality).filter(|format| quality(format) > 0);
         best.ok_or_else(|| {
-            let reason = "metrics come in none of the forms that are accepted";
+            let reason = "the Accept header allows no format of the metrics";
             let hint = "accept application/openmetrics-text (version 1.0.0) or text/plain (version 0.0.4)";
             ApiError::new(ErrorKind::NotAcceptable, reason, hint)
         })

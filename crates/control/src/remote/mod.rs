@@ -103,7 +103,7 @@ impl Authenticator {
         let Some(allowed) = allowed else {
             let (now, mut failures) = (clock::now(), self.failures.lock());
             if !failures.may_try(peer.ip(), now) {
-                let reason = "too many wrong tokens came from this address";
+                let reason = "too many wrong tokens from this address";
                 return Err(ApiError::new(ErrorKind::TooMany, reason, "give the right one, or try again in a minute"));
             }
             failures.failed(peer.ip(), now);
@@ -136,7 +136,7 @@ fn secret(path: &Path, what: &str, group: bool) -> Result<Vec<u8>, RemoteError> 
     let forbidden = if group { 0o007 } else { 0o077 };
     if metadata.mode() & forbidden != 0 {
         let mode = metadata.mode() & 0o777;
-        return Err(wrong(format!("others can read or change it (mode {mode:04o}); `chmod 600` it")));
+        return Err(wrong(format!("other users can read or change it (mode {mode:04o}); run `chmod 600` on it")));
     }
     fs::read(path).map_err(|error| wrong(error.to_string()))
 }

@@ -34,9 +34,9 @@ impl Tokens {
     pub fn read(full: &Path, read: Option<&Path>) -> Result<Tokens, RemoteError> {
         let tokens = Tokens { full: token_of(full)?, read: read.map(token_of).transpose()? };
         match &tokens.read {
-            Some(read) if *read == tokens.full => Err(RemoteError(
-                "the token to look and the one for everything are the same: give them different ones".into(),
-            )),
+            Some(read) if *read == tokens.full => {
+                Err(RemoteError("the read-only token equals the token for changes: use two different ones".into()))
+            }
             _ => Ok(tokens),
         }
     }
@@ -56,7 +56,7 @@ pub(crate) fn token_of(path: &Path) -> Result<Vec<u8>, RemoteError> {
     let token = text.trim_ascii().to_vec();
     match token.len() {
         length if length < LEAST => Err(wrong("a token has at least 32 characters; `openssl rand -hex 32` makes one")),
-        length if length > MOST => Err(wrong("that is no token: it is too long")),
+        length if length > MOST => Err(wrong("the token is too long")),
         _ if !token.iter().all(u8::is_ascii_graphic) => Err(wrong("a token is one word of printable characters")),
         _ => Ok(token),
     }

@@ -138,7 +138,7 @@ pub fn replay(
 ) -> Result<ReplayReport, ReplayError> {
     let all = source.packets.saturating_mul(options.times);
     if old.is_some() && all > MOST_COMPARED {
-        let reason = format!("{all} packets are more than are compared, {MOST_COMPARED}");
+        let reason = format!("{all} packets are more than can be compared, {MOST_COMPARED}");
         return Err(ReplayError::Router(ApiError::new(ErrorKind::BadRequest, reason, "replay a part of them")));
     }
     let start = |named: NamedPlan<'_>, keeps| ReplayRouter::start(named.plan, keeps).map_err(ReplayError::Router);
@@ -242,10 +242,13 @@ impl ReplaySide {
         let reason = match &options.port {
             Some(_) => format!("{config} has no port {}", plan::quote(missing)),
             None => {
-                format!("the capture has packets of the interface {}, and {config} no such port", plan::quote(missing))
+                format!(
+                    "the capture has packets of the interface {}, but {config} has no such port",
+                    plan::quote(missing)
+                )
             }
         };
-        let hint = format!("say by which port they come in with --port: {has}");
+        let hint = format!("give their input port with --port: {has}");
         Err(ReplayError::Router(ApiError::new(ErrorKind::BadRequest, reason, hint)))
     }
 }

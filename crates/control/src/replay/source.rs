@@ -79,7 +79,7 @@ impl ReplaySource {
         let Some((first, end)) = last else {
             let reason = match all.outgoing {
                 0 => "it has no packet".to_owned(),
-                n => format!("all of its {n} packets were sent, none came in"),
+                n => format!("all of its {n} packets were sent, none was received"),
             };
             return Err(source.open_error(reason));
         };
@@ -117,7 +117,7 @@ impl ReplaySource {
     fn open_error(&self, reason: impl std::fmt::Display) -> OpenError {
         OpenError {
             reason: format!("the capture '{}' cannot be replayed: {reason}", self.path.display()),
-            hint: "give a pcap or pcapng file of Ethernet frames that came in; nothing was done".into(),
+            hint: "give a pcap or pcapng file of received Ethernet frames; nothing was done".into(),
         }
     }
 
@@ -130,11 +130,11 @@ impl ReplaySource {
             let record = reader.record().expect("it has advanced to one");
             let wrong = |what: String| self.open_error(format!("its packet {number} {what}"));
             if record.link != LinkType::ETHERNET {
-                return Err(wrong(format!("is not of Ethernet but of link type {}", record.link.0)));
+                return Err(wrong(format!("has the link type {}, not Ethernet", record.link.0)));
             }
             let length = record.data.len().max(record.original as usize);
             if length > MOST_FRAME_BYTES {
-                return Err(wrong(format!("has {length} bytes, and a frame at most {MOST_FRAME_BYTES}")));
+                return Err(wrong(format!("has {length} bytes, but a frame has at most {MOST_FRAME_BYTES}")));
             }
             if record.direction == PcapDirection::Out {
                 totals.outgoing += 1;

@@ -40,7 +40,7 @@ const WORKERS: usize = 2;
 /// The longest wait of a request for its turn.
 const PERMIT_TIMEOUT: Duration = Duration::from_secs(10);
 /// The hint about a text that is too large.
-const TOO_LARGE_HINT: &str = "check it with `switchpath check FILE`, or as somebody who may apply it";
+const TOO_LARGE_HINT: &str = "run `switchpath check FILE`, or use the rights to change the router";
 /// The bytes of a permit of a semaphore.
 const UNIT: usize = 1 << 10;
 
@@ -85,7 +85,7 @@ fn rounded(bytes: usize) -> impl std::fmt::Display {
 async fn acquire(from: &Arc<Semaphore>, permits: u32) -> Result<Charge, ApiError> {
     match timeout(PERMIT_TIMEOUT, from.clone().acquire_many_owned(permits)).await {
         Ok(Ok(permit)) => Ok(Charge(Some(permit))),
-        _ => Err(ApiError::new(ErrorKind::Busy, "too many requests are being answered", "try again in a moment")),
+        _ => Err(ApiError::new(ErrorKind::Busy, "the router is answering too many requests", "try again in a moment")),
     }
 }
 
@@ -185,8 +185,8 @@ impl RequestMemory {
             AccessLevel::Full => Ok(Default::default()),
             AccessLevel::Read => {
                 let look = self.recording.clone().try_acquire_owned().map_err(|_| {
-                    let reason = "somebody looks at the CPU schedulers already";
-                    ApiError::new(ErrorKind::Busy, reason, "try again when that is over")
+                    let reason = "another trace of the CPU schedulers is running";
+                    ApiError::new(ErrorKind::Busy, reason, "try again after its end")
                 })?;
                 Ok([Charge(Some(look)), acquire(&self.answers, units(events * workers * EVENT)).await?])
             }
@@ -199,15 +199,15 @@ pub(super) fn body_too_large(caller: AccessLevel) -> ApiError {
     match caller {
         AccessLevel::Full => too_large("the body is larger than 64 MiB".into(), "is this a configuration?"),
         AccessLevel::Read => {
-            too_large("the body is larger than 1 MiB, the most for callers who may only look".into(), TOO_LARGE_HINT)
+            too_large("the body is larger than 1 MiB, the limit for read-only callers".into(), TOO_LARGE_HINT)
         }
     }
 }
 
 fn answer_too_large(bytes: usize) -> ApiError {
     let (needed, allowed) = (rounded(bytes), rounded(MOST_READER_ANSWER));
-    let reason = format!("this answer needs up to {needed}, and callers who may only look have {allowed}");
-    too_large(reason, "give a smaller limit, or ask as somebody who may change the router")
+    let reason = format!("this answer needs up to {needed}, but read-only callers have {allowed}");
+    too_large(reason, "give a smaller limit, or use the rights to change the router")
 }
 
 /// Returns the text of a request that has to be parsed.
@@ -237,7 +237,7 @@ fn is_read_within(request: &Request, daemon: &Daemon, most: usize) -> Result<boo
     let needed: usize = texts.map(footprint).sum();
     if needed > most {
         let (needed, allowed) = (rounded(needed), rounded(most));
-        let reason = format!("reading this needs {needed} or more, and callers who may only look have {allowed}");
+        let reason = format!("reading this needs {needed} or more, but read-only callers have {allowed}");
         return Err(too_large(reason, TOO_LARGE_HINT));
     }
     Ok(true)

@@ -291,7 +291,7 @@ async fn accepted<T>(result: io::Result<T>) -> Option<T> {
     match result {
         Ok(accepted) => Some(accepted),
         Err(error) => {
-            tracing::warn!("a client cannot be accepted: {error}");
+            tracing::warn!("cannot accept a client: {error}");
             let _ = timeout(Duration::from_millis(100), std::future::pending::<()>()).await;
             None
         }

@@ -73,7 +73,7 @@ impl CallerKind {
             CallerKind::Stranger(peer) => Err(forbidden(&Caller::of_process(&peer, AccessLevel::Read).author)),
             CallerKind::OverLimit => Err(ApiError::new(
                 ErrorKind::Busy,
-                "all connections for callers like you are taken",
+                "all connections for callers with your rights are in use",
                 "try again in a moment",
             )),
             CallerKind::Remote { authenticator: door, connection, peer } => {
@@ -83,8 +83,8 @@ impl CallerKind {
             CallerKind::Scraper if head.uri.path() == "/metrics" => Ok(Caller::scraper()),
             CallerKind::Scraper => Err(ApiError::new(
                 ErrorKind::Forbidden,
-                "only /metrics is answered here",
-                "ask for the rest at the control socket, or over TLS (--listen)",
+                "this address serves only /metrics",
+                "use the control socket, or TLS (--listen), for all other requests",
             )),
         }
     }
@@ -209,7 +209,7 @@ async fn answer(
     let reader = Mutex::new(AccessLevel::Read);
     let answered = async {
         if head.is_ambiguous() {
-            let reason = "the head of the request gives more than one length for its body";
+            let reason = "the request has more than one length of its body";
             let hint = "send one Content-Length, or Transfer-Encoding: chunked without any";
             return Err((ApiError::new(ErrorKind::BadRequest, reason, hint), body));
         }
@@ -264,7 +264,11 @@ fn admit(head: &Parts, guest: CallerKind, house: &ServerState, seat: &ActiveConn
         let places = if caller.allowed == AccessLevel::Full { owners } else { readers };
         let place = places.enter(super::origin(peer), ConnectionStage::RequestStarted);
         *seat.slot.lock() = place.ok_or_else(|| {
-            ApiError::new(ErrorKind::Busy, "all connections for callers like you are taken", "try again in a moment")
+            ApiError::new(
+                ErrorKind::Busy,
+                "all connections for callers with your rights are in use",
+                "try again in a moment",
+            )
         })?;
         // The loop in `serve` has to watch the eviction from the new place.
         seat.set_limit(BODY_TIMEOUT);
@@ -360,7 +364,7 @@ async fn collect(mut body: Incoming, most: usize, caller: AccessLevel) -> Result
     match timeout(BODY_TIMEOUT, read).await {
         Ok(Ok(())) => Ok(bytes),
         Ok(Err(error)) => Err((error, body)),
-        Err(_) => Err((bad("the body did not come within 20 s".into()), body)),
+        Err(_) => Err((bad("the body did not arrive within 20 s".into()), body)),
     }
 }
 
@@ -373,7 +377,7 @@ fn open(daemon: &Daemon, capture: request::CaptureRequest) -> Result<CaptureRead
     let request::CaptureRequest { matching, limit, snaplen, arrivals } = capture;
     let wanted = CaptureFilter { limit, snaplen, arrivals, ..daemon.capture_filter(matching)? };
     daemon.taps().open(CaptureTap::new(wanted)).ok_or_else(|| {
-        ApiError::new(ErrorKind::Busy, "as many captures as there can be are open", "end one of them first")
+        ApiError::new(ErrorKind::Busy, "the maximum number of captures is open", "end one of them first")
     })
 }
 

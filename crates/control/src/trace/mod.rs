@@ -136,7 +136,7 @@ impl Traces {
         self.subscriptions.list()
     }
 
-    /// Opens a trace; none if there are [`MOST_TRACES`] already, or the router is ending.
+    /// Opens a trace; none if there are [`MOST_TRACES`] already, or the router is stopping.
     pub fn open(&self, trace: TraceSession) -> Option<TraceReader> {
         self.subscriptions.open(trace)
     }

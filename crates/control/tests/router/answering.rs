@@ -182,6 +182,6 @@ fn final_report_accounts_for_every_packet() {
     assert!(shutdown.packets >= 3);
     // The socket still answers, with an error.
     let error = rig.client.get::<api::Ports>("/v1/ports").unwrap_err().to_string();
-    assert!(error.contains("does not answer, or has ended"), "{error}");
+    assert!(error.contains("does not answer or has stopped"), "{error}");
     assert!(rig.daemon.apply(&crate::rig::config(""), "t").is_err());
 }

@@ -151,15 +151,15 @@ fn a_scheme_change_is_reported_as_an_event() {
         ways.push(way);
         packets.push((numbers[0], numbers[1]));
     }
-    let flushed = "another queueing scheme begins with nothing";
-    assert_eq!(ways, [flushed, "its queueing scheme goes on with other parameters", flushed]);
+    let flushed = "a new queueing scheme begins without packets";
+    assert_eq!(ways, [flushed, "its queueing scheme has new parameters", flushed]);
     assert_eq!((packets[0], packets[1].1, packets[2].0), ((0, 0), 0, packets[2].1));
     assert!(packets[1].0 > 90 && packets[2].0 > 80 && waits(&rig) == 0, "{packets:?}");
     // The version of the scheme, and the counters of the previous one.
     let ends: Vec<&str> = told.iter().filter_map(|event| event.text.split_once("It is ")).map(|(_, end)| end).collect();
     let offered = |end: &str| end.split([' ', ',', ';']).filter_map(|word| word.parse::<u64>().ok()).nth(1).unwrap();
-    assert!(ends[1].starts_with("version 3; the one before was offered ") && offered(ends[1]) >= 100, "{ends:?}");
-    assert!(ends[2].starts_with("version 4; the one before was offered ") && offered(ends[2]) < 100, "{ends:?}");
+    assert!(ends[1].starts_with("version 3; the previous one received ") && offered(ends[1]) >= 100, "{ends:?}");
+    assert!(ends[2].starts_with("version 4; the previous one received ") && offered(ends[2]) < 100, "{ends:?}");
     let links: api::Links = rig.client.get("/v1/links?port=wan").unwrap();
     assert!(links.links.iter().all(|link| link.version == 4 && link.put_aside.is_none()), "{links:?}");
 }

@@ -84,7 +84,7 @@ fn unconfirmed_configuration_is_rolled_back_without_loss() {
         rig.client.get::<api::Events>("/v1/events").unwrap().events.into_iter().map(|event| event.kind).collect();
     assert!(kinds.contains(&EventKind::Pending) && kinds.contains(&EventKind::RolledBack), "{kinds:?}");
     let error = refused(rig.client.post_with::<Confirmed>("/v1/confirm", &[], ""));
-    assert!(error.reason.contains("generation 2 was left"), "{error}");
+    assert!(error.reason.contains("generation 2 was rolled back"), "{error}");
     // A configuration that was rolled back is kept, and can be restored.
     let left: api::Config = rig.client.get("/v1/config?generation=2").unwrap();
     assert_eq!(left.text, with("a"));
@@ -123,7 +123,7 @@ fn repeated_rollbacks_step_back_until_oldest() {
     assert_eq!(back(&[]).unwrap(), "b");
     assert_eq!(back(&[]).unwrap(), "a");
     assert_eq!(back(&[]).unwrap(), "test.toml");
-    assert_eq!(refused(back(&[])).reason, "there is nothing to go back to");
+    assert_eq!(refused(back(&[])).reason, "there is no earlier generation");
     assert_eq!(back(&[("to", "4".into())]).unwrap(), "c");
     let error = refused(back(&[("to", "99".into())]));
     assert!(error.reason.contains("no generation 99") && error.hint.contains("1 to 8"), "{error}");

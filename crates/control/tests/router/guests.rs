@@ -82,8 +82,8 @@ fn a_missing_guest_is_refused_with_its_position() {
         ("guest:text", "it is no WebAssembly module"),
         ("guest:needy", "it imports 'malloc' of 'env', which no guest is given"),
         ("guest:fifo(limti=1)", "did you mean 'limit'?"),
-        ("guest:fifo(limit=0)", "limit=0 is below the least, 1"),
-        ("fq{guest:fifo}", "is a guest, which cannot be inside of another scheme"),
+        ("guest:fifo(limit=0)", "limit=0 is below the minimum, 1"),
+        ("fq{guest:fifo}", "is a guest, which cannot be nested in another scheme"),
     ] {
         let refused = rig.client.post::<Applied>("/v1/apply", "bad.toml", &scheme(text));
         let Err(ClientError::Refused(error)) = refused else { panic!("{text} was not refused") };

@@ -78,7 +78,11 @@ fn another_code_point_changes_the_scheme_without_loss() {
     let of =
         |kind| events.events.iter().filter(|event| event.kind == kind).map(|e| e.text.as_str()).collect::<Vec<_>>();
     let told = of(api::EventKind::PolicyChanged);
-    let changes = ["want delay, which is in force now in place of none: fq(", "want throughput, ", "want none, "];
+    let changes = [
+        "have the objective delay, which replaces none: the scheme is now fq(",
+        "objective throughput, ",
+        "objective none, ",
+    ];
     assert!(told.len() == 3 && told.iter().zip(changes).all(|(text, change)| text.contains(change)), "{told:?}");
     // The worker reports the fates of the queued packets.
     assert!(of(api::EventKind::SchemeChanged).len() >= 3);
@@ -121,8 +125,11 @@ fn explain_reports_the_objective_of_a_packet() {
         about.map(|step| step.text).collect::<Vec<_>>()
     };
     let marked = lines("in lan daddr 198.51.100.9 udp dport 5060 dscp ef");
-    assert_eq!(marked[0], "code points are trusted here, and ef says: it wants delay");
-    assert!(marked[1].starts_with("counts as delay; in force is none, which fifo(limit=2000"), "{marked:?}");
+    assert_eq!(marked[0], "code points are trusted here: with ef it wants delay");
+    assert!(
+        marked[1].starts_with("counts as delay; the port's objective is none, with the scheme fifo(limit=2000"),
+        "{marked:?}"
+    );
     let plain = lines("in lan daddr 198.51.100.9 udp dport 5060");
-    assert_eq!(plain[0], "the code point cs0 asks for nothing; as the interface says, it wants fct");
+    assert_eq!(plain[0], "the code point cs0 has no objective: by the interface it wants fct");
 }

@@ -65,8 +65,8 @@ fn trace_continues_after_neighbour_resolution() {
     rig.send([198, 51, 100, 77], &[64], 1);
     let (packets, _) = read(body);
     let told = stages(&packets[0]);
-    assert!(told[1].1.contains("the next hop has to be asked"), "{told:?}");
-    assert!(told.contains(&("host", "the next hop did not answer: its sender is told")), "{told:?}");
+    assert!(told[1].1.contains("the link-layer address of the next hop has to be resolved"), "{told:?}");
+    assert!(told.contains(&("host", "the next hop did not answer: its sender gets an ICMP error")), "{told:?}");
     assert_eq!(packets[0].drop.as_ref().map(|drop| &*drop.reason), Some("neighbour_failed"));
     assert!(packets[0].took_ns > 2_000_000_000, "three questions, a second apart");
 }

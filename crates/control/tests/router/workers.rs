@@ -164,7 +164,7 @@ fn a_stuck_worker_and_its_recovery_are_reported_once() {
     until(|| (!rig.daemon.is_progressing()).then_some(()));
     assert_eq!(rig.daemon.state(), RouterState::Degraded);
     let stuck = until(|| Some(events(&rig, EventKind::WorkerStuck)).filter(|events| !events.is_empty()));
-    assert!(stuck[0].starts_with("worker 1 has not moved for "), "{stuck:?}");
+    assert!(stuck[0].starts_with("worker 1 has made no progress for "), "{stuck:?}");
     let states: Vec<_> = workers(&rig).iter().map(|worker| worker.state).collect();
     assert_eq!(states[1], WorkerState::Stuck);
     assert_ne!(states[0], WorkerState::Stuck);
@@ -186,7 +186,7 @@ fn a_stuck_worker_and_its_recovery_are_reported_once() {
     let mut seen = rig.lan.await_ports(8);
     traps.set(1, FINE);
     let well = until(|| Some(events(&rig, EventKind::WorkerRecovered)).filter(|events| !events.is_empty()));
-    assert!(well[0].starts_with("worker 1 moves again after "), "{well:?}");
+    assert!(well[0].starts_with("worker 1 makes progress again after "), "{well:?}");
     assert_eq!(rig.daemon.state(), RouterState::Running);
     assert_eq!((events(&rig, EventKind::WorkerStuck).len(), well.len()), (1, 1));
     until(|| {
@@ -227,7 +227,7 @@ fn workers_survive_panics_and_account_for_every_packet() {
     }
     let restarted = events(&rig, EventKind::WorkerRestarted);
     assert_eq!(restarted.len(), 4, "{restarted:?}");
-    assert!(restarted[0].starts_with("worker 0 began anew and has lost "), "{restarted:?}");
+    assert!(restarted[0].starts_with("worker 0 restarted and lost "), "{restarted:?}");
     assert!(restarted[1].contains("worker 1") && restarted[1].ends_with("injected"), "{restarted:?}");
     assert_eq!(workers(&rig).iter().map(|worker| worker.restarts).collect::<Vec<_>>(), [2, 2]);
     assert_eq!(rig.daemon.state(), RouterState::Running);
@@ -298,7 +298,7 @@ fn workers_use_configured_cores_and_spin_time() {
         (worker.state == WorkerState::Asleep && worker.heartbeat_age_ns < 150_000_000).then_some(())
     });
     let refused = rig.daemon.apply(&crate::rig::config(""), "t").unwrap_err();
-    assert!(refused.to_string().contains("this cannot change while the router runs"), "{refused}");
+    assert!(refused.to_string().contains("these changes require a restart"), "{refused}");
 }
 
 /// A function that does not return, on a preemptible path. Everything else forwards, answers and accepts configurations as usual.
@@ -321,7 +321,10 @@ fn blocked_function_stops_only_its_path() {
     rig.daemon.apply(&crate::rig::config(&path.replace("spin(cost=3600s)", "spin(cost=1us)")), "t").unwrap();
     let failed = events(&rig, EventKind::FunctionFailed);
     assert_eq!(failed.len(), 1, "{failed:?}");
-    assert!(failed[0].starts_with("its functions had not returned after "), "{failed:?}");
+    assert!(
+        failed[0].starts_with("its functions delayed a new configuration: they had not returned after "),
+        "{failed:?}"
+    );
     let drops: api::Drops = rig.client.get("/v1/drops").unwrap();
     let failed = drops.drops.iter().find(|drop| drop.reason == "function_failed").unwrap();
     assert_eq!(failed.packets, 2, "{drops:?}");
