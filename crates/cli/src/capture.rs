@@ -37,7 +37,7 @@ pub fn capture(arguments: &CaptureArguments) -> Result<ExitCode> {
     let mut interfaces: Vec<u32> = Vec::new();
     // The comment of a received packet. If the next record has the same comment, it is the same packet as sent.
     let mut came: Option<String> = None;
-    while let Some(record) = reader.next_record().context("the capture broke off")? {
+    while let Some(record) = reader.next_record().context("the capture ended early")? {
         let is_second = record.direction == PcapDirection::Out && came.as_deref() == Some(record.comment);
         packets += u64::from(!is_second);
         let is_first = record.direction == PcapDirection::In && record.comment.starts_with("sent ");

@@ -13,7 +13,11 @@ use std::process::ExitCode;
 /// Makes the files.
 pub fn certificate(arguments: &CertificateArguments) -> Result<ExitCode> {
     let year = date_and_time((clock::now() + clock::epoch()).get());
-    let year = year.split('-').next().and_then(|year| year.parse().ok()).context("the clock has no year")?;
+    let year = year
+        .split('-')
+        .next()
+        .and_then(|year| year.parse().ok())
+        .context("the system clock reports no year; set the clock")?;
     let made = self_signed(&arguments.names, year)?;
     let dir = &arguments.dir;
     DirBuilder::new().recursive(true).mode(0o755).create(dir).with_context(|| dir.display().to_string())?;
@@ -22,7 +26,7 @@ pub fn certificate(arguments: &CertificateArguments) -> Result<ExitCode> {
         ("certificate.pem", 0o644, &made.certificate, "for the router (--tls-cert) and its clients (--ca)"),
         ("key.pem", 0o600, &made.key, "for the router only (--tls-key)"),
         ("token", 0o600, &token, "allows everything (--token-file)"),
-        ("read-token", 0o600, &read_token, "allows to look (the router's --read-token-file)"),
+        ("read-token", 0o600, &read_token, "allows reading the state (the router's --read-token-file)"),
     ];
     for (name, mode, text, what) in files {
         let path = dir.join(name);

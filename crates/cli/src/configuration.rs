@@ -154,9 +154,9 @@ fn between_generations(arguments: &DiffArguments, catalogue: &Catalogue) -> Resu
         let config: Config = client.get(&target)?;
         let checked = plan::examine(&config.text, &config.name, catalogue);
         // This configuration has run. It can only fail here with another version of this program, or if a file is gone.
-        checked
-            .plan
-            .with_context(|| format!("generation {} cannot be read here:\n{}", config.generation, checked.diagnostics))
+        checked.plan.with_context(|| {
+            format!("this program cannot read generation {}:\n{}", config.generation, checked.diagnostics)
+        })
     };
     Ok(changes_between(&plan_of(arguments.from)?, &plan_of(arguments.to)?))
 }
@@ -213,7 +213,10 @@ pub fn show_applied(applied: &Applied, json: bool) -> Result<()> {
     if let Some(pending) = &applied.pending {
         let seconds = pending.left_ns.div_ceil(1_000_000_000);
         let back = pending.back_to;
-        writeln!(out, "`switchpath confirm` within {seconds} s keeps it; else generation {back} comes back")?;
+        writeln!(
+            out,
+            "`switchpath confirm` within {seconds} s keeps it; otherwise the router rolls back to generation {back}"
+        )?;
     }
     Ok(())
 }
@@ -242,7 +245,7 @@ fn list(changes: &[ChangeReply], total: u64, out: &mut dyn Write) -> Result<()> 
     listing(changes).iter().try_for_each(|line| writeln!(out, "{line}"))?;
     match total.saturating_sub(changes.len() as u64) {
         0 => Ok(()),
-        more => Ok(writeln!(out, "and {more} changes more")?),
+        more => Ok(writeln!(out, "and {more} more changes")?),
     }
 }
 
@@ -270,7 +273,7 @@ fn listing(changes: &[ChangeReply]) -> Vec<String> {
 /// Returns the answer, or an error with the diagnostics from the router.
 pub fn with_diagnostics<T>(result: Result<T, ClientError>) -> Result<T> {
     match result {
-        Err(error @ ClientError::Refused(_)) => Err(error).context("refused, and nothing has changed"),
+        Err(error @ ClientError::Refused(_)) => Err(error).context("refused: the running configuration is unchanged"),
         other => Ok(other?),
     }
 }

@@ -27,9 +27,9 @@ pub fn trace(arguments: &TraceArguments) -> Result<ExitCode> {
     let mut body = arguments.socket.client().open_stream("/v1/schedule", &parameters)?;
     end_with_signals(&body)?;
     let mut text = Vec::new();
-    body.read_to_end(&mut text).context("the trace broke off")?;
+    body.read_to_end(&mut text).context("the trace ended early")?;
     if text.is_empty() {
-        bail!("ended before there was anything");
+        bail!("the trace ended without an event; give --time a longer time");
     }
     let mut out = stdout().lock();
     if to_stdout {
@@ -47,7 +47,7 @@ pub fn trace(arguments: &TraceArguments) -> Result<ExitCode> {
     }
     let lost = match trace.other.lost_events {
         0 => String::new(),
-        lost => format!(", {} more had no room: the oldest (see --events)", short(lost as f64)),
+        lost => format!(", {} older events lost (see --events)", short(lost as f64)),
     };
     let events = short(trace.events.len() as f64);
     let place = path.map_or_else(String::new, |path| format!(" in {}: open it in ui.perfetto.dev", path.display()));

@@ -66,7 +66,7 @@ pub fn doctor(arguments: &DoctorArguments) -> Result<ExitCode> {
     rows.print(&mut out)?;
     let mend: Vec<&Finding> = findings.iter().filter(|finding| !finding.mend.is_empty()).collect();
     if !mend.is_empty() {
-        writeln!(out, "\nWhat to do:")?;
+        writeln!(out, "\nRemedies:")?;
         mend.iter().try_for_each(|finding| writeln!(out, "  {}: {}", finding.what, finding.mend))?;
     }
     writeln!(out, "\nMemory and pcap ports, and `switchpath demo` in memory, need none of this.")?;
@@ -94,10 +94,10 @@ fn run_checks() -> Vec<Finding> {
 }
 
 fn landlock() -> Finding {
-    let found = |version| format!("version {version}: a running router can fence in which files it opens");
+    let found = |version| format!("version {version}: a running router can restrict the files that it opens");
     match io::privilege::available().0 {
         Some(version) if version >= 4 => finding("Landlock", State::Ok, found(version), ""),
-        Some(version) => finding("Landlock", State::Poor, found(version), "use Linux 6.7 to fence in TCP as well"),
+        Some(version) => finding("Landlock", State::Poor, found(version), "use Linux 6.7 to restrict TCP as well"),
         None => {
             let mend =
                 "use Linux 5.13 or newer with CONFIG_SECURITY_LANDLOCK, and `landlock` in the lsm= of its command line";
@@ -108,17 +108,22 @@ fn landlock() -> Finding {
 
 fn seccomp() -> Finding {
     match io::privilege::available().1 {
-        true => finding("seccomp", State::Ok, "a running router can fence in which system calls it makes", ""),
-        false => finding("seccomp", State::Missing, "not there", "use a kernel with CONFIG_SECCOMP_FILTER"),
+        true => finding("seccomp", State::Ok, "a running router can restrict its system calls", ""),
+        false => finding("seccomp", State::Missing, "missing", "use a kernel with CONFIG_SECCOMP_FILTER"),
     }
 }
 
 /// Checks the user that a router started by root becomes.
 fn service_user() -> Finding {
     match io::accounts::user("switchpath") {
-        Some(user) => finding("user switchpath", State::Ok, format!("number {}: a router becomes it", user.uid), ""),
+        Some(user) => finding(
+            "user switchpath",
+            State::Ok,
+            format!("number {}: a router started by root becomes this user", user.uid),
+            "",
+        ),
         None => {
-            let found = "not there: a router that root starts stays root, without root's capabilities";
+            let found = "missing: a router started by root stays root, without root's capabilities";
             finding("user switchpath", State::Poor, found, "`useradd --system --no-create-home switchpath`, or --user")
         }
     }
@@ -135,7 +140,7 @@ fn running() -> Option<Finding> {
             let mend = "see Landlock and seccomp above";
             finding(what, either(whole, State::Poor), crate::show::confinement(confinement), mend)
         }
-        None => finding(what, State::Poor, "has given away nothing", "start it without --unconfined"),
+        None => finding(what, State::Poor, "has dropped no privileges", "start it without --unconfined"),
     })
 }
 
@@ -152,9 +157,9 @@ fn kernel() -> Finding {
 /// Capabilities by number (capability(7)), their purpose, and the effect of their absence.
 const CAPABILITIES: &[(&str, u32, &str, &str)] = &[
     ("CAP_NET_RAW", 13, "`packet:` ports", "`packet:` ports cannot be opened"),
-    ("CAP_NET_ADMIN", 12, "keeping the kernel's own stack out of ports", "the kernel answers on ports as well"),
-    ("CAP_SYS_ADMIN", 21, "network namespaces", "network namespaces need a user namespace"),
-    ("CAP_IPC_LOCK", 14, "locked memory without limit", "the limit on locked memory holds"),
+    ("CAP_NET_ADMIN", 12, "blocking the kernel's own stack on ports", "the kernel also answers packets of ports"),
+    ("CAP_SYS_ADMIN", 21, "network namespaces", "network namespaces only inside a user namespace"),
+    ("CAP_IPC_LOCK", 14, "locked memory without limit", "the limit on locked memory applies"),
     ("CAP_BPF", 39, "XDP programs", "XDP programs cannot be loaded"),
 ];
 
@@ -167,7 +172,7 @@ fn capabilities(status: &str) -> Vec<Finding> {
             "CAP_NET_RAW" | "CAP_NET_ADMIN" => {
                 format!("for {what}: run as root, or `setcap cap_net_raw,cap_net_admin=ep $(command -v switchpath)`")
             }
-            _ => format!("for {what}: run as root; ports that exist today do without"),
+            _ => format!("for {what}: run as root; no kind of port needs it"),
         }
     };
     CAPABILITIES
@@ -197,7 +202,7 @@ fn xdp_socket() -> Finding {
         Err(Errno::PERM | Errno::ACCESS) => "needs CAP_NET_RAW: run as root",
         _ => "use a kernel with CONFIG_XDP_SOCKETS",
     };
-    socket("AF_XDP", opened.err(), "sockets can be made", mend)
+    socket("AF_XDP", opened.err(), "sockets can be opened", mend)
 }
 
 fn socket(what: &str, error: Option<Errno>, good: &str, mend: &str) -> Finding {
@@ -221,7 +226,7 @@ fn locked_memory() -> Finding {
     let limit = getrlimit(Resource::Memlock).current;
     let found = limit.map_or("unlimited".into(), |bytes| format!("{} KiB", bytes >> 10));
     let enough = limit.is_none_or(|bytes| bytes >= 64 << 20);
-    let mend = "raise it with `ulimit -l unlimited`, or LimitMEMLOCK=infinity in the unit; CAP_IPC_LOCK makes it void";
+    let mend = "raise it with `ulimit -l unlimited`, or LimitMEMLOCK=infinity in the unit; CAP_IPC_LOCK lifts it";
     finding("memlock limit", either(enough, State::Poor), found, mend)
 }
 
@@ -250,7 +255,12 @@ fn clock_source() -> Finding {
 fn cores() -> Finding {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let found = format!("{cores} usable");
-    finding("processor cores", either(cores >= 2, State::Poor), found, "give it two: one forwards, one is for the rest")
+    finding(
+        "processor cores",
+        either(cores >= 2, State::Poor),
+        found,
+        "use two cores: one forwards, the other runs everything else",
+    )
 }
 
 /// Interfaces that aggregate received frames. A port switches the aggregation off, and this finding announces it.

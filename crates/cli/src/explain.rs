@@ -47,7 +47,10 @@ pub fn explain(arguments: &ExplainArguments) -> Result<ExitCode> {
 fn probe(words: &str) -> Result<Probe> {
     Probe::parse(words).map_err(|error| {
         let under = format!("{}{}", " ".repeat(error.offset), "^".repeat(error.length.max(1)));
-        anyhow!(UsageError(format!("the packet is wrong: {}; {}\n  {words}\n  {under}", error.reason, error.hint)))
+        anyhow!(UsageError(format!(
+            "the description of the packet is wrong: {}; {}\n  {words}\n  {under}",
+            error.reason, error.hint
+        )))
     })
 }
 
@@ -87,7 +90,7 @@ fn frame_of(file: &Path, number: u64) -> Result<(Vec<u8>, Option<Ingress>)> {
     }
     let record = reader.record().context("it has advanced to one")?;
     if record.link != LinkType::ETHERNET {
-        bail!("packet {number} is not of Ethernet");
+        bail!("packet {number} is no Ethernet frame");
     }
     let interface = reader.interfaces().get(record.interface as usize);
     let came = interface.filter(|_| record.direction == PcapDirection::In).and_then(|interface| {
@@ -123,7 +126,7 @@ fn explain_drop(name: &str, json: bool) -> Result<ExitCode> {
     let Some(reason) = DropReason::named(name) else {
         let names = DropReason::ALL.iter().map(|reason| reason.name());
         let hint = plan::did_you_mean(name, names);
-        return Err(anyhow!(UsageError(format!("no packet is dropped for {}; {hint}", plan::quote(name)))));
+        return Err(anyhow!(UsageError(format!("{} is no drop reason; {hint}", plan::quote(name)))));
     };
     let drop = DropExplained::from(reason);
     let mut out = stdout();

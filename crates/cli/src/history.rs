@@ -63,7 +63,7 @@ pub fn history(arguments: &HistoryArguments) -> Result<ExitCode> {
     rows.print(&mut out)?;
     match &history.directory {
         Some(directory) => writeln!(out, "kept in {directory}")?,
-        None => writeln!(out, "forgotten when the router ends; `switchpath run --state-dir DIR` keeps it")?,
+        None => writeln!(out, "the history ends with the router; `switchpath run --state-dir DIR` keeps it")?,
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -20,8 +20,8 @@ pub fn execute() -> Result<ExitCode> {
     let name = arguments.first().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
     Err(match error.kind() {
         ErrorKind::NotFound => anyhow!(
-            "`switchpath {name}` is part of the laboratory, which is not installed here; install the package {PROGRAM}, or \
-             build it with `cargo build --release --bin {PROGRAM}` and put it beside switchpath"
+            "`switchpath {name}` needs the program of the laboratory, and it is not installed; install the package {PROGRAM}, or \
+             build it with `cargo build --release --bin {PROGRAM}` and copy it next to switchpath"
         ),
         _ => anyhow!("{} cannot be executed: {error}", program.display()),
     })

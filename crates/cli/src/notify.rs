@@ -9,7 +9,7 @@ use std::time::Duration;
 pub fn notify(state: &str) {
     let Some(path) = std::env::var_os("NOTIFY_SOCKET") else { return };
     if let Err(error) = send(path.as_encoded_bytes(), state) {
-        tracing::warn!("systemd cannot be told '{}': {error}", state.lines().next().unwrap_or_default());
+        tracing::warn!("cannot notify systemd of '{}': {error}", state.lines().next().unwrap_or_default());
     }
 }
 

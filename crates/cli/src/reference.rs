@@ -29,7 +29,7 @@ pub fn man(directory: Option<&Path>) -> Result<ExitCode> {
     match directory {
         None => stdout().write_all(&page(command)?)?,
         Some(directory) => {
-            std::fs::create_dir_all(directory).with_context(|| format!("{} cannot be made", directory.display()))?;
+            std::fs::create_dir_all(directory).with_context(|| format!("cannot create {}", directory.display()))?;
             clap_mangen::generate_to(command, directory)
                 .with_context(|| format!("the pages cannot be written to {}", directory.display()))?;
         }

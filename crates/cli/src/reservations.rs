@@ -37,13 +37,13 @@ impl ReservationCheck {
     /// Prints the table, and the notes about it.
     pub fn print(&self, out: &mut dyn Write) -> Result<()> {
         if let Some(refused) = &self.refused {
-            writeln!(out, "by these costs {refused}")?;
+            writeln!(out, "with these costs, {refused}")?;
         }
         if let Some(allotment) = &self.allotment {
             table(out, allotment)?;
             writeln!(
                 out,
-                "\nreservations take {} of the processor, switching to them {} and time-outs {}; {} is left",
+                "\nreservations use {} of the processor, switches to them {}, time-outs {}; {} is free",
                 part(allotment.demand),
                 part(allotment.overhead),
                 part(allotment.tax),
@@ -52,10 +52,10 @@ impl ReservationCheck {
             allotment.warnings.iter().try_for_each(|warning| writeln!(out, "warning: {warning}"))?;
         }
         if !self.assumed.is_empty() {
-            writeln!(out, "assumed until the router measures it: {}", self.assumed.join(", "))?;
+            writeln!(out, "assumed until the router measures them: {}", self.assumed.join(", "))?;
         }
         if !self.unknown.is_empty() {
-            writeln!(out, "not known, and left out: {}", self.unknown.join("; "))?;
+            writeln!(out, "unknown, and not included: {}", self.unknown.join("; "))?;
         }
         Ok(())
     }
@@ -77,13 +77,13 @@ fn assumed(plan: &Plan, costs: &Costs) -> Vec<String> {
     {
         let (input, output) = (format_cost(costs.input.cost), format_cost(costs.output.cost));
         list.push(match costs.input.cost == costs.output.cost {
-            true => format!("a packet by '{}' {input} each way", port.name),
-            false => format!("a packet by '{}' {input} in and {output} out", port.name),
+            true => format!("a packet on '{}' costs {input} in each direction", port.name),
+            false => format!("a packet on '{}' costs {input} in and {output} out", port.name),
         });
     }
     let paths = plan.paths.iter().zip(&costs.paths);
     for (path, costs) in paths.filter(|(_, costs)| costs.functions.source == CostSource::Assumed) {
-        list.push(format!("the functions of '{}' {}", path.name, format_cost(costs.functions.cost)));
+        list.push(format!("the functions of '{}' cost {}", path.name, format_cost(costs.functions.cost)));
     }
     list
 }
@@ -106,7 +106,7 @@ fn unknown(plan: &Plan, costs: &Costs) -> Vec<String> {
         list.push(format!("the rate of the link of {links}"));
     }
     if !rings.is_empty() {
-        list.push(format!("how long the input task of {rings} sleeps"));
+        list.push(format!("the sleep time of the input task of {rings}"));
     }
     list
 }

@@ -119,7 +119,7 @@ fn print_edited(edited: &Edited, json: bool) -> Result<ExitCode> {
     if *routes_shadowed > 0 {
         writeln!(
             out,
-            "{} of them to destinations that the configuration has a route to: that one is used",
+            "without effect: {} of them; the configuration has routes to their destinations",
             routes_shadowed
         )?;
     }

@@ -59,7 +59,7 @@ pub fn show(arguments: &ShowArguments) -> Result<ExitCode> {
         ShowTarget::Drops => screen.show::<api::Drops>(&client, "/v1/drops"),
         ShowTarget::Events { since } => screen.show::<api::Events>(&client, &format!("/v1/events?since={since}")),
         ShowTarget::Accounting => screen.show::<api::Ledgers>(&client, "/v1/accounting"),
-        ShowTarget::Ledger => bail!("`show ledger` is called `show accounting` now"),
+        ShowTarget::Ledger => bail!("`show ledger` is now `show accounting`"),
         ShowTarget::Config => screen.show::<api::Config>(&client, "/v1/config"),
     }
 }
@@ -114,10 +114,10 @@ pub fn confinement(confinement: &api::Confinement) -> String {
         some => some.join(" "),
     };
     let fences = match (confinement.landlock, confinement.seccomp) {
-        (true, true) => "files and system calls fenced in",
-        (true, false) => "files fenced in",
-        (false, true) => "system calls fenced in",
-        (false, false) => "no fences",
+        (true, true) => "files and system calls restricted",
+        (true, false) => "files restricted",
+        (false, true) => "system calls restricted",
+        (false, false) => "no restrictions",
     };
     format!("user {}, {capabilities}, {fences}", confinement.user)
 }
@@ -125,7 +125,7 @@ pub fn confinement(confinement: &api::Confinement) -> String {
 fn on_trial(status: &api::Status) -> String {
     let Some(pending) = &status.pending else { return String::new() };
     let seconds = pending.left_ns.div_ceil(1_000_000_000);
-    format!("; `switchpath confirm` within {seconds} s, or generation {} comes back", pending.back_to)
+    format!("; `switchpath confirm` within {seconds} s, or the router rolls back to generation {}", pending.back_to)
 }
 
 impl ShowView for api::Status {
@@ -133,7 +133,7 @@ impl ShowView for api::Status {
         let state = match self.state {
             api::RouterState::Running => "forwards",
             api::RouterState::Stopping => "is ending",
-            api::RouterState::Degraded => "forwards without some worker, see `switchpath show workers`,",
+            api::RouterState::Degraded => "forwards with a failed worker (see `switchpath show workers`),",
             api::RouterState::Failed => "HAS FAILED",
         };
         let lines = [
@@ -347,7 +347,7 @@ impl ShowView for api::TasksReply {
             let percent = |part: Option<f64>| part.map_or("-".into(), |part| format!("{:.1}%", 100.0 * part));
             writeln!(
                 out,
-                "worker {}{}: efficiency {}, with empty looks as work {}; a switch costs {}{}",
+                "worker {}{}: efficiency {}, counting empty polls as work {}; a switch costs {}{}",
                 core.worker,
                 receive_mode(core),
                 percent(core.efficiency()),
@@ -392,7 +392,7 @@ impl ShowView for api::Routes {
         }
         rows.print(out)?;
         if self.truncated {
-            writeln!(out, "and more: there are {} routes; see --limit and --prefix", self.total)?;
+            writeln!(out, "and more: {} routes in all; see --limit and --prefix", self.total)?;
         }
         Ok(())
     }
@@ -468,7 +468,7 @@ impl ShowView for api::Drops {
 impl ShowView for api::Events {
     fn table(&self, _: Option<&Self>, out: &mut dyn Write) -> Result<()> {
         if self.missed > 0 {
-            writeln!(out, "{} older events are forgotten", self.missed)?;
+            writeln!(out, "{} older events are no longer stored", self.missed)?;
         }
         let mut rows = Rows::new(&[">number", "time (UTC)", "subject", "event"]);
         for event in &self.events {

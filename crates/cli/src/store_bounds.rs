@@ -56,7 +56,7 @@ pub fn print(bounds: &[StoreBound], out: &mut dyn Write) -> Result<()> {
     }
     rows.print(out)?;
     if bounds.iter().any(|bound| bound.bound_entries.is_none()) {
-        writeln!(out, "what a line brings is known where its port says so (line_rate)")?;
+        writeln!(out, "write line_rate for the port of each store without packets/s")?;
     }
     Ok(())
 }

@@ -27,7 +27,7 @@ pub fn trace(arguments: &TraceArguments) -> Result<ExitCode> {
     end_with_signals(&body)?;
     let mut lines = BufReader::new(body);
     let (mut line, mut packets) = (String::new(), 0);
-    while lines.read_line(&mut line).context("the trace broke off")? > 0 {
+    while lines.read_line(&mut line).context("the trace ended early")? > 0 {
         let packet: TracedPacket = serde_json::from_str(&line).context("the trace cannot be read")?;
         packets += 1;
         let mut out = stdout().lock();
@@ -62,7 +62,7 @@ fn print(out: &mut dyn Write, packet: &TracedPacket) -> Result<()> {
         writeln!(out, "  {:>10} {:<10} {}", "", "", drop.hint)?;
     }
     if packet.skipped_stages > 0 {
-        writeln!(out, "  and {} stages more", packet.skipped_stages)?;
+        writeln!(out, "  and {} more stages", packet.skipped_stages)?;
     }
     Ok(())
 }
@@ -99,7 +99,7 @@ impl File {
         let came = (packet.in_port.as_str(), packet.in_station.as_deref());
         self.write(packet.time_ns, came, PcapDirection::In, &packet.frame, &way.join("\n"))?;
         if let (Some(port), Some(frame)) = (&packet.out_port, &packet.sent_frame) {
-            let comment = format!("sent {port}, {} after it came in by {}", after(packet.took_ns), packet.in_port);
+            let comment = format!("sent {port}, {} after it arrived on {}", after(packet.took_ns), packet.in_port);
             let left = (port.as_str(), packet.out_station.as_deref());
             self.write(packet.time_ns + packet.took_ns, left, PcapDirection::Out, frame, &comment)?;
         }
@@ -115,7 +115,7 @@ impl File {
         hex: &str,
         comment: &str,
     ) -> Result<()> {
-        let data = bytes(hex).ok_or_else(|| anyhow!("the router sent a frame that is not in hexadecimal"))?;
+        let data = bytes(hex).ok_or_else(|| anyhow!("the router answered with a frame that is not hexadecimal"))?;
         let key = (port.to_owned(), station.and_then(|station| station.parse().ok()));
         let interface = match self.interfaces.get(&key) {
             Some(&known) => known,

@@ -53,8 +53,8 @@ fn assert_paths(output: &str) {
     assert_eq!(cells(&plain, 1), ["10.1.2.2", "no", "no", "no"], "{output}");
     assert!(output.contains("1 of 2 routers are known to execute instructions; 10.2.5.2 is reached"), "{output}");
     for parts in [
-        "the ways part at 10.1.0.1: 10.2.1.2 10.2.2.2 | 10.2.5.2 | 10.2.8.2",
-        "the ways part at 10.1.1.2: 10.2.1.2 | 10.2.2.2",
+        "the paths diverge at 10.1.0.1: 10.2.1.2 10.2.2.2 | 10.2.5.2 | 10.2.8.2",
+        "the paths diverge at 10.1.1.2: 10.2.1.2 | 10.2.2.2",
     ] {
         assert!(output.lines().any(|line| line == parts), "{parts}: {output}");
     }
@@ -73,7 +73,7 @@ fn ping_finds_executing_routers_over_ipv6() {
     assert_eq!(cells(1), ["2001:db8:2::2", "yes", "no", "yes"], "{told}");
     assert_eq!(cells(2), ["2001:db8:3::2", "no", "no", "-"], "{told}");
     assert!(told.contains("2 of 2 routers are known to execute instructions; 2001:db8:3::2 is reached"), "{told}");
-    let parts = "the ways part at 2001:db8:1::1: 2001:db8:3::2 | 2001:db8:4::2";
+    let parts = "the paths diverge at 2001:db8:1::1: 2001:db8:3::2 | 2001:db8:4::2";
     assert!(told.lines().any(|line| line == parts), "{told}");
 }
 

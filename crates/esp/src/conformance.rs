@@ -88,30 +88,31 @@ fn check_vector<I: Implementation>(
     let at = block.first().map_or(0, |(line, _)| *line);
     let wrong = |reason| MalformedVector { line: at, reason };
     let [head, fields @ ..] = block else { return Err(wrong("an empty vector")) };
-    let (instruction, condition) = head.1.split_once(", ").ok_or(wrong("it says not what is tried"))?;
+    let (instruction, condition) =
+        head.1.split_once(", ").ok_or(wrong("the heading lacks 'instruction, condition'"))?;
     let field = |name: &str| {
         let found = fields.iter().find_map(|(_, line)| line.trim_start().strip_prefix(name));
         found.map(str::trim).ok_or(wrong("a field is missing"))
     };
-    let initial = entries(field("there ")?).ok_or(wrong("what is there cannot be read"))?;
+    let initial = entries(field("there ")?).ok_or(wrong("cannot read the entries of 'there'"))?;
     let later = field("later ").ok().map(|text| text.parse::<Nanos>()).transpose();
-    let later = later.map_err(|_| wrong("how much later it comes cannot be read"))?.unwrap_or(Nanos::ZERO);
-    let packet = bytes(field("packet ")?).ok_or(wrong("the packet cannot be read"))?;
+    let later = later.map_err(|_| wrong("cannot read the time of 'later'"))?.unwrap_or(Nanos::ZERO);
+    let packet = bytes(field("packet ")?).ok_or(wrong("cannot read the packet"))?;
     let then = match field("then ")? {
         "the same" => packet.clone(),
-        other => bytes(other).ok_or(wrong("what goes on cannot be read"))?,
+        other => bytes(other).ok_or(wrong("cannot read the packet of 'then'"))?,
     };
     let (fate, leaves) = (field("fate ")?, field("leaves ")?);
-    let expected = entries(leaves).ok_or(wrong("what it leaves cannot be read"))?;
+    let expected = entries(leaves).ok_or(wrong("cannot read the entries of 'leaves'"))?;
     let key = field("key ").ok().map(|text| text.parse::<OperatorKey>()).transpose();
-    let key = key.map_err(|_| wrong("the key cannot be read"))?;
+    let key = key.map_err(|_| wrong("cannot read the key"))?;
     let (found_fate, found_then, found) = run(&mut make(key), (&initial, later), &packet, key);
     let difference = if found_fate != fate {
-        Some(format!("it is {found_fate}, and should be {fate}"))
+        Some(format!("its fate is {found_fate} instead of {fate}"))
     } else if found_then != then {
-        Some("another packet goes on".to_owned())
+        Some("the forwarded packet differs".to_owned())
     } else if found != expected {
-        Some(format!("it leaves {}, and should leave {leaves}", text_of(&found)))
+        Some(format!("it leaves {} instead of {leaves}", text_of(&found)))
     } else {
         None
     };

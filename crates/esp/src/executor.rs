@@ -73,13 +73,13 @@ fn carriages(plan: &StatePlan) -> Carriages {
 /// The operator's key, if the configuration names a key file.
 fn operator_key(plan: &StatePlan) -> Result<Option<OperatorKey>, HookError> {
     let Some(file) = &plan.key else { return Ok(None) };
-    let hint = "name a file with 32 hexadecimal digits that the router may read, or two lines of them: `openssl rand -hex 16` draws them";
+    let hint = "name a file that the router may read, with one or two lines of 32 hexadecimal digits from `openssl rand -hex 16`";
     // The message gives the error, never the content of the file.
     let wrong = |why: String| HookError { reason: format!("the key in '{file}' {why}"), hint: hint.to_string() };
     let mut text = String::new();
     let read = File::open(file).and_then(|file| file.take(MOST_KEY_BYTES).read_to_string(&mut text));
     read.map_err(|error| wrong(format!("cannot be read: {error}")))?;
-    text.parse().map(Some).map_err(|error: InvalidKey| wrong(format!("is none: {error}")))
+    text.parse().map(Some).map_err(|error: InvalidKey| wrong(format!("is invalid: {error}")))
 }
 
 /// The stores and rules of a configuration.
@@ -144,11 +144,11 @@ impl HookMaker for Executor {
         let spec = spec(wanted, operator_key(&wanted.plan)?, self.pages);
         let memory = spec.memory();
         if memory > MOST_MEMORY {
-            let reason = format!("the stores take {} together", memory.rounded());
+            let reason = format!("the stores need {} together", memory.rounded());
             return Err(HookError { reason, hint: "give them smaller capacities".to_string() });
         }
         let mut made = spec.make_successors(before.map(|before| self::spec(before, None, self.pages)).as_ref());
-        let hint = || "mend it, or take it out of [state]".to_string();
+        let hint = || "correct it, or remove it from [state]".to_string();
         for hook in &mut made.hooks {
             let registry = Registry::of(&wanted.plan.registered);
             hook.register(registry.map_err(|reason| HookError { reason, hint: hint() })?);
@@ -188,7 +188,7 @@ impl HookMaker for Executor {
                 let not = match (&key, why) {
                     (Err(cannot), _) => cannot.reason.clone(),
                     (_, PartError::Invalid(why)) => why.name().to_string(),
-                    _ => "it is sealed, and there is no key".to_string(),
+                    _ => "it is sealed, and the router has no key".to_string(),
                 };
                 return Some(DecodedInstruction {
                     instruction: instruction.to_string(),
@@ -213,7 +213,7 @@ impl HookMaker for Executor {
         };
         let allowed = plan.instructions.iter().any(|one| *one as u8 == part.instruction.opcode().number());
         let not = match (part.error, allowed) {
-            (true, _) => Some("a router before could not".to_string()),
+            (true, _) => Some("an earlier router could not execute it".to_string()),
             (false, false) => Some(Abort::NotEnabled.name().to_string()),
             (false, true) => None,
         };
@@ -239,10 +239,10 @@ fn read_registered(
     let known = plan.registered.iter().find(|one| one.number == instruction.number);
     let not = match (key, plain, known) {
         (Err(cannot), ..) => Some(cannot.reason.clone()),
-        (Ok(None), Some(_), _) => Some("it is sealed, and there is no key".to_string()),
+        (Ok(None), Some(_), _) => Some("it is sealed, and the router has no key".to_string()),
         (Ok(Some(_)), None, _) => Some(Abort::Unauthenticated.to_string()),
         (Ok(Some(key)), Some(_), _) if key.open(bytes).is_err() => Some(Abort::Unauthenticated.to_string()),
-        _ if error => Some("a router before could not".to_string()),
+        _ if error => Some("an earlier router could not execute it".to_string()),
         (.., None) => Some(Abort::NotEnabled.to_string()),
         (.., Some(known)) if usize::from(known.declared.tags) != instruction.tags().len() => {
             Some(Abort::BadLength.to_string())

@@ -195,7 +195,7 @@ impl Registry {
     pub fn of(plan: &[RegisteredPlan]) -> Result<Registry, String> {
         let entry = |plan: &RegisteredPlan| {
             let name = plan.declared.name;
-            let maker = instruction_maker(&plan.code).ok_or_else(|| format!("instruction '{name}' is none"))?;
+            let maker = instruction_maker(&plan.code).ok_or_else(|| format!("there is no instruction '{name}'"))?;
             let made = || maker.make().map_err(|why| format!("instruction '{name}': {why}"));
             // One instance in use and `FAULTS - 1` spares: the last fault leaves none, which disables the instruction.
             let spares = (1..FAULTS).map(|_| made()).collect::<Result<_, String>>()?;

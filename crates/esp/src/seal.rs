@@ -211,7 +211,7 @@ pub struct InvalidKey;
 impl fmt::Display for InvalidKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(
-            "a key is 32 digits from 0 to f, and maybe a second line with another: `openssl rand -hex 16` draws one",
+            "a key is a line of 32 hexadecimal digits from `openssl rand -hex 16`; a second line may hold another key",
         )
     }
 }

@@ -29,7 +29,7 @@ pub(crate) fn apply_verdicts<W: Ahead>(
 ) -> Result<(), InvalidDecision> {
     let commands = view.commands();
     if commands > COMMANDS {
-        return Err(format!("it gives {commands} commands, and {COMMANDS} is the most"));
+        return Err(format!("it returns {commands} commands, more than {COMMANDS}"));
     }
     let mut given = 0;
     for place in 0..count {
@@ -73,12 +73,12 @@ fn drops<W: Ahead>(
 
 #[cold]
 fn unknown_queue(queue: u16, counts: &QueueCounts) -> InvalidDecision {
-    format!("it puts a packet on queue {queue}, and has {}", counts.queues)
+    format!("it enqueues a packet to queue {queue}, but has {} queues", counts.queues)
 }
 
 #[cold]
 fn unknown_action() -> InvalidDecision {
-    "it gives a command that there is not".into()
+    "it returns an unknown command".into()
 }
 
 #[inline(always)]
@@ -108,7 +108,7 @@ fn drop_one<W: Ahead>(order: QueueCommand, counts: &mut QueueCounts, wires: &mut
         _ => wires.drop_tail(order.queue),
     };
     if dropped.is_none() {
-        return Err(format!("it drops from queue {}, in which nothing waits", order.queue));
+        return Err(format!("it drops from queue {}, which is empty", order.queue));
     }
     counts.backlog = counts.backlog.saturating_sub(1);
     Ok(())
@@ -123,7 +123,7 @@ pub(crate) fn apply_evaluations<W: Ahead>(
 ) -> Result<usize, InvalidDecision> {
     let commands = view.commands();
     if commands > most {
-        return Err(format!("it gives {commands} commands, and {most} is the most"));
+        return Err(format!("it returns {commands} commands, more than {most}"));
     }
     for which in 0..commands {
         let order = view.command(which).ok_or_else(unknown_action)?;
@@ -136,10 +136,10 @@ pub(crate) fn apply_evaluations<W: Ahead>(
             QueueAction::SendMarked => true,
         };
         if !wires.link_ready() {
-            return Err("it sends more than the link can take".into());
+            return Err("it sends more than the link accepts".into());
         }
         if wires.dequeue(order.queue).is_none() {
-            return Err(format!("it sends from queue {}, in which nothing waits", order.queue));
+            return Err(format!("it sends from queue {}, which is empty", order.queue));
         }
         if marked {
             wires.mark();

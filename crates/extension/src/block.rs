@@ -60,7 +60,7 @@ pub(crate) fn version(found: i32) -> Result<(), String> {
         return Ok(());
     }
     Err(format!(
-        "it is built for version {found} of the interface, and this program has {VERSION} (block of {} bytes)",
+        "it is built for version {found} of the interface, and this program supports {VERSION} (block of {} bytes)",
         SIZE
     ))
 }

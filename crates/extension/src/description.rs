@@ -64,7 +64,7 @@ impl GuestDescription {
             }
         }
         if declared.options.len() > OPTIONS {
-            return Err(format!("its description has {} options; {OPTIONS} are the most", declared.options.len()));
+            return Err(format!("its description has {} options; the limit is {OPTIONS}", declared.options.len()));
         }
         Ok(declared)
     }
@@ -113,7 +113,7 @@ fn option(text: &str) -> Result<Opt, String> {
         "part" => Unit::Part,
         "switch" => Unit::Choice(&["off", "on"]),
         other => {
-            return Err(format!("'{other}' is no unit; there are count, rate, time, size, part and switch"));
+            return Err(format!("'{other}' is no unit; use count, rate, time, size, part or switch"));
         }
     };
     let bound = |text: &str, none: u64| match text {
@@ -174,6 +174,6 @@ mod tests {
             assert!(error.contains(wrong), "{text}: {error}");
         }
         let many: String = (0..17).map(|i| format!("option o{i} count 1 0 2 An option.\n")).collect();
-        assert!(GuestDescription::read(&many).unwrap_err().contains("17 options; 16 are the most"));
+        assert!(GuestDescription::read(&many).unwrap_err().contains("17 options; the limit is 16"));
     }
 }

@@ -56,7 +56,7 @@ impl Directory {
     fn bytes(&self, name: &str) -> Result<(PathBuf, Vec<u8>), LoadError> {
         if !is_name(name) {
             let hint = "a name has at most 32 of a-z, 0-9, - and _, the first one a letter: 'guest:mine' is the file mine.wasm";
-            return Err(LoadError::new(format!("'{}' is no name of a guest", name.escape_debug()), hint));
+            return Err(LoadError::new(format!("'{}' is no guest name", name.escape_debug()), hint));
         }
         let file = self.path.join(name).with_extension("wasm");
         let bytes = read(&file).map_err(|error| match error.kind() {
@@ -91,7 +91,7 @@ impl Directory {
         if names.is_empty() {
             return LoadError::new(
                 reason,
-                "there is none in it: put it there, or name another directory with --guests",
+                "the directory has no guests: copy the file into it, or name another directory with --guests",
             );
         }
         let more = names.len().saturating_sub(LISTED);

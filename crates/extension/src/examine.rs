@@ -22,19 +22,16 @@ const OVERLOADS: &[(Load, Nanos)] = &[(Load(1_500), Nanos::millis(1000)), (Load(
 
 /// The laws, each with its explanation.
 pub const LAWS: &[(&str, &str)] = &[
-    (DECISIONS, "it does not trap, returns in time, and decides what can be done"),
+    (DECISIONS, "it does not trap, returns in time, and makes valid decisions"),
     ("conservation", "each packet is sent or dropped, once"),
-    ("one at a time", "asked once, it sends or drops one packet"),
+    ("one at a time", "one call sends or drops one packet"),
     ("work conservation", "the link is not idle while packets may leave"),
-    ("asking", "it is to be asked again as long as packets wait, and not longer"),
+    ("asking", "it asks to be called again exactly while packets are queued"),
     ("order", "no packet overtakes another of its flow"),
-    ("passing", "what passes an idle link would be sent at once, unmarked"),
-    ("marking", "only packets are marked whose senders understand it"),
-    (
-        ADMISSION,
-        "behind an overload a queue that was empty for a second lets a packet in, and a light load gets through",
-    ),
-    (BATCHES, "many packets in one call have the fates that they have one by one"),
+    ("passing", "packets that bypass it on an idle link would be sent at once, unmarked"),
+    ("marking", "it marks only ECN-capable packets"),
+    (ADMISSION, "after an overload, a queue that was empty for a second accepts a packet, and a light load passes"),
+    (BATCHES, "packets in one call have the same fates as one at a time"),
 ];
 const DECISIONS: &str = "sound decisions";
 const BATCHES: &str = "batches";

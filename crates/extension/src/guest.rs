@@ -58,7 +58,7 @@ impl GuestProgram {
 impl Guest {
     fn start(program: &GuestProgram, options: &[u64]) -> Result<Guest, LoadError> {
         let started = || {
-            let refused = |fault: Fault| LoadError::new(fault.to_string(), "give it other options, or mend it");
+            let refused = |fault: Fault| LoadError::new(fault.to_string(), "give it other options, or correct it");
             program.instance(options).map_err(refused)
         };
         let instance = started()?;
@@ -66,7 +66,7 @@ impl Guest {
         // The spares are started now and must ask for the same: after a fault there is no time to check one.
         let spares = (1..FAULTS).map(|_| started()).collect::<Result<Vec<Instance>, LoadError>>()?;
         if spares.iter().any(|spare| spare.view().shape() != shape) {
-            return Err(LoadError::new("it wants something else each time it starts", "mend it"));
+            return Err(LoadError::new("its demands differ from start to start", "mend it"));
         }
         Ok(Guest {
             program: program.clone(),
@@ -208,7 +208,7 @@ impl Guest {
         let stalls = made == 0 && room > 0 && self.counts.backlog > 0;
         if stalls && !matches!(self.next, Next::At(time) if time > wires.now()) {
             return Err(Fault::InvalidDecision(
-                "it sends nothing while the link is ready, and does not say until when".into(),
+                "it sends nothing although the link is ready, and states no time of the next attempt".into(),
             ));
         }
         Ok(made)
@@ -218,7 +218,7 @@ impl Guest {
     fn check_next_call(&self) -> Result<(), Fault> {
         if self.next == Next::Idle && self.counts.backlog > 0 {
             let waiting = self.counts.backlog;
-            return Err(Fault::InvalidDecision(format!("it says that nothing waits, and {waiting} packets do")));
+            return Err(Fault::InvalidDecision(format!("it reports empty queues, but {waiting} packets are queued")));
         }
         Ok(())
     }

@@ -203,9 +203,7 @@ impl Instance {
         }
         let GuestRequirements { queues, .. } = self.view().shape();
         if !(1..=QUEUES).contains(&queues) {
-            return Err(Fault::InvalidDecision(format!(
-                "it wants {queues} queues; a guest has 1 to {QUEUES}, whatever a link may have"
-            )));
+            return Err(Fault::InvalidDecision(format!("it asks for {queues} queues; a guest has 1 to {QUEUES}")));
         }
         // After the start, because the guest may have grown its memory there.
         prefault(self.memory.data_mut(&mut self.store));

@@ -77,8 +77,8 @@ impl InstructionText {
         }
         match (tags, creates) {
             (Some(tags), Some(creates)) if creates <= tags => Ok(InstructionText { summary, tags, creates }),
-            (Some(tags), Some(creates)) => Err(format!("it creates {creates} entries, and has {tags} tags")),
-            _ => Err("its description does not say how many 'tags' it has, and how many entries it 'creates'".into()),
+            (Some(tags), Some(creates)) => Err(format!("it creates {creates} entries but has only {tags} tags")),
+            _ => Err("its description lacks 'tags' or 'creates', the numbers of its tags and created entries".into()),
         }
     }
 }
@@ -103,10 +103,7 @@ impl GuestInstruction {
         let module = compile(bytes, runtime)?;
         if module.get_export(MARK).is_none() {
             let reason = "it is no instruction: it exports no 'switchpath_instruction'";
-            return Err(LoadError::new(
-                reason,
-                "a scheme is named by a port; see docs/operate/guests.md for instructions",
-            ));
+            return Err(LoadError::new(reason, "use a scheme in a port; see docs/operate/guests.md for instructions"));
         }
         check_imports(&module)?;
         check_memory(&module)?;
@@ -116,13 +113,13 @@ impl GuestInstruction {
         InstanceData::add_imports(&mut linker).map_err(|error| LoadError::new(format!("{error:#}"), "report this"))?;
         let ready = linker
             .instantiate_pre(&module)
-            .map_err(|error| LoadError::new(format!("it cannot be linked: {error:#}"), "leave out what it imports"))?;
+            .map_err(|error| LoadError::new(format!("it cannot be linked: {error:#}"), "remove its imports"))?;
         let mut hasher = DefaultHasher::new();
         bytes.hash(&mut hasher);
         let wrong =
             |wrong: String| LoadError::new(wrong, "see docs/operate/guests.md for how an instruction describes itself");
         let mut at_work = InstructionInstance::new(runtime, &ready).map_err(|fault| wrong(fault.to_string()))?;
-        let text = at_work.describe().map_err(|fault| wrong(format!("it cannot say what it is: {fault}")))?;
+        let text = at_work.describe().map_err(|fault| wrong(format!("its description failed: {fault}")))?;
         let text = InstructionText::read(&text).map_err(wrong)?;
         Ok(GuestInstruction { code: Arc::new(Code { runtime: runtime.clone(), ready, text, digest: hasher.finish() }) })
     }
@@ -186,7 +183,8 @@ impl InstructionInstance {
         let mut made = InstructionInstance { runtime: runtime.clone(), store, instance, memory, block: 0, execute };
         let version = made.call_i32(MARK)?;
         if version != VERSION {
-            let reason = format!("it is built for version {version} of the interface, and this program has {VERSION}");
+            let reason =
+                format!("it is built for version {version} of the interface, and this program supports {VERSION}");
             return Err(Fault::InvalidDecision(reason));
         }
         made.block = made.call_i32("switchpath_block")? as u32 as usize;
@@ -232,7 +230,7 @@ impl InstructionInstance {
         let get = |at: usize| block[at..].first_chunk::<8>().map_or(0, |bytes| u64::from_le_bytes(*bytes));
         let written = get(32) as u32;
         if written >> TAGS != 0 {
-            return Err(Fault::InvalidDecision(format!("it writes tags that there are not: {written:#x}")));
+            return Err(Fault::InvalidDecision(format!("it writes tags that it does not have: {written:#x}")));
         }
         call.value = get(16);
         for tag in (0..TAGS).filter(|tag| written >> tag & 1 != 0) {
@@ -243,7 +241,7 @@ impl InstructionInstance {
             1 => Ok(InstructionOutcome::Drop),
             2 => Ok(InstructionOutcome::Absent),
             3 => Ok(InstructionOutcome::Underflow),
-            other => Err(Fault::InvalidDecision(format!("it answers {other}, which says nothing"))),
+            other => Err(Fault::InvalidDecision(format!("it returns {other}, which is no valid result"))),
         }
     }
 }
@@ -263,10 +261,10 @@ mod tests {
         let read = InstructionText::read("summary Means.\ntags 2\n\ncreates 1\n").unwrap();
         assert_eq!((read.summary.as_str(), read.tags, read.creates), ("Means.", 2, 1));
         for (text, wrong) in [
-            ("tags 2", "does not say how many"),
+            ("tags 2", "lacks 'tags' or 'creates'"),
             ("tags 5\ncreates 1", "at most 4 tags"),
             ("tags x\ncreates 1", "at most 4 tags"),
-            ("tags 1\ncreates 2", "creates 2 entries, and has 1 tags"),
+            ("tags 1\ncreates 2", "creates 2 entries but has only 1 tags"),
             ("option a", "none of summary, tags, creates"),
             ("summary \u{1b}[2J", "control characters"),
         ] {

@@ -13,12 +13,9 @@ const AGAIN: usize = 8;
 
 /// The laws of instructions, each with its explanation.
 pub const INSTRUCTION_LAWS: &[(&str, &str)] = &[
-    (DECISIONS, "it does not trap, returns in time, and answers what there is"),
-    (BOUND, "it writes no tag that it does not have, and creates no more than it says"),
-    (
-        FORGETTING,
-        "asked the same it answers the same, whatever it was asked before: it keeps nothing but what is under tags",
-    ),
+    (DECISIONS, "it does not trap, returns in time, and returns a valid result"),
+    (BOUND, "it writes only its own tags, and creates at most the declared entries"),
+    (FORGETTING, "equal inputs give equal results: it has no state except the values of tags"),
 ];
 const DECISIONS: &str = "sound decisions";
 const BOUND: &str = "bound";

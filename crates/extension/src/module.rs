@@ -49,7 +49,7 @@ pub(crate) fn compile(bytes: &[u8], runtime: &Runtime) -> Result<Module, LoadErr
         return Err(LoadError::new("it is a component", "build a core module, without component tools"));
     }
     Module::new(&runtime.engine, bytes)
-        .map_err(|error| LoadError::new(format!("it cannot be compiled: {error:#}"), "build it anew"))
+        .map_err(|error| LoadError::new(format!("it cannot be compiled: {error:#}"), "rebuild it"))
 }
 
 pub(crate) fn check_imports(module: &Module) -> Result<(), LoadError> {
@@ -57,11 +57,11 @@ pub(crate) fn check_imports(module: &Module) -> Result<(), LoadError> {
         let (from, name) = (import.module(), import.name());
         let known = from == "switchpath" && matches!(name, "log" | "counter" | "random");
         if !known || !matches!(import.ty(), ExternType::Func(_)) {
-            let reason = format!("it imports '{name}' of '{from}', which no guest is given");
+            let reason = format!("it imports '{name}' of '{from}', which guests do not get");
             let hint = if from.starts_with("wasi") {
-                format!("build it for wasm32-unknown-unknown, without a system; there are {HOST_FUNCTIONS}")
+                format!("build it for wasm32-unknown-unknown; guests may import {HOST_FUNCTIONS}")
             } else {
-                format!("leave it out; there are {HOST_FUNCTIONS}")
+                format!("remove the import; guests may import {HOST_FUNCTIONS}")
             };
             return Err(LoadError::new(reason, hint));
         }
@@ -81,7 +81,7 @@ pub(crate) fn check_memory(module: &Module) -> Result<(), LoadError> {
     }
     let bytes = memory.minimum().saturating_mul(memory.page_size());
     if bytes > MEMORY as u64 {
-        let reason = format!("it needs {} KiB of memory, and {} are the most", bytes >> 10, MEMORY >> 10);
+        let reason = format!("it needs {} KiB of memory; the limit is {} KiB", bytes >> 10, MEMORY >> 10);
         return Err(LoadError::new(
             reason,
             "give it a smaller stack ('-z stack-size=65536' for the linker), or less state",
@@ -98,8 +98,9 @@ pub(crate) fn functions(module: &Module, all: impl IntoIterator<Item = (&'static
             && function.results().len() == usize::from(answers)
             && function.results().all(|result| matches!(result, wasmtime::ValType::I32));
         if !typed {
-            let shape = if answers { "takes nothing and answers an i32" } else { "takes and answers nothing" };
-            return Err(LoadError::new(format!("its '{name}' is not what it should be"), format!("'{name}' {shape}")));
+            let shape =
+                if answers { "has no parameters and returns an i32" } else { "has no parameters and no result" };
+            return Err(LoadError::new(format!("its export '{name}' has the wrong type"), format!("'{name}' {shape}")));
         }
     }
     Ok(())

@@ -43,7 +43,7 @@ impl GuestProgram {
             Code { runtime: runtime.clone(), ready, declared: GuestDescription::default(), digest: hasher.finish() };
         let text =
             Instance::new(&code.runtime, &code.ready).and_then(|mut instance| instance.describe(LONGEST)).map_err(
-                |fault| LoadError::new(format!("it cannot say what it is: {fault}"), "see docs/operate/guests.md"),
+                |fault| LoadError::new(format!("its description failed: {fault}"), "see docs/operate/guests.md"),
             )?;
         let declared = GuestDescription::read(&text)
             .map_err(|wrong| LoadError::new(wrong, "see docs/operate/guests.md for how a guest describes itself"))?;

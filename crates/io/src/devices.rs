@@ -108,7 +108,7 @@ impl Devices {
             }
             "memif" => {
                 let end = MemifRole::parse(&device.target).ok_or_else(|| OpenError {
-                    reason: format!("'{}' does not say which end of a link it is", device.target),
+                    reason: format!("'{}' does not state an end of the link", device.target),
                     hint: "write memif:listen:PATH or memif:connect:PATH".into(),
                 })?;
                 Box::new(MemifPort::open(&end, &plan.name, self.advisories.clone())?)
@@ -118,7 +118,7 @@ impl Devices {
             }
             kind => {
                 return Err(OpenError {
-                    reason: format!("there is no kind of port called '{kind}'"),
+                    reason: format!("unknown kind of port '{kind}'"),
                     hint: "use memory, pcap, memif, packet, xdp or tap".into(),
                 });
             }
@@ -136,7 +136,7 @@ impl Devices {
             let aside = aside.expect("some number is free");
             // The old capture's writer continues with its open descriptor, now under the new name.
             fs::rename(path, &aside).map_err(|error| OpenError {
-                reason: format!("the capture '{}' cannot be moved aside: {error}", path.display()),
+                reason: format!("cannot rename the existing capture '{}': {error}", path.display()),
                 hint: "capture to another file".into(),
             })?;
             self.recordings[at].0 = aside;
@@ -184,7 +184,7 @@ impl Opener for Devices {
         std::fs::read(file).map_err(|error| ApplyError {
             place: format!("port {}", plan.name),
             reason: format!("the trace '{file}' cannot be read: {error}"),
-            hint: "name a file that is there, or write trace = \"lte\" for one that is made up".into(),
+            hint: "name an existing file, or write trace = \"lte\" for a synthetic trace".into(),
         })
     }
 

@@ -68,10 +68,10 @@ fn lock_error(interface: &str, refusal: LockFailure) -> OpenError {
     let owner = match refusal {
         LockFailure::Process(id) if id == std::process::id() as i32 => "another router of this process".to_string(),
         LockFailure::Process(id) => format!("another router, process {id},"),
-        LockFailure::Other(error) => format!("something that does not say who it is ({error})"),
+        LockFailure::Other(error) => format!("an unknown process ({error})"),
     };
     OpenError {
-        reason: format!("{owner} has the interface '{interface}'"),
+        reason: format!("{owner} uses the interface '{interface}'"),
         hint: "end that router, or give each router interfaces of its own".into(),
     }
 }
@@ -90,7 +90,7 @@ mod tests {
         let second = ours.lock("eth0", INDEX).unwrap();
         drop(first);
         let error = theirs.lock("eth0", INDEX).unwrap_err();
-        assert!(error.reason.contains("of this process has the interface 'eth0'"), "{error}");
+        assert!(error.reason.contains("of this process uses the interface 'eth0'"), "{error}");
         theirs.lock("eth1", INDEX - 1).unwrap();
         drop(second);
         theirs.lock("eth0", INDEX).unwrap();

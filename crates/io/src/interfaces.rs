@@ -99,13 +99,13 @@ impl Interfaces {
         let (opened, pulse) = match namespace {
             None => open(),
             Some(namespace) => namespace.run(open).unwrap_or_else(|error| {
-                let reason = format!("the network namespace of the router cannot be entered: {error}");
+                let reason = format!("cannot enter the network namespace of the router: {error}");
                 Err(OpenError { reason, hint: "it needs CAP_SYS_ADMIN: run it as root".into() })
             }),
         }?;
         if opened.ports.iter().any(|port| !port.is_up()) {
             let (port, interface) = (&wanted.port, &wanted.interface);
-            let hint = format!("`ip link set {interface} up` where it should not be");
+            let hint = format!("set it up with `ip link set {interface} up` unless this is intended");
             remarks.add(format!("port {port}: {interface} is down; {hint}"));
         }
         // A reopened port must have the same number of queues, one for each worker that has one now.
@@ -117,7 +117,7 @@ impl Interfaces {
     fn parts(&mut self, namespace: &Option<Arc<Namespace>>, remarks: &Advisories) -> Result<&Parts, OpenError> {
         if self.parts.is_none() {
             let closer = Closer::start().map_err(|error| OpenError {
-                reason: format!("a thread that closes ports could not be started: {error}"),
+                reason: format!("cannot start the thread that closes ports: {error}"),
                 hint: "end other programs and try again".into(),
             })?;
             let shared = Shared { interfaces: Mutex::default(), closer: closer.clone(), advisories: remarks.clone() };
@@ -181,7 +181,7 @@ impl Shared {
                         let options = PacketOptions { offloads, ..PacketOptions::default() };
                         // A claim made above is still held, and this one shares it.
                         let (opened, pulse, mut remarks) = open_packet(claims, &options)?;
-                        let instead = "AF_PACKET in place of AF_XDP, which is slower";
+                        let instead = "AF_PACKET instead of AF_XDP, which is slower";
                         remarks.push(format!("{instead}: {reason}; {hint}"));
                         (opened, pulse, remarks)
                     }

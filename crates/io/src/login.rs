@@ -92,16 +92,18 @@ impl Login {
         if let Some(local) = self.local.filter(|local| !local.is_loopback())
             && let Some(index) = netlink.link_with_address(local)?
         {
-            found.insert(index, format!("it has {local}, the address that is logged in to"));
+            found.insert(index, format!("it has {local}, the local address of your login"));
         }
         if let Some(peer) = self.peer.filter(|peer| !peer.is_loopback())
             && let Some(index) = netlink.link_towards(peer)?
         {
-            found.entry(index).or_insert_with(|| format!("{peer}, where the login comes from, is reached over it"));
+            found
+                .entry(index)
+                .or_insert_with(|| format!("it has the route to {peer}, the remote address of your login"));
         }
         if !self.is_known() {
             for index in netlink.default_route_links()? {
-                found.insert(index, "there is a remote login, and the default route goes over it".to_owned());
+                found.insert(index, "it has the default route, and there is a remote login".to_owned());
             }
         }
         let links = netlink.layers()?;
@@ -120,7 +122,7 @@ fn with_lower_links(mut found: BTreeMap<u32, String>, links: &[LinkLayers]) -> V
             // Each link once: the two ends of a veth name each other as the link below.
             if let std::collections::btree_map::Entry::Vacant(place) = found.entry(part) {
                 let whole = name(index).unwrap_or_else(|| index.to_string());
-                place.insert(format!("{whole}, which carries the login, is made of it"));
+                place.insert(format!("it is a part of {whole}, which carries the login"));
                 open.push(part);
             }
         }
@@ -148,7 +150,8 @@ impl std::str::FromStr for Login {
 
     /// The format of its `Display`: `PEER,LOCAL`, with a dash for an unknown address.
     fn from_str(text: &str) -> Result<Login, String> {
-        let wrong = || format!("'{text}' is no login: write PEER,LOCAL, two addresses, or a dash for an unknown one");
+        let wrong =
+            || format!("'{text}' is no login: write PEER,LOCAL as two addresses, with a dash for an unknown one");
         let (peer, local) = text.split_once(',').ok_or_else(wrong)?;
         let address = |word: &str| match word {
             "-" => Ok(None),

@@ -80,7 +80,7 @@ pub fn start(
 ) -> Result<(Recorder, CaptureHandle), OpenError> {
     let wrong = |error: String| OpenError {
         reason: format!("the capture '{}' cannot be written: {error}", path.display()),
-        hint: "give a path in a directory that can be written, on a disk with room".into(),
+        hint: "give a path in a writable directory, on a disk with free space".into(),
     };
     let file = File::create(path).map_err(|error| wrong(error.to_string()))?;
     let application = CaptureProgram::here(concat!("switchpath ", env!("CARGO_PKG_VERSION")));
@@ -208,7 +208,7 @@ impl WriterThread {
     /// Handles a write error of the disk.
     fn fail(&mut self, error: &WriteError) {
         self.until_retry = Some(RETRY);
-        self.advisories.add(format!("{}: {error}; it goes on when the disk has room again", self.capture));
+        self.advisories.add(format!("{}: {error}; the capture resumes when the disk has free space", self.capture));
         self.shared.written.store(error.written, Ordering::Relaxed);
         // Frames in the writer's buffer are lost with the failed write.
         self.shared.lost.fetch_add(self.accepted - error.written, Ordering::Relaxed);
@@ -225,7 +225,7 @@ impl WriterThread {
         self.until_retry = match self.writer.resume() {
             Ok(()) => {
                 let lost = self.shared.lost.load(Ordering::Relaxed);
-                self.advisories.add(format!("{}: it goes on; {lost} frames are missing", self.capture));
+                self.advisories.add(format!("{}: the capture resumes; {lost} frames are missing", self.capture));
                 None
             }
             Err(_) => Some(RETRY),

@@ -137,7 +137,7 @@ fn xdp_port_falls_back_stepwise_with_one_advisory() {
     let remarks = remarks_of("xdp:eth0");
     if let [remark] = &remarks[..] {
         // Here even root may not load programs.
-        assert!(remark.contains("AF_PACKET in place of AF_XDP") && remark.contains("CAP_BPF"), "{remark}");
+        assert!(remark.contains("AF_PACKET instead of AF_XDP") && remark.contains("CAP_BPF"), "{remark}");
         return println!("skipped: {remark}");
     }
     assert!(remarks.is_empty(), "{remarks:?}");
@@ -145,13 +145,13 @@ fn xdp_port_falls_back_stepwise_with_one_advisory() {
     let mtu = |mtu| other.run(|| Netlink::open().unwrap().set_mtu("eth0", mtu).unwrap()).unwrap();
     mtu(9000);
     let [remark] = &remarks_of("xdp:eth0")[..] else { panic!("one remark") };
-    assert!(remark.starts_with("port lan: the driver of eth0 takes no XDP program"), "{remark}");
+    assert!(remark.starts_with("port lan: the driver of eth0 supports no XDP program"), "{remark}");
     mtu(1500);
     // Another program is attached there.
     let index = host.run(|| Netlink::open().unwrap().link("eth0").unwrap().index).unwrap();
     let _passage = host.run(|| XdpPassProgram::attach(index).unwrap()).unwrap();
     let [remark] = &remarks_of("xdp:eth0")[..] else { panic!("one remark") };
-    assert!(remark.contains("AF_PACKET in place of AF_XDP") && remark.contains("ip link set eth0 xdp off"), "{remark}");
+    assert!(remark.contains("AF_PACKET instead of AF_XDP") && remark.contains("ip link set eth0 xdp off"), "{remark}");
     drop(pool);
     assert_eq!(region.spare(), 4096);
 }

@@ -33,7 +33,7 @@ fn carry_out(command: &CliCommand) -> Result<ExitCode> {
         CliCommand::Reproduce(options) => reproduce::reproduce(options),
         CliCommand::Sim(options) => reproduce::simulate(options),
         _ => Err(UsageError(String::from(
-            "that command is not of the laboratory, which has bench, demo, guest, link, reproduce and sim; use `switchpath`",
+            "switchpath-lab has only bench, demo, guest, link, reproduce and sim; use `switchpath` for this command",
         ))
         .into()),
     }

@@ -110,7 +110,7 @@ impl FromStr for PacketCost {
             match part.strip_suffix("/b") {
                 Some(each) if kilobyte.is_none() => kilobyte = Some(per_kilobyte(each)?),
                 None if packet.is_none() => packet = Some(spread(part)?),
-                _ => return Err(wrong(format!("'{text}' says the same twice"))),
+                _ => return Err(wrong(format!("'{text}' states the same part twice"))),
             }
         }
         let packet = packet.unwrap_or(CostDistribution::Fixed(Nanos::ZERO));
@@ -146,7 +146,7 @@ fn spread(text: &str) -> Result<CostDistribution, UnitError> {
         ("bimodal", [often]) => {
             let often = often.parse::<Parts>()?;
             if often > Parts::ONE {
-                return Err(wrong(format!("{often} is more than all packets")));
+                return Err(wrong(format!("{often} is more than 100 % of the packets")));
             }
             Ok(CostDistribution::Bimodal(low, high, often))
         }
@@ -158,7 +158,7 @@ fn spread(text: &str) -> Result<CostDistribution, UnitError> {
             }
             Ok(CostDistribution::Pareto(low, high, shape))
         }
-        (name, _) => Err(wrong(format!("no distribution is called '{name}' with {} arguments", arguments.len()))),
+        (name, _) => Err(wrong(format!("unknown distribution '{name}' with {} arguments", arguments.len()))),
     }
 }
 

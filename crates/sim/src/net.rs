@@ -395,7 +395,7 @@ impl Net {
         if let Some(early) = card.check_rate(now, left, length) {
             let name = &card.name;
             self.violations.add(now, WorldInvariant::RateBound, || {
-                format!("the link of card {name} is done with a frame {early} ns before its rate allows")
+                format!("the link of card {name} sent a frame {early} ns earlier than its rate allows")
             });
         }
         let card = &mut self.cards[index];
@@ -439,7 +439,7 @@ impl Net {
         if let Some(later) = sink.record_packet(tag, at, size, measured, flow.flows).filter(|_| *ordered) {
             let (sequence, source, sink) = (tag.sequence, &flow.name, &sink.name);
             violations.add(at, WorldInvariant::Order, || {
-                format!("packet {sequence} of source {source} came to sink {sink} after packet {later} of its flow")
+                format!("packet {sequence} of source {source} arrived at sink {sink} after packet {later} of its flow")
             });
         }
     }

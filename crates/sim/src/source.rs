@@ -71,7 +71,7 @@ pub struct NoCaptures;
 
 impl Captures for NoCaptures {
     fn read(&mut self, file: &str) -> Result<Vec<CapturedPacket>, String> {
-        Err(format!("'{file}' cannot be read: captures are not opened here"))
+        Err(format!("cannot read '{file}': experiments open no captures"))
     }
 }
 

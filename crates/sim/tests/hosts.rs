@@ -259,6 +259,6 @@ fn missing_size_file_is_error() {
     };
     let error = with("sizes = \"nowhere.txt\"\n").unwrap_err().to_string();
     assert!(error.starts_with("flow two: there is no file 'nowhere.txt'; "), "{error}");
-    assert!(error.ends_with("without `sizes` those of a table like the measured one are taken"), "{error}");
+    assert!(error.ends_with("without `sizes` the flow uses a table similar to the measured one"), "{error}");
     assert_eq!(with("sizes = \"\"\n"), with(""));
 }

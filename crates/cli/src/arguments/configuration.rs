@@ -108,7 +108,7 @@ pub struct TrialArguments {
     /// Roll back after this time unless `switchpath confirm` arrives before: 60s.
     #[arg(long, value_name = "TIME")]
     pub confirm: Option<units::Nanos>,
-    /// Take interfaces from the kernel even if they carry your login.
+    /// Detach interfaces from the kernel even if they carry your login.
     #[arg(long)]
     pub force: bool,
 }
@@ -169,11 +169,11 @@ Examples:
   switchpath diff --from 17                  print what has changed since then
 
 States:
-  running      it runs
-  pending      it runs on trial: the router rolls back unless you confirm
-  replaced     it ran until another one was applied or the router ended
-  rolled back  it was left by `switchpath rollback`
-  unconfirmed  its trial ended without a confirmation
+  running      it is in force
+  pending      it is in force on trial: the router rolls back unless you confirm
+  replaced     it was in force until you applied another one or the router ended
+  rolled back  `switchpath rollback` replaced it
+  unconfirmed  its trial ended without confirmation
 
 {EXIT}"))]
 pub struct HistoryArguments {

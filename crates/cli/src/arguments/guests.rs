@@ -16,8 +16,8 @@ Examples:
   switchpath guest new mine --language c        create a folder with a working scheme
   switchpath guest build mine --guests guests   build it, check it, and put it where a router finds it
   sed -i '/^\\[port.wan\\]/a scheme = \"guest:mine\"' router.toml
-  switchpath apply router.toml --guests guests  put it onto the live port
-  switchpath show queues                        see what it does there
+  switchpath apply router.toml --guests guests  use it on the running port
+  switchpath show queues                        show its queues and state
 
 {EXIT}"))]
 pub struct GuestArguments {
@@ -73,9 +73,9 @@ Examples:
   switchpath guest new fair --example sfb      begin with a published scheme
 
 Published guests:
-  sfb   Rust            Stochastic Fair BLUE: holds back flows that do not yield
+  sfb   Rust            Stochastic Fair BLUE: limits flows that do not respond to drops
   afd   C               Approximate Fair Dropping: the same share of one queue for all flows
-  edd   AssemblyScript  earliest due date: bounds the waiting time of each class
+  edd   AssemblyScript  earliest due date: bounds the queueing delay of each class
   mean  Rust            no scheme: an instruction of ephemeral state, the mean of reported values
 
 {EXIT}"))]

@@ -24,11 +24,11 @@ Examples:
 
 '{far}' in the command is the IPv4 address of the far end, '{far6}' its IPv6 address. The environment of the command has both as
 SWITCHPATH_FAR and SWITCHPATH_FAR6.
-With --log run, run.down and run.up list every packet: 't + size' arrived, 't d packets bytes' dropped, 't - size delay' left, 't # size'
+With --log run, run.down and run.up list every packet: 't + size' received, 't d packets bytes' dropped, 't - size delay' sent, 't # size'
 an opportunity of a trace. t and delay are in milliseconds; sizes are those of IP packets.
 
 Exit status:
-  that of the command; 128 and the number of the signal that ended it; 1 if the link cannot be made, 2 for a wrong command line")]
+  that of the command; 128 and the number of the signal that ended it; 1 if the link cannot be created, 2 for a wrong command line")]
 // Large: a field for each option of the command.
 pub struct LinkArguments {
     /// Emulate this link to the command [default: no limit].

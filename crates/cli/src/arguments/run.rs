@@ -31,7 +31,7 @@ pub struct RunArguments {
     /// writable; else the history ends with the router].
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub state_dir: Option<PathBuf>,
-    /// Take interfaces from the kernel even if they carry your login. Also start with the file if it contains a configuration that was on trial and
+    /// Detach interfaces from the kernel even if they carry your login. Also start with the file if it contains a configuration that was on trial and
     /// never confirmed.
     #[arg(long)]
     pub force: bool,
@@ -71,9 +71,9 @@ pub struct SocketSharing {
 }
 
 fn octal(text: &str) -> Result<u32, String> {
-    let mode =
-        u32::from_str_radix(text, 8).map_err(|_| format!("'{text}' is no mode; write it as chmod does: 0660"))?;
-    if mode <= 0o777 { Ok(mode) } else { Err(format!("'{text}' has more than permissions; use 0000 to 0777")) }
+    let mode = u32::from_str_radix(text, 8)
+        .map_err(|_| format!("'{text}' is no file mode; write octal digits as for chmod: 0660"))?;
+    if mode <= 0o777 { Ok(mode) } else { Err(format!("'{text}' has bits other than permissions; use 0000 to 0777")) }
 }
 
 /// Remote access to the API: over TLS and with a token only.

@@ -40,7 +40,7 @@ struct Fates {
 /// Sends the capture to the router and reports the packet fates.
 pub fn replay(arguments: &ReplayArguments, source: &ReplaySource) -> Result<ExitCode> {
     let Some(port) = &arguments.port else {
-        return Err(anyhow!(UsageError("say by which port the packets come in, with --port".to_owned())));
+        return Err(anyhow!(UsageError("give the ingress port of the packets with --port".to_owned())));
     };
     let client = arguments.socket.client();
     let status: Status = client.get("/v1/status")?;
@@ -104,7 +104,7 @@ fn packet_reports(body: Body) -> Result<Receiver<TracedPacket>> {
             }
         }
     };
-    thread::Builder::new().name("told".into()).spawn(read).context("there can be no further thread")?;
+    thread::Builder::new().name("told".into()).spawn(read).context("cannot start a thread")?;
     Ok(told)
 }
 

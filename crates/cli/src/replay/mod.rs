@@ -23,7 +23,10 @@ pub fn replay(arguments: &ReplayArguments) -> Result<ExitCode> {
     if let Some(write) = &arguments.write
         && same(write, &arguments.file)
     {
-        return Err(anyhow!(UsageError(format!("'{}' would be read and overwritten at once", write.display()))));
+        return Err(anyhow!(UsageError(format!(
+            "'{}' is both the capture to read and the file to write; write to another file",
+            write.display()
+        ))));
     }
     let Some(config) = &arguments.config else { return live::replay(arguments, &source) };
     let new = read_plan(config, arguments)?;
@@ -50,7 +53,7 @@ pub fn replay(arguments: &ReplayArguments) -> Result<ExitCode> {
 fn none_judged(report: &ReplayReport) -> Result<bool> {
     let none = report.judged_packets() == 0;
     if none {
-        writeln!(stderr(), "No packet could be judged: this replay says nothing about {}.", report.config)?;
+        writeln!(stderr(), "The replay could judge no packet, so it does not test {}.", report.config)?;
     }
     Ok(none)
 }
@@ -177,13 +180,13 @@ fn print(out: &mut dyn Write, arguments: &ReplayArguments, report: &ReplayReport
     let (packets, config) = (report.packets, &report.config);
     let lasted = span(report.duration_ns);
     writeln!(out, "{bold}{packets} packets of {} ({lasted}) through {config}{plain}", arguments.file.display())?;
-    let mut rows = Rows::new(&["fate", "", ">packets", ">first", "what it means"]);
+    let mut rows = Rows::new(&["fate", "", ">packets", ">first", "meaning"]);
     let empty = String::new;
     for (port, count) in &report.sent {
         rows.add(["sent".into(), port.clone(), count.to_string(), empty(), empty()]);
     }
     if report.consumed_packets > 0 {
-        let what = "for the router itself, or cut in fragments".into();
+        let what = "for the router itself, or split into fragments".into();
         rows.add(["consumed".into(), empty(), report.consumed_packets.to_string(), empty(), what]);
     }
     for drop in &report.dropped {
@@ -192,11 +195,11 @@ fn print(out: &mut dyn Write, arguments: &ReplayArguments, report: &ReplayReport
         rows.add(["dropped".into(), name, drop.packets.to_string(), first, drop.drop.explanation.clone()]);
     }
     if report.unjudged_packets > 0 {
-        let what = "for another station than the port's".into();
+        let what = "for another MAC address than the port's".into();
         rows.add(["not judged".into(), empty(), report.unjudged_packets.to_string(), empty(), what]);
     }
     if report.lost_packets > 0 {
-        let what = "without room in the router, or still held by it".into();
+        let what = "the router had no free frame, or still holds them".into();
         rows.add(["lost".into(), empty(), report.lost_packets.to_string(), empty(), what]);
     }
     rows.print(out)?;
@@ -210,26 +213,26 @@ fn print(out: &mut dyn Write, arguments: &ReplayArguments, report: &ReplayReport
 /// Prints remarks on the replay, such as generated packets and assumed neighbours.
 fn notes(out: &mut dyn Write, report: &ReplayReport) -> Result<()> {
     if !report.generated.is_empty() {
-        writeln!(out, "The router sent packets of its own: {}.", counted(&report.generated))?;
+        writeln!(out, "The router generated packets: {}.", counted(&report.generated))?;
     }
     if report.unjudged_packets > 0 {
         writeln!(
             out,
-            "{} packets could not be judged: the capture does not say which station its interfaces were, so they may have been for \
-             others. --as-ours takes them as packets for the port.",
+            "The fate of {} packets is unknown: the capture does not state the MAC addresses of its interfaces, so the \
+             packets may have been for other hosts. --as-ours treats them as packets for the port.",
             report.unjudged_packets
         )?;
     }
     if report.outgoing_packets > 0 {
-        writeln!(out, "{} packets were captured as they left, and are left out.", report.outgoing_packets)?;
+        writeln!(out, "{} packets are marked as sent in the capture, and are skipped.", report.outgoing_packets)?;
     }
     if report.cut_packets > 0 {
-        writeln!(out, "{} packets were cut when they were captured, and end in zeros.", report.cut_packets)?;
+        writeln!(out, "The capture truncated {} packets; zeros replace the missing bytes.", report.cut_packets)?;
     }
     match &report.assumed_neighbours[..] {
         [] => {}
-        few @ ([_] | [_, _] | [_, _, _]) => writeln!(out, "Neighbours that are taken to answer: {}.", few.join(", "))?,
-        many => writeln!(out, "{} neighbours are taken to answer, {} first.", many.len(), many[0])?,
+        few @ ([_] | [_, _] | [_, _, _]) => writeln!(out, "Neighbours assumed to answer: {}.", few.join(", "))?,
+        many => writeln!(out, "{} neighbours are assumed to answer, {} first.", many.len(), many[0])?,
     }
     Ok(())
 }
@@ -247,19 +250,19 @@ fn print_comparison(
     let (same, changed, old) = (against.same_packets, against.changed_packets, &against.config);
     let unjudged = match against.unjudged_packets {
         0 => String::new(),
-        n => format!("; {n} could not be judged"),
+        n => format!("; {n} not judged"),
     };
     if changed == 0 {
         let judged = match same {
             0 => format!("No packet could be compared with {old}"),
-            1 => format!("{old} does the same with the one packet"),
-            n => format!("{old} does the same with all {n} packets"),
+            1 => format!("The one packet has the same fate with {old}"),
+            n => format!("All {n} packets have the same fate with {old}"),
         };
         writeln!(out, "\n{judged}{unjudged}.")?;
         return Ok(());
     }
-    writeln!(out, "\n{changed} packets meet another fate than with {old}, {same} the same{unjudged}:")?;
-    let mut rows = Rows::new(&["before", "now", ">packets", ">first", "which is"]);
+    writeln!(out, "\n{changed} packets have another fate than with {old}, {same} the same{unjudged}:")?;
+    let mut rows = Rows::new(&["before", "now", ">packets", ">first", "packet"]);
     for group in &against.groups {
         let (first, packets) = (group.first_packet.to_string(), group.packets.to_string());
         rows.add([group.before.clone(), group.after.clone(), packets, first, group.first.clone()]);

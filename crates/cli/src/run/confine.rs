@@ -26,10 +26,7 @@ pub fn sharing(arguments: &SocketSharing) -> Result<SocketAccess> {
 }
 
 fn no_such(what: &str, name: &str) -> anyhow::Error {
-    anyhow!(
-        "there is no {what} '{name}'; `getent {} {name}` looks for it",
-        if what == "user" { "passwd" } else { what }
-    )
+    anyhow!("there is no {what} '{name}'; check with `getent {} {name}`", if what == "user" { "passwd" } else { what })
 }
 
 /// Drops the privileges that the running router does not need.
@@ -58,7 +55,8 @@ pub fn confine(
     read.extend(guests.iter().filter_map(|directory| directory.canonicalize().ok()));
     let user = user(arguments)?;
     if let (Some(user), Some(state)) = (&user, state) {
-        chown_history(state, user).with_context(|| format!("{} cannot be given to {}", state.display(), user.name))?;
+        chown_history(state, user)
+            .with_context(|| format!("cannot change the owner of {} to {}", state.display(), user.name))?;
     }
     let no_new_ports = arguments.confinement.no_new_ports;
     let keep = if no_new_ports { Vec::new() } else { Capability::PORTS.to_vec() };
@@ -69,7 +67,7 @@ pub fn confine(
     if let Err(error) = fs::File::open(&arguments.config) {
         let config = arguments.config.display();
         tracing::warn!(
-            "{config} cannot be read any more ({error}): SIGHUP will be refused; let {} read it",
+            "{config} is unreadable after the drop of privileges ({error}), so SIGHUP cannot apply it; allow user {} to read it",
             confined.user
         );
     }
@@ -81,7 +79,7 @@ pub fn confine(
 fn describe_confinement(confined: &Confined) -> String {
     let names: Vec<&str> = confined.capabilities.iter().map(|capability| capability.name()).collect();
     let kept = if names.is_empty() { "no capability".into() } else { names.join(" ") };
-    let fence = |is: bool| if is { "fenced in" } else { "NOT fenced in" };
+    let fence = |is: bool| if is { "restricted" } else { "NOT restricted" };
     format!(
         "running as user {} with {kept}; files {}, system calls {}",
         confined.user,
@@ -100,8 +98,8 @@ fn user(arguments: &RunArguments) -> Result<Option<User>> {
             Some(user) => user,
             None => {
                 tracing::info!(
-                    "there is no user '{USER}', so it stays root, without root's capabilities; `useradd --system {USER}` \
-                     makes one"
+                    "there is no user '{USER}', so the router stays root, without root's capabilities; `useradd --system \
+                     {USER}` creates it"
                 );
                 return no_group(arguments);
             }

@@ -57,15 +57,15 @@ pub fn choose(
         _ => return Ok(Start { configuration: file, restores: None }),
     };
     tracing::warn!(
-        "{} has what was applied on trial and never confirmed: starting with the configuration of generation {}, from {}; \
-         mend the file, or start with --force",
+        "{} contains a configuration that was on trial and never confirmed: starting with generation {} instead, from {}; \
+         correct the file, or start with --force",
         file.name,
         before.generation,
         before.name
     );
     let checked = plan::examine(&before.text, &before.name, catalogue);
     if checked.plan.is_none() {
-        bail!("generation {} cannot be read any more:\n{}", before.generation, checked.diagnostics);
+        bail!("this program cannot read generation {}:\n{}", before.generation, checked.diagnostics);
     }
     let restores = Some(before.restores.unwrap_or(before.generation));
     Ok(Start {

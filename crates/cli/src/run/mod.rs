@@ -67,7 +67,7 @@ pub fn run(arguments: &RunArguments) -> Result<ExitCode> {
     let daemon = Daemon::start(&plan, options).map_err(|error| match error {
         StartError::Apply(errors) => {
             let lines: Vec<String> = errors.iter().map(ToString::to_string).collect();
-            anyhow!("the configuration cannot run here:\n  {}", lines.join("\n  "))
+            anyhow!("this machine cannot run the configuration:\n  {}", lines.join("\n  "))
         }
         other => anyhow!(other),
     })?;
@@ -145,8 +145,8 @@ fn process_user(via: Via) -> Author {
 }
 
 fn start_log(level: &str) -> Result<()> {
-    let filter =
-        EnvFilter::try_new(level).with_context(|| format!("'{level}' is no level: use error, warn, info or debug"))?;
+    let filter = EnvFilter::try_new(level)
+        .with_context(|| format!("'{level}' is no log level: use error, warn, info or debug"))?;
     let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(stderr).with_target(false);
     let log = log.with_ansi(is_coloured(&stderr()));
     // systemd writes the time itself.
@@ -159,7 +159,7 @@ fn start_log(level: &str) -> Result<()> {
 }
 
 fn forward_signals(sender: Sender<MainEvent>) -> Result<()> {
-    let mut signals = Signals::new([SIGHUP, SIGINT, SIGTERM, SIGXFSZ]).context("signals cannot be waited for")?;
+    let mut signals = Signals::new([SIGHUP, SIGINT, SIGTERM, SIGXFSZ]).context("cannot wait for signals")?;
     let forward = move || {
         for signal in signals.forever() {
             if sender.send(MainEvent::Signal(signal)).is_err() {
@@ -176,10 +176,10 @@ fn serve(daemon: &Arc<Daemon>, doors: Listeners) -> Result<Option<Server>> {
         tracing::info!("answering on {}", socket.path().display());
     }
     if let Some(remote) = &doors.remote {
-        tracing::info!("answering on https://{}, to whoever has a token", remote.address()?);
+        tracing::info!("answering on https://{}, requests with a token", remote.address()?);
     }
     if let Some(metrics) = &doors.metrics {
-        tracing::info!("answering on http://{}/metrics, to whoever is on this machine", metrics.local_addr()?);
+        tracing::info!("answering on http://{}/metrics, requests from this machine", metrics.local_addr()?);
     }
     let any = doors.socket.is_some() || doors.remote.is_some() || doors.metrics.is_some();
     let start = || Server::start(daemon.clone(), doors).context("the API cannot be served");
@@ -189,8 +189,8 @@ fn serve(daemon: &Arc<Daemon>, doors: Listeners) -> Result<Option<Server>> {
 /// Listens for metrics scrapers on this machine.
 fn open_metrics(address: SocketAddr) -> Result<TcpListener> {
     if !address.ip().is_loopback() {
-        let hint = "metrics for other machines are at --listen, over TLS";
-        return Err(anyhow!(UsageError(format!("--metrics {address} is no address of this machine alone; {hint}"))));
+        let hint = "use 127.0.0.1:PORT; other machines get the metrics at --listen, over TLS";
+        return Err(anyhow!(UsageError(format!("--metrics {address} is no loopback address; {hint}"))));
     }
     listen(address).with_context(|| format!("cannot listen on {address}"))
 }
@@ -225,7 +225,7 @@ fn reload(daemon: &Daemon, arguments: &RunArguments, catalogue: &Catalogue) {
         Ok(())
     });
     if let Err(error) = result {
-        tracing::error!("the configuration is not applied, the one before it runs on: {error:#}");
+        tracing::error!("the configuration is not applied, the previous one stays in force: {error:#}");
     }
     notify("READY=1");
 }

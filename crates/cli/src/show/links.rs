@@ -42,7 +42,7 @@ impl ShowView for Links {
 fn print_link(link: &LinkReply, before: Option<&LinkReply>, out: &mut dyn Write) -> Result<()> {
     writeln!(out, "{}, worker {}: {}, version {}", link.port, link.worker, link.scheme, link.version)?;
     if let Some(what) = &link.put_aside {
-        writeln!(out, "put aside, for it panicked; packets leave first come, first served: {what}")?;
+        writeln!(out, "the scheme panicked and is disabled; the link serves packets first in, first out: {what}")?;
     }
     let columns = [
         "queues", ">arrived", ">sent", ">dropped", ">marked", ">waiting", ">bytes", ">p50", ">p99", ">p99.9", ">max",
@@ -76,11 +76,11 @@ fn print_link(link: &LinkReply, before: Option<&LinkReply>, out: &mut dyn Write)
         link.backlog_bytes,
     ];
     let old = before.and_then(|link| link.sojourn.as_ref());
-    let passed = format!("{} passed by", short(link.counters.passed as f64));
+    let passed = format!("{} bypassed", short(link.counters.passed as f64));
     add("the link".into(), counts, latency_cells(link.sojourn.as_ref(), old), passed);
     rows.print(out)?;
     if link.version > 1 {
-        writeln!(out, "counted  queues since version {} of the scheme, the link since it was made", link.version)?;
+        writeln!(out, "counted  queues since version {} of the scheme, the link since its creation", link.version)?;
     }
     if !link.drops.is_empty() {
         writeln!(out, "dropped  {}", stats::drops(&link.drops))?;
@@ -90,7 +90,7 @@ fn print_link(link: &LinkReply, before: Option<&LinkReply>, out: &mut dyn Write)
     let each = link.handler_ns / link.handler_packets.max(1);
     writeln!(
         out,
-        "to send  {} opportunities used, {} while nothing waited, {} withheld; {} a packet",
+        "to send  {} opportunities used, {} without backlog, {} withheld; {} a packet",
         short(link.counters.sent as f64),
         short(idle as f64),
         short(held as f64),
@@ -121,10 +121,10 @@ fn print_link(link: &LinkReply, before: Option<&LinkReply>, out: &mut dyn Write)
 
 /// Prints the emulated link of a port, and how accurate the emulation is.
 fn print_emulated_link(link: &EmulatedLink, out: &mut dyn Write) -> Result<()> {
-    writeln!(out, "pretends to be  {}", link.link)?;
+    writeln!(out, "emulates {}", link.link)?;
     writeln!(
         out,
-        "on it    {} under way, {} arrived, {} lost, {} came twice; late p99 {}, most {}",
+        "on it    {} in flight, {} arrived, {} lost, {} duplicated; late p99 {}, most {}",
         link.under_way_packets,
         short(link.arrived_packets as f64),
         short(link.lost_packets as f64),
@@ -138,10 +138,10 @@ fn print_emulated_link(link: &EmulatedLink, out: &mut dyn Write) -> Result<()> {
     }
     if link.missed_packets > 0 {
         let idle = brief(link.missed_ns);
-        writeln!(out, "THIS MACHINE is slower than the link: it was idle {idle} though packets waited")?;
+        writeln!(out, "THIS MACHINE is slower than the link: the link was idle for {idle} with a backlog")?;
     }
     if link.trace_ended {
-        writeln!(out, "THE TRACE HAS ENDED, and had to go on")?;
+        writeln!(out, "THE TRACE HAS ENDED before the end of the run")?;
     }
     Ok(())
 }

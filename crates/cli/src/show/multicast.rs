@@ -9,7 +9,10 @@ use std::io::Write;
 impl ShowView for api::Multicast {
     fn table(&self, before: Option<&Self>, out: &mut dyn Write) -> Result<()> {
         if self.groups.is_empty() {
-            return Ok(writeln!(out, "no group is forwarded: see [[multicast]] in docs/reference/configuration.md")?);
+            return Ok(writeln!(
+                out,
+                "no multicast group is configured: see [[multicast]] in docs/reference/configuration.md"
+            )?);
         }
         let mut rows =
             Rows::new(&["group", "source", "from", "to", ">packets", ">bytes", ">rate", ">copies", ">dropped"]);
@@ -64,7 +67,7 @@ mod tests {
             String::from_utf8(out).unwrap()
         };
         let mut now = api::Multicast { time_ns: 0, groups: vec![] };
-        assert!(shown(&now, None).starts_with("no group is forwarded"));
+        assert!(shown(&now, None).starts_with("no multicast group is configured"));
         now.groups.push(group(None, "239.1.2.3", Some("192.0.2.7"), 10));
         now.groups.push(group(Some("red"), "ff3e::1", None, 5));
         let before = now.clone();

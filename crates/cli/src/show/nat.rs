@@ -9,11 +9,11 @@ use std::io::Write;
 impl ShowView for api::NatReply {
     fn table(&self, _: Option<&Self>, out: &mut dyn Write) -> Result<()> {
         if self.most == 0 {
-            return Ok(writeln!(out, "nothing is translated: there is no [nat]")?);
+            return Ok(writeln!(out, "no address translation: the configuration has no [nat]")?);
         }
         writeln!(
             out,
-            "{} of {} connections, {} made, {} given up; packets: {} out, {} back, {} errors, {} fragments, {} own, {} refused",
+            "{} of {} connections, {} created, {} evicted; packets: {} out, {} back, {} errors, {} fragments, {} own, {} refused",
             self.total,
             self.most,
             self.made,
@@ -27,8 +27,8 @@ impl ShowView for api::NatReply {
         )?;
         let most = self.busiest.as_ref();
         let most =
-            most.map_or_else(String::new, |host| format!("; {} has the most, {}", host.address, host.connections));
-        writeln!(out, "a host inside may begin {} at a time: {} refused{most}", self.per_host, self.limited)?;
+            most.map_or_else(String::new, |host| format!("; most of them by {}: {}", host.address, host.connections));
+        writeln!(out, "limit of {} connections for each inside host: {} refused{most}", self.per_host, self.limited)?;
         let mut rows =
             Rows::new(&["protocol", "state", "inside", "outside", "peer", ">out", ">back", ">idle", ">left"]);
         for connection in &self.connections {

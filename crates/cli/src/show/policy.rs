@@ -17,7 +17,7 @@ impl ShowView for api::Policies {
             let api::PortPolicy { port: name, policy, objective, scheme, changes, .. } = port;
             writeln!(
                 out,
-                "{name}, policy {policy}: {objective} is in force{held}, served by {scheme}; {changes} change{plural}"
+                "{name}, policy {policy}: objective {objective}{held}, scheme {scheme}; {changes} change{plural}"
             )?;
             let old = before.and_then(|b| b.ports.iter().find(|p| p.port == port.port).map(|p| (b.time_ns, p)));
             let mut rows = Rows::new(&["", "objective", ">share", ">packets", ">bytes", ">rate", "served by"]);
@@ -40,10 +40,14 @@ impl ShowView for api::Policies {
             rows.print(out)?;
         }
         for of in &self.code_points {
-            writeln!(out, "{} is asked for by {}", of.objective, of.code_points.join(" "))?;
+            writeln!(out, "{} requested by {}", of.objective, of.code_points.join(" "))?;
         }
         for on in &self.interfaces {
-            let trusts = if on.trust { "code points are trusted, others want" } else { "everything wants" };
+            let trusts = if on.trust {
+                "code points are trusted; other packets have objective"
+            } else {
+                "all packets have objective"
+            };
             writeln!(out, "on {} {trusts} {}", on.interface, on.objective)?;
         }
         Ok(())
@@ -89,13 +93,13 @@ mod tests {
         policies.time_ns += 1_000_000_000;
         policies.ports[0].wanted[1].bytes += 125_000;
         expect![[r#"
-            wan, policy wired: delay is in force, for 25s at least, served by codel; 1 change
+            wan, policy wired: objective delay, for 25s at least, scheme codel; 1 change
                 objective  share  packets   bytes      rate  served by
                 none       10.0%       10    1000      0bit  fifo
              *  delay      90.0%       90  134000  1.00mbit  codel
-            delay is asked for by ef cs5
-            on lan code points are trusted, others want none
-            on guests everything wants fct
+            delay requested by ef cs5
+            on lan code points are trusted; other packets have objective none
+            on guests all packets have objective fct
         "#]]
         .assert_eq(&shown(&policies, Some(&before)));
     }

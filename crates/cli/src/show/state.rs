@@ -20,10 +20,13 @@ fn store_name(port: Option<&String>) -> String {
 impl ShowView for api::Ephemeral {
     fn table(&self, before: Option<&Self>, out: &mut dyn Write) -> Result<()> {
         let Some(lifetime) = self.lifetime_ns else {
-            return Ok(writeln!(out, "packets leave nothing here: there is no [state]")?);
+            return Ok(writeln!(out, "no ephemeral state: the configuration has no [state]")?);
         };
         let (lifetime, handed, waiting) = (span(lifetime), self.handed_packets, self.waiting_packets);
-        writeln!(out, "entries live {lifetime}; {handed} packets handed to other workers, where {waiting} wait")?;
+        writeln!(
+            out,
+            "lifetime of entries {lifetime}; {handed} packets handed to other workers, {waiting} of them queued"
+        )?;
         let mut rows = Rows::new(&[
             "store",
             ">capacity",

@@ -104,14 +104,14 @@ fn print(out: &mut dyn Write, told: &BranchReport) -> Result<()> {
     for branch in &told.branches {
         let towards: Vec<String> = branch.towards.iter().map(|towards| towards.join(" ")).collect();
         let at = branch.router.as_deref().unwrap_or("this host");
-        let behind = if branch.exact { "" } else { " or behind it, where somebody does not answer" };
-        writeln!(out, "the ways part at {at}{behind}: {}", towards.join(" | "))?;
+        let behind = if branch.exact { "" } else { " or behind it, because a router does not answer" };
+        writeln!(out, "the paths diverge at {at}{behind}: {}", towards.join(" | "))?;
     }
     if told.branches.is_empty() {
-        writeln!(out, "the ways do not part, as far as they could be followed")?;
+        writeln!(out, "the paths do not diverge, as far as routers answer")?;
     }
     for host in &told.not_reached {
-        writeln!(out, "{host} does not answer: what is behind the last hop shown is not known")?;
+        writeln!(out, "{host} does not answer: the path behind the last hop shown is unknown")?;
     }
     Ok(())
 }

@@ -44,7 +44,7 @@ pub fn dump(file: &Path, carriages: &Carriages, json: bool) -> Result<ExitCode> 
     while let Some(record) = reader.next_record().with_context(|| file.display().to_string())? {
         all += 1;
         if !record.link.is_known() {
-            bail!("'{}' has packets of link type {}; known are {KNOWN}", file.display(), record.link.0);
+            bail!("'{}' has packets of link type {}; supported are {KNOWN}", file.display(), record.link.0);
         }
         let Some(l3) = record.link.packet(record.data) else { continue };
         let Some(mut dumped) = read(carriages, l3) else { continue };
@@ -124,7 +124,7 @@ fn line(dumped: &Dumped) -> String {
     };
     let mut notes = String::new();
     if dumped.piggybacked {
-        notes.push_str(", carried along");
+        notes.push_str(", piggybacked");
     }
     if dumped.sealed {
         notes.push_str(", sealed");

@@ -42,9 +42,9 @@ impl FromStr for Mix {
             let (name, often) = text.split_once('=').unwrap_or((text, "1"));
             let names = || Opcode::ALL.map(Opcode::name).join(", ");
             let opcode = Opcode::ALL.into_iter().find(|opcode| opcode.name() == name.trim());
-            let opcode = opcode.ok_or_else(|| format!("'{name}' is no instruction; write one of {}", names()))?;
+            let opcode = opcode.ok_or_else(|| format!("unknown instruction '{name}'; write one of {}", names()))?;
             let often = often.trim().parse().ok().filter(|often| (1..=MOST_OFTEN).contains(often));
-            Ok((opcode, often.ok_or_else(|| format!("write how often, 1 to {MOST_OFTEN}, like {name}=3"))?))
+            Ok((opcode, often.ok_or_else(|| format!("write a weight from 1 to {MOST_OFTEN}, like {name}=3"))?))
         };
         text.split(',').map(one).collect::<Result<_, String>>().map(Mix)
     }
@@ -141,7 +141,7 @@ struct LoadReport {
 /// `switchpath state generate`
 pub fn generate(host: IpAddr, line: PartTransport, load: &InstructionLoad, json: bool) -> Result<ExitCode> {
     if load.rate == PacketRate::ZERO {
-        bail!(UsageError("a rate of nothing sends nothing".to_owned()));
+        bail!(UsageError("a rate of 0 sends nothing; write --rate 1kpps".to_owned()));
     }
     let socket = line.connect(host)?;
     let headers = line.encapsulation.header() + if host.is_ipv4() { IPV4 } else { IPV6 };
@@ -186,9 +186,9 @@ fn print_report(
         };
         return print_json(out, &told);
     }
-    write!(out, "{sent} packets in {seconds:.1} s, {refused} not taken by this host")?;
+    write!(out, "{sent} packets in {seconds:.1} s, {refused} refused by this host's kernel")?;
     if sent < asked {
-        write!(out, "; {reached} a second, where {} were asked for", load.rate.get())?;
+        write!(out, "; {reached} a second instead of {}", load.rate.get())?;
     }
     writeln!(out)?;
     Ok(())
@@ -243,8 +243,8 @@ mod tests {
             print_report(&mut out, &load, (sent, refused), time, false).unwrap();
             String::from_utf8(out).unwrap()
         };
-        assert_eq!(told(2000, 0), "2000 packets in 2.0 s, 0 not taken by this host\n");
-        let less = "1500 packets in 2.0 s, 3 not taken by this host; 750 a second, where 1000 were asked for\n";
+        assert_eq!(told(2000, 0), "2000 packets in 2.0 s, 0 refused by this host's kernel\n");
+        let less = "1500 packets in 2.0 s, 3 refused by this host's kernel; 750 a second instead of 1000\n";
         assert_eq!(told(1500, 3), less);
     }
 

@@ -40,7 +40,7 @@ pub fn collect(
 ) -> Result<ExitCode> {
     if !operator.combines() {
         bail!(crate::arguments::UsageError(format!(
-            "'{operator}' compares; values are combined by add, min, max, and, or, xor"
+            "'{operator}' compares values; combine them with add, min, max, and, or, xor"
         )));
     }
     // All hosts with a correct clock begin a round at the same time. Each round has its own tags.
@@ -116,11 +116,13 @@ fn collect_at_root((mut root, of): (RoundController, Attempts), line: PartTransp
         match outcome {
             RoundOutcome::Complete(result) => writeln!(out, "{result}, from {} packets", root.packets())?,
             RoundOutcome::Incomplete { result: Some(result), missing } => {
-                writeln!(out, "{result} without {missing} that have not reported")?;
+                writeln!(out, "{result} without {missing} members that have not reported")?;
             }
-            RoundOutcome::Incomplete { result: None, missing } => writeln!(out, "none of {missing} has reported")?,
-            RoundOutcome::Failed => writeln!(out, "a router on the way could not execute what was asked")?,
-            RoundOutcome::NoMembers => writeln!(out, "nobody has made themselves known")?,
+            RoundOutcome::Incomplete { result: None, missing } => {
+                writeln!(out, "none of {missing} members has reported")?
+            }
+            RoundOutcome::Failed => writeln!(out, "a router on the path could not execute the instruction")?,
+            RoundOutcome::NoMembers => writeln!(out, "no member has registered")?,
         }
     }
     Ok(if complete { ExitCode::SUCCESS } else { ExitCode::FAILURE })

@@ -115,14 +115,14 @@ fn print(out: &mut dyn Write, told: &PingReport, end: TracerouteEnd) -> Result<(
     let host = &told.host;
     match end {
         TracerouteEnd::Host => writeln!(out, "; {host} is reached")?,
-        TracerouteEnd::Unreachable => writeln!(out, "; the last says that {host} cannot be reached")?,
+        TracerouteEnd::Unreachable => writeln!(out, "; the last one reports that {host} is unreachable")?,
         TracerouteEnd::Silence => writeln!(out, "; {host} does not answer either, or is farther away")?,
         TracerouteEnd::Limit => writeln!(out, "; {host} is farther away")?,
     }
     if let Some(failed) =
         told.hops.iter().find(|hop| [hop.input, hop.central, hop.output].contains(&word(HopExecution::Failed)))
     {
-        writeln!(out, "hop {} could not execute a probe: what routers behind it do there is not known", failed.hop)?;
+        writeln!(out, "hop {} could not execute a probe: the abilities of routers behind it are unknown", failed.hop)?;
     }
     Ok(())
 }

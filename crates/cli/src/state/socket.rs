@@ -81,18 +81,17 @@ impl PartSocket {
     fn open(by: Encapsulation, is_ipv4: bool, port: u16) -> Result<PartSocket> {
         let Encapsulation::Packets(protocol) = by else {
             let what = || match port {
-                0 => "there is no socket for datagrams".to_owned(),
-                port => format!("datagrams to port {port} cannot be received here"),
+                0 => "cannot open a UDP socket".to_owned(),
+                port => format!("cannot receive datagrams on port {port}"),
             };
             let socket = UdpSocket::bind((unspecified(is_ipv4), port)).with_context(what)?;
             return Ok(PartSocket { socket, has_header: false });
         };
         let socket = raw::socket(is_ipv4, protocol).map_err(|error| match error.kind() {
-            ErrorKind::PermissionDenied => anyhow!(
-                "IP packets of protocol {protocol} are sent and received by root, or by who has CAP_NET_RAW: \
-                 run it as root, or write --carriage udp"
-            ),
-            _ => Error::new(error).context(format!("there is no socket for IP packets of protocol {protocol}")),
+            ErrorKind::PermissionDenied => {
+                anyhow!("IP packets of protocol {protocol} need CAP_NET_RAW: run as root, or write --carriage udp")
+            }
+            _ => Error::new(error).context(format!("cannot open a socket for IP packets of protocol {protocol}")),
         })?;
         Ok(PartSocket { socket, has_header: is_ipv4 })
     }

@@ -25,7 +25,7 @@ const HOPS: u32 = 64;
 /// `switchpath state subcast`
 pub fn subcast(computation: u64, part: &SubcastArguments, (line, json): (PartTransport, bool)) -> Result<ExitCode> {
     if part.lifetime < Nanos::millis(30) {
-        bail!(UsageError("a lifetime of less than 30ms is too short to say anything in".to_owned()));
+        bail!(UsageError("a lifetime below 30ms is too short for subscriptions".to_owned()));
     }
     let epochs = Epochs::new(computation, part.lifetime);
     match (part.to, part.from, part.group) {
@@ -51,7 +51,7 @@ fn send(epochs: &Epochs, group: IpAddr, how: &SubcastArguments, line: PartTransp
     multicast(group)?;
     let data = how.data.join(" ");
     if data.is_empty() || data.len() > MOST {
-        bail!(UsageError(format!("write what to send, at most {MOST} bytes")));
+        bail!(UsageError(format!("write the data to send, at most {MOST} bytes")));
     }
     let socket = line.connect(group)?;
     socket.set_group_hops(group.is_ipv4(), HOPS)?;
@@ -84,7 +84,7 @@ fn receive(
 ) -> Result<ExitCode> {
     multicast(group)?;
     if !how.data.is_empty() {
-        bail!(UsageError("a receiver sends nothing: leave the data away".to_owned()));
+        bail!(UsageError("a receiver sends no data: remove the data from the command line".to_owned()));
     }
     let mut inlet = line.listen_on(Some(group))?;
     let layers = how.layer.map(|layer| Layers::new(*epochs, randomness()[0], layer.saturating_add(1)));

@@ -70,7 +70,7 @@ pub fn trace_route(
     way: &ProbeArguments,
 ) -> Result<TracerouteResult> {
     let socket = line.connect(host)?;
-    socket.keep_quotes().context("this system does not tell what comes back of packets")?;
+    socket.keep_quotes().context("this system does not report the ICMP errors of sent packets")?;
     let survey = Survey::new(probes);
     let mut walk = Traceroute { socket, host, hops: Vec::new(), survey, end: None, attempt: (0, clock::now()) };
     let mut sleeper = Sleeper::new(Waker::new()?);

@@ -215,7 +215,10 @@ pub fn listen(
     json: bool,
 ) -> Result<ExitCode> {
     if answer && matches!(line.encapsulation, Encapsulation::Packets(_)) {
-        bail!(UsageError("routers on the way back would execute it again: --answer is for --carriage udp".to_owned()));
+        bail!(UsageError(
+            "routers on the way back would execute the instruction again: use --answer only with --carriage udp"
+                .to_owned()
+        ));
     }
     let mut inlet = line.listen_on(group)?;
     let mut out = stdout().lock();

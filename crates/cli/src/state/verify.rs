@@ -30,7 +30,7 @@ pub fn conform(file: Option<&Path>, json: bool) -> Result<ExitCode> {
         Some(file) => std::fs::read_to_string(file).with_context(|| format!("'{}' cannot be read", file.display()))?,
         None => VECTORS.to_owned(),
     };
-    let verdicts = check(&text).context("these are no vectors")?;
+    let verdicts = check(&text).context("the file has no test vectors")?;
     let differ = || verdicts.iter().filter(|verdict| verdict.difference.is_some());
     let mut out = stdout().lock();
     if json {

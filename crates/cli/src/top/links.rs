@@ -34,7 +34,7 @@ pub fn height(state: &TopState) -> u16 {
 
 fn lines(state: &TopState, width: u16) -> Vec<Line<'static>> {
     if state.samples.links().is_empty() {
-        return vec![Line::from("no link is known")];
+        return vec![Line::from("no link reported")];
     }
     state.samples.links().iter().flat_map(|link| of(link, width)).collect()
 }
@@ -69,7 +69,7 @@ fn of(link: &LinkLine, width: u16) -> Vec<Line<'static>> {
         Line::from(vec![
             Span::raw("  "),
             dropped,
-            Span::raw(format!("{why}, marked {}/s, passed by {}/s", short(link.marked_pps), short(link.passed_pps))),
+            Span::raw(format!("{why}, marked {}/s, bypassed {}/s", short(link.marked_pps), short(link.passed_pps))),
         ]),
     ];
     lines.extend(groups(link).map(|group| {

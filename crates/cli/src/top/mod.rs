@@ -50,9 +50,9 @@ pub fn top(arguments: &TopArguments) -> Result<ExitCode> {
     state.samples.add(TopSample::ask(&client, SampleCursor::default())?);
     let asker = RouterPoller::start(client)?;
     let ended = Arc::new(AtomicBool::new(false));
-    end_with_signals(ended.clone()).context("signals cannot be waited for")?;
+    end_with_signals(ended.clone()).context("cannot wait for signals")?;
     // Its panic hook restores the terminal before the message is printed.
-    let mut terminal = ratatui::try_init().context("the terminal cannot be had")?;
+    let mut terminal = ratatui::try_init().context("cannot open the terminal")?;
     let result = live(&mut terminal, asker, &mut state, arguments.interval, &ended);
     ratatui::restore();
     result.map(|()| ExitCode::SUCCESS)

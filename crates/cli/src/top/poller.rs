@@ -25,7 +25,7 @@ impl RouterPoller {
                 }
             }
         };
-        thread::Builder::new().name("asker".into()).spawn(work).context("there can be no further thread")?;
+        thread::Builder::new().name("asker".into()).spawn(work).context("cannot start a thread")?;
         Ok(RouterPoller { questions, answers, is_waiting: false })
     }
 

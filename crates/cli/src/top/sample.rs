@@ -334,7 +334,7 @@ impl Samples {
                 name: if several { format!("{}/{}", link.port, link.worker) } else { link.port.clone() },
                 scheme: match &link.put_aside {
                     None => link.scheme.clone(),
-                    Some(_) => format!("{} (put aside: it panicked)", link.scheme),
+                    Some(_) => format!("{} (disabled: it panicked)", link.scheme),
                 },
                 backlog_packets: link.backlog_packets,
                 backlog_bytes: link.backlog_bytes,

@@ -233,7 +233,7 @@ fn snapshot_prints_all_lines_without_keys() {
         wan priority{codel}
           backlog                    ▁▁▁▁▂▂▂▃▃▃▃▄▄▄▅▅▅▅▆▆▆▇▇▇▇████| 6 packets, 9.00kb; most 200
           sojourn      ████▇▇▇▇▆▆▆▅▅▅▅▄▄▄▃▃▃▃▂▂▂▂▁▁▁              | p50 4.00ms p99 19.5ms; most 20.0ms
-          dropped 200/s (scheme_front 200/s), marked 0/s, passed by 400/s
+          dropped 200/s (scheme_front 200/s), marked 0/s, bypassed 400/s
           class 1: 3 packets, p99 19.5ms, dropped 100/s; count 4, dropping yes, drop_next 17.1ms
           class 0: 3 packets, p99 19.5ms, dropped 100/s
     "#]]
@@ -275,9 +275,9 @@ fn help_and_drops_cover_the_other_panes() {
         "#]],
     );
     state.key(KeyCode::Char('?'));
-    assert!(screen(&mut state, 80, 24).contains("pause, and go on"));
+    assert!(screen(&mut state, 80, 24).contains("pause and resume"));
     state.key(KeyCode::Char('x'));
-    assert!(!screen(&mut state, 80, 24).contains("pause, and go on"), "any key closes the help");
+    assert!(!screen(&mut state, 80, 24).contains("pause and resume"), "any key closes the help");
     assert_eq!(state.key(KeyCode::Esc), KeyAction::Draw, "back from the drops");
     assert_eq!(state.key(KeyCode::Esc), KeyAction::Quit);
 }
@@ -299,7 +299,7 @@ fn links_view_draws_backlog_sojourn_and_scheme_state() {
         wan priority{codel}
           backlog                    ▁▁▁▁▂▂▂▃▃▃▃▄▄▄▅▅▅▅▆▆▆▇▇▇▇████| 6 packets, 9.00kb; most 200
           sojourn      ████▇▇▇▇▆▆▆▅▅▅▅▄▄▄▃▃▃▃▂▂▂▂▁▁▁              | p50 4.00ms p99 19.5ms; most 20.0ms
-          dropped 200/s (scheme_front 200/s), marked 0/s, passed by 400/s
+          dropped 200/s (scheme_front 200/s), marked 0/s, bypassed 400/s
           class 1: 3 packets, p99 19.5ms, dropped 100/s; count 4, dropping yes, drop_next 17.1ms
           class 0: 3 packets, p99 19.5ms, dropped 100/s
 

@@ -29,14 +29,14 @@ const HIGH: u16 = 30;
 
 const KEYS: &str = "q quit  tab pane  s sort  p pause  d drops  b backlog  ? help";
 const HELP: &str = "\
- q, Esc        end
- tab, arrows   go from pane to pane; up and down move in it
- s             sort the pane by something else
- p, space      pause, and go on
- d             drops with what they mean and what to do
+ q, Esc        quit
+ tab, arrows   next or previous pane; up and down scroll
+ s             sort the pane by the next column
+ p, space      pause and resume
+ d             drops with their meanings and remedies
  b             links: backlog and waiting times over half a minute,
-               drops, and what queueing schemes remember
- ?             this
+               drops, and the state of queueing schemes
+ ?             this help
 
  Rates are those between the last two answers of the router.
  busy is the time a worker spent on tasks that were charged; E the
@@ -66,7 +66,7 @@ pub fn draw_whole(frame: &mut Frame<'_>, state: &mut TopState) {
 pub fn draw(frame: &mut Frame<'_>, state: &mut TopState) {
     let area = frame.area();
     if area.width < LEAST.0 || area.height < LEAST.1 {
-        let text = format!("the terminal is too small: {}x{} at least", LEAST.0, LEAST.1);
+        let text = format!("the terminal is too small: it needs at least {}x{}", LEAST.0, LEAST.1);
         return frame.render_widget(Paragraph::new(text).wrap(Wrap { trim: true }), area);
     }
     let graph = if area.height < HIGH { 1 } else { 3 };
@@ -355,7 +355,7 @@ fn detail(frame: &mut Frame<'_>, state: &mut TopState, area: Rect) {
 
 fn footer(frame: &mut Frame<'_>, state: &TopState, area: Rect) {
     let line = match (&state.error, state.samples.now()) {
-        (Some(error), Some(_)) => Line::styled(format!("{error}; asked again every {}", state.interval), alarm(true)),
+        (Some(error), Some(_)) => Line::styled(format!("{error}; retrying every {}", state.interval), alarm(true)),
         _ => Line::styled(KEYS, dim()),
     };
     frame.render_widget(Paragraph::new(line), area);

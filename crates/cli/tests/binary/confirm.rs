@@ -57,7 +57,10 @@ fn an_unconfirmed_trial_rolls_back_without_its_client() {
     let place = TestDirectory::new(60000);
     let router = place.write("run.toml", &config("1000pps", "")).write("a.toml", &with("a")).start();
     let said = place.run_ok(&["apply", "a.toml", "--confirm", "1s"]);
-    assert!(said.contains("`switchpath confirm` within 1 s keeps it; else generation 1 comes back"), "{said}");
+    assert!(
+        said.contains("`switchpath confirm` within 1 s keeps it; otherwise the router rolls back to generation 1"),
+        "{said}"
+    );
     let said = place.run_failing(1, &["apply", "run.toml"]);
     assert!(said.contains("has to be confirmed first") && said.contains("switchpath rollback"), "{said}");
     assert!(place.run_ok(&["show"]).contains("`switchpath confirm` within "));
@@ -77,7 +80,7 @@ fn a_trial_that_is_confirmed_stays() {
     place.run_ok(&["apply", "a.toml", "--confirm", "3600s"]);
     let answer = place.json(&["confirm"]);
     assert_eq!(answer["generation"], 2);
-    assert!(place.run_ok(&["history"]).contains("forgotten when the router ends"));
+    assert!(place.run_ok(&["history"]).contains("the history ends with the router"));
     assert_eq!(place.json(&["rollback", "--confirm", "3600s"])["pending"]["back_to"], 2);
     assert!(place.run_failing(2, &["apply", "a.toml", "--confirm", "60"]).contains("has no unit"));
     router.stop();

@@ -193,7 +193,7 @@ fn second_router_on_an_interface_gets_an_error_with_the_owner() {
     let router = line.start(&place, ["packet:left", "packet:right"]);
     other.write("run.toml", "version = 1\n[port.left]\ndevice = 'xdp:left'\naddress = ['10.0.1.1/24']\n");
     let said = line.router.run(|| other.run_failing(1, &["run", "run.toml"])).unwrap();
-    let owner = format!("another router, process {}, has the interface 'left'", router.pid());
+    let owner = format!("another router, process {}, uses the interface 'left'", router.pid());
     assert!(said.contains(&owner) && said.contains("end that router"), "{said}");
     router.stop();
 }

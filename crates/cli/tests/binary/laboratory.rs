@@ -24,7 +24,8 @@ fn missing_laboratory_error_names_its_package() {
         assert_eq!(output.status.code(), Some(1), "{arguments:?}");
         let said = [output.stdout, output.stderr].concat();
         let said = String::from_utf8_lossy(&said);
-        let wanted = format!("`switchpath {}` is part of the laboratory, which is not installed here", arguments[0]);
+        let wanted =
+            format!("`switchpath {}` needs the program of the laboratory, and it is not installed", arguments[0]);
         assert!(said.contains(&wanted) && said.contains("install the package switchpath-lab"), "{said}");
         assert_eq!(said.starts_with('{'), arguments.contains(&"-j"), "{said}");
     }

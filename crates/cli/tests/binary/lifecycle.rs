@@ -143,7 +143,7 @@ fn sighup_applies_the_file_and_a_bad_file_changes_nothing() {
         assert_eq!(generation(), 2);
     }
     let (_, err) = router.stop();
-    assert_eq!(err.matches("the one before it runs on").count(), 2, "{err}");
+    assert_eq!(err.matches("the previous one stays in force").count(), 2, "{err}");
     assert!(err.contains("no.pcap") && err.contains("run.toml:2:"), "{err}");
 }
 

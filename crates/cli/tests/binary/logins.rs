@@ -86,7 +86,10 @@ fn apply_refuses_the_interface_that_carries_a_login() {
     place.write("run.toml", &config("eth1")).write("both.toml", &config("eth1 eth0"));
     let router = place.start_by(place.command(&["run", "run.toml"]), |command| machine.spawn(command));
     let said = bad(&machine, logged_in(&place, &["apply", "both.toml"]));
-    assert!(said.contains("nothing has changed") && said.contains("port p1: 'eth0' carries your login"), "{said}");
+    assert!(
+        said.contains("the running configuration is unchanged") && said.contains("port p1: 'eth0' carries your login"),
+        "{said}"
+    );
     assert_eq!(place.json(&["show", "status"])["generation"], 1);
     let mut forced = logged_in(&place, &["apply", "both.toml", "--force", "--confirm", "3600s"]);
     assert!(forced.status().unwrap().success());

@@ -34,7 +34,7 @@ fn check_prints_reservations_as_table_and_json() {
     let place = TestDirectory::new(1);
     place.write("voice.toml", &config("fast", VOICE)).write("plain.toml", &config("fast", ""));
     let table = place.run_ok(&["check", "voice.toml"]);
-    assert!(table.contains(" path voice") && table.contains("reservations take "), "{table}");
+    assert!(table.contains(" path voice") && table.contains("reservations use "), "{table}");
     let data: Value = serde_json::from_str(&place.run_ok(&["check", "-j", "voice.toml"])).unwrap();
     let voice = &data["allotment"]["paths"][0];
     expect![[r#""voice" "49kpps" 0.098001 "declared""#]]

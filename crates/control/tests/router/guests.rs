@@ -78,9 +78,9 @@ fn a_missing_guest_is_refused_with_its_position() {
     for (text, said) in [
         ("guest:his", "there is no his.wasm in"),
         ("guest:his", "there are fifo, needy, text"),
-        ("guest:../etc", "'../etc' is no name of a guest"),
+        ("guest:../etc", "'../etc' is no guest name"),
         ("guest:text", "it is no WebAssembly module"),
-        ("guest:needy", "it imports 'malloc' of 'env', which no guest is given"),
+        ("guest:needy", "it imports 'malloc' of 'env', which guests do not get"),
         ("guest:fifo(limti=1)", "did you mean 'limit'?"),
         ("guest:fifo(limit=0)", "limit=0 is below the minimum, 1"),
         ("fq{guest:fifo}", "is a guest, which cannot be nested in another scheme"),

@@ -80,8 +80,8 @@ pub enum RequestError<E> {
 impl<E: fmt::Display> fmt::Display for RequestError<E> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            RequestError::Failed => f.write_str("a router on the way could not execute the instruction"),
-            RequestError::TimedOut => f.write_str("nothing has come back in time"),
+            RequestError::Failed => f.write_str("a router on the path could not execute the instruction"),
+            RequestError::TimedOut => f.write_str("no answer in time"),
             RequestError::Socket(error) => error.fmt(f),
         }
     }

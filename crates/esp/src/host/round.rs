@@ -30,7 +30,11 @@ pub struct LifetimeTooShort {
 
 impl fmt::Display for LifetimeTooShort {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "setup and collection take {} s, longer than routers remember", self.needed.as_secs_f64())
+        write!(
+            f,
+            "setup and collection need {} s, longer than the lifetime of entries in routers",
+            self.needed.as_secs_f64()
+        )
     }
 }
 

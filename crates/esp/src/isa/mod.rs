@@ -21,17 +21,17 @@ use zerocopy::{Immutable, KnownLayout, TryFromBytes};
 macro_rules! instructions {
     ($then:ident) => {
         $then! {
-            Nop 0 0 { } ("nop" 14 0 "Does nothing, which tells what doing something costs.")
+            Nop 0 0 { } ("nop" 14 0 "Does nothing: a baseline for the cost of other instructions.")
             Count 1 1 { counter threshold inclusive } ("count" 26 1 "Counts, and forwards below a threshold.")
-            Compare 2 1 { tag value relation } ("compare" 30 1 "Keeps a value, and forwards what compares to it as asked.")
-            Collect 3 2 { counter result value operator } ("collect" 38 1 "Combines what children report, and forwards the last one's with the result.")
-            Rcollect 4 3 { counter result child value operator } ("rcollect" 46 1 "The same, where packets get lost and come twice.")
-            Rchld 5 2 { counter child } ("rchld" 30 2 "Makes a child known to RCOLLECT.")
-            Mark 6 1 { tag value } ("mark" 30 1 "Creates a value where there is none.")
-            Test 7 1 { tag } ("test" 22 0 "Forwards where there is a value.")
+            Compare 2 1 { tag value relation } ("compare" 30 1 "Stores a value, and forwards packets with the given relation to it.")
+            Collect 3 2 { counter result value operator } ("collect" 38 1 "Combines the children's values, and forwards the last packet with the result.")
+            Rcollect 4 3 { counter result child value operator } ("rcollect" 46 1 "Like COLLECT, but tolerates lost and duplicate packets.")
+            Rchld 5 2 { counter child } ("rchld" 30 2 "Registers a child for RCOLLECT.")
+            Mark 6 1 { tag value } ("mark" 30 1 "Creates a value unless one exists.")
+            Test 7 1 { tag } ("test" 22 0 "Forwards if a value exists.")
             Get 8 1 { tag value } ("get" 30 0 "Reads a value.")
             Put 9 1 { tag value } ("put" 30 1 "Writes a value.")
-            Setfwd 10 1 { tag value relation } ("setfwd" 30 0 "Forwards where the packet's value compares as asked to the one there is.")
+            Setfwd 10 1 { tag value relation } ("setfwd" 30 0 "Forwards packets with the given relation to the stored value.")
         }
     };
 }

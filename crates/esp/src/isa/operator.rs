@@ -159,7 +159,7 @@ pub struct UnknownOperator(String);
 
 impl std::fmt::Display for UnknownOperator {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "there is no operator '{}': ", self.0)?;
+        write!(f, "unknown operator '{}': ", self.0)?;
         f.write_str(&Operator::ALL.map(Operator::name).join(", "))
     }
 }

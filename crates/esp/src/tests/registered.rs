@@ -131,7 +131,7 @@ fn unregistered_instructions_and_wrong_lengths_are_aborted() {
         assert_eq!(
             pass(&mut place, &mut registry, &mut packet),
             InstructionFate::PassedThrough,
-            "a router before could not"
+            "an earlier router could not execute it"
         );
     }
     let mut damaged = dedicated(&carriages, V4, &called(130, &[5], 1));
@@ -228,7 +228,7 @@ fn registered_instructions_can_be_sealed() {
     assert_eq!(
         (pass(&mut place, &mut registry, &mut passes), passes),
         (InstructionFate::PassedThrough, before),
-        "there is no key"
+        "the router has no key"
     );
     place.rules.sealed = Some((key, std::mem::take(&mut place.rules.allowed)));
     assert_eq!(pass(&mut place, &mut registry, &mut packet(false)), InstructionFate::Aborted(Abort::Unauthenticated));

@@ -126,11 +126,11 @@ pub enum WrapError {
 impl fmt::Display for WrapError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            WrapError::Malformed => "no IP packet with sound headers",
+            WrapError::Malformed => "no IP packet with valid headers",
             WrapError::Fragment => "a fragment carries no instruction",
             WrapError::TooLong => "too long for an IP packet with an instruction",
-            WrapError::Carries => "there is an instruction among its options",
-            WrapError::NoRoom => "no room for an instruction among the options of an IPv4 header",
+            WrapError::Carries => "its options contain an instruction already",
+            WrapError::NoRoom => "no space for an instruction in the options of the IPv4 header",
         })
     }
 }

@@ -76,19 +76,22 @@ fn faulty_guest_is_suspended_and_its_queues_are_served_fifo() {
     let one = |command: &str| {
         format!("(i32.store (i32.const 1056) (i32.const 1)) (i32.store (i32.const 1216) (i32.const {command}))")
     };
-    assert_eq!(suspension_reason(&one("0x01000000")), "it sends from queue 0, in which nothing waits");
-    assert_eq!(suspension_reason(&one("0x0100ffff")), "it sends from queue 65535, in which nothing waits");
-    assert_eq!(suspension_reason(&one("0x03000000")), "it drops from queue 0, in which nothing waits");
-    assert_eq!(suspension_reason(&one("0x09000000")), "it gives a command that there is not");
+    assert_eq!(suspension_reason(&one("0x01000000")), "it sends from queue 0, which is empty");
+    assert_eq!(suspension_reason(&one("0x0100ffff")), "it sends from queue 65535, which is empty");
+    assert_eq!(suspension_reason(&one("0x03000000")), "it drops from queue 0, which is empty");
+    assert_eq!(suspension_reason(&one("0x09000000")), "it returns an unknown command");
     assert_eq!(
         suspension_reason("(i32.store (i32.const 1056) (i32.const 33))"),
-        "it gives 33 commands, and 32 is the most"
+        "it returns 33 commands, more than 32"
     );
     assert_eq!(
         suspension_reason("(i64.store (i32.const 1048) (i64.const -1))"),
-        "it says that nothing waits, and 3 packets do"
+        "it reports empty queues, but 3 packets are queued"
     );
-    assert_eq!(suspension_reason(""), "it sends nothing while the link is ready, and does not say until when");
+    assert_eq!(
+        suspension_reason(""),
+        "it sends nothing although the link is ready, and states no time of the next attempt"
+    );
 }
 
 #[test]
@@ -102,8 +105,8 @@ fn invalid_decision_on_arrival_loses_no_packet() {
         assert_eq!(numbers(&model), [0, 1, 2]);
         assert_eq!(Scheme::<Model>::next_fault(&mut guest).unwrap().description, what);
     };
-    at("(i32.store (i32.const 3264) (i32.const 0x00090001))", "it puts a packet on queue 8, and has 2");
-    at("(i32.store (i32.const 1056) (i32.const 600))", "it gives 600 commands, and 512 is the most");
+    at("(i32.store (i32.const 3264) (i32.const 0x00090001))", "it enqueues a packet to queue 8, but has 2 queues");
+    at("(i32.store (i32.const 1056) (i32.const 600))", "it returns 600 commands, more than 512");
     let send = "(i32.store (i32.const 1056) (i32.const 1)) (i32.store (i32.const 1216) (i32.const 0x01000000))";
     at(send, "it sends when packets arrive");
     at("unreachable", "it trapped: wasm trap: wasm `unreachable` instruction executed");
@@ -136,27 +139,28 @@ fn modules_that_are_no_guests_are_refused_with_a_hint() {
     let whole = text("", "");
     let import = whole.replace("(module", r#"(module (import "env" "fopen" (func))"#);
     assert!(
-        refused(&import).starts_with("it imports 'fopen' of 'env', which no guest is given; leave it out; there are")
+        refused(&import)
+            .starts_with("it imports 'fopen' of 'env', which guests do not get; remove the import; guests may import")
     );
     let wasi = whole.replace("(module", r#"(module (import "wasi_snapshot_preview1" "fd_write" (func))"#);
     assert!(refused(&wasi).contains("build it for wasm32-unknown-unknown"));
     let log = whole.replace("(module", r#"(module (import "switchpath" "log" (func (param i64)))"#);
     assert!(refused(&log).starts_with("it cannot be linked: "));
     let large = whole.replace(") 2)", ") 17)");
-    assert!(refused(&large).starts_with("it needs 1088 KiB of memory, and 1024 are the most; give it a smaller stack"));
+    assert!(refused(&large).starts_with("it needs 1088 KiB of memory; the limit is 1024 KiB; give it a smaller stack"));
     let without = whole.replace("switchpath_ready", "switchpath_reddy");
     assert!(refused(&without).starts_with("it exports no 'switchpath_ready'"));
     let typed = whole.replace(r#""switchpath_ready")"#, r#""switchpath_ready") (param i32)"#);
     assert_eq!(
         refused(&typed),
-        "its 'switchpath_ready' is not what it should be; 'switchpath_ready' takes and answers nothing"
+        "its export 'switchpath_ready' has the wrong type; 'switchpath_ready' has no parameters and no result"
     );
     let newer = whole.replace("(result i32) (i32.const 1))\n", "(result i32) (i32.const 2))\n");
     assert!(refused(&newer).contains("it is built for version 2 of the interface"));
     let silent = whole.replace("It errs.\\n\\00", "");
     assert!(refused(&silent.replace(") 2)", ") 1)").replace("summary ", "nothing")).contains("description"));
     let endless = whole.replace("(i32.const 8))\n", "(loop (br 0)) (i32.const 8))\n");
-    assert_eq!(refused(&endless), "it cannot say what it is: it did not return in time; see docs/operate/guests.md");
+    assert_eq!(refused(&endless), "its description failed: it did not return in time; see docs/operate/guests.md");
     let runtime = Runtime::counted().expect("it runs here");
     let none = |bytes: &[u8]| GuestProgram::load(bytes, &runtime).expect_err("it is none").reason;
     assert_eq!(none(b"[ports]\n"), "it is no WebAssembly module");
@@ -173,7 +177,7 @@ fn block_outside_of_guest_memory_is_refused() {
     }
     let many = text("", "").replace("(i32.const 1060) (i32.const 2)", "(i32.const 1060) (i32.const 40000)");
     let error = load(&many).unwrap().guest(&[]).expect_err("so many there are not");
-    assert_eq!(error.reason, "it wants 40000 queues; a guest has 1 to 32766, whatever a link may have");
+    assert_eq!(error.reason, "it asks for 40000 queues; a guest has 1 to 32766");
 }
 
 #[test]

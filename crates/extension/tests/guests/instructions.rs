@@ -57,8 +57,8 @@ fn invalid_instruction_behaviour_is_a_fault() {
         ("unreachable", "it trapped: wasm trap: wasm `unreachable` instruction executed"),
         ("(loop (br 0)) unreachable", "it did not return in time"),
         ("(i32.store (i32.const -8) (i32.const 1)) (i32.const 0)", "out of bounds"),
-        ("(i32.const 9)", "it answers 9, which says nothing"),
-        ("(i32.store (i32.const 1056) (i32.const 32)) (i32.const 0)", "it writes tags that there are not: 0x20"),
+        ("(i32.const 9)", "it returns 9, which is no valid result"),
+        ("(i32.store (i32.const 1056) (i32.const 32)) (i32.const 0)", "it writes tags that it does not have: 0x20"),
     ] {
         let fault = start(&sum_with_body(body)).execute(&mut call(1, None)).unwrap_err();
         assert!(fault.contains(what), "{fault}");
@@ -88,7 +88,7 @@ fn modules_that_are_no_instructions_are_refused_with_a_reason() {
         ("(result i32) (i32.const 1))", "(result i32) (i32.const 2))", "built for version 2"),
         ("(i32.const 1024))", "(i32.const 65500))", "its block is not in its memory"),
         ("(i32.const 1024))", "(i32.const 1025))", "its block is not in its memory, or not at a multiple of 8"),
-        ("tags 1", "tags 0", "it creates 1 entries, and has 0 tags"),
+        ("tags 1", "tags 0", "it creates 1 entries but has only 0 tags"),
         ("tags 1", "tags 9", "at most 4 tags"),
         ("creates 1\\00", "creates 1", "no end"),
         ("(module", "(module (import \"wasi\" \"exit\" (func))", "imports 'exit' of 'wasi'"),

@@ -154,7 +154,7 @@ impl HotplugMonitor {
             reason: format!("{what}: {error}"),
             hint: "end other programs and try again".into(),
         };
-        let waker = Waker::new().map_err(|error| failed("an eventfd cannot be had", &error))?;
+        let waker = Waker::new().map_err(|error| failed("cannot open an eventfd", &error))?;
         let ((arrivals, inbox), (begun, answer)) = (channel(), channel());
         let bell = waker.clone();
         let run = move || {
@@ -303,7 +303,8 @@ impl WatchedPort {
         if !self.is_absent {
             self.is_absent = true;
             let (port, interface) = (&self.port, &self.interface);
-            remarks.add(format!("port {port}: {interface} is gone; the port works again when there is one"));
+            remarks
+                .add(format!("port {port}: {interface} has disappeared; the port resumes when the interface returns"));
         }
         // Otherwise a notification arrives when there is an interface again.
         if found.is_some() || self.device.creates_interface() {

@@ -108,9 +108,9 @@ impl MemifPort {
         let refused = |error: io::Error| {
             let hint = match error.kind() {
                 io::ErrorKind::AddrInUse => "another program listens there: give this port another path",
-                io::ErrorKind::NotFound => "make the directory first",
+                io::ErrorKind::NotFound => "create the directory first",
                 io::ErrorKind::PermissionDenied => "use a directory of your own, such as /run/switchpath",
-                _ => "the path must fit in 107 bytes, in a directory that may be written to",
+                _ => "use a path of at most 107 bytes, in a writable directory",
             };
             OpenError { reason: format!("the socket {}: {error}", end.path().display()), hint: hint.into() }
         };
@@ -164,7 +164,7 @@ impl MemifPort {
             PeerEvent::Connected(channel) => {
                 self.disconnect();
                 if watch(&self.waiter, &channel.receive_event).is_err() {
-                    return self.report_violation(ProtocolViolation("its signal cannot be waited for"));
+                    return self.report_violation(ProtocolViolation("cannot wait for its event file descriptor"));
                 }
                 channel.receive.set_awake(true);
                 self.awake.set(true);
@@ -182,7 +182,8 @@ impl MemifPort {
 
     #[cold]
     fn report_violation(&mut self, broken: ProtocolViolation) {
-        self.advisories.add(format!("port {}: its peer breaks the rules of memif ({}): hung up", self.name, broken.0));
+        self.advisories
+            .add(format!("port {}: its peer violates the memif protocol ({}): disconnected", self.name, broken.0));
         self.disconnect();
         set_event(&self.disconnect_event);
     }
@@ -497,7 +498,7 @@ impl ConnectionThread {
             // Once connected, the only message of the peer is that it disconnects.
             if ready[0] {
                 return match talk.receive_message() {
-                    Ok((message, _)) => Err(io::Error::other(format!("it says {message:?} out of turn"))),
+                    Ok((message, _)) => Err(io::Error::other(format!("it sends {message:?} out of order"))),
                     Err(error) if error.kind() == io::ErrorKind::Interrupted => Err(error),
                     Err(_) => Ok(()),
                 };

@@ -60,7 +60,7 @@ impl SharedMemory {
             return Err(refused("its memory is not sealed against shrinking"));
         }
         if length == 0 || length > MAX_PEER_MEMORY || fstat(file)?.st_size as u64 != length {
-            return Err(refused("its memory has not the size that it says"));
+            return Err(refused("its memory differs from the announced size"));
         }
         SharedMemory::map(file, length as usize)
     }

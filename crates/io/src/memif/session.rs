@@ -95,7 +95,7 @@ impl MemifSession<'_> {
         let mut ancillary = SendAncillaryBuffer::new(&mut space);
         let descriptors: Vec<BorrowedFd<'_>> = descriptor.into_iter().collect();
         if !descriptors.is_empty() && !ancillary.push(SendAncillaryMessage::ScmRights(&descriptors)) {
-            return Err(text("no room for a descriptor"));
+            return Err(text("no space for a file descriptor"));
         }
         sendmsg(self.socket, &[IoSlice::new(&bytes)], &mut ancillary, SendFlags::NOSIGNAL)?;
         Ok(())
@@ -113,7 +113,7 @@ impl MemifSession<'_> {
         let received =
             recvmsg(self.socket, &mut [IoSliceMut::new(&mut bytes)], &mut ancillary, RecvFlags::CMSG_CLOEXEC)?;
         if received.bytes == 0 {
-            return Err(text("it hung up"));
+            return Err(text("it disconnected"));
         }
         // All received descriptors are owned, so that none leaks; one is used.
         let mut descriptors = Vec::new();
@@ -124,7 +124,7 @@ impl MemifSession<'_> {
         }
         let message = Message::decode(&bytes[..received.bytes]).ok_or_else(|| text("it speaks another protocol"))?;
         if let Message::Disconnect(reason) = &message {
-            return Err(text(format!("it hung up: {reason}")));
+            return Err(text(format!("it disconnected: {reason}")));
         }
         Ok((message, descriptors.into_iter().next()))
     }
@@ -137,7 +137,7 @@ impl MemifSession<'_> {
     fn expect_ack(&self) -> io::Result<()> {
         match self.receive_message()?.0 {
             Message::Ack => Ok(()),
-            other => Err(text(format!("it answers {other:?} where it should take an offer"))),
+            other => Err(text(format!("it answers {other:?} instead of an acknowledgement"))),
         }
     }
 
@@ -149,10 +149,10 @@ impl MemifSession<'_> {
     /// Sets up the link with a server; the memory is this end's.
     pub fn as_client(&self) -> io::Result<Channel> {
         let Message::Hello { versions, log2_ring, .. } = self.receive_message()?.0 else {
-            return Err(text("it does not say hello"));
+            return Err(text("it does not begin with a hello message"));
         };
         if !(versions.0..=versions.1).contains(&VERSION) {
-            return Err(text(format!("it speaks versions {:#06x} to {:#06x} of memif", versions.0, versions.1)));
+            return Err(text(format!("it supports versions {:#06x} to {:#06x} of memif", versions.0, versions.1)));
         }
         let log2 = LOG2_RING.min(log2_ring);
         if log2 == 0 {
@@ -200,7 +200,7 @@ impl MemifSession<'_> {
                     buffers: Some((buffers, other_buffers)),
                 })
             }
-            other => Err(text(format!("it answers {other:?} where it should be ready"))),
+            other => Err(text(format!("it answers {other:?} instead of connected"))),
         }
     }
 
@@ -214,9 +214,9 @@ impl MemifSession<'_> {
             let (message, descriptor) = self.receive_message()?;
             let taken = match message {
                 Message::Init { version: VERSION, id: 0, mode: ETHERNET } => Ok(()),
-                Message::Init { version, id, mode } => Err(format!(
-                    "version {version:#06x}, link {id}, mode {mode} where 0x0200, 0 and 0 (Ethernet) are served"
-                )),
+                Message::Init { version, id, mode } => {
+                    Err(format!("version {version:#06x}, link {id}, mode {mode} instead of 0x0200, 0 and 0 (Ethernet)"))
+                }
                 Message::AddRegion { index: 0, size } if memory.is_none() => {
                     let file = descriptor.ok_or_else(|| text("memory without a descriptor"))?;
                     memory = Some(Arc::new(SharedMemory::of_peer(&file, size)?));
@@ -241,9 +241,9 @@ impl MemifSession<'_> {
                         self.send_message(&Message::Connected, None)?;
                         return Ok(Channel { send, receive, send_event: bell, receive_event: rung, buffers: None });
                     }
-                    _ => Err("it connects without a ring each way".to_string()),
+                    _ => Err("it connects without a ring in each direction".to_string()),
                 },
-                other => Err(format!("it says {other:?}, which is not served")),
+                other => Err(format!("it sends {other:?}, which is unsupported")),
             };
             match taken {
                 Ok(()) => self.send_message(&Message::Ack, None)?,

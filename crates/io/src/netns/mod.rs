@@ -37,7 +37,7 @@ impl Namespace {
                 unsafe { unshare_unsafe(UnshareFlags::NEWNET) }?;
                 Namespace::of_this_thread()
             })?;
-            maker.join().map_err(|_| io::Error::other("the thread that makes the namespace panicked"))?
+            maker.join().map_err(|_| io::Error::other("the thread that creates the namespace panicked"))?
         })?;
         Ok(made)
     }
@@ -78,7 +78,7 @@ impl Lab {
     pub fn new() -> Result<Self, NamespaceError> {
         permission::check_new_namespace()?;
         let spawner = Spawner::start().map_err(|error| NamespaceError {
-            reason: format!("a thread could not be started: {error}"),
+            reason: format!("cannot start a thread: {error}"),
             hint: "end other programs and try again".into(),
         })?;
         Ok(Lab { spawner: Arc::new(spawner) })

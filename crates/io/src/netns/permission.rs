@@ -81,9 +81,7 @@ pub fn enter() -> Result<Permission, NamespaceError> {
     }
     if let Some(threads) = threads().filter(|&threads| threads > 1) {
         return Err(NamespaceError {
-            reason: format!(
-                "a process can only enter a user namespace while it has one thread, and this has {threads}"
-            ),
+            reason: format!("a process can enter a user namespace only with one thread, and this one has {threads}"),
             hint: "run it as root, or inside `unshare --user --map-root-user`".into(),
         });
     }

@@ -40,12 +40,12 @@ impl Spawner {
         };
         // SAFETY: between fork and exec only system calls are made (prctl, getppid, setns); no memory is allocated and no lock taken.
         unsafe { command.pre_exec(before_start) };
-        let gone = |_| io::Error::other("the thread that starts programs is gone");
+        let gone = |_| io::Error::other("the thread that starts programs has ended");
         let job = move || {
             // The caller waits for the answer.
             let _ = answer.send(command.spawn());
         };
-        self.jobs.send(Box::new(job)).map_err(|_| io::Error::other("the thread that starts programs is gone"))?;
+        self.jobs.send(Box::new(job)).map_err(|_| io::Error::other("the thread that starts programs has ended"))?;
         answered.recv().map_err(gone)?
     }
 }

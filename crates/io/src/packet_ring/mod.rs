@@ -126,10 +126,8 @@ fn open(
             let mut joining =
                 held.filter(|held| held.has_left()).map_or_else(Vec::new, |held| held.disabled_offloads.clone());
             let switched = DisabledOffloads::new(interface, joining_offloads(options.offloads)).map_err(|error| {
-                let harm = "frames that the interface joins cannot be taken apart again";
-                remarks.push(format!(
-                    "could not switch off the joining of received frames on {interface} ({error}): {harm}"
-                ));
+                let harm = "the router cannot split frames that the interface merges";
+                remarks.push(format!("cannot switch off GRO and LRO on {interface} ({error}): {harm}"));
             });
             joining.extend(
                 switched.ok().filter(|switched| joining.is_empty() || switched.has_changed_any()).map(Arc::new),
@@ -147,7 +145,7 @@ fn open(
     let joined = fanout::bind(sockets.iter().map(|(_, socket)| socket), link.index);
     let joined = joined.map_err(|error| refused(interface, error))?;
     if joined < sockets.len() {
-        remarks.push(format!("the kernel spreads nothing over several sockets here: one worker serves {interface}"));
+        remarks.push(format!("the kernel has no PACKET_FANOUT here: one worker serves {interface}"));
         sockets.truncate(joined);
     }
     let device = |(ring, socket)| PacketDevice {
@@ -165,14 +163,14 @@ fn drop_ingress(link: &KernelLink, remarks: &mut Vec<String>) -> Option<IngressD
     match ingress::sweep() {
         Ok(freed) if freed.is_empty() => {}
         Ok(freed) => remarks.push(format!("removed ingress filters that a killed router left on {}", freed.join(", "))),
-        Err(error) => {
-            remarks.push(format!("could not look for ingress filters a killed router may have left: {error}"))
-        }
+        Err(error) => remarks.push(format!("cannot search for ingress filters that a killed router left: {error}")),
     }
     let installed = IngressDrop::install(link.index).map_err(|error| {
-        let (interface, harm) =
-            (&link.name, "where it has addresses there or forwards, packets are answered or routed twice");
-        remarks.push(format!("the host's own stack also receives what comes in by {interface} ({error}): {harm}"));
+        let (interface, harm) = (
+            &link.name,
+            "if the host has addresses on it or forwards, it answers or routes these packets a second time",
+        );
+        remarks.push(format!("the host's own stack also receives the packets of {interface} ({error}): {harm}"));
     });
     installed.ok()
 }
@@ -193,7 +191,9 @@ pub(crate) fn find(interface: &str) -> Result<KernelLink, OpenError> {
     })?;
     if link.hardware == LOOPBACK {
         return Err(OpenError {
-            reason: format!("the interface '{interface}' leads back to this machine, and would be cut off from it"),
+            reason: format!(
+                "the interface '{interface}' is the loopback of this machine, and a port would disconnect it"
+            ),
             hint: format!("to talk to this machine, open 'tap:{TAP}' and give the interface {TAP} an address"),
         });
     }
@@ -213,9 +213,9 @@ fn refused(interface: &str, error: io::Error) -> OpenError {
              pcap ports"
         }
         Some(libc::ENOMEM) => "the kernel has no memory for the rings: close other programs",
-        Some(libc::ENODEV | libc::ENXIO) => "the interface went away while it was opened: try again",
+        Some(libc::ENODEV | libc::ENXIO) => "the interface disappeared during the opening: try again",
         Some(libc::EAFNOSUPPORT | libc::ENOPROTOOPT) => "the kernel must be 4.20 or later, with CONFIG_PACKET",
-        _ => "`switchpath doctor` says what this machine can do",
+        _ => "`switchpath doctor` reports the abilities of this machine",
     };
     OpenError { reason: format!("opening the interface '{interface}' for packets failed: {error}"), hint: hint.into() }
 }

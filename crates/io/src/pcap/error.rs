@@ -44,7 +44,7 @@ impl fmt::Display for ReadError {
                 write!(f, "the file ends within a record: it was cut short while being written or copied")?
             }
             Fault::TooLarge { claimed, limit } => {
-                write!(f, "a record claims {claimed} bytes, more than the {limit} that are read")?
+                write!(f, "a record claims {claimed} bytes, more than the limit of {limit}")?
             }
             Fault::Malformed(what) => write!(f, "{what}")?,
             Fault::UnknownInterface(id) => {

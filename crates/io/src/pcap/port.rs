@@ -104,7 +104,7 @@ impl PcapPort {
             && let (Ok(read), Ok(write)) = (fs::canonicalize(read), fs::canonicalize(write))
             && read == write
         {
-            let reason = format!("'{}' would be read and overwritten at the same time", read.display());
+            let reason = format!("'{}' is both the capture to read and the file to write", read.display());
             return Err(OpenError { reason, hint: "write to another file".into() });
         }
         // Checked first: a wrong capture to replay must not empty the file to write.
@@ -171,7 +171,7 @@ impl Replay {
         match self.reader.record() {
             Some(record) if record.link != LinkType::ETHERNET => {
                 let offset = self.reader.offset();
-                Err(format!("the packet at byte {offset} is not of Ethernet but of link type {}", record.link.0))
+                Err(format!("the packet at byte {offset} has link type {}, not Ethernet", record.link.0))
             }
             _ => Ok(more),
         }
@@ -218,7 +218,7 @@ enum ReplayProgress {
 fn create(path: &Path, options: &PcapOptions<'_>) -> Result<Writer<File>, OpenError> {
     let wrong = |error: String| OpenError {
         reason: format!("the capture '{}' cannot be written: {error}", path.display()),
-        hint: "give a path in a directory that can be written, on a disk with room".into(),
+        hint: "give a path in a writable directory, on a disk with free space".into(),
     };
     let file = File::create(path).map_err(|error| wrong(error.to_string()))?;
     let application = CaptureProgram::here(concat!("switchpath ", env!("CARGO_PKG_VERSION")));

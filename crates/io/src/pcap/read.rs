@@ -264,7 +264,7 @@ impl<R: Read> Reader<R> {
             }
             Block::InterfaceDescription(block) => {
                 if self.interfaces.len() == MAX_INTERFACES {
-                    return fail(Fault::Malformed("a section describes more interfaces than are read (4096)"));
+                    return fail(Fault::Malformed("a section describes more than 4096 interfaces"));
                 }
                 self.clocks.push(clock(&block, big_endian));
                 self.interfaces.push(interface(&block));

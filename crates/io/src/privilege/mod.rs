@@ -64,7 +64,7 @@ pub struct ConfineError {
 
 impl fmt::Display for ConfineError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "privileges cannot be given away: {}; --unconfined keeps them", self.reason)
+        write!(f, "cannot drop privileges: {}; --unconfined keeps them", self.reason)
     }
 }
 
@@ -97,14 +97,14 @@ pub fn confine(policy: &Policy) -> Result<Confined, ConfineError> {
     ));
     // Kept open until every thread has used it.
     let files = files::ruleset(policy).unwrap_or_else(|error| {
-        remarks.push(format!("files are not fenced in: Landlock refuses ({error})"));
+        remarks.push(format!("file access is unrestricted: Landlock refuses ({error})"));
         None
     });
     match &files {
         Some(ruleset) => calls.push(files::restrict(ruleset)),
         None if remarks.is_empty() => {
             remarks.push(
-                "files are not fenced in: the kernel has no Landlock (Linux 5.13, CONFIG_SECURITY_LANDLOCK)".into(),
+                "file access is unrestricted: the kernel has no Landlock (Linux 5.13, CONFIG_SECURITY_LANDLOCK)".into(),
             );
         }
         None => {}
@@ -112,7 +112,7 @@ pub fn confine(policy: &Policy) -> Result<Confined, ConfineError> {
     threads::every_thread(calls).map_err(failed)?;
     // Last, because it forbids several of the calls above.
     let seccomp = filter::install(policy.code).map_err(|error| {
-        remarks.push(format!("system calls are not fenced in: seccomp refuses ({error})"));
+        remarks.push(format!("system calls are unrestricted: seccomp refuses ({error})"));
     });
     let uid = geteuid().as_raw();
     Ok(Confined {

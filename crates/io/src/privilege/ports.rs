@@ -74,7 +74,7 @@ impl PrivilegeLimits {
         let place = format!("port {}", port.name);
         if self.no_new_ports && !is_open && &*port.device.kind != "memory" {
             let reason = format!("'{}' cannot be opened: the router was started with --no-new-ports", port.device);
-            return vec![ApplyError { place, reason, hint: "start it anew with this configuration".into() }];
+            return vec![ApplyError { place, reason, hint: "restart it with this configuration".into() }];
         }
         let within = |allowed: &Option<Vec<PathBuf>>, path: &Path| {
             let Some(allowed) = allowed else { return true };
@@ -89,10 +89,10 @@ impl PrivilegeLimits {
             ApplyError {
                 place: place.clone(),
                 reason: format!(
-                    "'{}' is outside of the directories that the router has fenced itself in to since its start",
+                    "'{}' is outside of the directories that the router may access since its start",
                     need.path.display()
                 ),
-                hint: format!("start it with `--allow-dir {}`, or anew with this configuration", directory.display()),
+                hint: format!("restart it with `--allow-dir {}`, or with this configuration", directory.display()),
             }
         };
         outside.map(problem).collect()

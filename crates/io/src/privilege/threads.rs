@@ -67,7 +67,7 @@ pub(super) fn every_thread(calls: Vec<Call>) -> Result<(), String> {
     let _busy = BUSY.lock().map_err(|_| "another thread failed to do so".to_owned())?;
     // Never freed: a thread that is interrupted late can still read them.
     let calls: &'static [Call] = Box::leak(calls.into_boxed_slice());
-    let signal = install().map_err(|error| format!("a signal cannot be handled: {error}"))?;
+    let signal = install().map_err(|error| format!("cannot install a signal handler: {error}"))?;
     COUNT.store(calls.len(), Ordering::Relaxed);
     FAILED.store(usize::MAX, Ordering::Relaxed);
     // Stored last: without it the handler does nothing.
@@ -91,7 +91,7 @@ fn interrupt_all(signal: libc::c_int) -> Result<(), String> {
     let mut done = BTreeSet::from([own]);
     for _ in 0..ROUNDS {
         // A thread may have started others before it was interrupted, so the list is read until it has no new thread.
-        let there = threads().map_err(|error| format!("the threads cannot be listed: {error}"))?;
+        let there = threads().map_err(|error| format!("cannot list the threads: {error}"))?;
         let open: Vec<i32> = there.difference(&done).copied().collect();
         if open.is_empty() {
             return Ok(());
@@ -101,7 +101,7 @@ fn interrupt_all(signal: libc::c_int) -> Result<(), String> {
             done.insert(thread);
         }
     }
-    Err("threads are started faster than they can be told".into())
+    Err("new threads start faster than the router can confine them".into())
 }
 
 fn interrupt(thread: i32, signal: libc::c_int) -> Result<(), String> {

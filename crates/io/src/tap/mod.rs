@@ -116,7 +116,7 @@ impl TapDevice {
         let (mut queues, mut remarks) = (vec![first], Vec::new());
         if wanted > 1 && flags == plain {
             remarks.push(format!(
-                "{name} has one queue: one worker serves it; `ip tuntap add {name} mode tap multi_queue` makes it with more"
+                "{name} has one queue, so one worker serves it; `ip tuntap add {name} mode tap multi_queue` creates more"
             ));
         }
         while flags == several && queues.len() < wanted {
@@ -142,13 +142,15 @@ impl TapDevice {
         let name = &self.name;
         for (flags, without) in if offloads { &OFFLOAD_SETS[..] } else { &[] } {
             if self.queues.iter().try_for_each(|queue| sys::set_tun_offload(queue, *flags)).is_ok() {
-                let lacks = without.map(|what| format!("the kernel leaves {name} no {what}"));
+                let lacks = without.map(|what| format!("the kernel supports no {what} on {name}"));
                 remarks.extend(lacks);
                 return Ok(true);
             }
         }
         if offloads {
-            remarks.push(format!("the kernel leaves {name} no super-frames: TCP takes a packet for each segment"));
+            remarks.push(format!(
+                "the kernel supports no segmentation offload on {name}: TCP needs a packet for each segment"
+            ));
         }
         // A persistent device may still have the offloads of an earlier owner.
         self.queues.iter().try_for_each(|queue| sys::set_tun_offload(queue, 0))?;
@@ -179,12 +181,12 @@ fn refused(name: &str, error: &io::Error) -> OpenError {
     let hint = match error.raw_os_error() {
         Some(libc::ENOENT | libc::ENODEV | libc::ENXIO) => "load the kernel's module: `modprobe tun`",
         Some(libc::EPERM | libc::EACCES) => {
-            "it needs CAP_NET_ADMIN: run as root, or `setcap cap_net_raw,cap_net_admin=ep` the program, or have the device \
-             made for your user: `ip tuntap add NAME mode tap user YOU`"
+            "it needs CAP_NET_ADMIN: run as root, or `setcap cap_net_raw,cap_net_admin=ep` the program, or create the device \
+             for your user: `ip tuntap add NAME mode tap user YOU`"
         }
-        Some(libc::EBUSY) => "another program has it: end that program, or use another name",
-        Some(libc::EINVAL) => "an interface of that name is there and is no tap device: use another name, or `packet:`",
-        _ => "`switchpath doctor` says what this machine can do",
+        Some(libc::EBUSY) => "another program uses it: end that program, or use another name",
+        Some(libc::EINVAL) => "an interface of that name exists and is no tap device: use another name, or `packet:`",
+        _ => "`switchpath doctor` reports the abilities of this machine",
     };
     OpenError { reason: format!("opening the tap device '{name}' failed: {error}"), hint: hint.into() }
 }

@@ -51,7 +51,7 @@ impl Budget {
         let each = most.min(frames / 8 / sockets).min(left / 2 / sockets);
         if each < LEAST_FILL {
             return Err(OpenError {
-                reason: format!("of the {frames} frames of the router too few are left to receive into"),
+                reason: format!("too few of the router's {frames} frames are free for the receive ring"),
                 hint: format!("set frames in [router] to {} or more", (frames * 2).next_power_of_two()),
             });
         }
@@ -137,7 +137,7 @@ impl XdpDevice {
                 .map_err(|Failure { what, error }| refused(&name, what, &error))?,
         };
         if sockets.len() == MOST_QUEUES as usize {
-            remarks.push(format!("of the receive queues of {name} the first {MOST_QUEUES} are served"));
+            remarks.push(format!("the router serves only the first {MOST_QUEUES} receive queues of {name}"));
         }
         let (share, fill) = budget.share(region.frames(), sockets.len(), options.fill)?;
         sockets.iter_mut().for_each(|socket| socket.fill_up_to(fill));
@@ -269,11 +269,11 @@ fn attach(
             Err(error) if error.raw_os_error() == Some(libc::EBUSY) => {
                 return Err(OpenError {
                     reason: format!("another XDP program is attached to {name}"),
-                    hint: format!("end what has attached it, or detach it: `ip link set {name} xdp off`"),
+                    hint: format!("end the program that attached it, or detach it: `ip link set {name} xdp off`"),
                 });
             }
             Err(error) => remarks.push(format!(
-                "the driver of {name} takes no XDP program ({error}): it runs in the kernel's stack, which is slower"
+                "the driver of {name} supports no XDP program ({error}): it runs in the kernel's stack, which is slower"
             )),
         }
     }
@@ -321,11 +321,11 @@ fn refused(interface: &str, what: &str, error: &io::Error) -> OpenError {
             "it needs CAP_BPF, CAP_NET_ADMIN and CAP_NET_RAW, outside of user namespaces: run as root, or `setcap \
              cap_bpf,cap_net_admin,cap_net_raw,cap_ipc_lock=ep` the program"
         }
-        Some(libc::EBUSY) => "another program has an AF_XDP socket on it: end that one",
+        Some(libc::EBUSY) => "another program has an AF_XDP socket on it: end that program",
         Some(libc::EAFNOSUPPORT) => "the kernel must be 5.9 or later, with CONFIG_XDP_SOCKETS and CONFIG_BPF_SYSCALL",
         Some(libc::ENOMEM) => "the kernel has no memory for it: close other programs",
-        Some(libc::ENODEV | libc::ENXIO) => "the interface went away while it was opened: try again",
-        _ => "`switchpath doctor` says what this machine can do",
+        Some(libc::ENODEV | libc::ENXIO) => "the interface disappeared during the opening: try again",
+        _ => "`switchpath doctor` reports the abilities of this machine",
     };
     OpenError { reason: format!("{what} failed on {interface}: {error}"), hint: hint.into() }
 }

@@ -78,7 +78,7 @@ impl XdpInterfaces {
                 let offloads =
                     [EthtoolOffload::LargeReceive, EthtoolOffload::GenericReceive, EthtoolOffload::TagStripping];
                 let offloads = DisabledOffloads::new(interface, &offloads).map_err(|error| OpenError {
-                    reason: format!("the offloads of {interface} cannot be switched off: {error}"),
+                    reason: format!("cannot switch off the offloads of {interface}: {error}"),
                     hint: "it needs CAP_NET_ADMIN: run it as root".into(),
                 })?;
                 // Offloads that the earlier device switched off are still off, and its record restores them.

@@ -167,7 +167,7 @@ fn interface_moved_to_another_namespace_and_back_recovers() {
         let line = Line::lay(&lab, [cable; 2]);
         let elsewhere = lab.host("elsewhere").unwrap();
         let running = line.start("");
-        if running.advisories.take().iter().any(|remark| remark.contains("in place of AF_XDP")) {
+        if running.advisories.take().iter().any(|remark| remark.contains("instead of AF_XDP")) {
             println!("skipped: no AF_XDP here");
             continue;
         }
@@ -179,7 +179,7 @@ fn interface_moved_to_another_namespace_and_back_recovers() {
                 let (there, here) = (elsewhere.namespace().clone(), line.router.namespace().clone());
                 change(&line.router, |netlink| netlink.move_to(near, &*there).unwrap());
                 if turn < 2 {
-                    await_advisory(&running, "is gone");
+                    await_advisory(&running, "has disappeared");
                     // No program is attached to it in its new place, so that another can be attached.
                     change(&elsewhere, |netlink| netlink.set_up(near, true).unwrap());
                     let deadline = clock::now() + PATIENCE;
@@ -211,7 +211,7 @@ fn interface_renamed_and_named_back_recovers() {
                 // Older kernels rename only links that are down.
                 change(&line.router, |netlink| netlink.set_up(near, false).unwrap());
                 change(&line.router, |netlink| netlink.rename(near, "other").unwrap());
-                await_advisory(&running, "is gone");
+                await_advisory(&running, "has disappeared");
                 change(&line.router, |netlink| netlink.rename("other", near).unwrap());
                 change(&line.router, |netlink| netlink.set_up(near, true).unwrap());
                 await_advisory(&running, "is back");

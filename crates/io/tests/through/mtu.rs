@@ -98,7 +98,7 @@ fn port(report: &plane::WorkerReport, side: usize) -> PortReport {
 
 fn is_xdp_missing(running: &Running) -> bool {
     let remarks = running.advisories.take();
-    let missing = remarks.iter().any(|remark| remark.contains("in place of AF_XDP"));
+    let missing = remarks.iter().any(|remark| remark.contains("instead of AF_XDP"));
     if missing {
         println!("skipped: {remarks:?}");
     }

@@ -67,7 +67,7 @@ fn through(cables: [Cable; 2]) {
     }
     let running = Running::start(&line.router, &config);
     let remarks = running.advisories.take();
-    if remarks.iter().any(|remark| remark.contains("in place of AF_XDP")) {
+    if remarks.iter().any(|remark| remark.contains("instead of AF_XDP")) {
         return println!("skipped: {remarks:?}");
     }
     line.connect();

@@ -74,7 +74,7 @@ fn through(cables: [Cable; 2], mtu: u32) {
     }
     let running = Running::start(&line.router, &cable(&line));
     let remarks = running.advisories.take();
-    if remarks.iter().any(|remark| remark.contains("in place of AF_XDP")) {
+    if remarks.iter().any(|remark| remark.contains("instead of AF_XDP")) {
         return println!("skipped: {remarks:?}");
     }
     let sent = frames(mtu as usize + 14);

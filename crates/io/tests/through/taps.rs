@@ -221,13 +221,13 @@ fn failed_open_reports_reason_and_hint() {
     ip_command(&host, "tuntap add many mode tap multi_queue");
     let (mut ours, mut theirs) = (devices(&host), devices(&host));
     let said = refusal(&mut ours, "packet:lo");
-    assert!(said.contains("leads back to this machine") && said.contains("tap:"), "{said}");
+    assert!(said.contains("is the loopback of this machine") && said.contains("tap:"), "{said}");
     let said = refusal(&mut ours, "tap:eth0");
     assert!(said.contains("no tap device"), "{said}");
     for device in ["packet:eth0", "tap:many", "tap:t0"] {
         let ports = open(&mut ours, device, 1).unwrap();
         let said = refusal(&mut theirs, device);
-        assert!(said.contains("another router of this process has the interface"), "{device}: {said}");
+        assert!(said.contains("another router of this process uses the interface"), "{device}: {said}");
         assert!(ports[0].is_up(), "the first is none the worse for it");
     }
     drop((ours, theirs));

@@ -80,7 +80,7 @@ fn through(cables: [Cable; 2]) {
     let line = Line::lay(&lab, cables);
     let running = line.start("");
     let remarks = running.advisories.take();
-    if remarks.iter().any(|remark| remark.contains("in place of AF_XDP")) {
+    if remarks.iter().any(|remark| remark.contains("instead of AF_XDP")) {
         return println!("skipped: {remarks:?}");
     }
     both_ways(&line);

@@ -80,7 +80,7 @@ pub fn compare(program: &GuestProgram, options: &[u64], quick: bool) -> Result<G
         }
     }
     if let Some(trouble) = guest.scheme.next_fault() {
-        bail!("it was put aside while it was measured: {}", trouble.description);
+        bail!("it was disabled during the measurement: {}", trouble.description);
     }
     let names = native.iter().map(|(name, _)| Some(*name)).chain([None]);
     let schemes: Vec<_> = names.zip(costs).map(|(name, costs)| (name, costs.map(median))).collect();

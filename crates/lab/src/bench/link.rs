@@ -182,7 +182,7 @@ fn alone(behind: &EmulatedNetwork, count: u64) -> Result<Vec<f64>> {
     }
     sleeper.sleep([], DELAY * 5)?;
     while inside.receive(&mut came) {}
-    ensure!(came.len() as u64 == count, "{} of {count} packets came", came.len());
+    ensure!(came.len() as u64 == count, "{} of {count} packets arrived", came.len());
     let due = DELAY + GAP;
     let late = |(number, at): &(u64, Instant)| Some(at.since(*sent.get(number)?).get() as f64 - due.get() as f64);
     Ok(came.iter().filter_map(late).map(|nanos| nanos / 1e3).collect())
@@ -219,11 +219,11 @@ fn saturated(behind: &EmulatedNetwork, span: Nanos) -> Result<(f64, Vec<f64>)> {
         sender.join().ok().context("the sender failed")?
     })?;
     let lost = inside.port.statistics().lost_before_receive;
-    ensure!(lost == 0, "{lost} packets were lost before they could be looked at: this machine is too slow");
+    ensure!(lost == 0, "{lost} packets were lost before the receiver could read them: this machine is too slow");
     // Skip the start: the queue may have been empty now and then until it has built up.
     let first = came.first().context("nothing came")?.1;
     came.retain(|(_, at)| at.since(first) > Nanos::millis(500));
-    let [(_, first), .., (_, last)] = came[..] else { anyhow::bail!("next to nothing came") };
+    let [(_, first), .., (_, last)] = came[..] else { anyhow::bail!("almost no packets arrived") };
     let rate = (came.len() - 1) as f64 * PACKET as f64 * 8.0 / last.since(first).as_secs_f64();
     let second = (1_000_000_000 / GAP.get()) as usize;
     let mut late = Vec::with_capacity(came.len());
@@ -252,7 +252,7 @@ fn stream(behind: &EmulatedNetwork, span: Nanos) -> Result<f64> {
         let mut take = |span| -> Result<f64> {
             let (begun, mut taken) = (clock::now(), 0);
             loop {
-                taken += from.read(&mut bytes).context("the connection stands still")?;
+                taken += from.read(&mut bytes).context("the connection is stalled")?;
                 let passed = clock::now().since(begun);
                 if passed >= span {
                     return Ok(taken as f64 * 8.0 / passed.as_secs_f64());

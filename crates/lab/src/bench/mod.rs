@@ -77,7 +77,7 @@ pub fn run(options: &BenchArguments) -> anyhow::Result<bool> {
                 Ok(measured) => figures.extend(measured),
                 // The user asked for all groups. Skip one that cannot run here and report the others.
                 Err(error) if group.is_none() => progress.note(&format!("{name} is left out: {error:#}")),
-                Err(error) => return Err(error.context(format!("{name} cannot be measured here"))),
+                Err(error) => return Err(error.context(format!("this machine cannot measure {name}"))),
             },
         }
     }

@@ -322,7 +322,9 @@ fn on_core(core: u16, promised: bool) -> Result<ReservationResult> {
 pub(super) fn measure(Rounds(rounds): Rounds, progress: &Progress) -> Result<Vec<BenchFigure>> {
     let allowed = cores::allowed()?;
     let precedence = RealtimePriority::acquire().inspect_err(|error| {
-        progress.note(&format!("promises: no real-time priority ({error}): what other programs do is in the figures"));
+        progress.note(&format!(
+            "promises: no real-time priority ({error}): the figures include the load of other programs"
+        ));
     });
     let core = *allowed.last().expect("a process has a processor");
     let (mut with, mut without) = (Vec::new(), Vec::new());

@@ -307,7 +307,7 @@ fn side_by_side<T: Send>(
 /// Two workers against one, and two loops against one.
 pub(super) fn measure(Rounds(count): Rounds, progress: &Progress) -> Result<Vec<BenchFigure>> {
     let allowed = cores::allowed()?;
-    ensure!(allowed.len() > 1, "two workers take two cores, and this process may use one");
+    ensure!(allowed.len() > 1, "two workers need two cores, and this process may use one");
     let pair = [allowed[0], allowed[1]];
     let (mut one, mut two, mut relayed) = (Circle::new(1, 1), Circle::new(2, 2), Circle::new(2, 1));
     let mut loops = Loops::new(2, &two);

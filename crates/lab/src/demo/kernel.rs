@@ -93,7 +93,7 @@ impl KernelHosts {
             IpFamily::V6 => (AddressFamily::INET6, ipproto::ICMPV6),
         };
         let open = || socket_with(domain, SocketType::DGRAM, SocketFlags::CLOEXEC, Some(protocol));
-        let socket = self.host(station).run(open)?.context("no socket for echo requests can be had")?;
+        let socket = self.host(station).run(open)?.context("cannot open a socket for echo requests")?;
         Ok(UdpSocket::from(socket))
     }
 

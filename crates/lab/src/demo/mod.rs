@@ -88,10 +88,10 @@ pub fn run(options: &DemoArguments) -> Result<bool> {
     let seconds = options.seconds;
     screen.say(&format!("Two clients, a server and Switchpath between them, for {seconds} s."))?;
     screen.say(&format!("Hosts: {}.", running.hosts.place()))?;
-    screen.say("Bob also sends what must be dropped: time to live 1, to a blackhole, to no route.")?;
+    screen.say("Bob also sends packets that the router must drop: time to live 1, to a blackhole, without a route.")?;
     screen.say("")?;
     let traffic = Arc::new(Traffic::new());
-    let threads = running.hosts.begin(&traffic).context("the hosts cannot begin")?;
+    let threads = running.hosts.begin(&traffic).context("cannot start the hosts")?;
     let shown = show(&running, &traffic, Nanos::secs(seconds), &signals, &mut screen);
     traffic.end();
     let lost_thread = threads.into_iter().map(JoinHandle::join).filter(Result::is_err).count();
@@ -124,7 +124,7 @@ fn start(options: &DemoArguments, screen: &mut Screen) -> Result<Running> {
         let made = enter().map_err(anyhow::Error::from).and_then(|()| KernelHosts::new());
         match made.and_then(|hosts| start_router(Box::new(hosts))) {
             Ok(running) => return Ok(running),
-            Err(error) => screen.say(&format!("No network namespaces, so the hosts are in memory: {error:#}."))?,
+            Err(error) => screen.say(&format!("No network namespaces, so the hosts run in memory: {error:#}."))?,
         }
     }
     start_router(Box::new(MemoryHosts::new()))

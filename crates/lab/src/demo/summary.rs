@@ -29,7 +29,7 @@ pub struct DemoResult {
 pub fn summarise(traffic: &Traffic, end: &DemoResult) -> (Vec<String>, bool) {
     let seconds = end.elapsed.as_secs_f64();
     let how = if end.interrupted { "Interrupted after" } else { "Transferred in" };
-    let mut lines = vec![format!("{how} {seconds:.1} s; every byte received was compared with the one sent:")];
+    let mut lines = vec![format!("{how} {seconds:.1} s; each received byte was compared with the sent one:")];
     let mut good = end.failure.is_none();
     let mut rows = Rows::new(&["FLOW", "TRANSFERRED", ""]);
     for flow in &traffic.flows {
@@ -48,7 +48,7 @@ pub fn summarise(traffic: &Traffic, end: &DemoResult) -> (Vec<String>, bool) {
         lines.extend(reload.describe());
         let voice = end.paths.iter().flat_map(|paths| &paths.paths).find(|path| path.name == "voice");
         lines.extend(
-            voice.map(|path| format!("From then on {} packets took the path voice.", count(path.counters.entered))),
+            voice.map(|path| format!("Since then {} packets used the path voice.", count(path.counters.entered))),
         );
     }
     let (law, holds) = law(&end.closing);
@@ -85,7 +85,7 @@ fn drops(traffic: &Traffic, closing: &FinalReport) -> Vec<String> {
     for drop in &closing.drops.drops {
         let stray = traffic.strays.iter().find(|(reason, _)| *reason == drop.reason);
         let why = match stray {
-            Some((_, sent)) => format!("{} were sent to be dropped for it", sent.load(Ordering::Relaxed)),
+            Some((_, sent)) => format!("the demo sent {} packets to cause this drop", sent.load(Ordering::Relaxed)),
             None => drop.explanation.clone(),
         };
         rows.add([drop.reason.clone(), count(drop.packets), why]);
@@ -102,7 +102,7 @@ fn lost(closing: &FinalReport) -> Vec<String> {
     let lost = ports.filter(|p| p.counters.lost_before_receive + p.counters.lost_after_transmit > 0);
     lost.map(|port| {
         format!(
-            "Lost outside of the router, at port {}: {} before it could receive them, {} after it had sent them",
+            "Lost outside of the router, at port {}: {} before receive, {} after transmit",
             port.name,
             count(port.counters.lost_before_receive),
             count(port.counters.lost_after_transmit)

@@ -167,7 +167,7 @@ impl Flow {
         let right = self.pattern.agree(offset, bytes);
         self.received.fetch_add(right as u64, Ordering::Relaxed);
         if right < bytes.len() {
-            return Err(format!("byte {} is not the one that was sent", offset + right as u64));
+            return Err(format!("byte {} differs from the sent one", offset + right as u64));
         }
         Ok(())
     }
@@ -191,7 +191,7 @@ impl Flow {
     pub fn receive_datagram(&self, bytes: &[u8]) -> Result<(), String> {
         let number = bytes.first_chunk().map(|number| u64::from_be_bytes(*number));
         let Some(number) = number.filter(|&n| bytes[8..] == *self.pattern.at(n, DATAGRAM - 8)) else {
-            return Err("a datagram is not one that was sent".into());
+            return Err("a datagram differs from the sent ones".into());
         };
         self.received.fetch_add(bytes.len() as u64, Ordering::Relaxed);
         self.received_packets.fetch_add(1, Ordering::Relaxed);
@@ -258,7 +258,7 @@ impl Flow {
             }
             _ if count.sent == 0 => (!interrupted).then(|| "nothing was sent".into()),
             _ if interrupted && count.sent_packets <= 1 => None,
-            FlowKind::Udp | FlowKind::Ping if count.received_packets == 0 => Some("nothing came through".into()),
+            FlowKind::Udp | FlowKind::Ping if count.received_packets == 0 => Some("nothing arrived".into()),
             _ => None,
         }
     }

@@ -61,7 +61,7 @@ pub fn bench(arguments: &BenchGuest) -> Result<ExitCode> {
         print_json(out, &json)?;
         return Ok(ExitCode::SUCCESS);
     }
-    writeln!(out, "ns a packet above queues without a scheme, where so many come and leave at once:")?;
+    writeln!(out, "ns a packet, in addition to queues without a scheme, for batches of this size:")?;
     let mut rows = Rows::new(&["SCHEME", ">1", ">8", ">32"]);
     for (scheme, costs) in each() {
         let [one, some, many] = costs.map(|cost| format!("{cost:.1}"));

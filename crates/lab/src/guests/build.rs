@@ -20,23 +20,23 @@ pub fn build(arguments: &BuildGuest) -> Result<ExitCode> {
     let folder = given.canonicalize().with_context(|| given.display().to_string())?;
     let Some(language) = language_of(&folder) else {
         bail!(
-            "{} is no guest's folder: it has no Cargo.toml, no asconfig.json and no file that ends in .c; \
-             `switchpath guest new mine --language c` makes one",
+            "{} has no guest: no Cargo.toml, no asconfig.json and no .c file; create one with `switchpath guest new mine \
+             --language c`",
             given.display()
         );
     };
     let name = folder.file_name().and_then(|name| name.to_str()).unwrap_or_default();
     if !is_name(name) {
         bail!(
-            "the folder is called '{name}', and so would be the guest; give it a name of at most 32 of a-z, 0-9, - and _, \
-             the first one a letter"
+            "the guest has the name of its folder, and '{name}' is no guest name; rename the folder to at most 32 of a-z, \
+             0-9, - and _, the first one a letter"
         );
     }
     let missing = missing(language, given);
     if !missing.is_empty() {
         let line = |Missing { what, how }: &Missing| format!("\n  {what}: {how}");
         let lines: String = missing.iter().map(line).collect();
-        bail!("a guest in {} cannot be built yet:{lines}", language.name());
+        bail!("tools for a guest in {} are missing:{lines}", language.name());
     }
     let file = folder.join(name).with_extension("wasm");
     tools::build(language, &folder, &file)?;
@@ -45,7 +45,7 @@ pub fn build(arguments: &BuildGuest) -> Result<ExitCode> {
     found.print(&shown)?;
     if !found.is_good() {
         if arguments.guests.is_some() {
-            bail!("it is not put where the router finds it before it keeps every law");
+            bail!("it is not copied into the directory of --guests, because it violates a law");
         }
         return Ok(ExitCode::FAILURE);
     }
@@ -55,13 +55,13 @@ pub fn build(arguments: &BuildGuest) -> Result<ExitCode> {
             let place = guests.join(name).with_extension("wasm");
             writeln!(
                 stdout(),
-                "{} is in place: {}, and --guests {}",
+                "copied to {}; use {}, and --guests {}",
                 place.display(),
                 found.named(name),
                 shell(guests)
             )?;
         }
-        None => writeln!(stdout(), "With --guests DIR it is put where the router finds it.")?,
+        None => writeln!(stdout(), "--guests DIR copies it into the directory where the router finds guests.")?,
     }
     Ok(ExitCode::SUCCESS)
 }

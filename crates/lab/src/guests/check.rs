@@ -107,13 +107,13 @@ impl Shape {
 
     fn notes(&self) -> String {
         let remarks = [
-            (self.wants_flow_hash, "looks at flows"),
-            (self.wants_hosts, "looks at hosts and code points"),
-            (self.passes_when_idle, "packets pass an idle link without it"),
+            (self.wants_flow_hash, "reads flows"),
+            (self.wants_hosts, "reads hosts and code points"),
+            (self.passes_when_idle, "packets bypass it on an idle link"),
             (self.ranks_classes, "higher classes leave first"),
         ];
         let remarks: Vec<&str> = remarks.into_iter().filter(|(is, _)| *is).map(|(_, remark)| remark).collect();
-        if remarks.is_empty() { String::from("looks at no flows") } else { remarks.join(", ") }
+        if remarks.is_empty() { String::from("reads no flows") } else { remarks.join(", ") }
     }
 }
 
@@ -268,7 +268,7 @@ fn print(found: &SchemeCheck, file: &Path) -> Result<()> {
             writeln!(out, "BROKEN {}: {case}", verdict.law)?;
         }
     }
-    let all = if found.is_good() { "keeps every law" } else { "is not fit for a port: mend it, and check it again" };
+    let all = if found.is_good() { "obeys every law" } else { "is unfit for a port: correct it, and check it again" };
     writeln!(out, "{} {all}", file.display())?;
     Ok(())
 }

@@ -16,16 +16,16 @@ pub fn create(arguments: &NewGuest) -> Result<ExitCode> {
     let name = folder.file_name().and_then(|name| name.to_str()).unwrap_or_default();
     if !is_name(name) {
         let rule = "a guest's name has at most 32 of a-z, 0-9, - and _, the first one a letter";
-        return Err(UsageError(format!("'{}' is no name of a guest; {rule}", folder.display())).into());
+        return Err(UsageError(format!("'{}' is no guest name; {rule}", folder.display())).into());
     }
     let example = arguments.example.as_ref().and_then(|wanted| EXAMPLES.iter().find(|example| example.name == wanted));
     let language = arguments.language.or(example.map(|example| example.language));
-    let Some(language) = language else { bail!("no language is given") };
+    let Some(language) = language else { bail!("no language given; write --language c, rust or assemblyscript") };
     let start = GuestTemplate::new(name, language, example);
     write(folder, &start)?;
     let out = &mut stdout();
     writeln!(out, "{} is a guest in {}:", folder.display(), language.name())?;
-    let places = [(start.scheme, "the scheme: make it yours"), (start.kit, "what it is built with")];
+    let places = [(start.scheme, "the scheme: change this file"), (start.kit, "build files")];
     let places = places.map(|(place, what)| (folder.join(place).display().to_string(), what));
     let width = places.iter().map(|(place, _)| place.len()).max().unwrap_or(0);
     for (place, what) in places {
@@ -53,7 +53,7 @@ pub fn create(arguments: &NewGuest) -> Result<ExitCode> {
 fn write(folder: &Path, start: &GuestTemplate) -> Result<()> {
     let entries = folder.read_dir().map(|mut entries| entries.next().is_some());
     if entries.unwrap_or(folder.exists()) {
-        bail!("{} is there already, and nothing is overwritten; choose another name", folder.display());
+        bail!("{} exists already; choose another name", folder.display());
     }
     for (place, text) in &start.files {
         let path = folder.join(place);

@@ -78,12 +78,12 @@ impl InstructionCheck {
         let imports = if imports.is_empty() { "nothing".to_owned() } else { imports.join(", ") };
         writeln!(
             out,
-            "an instruction of {} bytes; {} tags, of which it creates {} at most; calls {imports}",
+            "an instruction of {} bytes; {} tags, at most {} of them created; calls {imports}",
             self.bytes, text.tags, text.creates
         )?;
         writeln!(
             out,
-            "of its calls {} forwarded, {} of them with another value, {} dropped, {} were aborted",
+            "calls: {} forwarded, {} of them with another value, {} dropped, {} aborted",
             tried.forwarded, tried.rewritten, tried.dropped, tried.aborted
         )?;
         let mut rows = Rows::new(&["LAW", "KEPT", "WHICH SAYS THAT"]);
@@ -102,7 +102,7 @@ impl InstructionCheck {
             }
         }
         let all =
-            if self.is_good() { "keeps every law" } else { "is not fit for packets: mend it, and check it again" };
+            if self.is_good() { "obeys every law" } else { "is unfit for packets: correct it, and check it again" };
         writeln!(out, "{} {all}", file.display())?;
         Ok(())
     }

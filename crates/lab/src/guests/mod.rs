@@ -44,7 +44,7 @@ impl Named {
     fn find(file: &Path, options: Option<&str>, runtime: Runtime) -> Result<Named> {
         let name = file.file_stem().and_then(|name| name.to_str()).unwrap_or_default();
         if file.extension().is_none_or(|extension| extension != "wasm") {
-            let hint = "a guest is a file NAME.wasm; `switchpath guest build` makes one";
+            let hint = "a guest is a file NAME.wasm; create it with `switchpath guest build`";
             return Err(anyhow!("{} is no guest; {hint}", file.display()));
         }
         let directory = Directory::new(file.parent().unwrap_or(Path::new("")), runtime);

@@ -95,7 +95,7 @@ pub fn build(language: Language, folder: &Path, out: &Path) -> Result<()> {
         Language::Rust => rust(folder, out),
         Language::C => run(Command::new("clang").current_dir(folder).args(C).arg("-o").arg(out).args(sources(folder)?)),
         Language::AssemblyScript => {
-            let asc = asc(folder).context("the compiler of AssemblyScript is gone")?;
+            let asc = asc(folder).context("the compiler of AssemblyScript is missing")?;
             run(Command::new(asc).current_dir(folder).args(["--config", "asconfig.json", "--outFile"]).arg(out))
         }
     }
@@ -127,7 +127,7 @@ fn run(command: &mut Command) -> Result<()> {
     let program = command.get_program().to_owned();
     let status = command.stdin(Stdio::null()).status().with_context(|| program.display().to_string())?;
     if !status.success() {
-        bail!("it was not built: see above");
+        bail!("the build failed: see above");
     }
     Ok(())
 }
@@ -141,7 +141,7 @@ fn rust(folder: &Path, out: &Path) -> Result<()> {
     command.env_remove("RUSTFLAGS").env_remove("CARGO_ENCODED_RUSTFLAGS");
     let output = command.output().context("cargo")?;
     if !output.status.success() {
-        bail!("it was not built: see above");
+        bail!("the build failed: see above");
     }
     let messages = String::from_utf8_lossy(&output.stdout);
     let mut made = messages.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok()).filter_map(|message| {
@@ -150,7 +150,7 @@ fn rust(folder: &Path, out: &Path) -> Result<()> {
     });
     let made = made
         .next_back()
-        .context("cargo has built no .wasm: Cargo.toml is to have crate-type = [\"cdylib\"] in [lib]")?;
+        .context("cargo has built no .wasm file; write crate-type = [\"cdylib\"] under [lib] in Cargo.toml")?;
     fs::copy(&made, out).with_context(|| format!("{} to {}", made.display(), out.display()))?;
     Ok(())
 }

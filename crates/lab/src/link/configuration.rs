@@ -104,7 +104,7 @@ impl NestingLevel {
     /// The level of this process.
     pub fn current(options: &LinkArguments) -> Result<NestingLevel> {
         let depth: u8 = environment_value(LEVEL).map_or(0, |level: u8| level + 1);
-        ensure!(depth < DEEPEST, "{DEEPEST} links are inside of one another already");
+        ensure!(depth < DEEPEST, "{DEEPEST} links are nested already; use fewer");
         let outside = options.outside || depth > 0 && options.far.is_none();
         let own = DualAddress { v4: address(depth, 1, 2), v6: address_v6(depth, 1, 2) };
         let beyond = outside && depth > 0;

@@ -49,8 +49,8 @@ impl LinkHosts {
         let name = if level.outside { format!("spath{}", std::process::id()) } else { "eth0".to_owned() };
         let laid = lab.cable(&plug(&far, &name, far_mac), &plug(&router, "far", to_far));
         laid.with_context(|| match level.outside {
-            true => "--outside needs root, or another link around this one",
-            false => "the far end cannot be joined",
+            true => "--outside needs root, or must run inside another link",
+            false => "cannot enter the namespace of the far end",
         })?;
         join(&far, &name, level.far_host(), (level.far_router(), to_far))?;
         for host in [Some(&inside), Some(&far).filter(|_| !level.outside)].into_iter().flatten() {
@@ -101,7 +101,7 @@ impl LinkHosts {
         let mut shell = Command::new("/bin/sh");
         // Its output goes to standard error: standard output belongs to the inner command.
         shell.args(["-c", command]).stdin(Stdio::null()).stdout(std::io::stderr()).process_group(0);
-        self.far.spawn(shell).with_context(|| format!("'{command}' cannot be started at the far end"))
+        self.far.spawn(shell).with_context(|| format!("cannot start '{command}' at the far end"))
     }
 
     /// Kills the command at the far end with all its children.

@@ -132,7 +132,7 @@ impl Log {
         let mut file = written.with_context(of)?;
         let lost = shared.lost.load(Ordering::Relaxed);
         if lost > 0 {
-            writeln!(file, "# {lost} lines are missing: they could not be written fast enough").with_context(of)?;
+            writeln!(file, "# {lost} lines are missing: the disk was too slow").with_context(of)?;
         }
         for remark in remarks {
             writeln!(file, "# {remark}").with_context(of)?;

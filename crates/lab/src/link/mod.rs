@@ -44,7 +44,7 @@ const CONFIGURATION: &str = "link";
 /// Why the link cannot be created or the command cannot be started.
 pub fn link(options: &LinkArguments) -> Result<ExitCode> {
     let Some((program, arguments)) = options.command.split_first() else {
-        return Err(UsageError("a command is missing: write it behind --".into()).into());
+        return Err(UsageError("a command is missing: write it after --".into()).into());
     };
     let level = NestingLevel::current(options)?;
     let text = configuration::text(options, &level);
@@ -61,7 +61,7 @@ pub fn link(options: &LinkArguments) -> Result<ExitCode> {
     // Interrupts from the keyboard are for the command. Ignore them here, so that the report follows after the command has ended.
     let ignored = Arc::new(AtomicBool::new(false));
     for signal in [SIGINT, SIGQUIT] {
-        signal_hook::flag::register(signal, ignored.clone()).context("signals cannot be waited for")?;
+        signal_hook::flag::register(signal, ignored.clone()).context("cannot wait for signals")?;
     }
     let behind = EmulatedNetwork::start(options, level)?;
     let far = options.far.as_ref().map(|command| behind.hosts.start_far(command)).transpose()?;
@@ -74,7 +74,7 @@ pub fn link(options: &LinkArguments) -> Result<ExitCode> {
     command.envs(behind.level.environment());
     let start = clock::now();
     let status = behind.hosts.inside().spawn(command).with_context(|| format!("{program} cannot be started"));
-    let status = status.and_then(|mut child: Child| child.wait().context("the command is lost"));
+    let status = status.and_then(|mut child: Child| child.wait().context("cannot wait for the command"));
     let end = clock::now();
     if let Some(server) = far {
         behind.hosts.end_far(server);
@@ -161,7 +161,7 @@ impl EmulatedNetwork {
         // Give the router a higher priority than the command, which would else take its processor just when a packet is due. This needs root.
         let favour = NicePriority::acquire();
         let daemon = Daemon::start(&plan, DaemonOptions::new(devices, &text, CONFIGURATION, |_| {}));
-        let daemon = daemon.map_err(|error| anyhow!("the link cannot be made here: {error}"))?;
+        let daemon = daemon.map_err(|error| anyhow!("cannot create the link here: {error}"))?;
         drop(favour);
         Ok(EmulatedNetwork { hosts, level, plan, daemon, stats: tallies, logs })
     }

@@ -31,12 +31,12 @@ fn pictures(report: &EmulationReport) -> Vec<Picture> {
     carried.extend(report.directions.iter().filter_map(DirectionReport::limits));
     let time = "time, s";
     vec![
-        picture("throughput", "What the links carried", (time, "Mbit/s"), carried),
-        picture("queue", "How long packets waited in the queue", (time, "ms"), each(DirectionReport::delays)),
+        picture("throughput", "Throughput of the links", (time, "Mbit/s"), carried),
+        picture("queue", "Queueing delay", (time, "ms"), each(DirectionReport::delays)),
         picture(
             "delay",
-            "How long packets took to the far end",
-            ("ms", "part of the packets that took no longer"),
+            "One-way delay to the far end",
+            ("ms", "fraction of packets with at most this delay"),
             each(DirectionReport::distribution),
         ),
     ]
@@ -88,8 +88,8 @@ fn page(report: &EmulationReport, pictures: &[Picture], options: &LinkArguments)
         "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\
          <title>Switchpath: a command behind a link</title><style>\n{STYLE}</style></head><body><main>\n<h1>A command behind a \
-         link</h1>\n<p class=\"faint\">Switchpath {}, {:.1} s</p>\n<p><b>Question.</b> What becomes of <code>{command}</code> \
-         behind these links?</p>\n",
+         link</h1>\n<p class=\"faint\">Switchpath {}, {:.1} s</p>\n<p><b>Question.</b> How does <code>{command}</code> \
+         perform behind these links?</p>\n",
         env!("CARGO_PKG_VERSION"),
         report.duration.as_secs_f64(),
     );
@@ -100,8 +100,9 @@ fn page(report: &EmulationReport, pictures: &[Picture], options: &LinkArguments)
     });
     let links: Vec<String> = links.collect();
     out += &format!(
-        "<p><b>Method.</b> The command ran in a network of its own, with TCP of the kernel; its packets crossed a router of this \
-         process and the two links. {}. Bytes are those that the links count.</p>\n<h3>Result</h3>\n<div class=\"scroll\"><table>\
+        "<p><b>Method.</b> The command ran in its own network namespace, with the kernel's TCP. Its packets crossed a router \
+         of this process and the two links. {}. Bytes are those of IP packets, as counted by the \
+         links.</p>\n<h3>Result</h3>\n<div class=\"scroll\"><table>\
          <tr><th><th class=\"number\">Down<th class=\"number\">Up</tr>\n",
         links.join("; "),
     );
@@ -126,12 +127,12 @@ fn page(report: &EmulationReport, pictures: &[Picture], options: &LinkArguments)
 fn verdict(report: &EmulationReport) -> String {
     let told = report.bottleneck();
     if told.is_empty() {
-        return "<p><span class=\"yes\">\u{2713}</span> The links were all that was in the way: the machine added less than 0.3 ms to \
+        return "<p><span class=\"yes\">\u{2713}</span> The machine did not distort the result: it added less than 0.3 ms to \
                 99 of 100 packets, and lost none.</p>\n"
             .into();
     }
     let items: String = told.iter().map(|line| format!("<li>{}</li>", escaped(line))).collect();
     format!(
-        "<p><span class=\"no\">\u{2717}</span> This machine was a bottleneck, and not the links alone:</p><ul>{items}</ul>\n"
+        "<p><span class=\"no\">\u{2717}</span> This machine was a bottleneck, in addition to the links:</p><ul>{items}</ul>\n"
     )
 }

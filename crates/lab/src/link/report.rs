@@ -96,7 +96,7 @@ impl DirectionReport {
         }
         if missed > 0 {
             let part = time as f64 / 1e7 / self.duration().as_secs_f64().max(1e-9);
-            said.push(format!("the link was idle {missed} times though packets waited, {part:.2} % of the time"));
+            said.push(format!("the link was idle {missed} times with a backlog, {part:.2} % of the time"));
         }
         if self.lost_outside > 0 {
             said.push(format!(
@@ -106,10 +106,10 @@ impl DirectionReport {
         }
         let full = self.dropped(DropReason::BufferFull.name());
         if full > 0 {
-            said.push(format!("{full} packets found no room in its memory: give it more with --packets"));
+            said.push(format!("{full} packets exceeded the memory of the link: raise --packets"));
         }
         if self.capacity.as_ref().is_some_and(|capacity| capacity.is_missed(self.duration())) {
-            said.push("its trace has ended, and had to go on".into());
+            said.push("its trace ended before the end of the run".into());
         }
         said
     }
@@ -266,7 +266,7 @@ impl EmulationReport {
         });
         add("throughput", &|direction| rate(direction.throughput()));
         if self.directions.iter().any(|direction| direction.limit().is_some()) {
-            add("of what it carries", &|direction| {
+            add("part of the capacity", &|direction| {
                 let part = direction.limit().map(|limit| direction.throughput() / limit * 100.0);
                 part.map_or("-".into(), |part| format!("{part:.1} %"))
             });
@@ -285,7 +285,7 @@ impl EmulationReport {
         for reason in reasons {
             add(&format!("dropped, {reason}"), &|direction| direction.dropped(reason).to_string());
         }
-        add("later than described, p99", &|direction| brief(direction.late().get()));
+        add("lateness, p99", &|direction| brief(direction.late().get()));
         rows
     }
 
@@ -313,11 +313,11 @@ impl EmulationReport {
         }
         let told = self.bottleneck();
         if !told.is_empty() {
-            writeln!(out, "This machine was a bottleneck, and not the links alone:")?;
+            writeln!(out, "This machine was a bottleneck, in addition to the links:")?;
             told.iter().try_for_each(|line| writeln!(out, "  {line}"))?;
         }
         if self.lost > 0 {
-            writeln!(out, "{} lines of the logs are missing: they could not be written fast enough", self.lost)?;
+            writeln!(out, "{} lines of the logs are missing: the disk was too slow", self.lost)?;
         }
         if !self.balanced {
             writeln!(out, "THE LEDGER DOES NOT BALANCE")?;

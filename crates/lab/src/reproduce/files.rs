@@ -77,7 +77,7 @@ struct RunValues<'a> {
 /// The file that cannot be written.
 pub fn write(folder: &Path, ExperimentOutcome { report, runs }: &ExperimentOutcome) -> Result<()> {
     let of_paper = folder.join(&report.paper);
-    fs::create_dir_all(&of_paper).with_context(|| format!("{} cannot be made", of_paper.display()))?;
+    fs::create_dir_all(&of_paper).with_context(|| format!("cannot create {}", of_paper.display()))?;
     let put = |name: String, content: &[u8]| put(&of_paper.join(name), content);
     let name = &report.experiment;
     let measured = runs.iter().map(|run| RunValues { parameters: &run.parameters, values: &run.measured.values });
@@ -107,7 +107,7 @@ pub fn write_page(folder: &Path, reports: &[ExperimentReport]) -> Result<()> {
 ///
 /// The file that cannot be written.
 pub fn write_measured(folder: &Path, measured: &Measurements) -> Result<()> {
-    fs::create_dir_all(folder).with_context(|| format!("{} cannot be made", folder.display()))?;
+    fs::create_dir_all(folder).with_context(|| format!("cannot create {}", folder.display()))?;
     let values: String = measured.values.iter().map(|(name, value)| format!("{name},{value}\n")).collect();
     put(&folder.join("values.csv"), format!("name,value\n{values}").as_bytes())?;
     for (name, points) in &measured.series {
@@ -125,7 +125,7 @@ pub fn write_measured(folder: &Path, measured: &Measurements) -> Result<()> {
 ///
 /// Why it is not.
 pub fn prepare(folder: &Path) -> Result<()> {
-    fs::create_dir_all(folder).with_context(|| format!("{} cannot be made", folder.display()))?;
+    fs::create_dir_all(folder).with_context(|| format!("cannot create {}", folder.display()))?;
     let trial = folder.join("trial");
     put(&trial, &[])?;
     fs::remove_file(&trial).with_context(|| format!("{} cannot be removed", trial.display()))

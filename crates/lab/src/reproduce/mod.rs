@@ -100,7 +100,7 @@ pub fn reproduce(options: &ReproduceArguments) -> Result<ExitCode> {
         bail!(UsageError(format!("{}: {elsewhere}", left_out.join(", "))));
     }
     if !left_out.is_empty() {
-        eprintln!("switchpath: left out are {}: {elsewhere}", left_out.join(", "));
+        eprintln!("switchpath: skipped {}: {elsewhere}", left_out.join(", "));
     }
     let threads = options.jobs.unwrap_or_else(parallel::cores);
     if !options.real {
@@ -264,7 +264,7 @@ fn print_summary(out: &mut impl Write, reports: &[ExperimentReport]) -> Result<(
 fn built_in() -> Result<Vec<Experiment>> {
     let beside = |paper: &str, name: &str| {
         let found = entries().find(|entry| entry.paper == paper && entry.file == name);
-        found.map(|entry| entry.text.to_owned()).ok_or_else(|| format!("{name} is not there"))
+        found.map(|entry| entry.text.to_owned()).ok_or_else(|| format!("{name} is missing"))
     };
     let read = |entry: &'static ExperimentFile| {
         let file = format!("{}/{}", entry.paper, entry.file);
@@ -282,14 +282,14 @@ fn choose(experiments: Vec<Experiment>, paper: Option<&str>, experiment: Option<
     };
     if let Some(wanted) = paper.filter(|wanted| !experiments.iter().any(|e| is(Some(wanted), &e.document.paper))) {
         let known = names(experiments.iter().map(|e| e.document.paper.as_str()).collect());
-        bail!(UsageError(format!("no paper is called `{wanted}`; there are: {known}")));
+        bail!(UsageError(format!("no paper `{wanted}`; choose one of: {known}")));
     }
     let mut of_paper: Vec<Experiment> = experiments.into_iter().filter(|e| is(paper, &e.document.paper)).collect();
     if let Some(wanted) = experiment {
         let known = names(of_paper.iter().map(|e| e.document.experiment.as_str()).collect());
         of_paper.retain(|e| is(experiment, &e.document.experiment));
         if of_paper.is_empty() {
-            bail!(UsageError(format!("no experiment is called `{wanted}`; there are: {known}")));
+            bail!(UsageError(format!("no experiment `{wanted}`; choose one of: {known}")));
         }
     }
     Ok(of_paper)

@@ -13,8 +13,8 @@ pub fn page(reports: &[ExperimentReport]) -> String {
     let mut out = format!(
         "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\
-         <title>Switchpath: results</title><style>\n{STYLE}</style></head><body><main>\n<h1>What was published, and what \
-         Switchpath does</h1>\n<p>{tally}.</p>\n<p class=\"faint\">{LEGEND} Switchpath {}, {} runs.</p>\n",
+         <title>Switchpath: results</title><style>\n{STYLE}</style></head><body><main>\n<h1>Published results and the results \
+         of Switchpath</h1>\n<p>{tally}.</p>\n<p class=\"faint\">{LEGEND} Switchpath {}, {} runs.</p>\n",
         env!("CARGO_PKG_VERSION"),
         reports.iter().map(|report| report.runs).sum::<usize>(),
     );
@@ -30,9 +30,9 @@ fn anchor(report: &ExperimentReport) -> String {
 }
 
 /// The meaning of the verdicts, for readers of the page.
-const LEGEND: &str = "Matches: within the tolerance that the claim states, or as it says where nothing is published in numbers. Direction only: \
-                      the published figure is missed, and what the paper concludes from it is not. Not reproduced: neither. Reported: an input \
-                      of the model, or a figure without a claim.";
+const LEGEND: &str = "Matches: the figure is within the tolerance of the claim, or the claim holds if no numbers are \
+                      published. Direction only: the figure is outside the tolerance, but the paper's conclusion holds. Not \
+                      reproduced: neither. Reported: an input of the model, or a figure without a claim.";
 
 fn verdict_of(verdict: Agreement) -> String {
     let (class, sign) = match verdict {
@@ -105,7 +105,7 @@ fn section(report: &ExperimentReport) -> String {
     let _ = writeln!(
         out,
         "<p class=\"faint\"><a href=\"{file}.csv\">Tables and claims as CSV</a> \u{b7} \
-         <a href=\"{file}.json\">Everything that was measured, as JSON</a></p>"
+         <a href=\"{file}.json\">All measurements, as JSON</a></p>"
     );
     out
 }

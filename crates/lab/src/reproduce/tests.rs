@@ -311,7 +311,7 @@ fn failed_write_leaves_no_partial_file_and_folder_is_checked_before_the_runs() {
     };
     let batch = RunBatch { experiments: vec![order], runner: &Never, at_once: 1 };
     let error = carry_out(&[batch], told).unwrap_err();
-    assert!(format!("{error:#}").starts_with("/dev/null/results cannot be made"), "{error:#}");
+    assert!(format!("{error:#}").starts_with("cannot create /dev/null/results"), "{error:#}");
 }
 
 #[test]
@@ -320,7 +320,7 @@ fn experiment_is_selected_by_name_and_unknown_name_lists_all() {
     assert_eq!(chosen(None, None).unwrap().len(), 2);
     assert_eq!(chosen(Some("Arithmetic"), Some("s1")).unwrap().len(), 2);
     for (paper, experiment, why) in
-        [(Some("geometry"), None, "there are: arithmetic"), (Some("arithmetic"), Some("S2"), "there are: S1")]
+        [(Some("geometry"), None, "choose one of: arithmetic"), (Some("arithmetic"), Some("S2"), "choose one of: S1")]
     {
         let error = chosen(paper, experiment).unwrap_err();
         assert!(error.is::<UsageError>() && error.to_string().ends_with(why), "{error}");

@@ -67,7 +67,7 @@ fn world_report(file: &Path, text: &str, measured: &Measurements) -> ExperimentO
     let comment = text.lines().map_while(|line| line.strip_prefix('#')).map(str::trim);
     let row = |(name, value): (&String, &f64)| vec![name.clone(), format_value(&ExpressionValue::Number(*value), None)];
     let values = Grid {
-        title: "Everything that was measured".to_owned(),
+        title: "All measurements".to_owned(),
         columns: vec!["name".to_owned(), "value".to_owned()],
         rows: measured.values.iter().map(row).collect(),
         printed: false,
@@ -78,7 +78,7 @@ fn world_report(file: &Path, text: &str, measured: &Measurements) -> ExperimentO
         experiment: name,
         question: comment.collect::<Vec<_>>().join(" "),
         method: String::new(),
-        published: "nowhere: a world by itself".to_owned(),
+        published: "none: a world without an experiment".to_owned(),
         measured_by: "simulated".to_owned(),
         runs: 1,
         remarks: measured.parameters.iter().map(|(name, value)| format!("{name} = {value}")).collect(),

@@ -15,7 +15,7 @@ fn example(name: &str, language: &str) -> Option<GuestProgram> {
     }
     let place = TestDirectory::new(0);
     let said = made(&place, name, language, &["--example", name]);
-    assert!(said.contains("keeps every law"), "{said}");
+    assert!(said.contains("obeys every law"), "{said}");
     let module = std::fs::read(place.path("guests").join(name).with_extension("wasm")).unwrap();
     Some(GuestProgram::load(&module, &Runtime::counted().unwrap()).unwrap())
 }
@@ -159,7 +159,7 @@ fn instruction_example_computes_means() {
     }
     let place = TestDirectory::new(0);
     let said = made(&place, "mean", "rust", &["--example", "mean"]);
-    for wanted in ["an instruction of", "keeps every law", "[state.instruction.mean] number = 128"] {
+    for wanted in ["an instruction of", "obeys every law", "[state.instruction.mean] number = 128"] {
         assert!(said.contains(wanted), "no {wanted}: {said}");
     }
     let module = std::fs::read(place.path("guests/mean.wasm")).unwrap();

@@ -168,7 +168,7 @@ impl WorldPlan {
             Ok(source) => WorldPlan::parse(&source, &name),
             Err(error) => {
                 let mut report = plan::Report::new("", &name);
-                let hint = "give a text file in UTF-8 that may be read".to_owned();
+                let hint = "give a readable text file in UTF-8".to_owned();
                 report.error(0..0, "", || (format!("the file cannot be read: {error}"), hint));
                 Err(report.finish())
             }

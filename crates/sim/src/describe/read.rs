@@ -76,12 +76,13 @@ impl Reader<'_> {
         let duration = quantity(&mut self.report, &file.duration, "duration").unwrap_or(Nanos::secs(1));
         if duration == Nanos::ZERO || duration > LONGEST {
             self.report.error(file.duration.span(), "duration", || {
-                (format!("a world does not run for {duration}"), format!("write 1ns to {LONGEST}"))
+                (format!("{duration} is out of range"), format!("write 1ns to {LONGEST}"))
             });
         }
         let warmup = quantity_or(&mut self.report, &file.warmup, "warmup", Nanos::ZERO);
         if let Some(text) = file.warmup.as_ref().filter(|_| warmup >= duration) {
-            let say = || ("nothing is left to be measured".to_owned(), format!("write less than {duration}"));
+            let say =
+                || ("the warm-up leaves no time for measurements".to_owned(), format!("write less than {duration}"));
             self.report.error(text.span(), "warmup", say);
         }
         let default = Nanos::new((duration.get() / 100).max(1));
@@ -232,7 +233,7 @@ impl Reader<'_> {
         for table in tables {
             let name = table.name.get_ref();
             if sinks.contains(name) || self.cards.contains_key(name) || name.is_empty() {
-                let reason = format!("{} is the name of something else", quote(name));
+                let reason = format!("the name {} is used already", quote(name));
                 self.report
                     .error(table.name.span(), "sink.name", || (reason, "give each sink a name of its own".into()));
             }
@@ -249,7 +250,7 @@ impl Reader<'_> {
 
     pub fn bounded(&mut self, count: usize, what: &str) {
         if count > MOST {
-            self.report.error(0..0, what, || (format!("there are {count}"), format!("describe at most {MOST}")));
+            self.report.error(0..0, what, || (format!("there are {count}"), format!("use at most {MOST}")));
         }
     }
 
@@ -346,7 +347,7 @@ impl Reader<'_> {
                 }
                 _ => self.report.error(span, path, || {
                     let hint = "give router and config, card and up, link and scheme, or link and rate";
-                    ("it does not say what happens".into(), hint.into())
+                    ("it states no change".into(), hint.into())
                 }),
             }
         }
@@ -364,7 +365,9 @@ impl Reader<'_> {
 fn rate_of(report: &mut Report<'_>, text: &Text, path: &str) -> Option<Rate> {
     let rate: Rate = quantity(report, text, path)?;
     if rate == Rate::ZERO {
-        report.error(text.span(), path, || ("nothing would ever leave".into(), "write a rate like \"100mbit\"".into()));
+        report.error(text.span(), path, || {
+            ("the link would never send a packet".into(), "write a rate like \"100mbit\"".into())
+        });
     }
     Some(rate)
 }

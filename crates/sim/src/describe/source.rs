@@ -51,7 +51,7 @@ impl Reader<'_> {
         let mut sizes = Vec::new();
         for word in text.get_ref().split([',', ' ']).filter(|word| !word.is_empty()) {
             let size = word.parse::<Bytes>().map_err(|error| (error.reason, error.hint)).and_then(|size| {
-                let hint = || format!("give {least}b to 2040b, check sequence and all");
+                let hint = || format!("give {least}b to 2040b, including the frame check sequence");
                 let fits = (least..=2040).contains(&size.get());
                 if fits { Ok(size.get()) } else { Err((format!("no packet of a source has {size}"), hint())) }
             });
@@ -69,7 +69,7 @@ fn carries(report: &mut Report<'_>, table: &SourceTable, path: &str) -> Option<C
     let Some(text) = &table.instruction else {
         let at = table.at.as_ref().map(|text| (text.span(), "at"));
         for (span, key) in at.into_iter().chain(table.computations.as_ref().map(|n| (n.span(), "computations"))) {
-            let reason = format!("'{key}' is said of an instruction, and there is none");
+            let reason = format!("the key '{key}' needs an instruction");
             report.error(span, format!("{path}.{key}"), || (reason, "add instruction = \"count 0x2a upto 1\"".into()));
         }
         return None;
@@ -79,8 +79,8 @@ fn carries(report: &mut Report<'_>, table: &SourceTable, path: &str) -> Option<C
     };
     let instruction = parsed(report, text, &format!("{path}.instruction"), read)?;
     if table.kind.get_ref() == "replay" {
-        let reason = "packets of a capture carry what they were recorded with".to_owned();
-        let say = || (reason, "take the instruction out, or give the source another kind".into());
+        let reason = "packets of a capture are sent as recorded".to_owned();
+        let say = || (reason, "remove the instruction, or give the source another kind".into());
         report.error(text.span(), format!("{path}.instruction"), say);
     }
     let at =
@@ -99,7 +99,7 @@ fn places(text: &str) -> Result<Locations, (String, String)> {
             "output" => all.output = true,
             other => {
                 let hint = "write one or several of input, central and output".to_owned();
-                return Err((format!("no place of a router is called {}", quote(other)), hint));
+                return Err((format!("unknown place {}", quote(other)), hint));
             }
         }
     }
@@ -110,7 +110,7 @@ fn phase(text: &str) -> Result<bool, (String, String)> {
     match text {
         "aligned" => Ok(false),
         "staggered" => Ok(true),
-        other => Err((format!("no phase is called {}", quote(other)), "write \"aligned\" or \"staggered\"".into())),
+        other => Err((format!("unknown phase {}", quote(other)), "write \"aligned\" or \"staggered\"".into())),
     }
 }
 
@@ -124,7 +124,7 @@ fn pattern(report: &mut Report<'_>, table: &SourceTable, path: &str, start: Inst
         "replay" => &["file", "rate", "again"],
         other => {
             let hint = did_you_mean(other, ["constant", "poisson", "onoff", "ramp", "replay"]);
-            let reason = format!("no kind of source is called {}", quote(other));
+            let reason = format!("unknown kind of source {}", quote(other));
             report.error(table.kind.span(), format!("{path}.kind"), || (reason, hint));
             return None;
         }
@@ -169,7 +169,7 @@ fn pattern(report: &mut Report<'_>, table: &SourceTable, path: &str, start: Inst
         let pace = quantity::<Pace>(report, text, &path)?;
         let (part, whole) = pace.gap((HEADERS + TAG) as u64);
         if part < whole {
-            let reason = format!("at {pace} packets come less than a nanosecond apart");
+            let reason = format!("at {pace} the packets are less than a nanosecond apart");
             report.error(text.span(), path, || (reason, "write 1000mpps or less".into()));
         }
         Some(pace)
@@ -187,7 +187,7 @@ fn pattern(report: &mut Report<'_>, table: &SourceTable, path: &str, start: Inst
         "ramp" => {
             let (from, to, step) = (pace(&table.from, "from")?, pace(&table.to, "to")?, pace(&table.step, "step")?);
             if !from.has_same_unit(to) || !from.has_same_unit(step) {
-                let reason = "some of from, to and step are packets and some are bits".to_owned();
+                let reason = "from, to and step mix packets and bits".to_owned();
                 report.error(table.kind.span(), path, || (reason, "write all three as packets or as bits".into()));
                 return None;
             }

@@ -71,7 +71,7 @@ pub(super) fn blank_outside(source: &str, span: Range<usize>) -> Result<String, 
     let quotes = "'''";
     if raw.len() < 6 || !raw.starts_with(quotes) || !raw.ends_with(quotes) {
         return Err((
-            "a configuration stands between ''' and '''".into(),
+            "the configuration is not between ''' and '''".into(),
             "write config = ''' on one line, then the configuration, then ''' on a line of its own".into(),
         ));
     }

@@ -13,7 +13,7 @@ const LIKE: OptionDeclaration = OptionDeclaration {
     default: "plain",
     least: 0,
     most: 1,
-    doc: "everything else as in the simulations of the literature, or as in Linux",
+    doc: "the model for all other settings: simulations in the literature (plain), or Linux (kernel)",
 };
 
 const WINDOW: OptionDeclaration = OptionDeclaration {
@@ -22,7 +22,7 @@ const WINDOW: OptionDeclaration = OptionDeclaration {
     default: "0",
     least: 0,
     most: 1000,
-    doc: "packets that may be sent before anything is known of the path; 0: what is usual (2, Linux 10)",
+    doc: "the initial window in packets; 0 for the usual one (2, Linux 10)",
 };
 
 const RECEIVE: OptionDeclaration = OptionDeclaration {
@@ -31,7 +31,7 @@ const RECEIVE: OptionDeclaration = OptionDeclaration {
     default: "10000000",
     least: 1,
     most: 1_000_000_000,
-    doc: "packets that the receiver has room for",
+    doc: "the receive window in packets",
 };
 
 /// The value of a setting that is not given.
@@ -43,8 +43,9 @@ const RESTART: OptionDeclaration = OptionDeclaration {
     default: USUAL,
     least: 0,
     most: 4,
-    doc: "what a sender does that has been silent for a time-out: nothing; begin with the initial window, where nothing was \
-          acknowledged, or sent, for so long; halve its window for each such time. Usual is acknowledged, in Linux decay",
+    doc: "the window after an idle time of one time-out: off keeps it; acknowledged and sent restart with the initial window, \
+          counted from the last acknowledgement or transmission; decay halves it for each time-out. Usual is acknowledged, \
+          for Linux decay",
 };
 
 const SELECTIVE: OptionDeclaration = OptionDeclaration {
@@ -62,7 +63,7 @@ const DELAYED: OptionDeclaration = OptionDeclaration {
     default: USUAL,
     least: 0,
     most: 2,
-    doc: "every second packet is acknowledged, one that stands alone after 40 ms (RFC 5681, 4.2)",
+    doc: "delayed acknowledgements: every second packet, a single one after 40 ms (RFC 5681, 4.2)",
 };
 
 const ECN: OptionDeclaration = OptionDeclaration {
@@ -71,7 +72,7 @@ const ECN: OptionDeclaration = OptionDeclaration {
     default: USUAL,
     least: 0,
     most: 2,
-    doc: "packets may be marked in place of being dropped (RFC 3168)",
+    doc: "packets are ECN-capable: schemes may mark them instead of dropping them (RFC 3168)",
 };
 
 const TIMEOUT: OptionDeclaration = OptionDeclaration {
@@ -91,18 +92,22 @@ const fn transport(name: &'static str, summary: &'static str, source: &'static s
 
 /// The congestion controls of senders.
 pub(super) const TRANSPORTS: &[Declaration] = &[
-    transport("newreno", "a packet more a round trip, half of all when one is lost", "RFC 5681, RFC 6582"),
+    transport("newreno", "adds a packet to the window each round trip, and halves it at a loss", "RFC 5681, RFC 6582"),
     transport(
         "cubic",
-        "the window is a cubic function of the time since the last loss; seven tenths of it remain when a packet is lost",
+        "the window is a cubic function of the time since the last loss; a loss reduces it to seven tenths",
         "RFC 9438",
     ),
     transport(
         "bbr",
-        "packets are spaced at the rate at which the path has delivered them; a model of version 1",
+        "paces packets at the delivery rate of the path; a model of version 1",
         "Cardwell et al., ACM Queue 14(5), 2016",
     ),
-    transport("dctcp", "as much less as packets were marked; has `ecn` unless it is switched off", "RFC 8257"),
+    transport(
+        "dctcp",
+        "reduces the window in proportion to the marked packets; `ecn` is on unless switched off",
+        "RFC 8257",
+    ),
 ];
 
 /// The application of a flow that is left out, for worlds in which a parameter sets the number of flows.
@@ -110,24 +115,30 @@ pub(super) const NOTHING: &str = "none";
 
 /// The applications of flows.
 pub(super) const APPLICATIONS: &[Declaration] = &[
-    Declaration { name: NOTHING, summary: "the flow is left out", cost: DeclaredCost::None, source: "", options: &[] },
+    Declaration {
+        name: NOTHING,
+        summary: "the flow does not exist",
+        cost: DeclaredCost::None,
+        source: "",
+        options: &[],
+    },
     Declaration {
         name: "bulk",
-        summary: "one transfer without end, which wants throughput",
+        summary: "one endless transfer, whose objective is throughput",
         cost: DeclaredCost::None,
         source: "Sivaraman et al., HotNets 2013",
         options: &[],
     },
     Declaration {
         name: "interactive",
-        summary: "the same, but it wants throughput divided by delay",
+        summary: "one endless transfer, whose objective is throughput divided by delay",
         cost: DeclaredCost::None,
         source: "Sivaraman et al., HotNets 2013",
         options: &[],
     },
     Declaration {
         name: "web",
-        summary: "one transfer after the other on one connection, with pauses, each of which is to be over soon",
+        summary: "transfers with pauses on one connection, whose objective is a short completion time",
         cost: DeclaredCost::None,
         source: "Sivaraman et al., HotNets 2013; sizes of Allman, CCR 43(1), 2013",
         options: &[

@@ -100,7 +100,7 @@ pub fn run(text: &str, file: &str) -> Result<Measurements, String> {
         StateTrial::Subcast(plan) => subcast::run(&plan),
         StateTrial::Group(plan) => Ok(group::run(&plan)),
         StateTrial::Lifetime(plan) => Ok(lifetime::run(&plan)),
-        StateTrial::Cable(_) => Err("kernels have no virtual time: it is for a laboratory, with --real".to_owned()),
+        StateTrial::Cable(_) => Err("kernels have no virtual time: run it with --real".to_owned()),
     };
     let values = values.map_err(|error| format!("{file}: {error}"))?;
     Ok(Measurements {

@@ -73,7 +73,7 @@ pub fn run(plan: &SubcastPlan) -> Result<Values, String> {
     let tag = computation.tag();
     let carriages = Carriages::default();
     for number in &plan.marked {
-        let seat = *seats.get(number.wrapping_sub(1)).ok_or("nobody has that number")?;
+        let seat = *seats.get(number.wrapping_sub(1)).ok_or("no receiver has that number")?;
         let mark = computation.clone().at(Locations::INPUT).mark(tag, 1);
         let addresses = Addresses::V4(network.tree.host(seat), to);
         network.send(seat, None, &dedicated(&carriages, addresses, &mark));

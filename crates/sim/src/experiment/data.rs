@@ -14,7 +14,7 @@ pub struct DataFiles {
 
 impl DataFiles {
     /// The hint in messages about a missing file.
-    pub const HINT: &str = "SWITCHPATH_DATA names the folder that has it in links/";
+    pub const HINT: &str = "set SWITCHPATH_DATA to the folder that contains it in links/";
 
     /// The folders of the environment: `SWITCHPATH_DATA`, or `../shared/data` by default, and `links` within it. `beside` is searched first.
     pub fn from_environment(beside: Option<&Path>) -> DataFiles {
@@ -97,7 +97,7 @@ impl DataFiles {
 
 impl Captures for DataFiles {
     fn read(&mut self, file: &str) -> Result<Vec<CapturedPacket>, String> {
-        Err(format!("'{file}' cannot be read: captures are not opened here"))
+        Err(format!("cannot read '{file}': experiments open no captures"))
     }
 
     fn bytes(&mut self, file: &str) -> Result<Vec<u8>, String> {

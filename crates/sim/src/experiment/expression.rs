@@ -171,9 +171,7 @@ fn compared(list: &[f64], other: &[f64]) -> Result<[f64; 3], Error> {
         let count = list.len() as f64;
         *mean = list.iter().sum::<f64>() / count;
         if list.len() < 2 || *mean <= 0.0 {
-            return Err(expression_error(
-                "there have to be two measurements of each at least, and their means above zero",
-            ));
+            return Err(expression_error("it needs at least two measurements of each, with means above zero"));
         }
         let squares: f64 = list.iter().map(|value| (value / *mean - 1.0).powi(2)).sum();
         // Relative variances of two independent means add up for the logarithm of their quotient.
@@ -220,7 +218,11 @@ fn ends(of: &[f64]) -> (f64, f64) {
 fn register_lists(environment: &mut Environment) {
     fn over(list: &Dynamic, what: impl Fn(&[f64]) -> f64) -> Result<f64, Error> {
         let list = numbers(list)?;
-        if list.is_empty() { Err(expression_error("an empty list has no such number")) } else { Ok(what(&list)) }
+        if list.is_empty() {
+            Err(expression_error("this function is undefined for an empty list"))
+        } else {
+            Ok(what(&list))
+        }
     }
     environment.add_function("min", |list: Dynamic| over(&list, |n| ends(n).0));
     environment.add_function("max", |list: Dynamic| over(&list, |n| ends(n).1));
@@ -234,14 +236,16 @@ fn register_lists(environment: &mut Environment) {
         if x.len() == y.len() && !x.is_empty() {
             Ok(linear(&x, &y))
         } else {
-            Err(expression_error("a line is through points"))
+            Err(expression_error("a line needs at least two different points"))
         }
     });
     environment.add_function("ratios", |list: Vec<f64>, other: Vec<f64>| match list.len() == other.len() {
         true => Ok(list.iter().zip(&other).map(|(one, other)| one / other).collect::<Vec<f64>>()),
-        false => {
-            Err(expression_error(format!("lists of {} and {} have no ratios place by place", list.len(), other.len())))
-        }
+        false => Err(expression_error(format!(
+            "lists of {} and {} values have no element-wise ratios",
+            list.len(),
+            other.len()
+        ))),
     });
     environment.add_function("near", |a: f64, b: f64, part: f64| (a - b).abs() <= part * b.abs());
     environment.add_function("round", |a: f64, digits: u32| {
@@ -349,17 +353,20 @@ mod tests {
         for (expression, why) in [
             (
                 "get('efficency', limit=1)",
-                "line 1, column 1: nothing measured is called `efficency`; there are 3 names, among them efficiency",
+                "line 1, column 1: there is no measurement `efficency`; similar ones of the 3 are efficiency",
             ),
-            ("get('efficiency')", "several runs are so; say which one: cost=3us, limit=1 or cost=3us, limit=8"),
+            (
+                "get('efficiency')",
+                "several runs have these parameters; select one: cost=3us, limit=1 or cost=3us, limit=8",
+            ),
             ("get('efficiency', limit=2)", "no run has these parameters"),
-            ("get('efficiency', size=2)", "no parameter is called `size`"),
+            ("get('efficiency', size=2)", "unknown parameter `size`"),
             ("1 +", "line 1, column "),
             ("1\n  + nonsense", "line 2, column 5: `nonsense` is neither a parameter nor a function"),
             ("max([])", "an empty list"),
             ("max(['a'])", "line 1, column 1: "),
             ("ratios([1], [1, 2])", "lists of 1 and 2"),
-            ("compared([1], [1, 2])", "two measurements of each at least"),
+            ("compared([1], [1, 2])", "at least two measurements of each"),
             ("{}", "gives map, which is no number, flag, text or list"),
         ] {
             let error = say(expression).unwrap_err();

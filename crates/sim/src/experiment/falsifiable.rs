@@ -58,12 +58,11 @@ fn check_claim(claim: &Claim, runs: &[Arc<CompletedRun>], common: &Common) -> Re
             return Ok(());
         }
     }
-    let advice =
-        "Leave out `holds` and `tolerance` to report the figure without a claim, or claim what could turn out false.";
+    let advice = "Remove `holds` and `tolerance` to report the figure without a claim, or write a claim that can fail.";
     match first {
         // No world could be evaluated; the report shows the error.
         None => Ok(()),
-        Some(_) if !varies => Err(format!("`measured` does not depend on what is measured. {advice}")),
+        Some(_) if !varies => Err(format!("`measured` does not depend on any measurement. {advice}")),
         // For a count, "more than zero" can fail: the world of all zeros refutes it. For a ratio or a time it cannot fail.
         Some(_)
             if claim.digits == Some(0)
@@ -71,6 +70,6 @@ fn check_claim(claim: &Claim, runs: &[Arc<CompletedRun>], common: &Common) -> Re
         {
             Ok(())
         }
-        Some(_) => Err(format!("it holds whatever is measured. {advice}")),
+        Some(_) => Err(format!("it holds for every measurement. {advice}")),
     }
 }

@@ -175,19 +175,21 @@ impl Claim {
             ));
         }
         if numbers.is_some() && claims && self.tolerance.is_none() {
-            return Err("`published` is a number. Say with `tolerance` how far a figure that matches may be off, or leave out `holds` to \
-                        report it without a claim"
-                .into());
+            return Err(
+                "`published` is a number. Give the largest deviation of a matching figure as `tolerance`, or remove \
+                 `holds` to report it without a claim"
+                    .into(),
+            );
         }
         let tolerances = self.tolerance.into_iter().chain(self.real.as_ref().and_then(|real| real.tolerance));
         for tolerance in tolerances {
             if numbers.is_none() {
-                return Err("`tolerance` is for published numbers; say with `holds` what is claimed".into());
+                return Err("`tolerance` is for published numbers; write the claim as `holds`".into());
             }
             if !(0.0..=MOST_TOLERANCE).contains(&tolerance) {
                 return Err(format!(
-                    "a `tolerance` is from 0 to {MOST_TOLERANCE}, and {tolerance} is not: with more, different figures would match. A direction \
-                     is what `holds` says"
+                    "`tolerance` is {tolerance}, not from 0 to {MOST_TOLERANCE}: with more, different figures would match. \
+                     Write a direction as `holds`"
                 ));
             }
         }

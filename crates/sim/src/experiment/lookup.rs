@@ -37,7 +37,7 @@ fn matches(run: &CompletedRun, filter: &Kwargs) -> Result<bool, Error> {
     for name in filter.args() {
         let Some(value) = run.parameters.get(name) else {
             return Err(expression_error(format!(
-                "no parameter is called `{name}`; there are: {}",
+                "unknown parameter `{name}`; the parameters are: {}",
                 describe(&run.parameters)
             )));
         };
@@ -71,7 +71,7 @@ fn unknown<'a>(name: &str, known: impl Iterator<Item = &'a String>) -> Error {
     let count = near.len();
     near.sort_by_key(|&(common, _)| std::cmp::Reverse(common));
     let near = near.iter().take(8).map(|(_, k)| k.as_str()).collect::<Vec<_>>().join(", ");
-    expression_error(format!("nothing measured is called `{name}`; there are {count} names, among them {near}"))
+    expression_error(format!("there is no measurement `{name}`; similar ones of the {count} are {near}"))
 }
 
 impl RunSelection {
@@ -90,7 +90,7 @@ impl RunSelection {
             [run] => Ok(run),
             [] => Err(expression_error("no run has these parameters")),
             [one, other, ..] => Err(expression_error(format!(
-                "several runs are so; say which one: {} or {}",
+                "several runs have these parameters; select one: {} or {}",
                 describe(&one.parameters),
                 describe(&other.parameters)
             ))),

@@ -186,14 +186,14 @@ impl Experiment {
             set.insert("sizes".into(), ParameterValue::Text(String::new()));
             all = jobs(&set)?;
             remarks.push(format!(
-                "sizes of transfers are those of a table that is like {file}, which is not there; {}",
+                "{file} is missing, so a similar table provides the sizes of transfers; {}",
                 DataFiles::HINT
             ));
         }
         all.retain(|job| {
             let Some(trace) = of(job, "trace") else { return true };
             let there = DataFiles::is_generated(&trace) || is_there(&trace);
-            let remark = format!("left out is {trace}, which is not there; {}", DataFiles::HINT);
+            let remark = format!("skipped {trace}: the file is missing; {}", DataFiles::HINT);
             if !there && !remarks.contains(&remark) {
                 remarks.push(remark);
             }
@@ -238,7 +238,7 @@ impl Experiment {
             }
             if !known {
                 return Err(at(format!(
-                    "there is no parameter `{name}` that could be {value}; there are: {}",
+                    "there is no parameter `{name}` with the value {value}; there are: {}",
                     self.names()
                 )));
             }

@@ -151,7 +151,7 @@ pub fn substitute(text: &str, parameters: &Parameters) -> Result<String, String>
         let name = &name[..end];
         let value = parameters.get(name).ok_or_else(|| {
             let known = parameters.keys().map(String::as_str).collect::<Vec<_>>().join(", ");
-            format!("line {}: no parameter is called `{name}`; there are: {known}", line())
+            format!("line {}: unknown parameter `{name}`; the parameters are: {known}", line())
         })?;
         out += &value.to_string();
         rest = &rest[at + 2 + end + 1..];
@@ -232,7 +232,7 @@ mod tests {
             "batch = 8\nx=0.25 \"30us\" $c"
         );
         for (bad, why) in [
-            ("a\n${m}", "line 2: no parameter is called `m`; there are: c, n, x"),
+            ("a\n${m}", "line 2: unknown parameter `m`; the parameters are: c, n, x"),
             ("${n}\n\n${n", "line 3: `${` without `}`"),
         ] {
             assert_eq!(substitute(bad, &parameters).unwrap_err(), why);

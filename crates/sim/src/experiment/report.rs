@@ -178,8 +178,8 @@ pub(super) fn report(experiment: &Experiment, runs: Vec<CompletedRun>, runner: &
     undecided.retain(|claim| known.insert(claim.clone()));
     match &undecided[..] {
         [] => {}
-        [claim] => report.remarks.push(format!("claim {claim} is not decided by so few runs")),
-        claims => report.remarks.push(format!("not decided by so few runs are {}", claims.join(", "))),
+        [claim] => report.remarks.push(format!("so few runs do not decide claim {claim}")),
+        claims => report.remarks.push(format!("so few runs do not decide {}", claims.join(", "))),
     }
     report
 }
@@ -214,12 +214,12 @@ pub(super) fn claims_of_real(document: &Document, remarks: &mut Vec<String>) -> 
         let mut claim = claim.clone();
         if let Some(real) = claim.real.take().filter(|real| !real.only) {
             if real.holds.is_none() && real.tolerance.is_none() {
-                remarks.push(format!("claim `{}` is of virtual time only: {}", claim.id, real.why));
+                remarks.push(format!("claim `{}` applies to virtual time only: {}", claim.id, real.why));
                 continue;
             }
             claim.differs = Some(real.why.clone());
             let was = claim.holds.take().map(|holds| holds.split_whitespace().collect::<Vec<_>>().join(" "));
-            let was = was.or(claim.tolerance.map(|part| format!("within {part} of what was published")));
+            let was = was.or(claim.tolerance.map(|part| format!("within {part} of the published value")));
             remarks.push(format!(
                 "claim `{}` holds here where {}, in virtual time where {}: {}",
                 claim.id,
@@ -282,7 +282,7 @@ pub(super) fn judge(
         };
         match ours.len() == published.len() {
             true => Ok(is_within(&ours, published, tolerance)),
-            false => Err(format!("{} numbers are published, and {} measured", published.len(), ours.len())),
+            false => Err(format!("there are {} published numbers, but {} measured ones", published.len(), ours.len())),
         }
     });
     Ok(Agreement::of(within.transpose()?, holds.transpose()?))
@@ -536,10 +536,10 @@ impl ReportBuilder {
 }
 
 fn recorded(name: &str, runs: &[Arc<CompletedRun>]) -> Result<Vec<(f64, f64)>, String> {
-    let [run] = runs else { return Err(format!("a series is of one run; `where` leaves {}", runs.len())) };
+    let [run] = runs else { return Err(format!("a series needs one run; `where` selects {}", runs.len())) };
     let series = &run.measured.series;
     series.get(name).cloned().ok_or_else(|| {
         let known = series.keys().take(12).map(String::as_str).collect::<Vec<_>>().join(", ");
-        format!("nothing recorded is called `{name}`; there are {known}")
+        format!("there is no series `{name}`; there are {known}")
     })
 }

@@ -173,7 +173,10 @@ fn a_verdict_is_one_of_four() {
     assert_eq!(of("[1, 4.1, 9]"), (Agreement::Matches, None));
     assert_eq!(of("[1, 4.1, 12]"), (Agreement::NotReproduced, None));
     let (verdict, error) = of("[1, 4]");
-    assert!(verdict == Agreement::NotReproduced && error.unwrap().contains("2 numbers are published, and 3 measured"));
+    assert!(
+        verdict == Agreement::NotReproduced
+            && error.unwrap().contains("there are 2 published numbers, but 3 measured ones")
+    );
 }
 
 #[test]
@@ -219,7 +222,7 @@ fn a_claim_that_cannot_fail_is_refused() {
     ] {
         let error = with_claim(&format!("measured = \"{measured}\"\n{claim}")).map(|_| ()).unwrap_err();
         let told =
-            error.starts_with("squares.toml: claim `nine`: ") && error.contains("Leave out `holds` and `tolerance`");
+            error.starts_with("squares.toml: claim `nine`: ") && error.contains("Remove `holds` and `tolerance`");
         assert!(told, "{measured}: {claim}: {error}");
     }
     for (measured, claim) in [
@@ -255,8 +258,8 @@ fn parameters_are_swept_derived_and_set_from_outside() {
     assert_eq!(of(set("side", "5")), Ok(2));
     assert_eq!(of(set("variant", "tripled")), Ok(3));
     for (set, why) in [
-        (set("sied", "5"), "there is no parameter `sied` that could be 5; there are: factor, seed, side"),
-        (set("variant", "halved"), "there is no parameter `variant` that could be halved"),
+        (set("sied", "5"), "there is no parameter `sied` with the value 5; there are: factor, seed, side"),
+        (set("variant", "halved"), "there is no parameter `variant` with the value halved"),
     ] {
         let error = of(set).unwrap_err();
         assert!(error.contains(why), "{error}");
@@ -287,9 +290,9 @@ fn missing_files_skip_jobs_and_are_reported() {
     assert_eq!(
         remarks,
         [
-            "sizes of transfers are those of a table that is like sizes.txt, which is not there; SWITCHPATH_DATA names the \
-             folder that has it in links/",
-            "left out is a.down, which is not there; SWITCHPATH_DATA names the folder that has it in links/"
+            "sizes.txt is missing, so a similar table provides the sizes of transfers; set SWITCHPATH_DATA to the folder that \
+             contains it in links/",
+            "skipped a.down: the file is missing; set SWITCHPATH_DATA to the folder that contains it in links/"
         ]
     );
     let (none, _) = experiment
@@ -318,13 +321,10 @@ fn invalid_experiment_error_names_line() {
         (without("paper = \"arithmetic\"\n"), "missing field `paper`"),
         (SQUARES.replace("title = \"Squares\"", "titel = 1"), "squares.toml: TOML parse error at line 4, column 1"),
         (SQUARES.replace("id = \"growth\"", "id = \"nine\""), "two claims are called `nine`"),
-        (
-            SQUARES.replace("tolerance = 0.01", "tolerance = 0.2"),
-            "claim `nine`: a `tolerance` is from 0 to 0.1, and 0.2",
-        ),
+        (SQUARES.replace("tolerance = 0.01", "tolerance = 0.2"), "claim `nine`: `tolerance` is 0.2, not from 0 to 0.1"),
         (
             SQUARES.replace("tolerance = 0.01", "holds = \"measured > 8\""),
-            "claim `nine`: `published` is a number. Say with",
+            "claim `nine`: `published` is a number. Give",
         ),
         (
             SQUARES.replace("published = 9", "published = \"about 9\""),
@@ -340,7 +340,7 @@ fn invalid_experiment_error_names_line() {
         assert!(error.contains(why), "{error}");
     }
     for (from, to, why) in [
-        ("${side}", "${seite}", "squares.toml: line 9: no parameter is called `seite`"),
+        ("${side}", "${seite}", "squares.toml: line 9: unknown parameter `seite`"),
         ("2 * side", "2 * seite", "derive `twice = 2 * seite`: line 1, column 6: `seite` is neither"),
     ] {
         let experiment = Experiment::read("squares.toml", &SQUARES.replace(from, to), &|_| unreachable!()).unwrap();
@@ -359,7 +359,7 @@ fn errors_in_tables_and_plots_are_reported_and_fail_the_experiment() {
             "by = [\"casus\"]",
             "plot `areas`, line `${variant}`, `by`: no parameter is called `casus`",
         ),
-        ("x = \"side\"", "series = \"rate\"", "a series is of one run; `where` leaves 3"),
+        ("x = \"side\"", "series = \"rate\"", "a series needs one run; `where` selects 3"),
     ] {
         let text = SQUARES.replace(from, to);
         assert_ne!(text, SQUARES, "{from}");
@@ -451,5 +451,5 @@ line = [{ label = "area", x = "side", y = "get('area')" }]
     assert!(report.tables[1].printed);
     let quick = report_of(&experiment, true);
     assert_eq!(quick.verdicts.len(), 3);
-    assert_eq!(quick.remarks, ["claim `more` is not decided by so few runs"]);
+    assert_eq!(quick.remarks, ["so few runs do not decide claim `more`"]);
 }

@@ -64,7 +64,7 @@ pub(crate) fn run(
         return Err(RunError::Broken(live.violations.list, live.violations.omitted));
     }
     if let Some(link) = live.links.iter().find(|link| link.medium.has_failed()) {
-        return Err(RunError::Link(link.name.clone(), "its trace has ended before the world".into()));
+        return Err(RunError::Link(link.name.clone(), "its trace ended before the world".into()));
     }
     let mut measured = meters.finish(world, &live.flows, &live.links);
     measured.values.insert("packets".into(), live.packets as f64);
@@ -151,7 +151,11 @@ impl<'w> RunningHosts<'w> {
         // A service that changes no counter and is due again at the same time would repeat for ever.
         if self.links[link].counts == before && self.events.first() == Some((now, link * 2)) {
             let name = &self.links[link].name;
-            let what = || format!("the scheme of link {name} wants the link, does nothing with it, and no time passes");
+            let what = || {
+                format!(
+                    "the scheme of link {name} keeps asking for the link without sending a packet, at one point in time"
+                )
+            };
             self.violations.add(now, WorldInvariant::Progress, what);
         }
     }
@@ -219,7 +223,7 @@ impl<'w> RunningHosts<'w> {
         }
         if let Some(other) = of.arrived(way, &packet) {
             let name = &of.plan.name;
-            let what = || format!("packet {} of flow {name} came behind packet {other}", packet.number);
+            let what = || format!("packet {} of flow {name} arrived after packet {other}", packet.number);
             self.violations.add(now, WorldInvariant::Order, what);
         }
         let time = Instant::new(now);
@@ -323,8 +327,11 @@ impl<'w> RunningHosts<'w> {
         let emitted: u64 = flows.iter().flat_map(|flow| flow.counts.emitted).sum();
         let arrived: u64 = flows.iter().flat_map(|flow| flow.counts.arrived).sum();
         if emitted + made != arrived + gone + within {
-            let what =
-                || format!("{emitted} packets sent, {made} made, {arrived} arrived, {gone} gone, {within} within");
+            let what = || {
+                format!(
+                    "{emitted} packets sent, {made} duplicated, {arrived} arrived, {gone} lost, {within} in the network"
+                )
+            };
             violations.add(time, WorldInvariant::Conservation, what);
         }
     }

@@ -54,11 +54,11 @@ impl WorldPlan {
         for (at, happening) in &self.events {
             let (link, scheme, waiting) = match happening {
                 WorldEvent::Scheme(link, scheme, waiting) => (&self.hosts.links[*link], scheme, *waiting),
-                _ => return Err("on real packets a link gets another scheme, and nothing else happens".into()),
+                _ => return Err("on real packets only the scheme of a link can change".into()),
             };
             let name = self.hosts.name(link);
             let Some(way) = [&mut passage.forward, &mut passage.back].into_iter().find(|way| way.name == name) else {
-                return Err(format!("on real packets {name} is no more than a delay, and gets no other scheme"));
+                return Err(format!("on real packets {name} is a plain delay, and its scheme cannot change"));
             };
             way.changes.push(SchemeReplacement { at: *at, scheme: bounded(&scheme.text, most), transition: waiting });
         }
@@ -95,7 +95,7 @@ impl HostsPlan {
         // Of the links on all routes take the slow one; if all are fast, the one next to the receivers.
         let is_slow = |number: &&u32| !is_fast(link(number));
         let next = if way == 0 { common.last() } else { common.first() };
-        let chosen = *common.iter().find(is_slow).or(next).ok_or("no link is on the way of all flows")?;
+        let chosen = *common.iter().find(is_slow).or(next).ok_or("no link is on the path of all flows")?;
         let mut delay: Option<Nanos> = None;
         for (flow, route) in routes {
             let others = || route.iter().filter(|number| **number != chosen).map(link);
@@ -203,15 +203,15 @@ to = "far"
         assert_eq!(passage.forward.changes[1].transition, SchemeChange::Drain);
         assert!(passage.back.changes.is_empty());
         let access = world(&at("4s", "a-gateway", codel)).host_network(9).unwrap_err();
-        assert_eq!(access, "on real packets a-gateway is no more than a delay, and gets no other scheme");
+        assert_eq!(access, "on real packets a-gateway is a plain delay, and its scheme cannot change");
         let slower = world(&at("4s", "gateway-far", "rate = \"1mbit\"")).host_network(9).unwrap_err();
-        assert_eq!(slower, "on real packets a link gets another scheme, and nothing else happens");
+        assert_eq!(slower, "on real packets only the scheme of a link can change");
     }
 
     #[test]
     fn worlds_that_a_laboratory_cannot_run_are_errors() {
         let back = "[[flow]]\nname = \"two\"\nfrom = \"far\"\nto = \"b\"\n";
-        assert_eq!(world(back).host_network(9).unwrap_err(), "no link is on the way of all flows");
+        assert_eq!(world(back).host_network(9).unwrap_err(), "no link is on the path of all flows");
         let mut two = world(TWO);
         two.hosts.links[0].medium.service = LinkService::Constant(Rate::mbit(2));
         let error = two.host_network(9).unwrap_err();

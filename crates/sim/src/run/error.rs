@@ -28,7 +28,7 @@ impl fmt::Display for RunError {
         match self {
             RunError::Capture(source, reason) => write!(f, "source {source}: {reason}"),
             RunError::Sizes(flow, reason) => {
-                write!(f, "flow {flow}: {reason}; without `sizes` those of a table like the measured one are taken")
+                write!(f, "flow {flow}: {reason}; without `sizes` the flow uses a table similar to the measured one")
             }
             RunError::Trace(card, reason) => write!(f, "the link of card {card}: {reason}"),
             RunError::Link(link, reason) => write!(f, "link {link}: {reason}"),

@@ -214,7 +214,7 @@ impl<'w> RunningWorld<'w> {
         }
         let net = self.outside.lock();
         match net.cards.iter().find(|card| card.link.has_failed()) {
-            Some(card) => Err(RunError::Trace(card.name.clone(), "its trace has ended before the world".into())),
+            Some(card) => Err(RunError::Trace(card.name.clone(), "its trace ended before the world".into())),
             None => Ok(()),
         }
     }
@@ -231,7 +231,7 @@ impl<'w> RunningWorld<'w> {
             let core = &mut self.cores[index];
             if !core.step(wake) {
                 let (node, number) = (&self.nodes[core.node].plan.name, core.number);
-                let what = || format!("core {number} of router {node} works without end and no time passes");
+                let what = || format!("core {number} of router {node} works endlessly at one point in time");
                 self.outside.lock().violations.add(wake, WorldInvariant::Progress, what);
                 return;
             }

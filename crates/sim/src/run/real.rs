@@ -25,14 +25,14 @@ fn check(world: &WorldPlan) -> Result<(), String> {
         return Err("its router has several workers".into());
     }
     if world.cards.iter().any(|card| matches!(card.end, LinkEnd::Card(_))) {
-        return Err("cards are linked with each other".into());
+        return Err("links connect its cards with each other".into());
     }
     let plain = |card: &CardPlan| matches!(card.medium.service, LinkService::Constant(_));
     if !world.cards.iter().all(plain) {
         return Err("a link has no constant rate".into());
     }
     if !world.events.is_empty() {
-        return Err("things happen in it at times".into());
+        return Err("it has events".into());
     }
     Ok(())
 }

@@ -106,7 +106,7 @@ impl RunningWorld<'_> {
             let fates = flow.all();
             if flow.flows > 0 && fates.ended() > fates.sent + fates.duplicated {
                 let (ended, sent) = (fates.ended(), fates.sent + fates.duplicated);
-                broken.push(format!("{ended} packets of source {} have ended, and {sent} were sent", plan.name));
+                broken.push(format!("{ended} packets of source {} have a fate, but the source sent {sent}", plan.name));
             }
             all += &fates;
         }
@@ -122,7 +122,7 @@ impl RunningWorld<'_> {
             let name = &self.nodes[node].plan.name;
             if (received, sent) != (handed, taken) {
                 broken.push(format!(
-                    "router {name} says it has received {received} packets and sent {sent}; its cards, {handed} and {taken}"
+                    "router {name} reports {received} received and {sent} sent packets; its cards report {handed} and {taken}"
                 ));
             }
             (generated, inside) = (generated + made, inside + held);
@@ -130,7 +130,8 @@ impl RunningWorld<'_> {
         let (came, known) = (all.sent + all.duplicated + generated, all.ended() + inside + waiting as u64);
         if came != known {
             broken.push(format!(
-                "{came} packets were made, and {known} are known of: {} have ended, {inside} are in routers, {waiting} before cards",
+                "there are {came} packets, but only {known} are accounted for: {} with a fate, {inside} in routers, {waiting} \
+                 on cards",
                 all.ended()
             ));
         }

@@ -40,17 +40,17 @@ time = "1ms"
 [card.nobody]
 "#,
         expect![[r#"
-            w:2:10: error: nothing is left to be measured; write less than 1s
+            w:2:10: error: the warm-up leaves no time for measurements; write less than 1s
             w:3:10: error: that is more than 1000000 points; write 1001ns or more
             w:6:8: error: there is no card 'inn'; did you mean 'in'?
             w:8:8: error: 'mbps' is no unit of rate; in tc 'bps' means bytes per second; say bits: '10mbit'
             w:9:15: error: '10.0.0' is no IPv4 address; write one like "10.0.0.1"
-            w:10:8: error: no packet of a source has 20b; give 64b to 2040b, check sequence and all
+            w:10:8: error: no packet of a source has 20b; give 64b to 2040b, including the frame check sequence
             w:11:6: error: a constant source has no 'on'; its keys are rate
-            w:15:8: error: no kind of source is called 'bursty'; use one of constant, poisson, onoff, ramp, replay
+            w:15:8: error: unknown kind of source 'bursty'; use one of constant, poisson, onoff, ramp, replay
             w:17:8: error: 'efx' is no code point; write "ef", "af31", "cs5" or a number
             w:19:11: error: a link has two ends; write between = ["p1", "p2"]
-            w:23:1: error: it does not say what happens; give router and config, card and up, link and scheme, or link and rate
+            w:23:1: error: it states no change; give router and config, card and up, link and scheme, or link and rate
             w:25:1: error: no router has a port on card 'nobody'; use one of in, out
         "#]],
     );
@@ -85,8 +85,8 @@ computations = 3
 "#,
         expect![[r#"
             w:8:15: error: 'count 0x2a' is no instruction; write one of: nop, count TAG below|upto N, compare TAG OPERATOR N, collect COUNTER RESULT OPERATOR N, rcollect COUNTER RESULT CHILD OPERATOR N, rchld COUNTER CHILD, mark TAG N, test TAG, get TAG, put TAG N, setfwd TAG OPERATOR N
-            w:16:6: error: no place of a router is called 'behind'; write one or several of input, central and output
-            w:24:16: error: 'computations' is said of an instruction, and there is none; add instruction = "count 0x2a upto 1"
+            w:16:6: error: unknown place 'behind'; write one or several of input, central and output
+            w:24:16: error: the key 'computations' needs an instruction; add instruction = "count 0x2a upto 1"
         "#]],
     );
 }
@@ -121,7 +121,7 @@ fn configuration_error_has_line_of_world_file() {
     .assert_eq(&wrong.to_string());
     let text = "duration = \"1s\"\n[router.r]\nconfig = \"version = 1\"\n";
     expect![[r#"
-        w:3:10: error: a configuration stands between ''' and '''; write config = ''' on one line, then the configuration, then ''' on a line of its own
+        w:3:10: error: the configuration is not between ''' and '''; write config = ''' on one line, then the configuration, then ''' on a line of its own
     "#]].assert_eq(&WorldPlan::parse(text, "w").unwrap_err().to_string());
 }
 
@@ -130,7 +130,7 @@ fn source_rate_beyond_time_resolution_is_error() {
     check(
         "[[source]]\nname = \"a\"\ncard = \"in\"\nkind = \"poisson\"\nrate = \"1001mpps\"\ndestination = \"10.0.0.1\"",
         expect![[r#"
-            w:6:8: error: at 1001mpps packets come less than a nanosecond apart; write 1000mpps or less
+            w:6:8: error: at 1001mpps the packets are less than a nanosecond apart; write 1000mpps or less
         "#]],
     );
 }

@@ -132,7 +132,7 @@ fn ended_trace_ends_run_with_error() {
     let text = link("trace = \"lte(mean=3mbit,length=1s,seed=4)\"\nend = \"error\"");
     let world = world_of(&config(""), &text);
     let error = sim::run(&world, &mut sim::NoCaptures, &mut |_| {}).unwrap_err();
-    assert_eq!(error.to_string(), "the link of card out: its trace has ended before the world");
+    assert_eq!(error.to_string(), "the link of card out: its trace ended before the world");
     let world = world_of(&config(""), &link("trace = \"elsewhere\""));
     let error = sim::run(&world, &mut sim::NoCaptures, &mut |_| {}).unwrap_err();
     assert_eq!(error.to_string(), "the link of card out: 'elsewhere' cannot be read: files are not opened here");

@@ -26,7 +26,7 @@ pub fn round_trips(host: &LabHost, to: Ipv4Addr, count: usize) -> Result<Vec<f64
     // The groups that may open ICMP echo sockets (icmp(7)).
     host.sysctl("net/ipv4/ping_group_range", "0 0")?;
     let open = || socket_with(AddressFamily::INET, SocketType::DGRAM, SocketFlags::CLOEXEC, Some(ipproto::ICMP));
-    let socket = UdpSocket::from(host.run(open)?.context("no socket for echo requests can be had")?);
+    let socket = UdpSocket::from(host.run(open)?.context("cannot open a socket for echo requests")?);
     socket.set_read_timeout(Some(PATIENCE.into()))?;
     socket.connect(SocketAddr::new(IpAddr::V4(to), 0))?;
     let mut sleeper = Sleeper::new(Waker::new()?);

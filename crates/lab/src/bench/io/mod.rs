@@ -48,7 +48,7 @@ pub fn measure(Rounds(rounds): Rounds, progress: &Progress) -> Result<Vec<BenchF
     let lab = Lab::new()?;
     let rounds = rounds.min(ROUNDS);
     let precedence = RealtimePriority::acquire().inspect_err(|error| {
-        progress.note(&format!("io: no real-time priority ({error}): what other programs do is in the figures"));
+        progress.note(&format!("io: no real-time priority ({error}): the figures include the load of other programs"));
     });
     let mut figures = small(&lab, rounds, progress)?;
     figures.extend(bulk(&lab, rounds, progress)?);

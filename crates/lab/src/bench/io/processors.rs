@@ -14,7 +14,7 @@ pub struct Processors {
 
 /// Restricts the calling thread, and every thread it starts, to these processors.
 fn pin_to(processors: &CpuSet) -> Result<()> {
-    sched_setaffinity(None, processors).context("a thread cannot be kept to a processor")
+    sched_setaffinity(None, processors).context("cannot pin a thread to a processor")
 }
 
 impl Processors {

@@ -61,7 +61,7 @@ fn receive(from: &mut TcpStream) -> Result<f64> {
             if elapsed >= span {
                 return Ok((taken, elapsed));
             }
-            taken += from.read(&mut bytes).context("the connection stands still")? as u64;
+            taken += from.read(&mut bytes).context("the connection is stalled")? as u64;
         }
     };
     take(WARMUP)?;

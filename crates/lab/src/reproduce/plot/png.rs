@@ -18,7 +18,7 @@ pub fn png(svg: &str) -> Result<Vec<u8>> {
     fonts.load_font_source(usvg::fontdb::Source::Binary(Arc::new(ttf_noto_sans::BOLD)));
     fonts.set_sans_serif_family("Noto Sans");
     let options = usvg::Options { fontdb: Arc::new(fonts), ..usvg::Options::default() };
-    let tree = usvg::Tree::from_str(svg, &options).context("a picture cannot be read back")?;
+    let tree = usvg::Tree::from_str(svg, &options).context("cannot read the rendered picture")?;
     let size = tree.size().to_int_size().scale_by(SHARP).context("a picture has no size")?;
     let mut pixels = tiny_skia::Pixmap::new(size.width(), size.height()).context("a picture is too large")?;
     resvg::render(&tree, tiny_skia::Transform::from_scale(SHARP, SHARP), &mut pixels.as_mut());

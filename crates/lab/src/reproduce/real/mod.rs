@@ -49,7 +49,7 @@ impl RealPackets {
         };
         if stations == router {
             bail!(
-                "real packets need two processors, one for the router and one for its stations; this process has one"
+                "real packets need two processors, one for the router and one for sources and sinks; this process has one"
             );
         }
         let cabling = Cabling::new().context("real packets need network namespaces: run it as root")?;
@@ -58,8 +58,8 @@ impl RealPackets {
         let mut real = RealPackets { cabling, clock, processors, slower, costs: ForwardingCosts::default() };
         real.costs = slowdown::measure(|world, slower| real.run_once(world, slower).map_err(|error| error.to_string()))
             .map_err(anyhow::Error::msg)
-            .context("measuring what packets cost this machine")?;
-        eprintln!("switchpath: a packet costs this machine {}", real.costs);
+            .context("measuring the cost of packets on this machine")?;
+        eprintln!("switchpath: cost of a packet on this machine: {}", real.costs);
         Ok(real)
     }
 
@@ -121,9 +121,7 @@ impl RealPackets {
                 return Ok(measured);
             }
         }
-        Err(format!(
-            "{ATTEMPTS} times the kernel itself lost packets, {lost} in the end; run it with a higher --slower"
-        ))
+        Err(format!("the kernel lost packets in {ATTEMPTS} attempts, {lost} in the last one; use a higher --slower"))
     }
 }
 
@@ -155,10 +153,10 @@ impl Runner for RealPackets {
         }
         let least = slower.iter().copied().fold(f64::INFINITY, f64::min);
         vec![
-            format!("on real packets, {least:.0} to {:.0} times slower than the world says", most("real.slower")),
+            format!("on real packets, {least:.0} to {:.0} times slower than the world", most("real.slower")),
             format!(
-                "work cost more by itself than the world says in {:.2} % of laps, {:.2} % of the time (at most {:.2} %); \
-                 the world stood still for {:.1} % of the time, for other programs",
+                "work exceeded the cost in the world in {:.2} % of laps, {:.2} % of the time (at most {:.2} %); other \
+                 programs stopped the world's clock for {:.1} % of the time",
                 mean("real.dearer_laps") * 100.0,
                 mean("real.excess") * 100.0,
                 most("real.excess") * 100.0,

@@ -35,7 +35,7 @@ impl Reader<'_> {
         for table in hosts {
             let name = table.name.get_ref();
             if name.is_empty() || name.contains('-') || plan.hosts.contains(name) {
-                let reason = format!("{} cannot be the name of another host", quote(name));
+                let reason = format!("{} is the name of another host, or contains '-'", quote(name));
                 let hint = "give each host a name of its own, without '-'".to_owned();
                 self.report.error(table.name.span(), "host.name", || (reason, hint));
             }
@@ -62,7 +62,9 @@ impl Reader<'_> {
         let (span, table) = (table.get_ref().between.span(), table.get_ref());
         if from == to || plan.links.iter().any(|link| (link.from, link.to) == (from, to)) {
             let reason = format!("{} and {} cannot have this link", quote(&plan.hosts[from]), quote(&plan.hosts[to]));
-            return self.report.error(span, path, || (reason, "two different hosts have one link".into()));
+            return self
+                .report
+                .error(span, path, || (reason, "use two different hosts, with one link between them".into()));
         }
         let texts = (table.medium(), &table.scheme, &table.buffer);
         let both = self.link_direction(texts, path, &unlimited_link(from, to));
@@ -183,13 +185,13 @@ impl Reader<'_> {
                 parsed(&mut self.report, text, &format!("{path}.change"), |text| {
                     let found = SchemeChange::ALL.iter().find(|change| change.name() == text).copied();
                     let hint = || did_you_mean(text, SchemeChange::NAMES.iter().copied());
-                    found.ok_or_else(|| (format!("{} is no way to change a scheme", quote(text)), hint()))
+                    found.ok_or_else(|| (format!("{} is no mode for a change of scheme", quote(text)), hint()))
                 })
             })?;
             return Some(WorldEvent::Scheme(link, Box::new(scheme), change));
         }
         let Some(rate) = &table.rate else {
-            let say = || ("it does not say what happens to the link".to_owned(), "give scheme or rate".to_owned());
+            let say = || ("it states no change to the link".to_owned(), "give scheme or rate".to_owned());
             self.report.error(name.span(), path, say);
             return None;
         };
@@ -206,7 +208,7 @@ fn exact(text: &str) -> Result<bool, (String, String)> {
     match text {
         "tuple" => Ok(false),
         "exact" => Ok(true),
-        other => Err((format!("no hash is called {}", quote(other)), "write \"tuple\" or \"exact\"".into())),
+        other => Err((format!("unknown hash {}", quote(other)), "write \"tuple\" or \"exact\"".into())),
     }
 }
 

@@ -42,12 +42,12 @@ impl FlowSizes {
             let size: u64 =
                 line.trim().parse().map_err(|_| format!("line {}: '{line}' is no size in bytes", number + 1))?;
             if sizes.last().is_some_and(|&before| before > size) {
-                return Err(format!("line {}: sizes are to ascend", number + 1));
+                return Err(format!("line {}: the sizes do not ascend", number + 1));
             }
             sizes.push(size);
         }
         if sizes.len() <= DRAWS {
-            return Err(format!("{} sizes; there are to be {}", sizes.len(), DRAWS + 1));
+            return Err(format!("{} sizes instead of {}", sizes.len(), DRAWS + 1));
         }
         Ok(FlowSizes(sizes.into()))
     }
@@ -117,7 +117,7 @@ mod tests {
     #[test]
     fn invalid_size_table_error_names_line() {
         assert_eq!(FlowSizes::parse("1\nx\n").unwrap_err(), "line 2: 'x' is no size in bytes");
-        assert_eq!(FlowSizes::parse("2\n1\n").unwrap_err(), "line 2: sizes are to ascend");
-        assert_eq!(FlowSizes::parse("1\n2\n").unwrap_err(), "2 sizes; there are to be 100001");
+        assert_eq!(FlowSizes::parse("2\n1\n").unwrap_err(), "line 2: the sizes do not ascend");
+        assert_eq!(FlowSizes::parse("1\n2\n").unwrap_err(), "2 sizes instead of 100001");
     }
 }

@@ -114,7 +114,7 @@ impl Laboratory {
         way.scheme.clone_from(&change.scheme);
         self.description.change = change.transition;
         let applied = self.daemon.apply(&self.description.configuration(), CONFIGURATION);
-        applied.map(drop).map_err(|error| anyhow!("the router does not take {}: {error:?}", change.scheme))
+        applied.map(drop).map_err(|error| anyhow!("the router refuses {}: {error:?}", change.scheme))
     }
 
     /// Opens connection `number`, configured as `manner` says: the sender's end and the receiver's.

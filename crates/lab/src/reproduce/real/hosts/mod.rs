@@ -179,25 +179,28 @@ impl Runner for RealHosts {
         let lost: f64 = runs.iter().filter_map(|run| run.measured.get("real.kernel_lost")).sum();
         let real = runs.iter().filter(|run| run.measured.get("real.kernel_lost").is_some()).count();
         let mut remarks = vec![format!(
-            "TCP of Linux {} in network namespaces, packets of as many bytes as in virtual time, {real} runs on real packets, {} of all at a time",
+            "TCP of Linux {} in network namespaces, packet sizes as in virtual time, {real} runs on real packets, {} runs in \
+             parallel",
             self.kernel, self.at_once
         )];
         remarks.push(String::from(
-            "the kernel begins with a window of ten packets, acknowledges every second one and has selective acknowledgements: ratios are to be \
-             compared, and delays one way are smoothed round trips less the way back",
+            "the kernel starts with a window of ten packets, acknowledges every second packet and uses SACK: compare ratios \
+             only; a one-way delay is the smoothed round trip less the delay of the way back",
         ));
         remarks.push(format!(
-            "of the slowest run, 99 of 100 packets came out of their link no more than {:.0} us late, and it was idle for {:.1} ms though packets waited",
+            "worst run: 99 of 100 packets left their link at most {:.0} us late, and the link was idle for {:.1} ms with a \
+             backlog",
             most("real.late_p99_us"),
             most("real.missed_ms")
         ));
         let late = most("real.changed_late_ms");
         if late > 0.0 {
-            remarks.push(format!("schemes were changed {late:.1} ms late at most"));
+            remarks.push(format!("changes of schemes were at most {late:.1} ms late"));
         }
         if lost > 0.0 {
             remarks.push(format!(
-                "the kernel itself lost {lost:.0} packets between the hosts and the router: this machine was too slow for as many runs at a time"
+                "the kernel lost {lost:.0} packets between the hosts and the router: this machine is too slow for so many \
+                 parallel runs"
             ));
         }
         remarks

@@ -70,7 +70,7 @@ impl Runner for RealState {
             StateTrial::Group(plan) => group::run(&plan),
             StateTrial::Lifetime(plan) => lifetime::run(&plan),
             StateTrial::Cable(plan) => cable::run(&plan),
-            _ => return Err("there is nothing of it on real packets".to_owned()),
+            _ => return Err("this trial has no version on real packets; run it without --real".to_owned()),
         };
         let values = values.map_err(|error| format!("{error:#}"))?;
         Ok(Measurements { values, ..Measurements::default() })
@@ -83,9 +83,8 @@ impl Runner for RealState {
             vec![format!("packets of the kernel, hosts and routers in network namespaces of this machine, {at_once}")];
         let lost: f64 = runs.iter().filter_map(|run| run.measured.get("real.lost")).sum();
         if lost > 0.0 {
-            remarks.push(format!(
-                "the kernel itself lost {lost:.0} packets: this machine was too slow for as many runs at a time"
-            ));
+            remarks
+                .push(format!("the kernel lost {lost:.0} packets: this machine is too slow for so many parallel runs"));
         }
         remarks
     }

@@ -67,7 +67,7 @@ impl Runner for RealProcessor {
         let values = thread::spawn(move || match trial {
             StateTrial::Engine(plan) => engines(&plan),
             StateTrial::Touches(plan) => pin_last(0).map(|()| ephemeral_costs(usize::from(plan.rounds))),
-            _ => bail!("it is of no processor"),
+            _ => bail!("this trial does not measure the processor"),
         });
         let values = values.join().map_err(|_| "a thread panicked".to_owned())?;
         Ok(Measurements { values: values.map_err(|error| format!("{error:#}"))?, ..Measurements::default() })
@@ -76,11 +76,14 @@ impl Runner for RealProcessor {
     fn remarks(&self, runs: &[CompletedRun]) -> Vec<String> {
         let most = |name: &str| runs.iter().filter_map(|run| run.measured.get(name)).fold(0.0, f64::max);
         if most("store_mib") == 0.0 {
-            return vec!["what is added is what a path of three tasks takes with and without it, in turns".to_owned()];
+            return vec![
+                "the added cost is the difference of a path of three tasks with and without it, measured in turn"
+                    .to_owned(),
+            ];
         }
         vec![format!(
-            "stores by themselves of up to {:.0} MiB, the last cache has {:.0}; batches of as many packets as there would be threads, \
-             of blocks of {BLOCK} packets what a tenth keep below",
+            "stores alone of up to {:.0} MiB, last-level cache {:.0} MiB; one packet of each thread in a batch; the first \
+             decile over blocks of {BLOCK} packets",
             most("store_mib"),
             most("cache_mib")
         )]

@@ -47,8 +47,8 @@ impl StallWatch {
 }
 
 fn watch(core: u16, over: &AtomicBool) -> Result<Vec<Instant>> {
-    pin(core).context("keeping a watch to a processor")?;
-    let _first = RealtimePriority::acquire().context("a watch has to go before all others (CAP_SYS_NICE)")?;
+    pin(core).context("pinning the stall monitor to a processor")?;
+    let _first = RealtimePriority::acquire().context("the stall monitor needs real-time priority (CAP_SYS_NICE)")?;
     let (mut ends, mut before) = (Vec::new(), clock::now());
     while !over.load(Ordering::Relaxed) {
         sleep(LOOK);

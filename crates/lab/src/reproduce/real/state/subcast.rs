@@ -36,7 +36,7 @@ pub fn run(plan: &SubcastPlan) -> Result<Values> {
     let tag = computation.tag();
     let mark = computation.clone().at(Locations::INPUT).mark(tag, 1);
     for number in &plan.marked {
-        let socket = sockets.get(number.wrapping_sub(1)).context("nobody has that number")?;
+        let socket = sockets.get(number.wrapping_sub(1)).context("no receiver has that number")?;
         socket.send_to(&mark.to_bytes(), (network.root_address(), Carriages::PORT))?;
     }
     sleep_until(clock::now() + FLIGHT_LIMIT)?;
