@@ -209,7 +209,7 @@ pub fn show_applied(applied: &Applied, json: bool) -> Result<()> {
             if n == 1 { "" } else { "s" }
         )?,
     }
-    applied.remarks.iter().try_for_each(|remark| writeln!(stderr(), "remark: {remark}"))?;
+    applied.advisories.iter().try_for_each(|advisory| writeln!(stderr(), "warning: {advisory}"))?;
     if let Some(pending) = &applied.pending {
         let seconds = pending.left_ns.div_ceil(1_000_000_000);
         let back = pending.back_to;
@@ -260,8 +260,8 @@ fn listing(changes: &[ChangeReply]) -> Vec<String> {
     for same in changes.chunk_by(|a, b| kind(a) == kind(b)) {
         let shown = if same.len() > 2 * LISTED { LISTED } else { same.len() };
         lines.extend(same[..shown].iter().map(|change| {
-            let remark = if change.restart_needed { "   (needs a restart)" } else { "" };
-            format!("{}{remark}", change.text)
+            let warning = if change.restart_needed { "   (needs a restart)" } else { "" };
+            format!("{}{warning}", change.text)
         }));
         if shown < same.len() {
             lines.push(format!("{}: and {} more", kind(&same[0]), same.len() - shown));

@@ -97,7 +97,7 @@ impl CpuUsage {
             }
             let on_core = name.starts_with("core ");
             let of = match (event.phase, &*event.name) {
-                ('X', "switch" | "looks at ports") if on_core => &*event.name,
+                ('X', "switch" | "poll") if on_core => &*event.name,
                 _ if on_core => continue,
                 _ => name,
             };
@@ -172,12 +172,12 @@ impl TaskUsage {
                 self.used_ns += event.lasts_ns;
                 self.longest_run_ns = self.longest_run_ns.max(event.lasts_ns);
             }
-            ('X', "looks at ports") => {
+            ('X', "poll") => {
                 self.runs += event.args.times.unwrap_or(0);
                 self.used_ns += event.args.used_ns.unwrap_or(0);
             }
-            ('X', "waits for the core") => self.longest_wait_ns = self.longest_wait_ns.max(event.lasts_ns),
-            ('i', "has waited long enough") => self.timeouts += 1,
+            ('X', "wait for the core") => self.longest_wait_ns = self.longest_wait_ns.max(event.lasts_ns),
+            ('i', "timeout") => self.timeouts += 1,
             ('i', "dropped") => self.dropped_packets += event.args.packets.unwrap_or(0),
             ('C', _) => {
                 self.longest_queue_packets = self.longest_queue_packets.max(event.args.packets.unwrap_or(0));

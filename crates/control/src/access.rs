@@ -82,7 +82,7 @@ pub(crate) fn forbidden(who: &Author) -> ApiError {
         Via::Remote => "use the token for changes (the router's --token-file)",
         _ => "run this as root, as the router's user, or as a member of its --socket-group",
     };
-    ApiError::new(ErrorKind::Forbidden, format!("{who} does not have the rights for this request"), hint)
+    ApiError::new(ErrorKind::Forbidden, format!("{who} is not allowed to do this"), hint)
 }
 
 #[cfg(test)]

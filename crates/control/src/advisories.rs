@@ -11,8 +11,8 @@ fn at_least(time: Nanos) -> Nanos {
 }
 
 /// Returns a warning in one sentence.
-pub(crate) fn text(remark: &Advisory) -> String {
-    match remark {
+pub(crate) fn text(warning: &Advisory) -> String {
+    match warning {
         Advisory::TimeoutsOnly { runs, batch } => {
             format!(
                 "runs only by time-outs: {runs} times in a second, never with the {batch} packets that it waits for"
@@ -93,8 +93,8 @@ pub(crate) fn scheme_changed(
 }
 
 /// Returns the remedy.
-pub(crate) fn hint(remark: &Advisory) -> String {
-    match remark {
+pub(crate) fn hint(warning: &Advisory) -> String {
+    match warning {
         Advisory::TimeoutsOnly { .. } => {
             "each such run costs a switch for few packets: give a larger `overhead` to `forwarding`, \
                                         or a longer `max_wait` to the path"
@@ -144,19 +144,23 @@ mod tests {
     #[test]
     fn every_advisory_has_cause_and_remedy() {
         let (short, long) = (Nanos::micros(10), Nanos::micros(25));
-        let remarks = [
+        let warnings = [
             (Advisory::TimeoutsOnly { runs: 40, batch: 30 }, "40 times", "max_wait"),
             (Advisory::NearCapacity { batch: 100, capacity: 128 }, "100 packets", "queue = 400"),
-            (Advisory::OverCost { cost: long, declared: short }, "costs 25 us, and 10 us", "cost = \"25us\""),
+            (
+                Advisory::OverCost { cost: long, declared: short },
+                "costs 25 us, but the declared cost is 10 us",
+                "cost = \"25us\"",
+            ),
             (Advisory::SleepsTooLong { sleep: long, lasts: short }, "for 25 us", "sleep_max = \"10us\""),
             (Advisory::Lags { lag: long, lasts: short }, "waited 25 us", "3 times as long"),
-            (Advisory::Late { packets: 3, promised: short, most: long }, "than the 10 us", "show latency"),
+            (Advisory::Late { packets: 3, promised: short, most: long }, "max_delay of 10 us", "show latency"),
             (Advisory::OverBudget { packets: 7, of: 9, budget: short }, "7 of 9 packets", "classify_budget"),
         ];
         assert_eq!([552_365, 9_991, 7].map(|ns| at_least(Nanos::new(ns)).get()), [553_000, 10_000, 10]);
-        for (remark, said, advised) in remarks {
-            assert!(text(&remark).contains(said), "{}", text(&remark));
-            assert!(hint(&remark).contains(advised), "{}", hint(&remark));
+        for (warning, said, advised) in warnings {
+            assert!(text(&warning).contains(said), "{}", text(&warning));
+            assert!(hint(&warning).contains(advised), "{}", hint(&warning));
         }
     }
 }

@@ -102,7 +102,7 @@ pub(crate) enum LoggedEvent {
     Advisory {
         port: Option<PortId>,
         path: Option<PathId>,
-        remark: packet::Advisory,
+        warning: packet::Advisory,
     },
     FunctionFailed {
         path: PathId,
@@ -173,7 +173,7 @@ impl LoggedEvent {
             Event::SchemeChanged { worker, port, transition: way, version, before, packets } => {
                 LoggedEvent::SchemeChanged { worker, port, way, version, before, packets }
             }
-            Event::Advisory { port, path, advisory: remark, .. } => LoggedEvent::Advisory { port, path, remark },
+            Event::Advisory { port, path, advisory: warning, .. } => LoggedEvent::Advisory { port, path, warning },
             Event::FunctionFailed { path, failure: misdeed, .. } => {
                 LoggedEvent::FunctionFailed { path, what: advisories::function_failure(misdeed) }
             }
@@ -224,7 +224,7 @@ impl LoggedEvent {
             LoggedEvent::WorkerRestarted { .. } => api::EventKind::WorkerRestarted,
             LoggedEvent::WorkerStuck { .. } => api::EventKind::WorkerStuck,
             LoggedEvent::WorkerRecovered { .. } => api::EventKind::WorkerRecovered,
-            LoggedEvent::Warning(_) => api::EventKind::Remark,
+            LoggedEvent::Warning(_) => api::EventKind::Warning,
             LoggedEvent::Suppressed { last, .. } => last.kind(),
         }
     }
@@ -330,7 +330,7 @@ impl LoggedEvent {
                 advisories::scheme_changed(*worker, (*way, *packets), *version, before)
             }
             LoggedEvent::Policy(choice) => advisories::policy_decision(choice),
-            LoggedEvent::Advisory { remark, .. } => advisories::text(remark),
+            LoggedEvent::Advisory { warning, .. } => advisories::text(warning),
             LoggedEvent::FunctionFailed { what, .. } => what.clone(),
             LoggedEvent::SchemeFailed { worker, what, .. } => {
                 format!("its queueing scheme panicked and is replaced by a fifo (worker {worker}): {what}")
@@ -385,7 +385,7 @@ impl LogEntry {
             subject: self.event.subject(names),
             text: self.event.text(),
             hint: match &self.event {
-                LoggedEvent::Advisory { remark, .. } => Some(crate::advisories::hint(remark)),
+                LoggedEvent::Advisory { warning, .. } => Some(crate::advisories::hint(warning)),
                 LoggedEvent::SchemeFailed { .. } => Some(
                     "this is a bug in Switchpath: please report it; until then apply another scheme, or other options"
                         .into(),

@@ -239,8 +239,8 @@ impl Site {
         lab.cable(&receiver.plug("eth0"), &router.plug("wan")).unwrap();
         lab.cable(&receiver.plug("eth1"), &router.plug("spare")).unwrap();
         let open = |host: &LabHost, options: PacketOptions| {
-            let (port, remarks) = host.run(|| PacketPort::open("eth0", &options).unwrap()).unwrap();
-            assert!(remarks.is_empty(), "{remarks:?}");
+            let (port, warnings) = host.run(|| PacketPort::open("eth0", &options).unwrap()).unwrap();
+            assert!(warnings.is_empty(), "{warnings:?}");
             port
         };
         let deep = PacketOptions { receive_slots: 32768, ..PacketOptions::default() };

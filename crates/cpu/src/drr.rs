@@ -71,7 +71,7 @@ impl DrrTasks {
         self.begun = false;
         self.left = self.left.saturating_sub(1);
         if self.left == 0 {
-            self.round += 1;
+            self.round = self.round.wrapping_add(1);
             self.left = self.turns.len();
         }
     }
@@ -85,7 +85,7 @@ impl DrrTasks {
             let task = self.turns[i] as usize;
             self.tasks[task].deficit += rounds * self.quantum(task);
         }
-        self.round += rounds as u64;
+        self.round = self.round.wrapping_add(rounds as u64);
     }
 }
 
@@ -120,7 +120,7 @@ impl TaskOrder for DrrTasks {
     fn wake(&mut self, task: usize, _expected: Nanos) {
         let Task { deficit, round, .. } = self.tasks[task];
         // Each round that passed while the task was idle pays off one quantum of its debt.
-        let passed = (self.round - round).min(FORGET) as i64;
+        let passed = self.round.wrapping_sub(round).min(FORGET) as i64;
         if deficit < 0 {
             self.tasks[task].deficit = deficit.saturating_add(passed.saturating_mul(self.quantum(task))).min(0);
         }
@@ -165,8 +165,9 @@ impl TaskOrder for DrrTasks {
         self.next_turn();
         if self.turns.is_empty() {
             // No task is runnable: advance so many rounds that every debt is forgotten, also that of the present task.
-            self.round += FORGET;
+            // It wraps after 2^32 busy periods; only differences count.
+            self.round = self.round.wrapping_add(FORGET);
         }
-        self.tasks[task].round = self.round - if self.turns.is_empty() { FORGET } else { 0 };
+        self.tasks[task].round = if self.turns.is_empty() { self.round.wrapping_sub(FORGET) } else { self.round };
     }
 }

@@ -69,12 +69,12 @@ mod time;
 mod view;
 
 use cleaner::Cleaner;
-use epochs::{WorkerEpochs, Grace};
+use epochs::{Grace, WorkerEpochs};
 use inspect::{Inspector, Occupancy};
 use key::Key;
 use loom::sync::Arc;
 use loom::thread;
-use shard::{StoreResult, CommitDecision, Shard, FullPolicy};
+use shard::{CommitDecision, FullPolicy, Shard, StoreResult};
 use space::Space;
 use sweep::Sweep;
 use time::Lifetime;

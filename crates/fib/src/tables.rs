@@ -153,7 +153,8 @@ impl Tables {
     /// The VRF of an interface.
     #[inline(always)]
     pub fn vrf_of(&self, interface: InterfaceId) -> VrfId {
-        VrfId(self.interface_vrfs[interface.index()].load(Ordering::Relaxed))
+        // Pairs with the store of `attach`: a reader that sees the id also sees the tables.
+        VrfId(self.interface_vrfs[interface.index()].load(Ordering::Acquire))
     }
 
     /// Puts an interface without neighbours into a VRF for the lifetime of its id. To move it to another VRF, give it another id. Panics beyond

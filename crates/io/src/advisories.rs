@@ -32,12 +32,12 @@ impl Advisories {
     pub const MOST: usize = 256;
 
     /// Adds an advisory, a sentence without its full stop. Not for the fast path: it takes a lock.
-    pub fn add(&self, remark: String) {
+    pub fn add(&self, warning: String) {
         let mut kept = self.messages.lock().unwrap_or_else(PoisonError::into_inner);
         if kept.len() == Self::MOST {
             kept.pop_front();
         }
-        kept.push_back(remark);
+        kept.push_back(warning);
     }
 
     /// Removes and returns all advisories, oldest first.
@@ -52,12 +52,12 @@ mod tests {
 
     #[test]
     fn newest_advisories_are_kept_and_taken_once() {
-        let remarks = Advisories::default();
+        let warnings = Advisories::default();
         for i in 0..Advisories::MOST + 3 {
-            remarks.clone().add(i.to_string());
+            warnings.clone().add(i.to_string());
         }
-        let taken = remarks.take();
+        let taken = warnings.take();
         assert_eq!((taken.len(), taken[0].as_str()), (Advisories::MOST, "3"));
-        assert!(remarks.take().is_empty());
+        assert!(warnings.take().is_empty());
     }
 }

@@ -75,7 +75,7 @@ impl Interfaces {
         region: &Arc<Region>,
         queues: usize,
         namespace: &Option<Arc<Namespace>>,
-        remarks: &Advisories,
+        warnings: &Advisories,
     ) -> Result<Vec<Box<dyn Port>>, OpenError> {
         let mtu = plan.interfaces.first().map_or(1500, |interface| interface.mtu.into());
         // Without super-frames in the pool, received super-frames cannot be stored.
@@ -94,7 +94,7 @@ impl Interfaces {
             other => unreachable!("'{other}' is no interface of the kernel"),
         };
         let wanted = DeviceSpec { port: plan.name.to_string(), kind, interface: plan.device.target.clone(), queues };
-        let parts = self.parts(namespace, remarks)?;
+        let parts = self.parts(namespace, warnings)?;
         let open = || parts.shared.open(&wanted);
         let (opened, pulse) = match namespace {
             None => open(),
@@ -106,7 +106,7 @@ impl Interfaces {
         if opened.ports.iter().any(|port| !port.is_up()) {
             let (port, interface) = (&wanted.port, &wanted.interface);
             let hint = format!("set it up with `ip link set {interface} up` unless this is intended");
-            remarks.add(format!("port {port}: {interface} is down; {hint}"));
+            warnings.add(format!("port {port}: {interface} is down; {hint}"));
         }
         // A reopened port must have the same number of queues, one for each worker that has one now.
         let wanted = DeviceSpec { queues: opened.ports.len(), ..wanted };
@@ -114,14 +114,14 @@ impl Interfaces {
         Ok(parts.monitor.watch(&wanted.port, &wanted.interface, opened, Box::new(again)))
     }
 
-    fn parts(&mut self, namespace: &Option<Arc<Namespace>>, remarks: &Advisories) -> Result<&Parts, OpenError> {
+    fn parts(&mut self, namespace: &Option<Arc<Namespace>>, warnings: &Advisories) -> Result<&Parts, OpenError> {
         if self.parts.is_none() {
             let closer = Closer::start().map_err(|error| OpenError {
                 reason: format!("cannot start the thread that closes ports: {error}"),
                 hint: "end other programs and try again".into(),
             })?;
-            let shared = Shared { interfaces: Mutex::default(), closer: closer.clone(), advisories: remarks.clone() };
-            let reviver = HotplugMonitor::start(namespace.clone(), closer.clone(), remarks.clone())?;
+            let shared = Shared { interfaces: Mutex::default(), closer: closer.clone(), advisories: warnings.clone() };
+            let reviver = HotplugMonitor::start(namespace.clone(), closer.clone(), warnings.clone())?;
             self.parts = Some(Parts { shared: Arc::new(shared), closer, monitor: reviver });
         }
         Ok(self.parts.as_ref().expect("made just now"))
@@ -147,25 +147,25 @@ impl Shared {
         };
         let mut open_packet = |claims: &mut InterfaceLocks, options: &PacketOptions| {
             let claim = claim_first(claims)?;
-            let (ports, remarks) = packets.open(interface, options, wanted.queues, &self.closer)?;
+            let (ports, warnings) = packets.open(interface, options, wanted.queues, &self.closer)?;
             let index = ports[0].index();
             let claim = claim.map_or_else(|| claims.lock(interface, index), Ok)?;
             let ports = ports.into_iter().map(|port| Box::new(port) as Box<dyn Port>).collect();
-            Ok((OpenedDevice { ports, index, max_mtu: u16::MAX, interface_lock: claim }, None, remarks))
+            Ok((OpenedDevice { ports, index, max_mtu: u16::MAX, interface_lock: claim }, None, warnings))
         };
-        let (opened, pulse, remarks) = match &wanted.kind {
+        let (opened, pulse, warnings) = match &wanted.kind {
             DeviceKind::Packet(options) => open_packet(claims, options)?,
             DeviceKind::Xdp(options, region) => {
                 let claim = claim_first(claims)?;
                 match xdp.open_after(interface, region, wanted.queues, options, &self.closer) {
-                    Ok((opened, mut remarks)) => {
+                    Ok((opened, mut warnings)) => {
                         let index = opened[0].index();
                         let mtu = Netlink::open()
                             .ok()
                             .and_then(|mut netlink| netlink.link(interface).ok())
                             .map(|link| link.mtu);
                         let most = u32::from(xdp::MOST_MTU);
-                        remarks.extend(mtu.filter(|mtu| *mtu > most).map(|mtu| {
+                        warnings.extend(mtu.filter(|mtu| *mtu > most).map(|mtu| {
                             format!(
                                 "{interface} has an MTU of {mtu}, and AF_XDP carries {most} at most: longer packets are lost before \
                                  they are received; `ip link set {interface} mtu {most}`, or use packet:{interface}"
@@ -173,17 +173,17 @@ impl Shared {
                         }));
                         let claim = claim.map_or_else(|| claims.lock(interface, index), Ok)?;
                         let ports = opened.into_iter().map(|port| Box::new(port) as Box<dyn Port>).collect();
-                        (OpenedDevice { ports, index, max_mtu: xdp::MOST_MTU, interface_lock: claim }, None, remarks)
+                        (OpenedDevice { ports, index, max_mtu: xdp::MOST_MTU, interface_lock: claim }, None, warnings)
                     }
                     Err(OpenError { reason, hint }) => {
                         // If that fails as well, the operator gets one error, not two.
                         let offloads = region.super_frames() > 0;
                         let options = PacketOptions { offloads, ..PacketOptions::default() };
                         // A claim made above is still held, and this one shares it.
-                        let (opened, pulse, mut remarks) = open_packet(claims, &options)?;
+                        let (opened, pulse, mut warnings) = open_packet(claims, &options)?;
                         let instead = "AF_PACKET instead of AF_XDP, which is slower";
-                        remarks.push(format!("{instead}: {reason}; {hint}"));
-                        (opened, pulse, remarks)
+                        warnings.push(format!("{instead}: {reason}; {hint}"));
+                        (opened, pulse, warnings)
                     }
                 }
             }
@@ -201,7 +201,7 @@ impl Shared {
                 )
             }
         };
-        remarks.into_iter().for_each(|remark| self.advisories.add(format!("port {}: {remark}", wanted.port)));
+        warnings.into_iter().for_each(|warning| self.advisories.add(format!("port {}: {warning}", wanted.port)));
         Ok((opened, pulse))
     }
 }

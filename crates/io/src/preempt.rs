@@ -104,7 +104,7 @@ impl ThreadHandle {
         }
         let desk = Arc::new(JobSlot { state: AtomicU8::new(EMPTY), job: Mutex::default() });
         let (here, alive) = (desk.clone(), AliveGuard::new(&self.counts));
-        let name = format!("{} aside", thread::current().name().unwrap_or("worker"));
+        let name = format!("{} preempt", thread::current().name().unwrap_or("worker"));
         let work = move || {
             let _alive = alive;
             run_jobs(&here);

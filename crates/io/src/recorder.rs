@@ -76,7 +76,7 @@ pub fn start(
     path: &Path,
     name: &str,
     epoch: Nanos,
-    remarks: Advisories,
+    warnings: Advisories,
 ) -> Result<(Recorder, CaptureHandle), OpenError> {
     let wrong = |error: String| OpenError {
         reason: format!("the capture '{}' cannot be written: {error}", path.display()),
@@ -100,7 +100,7 @@ pub fn start(
             accepted: 0,
             until_retry: None,
             capture: what,
-            advisories: remarks,
+            advisories: warnings,
         }
         .run()
     };

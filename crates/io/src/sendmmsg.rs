@@ -21,7 +21,7 @@ unsafe impl Send for SendBatch {}
 
 impl std::fmt::Debug for SendBatch {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Outbox").field("prefixed", &self.prefixed).finish_non_exhaustive()
+        f.debug_struct("SendBatch").field("prefixed", &self.prefixed).finish_non_exhaustive()
     }
 }
 

@@ -130,28 +130,31 @@ fn xdp_port_falls_back_stepwise_with_one_advisory() {
         assert!(port.is_up());
         port.receive(clock::now(), &mut Batch::new(), &mut pool);
         drop(port);
-        let remarks = devices.advisories().take();
+        let warnings = devices.advisories().take();
         devices.finish();
-        remarks
+        warnings
     };
-    let remarks = remarks_of("xdp:eth0");
-    if let [remark] = &remarks[..] {
+    let warnings = remarks_of("xdp:eth0");
+    if let [warning] = &warnings[..] {
         // Here even root may not load programs.
-        assert!(remark.contains("AF_PACKET instead of AF_XDP") && remark.contains("CAP_BPF"), "{remark}");
-        return println!("skipped: {remark}");
+        assert!(warning.contains("AF_PACKET instead of AF_XDP") && warning.contains("CAP_BPF"), "{warning}");
+        return println!("skipped: {warning}");
     }
-    assert!(remarks.is_empty(), "{remarks:?}");
+    assert!(warnings.is_empty(), "{warnings:?}");
     // The driver refuses the program if the other end may send frames that exceed its buffers.
     let mtu = |mtu| other.run(|| Netlink::open().unwrap().set_mtu("eth0", mtu).unwrap()).unwrap();
     mtu(9000);
-    let [remark] = &remarks_of("xdp:eth0")[..] else { panic!("one remark") };
-    assert!(remark.starts_with("port lan: the driver of eth0 supports no XDP program"), "{remark}");
+    let [warning] = &remarks_of("xdp:eth0")[..] else { panic!("one warning") };
+    assert!(warning.starts_with("port lan: the driver of eth0 supports no XDP program"), "{warning}");
     mtu(1500);
     // Another program is attached there.
     let index = host.run(|| Netlink::open().unwrap().link("eth0").unwrap().index).unwrap();
     let _passage = host.run(|| XdpPassProgram::attach(index).unwrap()).unwrap();
-    let [remark] = &remarks_of("xdp:eth0")[..] else { panic!("one remark") };
-    assert!(remark.contains("AF_PACKET instead of AF_XDP") && remark.contains("ip link set eth0 xdp off"), "{remark}");
+    let [warning] = &remarks_of("xdp:eth0")[..] else { panic!("one warning") };
+    assert!(
+        warning.contains("AF_PACKET instead of AF_XDP") && warning.contains("ip link set eth0 xdp off"),
+        "{warning}"
+    );
     drop(pool);
     assert_eq!(region.spare(), 4096);
 }
@@ -249,8 +252,8 @@ fn failed_open_reports_port_reason_and_hint() {
 fn recorder_never_blocks_and_counts_lost_frames() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("fast.pcapng");
-    let remarks = Advisories::default();
-    let (mut recorder, recording) = recorder::start(&path, "lan", Nanos::ZERO, remarks.clone()).unwrap();
+    let warnings = Advisories::default();
+    let (mut recorder, recording) = recorder::start(&path, "lan", Nanos::ZERO, warnings.clone()).unwrap();
     let frame = [7; 60];
     // Far more than the ring holds, and faster than a disk.
     for i in 0..200_000u64 {
@@ -269,6 +272,6 @@ fn recorder_never_blocks_and_counts_lost_frames() {
     assert_eq!(recorded.len() as u64 + lost, 200_000);
     assert_eq!(recording.written(), recorded.len() as u64);
     assert!(recorded.is_sorted_by_key(|(_, time, _)| *time));
-    assert_eq!(remarks.take().len(), usize::from(lost > 0));
+    assert_eq!(warnings.take().len(), usize::from(lost > 0));
     recording.finish();
 }

@@ -26,13 +26,13 @@ struct MemifSide {
 
 impl MemifSide {
     fn open(end: MemifRole) -> MemifSide {
-        let remarks = Advisories::default();
-        let port = MemifPort::open(&end, "test", remarks.clone()).unwrap();
+        let warnings = Advisories::default();
+        let port = MemifPort::open(&end, "test", warnings.clone()).unwrap();
         MemifSide {
             port,
             pool: Pool::new(Region::new(4096)),
             sleeper: Sleeper::new(Waker::new().unwrap()),
-            advisories: remarks,
+            advisories: warnings,
         }
     }
 

@@ -38,8 +38,8 @@ fn pair(lab: &Lab) -> (LabHost, LabHost) {
 }
 
 fn open(host: &LabHost, link: &str, options: PacketOptions) -> PacketPort {
-    let (port, remarks) = host.run(|| PacketPort::open(link, &options).unwrap()).unwrap();
-    assert!(remarks.is_empty(), "{remarks:?}");
+    let (port, warnings) = host.run(|| PacketPort::open(link, &options).unwrap()).unwrap();
+    assert!(warnings.is_empty(), "{warnings:?}");
     port
 }
 
@@ -367,8 +367,8 @@ fn sweep_removes_only_filters_of_killed_routers() {
             Err(error) => return println!("skipped: {error}"),
         }
     }
-    let (port, remarks) = left.run(|| PacketPort::open("eth0", &small()).unwrap()).unwrap();
-    assert!(remarks.len() == 1 && remarks[0].contains("killed router left on eth0"), "{remarks:?}");
+    let (port, warnings) = left.run(|| PacketPort::open("eth0", &small()).unwrap()).unwrap();
+    assert!(warnings.len() == 1 && warnings[0].contains("killed router left on eth0"), "{warnings:?}");
     std::mem::forget(left.run(|| IngressDrop::install_filter(at_left).unwrap()).unwrap());
     assert!(left.run(|| ingress::sweep().unwrap()).unwrap().is_empty(), "a port is open there");
     drop(port);

@@ -147,11 +147,11 @@ fn transmitted_packets_can_be_read_again() {
 
 #[test]
 fn full_disk_is_reported_once_and_packets_are_counted() {
-    let remarks = Advisories::default();
+    let warnings = Advisories::default();
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("out.pcapng");
     let options = PcapOptions { write: Some(&path), name: "wan", ..PcapOptions::default() };
-    let mut port = PcapPort::open(&options, remarks.clone()).unwrap();
+    let mut port = PcapPort::open(&options, warnings.clone()).unwrap();
     // A limit on the file size simulates a full disk. It applies to a process, so it is set in a child process.
     if std::env::var_os("SWITCHPATH_TEST_SMALL_FILES").is_none() {
         let mut again = std::process::Command::new(std::env::current_exe().unwrap());
@@ -180,7 +180,7 @@ fn full_disk_is_reported_once_and_packets_are_counted() {
     }
     assert!(written > 50, "{written}");
     assert_eq!(refused, 500 - written);
-    let said = remarks.take();
+    let said = warnings.take();
     assert!(said.len() == 1 && said[0].starts_with("port wan: writing the capture failed after"), "{said:?}");
 }
 
@@ -190,11 +190,11 @@ fn truncated_capture_ends_the_replay_with_its_offset() {
     let whole = fs::read(&path).unwrap();
     let cut = directory.path().join("cut.pcapng");
     fs::write(&cut, &whole[..whole.len() - 10]).unwrap();
-    let remarks = Advisories::default();
+    let warnings = Advisories::default();
     let options = PcapOptions { read: Some(&cut), pace: ReplayPace::Fast, name: "lan", ..PcapOptions::default() };
-    let mut port = PcapPort::open(&options, remarks.clone()).unwrap();
+    let mut port = PcapPort::open(&options, warnings.clone()).unwrap();
     assert_eq!(arrivals(&mut port).len(), 2);
-    let said = remarks.take();
+    let said = warnings.take();
     assert!(
         said.len() == 1 && said[0].contains("port lan: the replay ends early") && said[0].contains("cut short"),
         "{said:?}"
@@ -219,7 +219,7 @@ fn unusable_captures_are_refused_with_a_reason() {
         (refused(Some(&other), None), "link type 101"),
         (refused(None, Some(&missing)), "cannot be written"),
         (refused(None, Some(Path::new("/dev/full"))), "No space left"),
-        (refused(Some(&path), Some(&path)), "overwritten"),
+        (refused(Some(&path), Some(&path)), "write to another file"),
     ] {
         assert!(error.contains(says), "{error} should say {says}");
     }

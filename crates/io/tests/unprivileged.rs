@@ -90,8 +90,8 @@ fn without_rights() {
     let (left, right) = (lab.host("left").unwrap(), lab.host("right").unwrap());
     lab.cable(&left.plug("eth0"), &right.plug("eth0")).unwrap();
     left.add_address("eth0", "10.0.0.1".parse().unwrap(), 24).unwrap();
-    let (port, remarks) = right.run(|| PacketPort::open("eth0", &PacketOptions::default()).unwrap()).unwrap();
-    assert!(remarks.is_empty(), "{remarks:?}");
+    let (port, warnings) = right.run(|| PacketPort::open("eth0", &PacketOptions::default()).unwrap()).unwrap();
+    assert!(warnings.is_empty(), "{warnings:?}");
     println!("a port is open; the host's stack is kept out by {}", port.ingress_drop().unwrap());
     let mut child = left.spawn(Command::new("true")).unwrap();
     assert!(child.wait().unwrap().success());

@@ -65,15 +65,15 @@ impl Ports {
     ) -> (Vec<XdpPort>, Vec<String>) {
         let Ports { interfaces, region, pool, .. } = self;
         let interfaces = interfaces.entry(host.name().to_owned()).or_default();
-        let (mut ports, remarks) = host.run(|| interfaces.open(link, region, queues, options).unwrap()).unwrap();
+        let (mut ports, warnings) = host.run(|| interfaces.open(link, region, queues, options).unwrap()).unwrap();
         // A port lends frames for receiving at its first receive call.
         ports.iter_mut().for_each(|port| port.receive(clock::now(), &mut Batch::new(), pool));
-        (ports, remarks)
+        (ports, warnings)
     }
 
     fn open(&mut self, host: &LabHost, link: &str) -> XdpPort {
-        let (mut ports, remarks) = self.open_all(host, link, 1, &XdpOptions::default());
-        assert_eq!((remarks, ports.len()), (vec![], 1), "copying is no news on a veth");
+        let (mut ports, warnings) = self.open_all(host, link, 1, &XdpOptions::default());
+        assert_eq!((warnings, ports.len()), (vec![], 1), "copying is no news on a veth");
         ports.remove(0)
     }
 

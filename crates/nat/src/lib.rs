@@ -594,7 +594,6 @@ pub fn apply_verdict(packet: &mut Packet, verdict: NatVerdict) -> bool {
         NatVerdict::Local => meta.exception = Exception::Local as u8,
         NatVerdict::TtlExpired => meta.exception = Exception::Expired as u8,
         NatVerdict::HoldFragment => meta.exception = Exception::Fragment as u8,
-        // Plus one: zero means that the packet is not refused.
         NatVerdict::Drop(reason) => meta.refused = reason.index() as u8 + 1,
     }
     false

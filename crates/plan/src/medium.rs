@@ -567,7 +567,7 @@ mod tests {
             (("loss", "1"), "link.loss: '1' is ambiguous: a percentage or a fraction; write 1% or 100%"),
             (("loss", "0.01"), "link.loss: '0.01' is ambiguous: a percentage or a fraction; write 0.01% or 1%"),
             (("reorder", "5"), "link.reorder: '5' is ambiguous: a percentage or a fraction; write 5%"),
-            (("duplicate", "1"), "link.duplicate: '1' can be read"),
+            (("duplicate", "1"), "link.duplicate: '1' is ambiguous"),
             (
                 ("loss", "gilbert(begin=1)"),
                 "link.loss: begin of '1' is ambiguous: a percentage or a fraction; write 1% or 100%",

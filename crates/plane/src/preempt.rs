@@ -198,9 +198,9 @@ pub(crate) struct FinishedVector {
 }
 
 impl ThreadSlot {
-    pub fn new(aside: Box<dyn FunctionThread>) -> ThreadSlot {
+    pub fn new(thread: Box<dyn FunctionThread>) -> ThreadSlot {
         ThreadSlot {
-            thread: aside,
+            thread,
             idle_job: None,
             in_flight: None,
             in_ports: Vec::new(),

@@ -11,9 +11,9 @@ mod sync {
 #[path = "../src/parker.rs"]
 mod parker;
 
-use parker::Parker;
 use loom::sync::Arc;
 use loom::thread;
+use parker::Parker;
 use sync::{AtomicU32, Ordering};
 
 /// Workers hand work to one that is about to sleep. It finds all of it when it looks once more, or is woken; and once is

@@ -1,12 +1,12 @@
 //! A deterministic world in which the plane runs in virtual time. A world has routers with their configurations and costs, cards with rings, links,
 //! sources and sinks, and checkers that watch every run.
 //!
-//! [`World::parse`] parses a description in TOML. [`run`] runs it to its end and returns [`Measured`]: named values, time series, and all inputs.
+//! [`WorldPlan::parse`] parses a description in TOML. [`run`] runs it to its end and returns [`Measurements`]: named values, time series, and all inputs.
 //! Nothing reads a clock and all random numbers are seeded. So the same world gives the same result, byte for byte. [`real`] runs a world on ports of
 //! the machine, with time from its caller.
 //!
 //! ```
-//! let world = sim::World::parse(r#"
+//! let world = sim::WorldPlan::parse(r#"
 //! duration = "10ms"
 //! [router.r]
 //! config = '''

@@ -22,11 +22,11 @@ fn read(path: &str) -> String {
 /// The headings of a file's tables, by the name of their declaration.
 const PLACES: &[(&str, &str, &str)] = &[
     ("Document", "", "At the top"),
-    ("Quick", "quick", "`[quick]`, and `[real]` likewise for `--real`"),
+    ("RunOverrides", "quick", "`[quick]`, and `[real]` likewise for `--real`"),
     ("Variant", "variant", "`[[variant]]`, whose name is itself the parameter `variant`"),
     ("Claim", "claim", "`[[claim]]`"),
     ("OnRealPackets", "claim.real", "Its `real`"),
-    ("Table", "table", "`[[table]]`"),
+    ("TableDefinition", "table", "`[[table]]`"),
     ("Column", "table.columns", "Each of its `columns`"),
     ("Plot", "plot", "`[[plot]]`"),
     ("Axis", "plot.x", "Its `x` and `y`"),

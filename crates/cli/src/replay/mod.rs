@@ -210,7 +210,7 @@ fn print(out: &mut dyn Write, arguments: &ReplayArguments, report: &ReplayReport
     report.against.as_ref().map_or(Ok(()), |against| print_comparison(out, arguments, report, against))
 }
 
-/// Prints remarks on the replay, such as generated packets and assumed neighbours.
+/// Prints warnings on the replay, such as generated packets and assumed neighbours.
 fn notes(out: &mut dyn Write, report: &ReplayReport) -> Result<()> {
     if !report.generated.is_empty() {
         writeln!(out, "The router generated packets: {}.", counted(&report.generated))?;

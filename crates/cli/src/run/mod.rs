@@ -43,7 +43,7 @@ enum MainEvent {
 /// Runs the router.
 pub fn run(arguments: &RunArguments) -> Result<ExitCode> {
     start_log(&arguments.log)?;
-    let (past, remarks) = history::open(arguments)?;
+    let (past, warnings) = history::open(arguments)?;
     let guests = guests::directory(&arguments.guests)?;
     let catalogue = guests::catalogue(guests.clone());
     let file = read(&arguments.config, &catalogue)?;
@@ -60,7 +60,7 @@ pub fn run(arguments: &RunArguments) -> Result<ExitCode> {
     let metrics = arguments.metrics.map(open_metrics).transpose()?;
     let notice = move |notice| drop(sender.send(MainEvent::Notice(notice)));
     let options = DaemonOptions::new(Devices::new(clock::epoch()), &configuration.text, &configuration.name, notice);
-    remarks.into_iter().for_each(|remark| options.advisories.add(remark));
+    warnings.into_iter().for_each(|warning| options.advisories.add(warning));
     let state = past.directory().map(Path::to_path_buf);
     let guard = Some(InterfaceGuard { login: Login::current(), force: arguments.force });
     let options = DaemonOptions { author: process_user(Via::Start), history: past, restores, guard, guests, ..options };

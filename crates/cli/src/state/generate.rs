@@ -254,9 +254,12 @@ mod tests {
         let key = Key::new([1, 2]);
         let counts = (0..4000).filter(|n| mix.drawn(key.hash(*n)) == Opcode::Count).count();
         assert!(counts.abs_diff(3000) < 150, "{counts} of 4000");
-        for (text, wrong) in
-            [("", "'' is no"), ("cuont", "'cuont' is no"), ("nop=0", "how often"), ("nop=x", "how often")]
-        {
+        for (text, wrong) in [
+            ("", "instruction ''"),
+            ("cuont", "instruction 'cuont'"),
+            ("nop=0", "write a weight"),
+            ("nop=x", "write a weight"),
+        ] {
             assert!(text.parse::<Mix>().is_err_and(|error| error.contains(wrong)), "{text}");
         }
         let all = Opcode::ALL.map(Opcode::name).join(",").parse::<Mix>().unwrap();

@@ -167,12 +167,12 @@ fn full_disk_ends_the_capture_but_not_forwarding() {
     let script = "ulimit -f 64; exec \"$0\" run run.toml";
     place.prepare(command.args(["-c", script, env!("CARGO_BIN_EXE_switchpath")]));
     let router = place.start_as(command);
-    let remark = until(|| {
+    let warning = until(|| {
         let events = place.json(&["show", "events"]);
         let events = events["events"].as_array().unwrap().clone();
-        events.into_iter().find(|event| event["kind"] == "remark")
+        events.into_iter().find(|event| event["kind"] == "warning")
     });
-    let text = remark["text"].as_str().unwrap();
+    let text = warning["text"].as_str().unwrap();
     assert!(text.contains("all.pcapng") && text.contains("failed"), "{text}");
     let sent = || place.json(&["show", "ports"])["ports"][1]["sent_packets"].as_u64().unwrap();
     let before = sent();

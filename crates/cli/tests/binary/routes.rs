@@ -83,7 +83,7 @@ fn added_routes_survive_apply_but_not_restart() {
     place.run_ok(&["apply", "other.toml"]);
     assert_eq!(prefixes(&place, &["route", "list"]), ["main 10.0.0.0/8"]);
     let events = place.run_ok(&["show", "events"]);
-    assert!(events.contains("routes: 1 set, 0 taken away"), "{events}");
+    assert!(events.contains("routes: 1 added, 0 removed"), "{events}");
     router.stop();
     let router = place.start();
     assert_eq!(prefixes(&place, &["route", "list"]), [""; 0]);

@@ -59,7 +59,7 @@ fn trace_writes_received_and_sent_frames_and_json_lines() {
 fn cpu_trace_prints_a_table_and_writes_a_viewer_file() {
     let (place, router) = running();
     let table = place.run_ok(&["trace", "--cpu", "--time", "200ms", "-w", "cpu.json"]);
-    for wanted in ["forwarding best-effort", "input lan", "output wan", "switch", "looks at ports"] {
+    for wanted in ["forwarding best-effort", "input lan", "output wan", "switch", "poll"] {
         assert!(table.lines().any(|line| line.trim_start().starts_with(wanted)), "{wanted}: {table}");
     }
     let trace: Value = serde_json::from_reader(File::open(place.path("cpu.json")).unwrap()).unwrap();

@@ -104,7 +104,7 @@ pub struct Applied {
     pub warnings: Vec<DiagnosticReply>,
     /// Further warnings: the history could not be written, or the host's own packets take another way now.
     #[serde(default)]
-    pub remarks: Vec<String>,
+    pub advisories: Vec<String>,
     /// The trial and its deadline; null if the configuration is not on trial.
     #[serde(default)]
     pub pending: Option<super::Pending>,

@@ -423,7 +423,7 @@ pub enum EventKind {
     /// failure it is disabled until the next configuration.
     InstructionFailed,
     /// A warning about a port: a feature it could not get, or a capture that could not be written. Packets are forwarded all the same.
-    Remark,
+    Warning,
 }
 
 /// Recent events.

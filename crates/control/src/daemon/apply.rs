@@ -72,7 +72,7 @@ impl Daemon {
                     let (back_to, time) = (pending.back_to, Nanos::new(pending.left_ns));
                     self.log.push(now, LoggedEvent::Pending { generation, back_to, time });
                 }
-                applied.remarks.iter().for_each(|remark| self.log.push(now, LoggedEvent::Warning(remark.clone())));
+                applied.advisories.iter().for_each(|warning| self.log.push(now, LoggedEvent::Warning(warning.clone())));
             }
             // The trial timer reports its own failures.
             Err(_) if who.via == Via::Timer => {}
@@ -109,29 +109,29 @@ impl Daemon {
         if !fixed.is_empty() {
             return Err(ApplyFailure::RestartNeeded(fixed));
         }
-        let mut remarks = Vec::new();
+        let mut advisories = Vec::new();
         let renews = control.router.files_changed(&plan);
         if renews && let Some(file) = plan.state.as_ref().and_then(|state| state.key.as_ref()) {
-            remarks.push(format!("the key in '{file}' has changed, and the router has read it again"));
+            advisories.push(format!("the key in '{file}' has changed, and the router has read it again"));
         }
         let mut answer = api::Applied {
             generation: running,
             changes: listed(&changes),
             changes_total: changes.len() as u64,
             warnings,
-            remarks: Vec::new(),
+            advisories: Vec::new(),
             pending: None,
             restores: order.restores,
         };
         if changes.is_empty() && !renews {
-            remarks.extend(control.history.replace_text(&order.name, &order.text).err());
+            advisories.extend(control.history.replace_text(&order.name, &order.text).err());
             (control.text, control.name) = (order.text.into(), order.name.into());
-            return Ok(api::Applied { remarks, ..answer });
+            return Ok(api::Applied { advisories, ..answer });
         }
         if self.guarded {
             let logins: &[Login] = if order.force { &[] } else { &order.logins };
             let seized = super::guard::check_interfaces(&plan, control.router.plan().map(|plan| &**plan), logins);
-            remarks.extend(seized.map_err(ApplyFailure::Login)?);
+            advisories.extend(seized.map_err(ApplyFailure::Login)?);
         }
         if let Some((_, fence)) = self.confinement.get() {
             let problems = fence.problems(&plan, control.router.plan().map(|plan| &**plan));
@@ -145,11 +145,11 @@ impl Daemon {
             ApplyPurpose::Return { .. } => control.router.prepare_rollback(&plan, &mut *control.opener),
         };
         let prepared = prepared.map_err(ApplyFailure::CannotRun)?;
-        remarks.extend(prepared.advisories().chain(memory::warning(&plan)));
+        advisories.extend(prepared.advisories().chain(memory::warning(&plan)));
         // From here on nothing can fail. The history is written before the configuration runs, so that after a crash during a trial the next start
         // knows of it.
         answer.generation = running + 1;
-        remarks.extend(control.record(&order, &answer, purpose).err());
+        advisories.extend(control.record(&order, &answer, purpose).err());
         let now = clock::now();
         control.pending = order.confirm.map(|time| PendingConfirmation {
             generation: answer.generation,
@@ -165,7 +165,7 @@ impl Daemon {
         drop(guard);
         self.alarm.wake();
         drop(self.lock_adopted(ADOPTION_TIMEOUT).ok_or(ApplyFailure::AdoptionTimeout)?);
-        Ok(api::Applied { remarks, ..answer })
+        Ok(api::Applied { advisories, ..answer })
     }
 
     /// Returns the changes that applying `text` would make.

@@ -31,11 +31,11 @@ impl Daemon {
                 latest.filter(|entry| entry.state == HistoryState::Unconfirmed).map(|entry| entry.generation).next();
             return Err(ApplyFailure::NothingPending(left));
         };
-        let remark = control.history.set_state(pending.generation, HistoryState::Running).err();
+        let warning = control.history.set_state(pending.generation, HistoryState::Running).err();
         drop(control);
         let generation = Generation(pending.generation);
         self.log.push(clock::now(), LoggedEvent::Confirmed { generation, author: who.clone() });
-        remark.into_iter().for_each(|remark| self.log.push(clock::now(), LoggedEvent::Warning(remark)));
+        warning.into_iter().for_each(|warning| self.log.push(clock::now(), LoggedEvent::Warning(warning)));
         Ok(api::Confirmed { generation: pending.generation })
     }
 

@@ -28,11 +28,11 @@ pub(super) fn check_interfaces(
         return Ok(Vec::new());
     }
     let mut carriers = Vec::new();
-    let mut remarks = Vec::new();
+    let mut warnings = Vec::new();
     for login in logins {
         match login.carriers() {
             Ok(found) => carriers.extend(found),
-            Err(error) => remarks.push(format!("cannot find the interface of your login: {error}")),
+            Err(error) => warnings.push(format!("cannot find the interface of your login: {error}")),
         }
     }
     let refused: Vec<ApplyError> = refusals(&taken, &carriers).collect();
@@ -40,8 +40,8 @@ pub(super) fn check_interfaces(
         return Err(refused);
     }
     // Only a warning: if the kernel does not answer, there is none.
-    remarks.extend(only_default_route().ok().flatten().and_then(|link| default_route_warning(&taken, &link)));
-    Ok(remarks)
+    warnings.extend(only_default_route().ok().flatten().and_then(|link| default_route_warning(&taken, &link)));
+    Ok(warnings)
 }
 
 fn refusals<'a>(taken: &'a [(&PortPlan, &str)], carriers: &'a [Carrier]) -> impl Iterator<Item = ApplyError> + 'a {
@@ -111,7 +111,7 @@ mod tests {
         for word in ["port p1", "'eth1'", "it has 192.0.2.1", "--force"] {
             assert!(said.contains(word), "{said}");
         }
-        assert!(default_route_warning(&taken, "eth0").unwrap().contains("port p0 takes eth0"));
+        assert!(default_route_warning(&taken, "eth0").unwrap().contains("port p0 uses eth0"));
         assert_eq!(default_route_warning(&taken, "eth9"), None);
     }
 }

@@ -111,13 +111,13 @@ impl DaemonOptions {
         name: &str,
         notice: impl Fn(Notice) + Send + Sync + 'static,
     ) -> DaemonOptions {
-        let remarks = devices.advisories().clone();
+        let warnings = devices.advisories().clone();
         let shared = SharedDevices(Arc::new(Mutex::new(Some(devices))));
         let opener = Box::new(shared.clone());
         let finish = Box::new(move || shared.0.lock().take().into_iter().for_each(Devices::finish));
         DaemonOptions {
             opener,
-            advisories: remarks,
+            advisories: warnings,
             text: text.into(),
             name: name.into(),
             author: Author::by(Via::Start),
@@ -279,7 +279,7 @@ impl Daemon {
     pub fn start(plan: &Plan, options: DaemonOptions) -> Result<Arc<Daemon>, StartError> {
         let DaemonOptions {
             mut opener,
-            advisories: remarks,
+            advisories: warnings,
             text,
             name,
             author: who,
@@ -329,10 +329,10 @@ impl Daemon {
         if let Some(InterfaceGuard { login, force }) = &guard {
             let login = login.filter(|_| !force);
             let seized = guard::check_interfaces(plan, None, login.as_slice()).map_err(StartError::Apply)?;
-            seized.into_iter().for_each(|remark| remarks.add(remark));
+            seized.into_iter().for_each(|warning| warnings.add(warning));
         }
         let prepared = router.prepare(plan, &mut *opener).map_err(StartError::Apply)?;
-        prepared.advisories().chain(memory::warning(plan)).for_each(|remark| remarks.add(remark));
+        prepared.advisories().chain(memory::warning(plan)).for_each(|warning| warnings.add(warning));
         // All routes at once: no worker thread runs yet, so no packet can see a route before its port.
         let published = router.publish(prepared);
         router.complete(published);
@@ -349,8 +349,8 @@ impl Daemon {
             changes_total: 0,
             text: text.clone(),
         };
-        if let Err(remark) = history.push(entry, HistoryState::Replaced) {
-            remarks.add(remark);
+        if let Err(warning) = history.push(entry, HistoryState::Replaced) {
+            warnings.add(warning);
         }
         let tables = router.tables().clone();
         let control =
@@ -370,7 +370,7 @@ impl Daemon {
             stop: Arc::new(AtomicBool::new(false)),
             workers: workers::Workers::new(wakers, plan),
             finish: Mutex::new(Some(finish)),
-            journal: Mutex::new(Journal { advisories: remarks, next: 1 }),
+            journal: Mutex::new(Journal { advisories: warnings, next: 1 }),
             alarm: Waker::new().map_err(StartError::System)?,
             catalogue: Catalogue { guests, ..plane::catalogue() },
             guarded: guard.is_some(),
@@ -422,8 +422,8 @@ impl Daemon {
     /// Writes new events to the process's log; returns the number of the next event.
     fn write_journal(&self) -> u64 {
         let mut journal = self.journal.lock();
-        for remark in journal.advisories.take() {
-            self.log.push(clock::now(), LoggedEvent::Warning(remark));
+        for warning in journal.advisories.take() {
+            self.log.push(clock::now(), LoggedEvent::Warning(warning));
         }
         self.log.report_old_suppressed(clock::now());
         let (entries, next, missed) = self.log.since(journal.next);
@@ -452,7 +452,7 @@ impl Daemon {
                 | api::EventKind::GuestFailed
                 | api::EventKind::InstructionFailed
                 | api::EventKind::PolicyFailed
-                | api::EventKind::Remark => {
+                | api::EventKind::Warning => {
                     tracing::warn!("{subject}{}", event.text)
                 }
                 api::EventKind::Neighbour => tracing::debug!("{subject}{}", event.text),
@@ -475,7 +475,7 @@ impl Daemon {
             confined
                 .advisories
                 .iter()
-                .for_each(|remark| self.log.push(clock::now(), LoggedEvent::Warning(remark.clone())));
+                .for_each(|warning| self.log.push(clock::now(), LoggedEvent::Warning(warning.clone())));
         }
     }
 

@@ -192,8 +192,8 @@ impl Daemon {
                 if let Some(core) = core
                     && let Err(error) = cores::pin(core)
                 {
-                    let remark = format!("cannot pin worker {index} to core {core}: {error}");
-                    log.push(clock::now(), LoggedEvent::Warning(remark));
+                    let warning = format!("cannot pin worker {index} to core {core}: {error}");
+                    log.push(clock::now(), LoggedEvent::Warning(warning));
                 }
                 // Optional: without it the worker only sleeps a little longer.
                 let _ = cores::sleep_exactly();
@@ -371,7 +371,7 @@ mod tests {
         let Some(missing) = (0..1024).find(|core| !allowed.contains(core)) else { return };
         let refused = check_cores(&format!("{},{missing}", allowed[0]).parse().unwrap()).unwrap_err().to_string();
         assert!(
-            refused.starts_with(&format!("router.cores: this process must not run on core {missing}; name")),
+            refused.starts_with(&format!("router.cores: this process must not run on core {missing}; list")),
             "{refused}"
         );
     }

@@ -65,7 +65,7 @@ fn event_flood_is_counted_and_displaces_no_other_kind() {
     assert!(matches!(first, LoggedEvent::PortLink { .. }) && matches!(second, LoggedEvent::AddressConflict { .. }));
     let last = entries.last().unwrap();
     assert_eq!(last.event.kind(), api::EventKind::Neighbour);
-    assert!(last.event.text().ends_with("the last of them: 0.3.13.63 is stale"), "{}", last.event.text());
+    assert!(last.event.text().ends_with("the latest: 0.3.13.63 is stale"), "{}", last.event.text());
 }
 
 #[test]

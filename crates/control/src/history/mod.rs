@@ -88,13 +88,13 @@ impl ConfigurationHistory {
     /// Opens the history in a directory; also returns warnings about unreadable entries. Configurations that ran when the previous router ended are
     /// marked. If the directory cannot be written, as after a disk fault, its entries are read and new ones are kept in memory.
     pub fn open(directory: &Path) -> Result<(ConfigurationHistory, Vec<String>), StoreError> {
-        let (store, entries, mut remarks) = match Store::open(directory) {
-            Ok((store, entries, remarks)) => (Some(store), entries, remarks),
+        let (store, entries, mut warnings) = match Store::open(directory) {
+            Ok((store, entries, warnings)) => (Some(store), entries, warnings),
             Err(error) if error.is_shared() => return Err(error),
             Err(error) => {
-                let (entries, mut remarks) = store::read(&directory.join(store::FOLDER)).unwrap_or_default();
-                remarks.push(format!("{error}; from now on configurations are not kept after the router stops"));
-                (None, entries, remarks)
+                let (entries, mut warnings) = store::read(&directory.join(store::FOLDER)).unwrap_or_default();
+                warnings.push(format!("{error}; from now on configurations are not kept after the router stops"));
+                (None, entries, warnings)
             }
         };
         let mut history = ConfigurationHistory { entries: entries.into_iter().map(Arc::new).collect(), store };
@@ -104,10 +104,10 @@ impl ConfigurationHistory {
                 State::Pending => State::Unconfirmed,
                 _ => continue,
             };
-            remarks.extend(history.set_state(history.entries[at].generation, left).err());
+            warnings.extend(history.set_state(history.entries[at].generation, left).err());
         }
         history.enforce_limits();
-        Ok((history, remarks))
+        Ok((history, warnings))
     }
 
     /// Returns its directory.

@@ -65,8 +65,8 @@ impl Store {
             }
             Err(TryLockError::Error(error)) => return Err(failed(error.to_string())),
         }
-        let (entries, remarks) = read(&directory).map_err(|error| failed(error.to_string()))?;
-        Ok((Store { directory, _lock: lock }, entries, remarks))
+        let (entries, warnings) = read(&directory).map_err(|error| failed(error.to_string()))?;
+        Ok((Store { directory, _lock: lock }, entries, warnings))
     }
 
     /// Returns the directory of the files.
@@ -109,7 +109,7 @@ impl Store {
 
 /// Returns the entries of a folder, the oldest first, and warnings about unreadable files.
 pub(super) fn read(folder: &Path) -> io::Result<(Vec<StoredConfiguration>, Vec<String>)> {
-    let (mut entries, mut remarks) = (Vec::new(), Vec::new());
+    let (mut entries, mut warnings) = (Vec::new(), Vec::new());
     for file in fs::read_dir(folder)?.take(MOST_FILES) {
         let path = file?.path();
         match path.extension().and_then(|extension| extension.to_str()) {
@@ -123,12 +123,12 @@ pub(super) fn read(folder: &Path) -> io::Result<(Vec<StoredConfiguration>, Vec<S
         }
         match read_entry(&path) {
             Ok(entry) if place(folder, entry.generation) == path => entries.push(entry),
-            Ok(entry) => remarks.push(skipped(&path, &format!("its content is of generation {}", entry.generation))),
-            Err(reason) => remarks.push(skipped(&path, &reason)),
+            Ok(entry) => warnings.push(skipped(&path, &format!("its content is of generation {}", entry.generation))),
+            Err(reason) => warnings.push(skipped(&path, &reason)),
         }
     }
     entries.sort_by_key(|entry| entry.generation);
-    Ok((entries, remarks))
+    Ok((entries, warnings))
 }
 
 fn place(folder: &Path, generation: u64) -> PathBuf {
@@ -179,16 +179,16 @@ mod tests {
     fn stored_history_is_read_back_and_marked_as_ended() {
         let directory = tempfile::tempdir().unwrap();
         let state = directory.path().join("state");
-        let (mut history, remarks) = ConfigurationHistory::open(&state).unwrap();
-        assert!(remarks.is_empty() && history.last() == 0);
+        let (mut history, warnings) = ConfigurationHistory::open(&state).unwrap();
+        assert!(warnings.is_empty() && history.last() == 0);
         history.push(entry(1), State::Replaced).unwrap();
         history.push(StoredConfiguration { state: State::Pending, ..entry(2) }, State::Replaced).unwrap();
         let file = state.join("history/000000000002.json");
         assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
         assert!(ConfigurationHistory::open(&state).unwrap_err().to_string().contains("another router"));
         drop(history);
-        let (history, remarks) = ConfigurationHistory::open(&state).unwrap();
-        assert!(remarks.is_empty());
+        let (history, warnings) = ConfigurationHistory::open(&state).unwrap();
+        assert!(warnings.is_empty());
         let states: Vec<State> = history.to_reply().entries.iter().map(|entry| entry.state).collect();
         assert_eq!(states, [State::Replaced, State::Unconfirmed]);
         assert_eq!(history.get(2).unwrap().text, entry(2).text);
@@ -207,8 +207,8 @@ mod tests {
         fs::write(at("000000000004.json"), b"\xff\xfe").unwrap();
         fs::write(at("000000000003.tmp"), b"half").unwrap();
         fs::write(at("README"), b"mine").unwrap();
-        let (history, remarks) = ConfigurationHistory::open(directory.path()).unwrap();
-        assert_eq!(remarks.len(), 3, "{remarks:?}");
+        let (history, warnings) = ConfigurationHistory::open(directory.path()).unwrap();
+        assert_eq!(warnings.len(), 3, "{warnings:?}");
         let kept: Vec<u64> = history.to_reply().entries.iter().map(|entry| entry.generation).collect();
         assert_eq!(kept, [1, 3]);
         assert!(!at("000000000003.tmp").exists() && at("README").exists() && at("000000000004.json").exists());
@@ -235,16 +235,16 @@ mod tests {
         drop(history);
         fs::remove_file(directory.path().join("lock")).unwrap();
         fs::create_dir(directory.path().join("lock")).unwrap();
-        let (mut history, remarks) = ConfigurationHistory::open(directory.path()).unwrap();
-        assert!(remarks.iter().any(|remark| remark.contains("not kept after the router stops")), "{remarks:?}");
+        let (mut history, warnings) = ConfigurationHistory::open(directory.path()).unwrap();
+        assert!(warnings.iter().any(|warning| warning.contains("not kept after the router stops")), "{warnings:?}");
         assert_eq!((history.last(), history.directory()), (2, None));
         history.push(entry(3), State::Replaced).unwrap();
         assert_eq!(history.last(), 3);
         // A state directory that is a file.
         let file = directory.path().join("README");
         fs::write(&file, b"mine").unwrap();
-        let (history, remarks) = ConfigurationHistory::open(&file).unwrap();
-        assert_eq!((history.last(), remarks.len()), (0, 1), "{remarks:?}");
+        let (history, warnings) = ConfigurationHistory::open(&file).unwrap();
+        assert_eq!((history.last(), warnings.len()), (0, 1), "{warnings:?}");
     }
 
     #[test]

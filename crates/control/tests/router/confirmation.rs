@@ -98,7 +98,10 @@ fn apply_is_refused_while_confirmation_is_pending() {
     on_trial(&rig, "a", "3600s");
     let error = refused(rig.client.post::<Applied>("/v1/apply", "b.toml", &with("b")));
     assert_eq!(error.error, ErrorKind::Pending);
-    assert!(error.reason.contains("generation 2 waits") && error.hint.contains("switchpath confirm"), "{error}");
+    assert!(
+        error.reason.contains("generation 2 has to be confirmed") && error.hint.contains("switchpath confirm"),
+        "{error}"
+    );
     let Err(ApplyFailure::Pending(_)) = rig.daemon.apply_request(ApplyRequest::new(&with("b"), "SIGHUP")) else {
         panic!()
     };

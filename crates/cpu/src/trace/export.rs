@@ -162,7 +162,7 @@ impl<W: Write> Events<'_, W> {
             }
             if let Some((from, to, times, used)) = polls.take() {
                 let args = format!("\"times\":{times},\"used_ns\":{}", used.get());
-                self.slice(base, "looks at ports", (from, to), &args)?;
+                self.slice(base, "poll", (from, to), &args)?;
                 windows.add((from, to), |sum| &mut sum.polling, used);
                 now = now.max(to);
             }
@@ -194,7 +194,7 @@ impl<W: Write> Events<'_, W> {
             self.task(track, record, now)?;
         }
         if let Some((from, to, times, used)) = polls {
-            self.slice(base, "looks at ports", (from, to), &format!("\"times\":{times},\"used_ns\":{}", used.get()))?;
+            self.slice(base, "poll", (from, to), &format!("\"times\":{times},\"used_ns\":{}", used.get()))?;
             windows.add((from, to), |sum| &mut sum.polling, used);
         }
         for track in tracks.values() {
@@ -215,18 +215,18 @@ impl<W: Write> Events<'_, W> {
     fn task(&mut self, track: &mut Track, record: &TraceRecord, now: Instant) -> Result<()> {
         let waits = match record.event {
             TaskEvent::Eligible => Some("waits for packets"),
-            TaskEvent::Active => Some("waits for the core"),
+            TaskEvent::Active => Some("wait for the core"),
             TaskEvent::Dispatched { .. } | TaskEvent::Yielded { .. } | TaskEvent::Idle => None,
             TaskEvent::Arrived { packets, waiting } => {
                 let args = format!("\"packets\":{waiting}");
                 self.counter(track.id, &format!("queue of {}", track.name), now, &args)?;
                 let came = format!("\"packets\":{packets},\"waiting\":{waiting}");
-                return if packets > 0 { self.instant(track.id, "packets came", now, &came) } else { Ok(()) };
+                return if packets > 0 { self.instant(track.id, "packets received", now, &came) } else { Ok(()) };
             }
             TaskEvent::Dropped { packets } => {
                 return self.instant(track.id, "dropped", now, &format!("\"packets\":{packets}"));
             }
-            TaskEvent::Timeout => return self.instant(track.id, "has waited long enough", now, ""),
+            TaskEvent::Timeout => return self.instant(track.id, "timeout", now, ""),
             TaskEvent::Harvested => return self.instant(track.id, "runs because nothing else would", now, ""),
             TaskEvent::Polled { .. } => return Ok(()),
         };

@@ -187,7 +187,7 @@ fn registered_instruction_cannot_exceed_its_declaration() {
     };
     let failed = InstructionFate::Aborted(Abort::GuestFailed);
     assert_eq!(call(&mut registry, &called(130, &[1, 2], 1)), failed);
-    assert!(registry.take_fault().unwrap().fault.contains("writes tag 2, and has 2"));
+    assert!(registry.take_fault().unwrap().fault.contains("writes tag 2, but has only 2"));
     assert_eq!(call(&mut registry, &called(131, &[1, 2], 1)), failed);
     assert!(registry.take_fault().unwrap().fault.contains("creates 2 entries"));
     // A router variable can be read and not written.

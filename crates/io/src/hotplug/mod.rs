@@ -148,7 +148,7 @@ impl HotplugMonitor {
     pub(crate) fn start(
         namespace: Option<Arc<Namespace>>,
         closer: Closer,
-        remarks: Advisories,
+        warnings: Advisories,
     ) -> Result<HotplugMonitor, OpenError> {
         let failed = |what: &str, error: &dyn fmt::Display| OpenError {
             reason: format!("{what}: {error}"),
@@ -166,7 +166,7 @@ impl HotplugMonitor {
             match opened {
                 Ok((watch, netlink)) => {
                     let _ = begun.send(Ok(()));
-                    MonitorThread { watch, netlink, inbox, advisories: remarks, ports: Vec::new() }
+                    MonitorThread { watch, netlink, inbox, advisories: warnings, ports: Vec::new() }
                         .run(Sleeper::new(bell));
                 }
                 Err(error) => drop(begun.send(Err(error))),
@@ -279,7 +279,7 @@ impl MonitorThread {
 }
 
 impl WatchedPort {
-    fn check_interface(&mut self, netlink: &mut Netlink, remarks: &Advisories) {
+    fn check_interface(&mut self, netlink: &mut Netlink, warnings: &Advisories) {
         self.dirty = false;
         let Some(shared) = self.shared.upgrade() else { return };
         let found = netlink.link(&self.interface).ok();
@@ -303,16 +303,16 @@ impl WatchedPort {
         if !self.is_absent {
             self.is_absent = true;
             let (port, interface) = (&self.port, &self.interface);
-            remarks
+            warnings
                 .add(format!("port {port}: {interface} has disappeared; the port resumes when the interface returns"));
         }
         // Otherwise a notification arrives when there is an interface again.
         if found.is_some() || self.device.creates_interface() {
-            self.reopen(&shared, netlink, remarks);
+            self.reopen(&shared, netlink, warnings);
         }
     }
 
-    fn reopen(&mut self, shared: &PortShared, netlink: &mut Netlink, remarks: &Advisories) {
+    fn reopen(&mut self, shared: &PortShared, netlink: &mut Netlink, warnings: &Advisories) {
         let (port, interface) = (&self.port, &self.interface);
         let opened = self.device.reopen().map_err(|error| error.to_string()).and_then(|opened| {
             let (had, has) = (shared.slots.len(), opened.ports.len());
@@ -323,7 +323,7 @@ impl WatchedPort {
             Err(why) => {
                 // Each reason is reported once, because the attempts recur every 50 ms.
                 if self.last_failure.as_ref() != Some(&why) {
-                    remarks.add(format!("port {port}: {interface} is back but cannot be opened yet: {why}"));
+                    warnings.add(format!("port {port}: {interface} is back but cannot be opened yet: {why}"));
                 }
                 self.last_failure = Some(why);
             }
@@ -338,7 +338,7 @@ impl WatchedPort {
                 link.iter().for_each(|link| shared.set_mtu(link.mtu, most));
                 // Set after the devices are in their slots: a worker that sees the port up must not use the old device.
                 shared.set(state_of(link.is_some_and(|link| link.up && link.running)));
-                remarks.add(format!("port {port}: {interface} is back"));
+                warnings.add(format!("port {port}: {interface} is back"));
             }
         }
     }

@@ -27,8 +27,10 @@ impl DeviceSlot {
 
     /// Leaves a device. It replaces an earlier one that the worker did not take.
     pub(super) fn put(&self, port: Box<dyn Port>) {
-        let before = self.next.lock().unwrap_or_else(PoisonError::into_inner).replace(port);
+        let mut next = self.next.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = next.replace(port);
         self.ready.store(true, Ordering::Release);
+        drop(next);
         self.waker.iter().for_each(Waker::wake);
         // Closing it may take long, so the worker is woken first.
         drop(before);
@@ -37,10 +39,11 @@ impl DeviceSlot {
     /// Removes the device, if any, without waiting for the thread.
     fn take(&self) -> Option<Box<dyn Port>> {
         // If the thread holds the lock, `ready` stays set and the worker tries again at its next receive call.
-        let taken = self.next.try_lock().ok()?.take();
+        let mut next = self.next.try_lock().ok()?;
+        // Under the lock: the thread may leave another device as soon as it is released, and that one must be noticed.
         self.ready.store(false, Ordering::Release);
         self.waker.as_ref().map(Waker::reset);
-        taken
+        next.take()
     }
 }
 

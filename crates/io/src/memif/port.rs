@@ -104,7 +104,7 @@ fn clear_event(bell: &OwnedFd) {
 
 impl MemifPort {
     /// Opens one end of a link for the port `name`. The peer may be absent; until it connects, the port is down.
-    pub fn open(end: &MemifRole, name: &str, remarks: Advisories) -> Result<MemifPort, OpenError> {
+    pub fn open(end: &MemifRole, name: &str, warnings: Advisories) -> Result<MemifPort, OpenError> {
         let refused = |error: io::Error| {
             let hint = match error.kind() {
                 io::ErrorKind::AddrInUse => "another program listens there: give this port another path",
@@ -135,7 +135,7 @@ impl MemifPort {
             stop: stop.clone(),
             disconnect_event: kick.clone(),
             name: name.to_owned(),
-            advisories: remarks.clone(),
+            advisories: warnings.clone(),
             failure_reported: false,
         };
         let thread = thread::Builder::new().name("memif".into()).spawn(|| keeper.run()).map_err(system)?;
@@ -151,7 +151,7 @@ impl MemifPort {
             awake: Cell::new(true),
             refused: Batch::new(),
             name: name.to_owned(),
-            advisories: remarks,
+            advisories: warnings,
         })
     }
 

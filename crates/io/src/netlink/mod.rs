@@ -107,10 +107,10 @@ impl Netlink {
                 match i32::from(kind) {
                     libc::NLMSG_DONE => return Ok(()),
                     libc::NLMSG_ERROR => {
-                        return acknowledgement(body, flags).map_err(|(error, remark)| KernelError {
+                        return acknowledgement(body, flags).map_err(|(error, warning)| KernelError {
                             operation,
                             object: object.into(),
-                            message: remark,
+                            message: warning,
                             error,
                         });
                     }

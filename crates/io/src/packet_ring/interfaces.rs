@@ -37,9 +37,9 @@ impl PacketInterfaces {
                 None
             })
         };
-        let (ports, remarks) = PacketPort::open_queues(interface, options, queues, held)?;
+        let (ports, warnings) = PacketPort::open_queues(interface, options, queues, held)?;
         self.held.retain(|_, held| held.strong_count() > 0);
         self.held.extend(ports.first().map(|port| (port.index(), Arc::downgrade(port.changes()))));
-        Ok((ports, remarks))
+        Ok((ports, warnings))
     }
 }

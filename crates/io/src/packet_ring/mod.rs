@@ -108,7 +108,7 @@ fn open(
     queues: usize,
     held: impl FnOnce(u32) -> Option<Arc<InterfaceChanges>>,
 ) -> Result<(Vec<PacketDevice>, Vec<String>), OpenError> {
-    let mut remarks = Vec::new();
+    let mut warnings = Vec::new();
     let link = find(interface)?;
     let mut sockets = Vec::new();
     for _ in 0..queues.max(1) {
@@ -121,13 +121,13 @@ fn open(
         held => {
             // The open port's ingress drop is shared: two `cls_bpf` drops would be one filter, which the first to close removes.
             let kept = held.as_ref().filter(|held| !held.has_left()).map(|held| held.ingress_drop());
-            let ingress = kept.unwrap_or_else(|| drop_ingress(&link, &mut remarks).map(Arc::new));
+            let ingress = kept.unwrap_or_else(|| drop_ingress(&link, &mut warnings).map(Arc::new));
             // An interface that left and returned still has its offloads off. Only the old record knows that they were on.
             let mut joining =
                 held.filter(|held| held.has_left()).map_or_else(Vec::new, |held| held.disabled_offloads.clone());
             let switched = DisabledOffloads::new(interface, joining_offloads(options.offloads)).map_err(|error| {
                 let harm = "the router cannot split frames that the interface merges";
-                remarks.push(format!("cannot switch off GRO and LRO on {interface} ({error}): {harm}"));
+                warnings.push(format!("cannot switch off GRO and LRO on {interface} ({error}): {harm}"));
             });
             joining.extend(
                 switched.ok().filter(|switched| joining.is_empty() || switched.has_changed_any()).map(Arc::new),
@@ -145,7 +145,7 @@ fn open(
     let joined = fanout::bind(sockets.iter().map(|(_, socket)| socket), link.index);
     let joined = joined.map_err(|error| refused(interface, error))?;
     if joined < sockets.len() {
-        remarks.push(format!("the kernel has no PACKET_FANOUT here: one worker serves {interface}"));
+        warnings.push(format!("the kernel has no PACKET_FANOUT here: one worker serves {interface}"));
         sockets.truncate(joined);
     }
     let device = |(ring, socket)| PacketDevice {
@@ -155,22 +155,24 @@ fn open(
         offloads: options.offloads,
         changes: tenure.clone(),
     };
-    Ok((sockets.into_iter().map(device).collect(), remarks))
+    Ok((sockets.into_iter().map(device).collect(), warnings))
 }
 
 /// Stops the host's stack from processing an interface's packets.
-fn drop_ingress(link: &KernelLink, remarks: &mut Vec<String>) -> Option<IngressDrop> {
+fn drop_ingress(link: &KernelLink, warnings: &mut Vec<String>) -> Option<IngressDrop> {
     match ingress::sweep() {
         Ok(freed) if freed.is_empty() => {}
-        Ok(freed) => remarks.push(format!("removed ingress filters that a killed router left on {}", freed.join(", "))),
-        Err(error) => remarks.push(format!("cannot search for ingress filters that a killed router left: {error}")),
+        Ok(freed) => {
+            warnings.push(format!("removed ingress filters that a killed router left on {}", freed.join(", ")))
+        }
+        Err(error) => warnings.push(format!("cannot search for ingress filters that a killed router left: {error}")),
     }
     let installed = IngressDrop::install(link.index).map_err(|error| {
         let (interface, harm) = (
             &link.name,
             "if the host has addresses on it or forwards, it answers or routes these packets a second time",
         );
-        remarks.push(format!("the host's own stack also receives the packets of {interface} ({error}): {harm}"));
+        warnings.push(format!("the host's own stack also receives the packets of {interface} ({error}): {harm}"));
     });
     installed.ok()
 }

@@ -43,8 +43,8 @@ impl PacketPort {
     /// Opens an interface of the network namespace of the calling thread; the port can then be used in any. Also returns advisories about missing
     /// features. Needs CAP_NET_RAW there.
     pub fn open(interface: &str, options: &PacketOptions) -> Result<(Self, Vec<String>), OpenError> {
-        let (mut ports, remarks) = Self::open_queues(interface, options, 1, |_| None)?;
-        Ok((ports.remove(0), remarks))
+        let (mut ports, warnings) = Self::open_queues(interface, options, 1, |_| None)?;
+        Ok((ports.remove(0), warnings))
     }
 
     /// Like [`PacketPort::open`], for at most `queues` ports, among which the kernel spreads flows. `held` tests if another port has the interface.
@@ -54,7 +54,7 @@ impl PacketPort {
         queues: usize,
         held: impl FnOnce(u32) -> Option<Arc<InterfaceChanges>>,
     ) -> Result<(Vec<Self>, Vec<String>), OpenError> {
-        let (devices, remarks) = open(interface, options, queues, held)?;
+        let (devices, warnings) = open(interface, options, queues, held)?;
         let port = |device: PacketDevice| PacketPort {
             rate: offload::link_rate(&device.socket, interface).unwrap_or(Rate::MAX),
             receive: 0,
@@ -64,7 +64,7 @@ impl PacketPort {
             lost_before_receive: Cell::new(0),
             empty_receives: 0,
         };
-        Ok((devices.into_iter().map(port).collect(), remarks))
+        Ok((devices.into_iter().map(port).collect(), warnings))
     }
 
     /// The index of its interface.

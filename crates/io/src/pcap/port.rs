@@ -97,8 +97,8 @@ impl Schedule {
 
 impl PcapPort {
     /// Opens the files. Fails for a capture that is unreadable, is empty, or has no Ethernet frames. Later errors in the file end the replay and are
-    /// reported to `remarks`.
-    pub fn open(options: &PcapOptions<'_>, remarks: Advisories) -> Result<Self, OpenError> {
+    /// reported to `warnings`.
+    pub fn open(options: &PcapOptions<'_>, warnings: Advisories) -> Result<Self, OpenError> {
         // Compared by canonical path. A file that does not exist yet has none, and is not the one to read.
         if let (Some(read), Some(write)) = (options.read, options.write)
             && let (Ok(read), Ok(write)) = (fs::canonicalize(read), fs::canonicalize(write))
@@ -118,7 +118,7 @@ impl PcapPort {
             flushed: Instant::START,
             sent: 0,
             unwritten: 0,
-            advisories: remarks,
+            advisories: warnings,
         })
     }
 

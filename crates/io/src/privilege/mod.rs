@@ -73,7 +73,7 @@ impl std::error::Error for ConfineError {}
 /// Drops everything but the privileges in `policy`, on every thread. This cannot be undone.
 pub fn confine(policy: &Policy) -> Result<Confined, ConfineError> {
     let failed = |reason: String| ConfineError { reason };
-    let mut remarks = Vec::new();
+    let mut warnings = Vec::new();
     let mut calls = Vec::new();
     let own = capabilities::current_capabilities().map_err(|error| failed(error.to_string()))?;
     let user = policy.user.as_ref().filter(|user| (user.uid, user.gid) != (geteuid().as_raw(), getegid().as_raw()));
@@ -97,13 +97,13 @@ pub fn confine(policy: &Policy) -> Result<Confined, ConfineError> {
     ));
     // Kept open until every thread has used it.
     let files = files::ruleset(policy).unwrap_or_else(|error| {
-        remarks.push(format!("file access is unrestricted: Landlock refuses ({error})"));
+        warnings.push(format!("file access is unrestricted: Landlock refuses ({error})"));
         None
     });
     match &files {
         Some(ruleset) => calls.push(files::restrict(ruleset)),
-        None if remarks.is_empty() => {
-            remarks.push(
+        None if warnings.is_empty() => {
+            warnings.push(
                 "file access is unrestricted: the kernel has no Landlock (Linux 5.13, CONFIG_SECURITY_LANDLOCK)".into(),
             );
         }
@@ -112,7 +112,7 @@ pub fn confine(policy: &Policy) -> Result<Confined, ConfineError> {
     threads::every_thread(calls).map_err(failed)?;
     // Last, because it forbids several of the calls above.
     let seccomp = filter::install(policy.code).map_err(|error| {
-        remarks.push(format!("system calls are unrestricted: seccomp refuses ({error})"));
+        warnings.push(format!("system calls are unrestricted: seccomp refuses ({error})"));
     });
     let uid = geteuid().as_raw();
     Ok(Confined {
@@ -124,7 +124,7 @@ pub fn confine(policy: &Policy) -> Result<Confined, ConfineError> {
         capabilities: kept,
         landlock: files.is_some(),
         seccomp: seccomp.is_ok(),
-        advisories: remarks,
+        advisories: warnings,
     })
 }
 

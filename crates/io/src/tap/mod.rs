@@ -77,24 +77,24 @@ impl Taps {
         let held = self.held.get(name).and_then(Weak::upgrade);
         // A device that was deleted meanwhile has lost its descriptors and must be opened anew.
         let held = held.filter(|device| device.queues.iter().all(sys::has_tun));
-        let (device, mut remarks) = match held {
+        let (device, mut warnings) = match held {
             Some(device) => (device, Vec::new()),
             None => {
                 // A released device that is not closed yet would block the name, or be half removed.
                 closer.finish();
-                let (device, remarks) = TapDevice::open(name, queues)?;
-                (Arc::new(device), remarks)
+                let (device, warnings) = TapDevice::open(name, queues)?;
+                (Arc::new(device), warnings)
             }
         };
         self.held.insert(name.to_owned(), Arc::downgrade(&device));
         let offloads =
-            device.request_offloads(options.offloads, &mut remarks).map_err(|error| refused(name, &error))?;
+            device.request_offloads(options.offloads, &mut warnings).map_err(|error| refused(name, &error))?;
         let (index, mtu) = device.set_up(options).map_err(|error| refused(name, &error))?;
         let mtu = u16::try_from(mtu).unwrap_or(u16::MAX);
         // A shared device may have more queues than this port asks for.
         let queues = device.queues.len().min(queues);
         let ports = (0..queues).map(|queue| TapPort::new(device.clone(), queue, offloads, mtu)).collect();
-        Ok(OpenedTap { ports, index, created: device.created, advisories: remarks })
+        Ok(OpenedTap { ports, index, created: device.created, advisories: warnings })
     }
 }
 
@@ -113,9 +113,9 @@ impl TapDevice {
             _ => Err(error),
         });
         let flags = attached.map_err(|error| refused(name, &error))?;
-        let (mut queues, mut remarks) = (vec![first], Vec::new());
+        let (mut queues, mut warnings) = (vec![first], Vec::new());
         if wanted > 1 && flags == plain {
-            remarks.push(format!(
+            warnings.push(format!(
                 "{name} has one queue, so one worker serves it; `ip tuntap add {name} mode tap multi_queue` creates more"
             ));
         }
@@ -125,7 +125,7 @@ impl TapDevice {
                 Ok(queue) => queues.push(queue),
                 Err(error) => {
                     let count = queues.len();
-                    remarks.push(format!("{name} has {count} queues, not {}: {error}", wanted));
+                    warnings.push(format!("{name} has {count} queues, not {}: {error}", wanted));
                     break;
                 }
             }
@@ -134,21 +134,21 @@ impl TapDevice {
             // An earlier owner of a persistent device may have set another length.
             sys::set_tun_header(queue, vnet::HEADER as i32).map_err(|error| refused(name, &error))?;
         }
-        Ok((TapDevice { name: name.to_owned(), queues, created: made }, remarks))
+        Ok((TapDevice { name: name.to_owned(), queues, created: made }, warnings))
     }
 
     /// Requests segmentation and checksum offloads from the kernel, or none. Returns true if the kernel uses them.
-    fn request_offloads(&self, offloads: bool, remarks: &mut Vec<String>) -> io::Result<bool> {
+    fn request_offloads(&self, offloads: bool, warnings: &mut Vec<String>) -> io::Result<bool> {
         let name = &self.name;
         for (flags, without) in if offloads { &OFFLOAD_SETS[..] } else { &[] } {
             if self.queues.iter().try_for_each(|queue| sys::set_tun_offload(queue, *flags)).is_ok() {
                 let lacks = without.map(|what| format!("the kernel supports no {what} on {name}"));
-                remarks.extend(lacks);
+                warnings.extend(lacks);
                 return Ok(true);
             }
         }
         if offloads {
-            remarks.push(format!(
+            warnings.push(format!(
                 "the kernel supports no segmentation offload on {name}: TCP needs a packet for each segment"
             ));
         }

@@ -113,8 +113,8 @@ impl XdpDevice {
         let driver = ethtool.driver(&name).unwrap_or_default();
         let is_virtual = COPY_MODE_DRIVERS.contains(&&*driver);
         let redirect = Redirect::load().map_err(|error| refused(&name, "loading an XDP program", &error))?;
-        let mut remarks = Vec::new();
-        let (attached, hook) = attach(&redirect, &link, options, &mut remarks)?;
+        let mut warnings = Vec::new();
+        let (attached, hook) = attach(&redirect, &link, options, &mut warnings)?;
         let sizes = Sizes { ring: options.ring, fill: options.fill };
         // Zero-copy first, then copying in the driver; in the stack there is only copying.
         let mut way = if hook == BpfHook::XdpNative { XdpMode::ZeroCopy } else { XdpMode::Generic };
@@ -126,7 +126,7 @@ impl XdpDevice {
             if let Err(failure) = &sockets {
                 if options.zero_copy && !is_virtual {
                     let Failure { what, error } = failure;
-                    remarks.push(format!("frames of {name} are copied: no zero-copy, for {what} failed: {error}"));
+                    warnings.push(format!("frames of {name} are copied: no zero-copy, for {what} failed: {error}"));
                 }
                 way = XdpMode::Native;
             }
@@ -137,7 +137,7 @@ impl XdpDevice {
                 .map_err(|Failure { what, error }| refused(&name, what, &error))?,
         };
         if sockets.len() == MOST_QUEUES as usize {
-            remarks.push(format!("the router serves only the first {MOST_QUEUES} receive queues of {name}"));
+            warnings.push(format!("the router serves only the first {MOST_QUEUES} receive queues of {name}"));
         }
         let (share, fill) = budget.share(region.frames(), sockets.len(), options.fill)?;
         sockets.iter_mut().for_each(|socket| socket.fill_up_to(fill));
@@ -164,7 +164,7 @@ impl XdpDevice {
             offloads,
             _share: share,
         };
-        Ok((device, remarks))
+        Ok((device, warnings))
     }
 
     /// The number of ports that it was opened for.
@@ -260,7 +260,7 @@ fn attach(
     redirect: &Redirect,
     link: &KernelLink,
     options: &XdpOptions,
-    remarks: &mut Vec<String>,
+    warnings: &mut Vec<String>,
 ) -> Result<(BpfAttachment, BpfHook), OpenError> {
     let name = &link.name;
     if options.native {
@@ -272,7 +272,7 @@ fn attach(
                     hint: format!("end the program that attached it, or detach it: `ip link set {name} xdp off`"),
                 });
             }
-            Err(error) => remarks.push(format!(
+            Err(error) => warnings.push(format!(
                 "the driver of {name} supports no XDP program ({error}): it runs in the kernel's stack, which is slower"
             )),
         }

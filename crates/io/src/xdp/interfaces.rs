@@ -59,7 +59,7 @@ impl XdpInterfaces {
         closed: impl FnOnce(),
     ) -> Result<(Vec<XdpPort>, Vec<String>), OpenError> {
         let link = packet_ring::find(interface)?;
-        let mut remarks = Vec::new();
+        let mut warnings = Vec::new();
         let held = self.held.get(&link.index).and_then(Weak::upgrade);
         let device = match held {
             Some(device) if device.is_of(region) && device.is_bound() => device,
@@ -86,7 +86,7 @@ impl XdpInterfaces {
                     switched.push(offloads.into());
                 }
                 let opened = XdpDevice::open(link, region, queues, options, &self.budget, switched)?;
-                remarks = opened.1;
+                warnings = opened.1;
                 let device = Arc::new(opened.0);
                 self.held.retain(|_, held| held.strong_count() > 0);
                 self.held.insert(index, Arc::downgrade(&device));
@@ -94,6 +94,6 @@ impl XdpInterfaces {
             }
         };
         let port = |number| XdpPort::new(device.clone(), number, options.checksums);
-        Ok(((0..device.ports()).map(port).collect(), remarks))
+        Ok(((0..device.ports()).map(port).collect(), warnings))
     }
 }

@@ -68,8 +68,8 @@ fn open_link(host: &LabHost, name: &str) -> PacketPort {
     // it.
     host.run(|| Netlink::open().unwrap().set_mtu(name, 1504).unwrap()).unwrap();
     let options = PacketOptions { receive_slots: 1024, offloads: false, ..PacketOptions::default() };
-    let (port, remarks) = host.run(|| PacketPort::open(name, &options).unwrap()).unwrap();
-    assert!(remarks.is_empty(), "{remarks:?}");
+    let (port, warnings) = host.run(|| PacketPort::open(name, &options).unwrap()).unwrap();
+    assert!(warnings.is_empty(), "{warnings:?}");
     port
 }
 

@@ -56,9 +56,9 @@ impl TestRouter {
         let mut devices = Devices::new(clock::epoch()).in_namespace(host.namespace().clone());
         let mut worker = workers.pop().expect("one was asked for");
         let prepared = router.prepare(&plan, &mut devices).unwrap_or_else(|errors| panic!("{errors:?}"));
-        let remarks = devices.advisories().take();
-        if !remarks.is_empty() {
-            return Err(remarks.join("; "));
+        let warnings = devices.advisories().take();
+        if !warnings.is_empty() {
+            return Err(warnings.join("; "));
         }
         let mut published = router.publish(prepared);
         while !published.is_adopted() {

@@ -128,8 +128,8 @@ fn recreated_cable_recovers_within_a_second() {
                 println!("{near} removed and made anew: {outage:?} ({cable:?})");
             }
         });
-        let remarks = running.advisories.take().join("\n") + "\n";
-        assert_eq!(remarks.matches("t is back\n").count(), 3, "{remarks}");
+        let warnings = running.advisories.take().join("\n") + "\n";
+        assert_eq!(warnings.matches("t is back\n").count(), 3, "{warnings}");
         running.stop();
     }
 }
@@ -151,7 +151,7 @@ fn removed_tap_device_is_recreated() {
 /// Waits until the router has reported `what`. Returns all its advisories since the last call.
 fn await_advisory(running: &Running, what: &str) -> Vec<String> {
     let (mut said, deadline) = (Vec::new(), clock::now() + PATIENCE);
-    while !said.iter().any(|remark: &String| remark.contains(what)) {
+    while !said.iter().any(|warning: &String| warning.contains(what)) {
         assert!(clock::now() < deadline, "it does not say '{what}' but {said:?}");
         said.extend(running.advisories.take());
         thread::yield_now();
@@ -167,7 +167,7 @@ fn interface_moved_to_another_namespace_and_back_recovers() {
         let line = Line::lay(&lab, [cable; 2]);
         let elsewhere = lab.host("elsewhere").unwrap();
         let running = line.start("");
-        if running.advisories.take().iter().any(|remark| remark.contains("instead of AF_XDP")) {
+        if running.advisories.take().iter().any(|warning| warning.contains("instead of AF_XDP")) {
             println!("skipped: no AF_XDP here");
             continue;
         }

@@ -97,10 +97,10 @@ fn port(report: &plane::WorkerReport, side: usize) -> PortReport {
 }
 
 fn is_xdp_missing(running: &Running) -> bool {
-    let remarks = running.advisories.take();
-    let missing = remarks.iter().any(|remark| remark.contains("instead of AF_XDP"));
+    let warnings = running.advisories.take();
+    let missing = warnings.iter().any(|warning| warning.contains("instead of AF_XDP"));
     if missing {
-        println!("skipped: {remarks:?}");
+        println!("skipped: {warnings:?}");
     }
     missing
 }

@@ -66,9 +66,9 @@ fn through(cables: [Cable; 2]) {
         config += &format!("[[multicast]]\ngroup = '{group}'\nfrom = 'left'\nto = ['right', 'third']\n");
     }
     let running = Running::start(&line.router, &config);
-    let remarks = running.advisories.take();
-    if remarks.iter().any(|remark| remark.contains("instead of AF_XDP")) {
-        return println!("skipped: {remarks:?}");
+    let warnings = running.advisories.take();
+    if warnings.iter().any(|warning| warning.contains("instead of AF_XDP")) {
+        return println!("skipped: {warnings:?}");
     }
     line.connect();
     // The kernel drops packets at an interface that has just come up.

@@ -73,9 +73,9 @@ fn through(cables: [Cable; 2], mtu: u32) {
         host.run(|| Netlink::open().unwrap().set_mtu(link, mtu).unwrap()).unwrap();
     }
     let running = Running::start(&line.router, &cable(&line));
-    let remarks = running.advisories.take();
-    if remarks.iter().any(|remark| remark.contains("instead of AF_XDP")) {
-        return println!("skipped: {remarks:?}");
+    let warnings = running.advisories.take();
+    if warnings.iter().any(|warning| warning.contains("instead of AF_XDP")) {
+        return println!("skipped: {warnings:?}");
     }
     let sent = frames(mtu as usize + 14);
     for (from, to) in [(&line.client, &line.server), (&line.server, &line.client)] {

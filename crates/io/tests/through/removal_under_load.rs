@@ -56,7 +56,7 @@ fn interface_removed_during_transmission_leaks_no_frames() {
     let Some(lab) = lab() else { return };
     let line = Line::lay(&lab, [Cable::Xdp; 2]);
     let running = line.start("");
-    if running.advisories.take().iter().any(|remark| remark.contains("instead of AF_XDP")) {
+    if running.advisories.take().iter().any(|warning| warning.contains("instead of AF_XDP")) {
         return println!("skipped: no AF_XDP");
     }
     // The port keeps the first address of the interface.

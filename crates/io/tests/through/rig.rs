@@ -50,7 +50,7 @@ impl Running {
         let prepared = router.prepare(&plan, &mut devices).unwrap_or_else(|errors| panic!("{errors:?}"));
         let mut published = router.publish(prepared);
         let (stop, waker) = (Arc::new(AtomicBool::new(false)), Waker::new().unwrap());
-        let (stopped, sleeper, remarks) = (stop.clone(), Sleeper::new(waker.clone()), devices.advisories().clone());
+        let (stopped, sleeper, warnings) = (stop.clone(), Sleeper::new(waker.clone()), devices.advisories().clone());
         let worker = workers.pop().expect("one was asked for");
         let thread = thread::spawn(move || {
             let report = drive(worker, &stopped, sleeper);
@@ -59,7 +59,7 @@ impl Running {
         });
         assert!(published.wait(PATIENCE.into()));
         router.complete(published);
-        Running { stop, waker, thread: Some(thread), advisories: remarks, router }
+        Running { stop, waker, thread: Some(thread), advisories: warnings, router }
     }
 
     fn end(&mut self) -> Option<thread::Result<WorkerReport>> {

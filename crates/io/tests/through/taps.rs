@@ -168,8 +168,8 @@ fn device_opens_as_many_queues_as_it_supports() {
     ip_command(&host, "tuntap add many mode tap multi_queue");
     let mut devices = devices(&host);
     assert_eq!(open(&mut devices, "tap:single", 3).unwrap().len(), 1);
-    let remarks = devices.advisories().take();
-    assert!(matches!(&remarks[..], [remark] if remark.contains("multi_queue")), "{remarks:?}");
+    let warnings = devices.advisories().take();
+    assert!(matches!(&warnings[..], [warning] if warning.contains("multi_queue")), "{warnings:?}");
     assert_eq!(open(&mut devices, "tap:many", 1).unwrap().len(), 1);
     let mut ports = open(&mut devices, "tap:new", 3).unwrap();
     assert_eq!((ports.len(), devices.advisories().take()), (3, vec![]));

@@ -79,9 +79,9 @@ fn through(cables: [Cable; 2]) {
     let Some(lab) = lab() else { return };
     let line = Line::lay(&lab, cables);
     let running = line.start("");
-    let remarks = running.advisories.take();
-    if remarks.iter().any(|remark| remark.contains("instead of AF_XDP")) {
-        return println!("skipped: {remarks:?}");
+    let warnings = running.advisories.take();
+    if warnings.iter().any(|warning| warning.contains("instead of AF_XDP")) {
+        return println!("skipped: {warnings:?}");
     }
     both_ways(&line);
     let report = running.stop();

@@ -128,7 +128,7 @@ fn guest_that_breaks_a_law_is_refused_with_the_law_and_not_installed() {
     assert_ne!(deaf, FIFO);
     put("deaf.wasm", &deaf);
     let said = place.run_ok(&["guest", "check", "fifo.wasm"]);
-    assert!(said.contains("fifo.wasm keeps every law"), "{said}");
+    assert!(said.contains("fifo.wasm obeys every law"), "{said}");
     let json: serde_json::Value = {
         let output = place.run(&["guest", "check", "-j", "deaf.wasm"]);
         assert_eq!(output.status.code(), Some(1));

@@ -282,7 +282,7 @@ fn path_that_waits_for_more_than_half_of_its_queue_gets_a_warning() {
     let allotment = admitted(&plan, &costs(&plan, (0, 1_000, 0), 3_000));
     let warning = &allotment.warnings[0];
     assert_eq!(warning.about, "path.f0");
-    assert!(warning.reason.contains("with 150 packets, more than half of its queue of 128"), "{warning}");
+    assert!(warning.reason.contains("waits for 150 packets, more than half of its queue of 128"), "{warning}");
     assert_eq!(allotment.paths[0].threshold, 128, "it does not wait for more than there can be");
 }
 

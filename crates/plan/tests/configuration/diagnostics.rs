@@ -659,8 +659,8 @@ fn destinations_are_prefixes() {
     more(
         "route = []\n",
         expect![[r#"
-        port.wan.vlan.20.route| f:10:1: error: unknown key move 'route'; 'route' to the top of the file, above the first [header], or give it a header of its own
-    "#]],
+            port.wan.vlan.20.route| f:10:1: error: unknown key 'route'; move 'route' to the top of the file, above the first [header], or give it a header of its own
+        "#]],
     );
     check(
         &format!(

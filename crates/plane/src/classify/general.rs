@@ -424,24 +424,24 @@ impl<W: Witness> Classifier<'_, W> {
                 return refuse(packet, DropReason::BadOffload);
             }
         }
-        self.witness.observe(|| match outcome {
-            Outcome::Via(adjacency) => {
-                let link = adjacencies.load(adjacency);
-                let mac = link.is_resolved().then(|| link.mac());
-                Finding::NextHop { adjacency: Some(adjacency), mac }
-            }
-            _ => Finding::NextHop { adjacency: None, mac: None },
+        let Outcome::Via(adjacency) = outcome else {
+            self.witness.observe(|| Finding::NextHop { adjacency: None, mac: None });
+            return self.punt(packet, Exception::Resolve);
+        };
+        // Read once: another thread may lose the neighbour meanwhile, and the packet must carry the version that was found resolved.
+        let link = adjacencies.load(adjacency);
+        self.witness.observe(|| {
+            let mac = link.is_resolved().then(|| link.mac());
+            Finding::NextHop { adjacency: Some(adjacency), mac }
         });
-        match outcome {
-            Outcome::Via(adjacency) if adjacencies.load(adjacency).is_resolved() => {
-                // A packet that returns from the host has caused its redirect already.
-                if egress.redirects && out == packet.meta().in_interface && packet.meta().rounds & OPTIONS_DONE == 0 {
-                    return self.punt(packet, Exception::Redirect);
-                }
-                self.select_path(packet, adjacency, adjacencies.load(adjacency), out, egress)
-            }
-            _ => self.punt(packet, Exception::Resolve),
+        if !link.is_resolved() {
+            return self.punt(packet, Exception::Resolve);
         }
+        // A packet that returns from the host has caused its redirect already.
+        if egress.redirects && out == packet.meta().in_interface && packet.meta().rounds & OPTIONS_DONE == 0 {
+            return self.punt(packet, Exception::Redirect);
+        }
+        self.select_path(packet, adjacency, link, out, egress)
     }
 
     /// The position of the first path whose rule the packet matches.

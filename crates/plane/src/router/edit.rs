@@ -146,6 +146,7 @@ impl Draft<'_> {
     }
 
     fn set(&mut self, vrf: VrfId, prefix: Prefix, outcome: Outcome) {
+        // Twice: the map shows later lines the present state, and the list keeps the order of the changes.
         self.routes.insert((vrf, prefix), outcome);
         self.changes.push(RouteChange { vrf, prefix, origin: Origin::Api, outcome });
     }
@@ -154,6 +155,7 @@ impl Draft<'_> {
         let names = &self.router.names;
         let vrf = names.vrf(route.vrf.as_ref());
         let gone = || ("its port has been removed".to_string(), "send the batch again".to_string());
+        // The batch was parsed against a plan. Another may have been applied since then.
         let goal = RouteGoal::of(&route.action, names).ok_or_else(gone)?;
         let held = self.gateways.hold(&(vrf, route.to, Origin::Api), &goal);
         let outcome = held.map_err(|error| (error.to_string(), "use fewer gateways".to_string()))?;
@@ -190,6 +192,7 @@ impl Draft<'_> {
     fn flush(&mut self, vrf: Option<VrfId>) {
         let query = RouteQuery { vrf, within: None, origin: Some(Origin::Api) };
         let there = self.router.tables.routes(&query, usize::MAX).into_iter().map(|route| (route.vrf, route.prefix));
+        // Destinations of earlier lines count as these lines left them, not as the tables have them.
         let mut all: Vec<(VrfId, Prefix)> = there.filter(|key| !self.routes.contains_key(key)).collect();
         let added = self
             .routes
@@ -232,6 +235,7 @@ impl Draft<'_> {
             return Err((format!("no neighbour {address} was added while the router runs"), hint.to_string()));
         }
         self.summary.neighbours_removed += 1;
+        // A neighbour that the configuration has as well still counts.
         let stays = self.router.statics.contains_key(&key);
         *self.neighbour_count(key.0) -= usize::from(!stays);
         self.neighbours.insert(key, None);
@@ -257,6 +261,7 @@ impl Draft<'_> {
         let Draft { router, mut changes, neighbours, summary, gateways, .. } = self;
         if changes.len() >= SORTED {
             // Of several changes to one destination only the last is made.
+            // The sort must be stable, so that changes to one destination keep their order.
             changes.sort_by_key(|change| (change.vrf, change.prefix));
             // `dedup` keeps the first of equal keys. Reversed, that is the last change.
             changes.reverse();

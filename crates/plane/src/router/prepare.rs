@@ -163,7 +163,6 @@ impl Router {
         let mut changes: Vec<WorkerChange> = shares.into_iter().map(change).collect();
         self.assign_hooks(made, &mut changes);
         let overflowing = hooks::overflowing(plan, &names);
-        // Compared as a whole: an unchanged list gives no warning again.
         let before = self.plan.as_deref().map(|before| hooks::overflowing(before, &self.names));
         let overflow_anew = before.as_ref() != Some(&overflowing);
         let plan = Arc::new(plan.clone());
@@ -183,7 +182,6 @@ impl Router {
     /// The error if the routes do not fit beside those that the API has added.
     fn table_overflow(&self, routes: &Routes) -> Option<ApplyError> {
         let (limit, given) = (self.tables.limits().routes, self.tables.api_routes());
-        // The special routes of other VRFs are already in `routes`.
         let count = routes.len() + config_routes::martian_routes().count();
         (count + given > limit).then(|| {
             let added = if given == 0 { String::new() } else { format!(", and {given} added by the API") };
@@ -196,7 +194,6 @@ impl Router {
     /// The interfaces whose static neighbours exceed the limit.
     fn neighbour_overflow(&self, plan: &Plan, names: &Names) -> Vec<ApplyError> {
         let limit = self.build.limits.neighbours_per_interface;
-        // Sets: a neighbour that both the configuration and the API give counts once.
         let mut given: BTreeMap<&plan::Name, HashSet<IpAddr>> = BTreeMap::new();
         for neighbour in &plan.neighbours {
             given.entry(&neighbour.interface).or_default().insert(neighbour.address);
@@ -230,7 +227,6 @@ impl Router {
             let old = self.plan.as_ref().and_then(|plan| plan.ports.iter().find(|old| old.name == new.name));
             let next = names.next[0];
             let id = *names.ports.entry(new.name.clone()).or_insert_with(|| PortId::at(next));
-            // Changes nothing for a port that keeps its id.
             names.next[0] = next.max(id.index() + 1);
             let reopened = old.is_none_or(|old| old.device != new.device);
             let redecorated =
@@ -320,9 +316,7 @@ impl Router {
     /// port, so that all workers share the receiving.
     fn queue_of(&self, worker: usize, id: PortId, queues: usize) -> Option<usize> {
         let workers = self.mailboxes.len();
-        // With a queue for each worker, queue and worker have the same number.
         let shift = if queues == workers { 0 } else { id.index() % workers };
-        // `workers` is added so that the difference is never negative.
         Some((worker + workers - shift) % workers).filter(|&queue| queue < queues)
     }
 
@@ -536,7 +530,6 @@ fn paths(plan: &Plan, shares: &CpuShares, names: &mut Names) -> Vec<PathSpec> {
             interface.map(|known| known.unwrap_or(InterfaceId(u16::MAX)))
         };
         path_spec.filter = path.filter.iter().map(|rule| (rule.clone(), came(rule))).collect();
-        // Packets to the router's outside addresses enter such a path before they count as local.
         path_spec.translates = path.functions.iter().any(|call| call.name == "nat");
         path_spec.output_capacity = path.output_queue as usize;
         path_spec.objective = path.objective;

@@ -68,7 +68,7 @@ fn reservation_is_refused_by_measured_packet_costs() {
         Err(errors) => Some(errors[0].to_string()),
     };
     let said = refused(&promise, &mut rig).expect("twice the core is asked for");
-    assert!(said.contains("path voice") && said.contains("found to cost 20us each"), "{said}");
+    assert!(said.contains("path voice") && said.contains("the measured cost of its packets is 20us each"), "{said}");
     assert_eq!(refused(&config("reserve = '10kpps'"), &mut rig), None, "a fifth fits");
     // A rollback accepts a plan that was admitted before, even if measured costs would refuse it now.
     assert!(rig.router.prepare_rollback(&plan(&promise), &mut rig.wires).is_ok());

@@ -182,7 +182,7 @@ fn too_many_neighbours_are_refused_at_their_line() {
     make(&mut rig, &(2..4098).map(neighbour).collect::<String>());
     let found = format!("{CONFIG}[[neighbour]]\naddress = '172.20.255.1'\nmac = '02:00:00:00:00:0a'\nport = 'wide'\n");
     let errors = rig.apply(&found).unwrap_err();
-    assert!(errors[0].to_string().contains("4097 are given"), "{errors:?}");
+    assert!(errors[0].to_string().contains("4097 are static"), "{errors:?}");
 }
 
 #[test]

@@ -111,7 +111,7 @@ fn shaper_rate_bounds_reservations() {
     assert!(with("shape(rate=1300kbit, cells=atm, overhead=48b){priority}").is_err());
     let two = format!("[[path]]\nname = 'video'\nmatch = 'iif lan udp dport 5004'\n{VOICE}");
     let error = check(&config("scheme = 'shape(rate=1500kbit){priority}'", VOICE, &two)).unwrap_err();
-    assert!(error.reason.contains("and 498kbit is left"), "{}", error.reason);
+    assert!(error.reason.contains("but 498kbit is left"), "{}", error.reason);
     // A rate in packets does not bound their size: each may be as long as the longest frame.
     let pps = |more: &str| {
         check(&config("scheme = 'shape(rate=50mbit){priority}'", &format!("reserve = '10kpps'\n{more}"), ""))
@@ -124,7 +124,7 @@ fn emulated_link_rate_bounds_reservations() {
     let linked = |rate: &str| check(&config(&format!("link = {{ rate = '{rate}' }}"), VOICE, ""));
     assert!(linked("2mbit").is_ok());
     let error = linked("1mbit").unwrap_err();
-    assert!(error.reason.contains("of the link, and 1mbit is left"), "{}", error.reason);
+    assert!(error.reason.contains("of the link, but 1mbit is left"), "{}", error.reason);
 }
 
 #[test]

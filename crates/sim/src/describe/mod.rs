@@ -55,7 +55,7 @@ pub struct RouterPlan {
     /// The cost of its work.
     pub cost: CostModel,
     /// True if a core without work keeps polling. Otherwise it is idle until a packet arrives.
-    pub spin: bool,
+    pub busy_poll: bool,
 }
 
 /// A card of a router: the interface that `sim:NAME` names.

@@ -142,7 +142,13 @@ impl Reader<'_> {
                     self.report.error(text.span(), format!("{path}.cost.path.{named}"), || (reason, hint));
                 }
             }
-            routers.push(RouterPlan { name, config: table.config.into_inner(), plan, cost, spin: table.spin });
+            routers.push(RouterPlan {
+                name,
+                config: table.config.into_inner(),
+                plan,
+                cost,
+                busy_poll: table.busy_poll,
+            });
         }
         routers
     }

@@ -40,7 +40,7 @@ pub(super) struct RouterTable {
     #[serde(default)]
     pub cost: CostTable,
     #[serde(default)]
-    pub spin: bool,
+    pub busy_poll: bool,
 }
 
 #[derive(Deserialize, Default)]

@@ -33,14 +33,14 @@ pub(super) struct Core {
     /// Set by another core to wake this one.
     pub woken: Arc<AtomicBool>,
     idling: bool,
-    spin: bool,
+    busy_poll: bool,
     weighs: bool,
     /// Steps in a row without progress of time.
     pub stalled_steps: u32,
 }
 
 impl Core {
-    pub fn new(node: usize, number: usize, worker: Worker, meter: CostMeter, spin: bool) -> Core {
+    pub fn new(node: usize, number: usize, worker: Worker, meter: CostMeter, busy_poll: bool) -> Core {
         let rung = Arc::new(AtomicBool::new(false));
         Core {
             node,
@@ -53,7 +53,7 @@ impl Core {
             fairness: FairnessCheck::new(),
             woken: rung,
             idling: false,
-            spin,
+            busy_poll,
             weighs: false,
             stalled_steps: 0,
         }
@@ -95,7 +95,7 @@ impl Core {
         self.fairness.record_step(&mut self.worker);
         if let StepResult::Idle(until) = step {
             // A worker that spins, and whose poll took time, is stepped again at once. So is one that may not sleep.
-            if self.spin && self.now > now || !self.worker.prepare_sleep() {
+            if self.busy_poll && self.now > now || !self.worker.prepare_sleep() {
                 return self.stalled_steps < MAX_STALLED_STEPS;
             }
             self.idling = true;

@@ -113,7 +113,7 @@ impl<'w> RunningWorld<'w> {
             for (number, worker) in workers.into_iter().enumerate() {
                 let chance = RandomStream::new(world.seed, &format!("cost {} {number}", plan.name));
                 let meter = CostMeter::new(plan.cost.clone(), chance, outside.clock.clone());
-                cores.push(Core::new(index, number, worker, meter, plan.spin));
+                cores.push(Core::new(index, number, worker, meter, plan.busy_poll));
             }
         }
         Ok(RunningWorld {

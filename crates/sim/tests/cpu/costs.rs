@@ -8,11 +8,11 @@ use crate::worlds::{Flow, config, constant, world_text};
 /// expensive packet a path waits until the others have had their shares.
 fn busy(cost: &str, packets: u64) -> f64 {
     let law = format!("{}\nsize = \"64b, 576b, 64b, 1500b\"", constant(12_000));
-    let more = format!("reserve = \"8500pps\"\npacket = \"551b\"\ninput_queue = 128\noutput_queue = {packets}");
+    let more = format!("reserve = \"8500pps\"\npacket_size = \"551b\"\ninput_queue = 128\noutput_queue = {packets}");
     // 45 % of the core are 11,250 packets of 40 us; the link carries 9600 of these sizes.
     let kept = Flow { share: 450, cost: cost.into(), pattern: law, more };
     // All its packets exceed their limit: it uses time and sends nothing.
-    let rival = Flow { more: "limit = \"50us\"".into(), ..Flow::even(500, 60_000, 40_000) };
+    let rival = Flow { more: "cpu_limit = \"50us\"".into(), ..Flow::even(500, 60_000, 40_000) };
     let cpu = "switch_cost = \"100ns\"\nforwarding = \"none\"\noutput = \"simple(packets=8)\"\nvector = 1\nadmission = \"warn\"";
     let costs = "switch = \"100ns\"\npoll = \"100ns\"\ninput = \"200ns\"\noutput = \"200ns\"";
     let world = "duration = \"1s\"\nwarmup = \"200ms\"\nsample = \"50ms\"\n[card.in]\nring = 1024\n\

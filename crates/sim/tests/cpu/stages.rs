@@ -66,7 +66,7 @@ fn reported_path_latency_equals_the_latency_seen_outside() {
     for (layout, scheme) in [(1, FIFO), (2, FIFO), (3, FIFO), (3, "priority{fifo(limit=200)}")] {
         for batching in ["none", "timeslice(packets=256, slice=100us)"] {
             let flow = |cost, pps, more: &str| Flow { more: more.into(), ..Flow::even(0, cost, pps) };
-            let flows = [flow(3000, 20_000, "reserve = \"20kpps\"\ndelay = \"300us\""), flow(500, 90_000, "")];
+            let flows = [flow(3000, 20_000, "reserve = \"20kpps\"\nmax_delay = \"300us\""), flow(500, 90_000, "")];
             let cpu = format!(
                 "layout = {layout}\nadmission = \"warn\"\ninput = \"{batching}\"\nforwarding = \"{batching}\"\n\
                                output = \"{batching}\""

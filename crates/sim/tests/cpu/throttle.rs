@@ -92,11 +92,11 @@ fn throttle_without_guards_strands_packets() {
         (value(&measured, "source.s0.under_way"), value(&measured, "source.s0.lost"))
     };
     // B is 150, more than the 128 that the queue holds: the 200 packets never form a batch.
-    assert_eq!(kept("strict = true\nharvest = false"), (128.0, 72.0));
+    assert_eq!(kept("strict = true\nwork_conserving = false"), (128.0, 72.0));
     // Packets that arrive while the batch of 128 runs leave with it.
-    assert_eq!(kept("strict = false\nharvest = false"), (70.0, 0.0));
-    assert_eq!(kept("strict = false\nharvest = false\nmax_wait = \"1ms\""), (0.0, 0.0));
-    assert_eq!(kept("strict = true\nharvest = true"), (0.0, 0.0));
+    assert_eq!(kept("strict = false\nwork_conserving = false"), (70.0, 0.0));
+    assert_eq!(kept("strict = false\nwork_conserving = false\nmax_wait = \"1ms\""), (0.0, 0.0));
+    assert_eq!(kept("strict = true\nwork_conserving = true"), (0.0, 0.0));
 }
 
 /// The throttle on input and output tasks too, with the estimator as timer (spec Q-34): the gain in efficiency.

@@ -51,7 +51,8 @@ pub fn of_flows(cpu: &str, costs: &str, flows: &[Flow], world: &str) -> WorldPla
 pub fn config(cpu: &str, flows: &[Flow]) -> String {
     let mut paths = String::new();
     for (index, flow) in flows.iter().enumerate() {
-        let share = if flow.share > 0 { format!("cpu_share = \"{}%\"\n", flow.share as f64 / 10.0) } else { String::new() };
+        let share =
+            if flow.share > 0 { format!("cpu_share = \"{}%\"\n", flow.share as f64 / 10.0) } else { String::new() };
         paths +=
             &format!("[[path]]\nname = \"f{index}\"\nmatch = \"udp dport {}\"\n{share}{}\n", 7000 + index, flow.more);
     }
