@@ -29,7 +29,7 @@ pub fn reversed(crates: &[Crate]) -> Vec<String> {
     let mut complaints = Vec::new();
     for user in crates {
         let Some(own) = layer(&user.name) else {
-            complaints.push(format!("{}: has no place in the layers of tests/house/arrows.rs", user.name));
+            complaints.push(format!("{}: has no place in the layers of tests/house/crate_layers.rs", user.name));
             continue;
         };
         let ours = |name: &&String| crates.iter().any(|c| c.name == **name);
@@ -63,7 +63,7 @@ fn dependency_on_a_higher_layer_is_found() {
         [
             "units: depends on packet, which is not below it",
             "packet: is tested with plan, which is not below it",
-            "attic: has no place in the layers of tests/house/arrows.rs",
+            "attic: has no place in the layers of tests/house/crate_layers.rs",
         ]
     );
 }
