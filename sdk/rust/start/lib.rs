@@ -74,8 +74,8 @@ impl<W: Wires> Scheme<W> for Patience {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use switchpath_guest::schemes::model::{ModelFate, Model};
     use switchpath_guest::schemes::conformance::{Rounds, Trial};
+    use switchpath_guest::schemes::model::{Model, ModelFate};
 
     fn patience() -> Patience {
         Patience { limit: 3, patience: Nanos::millis(20) }
