@@ -5,7 +5,7 @@
 #![no_main]
 
 use link::medium::{Medium, Trace};
-use plan::{MediumPlan, Service, TraceEnd, TraceMode, TracePlan, TraceSource};
+use plan::{LinkService, MediumPlan, TraceEnd, TraceMode, TracePlan, TraceSource};
 use std::sync::Arc;
 use units::{Instant, Nanos};
 
@@ -16,7 +16,7 @@ libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
     for mode in [TraceMode::Packet, TraceMode::Bytes(1500), TraceMode::Bytes(1504)] {
         for end in [TraceEnd::Repeat, TraceEnd::Stop] {
             let source = TraceSource::File(String::new());
-            let service = Service::Trace(TracePlan { source, mode, end });
+            let service = LinkService::Trace(TracePlan { source, mode, end });
             let plan = MediumPlan { service, ..MediumPlan::default() };
             let mut link = Medium::new(&plan, Some(trace.clone()), Instant::START, 1, "fuzz");
             let mut now = Instant::START;

@@ -47,7 +47,7 @@ libfuzzer_sys::fuzz_target!(|frame: &[u8]| {
         }
         rig.settle();
         rig.report();
-        rig.pass(Nanos::secs(10));
+        rig.advance(Nanos::secs(10));
         rig.report();
         rig.received("lan");
         rig.received("wan");

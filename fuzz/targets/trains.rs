@@ -20,11 +20,11 @@ thread_local! {
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
     RIG.with_borrow_mut(|rig| {
         for (tenths, frame) in train::frames(bytes).take(16) {
-            rig.pass(Nanos::millis(u64::from(tenths) * 100));
+            rig.advance(Nanos::millis(u64::from(tenths) * 100));
             rig.send("lan", &frame[..frame.len().min(packet::pool::FRAME)]);
             rig.settle();
         }
-        rig.pass(Nanos::secs(70));
+        rig.advance(Nanos::secs(70));
         rig.report();
         rig.received("lan");
         rig.received("wan");
