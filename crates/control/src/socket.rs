@@ -100,7 +100,7 @@ pub struct ControlSocket {
 }
 
 impl ControlSocket {
-    /// Same as [`Bound::shared`], without other users.
+    /// Same as [`ControlSocket::shared`], without other users.
     pub fn new(path: &Path) -> Result<ControlSocket, SocketError> {
         ControlSocket::shared(path, &SocketAccess::NONE)
     }

@@ -37,7 +37,7 @@ impl Cleaners {
         counters
     }
 
-    /// Cleans every store that is due by the clock. Returns the time of the next call, or [`Instant::FAR`] if there are no stores.
+    /// Cleans every store that is due by the clock. Returns the time of the next call, or [`Instant::NEVER`] if there are no stores.
     pub fn clean(&self, clock: impl Fn() -> Instant) -> Instant {
         let mut due = Instant::NEVER;
         // The only reference left is ours: the worker dropped its store, so its cleaner ends too.

@@ -184,7 +184,7 @@ impl RouterSpec {
         self.make_successors(None)
     }
 
-    /// The same, except for stores that `before` describes identically: their hooks [take them over](StateHook::take_from).
+    /// The same, except for stores that `before` describes identically: their hooks [take them over](StateHook::take_over).
     pub fn make_successors(&self, before: Option<&RouterSpec>) -> RouterHooks {
         let stay = before
             // A different number of shards maps computations to other shards, so no store can stay.
@@ -431,7 +431,7 @@ impl StateHook {
     }
 
     /// Cleans expired entries, at most `most` per store, where owners clean or this worker cleans for all. Returns the time of the next call, or
-    /// [`Instant::FAR`] if there are no entries.
+    /// [`Instant::NEVER`] if there are no entries.
     pub fn clean_expired(&mut self, now: Instant, most: usize) -> Instant {
         let mut due = Instant::NEVER;
         let StateHook { slots, clock, .. } = self;

@@ -16,7 +16,7 @@
 //! | [`Executor`] | builds the plane's packet hooks from the configuration |
 //! | [`registered`] | instructions that the operator registered |
 //! | [`seal`] | parts authenticated with the operator's key |
-//! | [`conform`] | checks an implementation against the test vectors |
+//! | [`conformance`] | checks an implementation against the test vectors |
 //! | [`guard`], [`variables`] | limits per source, and the router variables that packets may read |
 //!
 //! The command line, the configuration and the metrics say *ephemeral state* instead of ESP, which operators read as IPsec's ESP.

@@ -97,7 +97,7 @@ impl StateReport {
         all
     }
 
-    /// Adds the report of another worker. A hook that is no [`StateHook`](crate::station::StateHook) has no stores.
+    /// Adds the report of another worker. A hook that is no [`StateHook`](crate::hook::StateHook) has no stores.
     pub fn add(&mut self, report: &HookReport) {
         self.handed_off += report.handed_over;
         self.queued_handoffs += report.waiting;

@@ -1,9 +1,9 @@
 //! Guests: queueing schemes that are not part of this program. A guest is compiled to WebAssembly, checked when it is loaded, and runs on a link like
 //! a built-in scheme.
 //!
-//! A guest can also be an instruction of ephemeral state: see [`Instruction`].
+//! A guest can also be an instruction of ephemeral state: see [`GuestInstruction`].
 //!
-//! A [`Program`] is the code of a guest, a [`Guest`] a running instance. It reads packet records in a block of its own memory, and writes verdicts
+//! A [`GuestProgram`] is the code of a guest, a [`Guest`] a running instance. It reads packet records in a block of its own memory, and writes verdicts
 //! and commands there. The host checks them and applies them to the link's queues. So a guest cannot lose, forge or duplicate a packet. A failing
 //! guest is replaced by FIFO, and no packet is lost: see [`Guest`].
 

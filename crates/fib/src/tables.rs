@@ -1,7 +1,7 @@
 //! The state shared by all workers and the control side: routes, forwarding tables and adjacencies.
 //!
 //! Workers read without a lock. Changes are made in place and are visible at once, so they are not part of a configuration's generation. Writers
-//! exclude each other. A writer releases its lock after [`BATCH`] routes in favour of waiting writers. A full routing table therefore never delays
+//! exclude each other. A writer releases its lock after a batch of routes in favour of waiting writers. A full routing table therefore never delays
 //! the general path, which resolves neighbours.
 //!
 //! A neighbour with a known link-layer address becomes a host route only if the other routes agree: the longest prefix of another origin must say

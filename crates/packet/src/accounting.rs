@@ -59,7 +59,7 @@ impl Accounting {
         self.interests.stages
     }
 
-    /// True if the observer wants packets as they were received. Tested once per batch, like [`Accounting::follows`].
+    /// True if the observer wants packets as they were received. Tested once per batch, like [`Accounting::follows_packets`].
     #[inline(always)]
     fn observes_arrivals(&self) -> bool {
         self.interests.stages | self.interests.arrivals

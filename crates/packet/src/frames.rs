@@ -41,7 +41,7 @@ impl UdpFrame {
     /// The frame with this DSCP, 0 to 63.
     ///
     /// # Panics
-    /// See [`Udp::frame`].
+    /// See [`UdpFrame::frame`].
     pub fn frame_with_dscp(&self, dscp: u8, payload: &[u8]) -> Vec<u8> {
         let mut frame = vec![0; self.length];
         let (link, rest) = frame.split_at_mut(14);

@@ -2,7 +2,7 @@
 //!
 //! A super-frame is one packet from port to port if both ports support it: one lookup and one turn in each queue for up to 64 KB. Limits apply to its
 //! segments: the MTU is compared with the longest segment, and schemes see the bytes of all segments with their headers. If the egress port does not
-//! support super-frames, or its link is so slow that other packets would wait too long, the path segments it ([`Half`]). It emits one segment after
+//! support super-frames, or its link is so slow that other packets would wait too long, the path segments it ([`PacketSplitter`]). It emits one segment after
 //! the other as there is room, before all packets behind it. Packets therefore stay in order, and a queue never emits more packets than entered it.
 //! IPv4 packets that exceed the MTU of their link are fragmented at the same place (RFC 791 2.3), and so are the datagrams of a super-frame.
 

@@ -1,6 +1,6 @@
 //! Configuration as data: from text to a [`Plan`], and the difference between two plans.
 //!
-//! [`check`] parses TOML against a [`Catalogue`]. It returns a plan in which every default is filled in, or [`Diagnostics`]: all errors at once, each
+//! [`check()`] parses TOML against a [`Catalogue`]. It returns a plan in which every default is filled in, or [`Diagnostics`]: all errors at once, each
 //! with its position, a reason and a hint. Nothing here opens a device or knows how a scheme works. The catalogue lists the available names.
 
 #![forbid(unsafe_code)]

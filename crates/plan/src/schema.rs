@@ -1,6 +1,6 @@
 //! The JSON schema of the configuration, for editors: completion, and errors underlined while typing.
 //!
-//! It covers the rules for single values; [`crate::check`] checks the rest.
+//! It covers the rules for single values; [`crate::check()`] checks the rest.
 
 use crate::Catalogue;
 use crate::key::{Form, Key, Kind};

@@ -2,7 +2,7 @@
 //! it the core, one slice at a time.
 //!
 //! The plane owns no thread: the daemon passes in a maker of threads ([`FunctionThreads`]). In virtual time the functions run at once, and their
-//! cost is spent in slices, as a [`cpu::meter::Meter`] predicts it.
+//! cost is spent in slices, as a [`cpu::meter::WorkMeter`] predicts it.
 
 use crate::function::{Context, Function, NamedCounter};
 use crate::snapshot::Snapshot;

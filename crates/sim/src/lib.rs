@@ -1,7 +1,7 @@
 //! A deterministic world in which the plane runs in virtual time. A world has routers with their configurations and costs, cards with rings, links,
 //! sources and sinks, and checkers that watch every run.
 //!
-//! [`WorldPlan::parse`] parses a description in TOML. [`run`] runs it to its end and returns [`Measurements`]: named values, time series, and all inputs.
+//! [`WorldPlan::parse`] parses a description in TOML. [`run()`] runs it to its end and returns [`Measurements`]: named values, time series, and all inputs.
 //! Nothing reads a clock and all random numbers are seeded. So the same world gives the same result, byte for byte. [`real`] runs a world on ports of
 //! the machine, with time from its caller.
 //!

@@ -19,7 +19,7 @@
 //! | `firsts` | fragments to be translated that wait for the first of their packet | RFC 4787 REQ-14 |
 //! | `output` | transmission of our own packets | |
 //!
-//! A state machine without a clock: the time is [`World::now`], and [`Host::next`] is the time of the next timer. Not implemented: probes for IPv4
+//! A state machine without a clock: the time is [`World::now`], and [`LocalProtocols::next_deadline`] is the time of the next timer. Not implemented: probes for IPv4
 //! addresses before they are used (RFC 5227 2.1), and proxy ARP or proxy neighbour discovery.
 
 #![forbid(unsafe_code)]
@@ -95,7 +95,7 @@ pub struct NeighbourReport {
     pub pending: usize,
 }
 
-/// The most neighbour timers handled in one call of [`Host::tick`]; the next call handles the others.
+/// The most neighbour timers handled in one call of [`LocalProtocols::tick`]; the next call handles the others.
 const DUE_PER_TICK: usize = 256;
 /// The number of announcements of a new address, and the time between them (RFC 5227 1.1, ANNOUNCE_NUM and ANNOUNCE_INTERVAL; RFC 4861 7.2.6 permits
 /// as many).
@@ -133,7 +133,7 @@ pub struct LocalProtocols {
 }
 
 impl LocalProtocols {
-    /// A host without neighbours and interfaces: see [`Host::adopt`].
+    /// A host without neighbours and interfaces: see [`LocalProtocols::adopt`].
     pub fn new(limits: LocalProtocolLimits) -> LocalProtocols {
         let bounds = NeighbourBounds {
             neighbours_per_interface: limits.neighbours_per_interface.max(1),
@@ -188,7 +188,7 @@ impl LocalProtocols {
         }
     }
 
-    /// Handles the timers that are due. Cheap if there are none. The work is bounded, so [`Host::next`] may be in the past afterwards.
+    /// Handles the timers that are due. Cheap if there are none. The work is bounded, so [`LocalProtocols::next_deadline`] may be in the past afterwards.
     pub fn tick(&mut self, world: &mut impl World) {
         let now = world.now();
         // Bounded, so that many timers at once do not delay forwarding.
@@ -206,7 +206,7 @@ impl LocalProtocols {
         self.release_fragments(world);
     }
 
-    /// When [`Host::tick`] must be called next; [`Instant::FAR`] if no timer is set.
+    /// When [`LocalProtocols::tick`] must be called next; [`Instant::NEVER`] if no timer is set.
     pub fn next_deadline(&self) -> Instant {
         let chore = self.timers.first().map(|&(at, ..)| at);
         let (neighbour, datagram) = (self.neighbours.next_deadline(), self.fragments.next_deadline());

@@ -17,7 +17,7 @@ const REACHABLE: Nanos = Nanos::secs(30);
 const SPARE: usize = 64;
 
 impl LocalProtocols {
-    /// The caller wants to send packets to a neighbour and holds them itself. None while the neighbour is being resolved: [`World::settled`] reports
+    /// The caller wants to send packets to a neighbour and holds them itself. None while the neighbour is being resolved: [`World::next_hop_settled`] reports
     /// the result. May be called repeatedly.
     pub fn request_next_hop(
         &mut self,
@@ -164,7 +164,7 @@ impl LocalProtocols {
         self.neighbours.nud(key).is_some()
     }
 
-    /// Adds a neighbour. If its interface has no room, another is evicted: see [`Neighbours::spare`](super::neighbours::Neighbours::spare). False,
+    /// Adds a neighbour. If its interface has no room, another is evicted: see [`Neighbours::spare`](super::neighbours::Neighbours::evictable). False,
     /// and nothing changed, if none can be.
     pub(super) fn add_neighbour(&mut self, key: Key, machine: NudState, world: &mut impl World) -> bool {
         if self.neighbours.is_full(key.0) {

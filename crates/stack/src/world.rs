@@ -50,7 +50,7 @@ pub trait World {
     fn consume(&mut self, packet: Packet);
     /// Drops a packet.
     fn drop(&mut self, packet: Packet, reason: DropReason);
-    /// A next hop for which [`Host::want`](super::Host::want) returned none has become usable, or failed.
+    /// A next hop for which [`Host::want`](super::LocalProtocols::request_next_hop) returned none has become usable, or failed.
     fn next_hop_settled(&mut self, _interface: InterfaceId, _address: IpAddr, _verdict: NextHopState) {}
     /// Reports an event to the observer.
     fn event(&mut self, event: Event<'_>);

@@ -39,7 +39,7 @@ fn read(text: &str, name: &str, catalogue: &Catalogue) -> Result<(Plan, Vec<api:
 }
 
 impl Daemon {
-    /// Applies the configuration `text`, which came from `name`: see [`Daemon::order`].
+    /// Applies the configuration `text`, which came from `name`: see [`Daemon::apply_request`].
     pub fn apply(&self, text: &str, name: &str) -> Result<api::Applied, ApplyFailure> {
         self.apply_request(ApplyRequest::new(text, name))
     }

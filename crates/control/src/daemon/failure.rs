@@ -6,7 +6,7 @@ use plan::Diagnostics;
 use plane::ApplyError;
 use std::fmt;
 
-/// Why a configuration was refused. Except for [`ApplyFailure::Late`], the running configuration is unchanged.
+/// Why a configuration was refused. Except for [`ApplyFailure::AdoptionTimeout`], the running configuration is unchanged.
 #[derive(Debug)]
 pub enum ApplyFailure {
     /// Its text has errors.

@@ -93,7 +93,7 @@ pub struct DaemonOptions {
     pub restores: Option<u64>,
     /// The time without progress after which a worker is reported as stuck.
     pub stuck_after: Nanos,
-    /// Protects interfaces that carry a login, or the machine's only default route: see [`Guard`].
+    /// Protects interfaces that carry a login, or the machine's only default route: see [`InterfaceGuard`].
     pub guard: Option<InterfaceGuard>,
     /// The guests for later configurations; none without a guest directory.
     pub guests: Option<Arc<dyn plan::Guests>>,
@@ -242,7 +242,7 @@ pub struct Daemon {
     alarm: Waker,
     /// The names that a configuration may use.
     catalogue: Catalogue,
-    /// See [`Guard`].
+    /// See [`InterfaceGuard`].
     guarded: bool,
     /// The privileges that the process has dropped.
     confinement: OnceLock<(api::Confinement, PrivilegeLimits)>,

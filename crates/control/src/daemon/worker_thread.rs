@@ -70,7 +70,7 @@ pub(super) struct WorkerPanic {
     pub outcome: PanicOutcome,
 }
 
-/// See [`Fault`].
+/// See [`WorkerPanic`].
 #[derive(Debug)]
 pub(super) enum PanicOutcome {
     /// It was restarted and has lost this many packets.

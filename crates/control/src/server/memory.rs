@@ -247,7 +247,7 @@ fn applying() -> ApiError {
     ApiError::new(ErrorKind::Busy, "a configuration is being applied", "try again in a moment")
 }
 
-/// Returns the bytes that an answer may need. An estimate suffices: [`Turn::made`] compares the real size.
+/// Returns the bytes that an answer may need. An estimate suffices: [`AnswerPermit::complete`] compares the real size.
 fn answer(request: &Request, daemon: &Daemon) -> usize {
     let rows = |limit: usize, most: usize| limit.min(most).saturating_mul(ROW);
     let bytes = match request {

@@ -1,6 +1,6 @@
 //! The API server: HTTP/1.1 on a Unix socket, and optionally over TLS, each in a thread of its own.
 //!
-//! A connection carries one request, with a time limit for each part of it ([`serve`]). Connections ([`places`]) and memory ([`memory`]) are limited,
+//! A connection carries one request, with a time limit for each part of it ([`serve()`]). Connections ([`connection_slots`]) and memory ([`memory`]) are limited,
 //! and the owner's share is separate. Captures have a bounded queue of their own.
 
 mod checks;

@@ -24,7 +24,7 @@ impl Computation {
     /// Another host that does not know its tags hits one only by chance: one of 2^64 for each entry of a router.
     ///
     /// # Errors
-    /// Those of [`randomness`].
+    /// Those of [`randomness()`].
     pub fn new() -> Result<Computation> {
         randomness().map(Computation::seeded)
     }
@@ -66,7 +66,7 @@ impl Computation {
     }
 
     /// The `attempt`th round, which collects a value from all members with `operator`. Every host that knows the computation's number can compute the
-    /// tags of all rounds, unless the members [share a secret](Computation::sharing).
+    /// tags of all rounds, unless the members [share a secret](Computation::with_secret).
     ///
     /// If members arrive at several ports of a router, execute the round at the output ([`Computation::at`]): all of them leave by the port towards
     /// the root, so they share its store (spec E-38). At the input each port reports separately.

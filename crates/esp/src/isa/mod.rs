@@ -192,7 +192,7 @@ pub enum StateInstruction {
 }
 
 impl StateInstruction {
-    /// The tags that it accesses, in the order in which [`execute`] numbers them.
+    /// The tags that it accesses, in the order in which [`execute()`] numbers them.
     #[inline]
     pub fn tags(&self) -> InstructionTags {
         let mut tags = InstructionTags::default();
@@ -312,7 +312,7 @@ impl std::fmt::Display for Abort {
 pub enum InstructionVerdict {
     /// Forward the packet unchanged.
     Forward,
-    /// Forward the packet with the operands that [`execute`] changed.
+    /// Forward the packet with the operands that [`execute()`] changed.
     Rewritten,
     /// Drop the packet silently.
     Drop,

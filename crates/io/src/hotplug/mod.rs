@@ -24,7 +24,7 @@ use units::Nanos;
 /// The retry interval if an interface exists but cannot be opened yet, and the polling interval for a device without notifications.
 const RETRY: Nanos = Nanos::millis(50);
 
-/// The result of [`Device::reopen`]: one port for each queue.
+/// The result of [`HotplugDevice::reopen`]: one port for each queue.
 pub struct OpenedDevice {
     /// The ports.
     pub ports: Vec<Box<dyn Port>>,

@@ -56,7 +56,7 @@ pub fn random_prefixes(count: usize) -> impl Iterator<Item = (plan::Prefix, u64)
     sequence(7).map(prefix).filter(move |(prefix, _)| seen.insert(*prefix)).take(count)
 }
 
-/// `count` addresses within the prefixes of [`many`], in random order.
+/// `count` addresses within the prefixes of [`random_prefixes`], in random order.
 pub fn destinations(routes: usize, count: usize) -> Vec<u32> {
     let prefixes: Vec<(u32, u8)> = random_prefixes(routes)
         .map(|(prefix, _)| match prefix.address {

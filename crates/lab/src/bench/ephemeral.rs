@@ -220,7 +220,7 @@ const FORWARDED: [Kind; 4] = [NOP, COUNT, COMPARE, RCOLLECT];
 struct Costs {
     /// Packets without instructions through a router with a store, beside the plain path.
     others: Vec<(f64, f64)>,
-    /// The cost that each of [`THROUGH`] adds, beside the path.
+    /// The cost that each of [`FORWARDED`] adds, beside the path.
     forwarded: [Vec<(f64, f64)>; FORWARDED.len()],
     /// The cost of each of [`KINDS`] at a store alone, beside the path.
     alone: [Vec<(f64, f64)>; KINDS.len()],

@@ -60,7 +60,7 @@ impl BenchFigure {
         BenchFigure { bound: BudgetBound::Least, met: Some(value >= budget), ..figure }
     }
 
-    /// As [`Figure::beside`], but a greater ratio is better.
+    /// As [`BenchFigure::against`], but a greater ratio is better.
     pub(crate) fn at_least(
         group: &'static str,
         name: impl Into<String>,

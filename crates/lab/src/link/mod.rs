@@ -132,7 +132,7 @@ pub struct EmulatedNetwork {
     pub level: NestingLevel,
     plan: Plan,
     daemon: Arc<Daemon>,
-    /// One for each of [`Side::BOTH`].
+    /// One for each of [`LinkDirection::BOTH`].
     stats: Vec<Arc<Mutex<LinkStats>>>,
     logs: Vec<Log>,
 }

@@ -195,7 +195,7 @@ fn blocks(curve: &Curve) -> (String, f64) {
 }
 
 impl EmulationReport {
-    /// The report of the counters from `start` to `end`; the tallies are those of [`Side::BOTH`].
+    /// The report of the counters from `start` to `end`; the tallies are those of [`LinkDirection::BOTH`].
     pub fn new(
         plan: &Plan,
         tallies: [&Mutex<LinkStats>; 2],

@@ -2,7 +2,7 @@
 //!
 //! A lookup in a table of 64 MB misses the TLB as well as the caches: with 4 KB pages the page tables themselves are as large as a cache. A page of 2
 //! MB costs one TLB entry. Small tables should not use huge pages: a table with ten entries uses ten small pages at most. A table therefore begins
-//! with small pages, and its user calls [`Huge::thicken`] when huge pages are worth it. Only pages that the table fills completely become huge: a
+//! with small pages, and its user calls [`HugeTable::collapse_pages`] when huge pages are worth it. Only pages that the table fills completely become huge: a
 //! table of a few kilobytes does not use 2 MB, and many small tables do not multiply that.
 
 use std::ffi::c_void;
@@ -45,7 +45,7 @@ impl<T> HugeTable<T> {
     /// than one.
     ///
     /// # Panics
-    /// See [`Huge::zeroed`].
+    /// See [`HugeTable::zeroed`].
     pub fn from_fn(length: usize, mut make: impl FnMut(usize) -> T) -> HugeTable<T> {
         // The table has no elements until all are made: if `make` panics, the elements made so far are leaked.
         let table = HugeTable::<MaybeUninit<T>>::map(length);

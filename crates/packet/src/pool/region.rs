@@ -14,7 +14,7 @@ const MOST: (usize, usize) = (1 << 24, 1 << 16);
 /// A fixed number of frames and super-frames, shared by the pools of all workers.
 #[derive(Debug)]
 pub struct Region {
-    /// A [`Home`] in the place of one slot, then one slot for each frame, then one for each super-frame.
+    /// A [`RegionLink`] in the place of one slot, then one slot for each frame, then one for each super-frame.
     slots: ManuallyDrop<HugeTable<u8>>,
     /// The frames, and from the next page on the super-frames.
     data: ManuallyDrop<HugeTable<u8>>,
@@ -81,7 +81,7 @@ impl Region {
         })
     }
 
-    /// The address of the [`Home`].
+    /// The address of the [`RegionLink`].
     fn region_link(&self) -> NonNull<RegionLink> {
         self.slots.start().cast()
     }

@@ -1,7 +1,7 @@
 //! The interface to ports, which receive and transmit packets.
 //!
 //! Each port is owned by one worker. Ports read no clock: the time is an argument. Real ports are in crate `io`. This module has the in-memory port
-//! and the decorators that wrap any port: [`Tapped`] (captures) and [`Faulty`].
+//! and the decorators that wrap any port: [`TappedPort`] (captures) and [`FaultyPort`].
 
 mod decorated;
 mod fault;
@@ -79,7 +79,7 @@ const RING: u32 = 1024;
 
 /// A port: receives and transmits packets.
 pub trait Port: Send {
-    /// Adds received packets to `batch`, at most its room. Each packet has its frame, its arrival time in `timestamp` (see [`Port::stamps`]), and
+    /// Adds received packets to `batch`, at most its room. Each packet has its frame, its arrival time in `timestamp` (see [`Port::sets_timestamps`]), and
     /// `refused` (`DropReason` plus one) if the port knows that it is unusable. Ports that share the pool's region import their packets. Others take
     /// frames from the pool and leave packets without a frame on the medium.
     fn receive(&mut self, now: Instant, batch: &mut Batch, pool: &mut Pool);
@@ -98,7 +98,7 @@ pub trait Port: Send {
         UnsentPackets::default()
     }
     /// Packets that were transmitted and have not left. They wait in the port until the medium accepts them, or were refused and not yet reported by
-    /// [`Port::refused_late`].
+    /// [`Port::take_late_refusals`].
     fn unsent_packets(&self) -> UnsentPackets {
         UnsentPackets::default()
     }

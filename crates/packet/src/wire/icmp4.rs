@@ -48,7 +48,7 @@ pub enum Icmp4<'a> {
         code: u8,
         /// Next-hop MTU in bytes when `code` is [`FRAGMENTATION_NEEDED`]; 0 from routers older than RFC 1191.
         mtu: u16,
-        /// The start of the quoted packet ([`Ipv4::quoted`]).
+        /// The start of the quoted packet ([`Ipv4::parse_quoted`]).
         original: &'a [u8],
     },
     /// The time to live expired (code 0), or reassembly timed out (code 1).

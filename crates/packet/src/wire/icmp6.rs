@@ -41,7 +41,7 @@ pub enum Icmp6<'a> {
     Unreachable {
         /// The code (RFC 4443 3.1).
         code: u8,
-        /// The start of the quoted packet ([`Ipv6::quoted`]).
+        /// The start of the quoted packet ([`Ipv6::parse_quoted`]).
         original: &'a [u8],
     },
     /// The quoted packet exceeds the next link's MTU.

@@ -263,7 +263,7 @@ impl Worker {
     }
 
     /// The exact time at which the first emulated link has to be served. A driver that sleeps should wake up a moment earlier.
-    /// [`Instant::FAR`] without emulated links.
+    /// [`Instant::NEVER`] without emulated links.
     pub fn due_exactly(&self) -> Instant {
         self.ports.due_exactly()
     }
@@ -291,7 +291,7 @@ impl Worker {
     }
 
     /// Announces that the worker is about to sleep. Returns false if there is work after all. After sleeping the driver calls
-    /// [`Worker::wakes`].
+    /// [`Worker::end_sleep`].
     pub fn prepare_sleep(&self) -> bool {
         if self.peers.alone {
             // No peer puts anything on a ring. A command of the control side wakes the worker whether it sleeps or not.

@@ -1,7 +1,7 @@
 //! The forwarding stage for super-frames, partial checksums and packets above the egress MTU. It does in software, in order, what
 //! the port's offloads do not cover.
 //!
-//! A path instance has at most one partly segmented packet ([`Half`]). It continues with that packet first. The packets behind it
+//! A path instance has at most one partly segmented packet ([`PacketSplitter`]). It continues with that packet first. The packets behind it
 //! stay on the input queue until its last part is on the output queue. So the packets of a flow leave in the order of arrival,
 //! however long each is.
 

@@ -109,7 +109,7 @@ pub(crate) struct MachineOverhead {
     pub stops: u64,
 }
 
-/// The names of the entries of [`Toll::own`].
+/// The names of the entries of [`MachineOverhead::work`].
 pub(crate) const WORK_NAMES: [&str; 5] = ["poll", "switch", "input", "forwarding", "output"];
 
 /// Enforces declared costs: a lap lasts as long as the world declares, unless the real work took longer.

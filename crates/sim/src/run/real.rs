@@ -11,7 +11,7 @@ use plan::LinkService;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// A world on real packets: its router with the cards. They run in the thread that calls [`Course::run`], and its processor is that of the router.
+/// A world on real packets: its router with the cards. They run in the thread that calls [`RealRun::run`], and its processor is that of the router.
 pub struct RealRun<'w> {
     live: RunningWorld<'w>,
     common: Arc<WorldClock>,

@@ -2,7 +2,7 @@
 //!
 //! A [`Sender`] and a [`Receiver`] are pure. They get the time and the arriving segments, and return segments to send and the time of their next
 //! timer. Data is counted in packets of one size. [`Settings`] describe a connection. [`Settings::plain`] is the sender of the literature's
-//! simulations: NewReno, one acknowledgement per packet, no selective acknowledgements. [`Settings::kernel`] behaves like Linux. A [`Control`]
+//! simulations: NewReno, one acknowledgement per packet, no selective acknowledgements. [`Settings::kernel`] behaves like Linux. A [`CongestionControl`]
 //! decides how fast it sends.
 //!
 //! Not modelled: opening, closing and reset of connections, receivers that do not read, data in acknowledgements, and wrapping sequence numbers.

@@ -32,7 +32,7 @@ pub struct Sender {
     offered: u64,
     /// True if packet `first` must be retransmitted before anything else.
     repeat: bool,
-    /// The retransmission timer of packet `first`; [`Instant::FAR`] if nothing is outstanding.
+    /// The retransmission timer of packet `first`; [`Instant::NEVER`] if nothing is outstanding.
     due: Instant,
     /// The times of the last transmission and of the last new acknowledgement.
     sent_at: Instant,

@@ -23,7 +23,7 @@ pub struct DevicePlan {
     pub target: String,
     /// `pcap`: the file for transmitted frames.
     pub write: Option<String>,
-    /// `pcap`: how fast frames are read; [`Pace::Recorded`] for the other kinds.
+    /// `pcap`: how fast frames are read; [`ReplayPace::Recorded`] for the other kinds.
     pub pace: ReplayPace,
     /// `xdp`: the treatment of checksums, if configured.
     #[serde(skip_serializing_if = "Option::is_none")]

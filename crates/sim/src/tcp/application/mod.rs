@@ -11,8 +11,8 @@ pub use web::{Web, WebDraws, WebSettings};
 use super::Sender;
 use units::Instant;
 
-/// The user of a connection. Call [`Application::begin`] once, [`Application::acknowledged`] after each acknowledgement, and [`Application::expire`]
-/// at the time of [`Application::timer`]. After each call ask the sender for segments.
+/// The user of a connection. Call [`TcpApplication::begin`] once, [`TcpApplication::acknowledged`] after each acknowledgement, and [`TcpApplication::expire`]
+/// at the time of [`TcpApplication::timer`]. After each call ask the sender for segments.
 #[derive(Debug)]
 pub enum TcpApplication {
     /// No application: the owner of the sender offers the data.
@@ -44,7 +44,7 @@ impl TcpApplication {
         }
     }
 
-    /// Runs it at the time of [`Application::timer`]. Does nothing before that time.
+    /// Runs it at the time of [`TcpApplication::timer`]. Does nothing before that time.
     pub fn expire(&mut self, now: Instant, sender: &mut Sender) {
         if let TcpApplication::Web(web) = self {
             web.expire(now, sender);

@@ -86,12 +86,12 @@ pub trait CongestionControl: std::fmt::Debug + Send {
         false
     }
 
-    /// True if it needs delivery rates ([`Progress::delivery`]), which cost memory for each packet in flight.
+    /// True if it needs delivery rates ([`AckSample::delivery`]), which cost memory for each packet in flight.
     fn needs_delivery_rate(&self) -> bool {
         false
     }
 
-    /// True if marks are reported only by [`Control::acknowledged`], never as a [`Cause::Mark`].
+    /// True if marks are reported only by [`CongestionControl::acknowledged`], never as a [`CongestionCause::Mark`].
     fn counts_marks(&self) -> bool {
         false
     }
