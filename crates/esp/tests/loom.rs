@@ -25,12 +25,12 @@ mod memory {
     }
 
     impl<T> HashTable<T> {
-        pub fn place(&self, hash: u64) -> usize {
+        pub fn index_of(&self, hash: u64) -> usize {
             ((u128::from(hash) * self.1 as u128) >> 64) as usize
         }
 
-        pub fn choose(&self, hash: u64) -> &T {
-            &self.0[self.place(hash)]
+        pub fn select(&self, hash: u64) -> &T {
+            &self.0[self.index_of(hash)]
         }
     }
 
