@@ -176,13 +176,34 @@ fn hinted(said: &str) -> Option<&str> {
     said.split("scheme = \"").nth(1)?.split('"').next()
 }
 
+/// The outcome of a cell, and of the scheme that a refusal suggests.
+type CellResult = (Cell, Outcome, Option<(String, Outcome)>);
+
+fn try_cell(cell: Cell) -> CellResult {
+    let outcome = cell.outcome(&cell.scheme(), "");
+    // The hint is tried in the hardest case: output is a separate task, and the other flow is expensive.
+    let hard = cell.layout == 3 && cell.grouping == "aggregate" && cell.neighbour == NEIGHBOURS[1];
+    let hint = match &outcome {
+        Outcome::Refused(said) if hard => hinted(said).map(|scheme| (scheme.to_owned(), cell.outcome(scheme, ""))),
+        _ => None,
+    };
+    (cell, outcome, hint)
+}
+
 #[test]
 fn reservation_is_kept_or_refused_with_working_hint() {
     let (mut broken, mut kept, mut refused, mut mended) = (Vec::new(), 0, 0, 0);
     let mut closest: (f64, String) = (0.0, String::new());
     let mut hints: BTreeMap<String, String> = BTreeMap::new();
-    for cell in cells() {
-        match cell.outcome(&cell.scheme(), "") {
+    // Two threads, each with every other cell: this is the longest test of all.
+    let results: Vec<CellResult> = std::thread::scope(|scope| {
+        let half = |from: usize| move || cells().skip(from).step_by(2).map(try_cell).collect::<Vec<CellResult>>();
+        let odd = scope.spawn(half(1));
+        let even = half(0)();
+        even.into_iter().chain(odd.join().expect("a cell failed")).collect()
+    });
+    for (cell, outcome, hint) in results {
+        match outcome {
             Outcome::Kept(wait, promised) => {
                 kept += 1;
                 if wait / promised > closest.0 {
@@ -191,14 +212,12 @@ fn reservation_is_kept_or_refused_with_working_hint() {
             }
             Outcome::Refused(said) => {
                 refused += 1;
-                hints.insert(cell.scheme(), said.clone());
-                // The hint is tried in the hardest case: output is a separate task, and the other flow is expensive.
-                let hard = cell.layout == 3 && cell.grouping == "aggregate" && cell.neighbour == NEIGHBOURS[1];
-                match hinted(&said).filter(|_| hard).map(|scheme| (scheme, cell.outcome(scheme, ""))) {
+                match hint {
                     Some((_, Outcome::Kept(..))) => mended += 1,
                     Some((scheme, other)) => broken.push(format!("{cell}: {said}\n    with {scheme}: {other:?}")),
                     None => {}
                 }
+                hints.insert(cell.scheme(), said);
             }
             Outcome::Broken(how) => broken.push(format!("{cell}: {how}")),
         }
