@@ -19,8 +19,12 @@ The options are in brackets. Options that you leave out have their defaults.
 You may apply another scheme or other options at any time. A scheme of the same kind continues with the new options and keeps its state:
 a CoDel in its dropping state continues with the new target, and a shaper keeps its debt. The average of `red` and `choke` is limited to the length of the queue.
 
-Two changes replace the scheme by a new one of the same kind: an option that determines the queues (`flows`, `levels`, `by`, `tins`, `class`), and a `limit`
-above the number of packets the queues were made for. `scheme_change` of the port determines the fate of the packets that are queued at a replacement:
+Two changes replace the scheme by a new one of the same kind:
+
+- an option that determines the queues: `flows`, `levels`, `by`, `tins` or `class`;
+- a `limit` above the number of packets the queues were made for.
+
+`scheme_change` of the port determines the fate of the packets that are queued at a replacement:
 
 | `scheme_change` | queued packets |
 |---|---|

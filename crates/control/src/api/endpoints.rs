@@ -424,9 +424,9 @@ const INTRODUCTION: &str = "\
 
 <!-- Made from the declarations in crates/control/src/api; `UPDATE_EXPECT=1 cargo test -p control` brings it up to date. -->
 
-A running router answers HTTP/1.1 on a Unix socket that its owner may use (mode 0600) and the groups it names, and where it is
-started with `--listen`, over TLS 1.3 to whoever has a token. `switchpath show NOUN -j` prints what the address of the same name
-answers. One request a connection.
+A running router answers HTTP/1.1 on a Unix socket (mode 0600) to its owner and to the members of `--socket-group`. With `--listen`
+it also answers over TLS 1.3, to callers with a token. `switchpath show NOUN -j` prints the answer of the address of the same name.
+Each connection carries one request.
 
 ```sh
 curl --unix-socket /run/switchpath/control.sock http://switchpath/v1/ports

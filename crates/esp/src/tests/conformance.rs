@@ -196,10 +196,10 @@ fn printed_instructions_parse_back_the_same() {
 #[test]
 fn conform_golden_vectors() {
     let mut text = String::from(
-        "# What each instruction does to a packet and to a store, as bytes of the part that routers execute (its carriage\n\
-         # apart). The node has number 7, the store holds eight entries, which live for 10s; tags and values are in hexadecimal.\n\
-         # What is there was put there, and the packet comes at once, or so much later as it says. Where there is a key only what\n\
-         # is sealed with it is executed.\n",
+        "# The effect of each instruction on a packet and on a store, as bytes of the part that routers execute (without its carriage).\n\
+         # The node has number 7. The store holds eight entries, which live for 10 s. Tags and values are in hexadecimal.\n\
+         # The entries present were created before the packet. The packet arrives at once, or after the time that a line gives.\n\
+         # With a key, the router executes only sealed parts.\n",
     );
     for instruction in variants() {
         for condition in ["absent", "present", "expired", "full", "present in full"] {
