@@ -1,4 +1,4 @@
-//! What the parts of the path cost, in time: `cargo bench -p plane`. Budgets are ratios, and measured by
+//! Measures the time of each part of the path: `cargo bench -p plane`. Budgets are ratios, and measured by
 //! `switchpath bench`.
 
 use cpu::{CpuScheduler, RoundRobin};

@@ -30,8 +30,9 @@ impl DeviceSlot {
         let mut next = self.next.lock().unwrap_or_else(PoisonError::into_inner);
         let before = next.replace(port);
         self.ready.store(true, Ordering::Release);
-        drop(next);
+        // Under the lock, like the reset in `take`: a wake after it would stay set, and the worker could not sleep any more.
         self.waker.iter().for_each(Waker::wake);
+        drop(next);
         // Closing it may take long, so the worker is woken first.
         drop(before);
     }

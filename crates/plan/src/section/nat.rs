@@ -72,7 +72,7 @@ const KEYS: &[Key] = &[
         Kind::Boolean,
         "false",
         "true",
-        "Whether any outside host may send to a translated port. Otherwise only hosts that the inside host has \
+        "If true, any outside host may send to a translated port. Otherwise only hosts that the inside host has \
          contacted may (RFC 4787 REQ-8).",
     ),
     key(

@@ -123,7 +123,7 @@ table! {
         /// True if all ports and the central location share one store.
         pub single_store: bool = (
             Kind::Boolean, "false", "true",
-            "Whether all ports and the central location share one store, with the size `central`. Subcast does not \
+            "If true, all ports and the central location share one store, with the size `central`. Subcast does not \
              work then. For comparison."
         );
         /// True if computations have separate entries for the same tag.

@@ -70,12 +70,12 @@ table! {
         /// True if one full run after the longest sleep ends it.
         pub fast_attack: bool = (
             Kind::Boolean, "true", "false",
-            "Whether one full run after the longest sleep ends it."
+            "If true, one full run after the longest sleep ends it."
         );
         /// True if the task runs again without sleep after a run that reached its limit.
         pub stay: bool = (
             Kind::Boolean, "true", "false",
-            "Whether the task runs again without sleep after a run that reached its limit."
+            "If true, the task runs again without sleep after a run that reached its limit."
         );
         /// True if the sleep stays the same once a run is back in the range. Otherwise only the average decides.
         pub settle: bool = (
