@@ -1,5 +1,5 @@
-//! Which crate may use which: `units <- {packet, plan} <- {schemes, cpu, nat, fib} <- link <- stack <- plane <- {io, esp, ...} <- sim <- control <-
-//! cli <- lab`.
+//! Which crate may use which: `units <- {packet, plan} <- {schemes, cpu, nat, fib, classifier} <- link <- stack <- plane <- {io, esp, ...} <- sim <-
+//! control <- cli <- lab`.
 //!
 //! Two crates that depend on each other are really one. The rule includes tests: a test that needs a higher crate belongs to that crate.
 
@@ -9,7 +9,7 @@ use crate::workspace::Crate;
 const LAYERS: &[&[&str]] = &[
     &["units"],
     &["packet", "plan"],
-    &["schemes", "cpu", "nat", "fib"],
+    &["schemes", "cpu", "nat", "fib", "classifier"],
     &["link"],
     &["stack"],
     &["plane"],
