@@ -1,5 +1,15 @@
-//! Classification: which rule of a table a packet matches, among up to a million rules.
+//! Classification: which rule of a set a packet matches, among up to a million rules.
 //!
-//! A table is a value that never changes. A change makes a new table, which shares all but the changed parts with the old one, and publishes it whole.
+//! A [`RuleSet`] is a value that many share. A change makes a new one, which shares all but the changed parts with the old one.
 
 #![forbid(unsafe_code)]
+
+mod build;
+mod lookup;
+mod partition;
+mod rule;
+mod rule_set;
+mod selector;
+
+pub use rule::{Key, RuleResult, TernaryRule};
+pub use rule_set::RuleSet;
