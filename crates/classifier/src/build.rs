@@ -35,11 +35,7 @@ pub(crate) fn build<const W: usize>(mut rules: Vec<TernaryRule<W>>, depth: u32) 
 }
 
 /// A partition by these bits. `None` if it does not separate the rules.
-fn partition<const W: usize>(
-    selector: Selector<W>,
-    rules: &[TernaryRule<W>],
-    depth: u32,
-) -> Option<Partition<W>> {
+fn partition<const W: usize>(selector: Selector<W>, rules: &[TernaryRule<W>], depth: u32) -> Option<Partition<W>> {
     // Twice as many slots as rules, so that most keys without a matching rule find their bucket empty.
     let wanted = (rules.len() * 2).next_power_of_two().ilog2();
     let bits = wanted.clamp(1, selector.width());

@@ -99,10 +99,10 @@ impl<const W: usize> TernaryRule<W> {
 
     /// True if every key that `other` matches matches this rule too.
     pub fn covers(&self, other: &Self) -> bool {
-        let bits = (0..W - 1).all(|w| {
-            self.mask[w] & !other.mask[w] == 0 && (self.value[w] ^ other.value[w]) & self.mask[w] == 0
-        });
-        let (low, high) = (not_below(other.value[W - 1], self.value[W - 1]), not_below(self.mask[W - 1], other.mask[W - 1]));
+        let bits = (0..W - 1)
+            .all(|w| self.mask[w] & !other.mask[w] == 0 && (self.value[w] ^ other.value[w]) & self.mask[w] == 0);
+        let (low, high) =
+            (not_below(other.value[W - 1], self.value[W - 1]), not_below(self.mask[W - 1], other.mask[W - 1]));
         bits && low & high & TOPS == TOPS
     }
 

@@ -119,7 +119,8 @@ fn insert<const W: usize>(partitions: &mut Arc<[Partition<W>]>, rule: TernaryRul
         let add = |number| partition.change(number, |bucket| insert_into_bucket(bucket, rule, depth));
         return numbers.into_iter().map(add).fold(true, |all, added| all & added);
     }
-    let Some(at) = partitions.iter().position(|partition| list(partition).is_some_and(|rules| rules.len() < MOST_IN_LIST))
+    let Some(at) =
+        partitions.iter().position(|partition| list(partition).is_some_and(|rules| rules.len() < MOST_IN_LIST))
     else {
         *partitions = partitions.iter().cloned().chain([Partition::of_the_rest([rule])]).collect();
         return true;
@@ -184,29 +185,29 @@ fn insert_into_bucket<const W: usize>(place: &mut Bucket<W>, rule: TernaryRule<W
 
 /// Removes a rule; false if it is not there.
 fn remove<const W: usize>(partitions: &mut Arc<[Partition<W>]>, rule: &TernaryRule<W>) -> bool {
-    // A rule that a partition by bits would take may still be in a list, if the partition is younger.
-    let lists = (0..partitions.len()).filter(|&at| is_rest(&partitions[at])).collect::<Vec<_>>();
-    place(partitions, rule).into_iter().chain(lists).any(|at| {
-        // Searched before anything is copied.
-        if !has(&partitions[at], rule) {
-            return false;
-        }
-        let partition = &mut Arc::make_mut(partitions)[at];
-        for number in partition.numbers(rule) {
-            partition.change(number, |bucket| take(bucket, rule));
-        }
-        true
-    })
+    // Searched before anything is copied.
+    let Some(at) = position(partitions, rule) else { return false };
+    let partition = &mut Arc::make_mut(partitions)[at];
+    for number in partition.numbers(rule) {
+        partition.change(number, |bucket| take(bucket, rule));
+    }
+    true
 }
 
-/// True if a partition has this rule: then it is in all its buckets there.
-fn has<const W: usize>(partition: &Partition<W>, rule: &TernaryRule<W>) -> bool {
-    let Some(number) = partition.numbers(rule).first().copied() else { return false };
-    match &partition.slot_at(number).bucket {
-        Bucket::Empty => false,
-        Bucket::Rules(rules) => rules.contains(rule),
-        Bucket::Partitions(partitions) => partitions.iter().any(|partition| has(partition, rule)),
-    }
+/// The position of the partition that has this rule. A partition has a rule in all its buckets, or in none.
+fn position<const W: usize>(partitions: &[Partition<W>], rule: &TernaryRule<W>) -> Option<usize> {
+    let has = |at: &usize| {
+        let partition = &partitions[*at];
+        let number = partition.numbers(rule).first().copied();
+        match number.map(|number| &partition.slot_at(number).bucket) {
+            None | Some(Bucket::Empty) => false,
+            Some(Bucket::Rules(rules)) => rules.contains(rule),
+            Some(Bucket::Partitions(partitions)) => position(partitions, rule).is_some(),
+        }
+    };
+    // A rule that a partition by bits would take may still be in a list, if the partition is younger.
+    let lists = (0..partitions.len()).filter(|&at| is_rest(&partitions[at]));
+    place(partitions, rule).into_iter().chain(lists).find(has)
 }
 
 fn take<const W: usize>(bucket: &mut Bucket<W>, rule: &TernaryRule<W>) {

@@ -126,7 +126,8 @@ impl<const W: usize> Search<W> {
     fn new(rules: Vec<Sampled<W>>, step: f32) -> Self {
         let total = rules.len();
         // Each rule of the sample stands for `step` rules. The others in its bucket are those that share it, so many times.
-        let costs: Vec<f32> = (0..=total).map(|count| (1.0 + count.saturating_sub(1) as f32 * step / FEW).ln()).collect();
+        let costs: Vec<f32> =
+            (0..=total).map(|count| (1.0 + count.saturating_sub(1) as f32 * step / FEW).ln()).collect();
         let cost = total as f32 * costs[total];
         Search { rules, masks: [0; W], costs, total, cost, counts: vec![0; COUNTERS], used: Vec::new() }
     }
