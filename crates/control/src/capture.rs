@@ -4,9 +4,10 @@
 
 use crate::names::Names;
 use crate::subscriptions::{Subscription, Subscriptions, Watch, WatchChannel};
+use packet::Meta;
 use packet::event::Fate;
-use packet::{Meta, wire};
-use plan::{Match, MatchFields};
+use plan::{Match, NoSets};
+use plane::fields::match_fields;
 use plane::snapshot::CONTROL;
 use std::sync::atomic::{AtomicU64, Ordering};
 use units::{Instant, InterfaceId, PathId, PortId};
@@ -135,7 +136,8 @@ impl CaptureTap {
         if interface.is_some_and(elsewhere) || self.remaining.load(Ordering::Relaxed) == 0 {
             return false;
         }
-        self.matches_all || fields(frame).is_some_and(|fields| matching.matches(&fields))
+        self.matches_all
+            || match_fields(frame, meta.connection).is_some_and(|fields| matching.matches(&fields, &NoSets))
     }
 
     /// Takes one packet from the limit. Returns false if another worker has taken the last one.
@@ -153,20 +155,6 @@ impl CaptureTap {
         let counter = if handed { &self.captured } else { &self.missed };
         counter.fetch_add(1, Ordering::Relaxed);
     }
-}
-
-/// Returns the fields that a match tests; none for a frame without IP.
-fn fields(frame: &[u8]) -> Option<MatchFields> {
-    let found = wire::PacketFields::of(frame)?;
-    Some(MatchFields {
-        source: found.source,
-        destination: found.destination,
-        protocol: found.protocol,
-        dscp: found.dscp,
-        sport: found.sport.unwrap_or(0),
-        dport: found.dport.unwrap_or(0),
-        fragment: found.sport.is_none(),
-    })
 }
 
 /// Offers a packet to every capture.

@@ -18,6 +18,7 @@ use std::fmt::{self, Display};
 /// One step from the old plan to the new.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 #[serde(tag = "change", rename_all = "snake_case")]
+#[expect(clippy::large_enum_variant, reason = "a difference has few changes, and lives for one apply")]
 pub enum Change {
     /// Properties of the router as a whole.
     RouterChanged {

@@ -41,7 +41,8 @@ pub use diagnostic::{Diagnostic, Diagnostics, MOST_DIAGNOSTICS, Report, Severity
 pub use diff::PropertyChange;
 pub use footprint::footprint;
 pub use matching::{
-    Condition, Match, MatchError, MatchFamily, MatchFields, dscp_name, dscp_number, protocol_name, protocol_number,
+    AddressMatch, Condition, Fragment, Match, MatchError, MatchFamily, MatchFields, NoSets, PortMatch, SetKind,
+    SetLookup, dscp_name, dscp_number, protocol_name, protocol_number,
 };
 pub use medium::{
     BrownianPlan, LinkService, Loss, MediumPlan, MediumText, TraceEnd, TraceMode, TracePlan, TraceSource,
@@ -62,7 +63,9 @@ pub use section::passthrough::PassThroughPlan;
 pub use section::path::PathPlan;
 pub use section::path::cpu::{PathCpu, Reservation};
 pub use section::path::dispatch::{DispatchRule, NamePattern, PayloadCondition};
-pub use section::path::filter::{FilterFields, FilterRule, FilterVerdict};
+pub use section::path::filter::rule::{
+    FilterLimit, FilterRule, FilterStatement, FilterVerdict, LimitPeriod, LimitRate,
+};
 pub use section::policy::PolicyPlan;
 pub use section::port::cpu::{Congestion, EstimatorPlan, PortCpu, SleepLaw};
 pub use section::port::device::{Checksums, DevicePlan, ReplayPace};

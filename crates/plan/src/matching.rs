@@ -1,25 +1,37 @@
-//! Matches in the syntax of nftables: they select the packets of a path or a capture.
+//! Matches in the syntax of nftables: they select the packets of a path, a capture, or a rule of a filter.
 //!
 //! ```text
-//! match    = "any" | clause { clause }
-//! clause   = "iif" INTERFACE | "ip" [ip-field] | "ip6" [ip-field] | ("tcp" | "udp") [port-field]
-//!          | "icmp" | "icmpv6" | "meta" "l4proto" PROTOCOL
-//! ip-field = "saddr" PREFIX | "daddr" PREFIX | "dscp" DSCP | "protocol" PROTOCOL (ip) | "nexthdr" PROTOCOL (ip6)
-//! port-field = ("sport" | "dport") (PORT | PORT "-" PORT)
+//! match      = "any" | clause { clause }
+//! clause     = "iif" INTERFACE | "vrf" VRF | "vlan" "id" NUMBER
+//!            | "ip" [ip-field] | "ip6" [ip-field] | ("tcp" | "udp") [port-field] | "tcp" "flags" FLAGS ["/" FLAGS]
+//!            | ("icmp" | "icmpv6") ["type" TYPES | "code" NUMBER]
+//!            | "meta" "l4proto" PROTOCOL | "meta" "length" RANGE
+//!            | "fragment" FRAGMENT { "," FRAGMENT } | "ct" "state" STATE { "," STATE }
+//! ip-field   = ("saddr" | "daddr") (PREFIX | LIST | "@" SET) | "dscp" DSCP
+//!            | "protocol" PROTOCOL (ip) | "nexthdr" PROTOCOL (ip6) | "flowlabel" NUMBER (ip6)
+//! port-field = ("sport" | "dport") (RANGE | LIST | "@" SET)
+//! LIST       = "{" value { "," value } "}"
+//! RANGE      = NUMBER | NUMBER "-" NUMBER
+//! FRAGMENT   = "whole" | "first" | "later"
 //! ```
 //!
-//! A packet has to satisfy every clause. A clause that contradicts an earlier one is an error, not a match of nothing.
+//! A packet has to satisfy every clause. A clause that contradicts an earlier one is an error, not a match of nothing. `tcp flags syn/syn,ack` means
+//! that SYN is set and ACK is not, `none/syn` that SYN is not set. Without a mask all named flags have to be set. A later fragment has no ports, TCP
+//! flags or ICMP type: no condition on them accepts it.
 
+mod display;
 mod names;
 mod parse;
+mod values;
+mod words;
 
 pub use names::{dscp_name, dscp_number, protocol_name, protocol_number};
+pub(crate) use parse::{FIRST_WORDS, Reader};
+pub use values::{AddressMatch, NoSets, PortMatch, SetLookup};
+pub(crate) use words::{Word, words};
 
-use crate::Prefix;
 use crate::text::TextError;
-use names::{ICMP, ICMPV6, TCP, UDP};
 use serde::{Serialize, Serializer};
-use std::fmt;
 use std::net::IpAddr;
 use std::ops::RangeInclusive;
 
@@ -38,28 +50,60 @@ pub enum MatchFamily {
     V6,
 }
 
+/// Whether a packet is a fragment.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub enum Fragment {
+    /// A whole packet.
+    #[default]
+    Whole,
+    /// The first fragment, which has the header of the upper layer.
+    First,
+    /// Another fragment: without ports, TCP flags, and ICMP type.
+    Later,
+}
+
 /// A conjunction of conditions on one packet. A field that is not set is no condition. The default matches everything.
 ///
-/// [`Match::parse`] builds it and ensures that it is consistent: addresses and `dscp` are of the `family`, and port ranges imply protocol 6 or 17.
+/// [`Match::parse`] builds it and ensures that it is consistent: addresses, `dscp` and `flow_label` are of the `family`; conditions on ports, TCP flags
+/// and ICMP messages imply their `protocol`.
+// Large: a field for each condition of the language.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
 #[non_exhaustive]
 pub struct Match {
-    /// The input interface, `lan` or `lan.20`. [`Match::matches`] ignores it: the caller knows interfaces by id and compares them itself.
+    /// The input interface, `lan` or `lan.20`. [`Match::unmet`] ignores it: the caller knows interfaces by id and compares them itself.
     pub iif: Option<String>,
+    /// The VRF of the input interface; `main` is the default one. [`Match::unmet`] ignores it like `iif`.
+    pub vrf: Option<String>,
     /// The IP version.
     pub family: MatchFamily,
     /// The IP protocol, or the upper-layer protocol behind IPv6 extension headers.
     pub protocol: Option<u8>,
     /// Source addresses.
-    pub source: Option<Prefix>,
+    pub source: AddressMatch,
     /// Destination addresses.
-    pub destination: Option<Prefix>,
+    pub destination: AddressMatch,
+    /// TCP or UDP source ports.
+    pub sport: PortMatch,
+    /// TCP or UDP destination ports.
+    pub dport: PortMatch,
     /// The differentiated services code point (RFC 2474), 0 to 63.
     pub dscp: Option<u8>,
-    /// TCP or UDP source ports.
-    pub sport: Option<RangeInclusive<u16>>,
-    /// TCP or UDP destination ports.
-    pub dport: Option<RangeInclusive<u16>>,
+    /// TCP flags: their values, and the mask of the flags that matter. The values lie within the mask, which is not zero.
+    pub tcp_flags: Option<(u8, u8)>,
+    /// Types of ICMP or ICMPv6 messages, as sorted ranges that do not touch. Empty for no condition.
+    pub icmp_types: Vec<RangeInclusive<u8>>,
+    /// The code of ICMP or ICMPv6 messages.
+    pub icmp_code: Option<u8>,
+    /// Whole packets and fragments: bit `1 << Fragment as u8` for each that is accepted.
+    pub fragments: Option<u8>,
+    /// The identifier of the 802.1Q tag, 0 to 4095. Packets without a tag have none.
+    pub vlan: Option<u16>,
+    /// The IPv6 flow label, at most 20 bits (RFC 8200 3).
+    pub flow_label: Option<u32>,
+    /// The length of the IP packet in bytes, with its IP header.
+    pub length: Option<RangeInclusive<u16>>,
+    /// States of the packet's connection: bit `1 << state` for each that is accepted, of [`MatchFields::state`].
+    pub states: Option<u8>,
 }
 
 /// A condition of a match.
@@ -67,6 +111,8 @@ pub struct Match {
 pub enum Condition {
     /// The input interface.
     Interface,
+    /// The VRF.
+    Vrf,
     /// The IP version.
     Family,
     /// The protocol.
@@ -81,6 +127,22 @@ pub enum Condition {
     SourcePort,
     /// The destination port.
     DestinationPort,
+    /// The TCP flags.
+    TcpFlags,
+    /// The type of an ICMP message.
+    IcmpType,
+    /// The code of an ICMP message.
+    IcmpCode,
+    /// Whether it is a fragment.
+    Fragment,
+    /// The VLAN.
+    Vlan,
+    /// The IPv6 flow label.
+    FlowLabel,
+    /// The length of the IP packet.
+    Length,
+    /// The state of the connection.
+    State,
 }
 
 impl Condition {
@@ -88,6 +150,7 @@ impl Condition {
     pub const fn name(self) -> &'static str {
         match self {
             Condition::Interface => "iif",
+            Condition::Vrf => "vrf",
             Condition::Family => "ip version",
             Condition::Protocol => "protocol",
             Condition::Dscp => "dscp",
@@ -95,6 +158,14 @@ impl Condition {
             Condition::Destination => "daddr",
             Condition::SourcePort => "sport",
             Condition::DestinationPort => "dport",
+            Condition::TcpFlags => "tcp flags",
+            Condition::IcmpType => "icmp type",
+            Condition::IcmpCode => "icmp code",
+            Condition::Fragment => "fragment",
+            Condition::Vlan => "vlan id",
+            Condition::FlowLabel => "flowlabel",
+            Condition::Length => "meta length",
+            Condition::State => "ct state",
         }
     }
 }
@@ -110,117 +181,130 @@ pub struct MatchFields {
     pub protocol: u8,
     /// The differentiated services code point, 0 to 63.
     pub dscp: u8,
-    /// Source port of TCP and UDP.
-    pub sport: u16,
-    /// Destination port of TCP and UDP.
-    pub dport: u16,
-    /// True for a fragment without ports: no condition on ports matches it.
-    pub fragment: bool,
+    /// Source port. `None` for a protocol without ports, a later fragment, and a truncated header.
+    pub sport: Option<u16>,
+    /// Destination port. `None` like `sport`.
+    pub dport: Option<u16>,
+    /// The flags of the TCP header (RFC 9293 3.1). `None` without one.
+    pub tcp_flags: Option<u8>,
+    /// The type of an ICMP or ICMPv6 message. `None` without its header.
+    pub icmp_type: Option<u8>,
+    /// The code of an ICMP or ICMPv6 message. `None` without its header.
+    pub icmp_code: Option<u8>,
+    /// Whether it is a fragment.
+    pub fragment: Fragment,
+    /// The identifier of its 802.1Q tag, if it has one.
+    pub vlan: Option<u16>,
+    /// The IPv6 flow label; 0 for IPv4.
+    pub flow_label: u32,
+    /// The length of the IP packet in bytes; 65535 if it is longer.
+    pub length: u16,
+    /// The state of its connection: 0 if unknown, 1 new, 2 established, 3 related.
+    pub state: u8,
+}
+
+/// The type of a named set's elements.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum SetKind {
+    /// IPv4 addresses.
+    Ipv4,
+    /// IPv6 addresses.
+    Ipv6,
+    /// TCP and UDP ports.
+    Ports,
 }
 
 impl Match {
-    /// True if every condition but `iif` holds.
-    pub fn matches(&self, f: &MatchFields) -> bool {
-        self.unmet(f).is_none()
+    /// True if every condition but `iif` and `vrf` holds.
+    pub fn matches(&self, f: &MatchFields, sets: &impl SetLookup) -> bool {
+        self.unmet(f, sets).is_none()
     }
 
-    /// The first condition, except for `iif`, that does not hold; `None` if the packet matches.
+    /// The first condition, except for `iif` and `vrf`, that does not hold; `None` if the packet matches.
     #[inline]
-    pub fn unmet(&self, f: &MatchFields) -> Option<Condition> {
+    pub fn unmet(&self, f: &MatchFields, sets: &impl SetLookup) -> Option<Condition> {
+        fn is<T: PartialEq>(wanted: Option<T>, found: impl Into<Option<T>>) -> bool {
+            wanted.is_none() || wanted == found.into()
+        }
+        let bit = |mask: Option<u8>, value: u8| mask.is_none_or(|mask| u32::from(mask) >> value & 1 != 0);
         let family = match self.family {
             MatchFamily::Any => true,
             MatchFamily::V4 => f.source.is_ipv4(),
             MatchFamily::V6 => f.source.is_ipv6(),
         };
-        let ports = |range: &Option<RangeInclusive<u16>>, port: u16| {
-            range.as_ref().is_none_or(|range| !f.fragment && range.contains(&port))
-        };
+        // Cheap and selective conditions come first.
         let unmet = |holds: bool, condition| if holds { None } else { Some(condition) };
         unmet(family, Condition::Family)
-            .or_else(|| unmet(self.protocol.is_none_or(|p| p == f.protocol), Condition::Protocol))
-            .or_else(|| unmet(self.dscp.is_none_or(|d| d == f.dscp), Condition::Dscp))
-            .or_else(|| unmet(self.source.is_none_or(|p| p.contains(f.source)), Condition::Source))
-            .or_else(|| unmet(self.destination.is_none_or(|p| p.contains(f.destination)), Condition::Destination))
-            .or_else(|| unmet(ports(&self.sport, f.sport), Condition::SourcePort))
-            .or_else(|| unmet(ports(&self.dport, f.dport), Condition::DestinationPort))
+            .or_else(|| unmet(is(self.protocol, f.protocol), Condition::Protocol))
+            .or_else(|| unmet(is(self.dscp, f.dscp), Condition::Dscp))
+            .or_else(|| unmet(self.source.contains(f.source, sets), Condition::Source))
+            .or_else(|| unmet(self.destination.contains(f.destination, sets), Condition::Destination))
+            .or_else(|| unmet(self.sport.contains(f.sport, sets), Condition::SourcePort))
+            .or_else(|| unmet(self.dport.contains(f.dport, sets), Condition::DestinationPort))
+            .or_else(|| {
+                let flags = |(value, mask)| f.tcp_flags.is_some_and(|flags| flags & mask == value);
+                unmet(self.tcp_flags.is_none_or(flags), Condition::TcpFlags)
+            })
+            .or_else(|| {
+                let listed = |kind| values::within(&self.icmp_types, kind);
+                unmet(self.icmp_types.is_empty() || f.icmp_type.is_some_and(listed), Condition::IcmpType)
+            })
+            .or_else(|| unmet(is(self.icmp_code, f.icmp_code), Condition::IcmpCode))
+            .or_else(|| unmet(bit(self.fragments, f.fragment as u8), Condition::Fragment))
+            .or_else(|| unmet(is(self.vlan, f.vlan), Condition::Vlan))
+            .or_else(|| unmet(is(self.flow_label, f.flow_label), Condition::FlowLabel))
+            .or_else(|| unmet(self.length.as_ref().is_none_or(|range| range.contains(&f.length)), Condition::Length))
+            .or_else(|| unmet(bit(self.states, f.state), Condition::State))
     }
 
-    /// True if this match includes every packet of `other`.
+    /// True if this match includes every packet of `other`, whatever the elements of named sets.
     pub fn covers(&self, other: &Match) -> bool {
-        fn holds<T>(mine: &Option<T>, theirs: &Option<T>, within: impl Fn(&T, &T) -> bool) -> bool {
-            match (mine, theirs) {
-                (None, _) => true,
-                (Some(mine), Some(theirs)) => within(mine, theirs),
-                (Some(_), None) => false,
-            }
+        fn same<T: PartialEq>(mine: &Option<T>, theirs: &Option<T>) -> bool {
+            mine.is_none() || mine == theirs
         }
-        let range = |a: &RangeInclusive<u16>, b: &RangeInclusive<u16>| a.start() <= b.start() && b.end() <= a.end();
+        let bits = |mine: Option<u8>, theirs: Option<u8>, all: u8| theirs.unwrap_or(all) & !mine.unwrap_or(all) == 0;
+        let flags = |(value, mask): (u8, u8)| other.tcp_flags.is_some_and(|(v, m)| mask & !m == 0 && v & mask == value);
+        let length = |range: &RangeInclusive<u16>| {
+            let (first, last) = other.length.as_ref().map_or((0, u16::MAX), |range| (*range.start(), *range.end()));
+            range.contains(&first) && range.contains(&last)
+        };
         (self.family == MatchFamily::Any || self.family == other.family)
-            && holds(&self.iif, &other.iif, |a, b| a == b)
-            && holds(&self.protocol, &other.protocol, |a, b| a == b)
-            && holds(&self.dscp, &other.dscp, |a, b| a == b)
-            && holds(&self.source, &other.source, |a, b| a.covers(*b))
-            && holds(&self.destination, &other.destination, |a, b| a.covers(*b))
-            && holds(&self.sport, &other.sport, range)
-            && holds(&self.dport, &other.dport, range)
+            && same(&self.iif, &other.iif)
+            && same(&self.vrf, &other.vrf)
+            && same(&self.protocol, &other.protocol)
+            && same(&self.dscp, &other.dscp)
+            && same(&self.icmp_code, &other.icmp_code)
+            && same(&self.vlan, &other.vlan)
+            && same(&self.flow_label, &other.flow_label)
+            && bits(self.fragments, other.fragments, names::FRAGMENT_BITS)
+            && bits(self.states, other.states, names::STATE_BITS)
+            && self.tcp_flags.is_none_or(flags)
+            && self.length.as_ref().is_none_or(length)
+            && self.sport.covers(&other.sport)
+            && self.dport.covers(&other.dport)
+            && self.source.covers(&other.source)
+            && self.destination.covers(&other.destination)
+            && (self.icmp_types.is_empty()
+                || !other.icmp_types.is_empty() && values::covers(&self.icmp_types, &other.icmp_types))
+    }
+
+    /// The named sets, each with the type that its elements need.
+    pub fn sets(&self) -> impl Iterator<Item = (&str, SetKind)> {
+        let addresses = if self.family == MatchFamily::V6 { SetKind::Ipv6 } else { SetKind::Ipv4 };
+        let of_addresses = [&self.source, &self.destination].into_iter().filter_map(move |condition| match condition {
+            AddressMatch::Set(name) => Some((name.as_str(), addresses)),
+            AddressMatch::Any | AddressMatch::Prefixes(_) => None,
+        });
+        let of_ports = [&self.sport, &self.dport].into_iter().filter_map(|condition| match condition {
+            PortMatch::Set(name) => Some((name.as_str(), SetKind::Ports)),
+            PortMatch::Any | PortMatch::Ranges(_) => None,
+        });
+        of_addresses.chain(of_ports)
     }
 }
 
 impl Serialize for Match {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(self)
-    }
-}
-
-impl fmt::Display for Match {
-    /// The canonical text: it parses back to an equal match.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let clauses = self.clauses();
-        if clauses.is_empty() { f.write_str("any") } else { f.write_str(&clauses.join(" ")) }
-    }
-}
-
-impl Match {
-    fn clauses(&self) -> Vec<String> {
-        let mut clauses: Vec<String> = self.iif.iter().map(|name| format!("iif {name}")).collect();
-        let ip = if self.family == MatchFamily::V6 { "ip6" } else { "ip" };
-        let before = clauses.len();
-        let address = |prefix: Prefix| match prefix == Prefix::host(prefix.address) {
-            true => prefix.address.to_string(),
-            false => prefix.to_string(),
-        };
-        clauses.extend(self.source.map(|p| format!("{ip} saddr {}", address(p))));
-        clauses.extend(self.destination.map(|p| format!("{ip} daddr {}", address(p))));
-        clauses.extend(self.dscp.map(|d| format!("{ip} dscp {}", dscp_name(d))));
-        let family_said = clauses.len() > before;
-        match (self.family, self.protocol) {
-            (MatchFamily::V4, Some(ICMP)) => clauses.push("icmp".to_string()),
-            (MatchFamily::V6, Some(ICMPV6)) => clauses.push("icmpv6".to_string()),
-            (family, Some(protocol @ (TCP | UDP))) => {
-                if family != MatchFamily::Any && !family_said {
-                    clauses.push(ip.to_string());
-                }
-                clauses.extend(self.transport(if protocol == TCP { "tcp" } else { "udp" }));
-            }
-            (MatchFamily::Any, Some(protocol)) => clauses.push(format!("meta l4proto {}", protocol_name(protocol))),
-            (MatchFamily::V4, Some(protocol)) => clauses.push(format!("ip protocol {}", protocol_name(protocol))),
-            (MatchFamily::V6, Some(protocol)) => clauses.push(format!("ip6 nexthdr {}", protocol_name(protocol))),
-            (MatchFamily::Any, None) => {}
-            (_, None) if family_said => {}
-            (_, None) => clauses.push(ip.to_string()),
-        }
-        clauses
-    }
-
-    fn transport(&self, protocol: &str) -> Vec<String> {
-        let ports = |field: &str, range: &Option<RangeInclusive<u16>>| {
-            range.as_ref().map(|range| match (*range.start(), *range.end()) {
-                (first, last) if first == last => format!("{protocol} {field} {first}"),
-                (first, last) => format!("{protocol} {field} {first}-{last}"),
-            })
-        };
-        let said: Vec<String> =
-            [ports("sport", &self.sport), ports("dport", &self.dport)].into_iter().flatten().collect();
-        if said.is_empty() { vec![protocol.to_string()] } else { said }
     }
 }

@@ -7,6 +7,7 @@
 
 pub mod classify;
 pub mod explain;
+pub mod fields;
 pub mod function;
 pub mod hook;
 pub mod instructions;

@@ -451,6 +451,10 @@ impl Daemon {
 
     /// Resolves a match: finds its interface by its name.
     pub fn capture_filter(&self, matching: plan::Match) -> Answer<CaptureFilter> {
+        if matching.vrf.is_some() || matching.sets().next().is_some() {
+            let reason = "captures support neither 'vrf' nor named sets";
+            return Err(ApiError::new(ErrorKind::BadRequest, reason, "name an interface, or write a list: { 1, 2 }"));
+        }
         let interface = match &matching.iif {
             None => None,
             Some(name) => {

@@ -87,54 +87,63 @@ pub(crate) fn emulated(port: &PortPlan) -> Option<Rate> {
     }
 }
 
-/// The ports by which the packets of a path leave, according to subnets and static routes. Empty if the match has no destination, or one without a
-/// route.
+/// The ports by which the packets of a path leave, according to subnets and static routes. Empty if the match has no destination, a named set, or
+/// destinations without a route.
 pub fn exits(plan: &Plan, path: &PathPlan) -> Vec<usize> {
-    let Some(to) = path.matching.destination else { return Vec::new() };
-    let mut exits = Exits { to, longest: None, covering: Vec::new(), within: Vec::new() };
+    let to = path.matching.destination.networks();
+    let mut exits: Vec<Exits> = to.iter().map(|&to| Exits { to, longest: None, ports: Vec::new() }).collect();
+    let mut within = Vec::new();
+    // Networks are sorted and disjoint. Few of a million routes overlap one, and those are skipped quickly.
+    let overlapped = |prefix: Prefix| {
+        let end = to.partition_point(|network| network.address <= prefix.last());
+        to[..end].partition_point(|network| network.last() < prefix.address)..end
+    };
     for (index, port) in plan.ports.iter().enumerate() {
-        for prefix in port.interfaces.iter().flat_map(|interface| &interface.addresses) {
-            exits.add(prefix.network(), index);
+        for prefix in port.interfaces.iter().flat_map(|interface| &interface.addresses).map(|prefix| prefix.network()) {
+            exits[overlapped(prefix)].iter_mut().for_each(|exits| exits.add(prefix, index, &mut within));
         }
     }
     let port_of = |name: &str| {
         plan.ports.iter().position(|port| port.interfaces.iter().any(|interface| *interface.name == *name))
     };
-    // Skip most of a million routes quickly: few overlap the destination.
-    for route in plan.routes.iter().filter(|route| route.to.covers(to) || to.covers(route.to)) {
-        let mut add = |name: &str| port_of(name).into_iter().for_each(|index| exits.add(route.to, index));
+    for route in &plan.routes {
+        let overlapped = overlapped(route.to);
+        if overlapped.is_empty() {
+            continue;
+        }
+        let mut add = |name: &str| {
+            let Some(index) = port_of(name) else { return };
+            exits[overlapped.clone()].iter_mut().for_each(|exits| exits.add(route.to, index, &mut within));
+        };
         match &route.action {
             RouteAction::Via { interface, .. } => add(interface),
             RouteAction::Group(hops) => hops.iter().for_each(|hop| add(&hop.interface)),
             RouteAction::Blackhole | RouteAction::Unreachable => {}
         }
     }
-    exits.within.append(&mut exits.covering);
-    exits.within.sort_unstable();
-    exits.within.dedup();
-    exits.within
+    within.extend(exits.into_iter().flat_map(|exits| exits.ports));
+    within.sort_unstable();
+    within.dedup();
+    within
 }
 
-/// The output ports of a destination: those of all more specific prefixes, and that of its longest match.
+/// The output ports of a destination by its longest match. Those of more specific prefixes are collected elsewhere.
 struct Exits {
     to: Prefix,
     longest: Option<u8>,
-    covering: Vec<usize>,
-    within: Vec<usize>,
+    ports: Vec<usize>,
 }
 
 impl Exits {
-    fn add(&mut self, prefix: Prefix, port: usize) {
+    fn add(&mut self, prefix: Prefix, port: usize, within: &mut Vec<usize>) {
         if !prefix.covers(self.to) {
-            if self.to.covers(prefix) {
-                self.within.push(port);
-            }
+            within.push(port);
         } else if self.longest <= Some(prefix.length) {
             if self.longest < Some(prefix.length) {
-                self.covering.clear();
+                self.ports.clear();
             }
             self.longest = Some(prefix.length);
-            self.covering.push(port);
+            self.ports.push(port);
         }
     }
 }

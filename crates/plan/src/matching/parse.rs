@@ -1,7 +1,10 @@
 //! The parser of matches. Each word has its offset, so that an error can mark it.
 
-use super::names::{DSCPS, ICMP, ICMPV6, PROTOCOLS, TCP, UDP, named, number};
-use super::{Match, MatchError, MatchFamily};
+use super::names::{
+    DSCPS, FLAGS, FRAGMENTS, ICMP, ICMPV6, PROTOCOLS, STATES, TCP, UDP, icmp_types, named, number, wide_number,
+};
+use super::values::merged;
+use super::{AddressMatch, Match, MatchError, MatchFamily, PortMatch, Word, words};
 use crate::Prefix;
 use crate::text::{did_you_mean, quote};
 use std::net::IpAddr;
@@ -9,38 +12,32 @@ use std::ops::RangeInclusive;
 use std::str::FromStr;
 
 /// The first words of clauses.
-const CLAUSES: &[&str] = &["ip", "ip6", "tcp", "udp", "icmp", "icmpv6", "iif", "meta", "any"];
-
-/// One word and its byte offset.
-#[derive(Clone, Copy)]
-struct Word<'t> {
-    offset: usize,
-    text: &'t str,
-}
-
-impl Word<'_> {
-    fn wrong<T>(self, reason: impl Into<String>, hint: impl Into<String>) -> Result<T, MatchError> {
-        Err(MatchError { offset: self.offset, length: self.text.len(), reason: reason.into(), hint: hint.into() })
-    }
-}
-
-fn words(text: &str) -> impl Iterator<Item = Word<'_>> {
-    text.split_whitespace().map(move |word| Word { offset: word.as_ptr().addr() - text.as_ptr().addr(), text: word })
-}
-
-/// The match so far, and the word that set each field.
-struct Reader<'t> {
-    words: std::iter::Peekable<Box<dyn Iterator<Item = Word<'t>> + 't>>,
-    end: Word<'t>,
-    out: Match,
-    family_set_by: Option<Word<'t>>,
-    protocol_set_by: Option<Word<'t>>,
-}
+const CLAUSES: &[&str] =
+    &["ip", "ip6", "tcp", "udp", "icmp", "icmpv6", "iif", "iifname", "vrf", "vlan", "fragment", "meta", "ct", "any"];
+/// The same as a regular expression, for the schema.
+pub(crate) const FIRST_WORDS: &str =
+    r"^\s*(any|ip|ip6|tcp|udp|icmp|icmpv6|iif|iifname|vrf|vlan|fragment|meta|ct)(\s|$)";
+/// Limit of values in a list. Named sets have no such limit.
+const MOST_VALUES: usize = 1024;
 
 impl Match {
     /// Parses a match by the grammar of this module.
     pub fn parse(text: &str) -> Result<Match, MatchError> {
-        parse(text)
+        let words = words(text)?;
+        let mut reader = Reader::new(text, &words, |_| false);
+        if words.is_empty() {
+            return reader.end.wrong("the match is empty", "write 'any' to match every packet");
+        }
+        while let Some(word) = reader.next() {
+            if word.text == "any" && words.len() > 1 {
+                return word.wrong(
+                    "'any' cannot be combined with other clauses",
+                    "remove it: a match without a clause for a field matches every value",
+                );
+            }
+            reader.clause(word, CLAUSES)?;
+        }
+        Ok(reader.out)
     }
 }
 
@@ -51,51 +48,76 @@ impl FromStr for Match {
     }
 }
 
-fn parse(text: &str) -> Result<Match, MatchError> {
-    let all: Box<dyn Iterator<Item = Word<'_>>> = Box::new(words(text));
-    let mut reader = Reader {
-        words: all.peekable(),
-        end: Word { offset: text.trim_end().len(), text: "" },
-        out: Match::default(),
-        family_set_by: None,
-        protocol_set_by: None,
-    };
-    if reader.words.peek().is_none() {
-        return reader.end.wrong("the match is empty", "write 'any' to match every packet");
-    }
-    let mut clauses = 0usize;
-    while let Some(word) = reader.words.next() {
-        if word.text == "any" && (clauses > 0 || reader.words.peek().is_some()) {
-            return word.wrong(
-                "'any' cannot be combined with other clauses",
-                "remove it: a match without a clause for a field matches every value",
-            );
-        }
-        reader.clause(word)?;
-        clauses += 1;
-    }
-    Ok(reader.out)
+/// Reads clauses. It has the match so far, and the word that set each field.
+pub(crate) struct Reader<'w, 't> {
+    words: &'w [Word<'t>],
+    end: Word<'t>,
+    stops: fn(&[Word<'_>]) -> bool,
+    /// The match so far.
+    pub out: Match,
+    family_set_by: Option<Word<'t>>,
+    protocol_set_by: Option<Word<'t>>,
 }
 
-impl<'t> Reader<'t> {
-    fn clause(&mut self, word: Word<'t>) -> Result<(), MatchError> {
+impl<'w, 't> Reader<'w, 't> {
+    /// Begins with the first word of `text`. `stops` is true if no further clause begins with these words.
+    pub fn new(text: &'t str, words: &'w [Word<'t>], stops: fn(&[Word<'_>]) -> bool) -> Self {
+        let end = Word { offset: text.trim_end().len(), text: "" };
+        Reader { words, end, stops, out: Match::default(), family_set_by: None, protocol_set_by: None }
+    }
+
+    /// True if no further clause follows.
+    pub fn stops(&self) -> bool {
+        self.words.is_empty() || (self.stops)(self.words)
+    }
+
+    /// The next word, if it is `wanted`.
+    pub fn next_if(&mut self, wanted: &str) -> Option<Word<'t>> {
+        let next = self.words.first().filter(|next| next.text == wanted).copied();
+        next.inspect(|_| self.words = &self.words[1..])
+    }
+
+    /// The next word.
+    pub fn next(&mut self) -> Option<Word<'t>> {
+        let (word, rest) = self.words.split_first()?;
+        self.words = rest;
+        Some(*word)
+    }
+
+    /// The next word, which must be a field of the header `word`. None if it begins something else: `ip` alone is a condition, too.
+    fn field(&mut self, word: Word<'t>, fields: &[&str]) -> Result<Option<Word<'t>>, MatchError> {
+        match self.words.first() {
+            None => Ok(None),
+            Some(next) if fields.contains(&next.text) => Ok(self.next()),
+            Some(next) if CLAUSES.contains(&next.text) || self.stops() => Ok(None),
+            Some(next) => {
+                let hint = did_you_mean(next.text, fields.iter().copied());
+                next.wrong(format!("'{}' has no field {}", word.text, quote(next.text)), hint)
+            }
+        }
+    }
+
+    /// Reads the clause that begins with `word`. `known` are the words for a suggestion.
+    pub fn clause(&mut self, word: Word<'t>, known: &[&str]) -> Result<(), MatchError> {
         match word.text {
             "any" => Ok(()),
             "ip" => self.ip(word, MatchFamily::V4),
             "ip6" => self.ip(word, MatchFamily::V6),
-            "tcp" => self.transport(word, TCP),
-            "udp" => self.transport(word, UDP),
-            "icmp" => self.family(word, MatchFamily::V4).and_then(|()| self.protocol(word, ICMP)),
-            "icmpv6" => self.family(word, MatchFamily::V6).and_then(|()| self.protocol(word, ICMPV6)),
+            "tcp" => self.transport(word, TCP, &["sport", "dport", "flags"]),
+            "udp" => self.transport(word, UDP, &["sport", "dport"]),
+            "icmp" => self.icmp(word, MatchFamily::V4, ICMP),
+            "icmpv6" => self.icmp(word, MatchFamily::V6, ICMPV6),
             "iif" | "iifname" => self.interface(word),
-            "meta" => {
-                let key = self.after(word, "'l4proto'")?;
-                if key.text != "l4proto" {
-                    return key.wrong(format!("{} is no 'meta' field", quote(key.text)), "write 'meta l4proto 89'");
-                }
-                self.protocol_word(key)
+            "vrf" => self.vrf(word),
+            "vlan" => self.vlan(word),
+            "fragment" => {
+                let value = self.after(word, "'whole', 'first' or 'later'")?;
+                let bits = bits(value, FRAGMENTS)?;
+                once(&mut self.out.fragments, Some(bits), word, "the kind of fragment")
             }
-            "saddr" | "daddr" | "dscp" | "protocol" | "nexthdr" => word.wrong(
+            "meta" => self.meta(word),
+            "ct" => self.connection(word),
+            "saddr" | "daddr" | "dscp" | "protocol" | "nexthdr" | "flowlabel" => word.wrong(
                 format!("'{0}' needs a header before it", word.text),
                 format!("write 'ip {0} ...' or 'ip6 {0} ...'", word.text),
             ),
@@ -103,104 +125,105 @@ impl<'t> Reader<'t> {
                 format!("'{0}' needs a protocol before it", word.text),
                 format!("write 'udp {0} ...' or 'tcp {0} ...'", word.text),
             ),
+            "flags" => word.wrong("'flags' needs a protocol before it", "write 'tcp flags ...'"),
             "and" | "&&" => word.wrong("clauses need no word between them", "remove it: every clause must hold"),
             "or" | "||" | "not" | "!" | "!=" => word.wrong(
                 format!("matches do not support {}", quote(word.text)),
-                "write one path for each alternative; the first that matches wins",
+                "write one path or rule for each alternative; the first that matches wins",
             ),
             _ => word.wrong(
                 format!("no clause begins with {}", quote(word.text)),
-                did_you_mean(word.text, CLAUSES.iter().copied()),
+                did_you_mean(word.text, known.iter().copied()),
             ),
         }
     }
 
     /// The word after `before`, or an error that names the missing operand.
-    fn after(&mut self, before: Word<'t>, what: &str) -> Result<Word<'t>, MatchError> {
-        match self.words.next() {
+    pub fn after(&mut self, before: Word<'t>, what: &str) -> Result<Word<'t>, MatchError> {
+        match self.next() {
             // A port may be called `in`.
             Some(word) if word.text == "in" && before.text.starts_with("iif") => Ok(word),
             Some(word) if matches!(word.text, "!=" | "==" | "=" | "<" | ">" | "in") => {
                 let hint = format!("write '{} VALUE'", before.text);
                 word.wrong(format!("matches do not support {}", quote(word.text)), hint)
             }
-            Some(word) if word.text.starts_with('{') => {
-                word.wrong("matches do not support sets", "write one path for each value, or a range of ports")
-            }
             Some(word) => Ok(word),
             None => self.end.wrong(format!("'{}' is not followed by {what}", before.text), format!("add {what}")),
         }
     }
 
+    /// The single value after `before`.
+    pub fn value(&mut self, before: Word<'t>, what: &str) -> Result<Word<'t>, MatchError> {
+        let word = self.after(before, what)?;
+        if word.is_list() {
+            let hint = "write one path or rule for each value";
+            return word.wrong(format!("'{}' supports only one value", before.text), hint);
+        }
+        Ok(word)
+    }
+
+    /// The word after `before`, which must be `wanted`.
+    pub fn keyword(&mut self, before: Word<'t>, wanted: &str, example: &str) -> Result<Word<'t>, MatchError> {
+        let word = self.after(before, &format!("'{wanted}'"))?;
+        if word.text != wanted {
+            let reason = format!("'{}' supports only '{wanted}', not {}", before.text, quote(word.text));
+            return word.wrong(reason, format!("write '{example}'"));
+        }
+        Ok(word)
+    }
+
     fn ip(&mut self, word: Word<'t>, family: MatchFamily) -> Result<(), MatchError> {
         self.family(word, family)?;
         let fields: &[&str] = match family {
-            MatchFamily::V6 => &["saddr", "daddr", "dscp", "nexthdr"],
+            MatchFamily::V6 => &["saddr", "daddr", "dscp", "nexthdr", "flowlabel"],
             _ => &["saddr", "daddr", "dscp", "protocol"],
         };
-        // A bare `ip` is a condition of its own; the next word then starts the next clause.
-        let Some(field) = self.words.next_if(|next| !CLAUSES.contains(&next.text) && next.text != "iifname") else {
-            return Ok(());
-        };
+        let Some(field) = self.field(word, fields)? else { return Ok(()) };
         match field.text {
             "saddr" => {
-                let prefix = self.prefix(field, family)?;
-                once(&mut self.out.source, prefix, field, "the source address")
+                let addresses = self.addresses(field, family)?;
+                once(&mut self.out.source, addresses, field, "the source address")
             }
             "daddr" => {
-                let prefix = self.prefix(field, family)?;
-                once(&mut self.out.destination, prefix, field, "the destination address")
+                let addresses = self.addresses(field, family)?;
+                once(&mut self.out.destination, addresses, field, "the destination address")
             }
             "dscp" => {
-                let value = self.after(field, "a code point, like 'ef' or 46")?;
-                let dscp = named(DSCPS, value.text, 63);
-                let Some(dscp) = dscp else {
-                    let hint = "write a name like ef, af41 or cs6, or a number from 0 to 63";
-                    return value.wrong(format!("{} is no code point", quote(value.text)), hint);
-                };
-                once(&mut self.out.dscp, dscp, field, "the code point")
+                let dscp = self.dscp(field)?;
+                once(&mut self.out.dscp, Some(dscp), field, "the code point")
             }
-            "protocol" if family == MatchFamily::V4 => self.protocol_word(field),
-            "nexthdr" if family == MatchFamily::V6 => self.protocol_word(field),
-            _ => field.wrong(
-                format!("'{}' has no field {}", word.text, quote(field.text)),
-                did_you_mean(field.text, fields.iter().copied()),
-            ),
+            "flowlabel" => {
+                let value = self.value(field, "a flow label")?;
+                let label = wide_number(value.text).filter(|label| *label <= 0xf_ffff);
+                if label.is_none() {
+                    let hint = "write a number from 0 to 1048575, or 0x0 to 0xfffff";
+                    return value.wrong(format!("{} is no flow label", quote(value.text)), hint);
+                }
+                once(&mut self.out.flow_label, label, field, "the flow label")
+            }
+            _ => self.protocol_word(field),
         }
     }
 
-    fn prefix(&mut self, field: Word<'t>, family: MatchFamily) -> Result<Prefix, MatchError> {
+    /// The code point after `field`.
+    pub fn dscp(&mut self, field: Word<'t>) -> Result<u8, MatchError> {
+        let value = self.value(field, "a code point, like 'ef' or 46")?;
+        let hint = "write a name like ef, af41 or cs6, or a number from 0 to 63";
+        named(DSCPS, value.text, 63)
+            .map_or_else(|| value.wrong(format!("{} is no code point", quote(value.text)), hint), Ok)
+    }
+
+    fn addresses(&mut self, field: Word<'t>, family: MatchFamily) -> Result<AddressMatch, MatchError> {
         let word = self.after(field, "an address or a prefix")?;
-        let prefix = match word.text.parse::<IpAddr>() {
-            Ok(address) => Prefix::host(address),
-            Err(_) => word.text.parse::<Prefix>().or_else(|error| word.wrong(error.reason, error.hint))?,
-        };
-        match (family, prefix.address) {
-            (MatchFamily::V6, IpAddr::V4(_)) => {
-                return word.wrong(
-                    format!("{} is an IPv4 address after 'ip6'", quote(word.text)),
-                    format!("write 'ip {} {}'", field.text, word.text),
-                );
-            }
-            (MatchFamily::V4, IpAddr::V6(_)) => {
-                return word.wrong(
-                    format!("{} is an IPv6 address after 'ip'", quote(word.text)),
-                    format!("write 'ip6 {} {}'", field.text, word.text),
-                );
-            }
-            _ => {}
+        if word.text.starts_with('@') {
+            return set_name(word).map(AddressMatch::Set);
         }
-        if !prefix.is_network() {
-            return word.wrong(
-                format!("{} has bits set after its prefix length", quote(word.text)),
-                format!("write '{}'", prefix.network()),
-            );
-        }
-        Ok(prefix)
+        let prefixes = values(word)?.map(|value| prefix(value, (field, family), word.is_list()));
+        prefixes.collect::<Result<_, _>>().map(AddressMatch::prefixes)
     }
 
     fn protocol_word(&mut self, field: Word<'t>) -> Result<(), MatchError> {
-        let word = self.after(field, "a protocol, like 'tcp' or 89")?;
+        let word = self.value(field, "a protocol, like 'tcp' or 89")?;
         match named(PROTOCOLS, word.text, 255) {
             Some(protocol) => self.protocol(word, protocol),
             None => {
@@ -212,55 +235,108 @@ impl<'t> Reader<'t> {
         }
     }
 
-    fn transport(&mut self, word: Word<'t>, protocol: u8) -> Result<(), MatchError> {
+    fn transport(&mut self, word: Word<'t>, protocol: u8, fields: &[&str]) -> Result<(), MatchError> {
         self.protocol(word, protocol)?;
-        let Some(field) = self.words.next_if(|next| !CLAUSES.contains(&next.text) && next.text != "iifname") else {
-            return Ok(());
-        };
-        let slot = match field.text {
-            "sport" => &mut self.out.sport,
-            "dport" => &mut self.out.dport,
-            _ => {
-                let hint = did_you_mean(field.text, ["sport", "dport"]);
-                return field.wrong(format!("'{}' has no field {}", word.text, quote(field.text)), hint);
+        let Some(field) = self.field(word, fields)? else { return Ok(()) };
+        match field.text {
+            "sport" => {
+                let ports = self.ports(field)?;
+                once(&mut self.out.sport, ports, field, "the source port")
             }
-        };
-        let mut taken = slot.take();
-        let value = self.after(field, "a port or a range of ports")?;
-        let Some(range) = ports(value.text) else {
-            let hint = "write a number from 0 to 65535, or a range like 5000-5010";
-            return value.wrong(format!("{} is no port", quote(value.text)), hint);
-        };
-        if range.is_empty() {
-            let hint = format!("write {}-{}", range.end(), range.start());
-            return value.wrong("the range of ports ends before it begins", hint);
+            "dport" => {
+                let ports = self.ports(field)?;
+                once(&mut self.out.dport, ports, field, "the destination port")
+            }
+            _ => {
+                let flags = flags(self.value(field, "a flag, like 'syn'")?)?;
+                once(&mut self.out.tcp_flags, Some(flags), field, "a condition on flags")
+            }
         }
-        let what = if field.text == "sport" { "the source port" } else { "the destination port" };
-        once(&mut taken, range, field, what)?;
-        if field.text == "sport" {
-            self.out.sport = taken
-        } else {
-            self.out.dport = taken
+    }
+
+    fn ports(&mut self, field: Word<'t>) -> Result<PortMatch, MatchError> {
+        let word = self.after(field, "a port or a range of ports")?;
+        if word.text.starts_with('@') {
+            return set_name(word).map(PortMatch::Set);
         }
-        Ok(())
+        let hint = "write a number from 0 to 65535, or a range like 5000-5010";
+        let ranges = values(word)?.map(|value| range(value, number, "ports", hint));
+        ranges.collect::<Result<_, _>>().map(PortMatch::ranges)
+    }
+
+    fn icmp(&mut self, word: Word<'t>, family: MatchFamily, protocol: u8) -> Result<(), MatchError> {
+        self.family(word, family)?;
+        self.protocol(word, protocol)?;
+        let Some(field) = self.field(word, &["type", "code"])? else { return Ok(()) };
+        if field.text == "code" {
+            let value = self.value(field, "a code")?;
+            let code = named(&[], value.text, 255);
+            if code.is_none() {
+                return value.wrong(format!("{} is no code", quote(value.text)), "write a number from 0 to 255");
+            }
+            return once(&mut self.out.icmp_code, code, field, "the code");
+        }
+        let word = self.after(field, "a type, like 'echo-request'")?;
+        let types: Result<Vec<_>, _> = words_of(word)?.map(|value| icmp_type(value, icmp_types(protocol))).collect();
+        once(&mut self.out.icmp_types, merged(types?), field, "the type")
     }
 
     fn interface(&mut self, word: Word<'t>) -> Result<(), MatchError> {
-        let name = self.after(word, "an interface, like 'lan' or 'lan.20'")?;
-        let bare = name.text.strip_prefix('"').and_then(|n| n.strip_suffix('"')).unwrap_or(name.text);
-        if !crate::names::is_interface(bare) {
+        let name = self.value(word, "an interface, like 'lan' or 'lan.20'")?;
+        if !crate::names::is_interface(name.unquoted()) {
             return name.wrong(
                 format!("{} is no interface", quote(name.text)),
                 "write the name of a port, or of its VLAN like 'lan.20'",
             );
         }
-        once(&mut self.out.iif, bare.to_string(), word, "the interface")
+        once(&mut self.out.iif, Some(name.unquoted().to_string()), word, "the interface")
+    }
+
+    fn vrf(&mut self, word: Word<'t>) -> Result<(), MatchError> {
+        let name = self.value(word, "a VRF")?;
+        if !crate::names::is_vrf(name.unquoted()) {
+            return name.wrong(format!("{} is no name of a VRF", quote(name.text)), "write 'vrf red', or 'vrf main'");
+        }
+        once(&mut self.out.vrf, Some(name.unquoted().to_string()), word, "the VRF")
+    }
+
+    fn vlan(&mut self, word: Word<'t>) -> Result<(), MatchError> {
+        let field = self.keyword(word, "id", "vlan id 20")?;
+        let value = self.value(field, "the number of a VLAN")?;
+        let id = number(value.text).filter(|id| *id <= 4095);
+        if id.is_none() {
+            return value.wrong(format!("{} is no VLAN", quote(value.text)), "write a number from 0 to 4095");
+        }
+        once(&mut self.out.vlan, id, word, "the VLAN")
+    }
+
+    fn meta(&mut self, word: Word<'t>) -> Result<(), MatchError> {
+        let key = self.after(word, "'l4proto' or 'length'")?;
+        match key.text {
+            "l4proto" => self.protocol_word(key),
+            "length" => {
+                let value = self.value(key, "a length, like 64 or 64-1500")?;
+                let hint = "write a number of bytes from 0 to 65535, or a range like 64-1500";
+                let length = range(value, number, "lengths", hint)?;
+                once(&mut self.out.length, Some(length), key, "the length")
+            }
+            _ => key.wrong(
+                format!("{} is no 'meta' field", quote(key.text)),
+                "write 'meta l4proto 89' or 'meta length 64-1500'",
+            ),
+        }
+    }
+
+    fn connection(&mut self, word: Word<'t>) -> Result<(), MatchError> {
+        let field = self.keyword(word, "state", "ct state established")?;
+        let states = bits(self.after(field, "a state, like 'established'")?, STATES)?;
+        once(&mut self.out.states, Some(states), word, "the state")
     }
 
     fn family(&mut self, word: Word<'t>, family: MatchFamily) -> Result<(), MatchError> {
         if let Some(said) = self.family_set_by.filter(|_| self.out.family != family) {
             let reason = format!("'{}' contradicts the earlier '{}'", word.text, said.text);
-            return word.wrong(reason, "a packet has one IP version; write a path for each");
+            return word.wrong(reason, "a packet has one IP version; write a path or rule for each");
         }
         self.out.family = family;
         self.family_set_by.get_or_insert(word);
@@ -270,7 +346,7 @@ impl<'t> Reader<'t> {
     fn protocol(&mut self, word: Word<'t>, protocol: u8) -> Result<(), MatchError> {
         if let Some(said) = self.protocol_set_by.filter(|_| self.out.protocol != Some(protocol)) {
             let reason = format!("'{}' contradicts the earlier '{}'", word.text, said.text);
-            return word.wrong(reason, "a packet has one protocol; write a path for each");
+            return word.wrong(reason, "a packet has one protocol; write a path or rule for each");
         }
         self.out.protocol = Some(protocol);
         self.protocol_set_by.get_or_insert(word);
@@ -279,16 +355,115 @@ impl<'t> Reader<'t> {
 }
 
 /// Sets a field that must not be set twice.
-fn once<T>(slot: &mut Option<T>, value: T, word: Word<'_>, what: &str) -> Result<(), MatchError> {
-    if slot.replace(value).is_some() {
+fn once<T: Default + PartialEq>(slot: &mut T, value: T, word: Word<'_>, what: &str) -> Result<(), MatchError> {
+    if std::mem::replace(slot, value) != T::default() {
         return word.wrong(format!("{what} is given twice"), "keep one: every clause must hold");
     }
     Ok(())
 }
 
-fn ports(text: &str) -> Option<RangeInclusive<u16>> {
-    match text.split_once('-') {
-        Some((first, last)) => Some(number(first)?..=number(last)?),
-        None => number(text).map(|port| port..=port),
+/// The values of a list in braces, or the word as the single value.
+fn values<'t>(word: Word<'t>) -> Result<impl Iterator<Item = Word<'t>>, MatchError> {
+    let list = if word.is_list() { Some(words_of(word)?) } else { None };
+    let single = if list.is_none() { Some(word) } else { None };
+    Ok(list.into_iter().flatten().chain(single))
+}
+
+/// The values of a list with or without braces.
+fn words_of<'t>(word: Word<'t>) -> Result<impl Iterator<Item = Word<'t>>, MatchError> {
+    if word.values().nth(MOST_VALUES).is_some() {
+        return word
+            .wrong(format!("a list has at most {MOST_VALUES} values"), "write several rules, or use a named set");
     }
+    Ok(word.values())
+}
+
+/// The name in `@name`.
+fn set_name(word: Word<'_>) -> Result<String, MatchError> {
+    let name = word.text.trim_start_matches('@');
+    if word.text.len() != name.len() + 1 || !crate::names::is_path(name) {
+        let hint = "write '@', a letter, then letters, digits, '_' and '-', 31 at most";
+        return word.wrong(format!("{} is no name of a set", quote(word.text)), hint);
+    }
+    Ok(name.to_string())
+}
+
+fn prefix(word: Word<'_>, (field, family): (Word<'_>, MatchFamily), in_list: bool) -> Result<Prefix, MatchError> {
+    let prefix = match word.text.parse::<IpAddr>() {
+        Ok(address) => Prefix::host(address),
+        Err(_) => word.text.parse::<Prefix>().or_else(|error| word.wrong(error.reason, error.hint))?,
+    };
+    match (family, prefix.address) {
+        (MatchFamily::V6, IpAddr::V4(_)) => word.wrong(
+            format!("{} is an IPv4 address after 'ip6'", quote(word.text)),
+            format!("write 'ip {} {}'", field.text, word.text),
+        ),
+        (MatchFamily::V4, IpAddr::V6(_)) => word.wrong(
+            format!("{} is an IPv6 address after 'ip'", quote(word.text)),
+            format!("write 'ip6 {} {}'", field.text, word.text),
+        ),
+        // Lists of older configurations may have such prefixes.
+        _ if prefix.is_network() || in_list => Ok(prefix),
+        _ => word.wrong(
+            format!("{} has bits set after its prefix length", quote(word.text)),
+            format!("write '{}'", prefix.network()),
+        ),
+    }
+}
+
+/// `80`, or `80-89`.
+fn range<T: Copy + PartialOrd + std::fmt::Display>(
+    word: Word<'_>,
+    number: impl Fn(&str) -> Option<T>,
+    what: &str,
+    hint: &str,
+) -> Result<RangeInclusive<T>, MatchError> {
+    let ends = match word.text.split_once('-') {
+        Some((first, last)) => number(first.trim()).zip(number(last.trim())),
+        None => number(word.text).map(|value| (value, value)),
+    };
+    let Some((first, last)) = ends else {
+        let singular = what.trim_end_matches('s');
+        return word.wrong(format!("{} is no {singular}", quote(word.text)), hint);
+    };
+    if first > last {
+        return word.wrong(format!("the range of {what} ends before it begins"), format!("write {last}-{first}"));
+    }
+    Ok(first..=last)
+}
+
+fn icmp_type(word: Word<'_>, names: &[(&str, u8)]) -> Result<RangeInclusive<u8>, MatchError> {
+    // Names have hyphens, too.
+    if let Some(kind) = named(names, word.text, u8::MAX) {
+        return Ok(kind..=kind);
+    }
+    let hint = did_you_mean(word.text, names.iter().map(|(name, _)| *name));
+    range(word, |text| named(&[], text, u8::MAX), "types", &hint)
+}
+
+/// A bit for each name of a list.
+fn bits(word: Word<'_>, names: &[&str]) -> Result<u8, MatchError> {
+    word.values().try_fold(0, |bits, value| match names.iter().position(|name| *name == value.text) {
+        Some(bit) => Ok(bits | 1 << bit),
+        None => {
+            let hint = did_you_mean(value.text, names.iter().copied());
+            value.wrong(format!("{} is not known", quote(value.text)), hint)
+        }
+    })
+}
+
+/// The values of flags and their mask.
+fn flags(word: Word<'_>) -> Result<(u8, u8), MatchError> {
+    let Some((values, mask)) = word.text.split_once('/') else {
+        return bits(word, FLAGS).map(|flags| (flags, flags));
+    };
+    let mask = bits(Word { offset: word.offset + values.len() + 1, text: mask }, FLAGS)?;
+    let values = match values {
+        "none" => 0,
+        _ => bits(Word { text: values, ..word }, FLAGS)?,
+    };
+    if values & !mask != 0 {
+        return word.wrong("the mask after '/' lacks a flag before it", "add the flag to the mask");
+    }
+    Ok((values, mask))
 }

@@ -9,7 +9,7 @@ use crate::names::Name;
 use crate::section::path::{self, PathPlan};
 use crate::section::port::PortPlan;
 use crate::text::quote;
-use crate::{Match, MatchFamily, Prefix, protocol_name, protocol_number};
+use crate::{AddressMatch, Match, MatchFamily, Prefix, protocol_name, protocol_number};
 use serde::{Serialize, Serializer};
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, SocketAddrV4};
@@ -272,16 +272,20 @@ fn check_path_order(
     let may_be_inside = |prefix: Prefix| {
         is_private(prefix) || prefixes(false).any(|own| overlaps(own.network(), prefix)) || prefix.length == 0
     };
+    // Packets of a named set may have any address.
+    let some = |addresses: &AddressMatch, holds: &dyn Fn(Prefix) -> bool| {
+        addresses.networks().is_empty() || addresses.networks().iter().any(|network| holds(*network))
+    };
     // Matches packets on their way out, and the replies to them.
     let leaves = |m: &Match| {
         m.iif.as_ref().is_none_or(|iif| !outside.iter().any(|name| **name == **iif))
-            && m.source.is_none_or(may_be_inside)
-            && m.destination.is_none_or(|to| !is_inside(to) && !is_multicast(to))
+            && some(&m.source, &may_be_inside)
+            && some(&m.destination, &|to| !is_inside(to) && !is_multicast(to))
     };
     let comes = |m: &Match| {
         m.iif.as_ref().is_none_or(|iif| outside.iter().any(|name| **name == **iif))
-            && m.source.is_none_or(|from| !is_inside(from))
-            && m.destination.is_none_or(|to| prefixes(true).any(|own| to.contains(own.address)))
+            && some(&m.source, &|from| !is_inside(from))
+            && some(&m.destination, &|to| prefixes(true).any(|own| to.contains(own.address)))
     };
     let parent = Path::Key(&root.path, "path");
     for (index, span, value) in root.list(report, "path").into_iter().take(last) {

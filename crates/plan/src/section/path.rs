@@ -3,6 +3,7 @@
 pub(crate) mod cpu;
 pub(crate) mod dispatch;
 pub(crate) mod filter;
+mod support;
 
 use crate::connected::Connected;
 use crate::diagnostic::{Report, more_than};
@@ -17,7 +18,7 @@ use crate::text::{TextError, did_you_mean, quote};
 use crate::{Call, Catalogue, Match};
 use cpu::PathCpu;
 use dispatch::DispatchRule;
-use filter::FilterRule;
+use filter::rule::FilterRule;
 use serde::Serialize;
 use std::collections::HashMap;
 use units::{Bytes, Nanos};
@@ -43,7 +44,7 @@ pub(crate) const KEYS: &[Key] = &[
     required("name", Kind::Text(Form::Except(WHOLE_PATH, RESERVED_PATHS)), "\"voice\"", "The name of the path."),
     required(
         "match",
-        Kind::Text(Form::Pattern(r"^\s*(any|ip|ip6|tcp|udp|icmp|icmpv6|iif|iifname|meta)(\s|$)")),
+        Kind::Text(Form::Pattern(crate::matching::FIRST_WORDS)),
         "\"ip dscp ef udp dport 5060\"",
         "The packets of the path; see Matches.",
     ),
@@ -56,7 +57,7 @@ pub(crate) const KEYS: &[Key] = &[
     ),
     key(
         "filter",
-        Kind::Texts { form: Form::Pattern(r"(^|\s)(accept|drop|reject)\s*$"), most: filter::MOST_RULES },
+        Kind::Texts { form: Form::Pattern(filter::rule::PATTERN), most: filter::MOST_RULES },
         "[]",
         "[\"tcp dport { 22, 443 } accept\", \"drop\"]",
         "The rules of the function `filter`. The first rule that matches decides. Packets that match none continue.",
@@ -331,7 +332,8 @@ fn check_name(report: &mut Report<'_>, text: &Text<'_>, names: &mut HashMap<Stri
 
 fn matching<'a>(report: &mut Report<'_>, section: &'a Section<'a>, connected: &Connected) -> Option<(Text<'a>, Match)> {
     let text = section.text(report, "match")?;
-    let matching = match Match::parse(text.value) {
+    let checked = |matching| support::refuse_match(text.value, &matching).map(|()| matching);
+    let matching = match Match::parse(text.value).and_then(checked) {
         Ok(matching) => matching,
         Err(error) => {
             text.wrong(report, error);

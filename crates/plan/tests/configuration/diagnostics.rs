@@ -1014,7 +1014,7 @@ functions = "ip"
             path[6].match| f:30:14: error: there is no port or VLAN 'wam.20'; did you mean 'wan.20'?
             path[6].functions| f:31:13: error: a path needs at least one function; write functions = ["ip"], or remove the key
             path[6].queue| f:32:9: error: 0 is out of range; give 1 to 65536; the default is 512
-            path[7].match| f:35:14: error: 'tcp' contradicts the earlier 'udp'; a packet has one protocol; write a path for each
+            path[7].match| f:35:14: error: 'tcp' contradicts the earlier 'udp'; a packet has one protocol; write a path or rule for each
             path[7].functions[1]| f:36:21: error: no function is called 'polic'; did you mean 'police'?
             path[7].functions[2]| f:36:54: error: 'mbps' is no unit of rate; in tc 'bps' means bytes per second; say bits: '1mbit'
             path[7].functions[3]| f:36:63: error: expected a string, not a whole number; write "ip"

@@ -1,12 +1,12 @@
 //! Classification of all packets that are not plain: tagged frames, ARP, IPv6, IP options, packets to local addresses, and malformed packets.
 
 use super::{Classifier, Exception, Finding, Outcome, REFUSED, REPLICATED, Target, Witness, refuse};
+use crate::fields::match_fields;
 use crate::multicast::{REPLICA, SEVERAL_INTERFACES};
 use crate::snapshot::PortView;
 use packet::segment::TO_FRAGMENT;
 use packet::wire::{
-    Ethernet, Family, Ipv4, Ipv4Error, Ipv4Header, Ipv6, Ipv6Error, LengthOrType, PacketFields, ethertype, ipv6,
-    protocol,
+    Ethernet, Family, Ipv4, Ipv4Error, Ipv4Header, Ipv6, Ipv6Error, LengthOrType, ethertype, ipv6, protocol,
 };
 use packet::{DropReason, Meta, Packet, segment};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -447,20 +447,13 @@ impl<W: Witness> Classifier<'_, W> {
     /// The position of the first path whose rule the packet matches.
     #[inline(never)]
     pub(super) fn match_rule(&self, packet: &Packet) -> Option<usize> {
-        let f = PacketFields::of(packet.bytes())?;
-        let fields = plan::MatchFields {
-            source: f.source,
-            destination: f.destination,
-            protocol: f.protocol,
-            dscp: f.dscp,
-            sport: f.sport.unwrap_or(0),
-            dport: f.dport.unwrap_or(0),
-            fragment: f.sport.is_none(),
-        };
+        // Connections are not known yet: the path's function `nat` looks them up.
+        let fields = match_fields(packet.bytes(), 0)?;
         let came = packet.meta().in_interface;
         for (position, rule) in self.snapshot.rules.iter().enumerate() {
             let elsewhere = rule.interface.is_some_and(|interface| interface != came);
-            let unmet = if elsewhere { Some(plan::Condition::Interface) } else { rule.matching.unmet(&fields) };
+            let unmet =
+                if elsewhere { Some(plan::Condition::Interface) } else { rule.matching.unmet(&fields, &plan::NoSets) };
             self.witness.observe(|| Finding::Rule { rule: position, unmet });
             if unmet.is_none() {
                 return Some(rule.path);

@@ -3,9 +3,9 @@
 //! Rules are tried in order, sets in logarithmic time. Each counts the packets that it decides about.
 
 use super::{Context, Function, FunctionRegistration, NamedCounter};
-use packet::wire::{PacketFields, protocol};
+use crate::fields::match_fields;
 use packet::{DropReason, Exception, Packet};
-use plan::{FilterFields, FilterRule, FilterVerdict};
+use plan::{FilterRule, FilterVerdict, NoSets};
 use units::declare::{Declaration, DeclaredCost};
 use units::{InterfaceId, Nanos};
 
@@ -54,10 +54,10 @@ impl Filter {
     #[inline]
     fn evaluate(&mut self, packet: &Packet) -> FilterVerdict {
         let length = packet.len() as u64;
-        let Some((fields, more)) = fields(packet) else { return FilterVerdict::Accept };
+        let Some(fields) = match_fields(packet.bytes(), packet.meta().connection) else { return FilterVerdict::Accept };
         let came = packet.meta().in_interface;
         let holds = |rule: &&mut Rule| {
-            rule.interface.is_none_or(|interface| interface == came) && rule.rule.matches(&fields, &more)
+            rule.interface.is_none_or(|interface| interface == came) && rule.rule.matching.matches(&fields, &NoSets)
         };
         match self.rules.iter_mut().find(holds) {
             Some(rule) => {
@@ -71,31 +71,6 @@ impl Filter {
             }
         }
     }
-}
-
-/// The fields that rules match.
-#[inline]
-fn fields(packet: &Packet) -> Option<(plan::MatchFields, FilterFields)> {
-    let bytes = packet.bytes();
-    let f = PacketFields::of(bytes)?;
-    let at = |offset: usize| bytes.get(f.l4_offset? + offset).copied();
-    let more = FilterFields {
-        state: packet.meta().connection,
-        // Byte 13 of a TCP header has the flags (RFC 9293 3.1), byte 0 of an ICMP header the type.
-        flags: if f.protocol == protocol::TCP { at(13) } else { None },
-        kind: if matches!(f.protocol, protocol::ICMP | protocol::ICMPV6) { at(0) } else { None },
-    };
-    let fields = plan::MatchFields {
-        source: f.source,
-        destination: f.destination,
-        protocol: f.protocol,
-        dscp: f.dscp,
-        // Zero without ports: `fragment` says that they are unknown.
-        sport: f.sport.unwrap_or(0),
-        dport: f.dport.unwrap_or(0),
-        fragment: f.sport.is_none(),
-    };
-    Some((fields, more))
 }
 
 impl Function for Filter {

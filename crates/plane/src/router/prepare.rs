@@ -525,7 +525,7 @@ fn paths(plan: &Plan, shares: &CpuShares, names: &mut Names) -> Vec<PathSpec> {
         names.next[2] = next.max(id.index() + 1);
         let mut path_spec = spec(id, &path.name, path.functions.clone(), path.input_queue as usize, path.class);
         let came = |rule: &plan::FilterRule| {
-            let interface = rule.iif().map(|name| names.interfaces.get(name).copied());
+            let interface = rule.matching.iif.as_ref().map(|name| names.interfaces.get(name.as_str()).copied());
             // `None` would match packets of any interface. This id is never given out, so the rule matches none.
             interface.map(|known| known.unwrap_or(InterfaceId(u16::MAX)))
         };
