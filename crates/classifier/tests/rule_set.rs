@@ -108,7 +108,8 @@ fn run<const W: usize>(
     agrees(&set, &list, &keys)?;
     let mut expected: Vec<(u32, u32)> = list.iter().map(|rule| (rule.rank, rule.result.counter)).collect();
     let mut rules: Vec<(u32, u32)> = set.rules().iter().map(|rule| (rule.rank, rule.result.counter)).collect();
-    (expected.sort_unstable(), rules.sort_unstable());
+    expected.sort_unstable();
+    rules.sort_unstable();
     prop_assert_eq!(rules, expected);
     Ok(())
 }
