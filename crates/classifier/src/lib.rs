@@ -1,15 +1,21 @@
-//! Classification: which rule of a set a packet matches, among up to a million rules.
+//! Classification: which rule of a list a packet matches, among up to a million rules, and which named sets have its addresses and ports.
 //!
-//! A [`RuleSet`] is a value that many share. A change makes a new one, which shares all but the changed parts with the old one.
+//! A [`RuleSet`] and a [`Set`] are values that many share. A change makes a new one, which shares all but the changed parts with the old one, and
+//! [`Published`] gives it to the workers.
 
 #![forbid(unsafe_code)]
 
 mod build;
 mod lookup;
 mod partition;
+mod publish;
 mod rule;
 mod rule_set;
 mod selector;
+mod set;
+mod sync;
 
+pub use publish::{Published, PublishedReader};
 pub use rule::{Key, RuleResult, TernaryRule};
 pub use rule_set::RuleSet;
+pub use set::{Set, SetEdit, SetEditCounts, SetElement, SetError, SetId, SetStore, Sets, StoredSet, WriteError};

@@ -189,6 +189,6 @@ mod tests {
         assert!(wide.covers(&wide) && wide.covers(&narrow) && !narrow.covers(&wide));
         assert!(!wide.covers(&narrow.lane(0, 12..=21)));
         let (first, last) = (5, 4);
-    assert!(wide.lane(1, first..=last).is_empty() && !wide.is_empty());
+        assert!(wide.lane(1, first..=last).is_empty() && !wide.is_empty());
     }
 }

@@ -16,6 +16,7 @@ mod cost;
 mod diagnostic;
 mod diff;
 mod document;
+mod element;
 mod footprint;
 mod key;
 mod matching;
@@ -39,10 +40,11 @@ pub use check::{CheckResult, check, examine, examine_file, load};
 pub use cost::Cost;
 pub use diagnostic::{Diagnostic, Diagnostics, MOST_DIAGNOSTICS, Report, Severity};
 pub use diff::PropertyChange;
+pub use element::{SetKind, SetValue};
 pub use footprint::footprint;
 pub use matching::{
-    AddressMatch, Condition, Fragment, Match, MatchError, MatchFamily, MatchFields, NoSets, PortMatch, SetKind,
-    SetLookup, dscp_name, dscp_number, protocol_name, protocol_number,
+    AddressMatch, Condition, Fragment, Match, MatchError, MatchFamily, MatchFields, NoSets, PortMatch, SetLookup,
+    dscp_name, dscp_number, protocol_name, protocol_number,
 };
 pub use medium::{
     BrownianPlan, LinkService, Loss, MediumPlan, MediumText, TraceEnd, TraceMode, TracePlan, TraceSource,

@@ -30,6 +30,7 @@ pub(crate) use parse::{FIRST_WORDS, Reader};
 pub use values::{AddressMatch, NoSets, PortMatch, SetLookup};
 pub(crate) use words::{Word, words};
 
+use crate::SetKind;
 use crate::text::TextError;
 use serde::{Serialize, Serializer};
 use std::net::IpAddr;
@@ -203,17 +204,6 @@ pub struct MatchFields {
     pub state: u8,
 }
 
-/// The type of a named set's elements.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum SetKind {
-    /// IPv4 addresses.
-    Ipv4,
-    /// IPv6 addresses.
-    Ipv6,
-    /// TCP and UDP ports.
-    Ports,
-}
-
 impl Match {
     /// True if every condition but `iif` and `vrf` holds.
     pub fn matches(&self, f: &MatchFields, sets: &impl SetLookup) -> bool {
@@ -290,13 +280,12 @@ impl Match {
 
     /// The named sets, each with the type that its elements need.
     pub fn sets(&self) -> impl Iterator<Item = (&str, SetKind)> {
-        let addresses = if self.family == MatchFamily::V6 { SetKind::Ipv6 } else { SetKind::Ipv4 };
-        let of_addresses = [&self.source, &self.destination].into_iter().filter_map(move |condition| match condition {
-            AddressMatch::Set(name) => Some((name.as_str(), addresses)),
+        let of_addresses = [&self.source, &self.destination].into_iter().filter_map(|condition| match condition {
+            AddressMatch::Set(name) => Some((name.as_str(), SetKind::Address)),
             AddressMatch::Any | AddressMatch::Prefixes(_) => None,
         });
         let of_ports = [&self.sport, &self.dport].into_iter().filter_map(|condition| match condition {
-            PortMatch::Set(name) => Some((name.as_str(), SetKind::Ports)),
+            PortMatch::Set(name) => Some((name.as_str(), SetKind::Port)),
             PortMatch::Any | PortMatch::Ranges(_) => None,
         });
         of_addresses.chain(of_ports)

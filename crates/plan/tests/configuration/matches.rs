@@ -536,9 +536,8 @@ proptest! {
         let words: Vec<&str> = text.split(' ').collect();
         let in_text = words.windows(3).filter_map(|words| {
             let kind = match words[0] {
-                "ip" => SetKind::Ipv4,
-                "ip6" => SetKind::Ipv6,
-                _ => SetKind::Ports,
+                "ip" | "ip6" => SetKind::Address,
+                _ => SetKind::Port,
             };
             Some((words[2].strip_prefix('@')?, kind))
         });

@@ -1,0 +1,112 @@
+//! Look-ups and changes of large sets: `cargo bench -p classifier --bench sets`. Look-ups are in batches of 256, half of the addresses inside.
+//! The time of a batch divided by 256 is that of a look-up. Criterion also prints the number of look-ups a second.
+
+#![allow(clippy::print_stdout, reason = "a benchmark prints its results")]
+
+use classifier::{Set, SetEdit, SetElement};
+use criterion::{Criterion, Throughput};
+use plan::{Prefix, SetKind, SetValue};
+use std::hint::black_box;
+use std::net::{Ipv4Addr, Ipv6Addr};
+use units::Instant;
+
+const BATCH: usize = 256;
+/// Addresses of a run: so many that their elements are not in a cache by repetition.
+const ADDRESSES: usize = BATCH * 4096;
+
+/// A xorshift generator (Marsaglia 2003): the same numbers in each run.
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0.wrapping_mul(0x2545_f491_4f6c_dd1d)
+    }
+
+    /// A prefix of 24 to 32 bits.
+    fn prefix4(&mut self) -> Prefix {
+        let (bits, length) = (self.next() as u32, 24 + (self.next() >> 32) as u8 % 9);
+        Prefix { address: Ipv4Addr::from_bits(bits).into(), length }.network()
+    }
+
+    /// A prefix of 32 to 64 bits in 2000::/3.
+    fn prefix6(&mut self) -> Prefix {
+        let bits = u128::from(self.next() >> 3 | 1 << 61) << 64;
+        Prefix { address: Ipv6Addr::from_bits(bits).into(), length: 32 + (self.next() >> 32) as u8 % 33 }.network()
+    }
+}
+
+fn add(prefix: Prefix) -> SetEdit {
+    SetEdit::Add(SetElement { value: SetValue::Addresses(prefix), expires: Instant::NEVER })
+}
+
+fn set(prefixes: &[Prefix]) -> Set {
+    Set::new(SetKind::Address, 4_000_000).edited(prefixes.iter().copied().map(add)).expect("all are addresses").0
+}
+
+/// Half random addresses, half first addresses of random prefixes.
+fn half_inside<A>(
+    random: &mut Random,
+    any: impl Fn(u64) -> A,
+    prefixes: &[Prefix],
+    first: impl Fn(Prefix) -> A,
+) -> Vec<A> {
+    let mut address = |i| {
+        let number = random.next();
+        if i % 2 == 0 { any(number) } else { first(prefixes[(number >> 32) as usize % prefixes.len()]) }
+    };
+    (0..ADDRESSES).map(&mut address).collect()
+}
+
+fn main() {
+    let mut criterion = Criterion::default().configure_from_args().without_plots();
+    for size in [1_000, 100_000, 1_000_000] {
+        let mut random = Random(1);
+        let prefixes: Vec<Prefix> = (0..size).map(|_| random.prefix4()).collect();
+        let v4 = set(&prefixes);
+        println!("{size} IPv4 prefixes: {:.1} bytes each", v4.memory().get() as f64 / v4.len() as f64);
+        let addresses = half_inside(
+            &mut random,
+            |number| (number >> 32) as u32,
+            &prefixes,
+            |prefix| match prefix.address {
+                std::net::IpAddr::V4(address) => address.to_bits(),
+                std::net::IpAddr::V6(_) => 0,
+            },
+        );
+        look_up(&mut criterion, &format!("ipv4/{size}"), &addresses, |batch, marks| v4.mark4(batch, marks, 1));
+
+        let prefixes: Vec<Prefix> = (0..size).map(|_| random.prefix6()).collect();
+        let v6 = set(&prefixes);
+        println!("{size} IPv6 prefixes: {:.1} bytes each", v6.memory().get() as f64 / v6.len() as f64);
+        let any = |number: u64| u128::from(number >> 3 | 1 << 61) << 64 | 1;
+        let addresses = half_inside(&mut random, any, &prefixes, |prefix| match prefix.address {
+            std::net::IpAddr::V6(address) => address.to_bits(),
+            std::net::IpAddr::V4(_) => 0,
+        });
+        look_up(&mut criterion, &format!("ipv6/{size}"), &addresses, |batch, marks| v6.mark6(batch, marks, 1));
+
+        criterion.bench_function(&format!("add_one/ipv4/{size}"), |b| {
+            b.iter(|| v4.edited([add(random.prefix4())]).expect("it is an address"));
+        });
+        let many: Vec<SetEdit> = (0..100_000).map(|_| add(random.prefix4())).collect();
+        criterion.bench_function(&format!("add_100000/ipv4/{size}"), |b| {
+            b.iter(|| v4.edited(many.iter().copied()).expect("all are addresses"));
+        });
+    }
+}
+
+fn look_up<A>(criterion: &mut Criterion, name: &str, addresses: &[A], mark: impl Fn(&[A], &mut [u64])) {
+    let mut group = criterion.benchmark_group("look_up");
+    group.throughput(Throughput::Elements(BATCH as u64));
+    let mut batches = addresses.chunks_exact(BATCH).cycle();
+    let mut marks = [0; BATCH];
+    group.bench_function(name, |b| {
+        b.iter(|| {
+            mark(batches.next().expect("there are batches"), black_box(&mut marks));
+        });
+    });
+    group.finish();
+}
