@@ -7,6 +7,8 @@
 
 mod build;
 mod lookup;
+mod packet_key;
+mod packet_rules;
 mod partition;
 mod publish;
 mod rule;
@@ -15,6 +17,8 @@ mod selector;
 mod set;
 mod sync;
 
+pub use packet_key::{KeyFields, SetField};
+pub use packet_rules::{PacketKeys, PacketRule, PacketRuleError, PacketRules};
 pub use publish::{Published, PublishedReader};
 pub use rule::{Key, RuleResult, TernaryRule};
 pub use rule_set::RuleSet;

@@ -1,11 +1,13 @@
 //! One generation of the configuration, as workers read it: immutable, shared, replaced as a whole.
 
+use crate::filter::FilterTable;
 use crate::function::Ip;
 use crate::hook::{HookConfig, Marks};
 use crate::multicast::MulticastRoutes;
+use classifier::{PacketRule, PacketRules, RuleResult};
 use nat::Nat;
 pub use plan::Layout;
-use plan::{Call, CpuPlan, DispatchRule, FilterRule, Match, Objective, PathCpu, PortCpu};
+use plan::{Call, CpuPlan, DispatchRule, Match, Objective, PathCpu, PortCpu};
 use stack::{Interface, LocalProtocolLimits};
 use std::net::Ipv6Addr;
 use std::sync::Arc;
@@ -85,8 +87,8 @@ pub struct PathSpec {
     pub name: Arc<str>,
     /// Its functions.
     pub functions: Vec<Call>,
-    /// The rules of its function `filter`, each with the required input interface.
-    pub filter: Vec<(FilterRule, Option<InterfaceId>)>,
+    /// The rules of its function `filter`.
+    pub filter: Arc<FilterTable>,
     /// The rules of its function `dispatch`, each with its target path.
     pub dispatch: Vec<(DispatchRule, PathId)>,
     /// The maximum length of the input queue, in packets.
@@ -125,6 +127,16 @@ pub struct Rule {
     pub path: usize,
 }
 
+/// The table of these rules.
+fn table_of(rules: &[Rule]) -> PacketRules {
+    fn packet_rule((position, rule): (usize, &Rule)) -> PacketRule<'_> {
+        let result = RuleResult { path: rule.path as u16, counter: position as u32, ..RuleResult::default() };
+        PacketRule { matching: &rule.matching, interface: rule.interface, vrf: None, rank: position as u32, result }
+    }
+    // The check of a plan refuses what a table cannot have: lists with too many combinations, and unknown sets.
+    PacketRules::build(rules.iter().enumerate().map(packet_rule), |_| None).unwrap_or_default()
+}
+
 /// One generation.
 // Large: a field for each part of a generation, which is published as a whole.
 #[derive(Clone, Debug)]
@@ -143,6 +155,8 @@ pub struct Snapshot {
     pub paths: Vec<PathSpec>,
     /// In the order of matching.
     pub rules: Vec<Rule>,
+    /// The same rules as the classifier looks them up: the result has the position of the path, and the counter that of the rule.
+    pub rule_table: PacketRules,
     /// The limits of the local protocols.
     pub limits: LocalProtocolLimits,
     /// The rules of address translation. `None` without it.
@@ -204,6 +218,7 @@ impl Snapshot {
             ports,
             interfaces,
             paths,
+            rule_table: table_of(&rules),
             rules,
             limits,
             nat: None,

@@ -30,7 +30,7 @@ impl Daemon {
                     cost_source: call.cost.source.name().into(),
                     counters: counters
                         .map(|counter| api::FunctionCounter {
-                            name: counter.name.clone(),
+                            name: counter.name.to_string(),
                             packets: counter.packets,
                             bytes: counter.bytes,
                         })

@@ -4,6 +4,7 @@ use super::{Classifier, Exception, Finding, Outcome, REFUSED, REPLICATED, Target
 use crate::fields::match_fields;
 use crate::multicast::{REPLICA, SEVERAL_INTERFACES};
 use crate::snapshot::PortView;
+use classifier::Sets;
 use packet::segment::TO_FRAGMENT;
 use packet::wire::{
     Ethernet, Family, Ipv4, Ipv4Error, Ipv4Header, Ipv6, Ipv6Error, LengthOrType, ethertype, ipv6, protocol,
@@ -441,15 +442,23 @@ impl<W: Witness> Classifier<'_, W> {
         if egress.redirects && out == packet.meta().in_interface && packet.meta().rounds & OPTIONS_DONE == 0 {
             return self.punt(packet, Exception::Redirect);
         }
-        self.select_path(packet, adjacency, link, out, egress)
+        let position = self.match_rule(packet).unwrap_or(self.dispatch.best_effort);
+        self.select_path(packet, position, (adjacency, link, out), egress)
     }
 
     /// The position of the first path whose rule the packet matches.
     #[inline(never)]
     pub(super) fn match_rule(&self, packet: &Packet) -> Option<usize> {
+        if self.snapshot.rules.is_empty() {
+            return None;
+        }
         // Connections are not known yet: the path's function `nat` looks them up.
         let fields = match_fields(packet.bytes(), 0)?;
         let came = packet.meta().in_interface;
+        if !W::WANTS_RULES {
+            let came = (came, self.tables.vrf_of(came));
+            return self.snapshot.rule_table.find(&fields, came, &Sets::default()).map(|result| result.path.into());
+        }
         for (position, rule) in self.snapshot.rules.iter().enumerate() {
             let elsewhere = rule.interface.is_some_and(|interface| interface != came);
             let unmet =

@@ -10,8 +10,10 @@ mod witness;
 
 pub use witness::{Finding, Unwitnessed, Witness};
 
+use crate::fields::push_key;
 use crate::hook::Marks;
 use crate::snapshot::{Egress, PathSpec, PortView, Snapshot};
+use classifier::{PacketKeys, Sets};
 use fib::{LinkAddress, Outcome, Tables};
 use packet::segment::{is_to_fragment, wire_length};
 use packet::wire::{flow_hash, ipv4};
@@ -144,6 +146,8 @@ struct BatchFields {
 struct Memo {
     /// The word of the forwarding table. Greater than any word if nothing is stored.
     word: u32,
+    /// The position of its path.
+    position: u16,
     target: Target,
     mtu: u16,
     meta: Meta,
@@ -151,6 +155,10 @@ struct Memo {
 
 /// A worker's working memory for one batch, and the result: the target of each packet.
 pub(crate) struct Scratch {
+    /// The keys for the rules of paths.
+    rule_keys: PacketKeys,
+    /// If there are rules: the position of the path of each plain packet.
+    positions: [u16; BATCH],
     keys: [u32; BATCH],
     words: [u32; BATCH],
     fields: BatchFields,
@@ -167,9 +175,11 @@ pub(crate) struct Scratch {
 
 impl Scratch {
     pub fn new() -> Box<Scratch> {
-        let memo = Memo { word: u32::MAX, target: REFUSED, mtu: 0, meta: Meta::default() };
+        let memo = Memo { word: u32::MAX, position: 0, target: REFUSED, mtu: 0, meta: Meta::default() };
         let (keys, words, targets) = ([0; BATCH], [0; BATCH], [REFUSED; BATCH]);
         Box::new(Scratch {
+            rule_keys: PacketKeys::default(),
+            positions: [0; BATCH],
             keys,
             words,
             fields: BatchFields { lengths: [0; BATCH], tos: [0; BATCH], hops: [[0; 4]; BATCH], ports: [[0; 4]; BATCH] },
@@ -228,8 +238,30 @@ impl<W: Witness> Classifier<'_, W> {
         if check != ReversePath::Off {
             self.check_sources((id, view.untagged, check), arrival, packets, scratch);
         }
+        if self.snapshot.rule_table.is_empty() {
+            scratch.positions[..packets.len().min(BATCH)].fill(self.dispatch.best_effort as u16);
+        } else {
+            self.match_rules(view, packets, scratch);
+        }
         self.second_pass((id, view, wants), arrival, packets, scratch);
         bytes
+    }
+
+    /// Finds the path of each plain packet by the rules.
+    #[inline(never)]
+    fn match_rules(&self, view: &PortView, packets: &[Packet], scratch: &mut Scratch) {
+        let Scratch { rule_keys, positions, targets, .. } = scratch;
+        let count = packets.len().min(BATCH);
+        let came = (view.untagged, self.tables.vrf_of(view.untagged));
+        rule_keys.clear();
+        positions[..count].fill(self.dispatch.best_effort as u16);
+        for (i, packet) in packets[..count].iter().enumerate() {
+            if targets[i] == UNDECIDED {
+                // Connections are not known yet: the path's function `nat` looks them up.
+                push_key(rule_keys, i, packet.bytes(), 0, came);
+            }
+        }
+        self.snapshot.rule_table.look_up(rule_keys, &Sets::default(), |i, result| positions[i] = result.path);
     }
 
     /// The first pass over a batch: reads the headers. Returns the number of bytes received.
@@ -335,7 +367,7 @@ impl<W: Witness> Classifier<'_, W> {
         packets: &mut [Packet],
         scratch: &mut Scratch,
     ) {
-        let Scratch { words, fields: facts, memo, targets, dedicated, offloads, .. } = scratch;
+        let Scratch { words, fields: facts, memo, targets, dedicated, offloads, positions, .. } = scratch;
         let BatchFields { lengths, tos, hops, ports } = facts;
         // The memo holds for one batch: adjacencies and the generation may change between batches.
         memo.word = u32::MAX;
@@ -343,7 +375,7 @@ impl<W: Witness> Classifier<'_, W> {
         for (i, packet) in packets[..count].iter_mut().enumerate() {
             let (word, tos) = (words[i], tos[i]);
             // The memo holds for a TTL above 1 and a length up to the MTU: other packets cause ICMP errors or are fragmented.
-            if word == memo.word && hops[i][2] > 1 && lengths[i] <= memo.mtu {
+            if word == memo.word && positions[i] == memo.position && hops[i][2] > 1 && lengths[i] <= memo.mtu {
                 let meta = packet.meta_mut();
                 let timestamp = arrival.unwrap_or(meta.timestamp);
                 *meta = memo.meta;
@@ -356,14 +388,14 @@ impl<W: Witness> Classifier<'_, W> {
                 reset_meta(packet, arrival, id, view.untagged);
                 packet.meta_mut().objective = wants.get(tos);
                 let fact = HeaderFields { length: lengths[i], tos, hop: hops[i], ports: ports[i] };
-                let (target, mtu) = self.route_plain(packet, word, fact);
+                let (target, mtu) = self.route_plain(packet, word, fact, positions[i].into());
                 targets[i] = target;
                 dedicated[i] &= target != REFUSED;
                 if mtu == 0 {
                     *offloads |= is_to_fragment(packet);
-                // Rules look at more than the route, so with rules no result holds for the next packet.
-                } else if self.snapshot.rules.is_empty() {
-                    *memo = Memo { word, target, mtu, meta: *packet.meta() };
+                // The objective of a packet is its own, unless its path has one.
+                } else if self.snapshot.paths[usize::from(positions[i])].objective.is_none() {
+                    *memo = Memo { word, position: positions[i], target, mtu, meta: *packet.meta() };
                 }
             }
         }
@@ -416,7 +448,7 @@ impl<W: Witness> Classifier<'_, W> {
 
     /// The target of a plain packet, and the maximum length of other packets with this word that have the same target: zero if none has.
     #[inline(never)]
-    fn route_plain(&self, packet: &mut Packet, word: u32, fact: HeaderFields) -> (Target, u16) {
+    fn route_plain(&self, packet: &mut Packet, word: u32, fact: HeaderFields, position: usize) -> (Target, u16) {
         let meta = packet.meta_mut();
         meta.l3 = ETHERNET as u16;
         meta.ecn = fact.tos & 3;
@@ -431,7 +463,7 @@ impl<W: Witness> Classifier<'_, W> {
             let redirected = egress.redirects && interface == packet.meta().in_interface;
             let mtu = self.tables.mtu(interface, egress.mtu);
             if link.is_resolved() && fact.ttl() > 1 && fact.length <= mtu && !redirected {
-                let target = self.select_path(packet, adjacency, link, interface, egress);
+                let target = self.select_path(packet, position, (adjacency, link, interface), egress);
                 return (target, if whole && target != REFUSED { mtu } else { 0 });
             }
         }
@@ -452,20 +484,15 @@ impl<W: Witness> Classifier<'_, W> {
         if let Outcome::Group(group) = outcome { self.member(packet, group) } else { outcome }
     }
 
-    /// Sends the packet on to `adjacency`: fills in the fields for the later stages and selects its path.
+    /// Sends the packet on to a next hop, by the path at `position`: fills in the fields for the later stages.
     #[inline(always)]
     fn select_path(
         &self,
         packet: &mut Packet,
-        adjacency: AdjacencyId,
-        link: LinkAddress,
-        out: InterfaceId,
+        position: usize,
+        (adjacency, link, out): (AdjacencyId, LinkAddress, InterfaceId),
         egress: &Egress,
     ) -> Target {
-        let mut position = self.dispatch.best_effort;
-        if !self.snapshot.rules.is_empty() {
-            position = self.match_rule(packet).unwrap_or(position);
-        }
         self.witness.observe(|| Finding::Path(position));
         let path = &self.snapshot.paths[position];
         let meta = packet.meta_mut();

@@ -128,6 +128,9 @@ pub enum Finding {
 
 /// Receives the findings of the classifier.
 pub trait Witness: Copy {
+    /// True if it wants to know of each rule that is tried: then rules are tried one by one.
+    const WANTS_RULES: bool = true;
+
     /// Called for each finding.
     fn observe(self, finding: impl FnOnce() -> Finding);
 }
@@ -137,6 +140,8 @@ pub trait Witness: Copy {
 pub struct Unwitnessed;
 
 impl Witness for Unwitnessed {
+    const WANTS_RULES: bool = false;
+
     #[inline(always)]
     fn observe(self, _finding: impl FnOnce() -> Finding) {}
 }

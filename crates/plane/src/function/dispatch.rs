@@ -159,9 +159,10 @@ impl Function for Dispatching {
     }
 
     fn counters(&self) -> Vec<NamedCounter> {
-        let rule = |rule: &Rule| NamedCounter { name: rule.rule.to_string(), packets: rule.packets, bytes: rule.bytes };
+        let rule =
+            |rule: &Rule| NamedCounter { name: rule.rule.to_string().into(), packets: rule.packets, bytes: rule.bytes };
         let (packets, bytes) = self.others;
-        let others = NamedCounter { name: "no rule".to_string(), packets, bytes };
+        let others = NamedCounter { name: "no rule".into(), packets, bytes };
         self.rules.iter().map(rule).chain([others]).collect()
     }
 }

@@ -1,32 +1,31 @@
 //! The function `filter`: a list of rules in the manner of nftables. The first matching rule decides.
 //!
-//! Rules are tried in order, sets in logarithmic time. Each counts the packets that it decides about.
+//! The rules of a whole batch are looked up together. Each counts the packets that it decides about.
 
 use super::{Context, Function, FunctionRegistration, NamedCounter};
-use crate::fields::match_fields;
-use packet::{DropReason, Exception, Packet};
-use plan::{FilterRule, FilterVerdict, NoSets};
+use crate::fields::push_key;
+use crate::filter::FilterTable;
+use classifier::PacketKeys;
+use packet::{BATCH, DropReason, Exception, Packet};
+use plan::FilterVerdict;
+use std::sync::Arc;
+use units::Nanos;
 use units::declare::{Declaration, DeclaredCost};
-use units::{InterfaceId, Nanos};
 
-/// A rule with its counters.
-#[derive(Clone, Debug)]
-struct Rule {
-    rule: FilterRule,
-    interface: Option<InterfaceId>,
-    packets: u64,
-    bytes: u64,
-}
-
-pub(super) const REGISTRATION: FunctionRegistration =
-    FunctionRegistration { declaration: Filter::DECLARATION, make: |_, path| Box::new(Filter::of(&path.filter)) };
+pub(super) const REGISTRATION: FunctionRegistration = FunctionRegistration {
+    declaration: Filter::DECLARATION,
+    make: |_, path| Box::new(Filter::new(path.filter.clone())),
+};
 
 /// The function `filter`.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Filter {
-    rules: Vec<Rule>,
-    /// Packets and bytes that matched no rule.
-    others: (u64, u64),
+    table: Arc<FilterTable>,
+    keys: Box<PacketKeys>,
+    /// The rule of each packet of a batch, and its verdict. `None` if no rule matches.
+    matched: Box<[Option<(u32, FilterVerdict)>; BATCH]>,
+    /// Packets and bytes that each rule has decided about; last those that matched no rule.
+    counters: Vec<(u64, u64)>,
 }
 
 impl Filter {
@@ -39,66 +38,56 @@ impl Filter {
         options: &[],
     };
 
-    /// Builds the function from these rules, each with its required input interface.
-    pub fn of(rules: &[(FilterRule, Option<InterfaceId>)]) -> Filter {
-        let rule = |(rule, interface): &(FilterRule, _)| Rule {
-            rule: rule.clone(),
-            interface: *interface,
-            packets: 0,
-            bytes: 0,
-        };
-        Filter { rules: rules.iter().map(rule).collect(), others: (0, 0) }
+    /// Builds the function.
+    pub fn new(table: Arc<FilterTable>) -> Filter {
+        let counters = vec![(0, 0); table.len() + 1];
+        Filter { table, keys: Box::default(), matched: Box::new([None; BATCH]), counters }
     }
 
-    /// The verdict on a packet. Frames without an IP header are accepted.
-    #[inline]
-    fn evaluate(&mut self, packet: &Packet) -> FilterVerdict {
-        let length = packet.len() as u64;
-        let Some(fields) = match_fields(packet.bytes(), packet.meta().connection) else { return FilterVerdict::Accept };
-        let came = packet.meta().in_interface;
-        let holds = |rule: &&mut Rule| {
-            rule.interface.is_none_or(|interface| interface == came) && rule.rule.matching.matches(&fields, &NoSets)
-        };
-        match self.rules.iter_mut().find(holds) {
-            Some(rule) => {
-                rule.packets += 1;
-                rule.bytes += length;
-                rule.rule.verdict
-            }
-            None => {
-                self.others = (self.others.0 + 1, self.others.1 + length);
-                FilterVerdict::Accept
-            }
-        }
-    }
-}
-
-impl Function for Filter {
-    fn process(&mut self, _: Context<'_>, packets: &mut [Packet]) -> bool {
+    /// Decides about up to [`BATCH`] packets. Frames without an IP header are accepted, and not counted.
+    fn process_batch(&mut self, context: Context<'_>, packets: &mut [Packet]) -> bool {
         let mut all = true;
-        for packet in packets {
+        self.keys.clear();
+        for (i, packet) in packets.iter().enumerate() {
+            let meta = packet.meta();
             // In Rust `|` binds tighter than `!=`, unlike in C.
-            if packet.meta().refused | packet.meta().exception != 0 {
+            if meta.refused | meta.exception != 0 {
                 all = false;
                 continue;
             }
-            let verdict = self.evaluate(packet);
-            let meta = packet.meta_mut();
+            let came = (meta.in_interface, context.tables.vrf_of(meta.in_interface));
+            push_key(&mut self.keys, i, packet.bytes(), meta.connection, came);
+        }
+        let (matched, counters) = (&mut self.matched[..packets.len()], &mut self.counters);
+        matched.fill(None);
+        self.table.look_up(&mut self.keys, |i, rule, verdict| matched[i] = Some((rule, verdict)));
+        let others = counters.len() - 1;
+        for i in self.keys.positions() {
+            let packet = &mut packets[i];
+            let (rule, verdict) = matched[i].map_or((others, FilterVerdict::Accept), |(rule, v)| (rule as usize, v));
+            let (packets, bytes) = &mut counters[rule];
+            (*packets, *bytes) = (*packets + 1, *bytes + packet.len() as u64);
             match verdict {
                 FilterVerdict::Accept => continue,
-                FilterVerdict::Drop => meta.refused = DropReason::Filtered.index() as u8 + 1,
+                FilterVerdict::Drop => packet.meta_mut().refused = DropReason::Filtered.index() as u8 + 1,
                 // The general path sends the ICMP error.
-                FilterVerdict::Reject => meta.exception = Exception::Prohibited as u8,
+                FilterVerdict::Reject => packet.meta_mut().exception = Exception::Prohibited as u8,
             }
             all = false;
         }
         all
     }
+}
+
+impl Function for Filter {
+    fn process(&mut self, context: Context<'_>, packets: &mut [Packet]) -> bool {
+        packets.chunks_mut(BATCH).fold(true, |all, packets| self.process_batch(context, packets) & all)
+    }
 
     fn counters(&self) -> Vec<NamedCounter> {
-        let rule = |rule: &Rule| NamedCounter { name: rule.rule.to_string(), packets: rule.packets, bytes: rule.bytes };
-        let (packets, bytes) = self.others;
-        let others = NamedCounter { name: "no rule".to_string(), packets, bytes };
-        self.rules.iter().map(rule).chain([others]).collect()
+        let no_rule: Arc<str> = "no rule".into();
+        let names = self.table.names().iter().chain([&no_rule]);
+        let counter = |(name, &(packets, bytes)): (&Arc<str>, _)| NamedCounter { name: name.clone(), packets, bytes };
+        names.zip(&self.counters).map(counter).collect()
     }
 }

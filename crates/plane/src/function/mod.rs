@@ -59,7 +59,7 @@ pub trait Function: Send {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct NamedCounter {
     /// Its name: a rule, a fate.
-    pub name: String,
+    pub name: Arc<str>,
     /// Packets.
     pub packets: u64,
     /// Their bytes.

@@ -5,11 +5,11 @@ use super::cpu_shares::CpuShares;
 use super::measured_costs::Period;
 use super::prepared::{ApplyError, Prepared};
 use super::{Names, Router, hooks};
-use crate::function;
 use crate::multicast::{GroupKey, MulticastRoute, MulticastRoutes};
 use crate::relay::{RelayOwner, relay};
 use crate::snapshot::{BEST_EFFORT, BUILT_IN, CONTROL, GENERAL, PathSpec, PortView, Rule, Snapshot};
 use crate::worker::{Decorate, NewFunctions, NewPort, OpenedPort, SPREAD_SEED, SharedQueue, WorkerChange};
+use crate::{filter::FilterTable, function};
 use fib::MOST_VRFS;
 use link::medium::Medium;
 use link::{LinkObserver, LinkSetup, Queueing};
@@ -113,7 +113,7 @@ impl Router {
             Ok(parts) => parts,
             Err(refused) => return Err(vec![refused]),
         };
-        let paths = paths(plan, &parts, &mut names);
+        let paths = paths(plan, &parts, &mut names, &self.snapshot.paths);
         let routes = Routes::of(plan, &names, &interfaces);
         errors.extend(self.table_overflow(&routes));
         errors.extend(self.neighbour_overflow(plan, &names));
@@ -492,7 +492,7 @@ fn attach(plan: &InterfacePlan, id: InterfaceId, port: PortId, mac: Mac, wants: 
     Interface { id, name, port, vlan, mac, mtu, redirects, reverse_path, ra, objectives: wants, ipv4, ipv6 }
 }
 
-fn paths(plan: &Plan, shares: &CpuShares, names: &mut Names) -> Vec<PathSpec> {
+fn paths(plan: &Plan, shares: &CpuShares, names: &mut Names, old: &[PathSpec]) -> Vec<PathSpec> {
     let spec = |id, name: &str, functions, capacity, class| {
         let (name, cpu, cost) = (name.into(), PathCpu::default(), None);
         PathSpec {
@@ -507,7 +507,7 @@ fn paths(plan: &Plan, shares: &CpuShares, names: &mut Names) -> Vec<PathSpec> {
             share: shares.built_in(id),
             cost,
             translates: false,
-            filter: Vec::new(),
+            filter: Arc::default(),
             dispatch: Vec::new(),
         }
     };
@@ -524,12 +524,8 @@ fn paths(plan: &Plan, shares: &CpuShares, names: &mut Names) -> Vec<PathSpec> {
         let id = *names.paths.entry(path.name.clone()).or_insert_with(|| PathId::at(next));
         names.next[2] = next.max(id.index() + 1);
         let mut path_spec = spec(id, &path.name, path.functions.clone(), path.input_queue as usize, path.class);
-        let came = |rule: &plan::FilterRule| {
-            let interface = rule.matching.iif.as_ref().map(|name| names.interfaces.get(name.as_str()).copied());
-            // `None` would match packets of any interface. This id is never given out, so the rule matches none.
-            interface.map(|known| known.unwrap_or(InterfaceId(u16::MAX)))
-        };
-        path_spec.filter = path.filter.iter().map(|rule| (rule.clone(), came(rule))).collect();
+        let rules = path.filter.iter().map(|rule| (rule.clone(), came_by(&rule.matching, names))).collect();
+        path_spec.filter = FilterTable::shared(rules, old.iter().find(|old| old.id == id).map(|old| &old.filter));
         path_spec.translates = path.functions.iter().any(|call| call.name == "nat");
         path_spec.output_capacity = path.output_queue as usize;
         path_spec.objective = path.objective;
@@ -588,12 +584,16 @@ fn multicast(plan: &Plan, names: &Names) -> MulticastRoutes {
     MulticastRoutes::new(plan.multicast.iter().filter_map(route).collect())
 }
 
+/// The interface that the packets of a match come in by, if it names one. One that no longer exists matches no packet: this id is never given out.
+fn came_by(matching: &plan::Match, names: &Names) -> Option<InterfaceId> {
+    let name = matching.iif.as_ref()?;
+    Some(names.interfaces.get(name.as_str()).copied().unwrap_or(InterfaceId(u16::MAX)))
+}
+
 /// The rules of the configured paths, which come after the three built-in ones.
 fn rules(plan: &Plan, names: &Names) -> Vec<Rule> {
     let rule = |(position, path): (usize, &plan::PathPlan)| {
-        let interface = path.matching.iif.as_ref().map(|name| names.interfaces.get(name.as_str()).copied());
-        // An interface that no longer exists matches no packet: this id is never given out.
-        let interface = interface.map(|known| known.unwrap_or(InterfaceId(u16::MAX)));
+        let interface = came_by(&path.matching, names);
         Rule { matching: path.matching.clone(), interface, path: position + BUILT_IN }
     };
     plan.paths.iter().enumerate().map(rule).collect()

@@ -50,7 +50,7 @@ fn filtered(rules: &str, ports: &[u16]) -> (Rig, Vec<u16>, Vec<(String, u64)>) {
     let left = rig.received("wan").iter().map(|frame| u16::from_be_bytes([frame[36], frame[37]])).collect();
     let report = rig.report();
     let functions = report.paths.iter().flat_map(|path| &path.functions).flatten();
-    let counted = functions.map(|counter| (counter.name.clone(), counter.packets)).collect();
+    let counted = functions.map(|counter| (counter.name.to_string(), counter.packets)).collect();
     (rig, left, counted)
 }
 
@@ -84,7 +84,7 @@ fn a_filter_passes_unmatched_packets_and_its_counters_survive_other_changes() {
     rig.apply(&format!("{LAN_AND_WAN}[[path]]\nname = \"tried\"\nmatch = \"any\"\n{path}\n")).unwrap();
     let report = rig.report();
     let counters: Vec<_> = report.paths.iter().flat_map(|path| &path.functions).flatten().collect();
-    assert_eq!((counters[1].name.as_str(), counters[1].packets), ("no rule", 3));
+    assert_eq!((&*counters[1].name, counters[1].packets), ("no rule", 3));
 }
 
 /// A router with paths of these names behind one that dispatches by these rules.
