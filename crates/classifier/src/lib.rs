@@ -22,4 +22,6 @@ pub use packet_rules::{PacketKeys, PacketRule, PacketRuleError, PacketRules};
 pub use publish::{Published, PublishedReader};
 pub use rule::{Key, RuleResult, TernaryRule};
 pub use rule_set::RuleSet;
-pub use set::{Set, SetEdit, SetEditCounts, SetElement, SetError, SetId, SetStore, Sets, StoredSet, WriteError};
+pub use set::{
+    Set, SetEdit, SetEditCounts, SetElement, SetError, SetId, SetStore, Sets, SetsDraft, StoredSet, WriteError,
+};

@@ -4,6 +4,7 @@ use crate::arguments::{ApplyArguments, CheckArguments, DiffArguments, GuestDirec
 use crate::failure::ConfigurationErrors;
 use crate::output::print_json;
 use crate::reservations::{self, ReservationCheck};
+use crate::set_files::{self, SetCheck};
 use crate::{guests, store_bounds};
 use anyhow::{Context, Result};
 use control::api::{Applied, ChangeReply, Changes, CheckReply, Config, DiagnosticReply};
@@ -60,6 +61,16 @@ pub fn read_valid(path: &Path, catalogue: &Catalogue) -> Result<(Configuration, 
     require_valid(read(path, catalogue)?)
 }
 
+/// Reads a configuration that the router gets. If it has sets with files, its name is absolute: the router looks for these files beside the
+/// configuration, and may have another working directory.
+fn read_for_router(path: &Path, catalogue: &Catalogue) -> Result<Configuration> {
+    let (mut read, plan) = read_valid(path, catalogue)?;
+    if plan.sets.iter().any(|set| set.file.is_some()) && path != Path::new("-") {
+        read.name = std::path::absolute(path)?.to_string_lossy().into_owned();
+    }
+    Ok(read)
+}
+
 /// Returns the plan of a configuration, fails if it has errors, and shows its warnings.
 pub fn require_valid(mut read: Configuration) -> Result<(Configuration, Plan)> {
     let Some(plan) = read.checked.plan.take() else {
@@ -72,18 +83,22 @@ pub fn require_valid(mut read: Configuration) -> Result<(Configuration, Plan)> {
 /// `switchpath check`
 pub fn check(arguments: &CheckArguments) -> Result<ExitCode> {
     let Configuration { name, checked, .. } = read(&arguments.file, &catalogue_of(&arguments.guests)?)?;
-    let code = if checked.plan.is_some() { ExitCode::SUCCESS } else { ExitCode::FAILURE };
+    let (sets, wrong_files) = checked.plan.as_ref().map(set_files::of).unwrap_or_default();
+    let is_valid = checked.plan.is_some() && wrong_files.is_empty();
+    let code = if is_valid { ExitCode::SUCCESS } else { ExitCode::FAILURE };
     let asked = |plan: &&Plan| arguments.shares || reservations::has_reservations(plan);
     let promises = checked.plan.as_ref().filter(asked).map(ReservationCheck::of);
     let stores = checked.plan.as_ref().map(store_bounds::of).unwrap_or_default();
     let memory = checked.plan.as_ref().and_then(control::memory::warning);
     if arguments.json {
-        let diagnostics = checked.diagnostics.list().iter().map(DiagnosticReply::from).collect();
-        let checked = CheckReply { ok: checked.plan.is_some(), diagnostics };
-        print_json(&mut stdout(), &CheckOutput { checked, promises, stores, memory })?;
+        let found = std::iter::once(&checked.diagnostics).chain(&wrong_files);
+        let diagnostics = found.flat_map(|found| found.list()).map(DiagnosticReply::from).collect();
+        let checked = CheckReply { ok: is_valid, diagnostics };
+        print_json(&mut stdout(), &CheckOutput { checked, promises, stores, sets, memory })?;
         return Ok(code);
     }
     show_diagnostics(&checked.diagnostics)?;
+    wrong_files.iter().try_for_each(show_diagnostics)?;
     if let Some(warning) = memory {
         writeln!(stderr(), "warning: {warning}")?;
     }
@@ -92,6 +107,7 @@ pub fn check(arguments: &CheckArguments) -> Result<ExitCode> {
         let parts =
             [count(plan.ports.len(), "port"), count(plan.routes.len(), "route"), count(plan.paths.len(), "path")];
         writeln!(stdout(), "{name}: {}", parts.join(", "))?;
+        set_files::print(&sets, &mut stdout())?;
     }
     if !stores.is_empty() {
         writeln!(stdout())?;
@@ -114,6 +130,9 @@ struct CheckOutput {
     /// The capacity of ephemeral stores, and the entries that the lines can fill.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     stores: Vec<store_bounds::StoreBound>,
+    /// The named sets, with the elements of their files.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    sets: Vec<SetCheck>,
     /// A warning if the stores can use more memory than this machine has left.
     #[serde(rename = "memory_warning", skip_serializing_if = "Option::is_none")]
     memory: Option<String>,
@@ -125,7 +144,7 @@ pub fn diff(arguments: &DiffArguments) -> Result<ExitCode> {
     let changes = match (&arguments.file, &arguments.new) {
         (None, _) => between_generations(arguments, &catalogue)?,
         (Some(file), None) => {
-            let (read, _) = read_valid(file, &catalogue)?;
+            let read = read_for_router(file, &catalogue)?;
             dry_run(&arguments.socket.client(), &read)?
         }
         (Some(old), Some(new)) => {
@@ -163,7 +182,7 @@ fn between_generations(arguments: &DiffArguments, catalogue: &Catalogue) -> Resu
 
 /// `switchpath apply`
 pub fn apply(arguments: &ApplyArguments) -> Result<ExitCode> {
-    let (read, _) = read_valid(&arguments.file, &catalogue_of(&arguments.guests)?)?;
+    let read = read_for_router(&arguments.file, &catalogue_of(&arguments.guests)?)?;
     let client = arguments.socket.client();
     if arguments.dry_run {
         let changes = dry_run(&client, &read)?;

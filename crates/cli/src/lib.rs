@@ -24,6 +24,8 @@ mod replay;
 mod reservations;
 mod routes;
 mod run;
+mod set_files;
+mod sets;
 mod show;
 mod state;
 mod stats;
@@ -56,6 +58,7 @@ pub fn main() -> ExitCode {
         CliCommand::Replay(options) => replay::replay(&options),
         CliCommand::Route(route) => routes::route(&route),
         CliCommand::Neighbour(neighbour) => routes::neighbour(&neighbour),
+        CliCommand::Set(options) => sets::set(&options),
         CliCommand::State(options) => state::state(&options),
         CliCommand::Capture(capture) => capture::capture(&capture),
         CliCommand::Certificate(options) => certificate::certificate(&options),

@@ -19,7 +19,7 @@ const MOST: u64 = (64 << 20) + 1;
 /// The interval at which the router is asked for its progress.
 const PROGRESS_INTERVAL: Nanos = Nanos::millis(200);
 /// The file name of a line from the command line, in messages.
-const COMMAND_LINE: &str = "command line";
+pub(crate) const COMMAND_LINE: &str = "command line";
 
 /// `switchpath route`
 pub fn route(arguments: &RouteArguments) -> Result<ExitCode> {
@@ -33,7 +33,7 @@ pub fn route(arguments: &RouteArguments) -> Result<ExitCode> {
             one("flush", &[vrf])?
         }
         RouteCommand::Batch { file } => {
-            let (name, text) = read(file)?;
+            let (name, text) = read_lines(file)?;
             edit_with_progress(&client, &name, &text)?
         }
         RouteCommand::List { limit } => {
@@ -87,7 +87,8 @@ fn edit_with_progress(client: &Client, name: &str, text: &str) -> Result<Edited>
     })
 }
 
-fn read(path: &Path) -> Result<(String, String)> {
+/// Reads lines from a file, or from the standard input for `-`, with the name for messages.
+pub(crate) fn read_lines(path: &Path) -> Result<(String, String)> {
     if path == Path::new("-") {
         let mut text = String::new();
         stdin().take(MOST).read_to_string(&mut text).context("the standard input cannot be read")?;

@@ -6,6 +6,7 @@ mod multicast;
 mod nat;
 mod policy;
 mod ports;
+mod sets;
 mod state;
 
 use crate::arguments::{ShowArguments, ShowTarget};
@@ -51,6 +52,7 @@ pub fn show(arguments: &ShowArguments) -> Result<ExitCode> {
         }
         ShowTarget::Functions => screen.show::<api::FunctionsReply>(&client, "/v1/functions"),
         ShowTarget::Nat { limit } => screen.show::<api::NatReply>(&client, &format!("/v1/nat?limit={limit}")),
+        ShowTarget::Sets => screen.show::<api::Sets>(&client, "/v1/sets"),
         ShowTarget::State => screen.show::<api::Ephemeral>(&client, "/v1/state"),
         ShowTarget::Policy => screen.show::<api::Policies>(&client, "/v1/policy"),
         ShowTarget::Multicast => screen.show::<api::Multicast>(&client, "/v1/multicast"),
@@ -67,6 +69,22 @@ pub fn show(arguments: &ShowArguments) -> Result<ExitCode> {
 /// Shows the routes behind an address of the API, once.
 pub fn routes(client: &Client, target: &str, json: bool) -> Result<ExitCode> {
     ShowOptions { json, watch: None }.show::<api::Routes>(client, target)
+}
+
+/// Shows all sets, once.
+pub fn sets(client: &Client, json: bool) -> Result<ExitCode> {
+    ShowOptions { json, watch: None }.show::<api::Sets>(client, "/v1/sets")
+}
+
+/// Shows elements of a set, once.
+pub fn set_elements(client: &Client, set: &str, first: Option<&str>, limit: u64, json: bool) -> Result<ExitCode> {
+    let mut query = form_urlencoded::Serializer::new(String::new());
+    query.append_pair("set", set).append_pair("limit", &limit.to_string());
+    if let Some(first) = first {
+        query.append_pair("first", first);
+    }
+    let target = format!("/v1/sets/elements?{}", query.finish());
+    ShowOptions { json, watch: None }.show::<api::SetElements>(client, &target)
 }
 
 /// How views are shown.

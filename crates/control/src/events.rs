@@ -59,6 +59,11 @@ pub(crate) enum LoggedEvent {
         edited: api::Edited,
         name: String,
     },
+    SetEdited {
+        set: String,
+        edited: api::SetEdited,
+        author: Author,
+    },
     Adopted {
         worker: WorkerId,
         generation: Generation,
@@ -203,6 +208,7 @@ impl LoggedEvent {
             LoggedEvent::RolledBack { .. } => api::EventKind::RolledBack,
             LoggedEvent::Refused { .. } => api::EventKind::Refused,
             LoggedEvent::Edited { .. } => api::EventKind::Edited,
+            LoggedEvent::SetEdited { .. } => api::EventKind::SetEdited,
             LoggedEvent::Adopted { .. } => api::EventKind::Adopted,
             LoggedEvent::PortLink { .. } => api::EventKind::PortLink,
             LoggedEvent::PortMtu { .. } => api::EventKind::PortMtu,
@@ -277,6 +283,7 @@ impl LoggedEvent {
             | LoggedEvent::RolledBack { name, .. }
             | LoggedEvent::Refused { name, .. }
             | LoggedEvent::Edited { name, .. } => Some(name.clone()),
+            LoggedEvent::SetEdited { set, .. } => Some(set.clone()),
             _ => None,
         }
     }
@@ -303,6 +310,10 @@ impl LoggedEvent {
             LoggedEvent::Edited { edited: e, .. } => format!(
                 "routes: {} added, {} removed; neighbours: {} added, {} removed",
                 e.routes_added, e.routes_removed, e.neighbours_added, e.neighbours_removed
+            ),
+            LoggedEvent::SetEdited { edited: e, author, .. } => format!(
+                "elements: {} added, {} renewed, {} removed, {} in the set; by {author}",
+                e.added, e.renewed, e.removed, e.elements
             ),
             LoggedEvent::Adopted { worker, generation } => format!("worker {worker} runs generation {generation}"),
             LoggedEvent::PortLink { up: true, .. } => "the link is up".into(),

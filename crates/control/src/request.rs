@@ -1,18 +1,20 @@
 //! Parses HTTP requests into requests for the router: one pure function, so that it can be fuzzed.
 
 use crate::api::{AccessLevel, ApiError, ENDPOINTS, ErrorKind};
-use crate::daemon::RollbackTarget;
+use crate::daemon::{RollbackTarget, SetCommand};
 use crate::explain::{ExplainPacket, Probe};
 use fib::Origin;
 use io::login::Login;
 use packet::pool::SUPER_FRAME;
-use plan::{Match, Prefix};
+use plan::{Match, Prefix, SetValue};
 use units::Nanos;
 
 /// The default and the largest number of routes in an answer.
 const ROUTES: (usize, usize) = (1000, 1_000_000);
 /// The default and the largest number of connections in an answer. They are copied under a lock.
 const CONNECTIONS: (u64, u64) = (1000, 100_000);
+/// The default and the largest number of elements of a set in an answer.
+const ELEMENTS: (u64, u64) = (1000, 1_000_000);
 /// The least `snaplen` of a capture: an Ethernet header.
 const LEAST_SNAPLEN: u64 = 14;
 /// The shortest and the longest trial.
@@ -70,6 +72,19 @@ pub enum Request {
     Edit(ConfigText),
     /// Returns the progress of such a change.
     Editing,
+    /// The named sets.
+    Sets,
+    /// Elements of a set.
+    SetElements {
+        /// The set.
+        set: String,
+        /// The first element to list; none for the first of the set.
+        first: Option<SetValue>,
+        /// At most this many elements.
+        limit: usize,
+    },
+    /// Changes elements of the set of this name.
+    SetEdit(String, SetCommand, ConfigText),
     /// The functions of paths.
     Functions,
     /// Address translation, with at most this many connections.
@@ -233,6 +248,19 @@ pub fn parse(method: &str, path: &str, query: &str, body: impl Into<Vec<u8>>) ->
             vrf: query.get("vrf").map(str::to_owned),
             limit: query.number("limit", 1, ROUTES.1 as u64)?.map_or(ROUTES.0, |limit| limit as usize),
         },
+        "/v1/sets" => Request::Sets,
+        "/v1/sets/elements" => Request::SetElements {
+            set: set_name(&query)?,
+            first: query.get("first").map(set_value).transpose()?,
+            limit: query.number("limit", 1, ELEMENTS.1)?.unwrap_or(ELEMENTS.0) as usize,
+        },
+        "/v1/sets/add" => Request::SetEdit(set_name(&query)?, SetCommand::Add, text()?),
+        "/v1/sets/remove" => Request::SetEdit(set_name(&query)?, SetCommand::Remove, text()?),
+        "/v1/sets/replace" => Request::SetEdit(set_name(&query)?, SetCommand::Replace, text()?),
+        "/v1/sets/flush" => {
+            let nothing = ConfigText { name: "request".into(), text: String::new() };
+            Request::SetEdit(set_name(&query)?, SetCommand::Flush, nothing)
+        }
         "/v1/functions" => Request::Functions,
         "/v1/state" => Request::Ephemeral,
         "/v1/state/entries" => {
@@ -267,6 +295,17 @@ pub fn parse(method: &str, path: &str, query: &str, body: impl Into<Vec<u8>>) ->
         "/v1/openapi.json" => Request::OpenApi,
         other => unreachable!("{other} is declared"),
     })
+}
+
+fn set_name(query: &Query) -> Result<String, ApiError> {
+    query
+        .get("set")
+        .map(str::to_owned)
+        .ok_or_else(|| bad("the parameter set is missing", "give the name of a set: set=bad"))
+}
+
+fn set_value(text: &str) -> Result<SetValue, ApiError> {
+    text.parse().map_err(|error: plan::TextError| bad(error.reason, error.hint))
 }
 
 fn capture(query: &Query) -> Result<CaptureRequest, ApiError> {

@@ -55,6 +55,11 @@ pub(crate) fn respond(daemon: &Daemon, caller: &Caller, request: Request, format
         }
         Request::Edit(text) => Reply::of_apply(daemon.edit(&text.text, &text.name)),
         Request::Editing => Reply::json(&daemon.editing()),
+        Request::Sets => Reply::json(&daemon.sets()),
+        Request::SetElements { set, first, limit } => Reply::of_apply(daemon.set_elements(&set, first, limit)),
+        Request::SetEdit(set, command, text) => {
+            Reply::of_apply(daemon.edit_set(&set, command, (&text.text, &text.name), &caller.author))
+        }
         Request::Functions => Reply::of(daemon.functions()),
         Request::Ephemeral => Reply::of(daemon.ephemeral()),
         Request::EphemeralEntries(port, limit) => Reply::of(daemon.ephemeral_entries(port.as_deref(), limit)),

@@ -188,6 +188,15 @@ impl Opener for Devices {
         })
     }
 
+    fn read_file(&mut self, place: &str, file: &str) -> Result<Vec<u8>, ApplyError> {
+        std::fs::read(file).map_err(|error| ApplyError {
+            place: place.to_string(),
+            reason: format!("'{file}' cannot be read: {error}"),
+            hint: "name a file that the router may read; a relative name begins at the directory of the configuration"
+                .into(),
+        })
+    }
+
     fn link_witness(&mut self, plan: &PortPlan) -> Option<Box<dyn LinkObserver>> {
         self.witnesses.remove(&*plan.name)
     }

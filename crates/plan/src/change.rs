@@ -11,6 +11,7 @@ use crate::section::policy::{self, PolicyPlan};
 use crate::section::port::interface::{self, InterfacePlan};
 use crate::section::port::{self, PortPlan};
 use crate::section::route::{self, RoutePlan};
+use crate::section::set::{self, SetPlan};
 use crate::section::{cpu, nat, objectives, router, state};
 use serde::Serialize;
 use std::fmt::{self, Display};
@@ -163,6 +164,23 @@ pub enum Change {
         /// The changed properties.
         what: Vec<PropertyChange>,
     },
+    /// A new set.
+    SetAdded {
+        /// The set.
+        set: Box<SetPlan>,
+    },
+    /// A removed set.
+    SetRemoved {
+        /// Its name.
+        name: Name,
+    },
+    /// Changed properties of a set, which is replaced.
+    SetChanged {
+        /// Its name.
+        name: Name,
+        /// The changed properties.
+        what: Vec<PropertyChange>,
+    },
     /// A new path. [`Change::PathsReordered`] or the new plan has its position.
     PathAdded {
         /// The path.
@@ -252,6 +270,11 @@ pub fn diff(old: &Plan, new: &Plan) -> Vec<Change> {
             Change::PassThroughAdded { passthrough: passthrough.clone() }
         }
     }));
+    all.extend(set::diff(&old.sets, &new.sets).into_iter().map(|step| match step {
+        Step::Removed(set) => Change::SetRemoved { name: set.name.clone() },
+        Step::Added(set) => Change::SetAdded { set: Box::new(set.clone()) },
+        Step::Changed(old, new) => Change::SetChanged { name: new.name.clone(), what: set::edits(old, new) },
+    }));
     all.extend(path::diff(&old.paths, &new.paths).into_iter().map(|step| match step {
         Step::Removed(path) => Change::PathRemoved { name: path.name.clone() },
         Step::Added(path) => Change::PathAdded { path: path.clone() },
@@ -320,6 +343,9 @@ impl Display for Change {
             }
             Change::PassThroughAdded { passthrough } => write!(f, "+ passthrough {passthrough}"),
             Change::PassThroughRemoved { passthrough } => write!(f, "- passthrough {passthrough}"),
+            Change::SetAdded { set } => write!(f, "+ set {}: {set}", set.name),
+            Change::SetRemoved { name } => write!(f, "- set {name}"),
+            Change::SetChanged { name, what } => write!(f, "~ set {name}: {}", edits(what)),
             Change::PathAdded { path } => write!(f, "+ path {}: {}", path.name, path::summary(path)),
             Change::PathRemoved { name } => write!(f, "- path {name}"),
             Change::PathChanged { name, what } => write!(f, "~ path {name}: {}", edits(what)),
@@ -350,15 +376,18 @@ impl Change {
             Change::NatChanged { what } => edits_of("nat", what),
             Change::StateChanged { what } => edits_of("state", what),
             Change::PolicyChanged { name, what } => edits_of(&format!("policy.{name}"), what),
+            Change::SetChanged { name, what } => edits_of(&format!("set.{name}"), what),
             Change::PortChanged { name, what } => edits_of(&format!("port.{name}"), what),
             Change::PathChanged { name, what } => edits_of(&format!("path.{name}"), what),
             Change::InterfaceChanged { port, name, what } => edits_of(&interface_path(port, name), what),
             Change::PolicyAdded { policy } => added(self, format!("policy.{}", policy.name)),
             Change::PortAdded { port } => added(self, format!("port.{}", port.name)),
+            Change::SetAdded { set } => added(self, format!("set.{}", set.name)),
             Change::PathAdded { path } => added(self, format!("path.{}", path.name)),
             Change::InterfaceAdded { port, interface: new } => added(self, interface_path(port, &new.name)),
             Change::PolicyRemoved { name } => removed("policy", name),
             Change::PortRemoved { name } => removed("port", name),
+            Change::SetRemoved { name } => removed("set", name),
             Change::PathRemoved { name } => removed("path", name),
             Change::InterfaceRemoved { port, name } => value(interface_path(port, name), text(name), None),
             Change::RouteAdded { route } => value(route.path(), None, text(&route.action)),

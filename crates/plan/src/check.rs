@@ -9,10 +9,10 @@ use crate::document::{Path, Section};
 use crate::section::route::chunks::{self, BadSyntax, Chunks};
 use crate::section::{ROOT, VERSION};
 use crate::section::{
-    cpu, multicast, nat, neighbour, objectives, passthrough, path, policy, port, route, router, state,
+    cpu, multicast, nat, neighbour, objectives, passthrough, path, policy, port, route, router, set, state,
 };
 use crate::text::{quote, tidy};
-use crate::{Catalogue, Plan};
+use crate::{Catalogue, Plan, SetEntry, SetKind, set_entries};
 use std::io::Read;
 use toml::de::{DeTable, DeValue};
 
@@ -35,7 +35,8 @@ impl CheckResult {
     }
 }
 
-/// Parses and checks a configuration: the plan, or every error and warning at once. `file_name` is only for messages.
+/// Parses and checks a configuration: the plan, or every error and warning at once. `file_name` is for messages, and files
+/// of sets lie in its directory.
 pub fn check(source: &str, file_name: &str, catalogue: &Catalogue) -> Result<Plan, Diagnostics> {
     examine(source, file_name, catalogue).into_result()
 }
@@ -52,6 +53,12 @@ pub fn examine_file(path: &std::path::Path, catalogue: &Catalogue) -> CheckResul
         Ok(source) => examine(&source, &name, catalogue),
         Err(diagnostics) => CheckResult { plan: None, diagnostics },
     }
+}
+
+/// Reads the elements of a file for a set of this type. Errors include those of reading it.
+pub fn load_set(path: &std::path::Path, kind: SetKind) -> Result<Vec<SetEntry>, Diagnostics> {
+    let name = path.to_string_lossy();
+    set_entries(&read(path, &name)?, &name, kind)
 }
 
 fn read(path: &std::path::Path, name: &str) -> Result<String, Diagnostics> {
@@ -100,13 +107,14 @@ fn examine_in_chunks(
         return CheckResult { plan: None, diagnostics: report.finish() };
     }
     if let Some(chunks) = chunks::divide(source, least, tables) {
-        if let Ok(plan) = plan(&mut report, &chunks.rest, Some(&chunks), catalogue) {
+        if let Ok(plan) = plan(&mut report, (&chunks.rest, file_name), Some(&chunks), catalogue) {
             return finished(plan, report);
         }
         // A chunk has a syntax error. Parse the whole text again, because its error messages are more accurate.
         report = Report::new(source, file_name);
     }
-    let plan = plan(&mut report, source, None, catalogue).unwrap_or_else(|BadSyntax| unreachable!("it was reported"));
+    let plan = plan(&mut report, (source, file_name), None, catalogue)
+        .unwrap_or_else(|BadSyntax| unreachable!("it was reported"));
     finished(plan, report)
 }
 
@@ -118,7 +126,7 @@ fn finished(plan: Option<Plan>, report: Report<'_>) -> CheckResult {
 /// The plan of `text` and of its routes in chunks, if there are any. `None` for an unknown version.
 fn plan(
     report: &mut Report<'_>,
-    text: &str,
+    (text, file_name): (&str, &str),
     chunks: Option<&Chunks>,
     catalogue: &Catalogue,
 ) -> Result<Option<Plan>, BadSyntax> {
@@ -150,6 +158,7 @@ fn plan(
     let neighbours = neighbour::check(report, &root, &connected);
     let multicast = multicast::check(report, &root, &connected);
     let passthrough = passthrough::check(report, &root, &connected, &ports);
+    let sets = set::check(report, &root, file_name);
     let paths = path::check(report, &root, &connected, catalogue, cpu.layout);
     let nat = nat::check(report, &root, &connected, (&ports, &paths));
     let state = state::check(report, &root, (&ports, workers), catalogue);
@@ -171,6 +180,7 @@ fn plan(
         multicast,
         passthrough,
         paths,
+        sets,
         nat,
         state,
         objectives,

@@ -1,12 +1,24 @@
-//! Elements of a named set: prefixes, addresses and ranges of ports, with their text.
+//! Elements of a named set: prefixes, addresses and ranges of ports, each with its lifetime. The configuration, files and the API use the same text:
+//!
+//! ```text
+//! 10.0.0.0/8
+//! 192.0.2.1 expires 1h   # a comment, in files only
+//! 8000-8080
+//! ```
 
 use crate::Prefix;
+use crate::diagnostic::{Diagnostics, Report};
 use crate::named::named;
 use crate::text::{TextError, quote};
 use serde::{Serialize, Serializer};
 use std::fmt;
 use std::net::IpAddr;
+use std::ops::RangeInclusive;
 use std::str::FromStr;
+use units::Nanos;
+
+/// The range of lifetimes. Expired elements are removed in steps of half a second, so a shorter one would be inexact.
+const LIFETIMES: RangeInclusive<Nanos> = Nanos::secs(1)..=Nanos::secs(365 * 86_400);
 
 /// The values that a set can hold.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -76,6 +88,103 @@ impl FromStr for SetValue {
 impl Serialize for SetValue {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(self)
+    }
+}
+
+/// An element with its lifetime, counted from the time at which the set gets it.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct SetEntry {
+    /// The element.
+    pub value: SetValue,
+    /// Its lifetime; `None` for an element that stays.
+    pub lifetime: Option<Nanos>,
+}
+
+impl fmt::Display for SetEntry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.lifetime {
+            Some(lifetime) => write!(f, "{} expires {lifetime}", self.value),
+            None => self.value.fmt(f),
+        }
+    }
+}
+
+impl FromStr for SetEntry {
+    type Err = TextError;
+
+    fn from_str(text: &str) -> Result<Self, TextError> {
+        let mut words = text.split_ascii_whitespace();
+        // An error of a part is at the position of that part.
+        let at = |word: &str, error: TextError| TextError {
+            offset: word.as_ptr().addr() - text.as_ptr().addr() + error.offset,
+            ..error
+        };
+        let value = words.next().unwrap_or(text);
+        let parsed = value.parse().map_err(|error| at(value, error))?;
+        let lifetime = match (words.next(), words.next(), words.next()) {
+            (None, ..) => None,
+            (Some("expires"), Some(time), None) => Some(lifetime(time).map_err(|error| at(time, error))?),
+            (Some(word), ..) => {
+                let (reason, hint) = (
+                    format!("{} does not belong here", quote(word)),
+                    format!("write '{value}' or '{value} expires 1h'"),
+                );
+                return Err(at(word, TextError::whole(word, reason, hint)));
+            }
+        };
+        Ok(SetEntry { value: parsed, lifetime })
+    }
+}
+
+impl Serialize for SetEntry {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+/// Parses the elements of a file, one a line. Blank lines and comments from `#` on are ignored. `file` is only for messages. All errors are reported at
+/// once, each with its line and column.
+pub fn set_entries(text: &str, file: &str, kind: SetKind) -> Result<Vec<SetEntry>, Diagnostics> {
+    let mut report = Report::new(text, file);
+    let mut entries = Vec::new();
+    let mut start = 0;
+    for line in text.split_inclusive('\n') {
+        let place = start;
+        start += line.len();
+        let content = line.split_once('#').map_or(line, |(before, _)| before);
+        let entry = content.trim_ascii();
+        if entry.is_empty() {
+            continue;
+        }
+        let offset = place + (entry.as_ptr().addr() - line.as_ptr().addr());
+        match entry.parse::<SetEntry>() {
+            Ok(parsed) if parsed.value.kind() == kind => entries.push(parsed),
+            Ok(parsed) => report.error(offset..offset + entry.len(), "", || wrong_kind(parsed.value, kind)),
+            Err(error) => {
+                let span = offset + error.offset..offset + error.offset + error.length.max(1);
+                report.error(span, "", || (error.reason, error.hint));
+            }
+        }
+    }
+    if report.failed() { Err(report.finish()) } else { Ok(entries) }
+}
+
+/// The reason and the hint for an element of the other kind.
+pub(crate) fn wrong_kind(value: SetValue, kind: SetKind) -> (String, String) {
+    let hint = match kind {
+        SetKind::Address => "write an address or a prefix, like 192.0.2.1 or 2001:db8::/32, or set type = \"port\"",
+        SetKind::Port => "write a port or a range of ports, like 443 or 8000-8080, or set type = \"address\"",
+    };
+    (format!("{value} does not fit a set of type '{kind}'"), hint.to_string())
+}
+
+/// Parses a lifetime.
+pub fn lifetime(text: &str) -> Result<Nanos, TextError> {
+    let hint = "write a time from 1s to 365 days, like 90s or 1h";
+    match text.parse::<Nanos>() {
+        Err(error) => Err(TextError::whole(text, error.reason, error.hint)),
+        Ok(time) if !LIFETIMES.contains(&time) => Err(TextError::whole(text, format!("{time} is out of range"), hint)),
+        Ok(time) => Ok(time),
     }
 }
 
@@ -153,6 +262,18 @@ mod tests {
         assert_eq!(error.hint, "write 10.0.0.0/8 for the network, or 10.0.0.1 for the address");
     }
 
+    #[test]
+    fn file_errors_name_line_and_column() {
+        let text = "10.0.0.0/8\n\n  # nothing\n192.0.2.1 expires 1h # guest\n  10.0.0.300\n10.0.0.1 until 5s\n80\n::1 expires 0s";
+        let errors = set_entries(text, "list.txt", SetKind::Address).unwrap_err();
+        let places: Vec<_> = errors.errors().map(|error| (error.line, error.column)).collect();
+        assert_eq!(places, [(5, 3), (6, 10), (7, 1), (8, 13)], "{errors}");
+        let right: String = text.lines().take(4).map(|line| format!("{line}\r\n")).collect();
+        let entries = set_entries(&right, "list.txt", SetKind::Address).unwrap();
+        let printed: Vec<String> = entries.iter().map(ToString::to_string).collect();
+        assert_eq!(printed, ["10.0.0.0/8", "192.0.2.1 expires 3600s"]);
+    }
+
     proptest! {
         #[test]
         fn element_parses_back_as_printed(value in any_value()) {
@@ -160,9 +281,13 @@ mod tests {
         }
 
         #[test]
-        fn any_text_is_an_element_or_an_error(text in "[-0-9a-f.:/+ ]{0,24}") {
-            if let Ok(value) = text.parse::<SetValue>() {
-                prop_assert_eq!(value.to_string().parse::<SetValue>().unwrap(), value);
+        fn any_text_is_an_element_or_an_error(text in "[-0-9a-f.:/+ ]{0,24}|[1-9. expirsmh#\n]{0,40}|.{0,30}") {
+            if let Ok(entry) = text.parse::<SetEntry>() {
+                prop_assert_eq!(entry.to_string().parse::<SetEntry>().unwrap(), entry);
+            }
+            for kind in SetKind::ALL {
+                let entries = set_entries(&text, "t", *kind).unwrap_or_default();
+                prop_assert!(entries.iter().all(|entry| entry.value.kind() == *kind));
             }
         }
     }

@@ -36,11 +36,11 @@ pub mod throttle;
 pub use address::Prefix;
 pub use call::{Call, Catalogue, CpuSchedulerDeclaration, GuestCode, Guests, InstructionDeclaration, Lag};
 pub use change::{Change, ValueChange, diff};
-pub use check::{CheckResult, check, examine, examine_file, load};
+pub use check::{CheckResult, check, examine, examine_file, load, load_set};
 pub use cost::Cost;
 pub use diagnostic::{Diagnostic, Diagnostics, MOST_DIAGNOSTICS, Report, Severity};
 pub use diff::PropertyChange;
-pub use element::{SetKind, SetValue};
+pub use element::{SetEntry, SetKind, SetValue, lifetime, set_entries};
 pub use footprint::footprint;
 pub use matching::{
     AddressMatch, Condition, Fragment, Match, MatchError, MatchFamily, MatchFields, NoSets, PortMatch, SetLookup,
@@ -79,6 +79,7 @@ pub use section::port::{PortPlan, SchemeChange};
 pub use section::route::RoutePlan;
 pub use section::route::hop::{NextHopPlan, RouteAction};
 pub use section::router::Cores;
+pub use section::set::{MOST_SET_ELEMENTS, SetPlan};
 pub use section::state::{self, StatePlan};
 pub use text::{TextError, did_you_mean, quote};
 pub use units::Mac;

@@ -17,6 +17,7 @@ use crate::section::port::PortPlan;
 use crate::section::port::interface::InterfacePlan;
 use crate::section::route::RoutePlan;
 use crate::section::router::{Cores, Router};
+use crate::section::set::SetPlan;
 use crate::section::state::StatePlan;
 use serde::Serialize;
 use units::Nanos;
@@ -58,6 +59,9 @@ pub struct Plan {
     pub passthrough: Vec<PassThroughPlan>,
     /// The paths in order of matching. The built-in path `best-effort` comes after them and is not listed.
     pub paths: Vec<PathPlan>,
+    /// The named sets, sorted by name.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub sets: Vec<SetPlan>,
     /// Address and port translation; `None` if it is off.
     pub nat: Option<NatPlan>,
     /// Ephemeral state; `None` if it is off.

@@ -3,7 +3,7 @@
 //! A section uses nothing of this file, and other sections only in one direction:
 //!
 //! ```text
-//! objectives <- policy <- port <- {passthrough, path, state};  path <- nat;  router, cpu, route, neighbour, multicast
+//! objectives <- policy <- port <- {passthrough, path, state};  path <- nat;  router, cpu, route, neighbour, multicast, set
 //! ```
 
 pub(crate) mod cpu;
@@ -17,6 +17,7 @@ pub(crate) mod policy;
 pub(crate) mod port;
 pub(crate) mod route;
 pub(crate) mod router;
+pub(crate) mod set;
 pub mod state;
 
 use crate::key::{Key, Kind, required};
@@ -35,6 +36,7 @@ pub(crate) const ROOT: &[Key] = &[
     multicast::KEY,
     passthrough::KEY,
     path::KEY,
+    set::KEY,
     objectives::KEY,
     policy::KEY,
     nat::KEY,

@@ -125,8 +125,12 @@ impl SetsDraft<'_> {
         &self.sets
     }
 
-    /// Adds a set, or replaces the one with this name, which keeps its id. Panics after 2^32 sets.
+    /// Adds a set, or replaces the one with this name, which keeps its id unless its kind changes. Panics after 2^32 sets.
     pub fn define(&mut self, name: &str, set: Set, now: Instant) -> SetId {
+        if self.sets.find(name).is_some_and(|old| old.set.kind() != set.kind()) {
+            // A rule about addresses must not find ports.
+            self.remove(name);
+        }
         if let Ok(stored) = self.sets.stored(name) {
             (stored.set, stored.changed) = (set, now);
             return stored.id;

@@ -75,6 +75,8 @@ pub enum ShowTarget {
         #[arg(long, default_value = "1000", value_parser = clap::value_parser!(u64).range(1..=100_000))]
         limit: u64,
     },
+    /// Show the named sets: elements, memory, last change.
+    Sets,
     /// Show the stores of ephemeral state: how full they are, and how many instructions they have executed.
     State,
     /// Show the objectives of packets at ports with a policy, and the scheme that serves them.

@@ -8,6 +8,7 @@ mod link;
 mod machine;
 mod routes;
 mod run;
+mod sets;
 mod simulation;
 mod state;
 
@@ -20,6 +21,7 @@ pub use link::*;
 pub use machine::*;
 pub use routes::*;
 pub use run::*;
+pub use sets::*;
 pub use simulation::*;
 pub use state::*;
 use std::fmt;
@@ -88,6 +90,8 @@ pub enum CliCommand {
     Route(RouteArguments),
     /// Add and remove neighbours while the router runs.
     Neighbour(NeighbourArguments),
+    /// List and change named sets of addresses and ports while the router runs.
+    Set(SetArguments),
     /// Use ephemeral state: values that packets leave in routers for a while, and computations of hosts with them.
     State(StateArguments),
     /// Watch packets as they meet their fates, or write them to a file.

@@ -87,6 +87,10 @@ const NAME: &[Parameter] = &[Parameter {
     doc: "The name of the file in messages. The default is `request`.",
 }];
 
+const SET: Parameter = Parameter { name: "set", example: "bad", doc: "The name of the set." };
+
+const EDIT_SET: &[Parameter] = &[SET, NAME[0]];
+
 const INJECT: &[Parameter] = &[
     Parameter { name: "port", example: "lan", doc: "The input port of the frames. With a single port it is optional." },
     Parameter {
@@ -166,6 +170,38 @@ pub const ENDPOINTS: &[Endpoint] = &[
         json::<Edited>("Edited"),
     ),
     get("/v1/routes/batch", "The progress of a running batch.", json::<Editing>("Editing")),
+    get("/v1/sets", "The named sets.", json::<Sets>("Sets")),
+    Endpoint {
+        parameters: &[
+            SET,
+            Parameter { name: "first", example: "10.0.0.0/8", doc: "Only elements from this one on." },
+            Parameter { name: "limit", example: "100", doc: "The limit of elements. The default is 1000." },
+        ],
+        ..get("/v1/sets/elements", "The elements of a set.", json::<SetElements>("SetElements"))
+    },
+    post(
+        "/v1/sets/add",
+        "Adds elements to a set, or changes their lifetimes: all, or none. The body has one element a line; \
+         `docs/operate/sets.md` describes them.",
+        EDIT_SET,
+        json::<SetEdited>("SetEdited"),
+    ),
+    post(
+        "/v1/sets/remove",
+        "Removes elements of a set. The body has one element a line.",
+        EDIT_SET,
+        json::<SetEdited>("SetEdited"),
+    ),
+    post(
+        "/v1/sets/replace",
+        "Replaces all elements of a set at once. The body has one element a line.",
+        EDIT_SET,
+        json::<SetEdited>("SetEdited"),
+    ),
+    Endpoint {
+        takes_text: false,
+        ..post("/v1/sets/flush", "Removes all elements of a set.", &[SET], json::<SetEdited>("SetEdited"))
+    },
     get("/v1/functions", "The functions of paths and their counters.", json::<FunctionsReply>("FunctionsReply")),
     Endpoint {
         parameters: &[Parameter {
@@ -453,7 +489,7 @@ pub fn reference() -> String {
         let (method, path, needs) = (endpoint.method, endpoint.path, endpoint.needs.name());
         let _ = writeln!(page, "| `{method} {path}` | {answer} | {needs} | {} |", endpoint.doc);
     }
-    page.push_str("\nThe body of a `POST` is the text of a configuration, or of a batch for `/v1/routes`, but for `/v1/confirm` and `/v1/rollback`, which have none.\n");
+    page.push_str("\nThe body of a `POST` is the text of a configuration, or of a batch for `/v1/routes`, or elements for `/v1/sets`, but for `/v1/confirm`, `/v1/rollback` and `/v1/sets/flush`, which have none.\n");
     page.push_str("\n| parameter of | | example | |\n|---|---|---|---|\n");
     for endpoint in ENDPOINTS {
         for p in endpoint.parameters {

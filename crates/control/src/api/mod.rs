@@ -16,6 +16,7 @@ mod links;
 mod multicast;
 mod policy;
 mod reports;
+mod sets;
 mod traced;
 mod workers;
 
@@ -43,5 +44,6 @@ pub use reports::{
     Ledgers, NeighbourReply, Neighbours, Path, Paths, PortReply, Ports, QueueReply, QueueStage, QueuesReply,
     RouteReply, RouterState, Routes, Status,
 };
+pub use sets::{SetEdited, SetElementReply, SetElements, SetReply, Sets};
 pub use traced::{Injected, TracedPacket, TracedStage};
 pub use workers::{CoreReply, Task, TasksReply, WorkerReply, WorkerState, Workers};

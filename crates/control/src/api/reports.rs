@@ -375,6 +375,8 @@ pub enum EventKind {
     Refused,
     /// A batch of routes and neighbours was applied.
     Edited,
+    /// Elements of a set were changed.
+    SetEdited,
     /// A worker uses a new configuration.
     Adopted,
     /// A port's medium was connected or disconnected.

@@ -110,8 +110,11 @@ impl Daemon {
             return Err(ApplyFailure::RestartNeeded(fixed));
         }
         let mut advisories = Vec::new();
-        let renews = control.router.files_changed(&plan);
-        if renews && let Some(file) = plan.state.as_ref().and_then(|state| state.key.as_ref()) {
+        control.router.set_time(clock::now());
+        let set_files_changed = control.router.set_files_changed(&plan, &mut *control.opener);
+        let key_changed = control.router.files_changed(&plan);
+        let renews = key_changed || set_files_changed;
+        if key_changed && let Some(file) = plan.state.as_ref().and_then(|state| state.key.as_ref()) {
             advisories.push(format!("the key in '{file}' has changed, and the router has read it again"));
         }
         let mut answer = api::Applied {

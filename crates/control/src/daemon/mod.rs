@@ -18,12 +18,14 @@ mod policy;
 mod recording;
 mod report;
 mod secret;
+mod sets;
 mod watchdog;
 mod worker_thread;
 mod workers;
 
 pub use apply_request::{ApplyRequest, RollbackTarget};
 pub use failure::ApplyFailure;
+pub use sets::SetCommand;
 
 use crate::api::{self, Author, HistoryState, Via};
 use crate::arrivals::ReceivedFrames;
@@ -36,6 +38,7 @@ use crate::observer::WorkerObserver;
 use crate::trace::Traces;
 use apply_request::PendingConfirmation;
 use arc_swap::ArcSwap;
+use classifier::SetStore;
 use cpu::calibrate;
 use fib::Tables;
 use io::advisories::Advisories;
@@ -174,6 +177,17 @@ impl Opener for SharedDevices {
         self.with(plan, |devices| devices.read(plan, file))
     }
 
+    fn read_file(&mut self, place: &str, file: &str) -> Result<Vec<u8>, ApplyError> {
+        match self.0.lock().as_mut() {
+            Some(devices) => devices.read_file(place, file),
+            None => Err(ApplyError {
+                place: place.to_string(),
+                reason: "the router is stopping".into(),
+                hint: "start it again".into(),
+            }),
+        }
+    }
+
     fn link_witness(&mut self, plan: &PortPlan) -> Option<Box<dyn LinkObserver>> {
         self.0.lock().as_mut()?.link_witness(plan)
     }
@@ -224,6 +238,8 @@ pub struct Daemon {
     control: Mutex<Control>,
     /// The forwarding tables of the router, to count routes without waiting for `control`.
     tables: Arc<Tables>,
+    /// The named sets of the router, to read and change them without waiting for `control`.
+    sets: Arc<SetStore>,
     names: ArcSwap<Names>,
     /// The progress of the present batch of routes.
     progress: edit::Progress,
@@ -331,6 +347,7 @@ impl Daemon {
             let seized = guard::check_interfaces(plan, None, login.as_slice()).map_err(StartError::Apply)?;
             seized.into_iter().for_each(|warning| warnings.add(warning));
         }
+        router.set_time(clock::now());
         let prepared = router.prepare(plan, &mut *opener).map_err(StartError::Apply)?;
         prepared.advisories().chain(memory::warning(plan)).for_each(|warning| warnings.add(warning));
         // All routes at once: no worker thread runs yet, so no packet can see a route before its port.
@@ -352,12 +369,13 @@ impl Daemon {
         if let Err(warning) = history.push(entry, HistoryState::Replaced) {
             warnings.add(warning);
         }
-        let tables = router.tables().clone();
+        let (tables, sets) = (router.tables().clone(), router.sets().clone());
         let control =
             Control { router, opener, text: text.into(), name: name.into(), adopting: None, history, pending: None };
         let daemon = Arc::new(Daemon {
             control: Mutex::new(control),
             tables,
+            sets,
             names: ArcSwap::from_pointee(names),
             progress: edit::Progress::default(),
             log,
@@ -398,6 +416,7 @@ impl Daemon {
         self.start_share_updates().map_err(StartError::System)?;
         self.start_policies().map_err(StartError::System)?;
         self.start_cleaning(cleaners).map_err(StartError::System)?;
+        self.start_expiry().map_err(StartError::System)?;
         let log = self.log.clone();
         let journal = self.spawn_background("journal", Daemon::write_journal, move |next| {
             drop(log.wait_since(next, JOURNAL_INTERVAL))

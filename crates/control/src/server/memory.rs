@@ -214,6 +214,7 @@ fn answer_too_large(bytes: usize) -> ApiError {
 fn text(request: &Request) -> Option<&str> {
     match request {
         Request::Check(text) | Request::Diff(text) | Request::Apply(text, _) | Request::Edit(text) => Some(&text.text),
+        Request::SetEdit(_, _, text) => Some(&text.text),
         _ => None,
     }
 }

@@ -1,12 +1,12 @@
-//! The needs of ports after privileges were dropped: files, and permission to open devices.
+//! The needs of ports and sets after privileges were dropped: files, and permission to open devices.
 
 use crate::memif::MemifRole;
-use plan::{Plan, PortPlan};
+use plan::{Plan, PortPlan, SetPlan};
 use plane::ApplyError;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// A file that a port reads or writes, by its directory.
+/// A file that the router reads or writes, by its directory.
 #[derive(Clone, PartialEq, Eq, Debug)]
 struct Need {
     path: PathBuf,
@@ -34,6 +34,11 @@ fn needs(port: &PortPlan) -> Vec<Need> {
     needs
 }
 
+/// The file of a set, which each apply reads again.
+fn file_of(set: &SetPlan) -> Option<Need> {
+    set.file.as_ref().map(|path| Need { path: path.into(), write: false })
+}
+
 /// The canonical directory of a file; `NotFound` if there is no such directory.
 pub fn directory_of(path: &Path) -> io::Result<PathBuf> {
     path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new(".")).canonicalize()
@@ -44,7 +49,7 @@ pub fn directories(plan: &Plan) -> (Vec<PathBuf>, Vec<PathBuf>) {
     // The key of ephemeral state is read again with every change of its table.
     let key = plan.state.as_ref().and_then(|state| state.key.as_deref());
     let key = key.map(|path| Need { path: path.into(), write: false });
-    let needs = plan.ports.iter().flat_map(needs).chain(key);
+    let needs = plan.ports.iter().flat_map(needs).chain(key).chain(plan.sets.iter().filter_map(file_of));
     let (write, read): (Vec<Need>, Vec<Need>) = needs.partition(|need| need.write);
     let directories = |needs: Vec<Need>| needs.iter().filter_map(|need| directory_of(&need.path).ok()).collect();
     (directories(read), directories(write))
@@ -62,12 +67,14 @@ pub struct PrivilegeLimits {
 }
 
 impl PrivilegeLimits {
-    /// The ports of `new` that can no longer be opened, given the running configuration.
+    /// The ports and set files of `new` that can no longer be opened, given the running configuration.
     pub fn problems(&self, new: &Plan, running: Option<&Plan>) -> Vec<ApplyError> {
         let is_open = |port: &PortPlan| {
             running.is_some_and(|plan| plan.ports.iter().any(|old| old.name == port.name && old.device == port.device))
         };
-        new.ports.iter().flat_map(|port| self.problems_of(port, is_open(port))).collect()
+        let ports = new.ports.iter().flat_map(|port| self.problems_of(port, is_open(port)));
+        let files = new.sets.iter().flat_map(|set| self.outside(&format!("set {}", set.name), file_of(set)));
+        ports.chain(files).collect()
     }
 
     fn problems_of(&self, port: &PortPlan, is_open: bool) -> Vec<ApplyError> {
@@ -76,6 +83,11 @@ impl PrivilegeLimits {
             let reason = format!("'{}' cannot be opened: the router was started with --no-new-ports", port.device);
             return vec![ApplyError { place, reason, hint: "restart it with this configuration".into() }];
         }
+        self.outside(&place, needs(port))
+    }
+
+    /// The needs that are outside of the directories that may be accessed.
+    fn outside(&self, place: &str, needs: impl IntoIterator<Item = Need>) -> Vec<ApplyError> {
         let within = |allowed: &Option<Vec<PathBuf>>, path: &Path| {
             let Some(allowed) = allowed else { return true };
             // Every router may use it: see the module `files`.
@@ -83,19 +95,18 @@ impl PrivilegeLimits {
                 || directory_of(path).is_ok_and(|directory| allowed.iter().any(|root| directory.starts_with(root)))
         };
         let allowed = |need: &Need| within(if need.write { &self.write } else { &self.read }, &need.path);
-        let outside = needs(port).into_iter().filter(|need| !allowed(need));
-        let problem = |need: Need| {
+        let outside = needs.into_iter().filter(|need| !allowed(need)).map(|need| {
             let directory = directory_of(&need.path).unwrap_or_else(|_| need.path.clone());
             ApplyError {
-                place: place.clone(),
+                place: place.to_string(),
                 reason: format!(
                     "'{}' is outside of the directories that the router may access since its start",
                     need.path.display()
                 ),
                 hint: format!("restart it with `--allow-dir {}`, or with this configuration", directory.display()),
             }
-        };
-        outside.map(problem).collect()
+        });
+        outside.collect()
     }
 }
 

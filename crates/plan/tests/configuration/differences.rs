@@ -210,9 +210,10 @@ fn any_plan() -> impl Strategy<Value = Plan> {
     let cpu = (1u8..4, 1u8..3, prop::option::of(1u8..3));
     let policy = prop::option::of((1u8..3, 1u8..3));
     let groups = proptest::collection::btree_map(1u8..4, 0u8..2, 0..3);
-    let rest = (1u8..3, 0u8..2, cpu, policy, groups);
+    let sets = proptest::collection::btree_map(0u8..3, (1u8..3, proptest::bool::ANY), 0..3);
+    let rest = (1u8..3, 0u8..2, cpu, policy, groups, sets);
     (ports, routes, paths, neighbours, rest).prop_map(|(ports, routes, paths, neighbours, rest)| {
-        let (workers, class, cpu, policy, groups) = rest;
+        let (workers, class, cpu, policy, groups, sets) = rest;
         let mut text = format!("version = 1\nrouter.workers = {workers}\n");
         text += &format!("[cpu]\nadmission = \"warn\"\nlayout = {}\nforwarding = \"simple(packets={})\"\n", cpu.0, cpu.1);
         if let Some((dwell, dscp)) = policy {
@@ -242,6 +243,9 @@ fn any_plan() -> impl Strategy<Value = Plan> {
             let (near, far) = (first, ports.keys().next_back().unwrap());
             let (from, to) = if *turned == 0 { (near, far) } else { (far, near) };
             text += &format!("[[multicast]]\ngroup = \"239.0.0.{group}\"\nfrom = \"p{from}\"\nto = \"p{to}\"\n");
+        }
+        for (i, (element, is_long)) in &sets {
+            text += &format!("[set.s{i}]\nelements = [\"10.0.0.{element}\"]\nsize = {}\n", if *is_long { 9 } else { 3 });
         }
         for path in &paths {
             text += &format!("[[path]]\nname = \"w{path}\"\nmatch = \"tcp dport {path}\"\nclass = {class}\n");
@@ -324,6 +328,18 @@ fn applied(old: &Plan, new: &Plan, changes: &[Change]) -> Plan {
                 for edit in what {
                     assert_eq!(edit.what, "dwell");
                     policy.dwell = edit.new.parse().unwrap();
+                }
+            }
+            Change::SetAdded { set } => plan.sets.push(*set),
+            Change::SetRemoved { name } => plan.sets.retain(|set| set.name != name),
+            Change::SetChanged { name, what } => {
+                let set = plan.sets.iter_mut().find(|set| set.name == name).unwrap();
+                for edit in what {
+                    match edit.what {
+                        "elements" => set.elements = vec![edit.new.parse().unwrap()],
+                        "size" => set.size = edit.new.parse().unwrap(),
+                        other => panic!("{other}"),
+                    }
                 }
             }
             Change::PathAdded { path } => plan.paths.push(path),

@@ -15,6 +15,7 @@ mod measured_costs;
 mod policies;
 mod prepare;
 mod prepared;
+mod sets;
 
 pub use crate::parker::WakeFn;
 pub use edit::{EditError, EditSummary, Edits};
@@ -76,6 +77,7 @@ pub struct Router {
     added_neighbours: HashMap<(InterfaceId, IpAddr), Mac>,
     measured: MeasuredCosts,
     policies: Policies,
+    sets: sets::RouterSets,
     /// Makes packet hooks. `None` if the router does not execute instructions.
     hook_maker: Option<Arc<dyn crate::hook::HookMaker>>,
     /// Makes the functions of paths.
@@ -174,6 +176,7 @@ impl Router {
             added_neighbours: HashMap::new(),
             measured,
             policies: Policies::default(),
+            sets: sets::RouterSets::default(),
             hook_maker: None,
             functions: Functions::default(),
             schedulers: Schedulers::default(),
@@ -272,7 +275,7 @@ impl Router {
 
     /// Posts a prepared generation to the workers. Routes that it cannot use are withdrawn first.
     pub fn publish(&mut self, prepared: Prepared) -> Published {
-        let Prepared { plan, snapshot, changes, names, routes, gateways, statics, .. } = prepared;
+        let Prepared { plan, snapshot, changes, names, routes, gateways, statics, sets, .. } = prepared;
         // Before the workers adopt the generation: then they may lack the interfaces of these routes.
         let gone: Vec<RouteKey> = self.routes.without(&routes).collect();
         for key in gone {
@@ -291,6 +294,8 @@ impl Router {
             let vrf = self.names.interface_vrfs.get(&interface.id).copied().unwrap_or(VrfId::MAIN);
             self.tables.attach(interface.id, vrf);
         }
+        // Before the workers adopt: a rule of the new generation finds its sets.
+        self.publish_sets(sets);
         // Before the workers adopt: the function `nat` finds no state otherwise, and lets packets pass untranslated.
         if let Some(rules) = &snapshot.nat {
             snapshot.translations.open(rules);
@@ -309,6 +314,7 @@ impl Router {
     /// Updates routes and static neighbours once every worker runs the generation.
     pub fn complete(&mut self, published: Published) -> Generation {
         let Published { plan, snapshot, routes, gateways, statics, .. } = published;
+        self.remove_old_sets(&plan);
         // No worker uses the removed interfaces any more.
         for interface in self.snapshot.interfaces.iter().filter(|i| snapshot.interface(i.id).is_none()) {
             self.tables.remove_interface(interface.id);

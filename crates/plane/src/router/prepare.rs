@@ -66,6 +66,11 @@ pub trait Opener {
             hint: "write trace = \"lte\" for a generated trace".into(),
         })
     }
+    /// Reads a file that the configuration names at `place`, like `set bad`.
+    fn read_file(&mut self, place: &str, file: &str) -> Result<Vec<u8>, ApplyError> {
+        let reason = format!("'{file}' cannot be read: files are not opened here");
+        Err(ApplyError { place: place.to_string(), reason, hint: "write the content into the configuration".into() })
+    }
     /// Observes every packet at the emulated link of the port.
     fn link_witness(&mut self, _plan: &PortPlan) -> Option<Box<dyn LinkObserver>> {
         None
@@ -76,18 +81,18 @@ impl Router {
     /// Prepares `plan`: opens its new ports, builds its schemes and functions, makes the snapshot. Otherwise returns every reason why it cannot
     /// run, and has changed nothing.
     pub fn prepare(&self, plan: &Plan, opener: &mut dyn Opener) -> Result<Prepared, Vec<ApplyError>> {
-        self.prepare_by(plan, plan.cpu.admission, opener).and_then(Prepared::refuse_overflow)
+        self.prepare_by(plan, (plan.cpu.admission, false), opener).and_then(Prepared::refuse_overflow)
     }
 
     /// The same for a rollback to a plan that was admitted before: measurements since then do not refuse it.
     pub fn prepare_rollback(&self, plan: &Plan, opener: &mut dyn Opener) -> Result<Prepared, Vec<ApplyError>> {
-        self.prepare_by(plan, Admission::Warn, opener)
+        self.prepare_by(plan, (Admission::Warn, true), opener)
     }
 
     fn prepare_by(
         &self,
         plan: &Plan,
-        admission: Admission,
+        (admission, is_rollback): (Admission, bool),
         opener: &mut dyn Opener,
     ) -> Result<Prepared, Vec<ApplyError>> {
         let mut errors = Vec::new();
@@ -103,6 +108,7 @@ impl Router {
         if !errors.is_empty() {
             return Err(errors);
         }
+        let sets = self.prepare_sets(plan, opener, is_rollback)?;
         if let Err(error) = assign_vrfs(plan, &mut names) {
             return Err(vec![error]);
         }
@@ -174,6 +180,7 @@ impl Router {
             routes,
             gateways,
             statics,
+            sets,
             overflowing,
             overflow_changed: overflow_anew,
         })

@@ -2,6 +2,7 @@
 
 use super::Names;
 use super::config_routes::{Gateways, Routes};
+use super::sets::SetChanges;
 use crate::snapshot::Snapshot;
 use crate::worker::WorkerChange;
 use plan::Plan;
@@ -39,6 +40,7 @@ pub struct Prepared {
     pub(super) routes: Routes,
     pub(super) gateways: Gateways,
     pub(super) statics: HashMap<(InterfaceId, IpAddr), Mac>,
+    pub(super) sets: SetChanges,
     /// Ports whose devices can overflow their stores.
     pub(super) overflowing: Vec<ApplyError>,
     /// True if these ports or their numbers differ from those of the running generation.
@@ -51,11 +53,13 @@ impl Prepared {
         let ports = if self.overflow_changed { &self.overflowing[..] } else { &[] };
         // One warning for all ports, because on a router with many ports it mostly concerns all.
         let (first, more) = (ports.first(), ports.len().saturating_sub(1));
-        first.into_iter().map(move |first| match more {
+        let sets = self.sets.warnings.iter().cloned();
+        let overflow = first.into_iter().map(move |first| match more {
             0 => first.to_string(),
             1 => format!("{first} (and the same for another port)"),
             _ => format!("{first} (and the same for {more} other ports)"),
-        })
+        });
+        overflow.chain(sets)
     }
 
     /// Refuses the generation if a store may overflow and the configuration is strict.
