@@ -21,6 +21,7 @@ mod reservations;
 mod rig;
 mod routes;
 mod schemas;
+mod sets;
 mod show;
 mod start;
 mod state;
