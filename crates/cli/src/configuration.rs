@@ -10,7 +10,7 @@ use anyhow::{Context, Result};
 use control::api::{Applied, ChangeReply, Changes, CheckReply, Config, DiagnosticReply};
 use control::{Client, ClientError, Target};
 use io::login::Login;
-use plan::{Catalogue, Plan};
+use plan::{Catalogue, Diagnostics, Plan};
 use serde::Serialize;
 use std::io::{Read, Write, stderr, stdin, stdout};
 use std::path::Path;
@@ -25,7 +25,7 @@ const MOST: u64 = (64 << 20) + 1;
 pub struct Configuration {
     /// Its name in messages.
     pub name: String,
-    /// Its text; empty if it could not be read.
+    /// Its text with the contents of the files that it names; empty if one could not be read.
     pub text: String,
     /// The result of its check.
     pub checked: plan::CheckResult,
@@ -36,19 +36,22 @@ pub fn read(path: &Path, catalogue: &Catalogue) -> Result<Configuration> {
     if path == Path::new("-") {
         let mut text = String::new();
         stdin().take(MOST).read_to_string(&mut text).context("the standard input cannot be read")?;
-        let checked = plan::examine(&text, "standard input", catalogue);
-        return Ok(Configuration { name: "standard input".into(), text, checked });
+        let name = "standard input";
+        return Ok(Configuration::of(name.into(), plan::with_files(text, name), catalogue));
     }
-    // Errors about the file itself have the same form as errors in it.
-    let checked = match std::fs::read_to_string(path) {
-        Ok(text) => {
-            let name = path.to_string_lossy().into_owned();
-            let checked = plan::examine(&text, &name, catalogue);
-            return Ok(Configuration { name, text, checked });
+    Ok(Configuration::of(path.to_string_lossy().into_owned(), plan::read_file(path), catalogue))
+}
+
+impl Configuration {
+    /// Checks a text. Errors about the file itself have the same form as errors in it.
+    fn of(name: String, text: Result<String, Diagnostics>, catalogue: &Catalogue) -> Configuration {
+        match text {
+            Ok(text) => Configuration { checked: plan::examine(&text, &name, catalogue), name, text },
+            Err(diagnostics) => {
+                Configuration { name, text: String::new(), checked: plan::CheckResult { plan: None, diagnostics } }
+            }
         }
-        Err(_) => plan::examine_file(path, catalogue),
-    };
-    Ok(Configuration { name: path.to_string_lossy().into_owned(), text: String::new(), checked })
+    }
 }
 
 /// Returns the names that a configuration may use, including the guests of this directory.

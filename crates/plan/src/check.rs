@@ -6,6 +6,7 @@ mod unused;
 
 use crate::diagnostic::{Diagnostics, Report};
 use crate::document::{Path, Section};
+use crate::include::include;
 use crate::section::route::chunks::{self, BadSyntax, Chunks};
 use crate::section::{ROOT, VERSION};
 use crate::section::{
@@ -48,9 +49,8 @@ pub fn load(path: &std::path::Path, catalogue: &Catalogue) -> Result<Plan, Diagn
 
 /// As [`load`], with the warnings of a valid configuration.
 pub fn examine_file(path: &std::path::Path, catalogue: &Catalogue) -> CheckResult {
-    let name = path.to_string_lossy();
-    match read(path, &name) {
-        Ok(source) => examine(&source, &name, catalogue),
+    match read_file(path) {
+        Ok(source) => examine(&source, &path.to_string_lossy(), catalogue),
         Err(diagnostics) => CheckResult { plan: None, diagnostics },
     }
 }
@@ -59,6 +59,19 @@ pub fn examine_file(path: &std::path::Path, catalogue: &Catalogue) -> CheckResul
 pub fn load_set(path: &std::path::Path, kind: SetKind) -> Result<Vec<SetEntry>, Diagnostics> {
     let name = path.to_string_lossy();
     set_entries(&read(path, &name)?, &name, kind)
+}
+
+/// The text of a configuration, with the contents of the files of rules that it names: it depends on no other file.
+pub fn read_file(path: &std::path::Path) -> Result<String, Diagnostics> {
+    let name = path.to_string_lossy();
+    with_files(read(path, &name)?, &name)
+}
+
+/// As [`read_file`] for a text. Relative names of files start at the directory of `file_name`.
+pub fn with_files(source: String, file_name: &str) -> Result<String, Diagnostics> {
+    // Most configurations name no file, and need not be parsed twice.
+    let may_name_files = source.len() <= MOST_BYTES && source.contains("filter") && source.contains("file");
+    if may_name_files { include(&source, file_name, MOST_BYTES) } else { Ok(source) }
 }
 
 fn read(path: &std::path::Path, name: &str) -> Result<String, Diagnostics> {

@@ -4,6 +4,7 @@ use crate::text::{tidy, visible};
 use serde::Serialize;
 use std::fmt;
 use std::ops::Range;
+use std::path::{Path as FilePath, PathBuf};
 use std::sync::Arc;
 
 /// Limit of stored diagnostics; further ones are only counted.
@@ -140,6 +141,16 @@ impl fmt::Display for Diagnostics {
 
 impl std::error::Error for Diagnostics {}
 
+/// A part of the source that was read from another file, with its lines counted from 0.
+struct SourceFile {
+    /// The file, under the name that messages show.
+    name: Arc<str>,
+    /// The line before its first line.
+    before: usize,
+    /// The line after its last line.
+    after: usize,
+}
+
 /// Collects diagnostics while a source is checked.
 pub struct Report<'s> {
     /// The source text.
@@ -152,6 +163,8 @@ pub struct Report<'s> {
     omitted: usize,
     /// The offset of the current part of the source. Spans are relative to it.
     base: usize,
+    /// Parts of the source that were read from other files.
+    files: Vec<SourceFile>,
     /// Lines with a syntax error. Further errors on them are consequences, so they are not reported.
     broken: std::collections::HashSet<usize>,
 }
@@ -167,6 +180,7 @@ impl<'s> Report<'s> {
             errors: 0,
             omitted: 0,
             base: 0,
+            files: Vec::new(),
             broken: Default::default(),
         }
     }
@@ -209,6 +223,15 @@ impl<'s> Report<'s> {
     /// Converts an offset within the part to one in the whole source.
     pub fn source_offset(&self, offset: usize) -> usize {
         self.base + offset
+    }
+
+    /// Marks a multi-line string as the contents of a file beside the source. Diagnostics within it then name that file and its lines, and
+    /// diagnostics behind it have the lines of the source without it.
+    pub fn read_from(&mut self, span: &Range<usize>, file: &str) {
+        let span = self.source_span(span.clone());
+        let (before, after) = (self.line_of(span.start), self.line_of(span.end));
+        let name = beside(&self.file, file);
+        self.files.push(SourceFile { name: Arc::from(tidy(&name.to_string_lossy(), MESSAGE)), before, after });
     }
 
     /// True if there was an error; warnings do not count.
@@ -321,8 +344,29 @@ impl<'s> Report<'s> {
     /// All diagnostics, in the order of the file.
     pub fn finish(mut self) -> Diagnostics {
         self.list.sort_by_key(|d| (d.line, d.column));
+        for diagnostic in &mut self.list {
+            let mut removed = 0;
+            for file in &self.files {
+                let line = diagnostic.line - 1;
+                if (file.before + 1..file.after).contains(&line) {
+                    diagnostic.file = file.name.clone();
+                    removed = file.before + 1;
+                    break;
+                }
+                removed += if line >= file.after { file.after - file.before } else { 0 };
+            }
+            diagnostic.line -= removed;
+            if let Some(excerpt) = &mut diagnostic.excerpt {
+                excerpt.first_line = excerpt.first_line.saturating_sub(removed);
+            }
+        }
         Diagnostics { list: self.list, omitted: self.omitted }
     }
+}
+
+/// The path of a file that a configuration names: a relative one starts at the configuration's directory.
+pub(crate) fn beside(configuration: &str, file: &str) -> PathBuf {
+    FilePath::new(configuration).parent().unwrap_or(FilePath::new("")).join(file)
 }
 
 /// Reason and hint for a list that exceeds its limit.

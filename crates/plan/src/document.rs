@@ -362,7 +362,9 @@ impl<'a> Section<'a> {
         example: &str,
         mut read: impl FnMut(&mut Report<'_>, &Text<'_>) -> Option<T>,
     ) -> Vec<T> {
-        let Kind::Texts { most, .. } = self.declared(name).kind else { unreachable!("'{name}' is declared otherwise") };
+        let (Kind::Texts { most, .. } | Kind::TextsOrTable { most, .. }) = self.declared(name).kind else {
+            unreachable!("'{name}' is declared otherwise")
+        };
         let parent = Path::Key(&self.path, name);
         let mut list = self.list(report, name);
         if let Some((_, span, _)) = list.get(most) {
@@ -418,6 +420,11 @@ impl<'a> Node<'a> {
             value => value,
         };
         if let DeValue::String(text) = first { Some(text) } else { None }
+    }
+
+    /// True for a table.
+    pub fn is_table(&self) -> bool {
+        matches!(self.value, DeValue::Table(_))
     }
 
     pub fn text(&self) -> Option<Text<'a>> {
@@ -489,6 +496,16 @@ impl Text<'_> {
         report.error(span, self.path, || (error.reason, error.hint));
     }
 
+    /// The lines of the string, each with its position.
+    pub fn lines(&self, source: &str) -> impl Iterator<Item = Text<'_>> {
+        let exact = self.inner(source);
+        self.value.lines().map(move |line| {
+            let offset = line.as_ptr().addr() - self.value.as_ptr().addr();
+            let span = exact.map_or(self.span.clone(), |start| start + offset..start + offset + line.len());
+            Text { value: line, span, path: self.path }
+        })
+    }
+
     /// The words of the string, each with its position.
     pub fn words(&self, source: &str) -> impl Iterator<Item = Text<'_>> {
         let one = |word| Text { value: word, span: self.place_of(word, source), path: self.path };
@@ -504,14 +521,23 @@ impl Text<'_> {
 
     /// The position of a part of the string in the file; that of the whole string if it contains escapes.
     fn part(&self, source: &str, offset: usize, length: usize) -> Range<usize> {
-        let raw = source.get(self.span.clone()).unwrap_or("");
-        let quotes = if raw.starts_with("\"\"\"") || raw.starts_with("'''") { 3 } else { 1 };
-        let inner = raw.get(quotes..raw.len().saturating_sub(quotes));
-        if inner != Some(self.value) {
-            return self.span.clone();
-        }
-        let start = self.span.start + quotes + offset.min(self.value.len());
+        let Some(start) = self.inner(source) else { return self.span.clone() };
+        let start = start + offset.min(self.value.len());
         // At the end of the text, mark the closing quote.
         start..start + length.max(1)
+    }
+
+    /// The offset of the string's first character in the file. `None` if the file has escapes in its place.
+    fn inner(&self, source: &str) -> Option<usize> {
+        let raw = source.get(self.span.clone())?;
+        // A part of a string has no quotes of its own.
+        if raw == self.value {
+            return Some(self.span.start);
+        }
+        let quotes = if raw.starts_with("\"\"\"") || raw.starts_with("'''") { 3 } else { 1 };
+        let inner = raw.get(quotes..raw.len().checked_sub(quotes)?)?;
+        // A line end after the opening quotes does not belong to the string.
+        let skipped = if quotes == 3 && inner.starts_with('\n') { 1 } else { 0 };
+        (&inner[skipped..] == self.value).then_some(self.span.start + quotes + skipped)
     }
 }

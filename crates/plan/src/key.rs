@@ -41,6 +41,12 @@ pub(crate) enum Kind {
         form: Form,
         most: usize,
     },
+    /// A list of strings, with a limit, or the table.
+    TextsOrTable {
+        form: Form,
+        most: usize,
+        keys: &'static [Key],
+    },
     /// A string, or a list of them.
     OneOrMore(Form),
     /// A table.

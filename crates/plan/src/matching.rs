@@ -22,11 +22,13 @@
 mod display;
 mod names;
 mod parse;
+mod shadow;
 mod values;
 mod words;
 
 pub use names::{dscp_name, dscp_number, protocol_name, protocol_number};
 pub(crate) use parse::{FIRST_WORDS, Reader};
+pub(crate) use shadow::{Cover, Shadows};
 pub use values::{AddressMatch, NoSets, PortMatch, SetLookup};
 pub(crate) use words::{Word, words};
 

@@ -39,6 +39,10 @@ fn property(key: &Key, catalogue: &Catalogue) -> Map<String, Value> {
         Kind::Texts { form, most } => {
             members(json!({ "type": "array", "items": text(*form, catalogue), "maxItems": most }))
         }
+        Kind::TextsOrTable { form, most, keys } => {
+            let list = json!({ "type": "array", "items": text(*form, catalogue), "maxItems": most });
+            members(json!({ "oneOf": [list, object(keys, catalogue)] }))
+        }
         Kind::OneOrMore(form) => {
             let one = text(*form, catalogue);
             let list = json!({ "type": "array", "items": one, "minItems": 1, "maxItems": MOST_NEXT_HOPS });

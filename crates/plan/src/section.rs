@@ -57,6 +57,7 @@ mod tests {
             Kind::Probability => "0 to 1".to_string(),
             Kind::Text(_) | Kind::Quantity { .. } => "string".to_string(),
             Kind::Texts { .. } => "list of strings".to_string(),
+            Kind::TextsOrTable { .. } => "list of strings, or table".to_string(),
             Kind::OneOrMore(_) => "string, or list of strings".to_string(),
             Kind::Table(_) => "table".to_string(),
             Kind::Tables { .. } => "tables by name".to_string(),
@@ -84,6 +85,7 @@ mod tests {
     fn keys(kind: &Kind) -> &'static [Key] {
         match kind {
             Kind::Table(keys) | Kind::Tables { keys, .. } | Kind::List(keys) | Kind::Switch(keys) => keys,
+            Kind::TextsOrTable { keys, .. } => keys,
             _ => &[],
         }
     }

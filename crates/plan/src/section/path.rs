@@ -10,6 +10,7 @@ use crate::diagnostic::{Report, more_than};
 use crate::diff::{PropertyChange, Step, edit, joined, quoted, steps};
 use crate::document::{Node, Path, Section, Text};
 use crate::key::{Form, Key, Kind, PART, RESERVE, SIZE, TIME, WAIT, key, required};
+use crate::matching::{Cover, Shadows};
 use crate::names::{self, PATH_PATTERN, RESERVED_PATHS, WHOLE_PATH};
 use crate::section::cpu::Layout;
 use crate::section::objectives::Objective;
@@ -57,10 +58,11 @@ pub(crate) const KEYS: &[Key] = &[
     ),
     key(
         "filter",
-        Kind::Texts { form: Form::Pattern(filter::rule::PATTERN), most: filter::MOST_RULES },
+        Kind::TextsOrTable { form: Form::Pattern(filter::rule::PATTERN), most: filter::MOST_RULES, keys: filter::KEYS },
         "[]",
         "[\"tcp dport { 22, 443 } accept\", \"drop\"]",
-        "The rules of the function `filter`. The first rule that matches decides. Packets that match none continue.",
+        "The rules of the function `filter`. The first rule that matches decides. Packets that match none continue. \
+         `{ file = \"acl.rules\" }` reads them from a file.",
     ),
     key(
         "dispatch",
@@ -228,6 +230,7 @@ pub(crate) fn check(
     let mut names: HashMap<String, usize> = HashMap::new();
     let mut leads: Vec<(usize, usize, String)> = Vec::new();
     let mut paths: Vec<PathPlan> = Vec::with_capacity(list.len());
+    let mut shadows = Shadows::default();
     for (index, span, value) in list {
         let node = Node::new(value, span, Path::Index(&parent, index));
         let Some(section) = node.section(report, KEYS, "[[path]]") else { continue };
@@ -236,13 +239,8 @@ pub(crate) fn check(
             check_name(report, text, &mut names, index);
         }
         let matching = matching(report, &section, connected);
-        if let Some((text, matching)) = &matching
-            && let Some(before) = paths.iter().find(|before| before.matching.covers(matching))
-        {
-            report.warning(text.span.clone(), text.path, || {
-                let reason = format!("no packet can match this path: '{}' before it matches them all", before.name);
-                (reason, format!("move it before '{}', or narrow that match", before.name))
-            });
+        if let (Some((text, matching)), Some(_)) = (&matching, &name) {
+            warn_if_covered(report, text, shadows.add(matching, true), &paths);
         }
         let functions = functions(report, &section, catalogue);
         let filter = filter::check(report, &section, connected, &functions);
@@ -279,6 +277,24 @@ pub(crate) fn check(
     }
     check_dispatch_paths(report, root, &paths, &leads);
     paths
+}
+
+/// Warns of a path that earlier paths make useless.
+fn warn_if_covered(report: &mut Report<'_>, text: &Text<'_>, cover: Option<Cover>, paths: &[PathPlan]) {
+    let Some(cover) = cover else { return };
+    let name = |number: usize| paths.get(number).map_or("an earlier path", |path| path.name.as_str());
+    report.warning(text.span.clone(), text.path, || match cover {
+        Cover::One(one) => {
+            let reason = format!("no packet can match this path: '{}' before it matches them all", name(one));
+            (reason, format!("move it before '{}', or narrow that match", name(one)))
+        }
+        Cover::Several(first, last) => {
+            let (first, last) = (name(first), name(last));
+            let reason =
+                format!("no packet can match this path: paths from '{first}' to '{last}' match them all together");
+            (reason, format!("move it before '{first}', or narrow those matches"))
+        }
+    });
 }
 
 /// Checks that every dispatch rule names another existing path. Each of `leads` has a path, a rule and the rule's target.
@@ -443,7 +459,8 @@ pub(crate) fn edits(old: &PathPlan, new: &PathPlan) -> Vec<PropertyChange> {
     let mut what = Vec::new();
     edit(&mut what, "match", &old.matching, &new.matching);
     edit(&mut what, "functions", joined(&old.functions), joined(&new.functions));
-    edit(&mut what, "filter", quoted(&old.filter), quoted(&new.filter));
+    let (old_rules, new_rules) = filter::summaries(&old.filter, &new.filter);
+    edit(&mut what, "filter", old_rules, new_rules);
     edit(&mut what, "dispatch", quoted(&old.dispatch), quoted(&new.dispatch));
     edit(&mut what, "queue", queues(old), queues(new));
     edit(&mut what, "class", old.class, new.class);

@@ -16,8 +16,9 @@ const DOCUMENTS: [&str; 5] = [
     include_str!("../sections/links.toml"),
 ];
 
-/// Keys without an effect of their own: a route has one of several targets, and a leak is only a permission.
-const TOGETHER: [&str; 4] = ["route.*.blackhole", "route.*.leak", "route.*.unreachable", "version"];
+/// Keys without an effect of their own: a route has one of several targets, a leak is only a permission, and a file of rules is read beforehand.
+const TOGETHER: [&str; 5] =
+    ["path.*.filter.file", "route.*.blackhole", "route.*.leak", "route.*.unreachable", "version"];
 
 /// A catalogue with a single guest.
 #[derive(Debug)]

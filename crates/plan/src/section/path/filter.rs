@@ -1,4 +1,4 @@
-//! The rules of a path's function `filter`.
+//! The rules of a path's function `filter`: a list, or a file with a rule on each line.
 
 pub(crate) mod rule;
 
@@ -6,12 +6,37 @@ use super::support;
 use crate::Call;
 use crate::connected::Connected;
 use crate::diagnostic::Report;
-use crate::document::Section;
-use crate::text::TextError;
-use rule::FilterRule;
+use crate::diff::quoted;
+use crate::document::{Section, Text};
+use crate::key::{FILE, Form, Key, Kind, key};
+use crate::matching::{Cover, Shadows};
+use crate::text::{TextError, quote};
+use rule::{FilterRule, FilterStatement};
+use std::ops::Range;
 
 /// Limit of rules of one packet filter.
-pub(super) const MOST_RULES: usize = 1024;
+pub(super) const MOST_RULES: usize = 1_000_000;
+/// Longer lists of rules are summarized in differences.
+const MOST_LISTED: usize = 32;
+
+pub(crate) const KEYS: &[Key] = &[
+    key(
+        "file",
+        Kind::Text(FILE),
+        "",
+        "\"acl.rules\"",
+        "The file of the rules, one on each line. `#` begins a comment. A relative name starts at the directory of the \
+         configuration.",
+    ),
+    key(
+        "rules",
+        Kind::Text(Form::Pattern("")),
+        "",
+        "\"tcp dport 22 accept\"",
+        "The rules, one on each line. `check` and `apply` fill in the contents of `file`, so that a stored \
+         configuration has them.",
+    ),
+];
 
 /// The rules of a path's function `filter`; a path without the function has none.
 pub(super) fn check(
@@ -36,20 +61,130 @@ pub(super) fn check(
             ("there are rules, but the path does not have the function 'filter'".to_string(), hint.to_string())
         });
     }
-    let surplus = |most| {
-        let hint = "merge rules with sets, or use several paths".to_string();
-        (format!("a filter has at most {most} rules"), hint)
+    if given.is_table() {
+        let example = "filter = { file = \"acl.rules\" }";
+        let table = given.section(report, KEYS, example);
+        return table.map_or_else(Vec::new, |table| lines(report, &table, connected));
+    }
+    let mut reader = Rules { connected, shadows: Shadows::default(), spans: Vec::new() };
+    section.texts(report, "filter", surplus, "\"tcp dport 22 accept\"", |report, text| reader.rule(report, text))
+}
+
+fn surplus(most: usize) -> (String, String) {
+    (format!("a filter has at most {most} rules"), "merge rules with lists, or use several paths".to_string())
+}
+
+/// The rules of a file, or of the text in its place.
+fn lines(report: &mut Report<'_>, table: &Section<'_>, connected: &Connected) -> Vec<FilterRule> {
+    let file = table.text(report, "file");
+    let Some(text) = table.text(report, "rules") else {
+        report.error(table.span.clone(), table.path, || match &file {
+            Some(_) => {
+                let reason = "the rules of the file are missing".to_string();
+                (reason, "apply the configuration with 'switchpath apply FILE', which reads the file".to_string())
+            }
+            None => ("there are no rules".to_string(), "write filter = { file = \"acl.rules\" }".to_string()),
+        });
+        return Vec::new();
     };
-    section.texts(report, "filter", surplus, "\"tcp dport 22 accept\"", |report, text| {
+    if let Some(file) = file {
+        report.read_from(&text.span, file.value);
+    }
+    let mut reader = Rules { connected, shadows: Shadows::default(), spans: Vec::new() };
+    let mut rules = Vec::new();
+    for line in text.lines(report.part()) {
+        let Some(line) = without_comment(line) else { continue };
+        if rules.len() == MOST_RULES {
+            line.error(report, || surplus(MOST_RULES));
+            break;
+        }
+        rules.extend(reader.rule(report, &line));
+    }
+    rules
+}
+
+/// A line up to its comment. `None` if nothing is left.
+fn without_comment(line: Text<'_>) -> Option<Text<'_>> {
+    let mut quoted = false;
+    let comment = line.value.bytes().position(|byte| {
+        quoted ^= byte == b'"';
+        byte == b'#' && !quoted
+    });
+    let value = line.value[..comment.unwrap_or(line.value.len())].trim_end();
+    // The position of a string with escapes is that of the whole string.
+    let is_exact = line.span.len() == line.value.len();
+    let span = if is_exact { line.span.start..line.span.start + value.len() } else { line.span };
+    if value.trim_start().is_empty() { None } else { Some(Text { value, span, path: line.path }) }
+}
+
+/// Reads rules one after the other.
+struct Rules<'c> {
+    connected: &'c Connected,
+    shadows: Shadows,
+    /// The positions of the rules so far.
+    spans: Vec<Range<usize>>,
+}
+
+impl Rules<'_> {
+    fn rule(&mut self, report: &mut Report<'_>, text: &Text<'_>) -> Option<FilterRule> {
         let checked = |rule| support::refuse_rule(text.value, &rule).map(|()| rule);
         let rule = FilterRule::parse(text.value).and_then(checked).map_err(|error| text.wrong(report, error)).ok()?;
-        let unknown =
-            rule.matching.iif.as_deref().filter(|name| connected.interface(name).is_none() && !connected.incomplete);
+        let interface = rule.matching.iif.as_deref();
+        let unknown = interface.filter(|name| self.connected.interface(name).is_none() && !self.connected.incomplete);
         if let Some(name) = unknown {
-            let (reason, hint) = connected.no_interface(name);
+            let (reason, hint) = self.connected.no_interface(name);
             let offset = text.value.find(name).unwrap_or(0);
             text.wrong(report, TextError { offset, length: name.len(), reason, hint });
+            return Some(rule);
         }
+        self.warn_if_covered(report, text, &rule);
         Some(rule)
-    })
+    }
+
+    fn warn_if_covered(&mut self, report: &mut Report<'_>, text: &Text<'_>, rule: &FilterRule) {
+        self.spans.push(text.span.clone());
+        if self.shadows.gave_up() {
+            return;
+        }
+        // Packets beyond a limit reach the next rule.
+        let decides = !rule.statements.iter().any(|statement| matches!(statement, FilterStatement::Limit(_)));
+        let cover = self.shadows.add(&rule.matching, decides);
+        if self.shadows.gave_up() {
+            report.warning(text.span.clone(), text.path, || {
+                let reason =
+                    "there are too many rules to find those that can never match: none was sought from here on";
+                (reason.to_string(), "divide the rules among several paths".to_string())
+            });
+        }
+        let Some(cover) = cover else { return };
+        let (source, spans) = (report.part(), &self.spans);
+        let name = |number: usize| {
+            let text = source.get(spans[number].clone()).unwrap_or_default().trim_matches(['"', '\'']);
+            format!("rule {}, {}", number + 1, quote(text))
+        };
+        report.warning(text.span.clone(), text.path, || {
+            let reason = match cover {
+                Cover::One(one) => format!("no packet can match this rule: {}, matches them all before it", name(one)),
+                Cover::Several(first, last) => format!(
+                    "no packet can match this rule: rules before it match them all together; the first is {}, the last is {}",
+                    name(first),
+                    name(last)
+                ),
+            };
+            (reason, "remove this rule, or move it before the other".to_string())
+        });
+    }
+}
+
+/// Both lists of rules for a difference. Long ones are summarized by their first difference.
+pub(super) fn summaries(old: &[FilterRule], new: &[FilterRule]) -> (String, String) {
+    if old.len() <= MOST_LISTED && new.len() <= MOST_LISTED {
+        return (quoted(old), quoted(new));
+    }
+    let same = old.iter().zip(new).take_while(|(old, new)| old == new).count();
+    let summary = |rules: &[FilterRule]| match rules.get(same) {
+        Some(rule) => format!("{} rules, number {} is '{rule}'", rules.len(), same + 1),
+        None => format!("{} rules", rules.len()),
+    };
+    (summary(old), summary(new))
 }
