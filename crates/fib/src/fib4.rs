@@ -86,7 +86,7 @@ impl Fib4 {
     /// Prefetches the first word that a lookup of this address reads.
     #[inline(always)]
     pub fn prefetch(&self, address: u32) {
-        prefetch(&raw const self.bytes[(address >> 8) as usize]);
+        prefetch(&raw const self.network_bytes()[(address >> 8) as usize]);
     }
 
     /// Looks up many addresses and prefetches their memory together. Panics if the slices differ in length.
@@ -98,6 +98,22 @@ impl Fib4 {
         }
     }
 
+    /// The same for at most 256 addresses, each of which the caller has [prefetched](Fib4::prefetch).
+    #[inline]
+    pub fn lookup_prefetched(&self, addresses: &[u32], words: &mut [u32]) {
+        assert!(addresses.len() == words.len() && words.len() <= MOST, "one answer for each address");
+        self.read(|| {
+            let mut asking = [0; MOST / BULK];
+            let chunks = addresses.chunks(BULK).zip(words.chunks_mut(BULK));
+            for ((addresses, words), asking) in chunks.zip(&mut asking) {
+                *asking = self.read_bytes(addresses, words);
+            }
+            if asking != [0; MOST / BULK] {
+                self.ask(asking, addresses, words);
+            }
+        });
+    }
+
     #[inline(always)]
     fn read<R>(&self, look: impl FnMut() -> R) -> R {
         self.sequence.read(|| self.writer.lock(), look)
@@ -106,11 +122,9 @@ impl Fib4 {
     /// Looks up at most 256 addresses.
     #[inline(always)]
     fn lookup_some(&self, addresses: &[u32], words: &mut [u32]) {
-        // As an array: a number of 24 bits is always below its length, so the loop has no bounds checks.
-        let bytes: &[AtomicU8; NETWORKS] = (&*self.bytes).try_into().expect("it has a byte for each");
         // Instructions that use a loaded byte occupy the processor's reorder window until the byte arrives. The window holds fewer of them than the
         // memory system can have loads in flight. Prefetches do not wait, so those of the next chunk run while this one is evaluated.
-        let fetch = |some: &[u32]| some.iter().for_each(|address| prefetch(&raw const bytes[(address >> 8) as usize]));
+        let fetch = |some: &[u32]| some.iter().for_each(|&address| self.prefetch(address));
         let mut ahead = addresses.chunks(BULK);
         ahead.next().into_iter().for_each(fetch);
         // One bit for each address of a chunk: `BULK` is the number of bits.
@@ -118,27 +132,49 @@ impl Fib4 {
         let chunks = addresses.chunks(BULK).zip(words.chunks_mut(BULK));
         for ((addresses, words), asking) in chunks.zip(&mut asking) {
             ahead.next().into_iter().for_each(fetch);
-            let mut one = |i: usize, address: u32| {
-                let found = self.digest.get(&bytes[(address >> 8) as usize]).unwrap_or_else(|| {
-                    prefetch(self.network(address));
-                    *asking |= 1 << i;
-                    EMPTY
-                });
-                self.or_short(found, address)
-            };
-            // Unrolled by eight: there is little work for each address.
-            let ((eights, others), (answers, rest)) = (addresses.as_chunks::<8>(), words.as_chunks_mut::<8>());
-            for (n, (addresses, words)) in eights.iter().zip(answers).enumerate() {
-                *words = std::array::from_fn(|i| one(n * 8 + i, addresses[i]));
-            }
-            for (i, (&address, word)) in others.iter().zip(rest).enumerate() {
-                *word = one(eights.len() * 8 + i, address);
-            }
+            *asking = self.read_bytes(addresses, words);
         }
         // The common case with few next hops is that every byte decides.
         if asking != [0; MOST / BULK] {
             self.ask(asking, addresses, words);
         }
+    }
+
+    /// Looks up at most [`BULK`] addresses by their bytes. Returns a bit for each address whose byte is `ASK`.
+    #[inline(always)]
+    fn read_bytes(&self, addresses: &[u32], words: &mut [u32]) -> u32 {
+        let mut asking = 0;
+        // Unrolled by eight: there is little work for each address. Loops and not iterators, which the compiler left as a call for each address.
+        let ((eights, others), (answers, rest)) = (addresses.as_chunks::<8>(), words.as_chunks_mut::<8>());
+        for (n, (addresses, words)) in eights.iter().zip(answers).enumerate() {
+            for i in 0..8 {
+                words[i] = self.read_byte(addresses[i], &mut asking, n * 8 + i);
+            }
+        }
+        for (i, (&address, word)) in others.iter().zip(rest).enumerate() {
+            *word = self.read_byte(address, &mut asking, eights.len() * 8 + i);
+        }
+        asking
+    }
+
+    /// Looks up an address by its byte, or sets bit `i` of `asking` and prefetches the word of its network.
+    #[inline(always)]
+    fn read_byte(&self, address: u32, asking: &mut u32, i: usize) -> u32 {
+        let found = match self.digest.get(&self.network_bytes()[(address >> 8) as usize]) {
+            Some(found) => found,
+            None => {
+                prefetch(self.network(address));
+                *asking |= 1 << i;
+                EMPTY
+            }
+        };
+        self.or_short(found, address)
+    }
+
+    /// As an array: a number of 24 bits is always below its length, so lookups have no bounds checks.
+    #[inline(always)]
+    fn network_bytes(&self) -> &[AtomicU8; NETWORKS] {
+        (&*self.bytes).try_into().expect("it has a byte for each")
     }
 
     /// Looks up in the table itself the addresses whose byte is `ASK`. `asking` has a bit for each.
