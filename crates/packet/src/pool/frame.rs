@@ -16,12 +16,14 @@ pub struct Meta {
     pub timestamp: Instant,
     /// The next hop: an entry of the adjacency table.
     pub adjacency: AdjacencyId,
+    /// The version of the adjacency when the route was looked up.
+    pub version: u16,
+    /// Offset of the network header from the start of the frame, in bytes.
+    pub l3: u16,
     /// The time from its arrival to the end of its functions, in nanoseconds, saturating. Set when it waits at a link.
     pub function_time: u32,
     /// Its queue on the egress link.
     pub queue: QueueId,
-    /// The version of the adjacency when the route was looked up.
-    pub version: u16,
     /// Its path.
     pub path: PathId,
     /// Its ingress port.
@@ -30,8 +32,6 @@ pub struct Meta {
     pub in_interface: InterfaceId,
     /// Its egress interface.
     pub out_interface: InterfaceId,
-    /// Offset of the network header from the start of the frame, in bytes.
-    pub l3: u16,
     /// Its class, set by its path.
     pub class: u8,
     /// The reason for the general path: a code of the plane, zero for none.
@@ -67,6 +67,18 @@ impl Meta {
     pub const FOLLOWED: u8 = 0x40;
     /// Its instruction is not executed, because the worker that owns its tag is overloaded.
     pub const NOT_EXECUTED: u8 = 0x80;
+
+    /// The adjacency, its version and the offset of the network header in one number. The three fields are adjacent, so it is one load.
+    #[inline(always)]
+    pub fn link_key(&self) -> u64 {
+        u64::from(self.adjacency.0) | u64::from(self.version) << 32 | u64::from(self.l3) << 48
+    }
+
+    /// True if it is an IPv4 packet that is neither refused nor an exception. The fields are adjacent, so it is one comparison.
+    #[inline(always)]
+    pub fn is_plain_ipv4(&self) -> bool {
+        u32::from_le_bytes([0, self.exception, self.refused, self.flags & Meta::IPV6]) == 0
+    }
 
     /// Counts one more classification and returns the number so far.
     #[inline]

@@ -8,7 +8,7 @@ use crate::multicast::{PASSTHROUGH, REPLICA};
 use packet::wire::{ipv4, ipv6};
 use packet::{Exception, Meta, Packet};
 use units::declare::{Declaration, DeclaredCost};
-use units::{AdjacencyId, Mac, Nanos};
+use units::{Mac, Nanos};
 
 pub(super) const REGISTRATION: FunctionRegistration =
     FunctionRegistration { declaration: Ip::DECLARATION, make: |_, _| Box::new(Ip) };
@@ -30,21 +30,24 @@ impl Ip {
 
 impl Function for Ip {
     fn process(&mut self, context: Context<'_>, packets: &mut [Packet]) -> bool {
-        let mut last = Rewrite::NONE;
+        let mut rewrites = [Rewrite::NONE; REWRITES];
         let (mut all, mut lost) = (true, false);
         for packet in packets {
             let meta = packet.meta();
-            // The same adjacency in the same version means the same link header.
-            let like_the_last = meta.adjacency == last.adjacency && meta.version == last.version;
-            let plain = meta.l3 == PLAIN && meta.flags & Meta::IPV6 == 0 && meta.refused | meta.exception == 0;
-            if like_the_last && plain && last.apply(packet) {
+            let key = meta.link_key();
+            let known = &mut rewrites[key as usize % REWRITES];
+            if key == known.key && meta.is_plain_ipv4() && known.apply(packet) {
                 continue;
             }
             if packet.meta().refused | packet.meta().exception == 0 {
                 forward(context, packet, lost);
-                last = Rewrite::of(packet);
+                *known = Rewrite::of(packet);
                 // Later packets of the batch must not overtake this one.
-                lost |= packet.meta().exception != 0;
+                if packet.meta().exception != 0 && !lost {
+                    lost = true;
+                    // Their adjacencies may have changed since their link headers were stored: read them again.
+                    rewrites = [Rewrite::NONE; REWRITES];
+                }
             }
             all &= packet.meta().refused | packet.meta().exception == 0;
         }
@@ -55,15 +58,21 @@ impl Function for Ip {
 /// Offset of the network header behind an Ethernet header without a tag.
 const PLAIN: u16 = 14;
 
-/// The link header of the last packet. The next packet to the same neighbour gets the same one. It is reset for each batch.
+/// The number of link headers that are kept, a power of two.
+const REWRITES: usize = 16;
+
+/// The link header of an earlier packet. The next packet to the same neighbour gets the same one. It is reset for each batch.
+#[derive(Clone, Copy)]
+#[repr(align(32))]
 struct Rewrite {
-    adjacency: AdjacencyId,
-    version: u16,
+    /// [`Meta::link_key`] of the packet. The same adjacency in the same version, without a tag, means the same link header.
+    key: u64,
     addresses: [u8; 12],
 }
 
 impl Rewrite {
-    const NONE: Rewrite = Rewrite { adjacency: AdjacencyId(u32::MAX), version: 0, addresses: [0; 12] };
+    /// No packet has this key: adjacencies have fewer bits.
+    const NONE: Rewrite = Rewrite { key: u64::MAX, addresses: [0; 12] };
 
     /// The link header of `packet`, which was just forwarded, if it has no tag.
     fn of(packet: &Packet) -> Rewrite {
@@ -71,7 +80,7 @@ impl Rewrite {
         match packet.bytes().first_chunk::<12>() {
             // Replicas to different groups have the same adjacency, but different addresses.
             Some(&addresses) if meta.exception == 0 && meta.l3 == PLAIN && meta.adjacency < PASSTHROUGH => {
-                Rewrite { adjacency: meta.adjacency, version: meta.version, addresses }
+                Rewrite { key: meta.link_key(), addresses }
             }
             _ => Rewrite::NONE,
         }
