@@ -1,7 +1,7 @@
 //! The classifier: finds the input interface, checks the headers, looks up the route, and selects the path of every packet.
 //!
-//! It processes a batch in two passes, so that the memory accesses of all route lookups overlap. The first pass checks the headers; the second
-//! acts on the routes. All packets but plain IPv4 to another network go through [`general`].
+//! It processes a batch in chunks, and each chunk in two passes, so that the memory accesses of its route lookups overlap. The first pass checks the
+//! headers; the second acts on the routes. All packets but plain IPv4 to another network go through [`general`].
 
 mod general;
 mod passthrough;
@@ -20,6 +20,7 @@ use packet::wire::{flow_hash, ipv4};
 use packet::{BATCH, DropReason, Exception, Meta, Packet};
 use plan::ReversePath;
 use stack::{ObjectiveSource, ObjectiveTable};
+use std::ops::Range;
 use units::{AdjacencyId, GroupId, Instant, InterfaceId, Mac, PathId, PortId};
 
 /// The index of a packet's path instance in the worker.
@@ -93,6 +94,11 @@ const ETHERNET: usize = 14;
 const PLAIN: usize = ETHERNET + ipv4::HEADER;
 /// The same with the transport ports behind it. Shorter frames are not plain.
 const PORTS: usize = PLAIN + 4;
+/// Packets that both passes process before the next ones. Their records and headers (8 KB) stay in the first-level cache between the passes. Those of
+/// a whole batch (32 KB) do not.
+const CHUNK: usize = 64;
+/// The distance at which the first pass prefetches headers. Records are prefetched at twice this distance, because they have the address of the header.
+const AHEAD: usize = 16;
 
 /// The fields of a plain packet that matter besides its destination.
 #[derive(Clone, Copy)]
@@ -100,13 +106,13 @@ struct HeaderFields {
     /// Length of the IP packet, in bytes.
     length: u16,
     tos: u8,
-    /// Flags and fragment offset, TTL and protocol, as in the header.
-    hop: [u8; 4],
-    /// The ports, as in the packet.
-    ports: [u8; 4],
+    ttl: u8,
 }
 
-/// The result of the first pass for the whole batch.
+/// A length above the MTU of every memo: no memo applies to the packet.
+const NO_MEMO: u16 = u16::MAX;
+
+/// The result of the first pass for a chunk.
 #[derive(Default)]
 struct FirstPass {
     /// The bytes of the packets on the wire.
@@ -124,45 +130,104 @@ fn mac_word(mac: Mac) -> u64 {
     u64::from_le_bytes([0, 0, a, b, c, d, e, f])
 }
 
-impl HeaderFields {
-    /// For packets that are not plain: longer than any MTU. Instructions never have protocol number zero.
-    const NOT_PLAIN: HeaderFields = HeaderFields { length: u16::MAX, tos: 0, hop: [0; 4], ports: [0; 4] };
-
-    fn ttl(self) -> u8 {
-        self.hop[2]
-    }
+/// Bytes 6 to 9 of the IPv4 header of a frame without a tag, and the four bytes behind it, which [`Marks`] compare. Zero if the frame is shorter:
+/// instructions never have protocol number zero.
+fn instruction_fields(packet: &Packet) -> ([u8; 4], [u8; 4]) {
+    let frame = packet.bytes().first_chunk::<PORTS>();
+    frame.map_or_else(Default::default, |frame| {
+        let word = |at: usize| [frame[at], frame[at + 1], frame[at + 2], frame[at + 3]];
+        (word(ETHERNET + 6), word(PLAIN))
+    })
 }
 
-/// The facts of a batch, one array for each field, so that loops over one field vectorize.
-struct BatchFields {
-    lengths: [u16; BATCH],
-    tos: [u8; BATCH],
-    hops: [[u8; 4]; BATCH],
-    ports: [[u8; 4]; BATCH],
+/// The fields of a chunk, one array for each, so that loops over one field vectorize.
+struct ChunkFields {
+    /// The destinations, and the words of the forwarding table for them.
+    keys: [u32; CHUNK],
+    words: [u32; CHUNK],
+    /// The lengths of the IP packets; [`NO_MEMO`] for packets that are not plain or whose TTL ends here.
+    lengths: [u16; CHUNK],
+    tos: [u8; CHUNK],
 }
 
-/// The result for the last plain packet. The next packet with the same route (most have) skips the lookup of adjacency, interface and path. It
-/// is reset for each batch.
+/// The result for a plain packet. The next packet with the same route (most have) skips the lookup of adjacency, interface and path.
+#[derive(Clone, Copy)]
+#[repr(align(64))]
 struct Memo {
-    /// The word of the forwarding table. Greater than any word if nothing is stored.
-    word: u32,
-    /// The position of its path.
-    position: u16,
     target: Target,
     mtu: u16,
     meta: Meta,
 }
 
+/// The memos of a batch, by the lowest bits of the word of the forwarding table. They are those of an adjacency, so that the memos of many next hops
+/// fit in. They are reset for each batch.
+struct Memos {
+    /// The words. Greater than any word if nothing is stored.
+    words: [u32; MEMOS],
+    memos: [Memo; MEMOS],
+}
+
+/// The number of memos, a power of two: 4 KB.
+const MEMOS: usize = 64;
+
+/// The bits of a word of the forwarding table that are its outcome. The others have the position of the path, if there are rules.
+const ROUTE: u32 = (1 << ROUTE_BITS) - 1;
+const ROUTE_BITS: u32 = 24;
+
+impl Memos {
+    fn store(&mut self, word: u32, memo: Memo) {
+        let memo = Memo { mtu: memo.mtu.min(NO_MEMO - 1), ..memo };
+        let place = word as usize % MEMOS;
+        (self.words[place], self.memos[place]) = (word, memo);
+    }
+}
+
+/// The fields of a plain packet, read again from its header.
+fn plain_fields(packet: &Packet, tos: u8) -> HeaderFields {
+    let header = packet.bytes().get(ETHERNET..).and_then(<[u8]>::first_chunk::<{ ipv4::HEADER }>);
+    // The first pass has found a header.
+    let (length, ttl) = header.map_or((0, 0), |header| (u16::from_be_bytes([header[2], header[3]]), header[8]));
+    HeaderFields { length, tos, ttl }
+}
+
+/// Applies the memos to packets of a chunk, beginning at `from`, until a packet has none. Returns its position, or the number of packets.
+// This function calls nothing, like `check_plain`.
+#[inline(never)]
+fn apply_memos(
+    (arrival, wants): (Option<Instant>, &ObjectiveTable),
+    packets: &mut [Packet],
+    (fields, memos): (&ChunkFields, &Memos),
+    targets: &mut [Target],
+    from: usize,
+) -> usize {
+    let count = packets.len().min(targets.len()).min(CHUNK);
+    let (packets, targets) = (&mut packets[..count], &mut targets[..count]);
+    let (words, lengths) = (&fields.words[..count], &fields.lengths[..count]);
+    let tos = &fields.tos[..count];
+    for i in from..count {
+        let place = words[i] as usize % MEMOS;
+        let memo = &memos.memos[place];
+        // A memo holds for a TTL above 1 and a length up to the MTU: other packets cause ICMP errors or are fragmented. See also [`NO_MEMO`].
+        if words[i] != memos.words[place] || lengths[i] > memo.mtu {
+            return i;
+        }
+        let meta = packets[i].meta_mut();
+        let timestamp = arrival.unwrap_or(meta.timestamp);
+        *meta = memo.meta;
+        meta.timestamp = timestamp;
+        meta.ecn = tos[i] & 3;
+        meta.objective = wants.get(tos[i]);
+        targets[i] = memo.target;
+    }
+    count
+}
+
 /// A worker's working memory for one batch, and the result: the target of each packet.
 pub(crate) struct Scratch {
-    /// The keys for the rules of paths.
+    /// The keys of a chunk for the rules of paths.
     rule_keys: PacketKeys,
-    /// If there are rules: the position of the path of each plain packet.
-    positions: [u16; BATCH],
-    keys: [u32; BATCH],
-    words: [u32; BATCH],
-    fields: BatchFields,
-    memo: Memo,
+    fields: ChunkFields,
+    memos: Memos,
     /// The target of the `i`th packet.
     pub targets: [Target; BATCH],
     /// True if any of them needs segmentation, fragmentation or checksums before its link: see `worker::segment`.
@@ -175,28 +240,24 @@ pub(crate) struct Scratch {
 
 impl Scratch {
     pub fn new() -> Box<Scratch> {
-        let memo = Memo { word: u32::MAX, position: 0, target: REFUSED, mtu: 0, meta: Meta::default() };
-        let (keys, words, targets) = ([0; BATCH], [0; BATCH], [REFUSED; BATCH]);
+        let memo = Memo { target: REFUSED, mtu: 0, meta: Meta::default() };
+        let (keys, words, lengths, tos) = ([0; CHUNK], [0; CHUNK], [0; CHUNK], [0; CHUNK]);
         Box::new(Scratch {
             rule_keys: PacketKeys::default(),
-            positions: [0; BATCH],
-            keys,
-            words,
-            fields: BatchFields { lengths: [0; BATCH], tos: [0; BATCH], hops: [[0; 4]; BATCH], ports: [[0; 4]; BATCH] },
-            memo,
-            targets,
+            fields: ChunkFields { keys, words, lengths, tos },
+            memos: Memos { words: [u32::MAX; MEMOS], memos: [memo; MEMOS] },
+            targets: [REFUSED; BATCH],
             offloads: false,
             hooked: false,
             dedicated: [false; BATCH],
         })
     }
+}
 
-    /// Records the fields of a packet.
-    #[inline(always)]
-    fn record_fields(&mut self, i: usize, destination: u32, fact: HeaderFields) {
-        let BatchFields { lengths, tos, hops, ports } = &mut self.fields;
-        (self.keys[i], lengths[i], tos[i]) = (destination, fact.length, fact.tos);
-        (hops[i], ports[i]) = (fact.hop, fact.ports);
+impl ChunkFields {
+    /// Records that packet `i` of the chunk is not plain.
+    fn record_not_plain(&mut self, i: usize) {
+        (self.keys[i], self.lengths[i], self.tos[i]) = (0, NO_MEMO, 0);
     }
 }
 
@@ -223,115 +284,147 @@ impl<W: Witness> Classifier<'_, W> {
             }
             return self.pass_batch((id, view), arrival, &mut packets[..count], (&mut targets[..count], offloads));
         }
-        let packets = &mut packets[..count];
         let interface = self.snapshot.interface(view.untagged);
         let wants = interface.map_or(&ObjectiveTable::EMPTY, |interface| &*interface.objectives);
-        let bytes = self.first_pass((id, view), arrival, packets, scratch);
         let check = interface.map_or(ReversePath::Off, |interface| interface.reverse_path);
-        let Scratch { keys, words, .. } = &mut *scratch;
-        let (keys, words) = (&mut keys[..count], &mut words[..count]);
+        // If untagged packets have no IPv4 interface, no packet is plain: no frame's value equals this one, because its low 16 bits are zero.
+        let routed = interface.is_some_and(|interface| !interface.ipv4.is_empty());
+        let mac = if routed { mac_word(view.mac) } else { u64::MAX };
         // All untagged packets of one port belong to the same VRF.
-        match self.tables.vrf(self.tables.vrf_of(view.untagged)) {
-            None => self.tables.fib4().lookup_bulk(keys, words),
-            Some(vrf) => vrf.lookup_bulk4(keys, words),
+        let vrf = self.tables.vrf(self.tables.vrf_of(view.untagged));
+        // Memos hold for one batch: adjacencies and the generation may change between batches.
+        scratch.memos.words.fill(u32::MAX);
+        // The first pass prefetches what lies ahead of its packet; nothing lies ahead of the first ones.
+        packets[..count.min(2 * AHEAD)].iter().for_each(Packet::prefetch_meta);
+        packets[..count.min(AHEAD)].iter().for_each(Packet::prefetch_bytes);
+        let rules = !self.snapshot.rule_table.is_empty();
+        let mut bytes = 0;
+        for from in (0..count).step_by(CHUNK) {
+            let chunk = from..count.min(from + CHUNK);
+            bytes += self.first_pass((id, view, mac), arrival, &mut packets[from..count], (chunk.clone(), scratch));
+            let ChunkFields { keys, words, .. } = &mut scratch.fields;
+            let (keys, words) = (&keys[..chunk.len()], &mut words[..chunk.len()]);
+            match &vrf {
+                None => self.tables.fib4().lookup_prefetched(keys, words),
+                Some(vrf) => vrf.lookup_bulk4(keys, words),
+            }
+            let packets = &mut packets[chunk.clone()];
+            if check != ReversePath::Off {
+                self.check_sources((id, view.untagged, check), arrival, packets, (from, scratch));
+            }
+            if rules {
+                self.match_rules(view.untagged, packets, (from, scratch));
+            }
+            self.second_pass((id, view, wants), arrival, packets, (from, scratch));
         }
-        if check != ReversePath::Off {
-            self.check_sources((id, view.untagged, check), arrival, packets, scratch);
-        }
-        if self.snapshot.rule_table.is_empty() {
-            scratch.positions[..packets.len().min(BATCH)].fill(self.dispatch.best_effort as u16);
-        } else {
-            self.match_rules(view, packets, scratch);
-        }
-        self.second_pass((id, view, wants), arrival, packets, scratch);
         bytes
     }
 
-    /// Finds the path of each plain packet by the rules.
+    /// Finds the path of each plain packet of a chunk by the rules, and stores its position behind the word of its route: a memo is for one route and
+    /// one path.
     #[inline(never)]
-    fn match_rules(&self, view: &PortView, packets: &[Packet], scratch: &mut Scratch) {
-        let Scratch { rule_keys, positions, targets, .. } = scratch;
-        let count = packets.len().min(BATCH);
-        let came = (view.untagged, self.tables.vrf_of(view.untagged));
+    fn match_rules(&self, came: InterfaceId, packets: &[Packet], (from, scratch): (usize, &mut Scratch)) {
+        let Scratch { rule_keys, fields, targets, .. } = scratch;
+        let came = (came, self.tables.vrf_of(came));
         rule_keys.clear();
-        positions[..count].fill(self.dispatch.best_effort as u16);
-        for (i, packet) in packets[..count].iter().enumerate() {
-            if targets[i] == UNDECIDED {
+        for (i, packet) in packets.iter().enumerate().take(CHUNK) {
+            if targets[from + i] == UNDECIDED {
+                fields.words[i] = fields.words[i] & ROUTE | (self.dispatch.best_effort as u32) << ROUTE_BITS;
                 // Connections are not known yet: the path's function `nat` looks them up.
                 push_key(rule_keys, i, packet.bytes(), 0, came);
             }
         }
-        self.snapshot.rule_table.look_up(rule_keys, &Sets::default(), |i, result| positions[i] = result.path);
+        self.snapshot.rule_table.look_up(rule_keys, &Sets::default(), |i, result| {
+            fields.words[i] = fields.words[i] & ROUTE | u32::from(result.path) << ROUTE_BITS;
+        });
     }
 
-    /// The first pass over a batch: reads the headers. Returns the number of bytes received.
+    /// The first pass over the packets `chunk` of a batch: reads the headers. `packets` begins with the chunk and has the rest of the batch, whose
+    /// memory is prefetched. Returns the number of bytes received.
     // Not inlined, like the second pass: together they need more registers than there are.
     #[inline(never)]
     fn first_pass(
         &self,
-        (id, view): (PortId, &PortView),
+        (id, view, mac): (PortId, &PortView, u64),
         arrival: Option<Instant>,
         packets: &mut [Packet],
-        scratch: &mut Scratch,
+        (chunk, scratch): (Range<usize>, &mut Scratch),
     ) -> u64 {
-        // If untagged packets have no IPv4 interface, no packet is plain: no frame's value equals this one, because its low 16 bits are zero.
-        let routed = self.snapshot.interface(view.untagged).is_some_and(|interface| !interface.ipv4.is_empty());
-        let mac = if routed { mac_word(view.mac) } else { u64::MAX };
-        let count = packets.len().min(BATCH);
-        scratch.targets[..count].fill(UNDECIDED);
-        let mut bytes = 0;
-        // A loop of its own, so that the loads of all headers overlap before the first is read.
+        let count = chunk.len();
+        let Scratch { fields, targets, dedicated, offloads, hooked, .. } = scratch;
+        let (targets, dedicated) = (&mut targets[chunk.clone()], &mut dedicated[chunk]);
+        targets.fill(UNDECIDED);
+        let mut seen = FirstPass::default();
         for packet in &packets[..count] {
-            packet.prefetch_bytes();
-            bytes += packet.len() as u64;
+            seen.bytes += packet.len() as u64;
         }
-        let mut seen = FirstPass { bytes, ..FirstPass::default() };
-        let mut i = self.check_plain(mac, packets, scratch, 0);
+        let mut i = self.check_plain(mac, packets, fields, 0..count);
         while i < count {
-            scratch.targets[i] = self.check_other((id, view), arrival, &mut packets[i], &mut seen);
-            scratch.record_fields(i, 0, HeaderFields::NOT_PLAIN);
+            targets[i] = self.check_other((id, view), arrival, &mut packets[i], &mut seen);
+            fields.record_not_plain(i);
             i += 1;
             // Packets that are not plain come in runs as well.
-            if i < count && self.plain_destination(mac, &mut packets[i]).is_some() {
-                i = self.check_plain(mac, packets, scratch, i);
+            if i < count && self.plain_destination(mac, &packets[i]).is_some() {
+                i = self.check_plain(mac, packets, fields, i..count);
             }
         }
         // Packets to link-local addresses are not plain either. They are seldom, so the addresses are compared several at once.
-        if scratch.keys[..count].iter().fold(false, |any, key| any | (key >> 16 == LINK_LOCAL)) {
+        if fields.keys[..count].iter().fold(false, |any, key| any | (key >> 16 == LINK_LOCAL)) {
             for (i, packet) in packets.iter_mut().enumerate().take(count) {
-                if scratch.keys[i] >> 16 == LINK_LOCAL {
-                    scratch.targets[i] = self.check_other((id, view), arrival, packet, &mut seen);
-                    scratch.record_fields(i, 0, HeaderFields::NOT_PLAIN);
+                if fields.keys[i] >> 16 == LINK_LOCAL {
+                    targets[i] = self.check_other((id, view), arrival, packet, &mut seen);
+                    fields.record_not_plain(i);
                 }
             }
         }
-        let Scratch { fields: BatchFields { hops, ports, .. }, offloads, hooked, dedicated, .. } = scratch;
-        let (hops, ports) = (&hops[..count], &ports[..count]);
-        *offloads = seen.offloads;
-        // Instructions are rare, so one vectorized test covers the batch.
-        let marks = self.snapshot.marks;
-        *hooked = marks != Marks::NONE && (marks.may_be_among(hops, ports) || seen.may_instruct);
-        if *hooked {
-            let dedicated = dedicated.iter_mut().zip(hops);
-            dedicated.for_each(|(dedicated, hop)| *dedicated = marks.is_dedicated(hop));
+        *offloads |= seen.offloads;
+        if self.snapshot.marks != Marks::NONE {
+            *hooked |= self.mark(&packets[..count], targets, dedicated) || seen.may_instruct;
         }
         seen.bytes
     }
 
-    /// Reads plain packets, beginning at `from`, until one is not plain. Returns its position, or the number of packets if all are plain.
+    /// Determines which packets of a chunk carry the protocol of instructions. Returns true if a plain one may carry an instruction.
+    #[inline(never)]
+    fn mark(&self, packets: &[Packet], targets: &[Target], dedicated: &mut [bool]) -> bool {
+        let (mut hops, mut ports) = ([[0; 4]; CHUNK], [[0; 4]; CHUNK]);
+        let count = packets.len().min(CHUNK);
+        for (i, packet) in packets[..count].iter().enumerate() {
+            if targets[i] == UNDECIDED {
+                (hops[i], ports[i]) = instruction_fields(packet);
+            }
+        }
+        let (marks, hops) = (self.snapshot.marks, &hops[..count]);
+        dedicated.iter_mut().zip(hops).for_each(|(dedicated, hop)| *dedicated = marks.is_dedicated(hop));
+        // Instructions are rare, so one vectorized test covers the chunk.
+        marks.may_be_among(hops, &ports[..count])
+    }
+
+    /// Reads plain packets of a chunk, those in `range`, until one is not plain. Returns its position, or the end of the range if all are plain.
     // This function calls nothing, so that the registers suffice for the loop.
     #[inline(never)]
-    fn check_plain(&self, mac: u64, packets: &mut [Packet], scratch: &mut Scratch, from: usize) -> usize {
-        let Scratch { keys, fields: BatchFields { lengths, tos, hops, ports }, .. } = scratch;
+    fn check_plain(&self, mac: u64, packets: &mut [Packet], fields: &mut ChunkFields, range: Range<usize>) -> usize {
+        let ChunkFields { keys, lengths, tos, .. } = fields;
         // All of one length, so that the loop needs no bounds checks.
-        let count = packets.len().min(BATCH);
-        let (packets, keys) = (&mut packets[..count], &mut keys[..count]);
-        let (lengths, tos) = (&mut lengths[..count], &mut tos[..count]);
-        let (hops, ports) = (&mut hops[..count], &mut ports[..count]);
-        for i in from..count {
-            let Some((destination, fact)) = self.plain_destination(mac, &mut packets[i]) else { return i };
-            (keys[i], lengths[i], tos[i]) = (destination, fact.length, fact.tos);
-            (hops[i], ports[i]) = (fact.hop, fact.ports);
+        let count = range.end.min(packets.len()).min(CHUNK);
+        let (keys, lengths, tos) = (&mut keys[..count], &mut lengths[..count], &mut tos[..count]);
+        let table = self.tables.fib4();
+        for i in range.start..count {
+            if let Some(packet) = packets.get(i + 2 * AHEAD) {
+                packet.prefetch_meta();
+            }
+            if let Some(packet) = packets.get(i + AHEAD) {
+                packet.prefetch_bytes();
+            }
+            let Some((destination, fact)) = self.plain_destination(mac, &packets[i]) else { return i };
+            table.prefetch(destination);
+            let end = ETHERNET + usize::from(fact.length);
+            if end < packets[i].len() {
+                // Padding of a short Ethernet frame does not belong to the packet.
+                packets[i].resize(end);
+            }
+            (keys[i], tos[i]) = (destination, fact.tos);
+            lengths[i] = if fact.ttl > 1 { fact.length } else { NO_MEMO };
         }
         count
     }
@@ -358,46 +451,41 @@ impl<W: Witness> Classifier<'_, W> {
         target
     }
 
-    /// The second pass: acts on the routes of the packets that are still undecided.
+    /// The second pass over a chunk that begins at packet `from` of its batch: acts on the routes of the packets that are still undecided.
     #[inline(never)]
     fn second_pass(
         &self,
         (id, view, wants): (PortId, &PortView, &ObjectiveTable),
         arrival: Option<Instant>,
         packets: &mut [Packet],
-        scratch: &mut Scratch,
+        (from, scratch): (usize, &mut Scratch),
     ) {
-        let Scratch { words, fields: facts, memo, targets, dedicated, offloads, positions, .. } = scratch;
-        let BatchFields { lengths, tos, hops, ports } = facts;
-        // The memo holds for one batch: adjacencies and the generation may change between batches.
-        memo.word = u32::MAX;
-        let count = packets.len().min(BATCH);
-        for (i, packet) in packets[..count].iter_mut().enumerate() {
-            let (word, tos) = (words[i], tos[i]);
-            // The memo holds for a TTL above 1 and a length up to the MTU: other packets cause ICMP errors or are fragmented.
-            if word == memo.word && positions[i] == memo.position && hops[i][2] > 1 && lengths[i] <= memo.mtu {
-                let meta = packet.meta_mut();
-                let timestamp = arrival.unwrap_or(meta.timestamp);
-                *meta = memo.meta;
-                meta.timestamp = timestamp;
-                meta.ecn = tos & 3;
-                meta.objective = wants.get(tos);
-                targets[i] = memo.target;
-            // The memo never applies to a decided packet that is not plain: its TTL is zero here.
-            } else if targets[i] == UNDECIDED {
+        let Scratch { fields, memos, targets, dedicated, offloads, .. } = scratch;
+        let rules = !self.snapshot.rule_table.is_empty();
+        let count = packets.len().min(CHUNK);
+        let (targets, dedicated) = (&mut targets[from..][..count], &mut dedicated[from..][..count]);
+        let mut i = 0;
+        while i < count {
+            i = apply_memos((arrival, wants), packets, (&*fields, &*memos), targets, i);
+            if i < count && targets[i] == UNDECIDED {
+                let packet = &mut packets[i];
                 reset_meta(packet, arrival, id, view.untagged);
+                let (word, tos) = (fields.words[i], fields.tos[i]);
                 packet.meta_mut().objective = wants.get(tos);
-                let fact = HeaderFields { length: lengths[i], tos, hop: hops[i], ports: ports[i] };
-                let (target, mtu) = self.route_plain(packet, word, fact, positions[i].into());
+                // There are at most 253 paths: a position fits behind the 24 bits of a route.
+                let position = if rules { (word >> ROUTE_BITS) as usize } else { self.dispatch.best_effort };
+                let fact = plain_fields(packet, tos);
+                let (target, mtu) = self.route_plain(packet, word, fact, position);
                 targets[i] = target;
                 dedicated[i] &= target != REFUSED;
                 if mtu == 0 {
                     *offloads |= is_to_fragment(packet);
                 // The objective of a packet is its own, unless its path has one.
-                } else if self.snapshot.paths[usize::from(positions[i])].objective.is_none() {
-                    *memo = Memo { word, position: positions[i], target, mtu, meta: *packet.meta() };
+                } else if self.snapshot.paths[position].objective.is_none() {
+                    memos.store(word, Memo { target, mtu, meta: *packet.meta() });
                 }
             }
+            i += 1;
         }
     }
 
@@ -412,7 +500,7 @@ impl<W: Witness> Classifier<'_, W> {
 
     /// The destination of a plain packet: untagged, valid IPv4 without options, to be forwarded. `None` for all others.
     #[inline(always)]
-    fn plain_destination(&self, mac: u64, packet: &mut Packet) -> Option<(u32, HeaderFields)> {
+    fn plain_destination(&self, mac: u64, packet: &Packet) -> Option<(u32, HeaderFields)> {
         let bytes = packet.bytes();
         let frame = bytes.first_chunk::<PORTS>()?;
         let (link, header) = frame.split_first_chunk::<ETHERNET>()?;
@@ -424,9 +512,7 @@ impl<W: Witness> Classifier<'_, W> {
         let length = usize::from(u16::from_be_bytes([header[2], header[3]]));
         let source = u32::from_be_bytes([header[12], header[13], header[14], header[15]]);
         let destination = u32::from_be_bytes([header[16], header[17], header[18], header[19]]);
-        let hop = [header[6], header[7], header[8], header[9]];
-        let ports = [frame[PLAIN], frame[PLAIN + 1], frame[PLAIN + 2], frame[PLAIN + 3]];
-        let fact = HeaderFields { length: length as u16, tos: kind as u8, hop, ports };
+        let fact = HeaderFields { length: length as u16, tos: kind as u8, ttl: header[8] };
         let sound = station == mac
             && kind & !0xff == 0x0800_4500
             && length >= ipv4::HEADER
@@ -438,10 +524,6 @@ impl<W: Witness> Classifier<'_, W> {
             && !packet.is_offloaded();
         if !sound {
             return None;
-        }
-        if ETHERNET + length < packet.len() {
-            // Padding of a short Ethernet frame does not belong to the packet.
-            packet.resize(ETHERNET + length);
         }
         Some((destination, fact))
     }
@@ -462,7 +544,7 @@ impl<W: Witness> Classifier<'_, W> {
             let egress = self.snapshot.egress(interface);
             let redirected = egress.redirects && interface == packet.meta().in_interface;
             let mtu = self.tables.mtu(interface, egress.mtu);
-            if link.is_resolved() && fact.ttl() > 1 && fact.length <= mtu && !redirected {
+            if link.is_resolved() && fact.ttl > 1 && fact.length <= mtu && !redirected {
                 let target = self.select_path(packet, position, (adjacency, link, interface), egress);
                 return (target, if whole && target != REFUSED { mtu } else { 0 });
             }

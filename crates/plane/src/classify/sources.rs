@@ -4,15 +4,15 @@
 //! The fast path refuses no packet: it passes packets with suspicious sources to `general`. Without reverse-path checks it pays for one read of
 //! the interface for each batch.
 
-use super::{Classifier, Finding, Outcome, Scratch, UNDECIDED, Witness, refuse, reset_meta};
+use super::{CHUNK, Classifier, Finding, Outcome, Scratch, UNDECIDED, Witness, refuse, reset_meta};
 use packet::wire::Ipv4Header;
-use packet::{BATCH, DropReason, Meta, Packet};
+use packet::{DropReason, Meta, Packet};
 use plan::ReversePath;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use units::{Instant, InterfaceId, PortId};
 
 impl<W: Witness> Classifier<'_, W> {
-    /// Checks the reverse paths of the plain packets of a batch, all received on `interface`.
+    /// Checks the reverse paths of the plain packets of a chunk that begins at packet `from` of its batch, all received on `interface`.
     #[cold]
     #[inline(never)]
     pub(super) fn check_sources(
@@ -20,10 +20,11 @@ impl<W: Witness> Classifier<'_, W> {
         (id, interface, check): (PortId, InterfaceId, ReversePath),
         arrival: Option<Instant>,
         packets: &mut [Packet],
-        scratch: &mut Scratch,
+        (from, scratch): (usize, &mut Scratch),
     ) {
-        let (mut sources, mut words) = ([0; BATCH], [0; BATCH]);
-        let count = packets.len().min(BATCH);
+        let (mut sources, mut words) = ([0; CHUNK], [0; CHUNK]);
+        let count = packets.len().min(CHUNK);
+        let targets = &mut scratch.targets[from..][..count];
         for (source, packet) in sources.iter_mut().zip(&*packets) {
             let header = packet.bytes().get(super::ETHERNET..).and_then(Ipv4Header::of);
             *source = header.map_or(0, |header| u32::from(header.source()));
@@ -35,7 +36,7 @@ impl<W: Witness> Classifier<'_, W> {
         // Consecutive packets mostly have sources with the same route.
         let mut passed = None;
         for (i, packet) in packets[..count].iter_mut().enumerate() {
-            if scratch.targets[i] != UNDECIDED || passed == Some(words[i]) {
+            if targets[i] != UNDECIDED || passed == Some(words[i]) {
                 continue;
             }
             if self.passes_reverse_path(Outcome::decode(words[i]), check, interface) {
@@ -44,9 +45,9 @@ impl<W: Witness> Classifier<'_, W> {
             }
             reset_meta(packet, arrival, id, interface);
             packet.meta_mut().l3 = super::ETHERNET as u16;
-            scratch.targets[i] = refuse(packet, DropReason::ReversePath);
+            targets[i] = refuse(packet, DropReason::ReversePath);
             // Clear the route, so that neither this packet nor `second_pass`'s memo of the previous one uses it.
-            scratch.words[i] = Outcome::Special.encode();
+            scratch.fields.words[i] = Outcome::Special.encode();
         }
     }
 
