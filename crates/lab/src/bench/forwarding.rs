@@ -236,14 +236,17 @@ impl BenchRouter {
             self.renew();
             while !self.frames.is_empty() {
                 let offered = self.feed();
+                // Taken out of the map, so that only the router's steps are timed and not the search for the port.
+                let far = self.rig.wires.far.remove("out").expect("the wire is there");
                 let start = self.counter.read();
                 let mut steps = 0;
-                while self.rig.wires.far["out"].waiting() < offered {
+                while far.waiting() < offered {
                     self.rig.step(&mut self.meter);
                     steps += 1;
                     assert!(steps < STEPS, "a frame was lost: the machine stood still, or the router is at fault");
                 }
                 spent += self.counter.between(start, self.counter.read()).get();
+                self.rig.wires.far.insert("out".to_owned(), far);
                 self.collect();
             }
             std::mem::swap(&mut self.frames, &mut self.forwarded);
