@@ -408,7 +408,7 @@ impl<W: Witness> Classifier<'_, W> {
         // All of one length, so that the loop needs no bounds checks.
         let count = range.end.min(packets.len()).min(CHUNK);
         let (keys, lengths, tos) = (&mut keys[..count], &mut lengths[..count], &mut tos[..count]);
-        let table = self.tables.fib4();
+        let prefetch_route = self.tables.fib4().prefetcher();
         for i in range.start..count {
             if let Some(packet) = packets.get(i + 2 * AHEAD) {
                 packet.prefetch_meta();
@@ -417,7 +417,7 @@ impl<W: Witness> Classifier<'_, W> {
                 packet.prefetch_bytes();
             }
             let Some((destination, fact)) = self.plain_destination(mac, &packets[i]) else { return i };
-            table.prefetch(destination);
+            prefetch_route(destination);
             let end = ETHERNET + usize::from(fact.length);
             if end < packets[i].len() {
                 // Padding of a short Ethernet frame does not belong to the packet.
