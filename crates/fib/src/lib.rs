@@ -15,6 +15,7 @@ mod groups;
 mod oracle;
 mod outcome;
 mod rib;
+pub mod route_cache;
 mod sequence;
 mod short;
 mod sync;
