@@ -57,6 +57,7 @@ mod net;
 mod port;
 mod random;
 pub mod real;
+pub mod routes;
 mod run;
 mod source;
 pub mod tcp;

@@ -134,6 +134,7 @@ experiments! {
     groups_are_counted: "ephemeral" "EX14"
     a_lifetime_is_exact: "ephemeral" "EX15"
     engines_scale: "ephemeral" "EX17"
+    a_small_cache_of_ranges_answers_nine_of_ten_lookups: "panama" "F6"
 }
 
 /// A golden file as Markdown: its tables with their titles.
@@ -170,7 +171,7 @@ fn cells(line: &str) -> Vec<String> {
 
 #[test]
 fn readme_has_golden_tables() {
-    for paper in ["scheduling", "queueing", "ephemeral"] {
+    for paper in ["scheduling", "queueing", "ephemeral", "panama"] {
         let path = folder().join(paper).join("README.md");
         let text = std::fs::read_to_string(&path).unwrap();
         let mut body = String::from("\n");

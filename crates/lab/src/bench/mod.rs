@@ -13,6 +13,7 @@ mod io;
 mod link;
 mod preempt;
 mod reservations;
+mod route_cache;
 mod routes;
 mod schemes;
 mod sim;
@@ -22,6 +23,7 @@ pub use ephemeral::ephemeral_costs;
 pub use figure::{BenchFigure, BudgetBound};
 pub use forwarding::path_costs;
 pub use functions::function_costs;
+pub use route_cache::route_cache_costs;
 pub use schemes::scheme_costs;
 
 use cli::arguments::BenchArguments;

@@ -1,8 +1,8 @@
-//! Full tables: their load time, their memory, and the cost of route changes for workers that forward meanwhile.
+//! Full tables: their load time, their memory, and the cost of route changes for workers that forward meanwhile. Also route caches beside them.
 
 use super::components::{random_prefixes, random_prefixes_v6};
 use super::forwarding::{BenchRouter, BenchTable, MILLION};
-use super::{BenchFigure, Rounds, median, medians};
+use super::{BenchFigure, Rounds, median, medians, route_cache};
 use cpu::meter::ConstantMeter;
 use fib::{Origin, Outcome, RouteChange, Tables};
 use io::clock::CycleCounter;
@@ -29,10 +29,11 @@ const BURST: usize = 64;
 /// Changes prepared beforehand.
 const FLIPS: usize = 1 << 18;
 
-/// Loading and changing.
+/// Loading, changing, and route caches.
 pub fn measure(rounds: Rounds) -> Vec<BenchFigure> {
     let mut figures = loading(rounds);
     figures.extend(changing(rounds));
+    figures.extend(route_cache::measure(rounds));
     figures
 }
 

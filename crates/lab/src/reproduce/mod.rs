@@ -9,7 +9,7 @@ pub mod plot;
 mod real;
 mod world;
 
-pub use real::{RealHosts, RealPackets, RealProcessor, RealState};
+pub use real::{RealHosts, RealPackets, RealProcessor, RealRoutes, RealState};
 
 use anyhow::{Context, Result, bail};
 use cache::RunCache;
@@ -109,6 +109,8 @@ pub fn reproduce(options: &ReproduceArguments) -> Result<ExitCode> {
     }
     let (mut of_processor, orders): (Vec<ExperimentRuns>, Vec<ExperimentRuns>) =
         orders.into_iter().partition(|order| jobs_satisfy(order, RealProcessor::supports));
+    let (of_routes, orders): (Vec<ExperimentRuns>, Vec<ExperimentRuns>) =
+        orders.into_iter().partition(|order| jobs_satisfy(order, RealRoutes::supports));
     let (state, orders): (Vec<ExperimentRuns>, Vec<ExperimentRuns>) =
         orders.into_iter().partition(|order| jobs_satisfy(order, RealState::supports));
     let (hosts, mut routers): (Vec<ExperimentRuns>, Vec<ExperimentRuns>) =
@@ -124,6 +126,9 @@ pub fn reproduce(options: &ReproduceArguments) -> Result<ExitCode> {
     // One at a time: two would compete for the same processors.
     if !of_processor.is_empty() {
         batches.push(RunBatch { experiments: of_processor, runner: &RealProcessor, at_once: 1 });
+    }
+    if !of_routes.is_empty() {
+        batches.push(RunBatch { experiments: of_routes, runner: &RealRoutes, at_once: 1 });
     }
     if !routers.is_empty() {
         of_routers = RealPackets::new(options.slower)?;

@@ -88,7 +88,9 @@ pub enum RunKind {
     Schemes,
     /// A trial of ephemeral state ([`crate::ephemeral`]) in place of a world. On real packets it runs in a laboratory.
     State,
-    /// Such a trial that runs only in a laboratory, not in virtual time.
+    /// A trial of route lookup ([`crate::routes`]) in place of a world. With `--real` it measures this machine's processor.
+    Routes,
+    /// A trial of ephemeral state that runs only in a laboratory, not in virtual time.
     Laboratory,
     /// A world that runs twice: on real packets, and in virtual time in the runs whose parameter `on` is `"model"`. It does not run in virtual time
     /// alone.
@@ -98,7 +100,7 @@ pub enum RunKind {
 impl RunKind {
     /// True if it can run without real packets and without measuring this machine's processor.
     pub fn in_virtual_time(self) -> bool {
-        matches!(self, RunKind::World | RunKind::State)
+        matches!(self, RunKind::World | RunKind::State | RunKind::Routes)
     }
 }
 

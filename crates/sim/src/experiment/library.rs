@@ -87,7 +87,11 @@ const EPHEMERAL: &[ExperimentFile] = folder!("ephemeral":
     "EX18.toml"
 );
 
+const PANAMA: &[ExperimentFile] = folder!("panama":
+    "F6.toml"
+);
+
 /// Every file, in the order in which experiments are run.
 pub fn entries() -> impl Iterator<Item = &'static ExperimentFile> {
-    SCHEDULING.iter().chain(QUEUEING).chain(EPHEMERAL)
+    SCHEDULING.iter().chain(QUEUEING).chain(EPHEMERAL).chain(PANAMA)
 }

@@ -4,7 +4,7 @@ use super::data::DataFiles;
 use super::file::RunKind;
 use super::parameters::Parameters;
 use crate::digest::digest;
-use crate::{Captures, Measurements, WorldPlan, ephemeral, run};
+use crate::{Captures, Measurements, WorldPlan, ephemeral, routes, run};
 use plan::Guests;
 use std::sync::Arc;
 
@@ -77,7 +77,7 @@ impl Runner for Simulation {
         if self.guests.is_some() {
             return None;
         }
-        if job.measures == RunKind::State {
+        if matches!(job.measures, RunKind::State | RunKind::Routes) {
             return Some(job.world.clone());
         }
         let world = WorldPlan::parse(&job.world, &job.file).ok()?;
@@ -91,8 +91,10 @@ impl Runner for Simulation {
     }
 
     fn run(&self, job: &Job) -> Result<Measurements, String> {
-        if job.measures == RunKind::State {
-            return ephemeral::run(&job.world, &job.file);
+        match job.measures {
+            RunKind::State => return ephemeral::run(&job.world, &job.file),
+            RunKind::Routes => return routes::run(&job.world, &job.file),
+            _ => {}
         }
         self.simulate(job, &mut self.files.clone(), &mut |_| {})
     }

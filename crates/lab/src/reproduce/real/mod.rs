@@ -3,10 +3,12 @@
 
 mod cabling;
 mod hosts;
+mod routes;
 mod slowdown;
 mod state;
 
 pub use hosts::RealHosts;
+pub use routes::RealRoutes;
 pub use state::{RealProcessor, RealState};
 
 use crate::bench::{function_costs, path_costs, scheme_costs};
