@@ -290,6 +290,7 @@ fn ports(daemon: &Daemon, r: &mut Registry) -> Result<(), ApiError> {
     let label = |port: &PortReply| -> PortLabel { [("port", port.name.clone())] };
     counter_set(r, "port", &ports.iter().map(|port| (label(port), port.counters.0)).collect::<Vec<_>>());
     counter_set(r, "port", &ports.iter().map(|port| (label(port), port.link.0)).collect::<Vec<_>>());
+    counter_set(r, "port", &ports.iter().map(|port| (label(port), port.route_cache.0)).collect::<Vec<_>>());
     gauge(r, "port_backlog_packets", "Packets queued at the link.", of(|p| p.backlog_packets));
     gauge(r, "port_backlog_bytes", "Bytes queued at the link.", of(|p| p.backlog_bytes));
     let lost =

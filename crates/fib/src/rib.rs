@@ -1,6 +1,7 @@
 //! The routes behind the forwarding tables: for each prefix the route of every origin. Packets use the best.
 
 use super::fib6::Trie;
+use super::route_cache::{Address, Starts, flatten_within};
 use super::{Fib4, Outcome};
 use prefix_trie::{Prefix, PrefixMap};
 
@@ -159,6 +160,18 @@ where
         // The prefixes of the map have no bit set after the length.
         let shorter = <(A, u8)>::from_repr_len(shorter.mask(), shorter.1);
         self.map.get_lpm(&shorter).map(|((_, length), candidates)| (length, *candidates))
+    }
+
+    /// The ranges within a prefix, each with the outcome of its packets.
+    pub fn ranges_within(&self, prefix: (A, u8)) -> Starts<A>
+    where
+        A: Address,
+    {
+        let covering = || self.covering(prefix).map_or(0, |(_, candidates)| candidates.word());
+        let word = Some(self.get(prefix).word()).filter(|&word| word != 0).unwrap_or_else(covering);
+        let inside = self.map.iter_from(&prefix, true).take_while(|(longer, _)| prefix.contains(longer));
+        let inside = inside.map(|((address, length), candidates)| (address, length, candidates.word()));
+        flatten_within((prefix.0, prefix.1, word), A::BITS, inside)
     }
 
     /// The next `count` prefixes in order of address and length. `inclusive` says if `from` itself counts.

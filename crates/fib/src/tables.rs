@@ -13,6 +13,7 @@
 
 mod covering;
 mod hops;
+mod route_cache;
 mod routes;
 
 pub use hops::{GroupError, GroupMember, NextHop};

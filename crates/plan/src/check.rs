@@ -185,6 +185,7 @@ fn plan(
         cpu,
         frames: router.frames,
         super_frames: router.super_frames,
+        route_cache: router.route_cache,
         icmp_rate: router.icmp_rate,
         icmp_burst: router.icmp_burst,
         ports,

@@ -41,6 +41,8 @@ pub struct Plan {
     pub frames: u32,
     /// Super-frames in the pool.
     pub super_frames: u32,
+    /// Ranges in the route cache of each port on each worker; 0 for no cache.
+    pub route_cache: u32,
     /// Limit of ICMP errors a second.
     pub icmp_rate: u32,
     /// Largest burst of ICMP errors.
@@ -100,6 +102,7 @@ impl Plan {
             busy_poll: self.busy_poll,
             frames: self.frames,
             super_frames: self.super_frames,
+            route_cache: self.route_cache,
             icmp_rate: self.icmp_rate,
             icmp_burst: self.icmp_burst,
         }

@@ -165,6 +165,8 @@ pub struct Snapshot {
     pub translations: Arc<Nat>,
     /// The routes of multicast groups.
     pub multicast: MulticastRoutes,
+    /// True if ports look up IPv4 routes in route caches first.
+    pub route_cache: bool,
     /// The packet hooks. `None` without ephemeral state.
     pub hooks: Option<Arc<HookConfig>>,
     /// The marks of packets that may carry an instruction.
@@ -224,6 +226,7 @@ impl Snapshot {
             nat: None,
             translations: Arc::default(),
             multicast: MulticastRoutes::default(),
+            route_cache: false,
             hooks: None,
             marks: Marks::NONE,
             egress,

@@ -121,6 +121,7 @@ impl<T: CounterSet> JsonSchema for CounterFields<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use fib::route_cache::RouteCacheCounters;
     use packet::{LinkCounters, PortCounters};
     use schemars::schema_for;
 
@@ -165,7 +166,11 @@ mod tests {
     /// Two sets of one object must not overwrite each other's fields.
     #[test]
     fn counters_of_one_object_have_different_names() {
-        let names = LinkCounters::COUNTERS.iter().chain(PortCounters::COUNTERS).map(|counter| counter.name);
+        let names = LinkCounters::COUNTERS
+            .iter()
+            .chain(PortCounters::COUNTERS)
+            .chain(RouteCacheCounters::COUNTERS)
+            .map(|counter| counter.name);
         let names: Vec<&str> = names.collect();
         let distinct: std::collections::BTreeSet<&str> = names.iter().copied().collect();
         assert_eq!(distinct.len(), names.len(), "{names:?}");

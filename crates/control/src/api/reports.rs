@@ -1,6 +1,7 @@
 //! Reports about the router.
 
 use super::{CounterFields, LatencyReply};
+use fib::route_cache::RouteCacheCounters;
 use packet::{LinkCounters, PortCounters};
 use plane::PathCounters;
 use schemars::JsonSchema;
@@ -129,6 +130,9 @@ pub struct PortReply {
     /// Its counters.
     #[serde(flatten)]
     pub counters: CounterFields<PortCounters>,
+    /// The counters of its route cache; zero without one.
+    #[serde(flatten)]
+    pub route_cache: CounterFields<RouteCacheCounters>,
     /// The counters of its link.
     #[serde(flatten)]
     pub link: CounterFields<LinkCounters>,

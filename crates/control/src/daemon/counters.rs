@@ -11,6 +11,7 @@ impl Daemon {
         for port in self.ports()?.ports {
             all.add("port", &port.name, &port.counters.0);
             all.add("port", &port.name, &port.link.0);
+            all.add("port", &port.name, &port.route_cache.0);
         }
         for link in self.links(None, 0)?.links {
             all.add("link", &format!("{}, worker {}", link.port, link.worker), &link.counters.0);

@@ -108,6 +108,7 @@ impl Daemon {
                 interfaces: plan.map_or_else(Vec::new, |plan| plan.interfaces.iter().map(interface).collect()),
                 scheme: snapshot.port(report.port).map_or_else(String::new, |view| view.scheme.to_string()),
                 counters: api::CounterFields(report.counters),
+                route_cache: api::CounterFields(report.route_cache),
                 link: api::CounterFields(report.link),
                 backlog_packets: report.backlog.into(),
                 backlog_bytes: report.backlog_bytes.get(),

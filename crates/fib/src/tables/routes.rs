@@ -1,5 +1,6 @@
 //! Changes of routes, and reports about them.
 
+use super::route_cache::Feeds;
 use super::{GroupMember, NextHop, Tables, is_link_local};
 use crate::rib::{Candidates, Rib};
 use crate::{Origin, Outcome};
@@ -123,11 +124,12 @@ pub(super) struct RouteState {
     prefixes: usize,
     /// The number of routes of [`Origin::Api`], in all VRFs.
     api_routes: usize,
+    pub feeds: Feeds,
 }
 
-struct Ribs {
-    v4: Rib<u32>,
-    v6: Rib<u128>,
+pub(super) struct Ribs {
+    pub v4: Rib<u32>,
+    pub v6: Rib<u128>,
 }
 
 impl Tables {
@@ -156,6 +158,7 @@ impl Tables {
             // Collected before the lock is taken, because the iterator may be slow.
             batch.extend(changes.by_ref().take(BATCH));
             if batch.is_empty() {
+                self.replan_route_caches();
                 return Ok(());
             }
             let mut state = self.state.lock();
@@ -219,7 +222,10 @@ impl Tables {
         if origin == Origin::Api {
             state.api_routes = state.api_routes + usize::from(word != 0) - usize::from(old != 0);
         }
-        // Released only now, when the forwarding table no longer names it. A route that stays the same was held twice until here.
+        if let IpAddr::V4(address) = prefix.address {
+            state.update_feed(vrf, (address.to_bits(), prefix.length));
+        }
+        // Released only now, when neither the forwarding table nor a route cache names it. A route that stays the same was held twice until here.
         match Outcome::decode(old) {
             Outcome::Via(adjacency) => self.release(adjacency),
             Outcome::Group(group) => self.release_group(group),
@@ -406,10 +412,16 @@ impl Tables {
 
 impl RouteState {
     pub fn new() -> RouteState {
-        RouteState { ribs: Vec::new(), neighbours: BTreeSet::new(), prefixes: 0, api_routes: 0 }
+        RouteState {
+            ribs: Vec::new(),
+            neighbours: BTreeSet::new(),
+            prefixes: 0,
+            api_routes: 0,
+            feeds: Feeds::default(),
+        }
     }
 
-    fn rib(&mut self, vrf: VrfId) -> &mut Ribs {
+    pub(super) fn rib(&mut self, vrf: VrfId) -> &mut Ribs {
         while self.ribs.len() <= vrf.index() {
             self.ribs.push(Ribs { v4: Rib::new(), v6: Rib::new() });
         }

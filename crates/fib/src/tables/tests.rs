@@ -27,6 +27,8 @@ fn mac(last: u8) -> Mac {
 fn small() -> Tables {
     let tables = Tables::with_limits(TableLimits { adjacencies: 128, routes: 1000 });
     tables.attach(RED, VrfId(1));
+    // Every test also checks the ranges of the route caches: see `look`.
+    tables.set_route_cache(16);
     tables
 }
 
@@ -41,6 +43,10 @@ impl Tables {
                 Some(vrf) => vrf.lookup_bulk4(&[address.to_bits()], &mut words),
             }
             assert_eq!(Outcome::decode(words[0]), alone, "in bulk: {destination}");
+            if let Some(feed) = self.route_feed(vrf) {
+                let range = feed.resolve(address.to_bits()).range;
+                assert_eq!(Outcome::decode(range.word), alone, "in a route cache: {destination}");
+            }
         }
         alone
     }
@@ -521,4 +527,70 @@ fn reader_of_changing_group_sees_only_members() {
             assert!(members.contains(&picked), "{picked}");
         }
     });
+}
+
+#[test]
+fn route_caches_follow_routes_neighbours_and_interfaces() {
+    let tables = small();
+    let hosts: Vec<u32> = (0..64).map(|n| 0x0a00_0000 | n << 5).collect();
+    let mut caches = [VrfId::MAIN, VrfId(1)].map(|vrf| {
+        let feed = tables.route_feed(vrf).expect("the VRF has an interface");
+        (vrf, feed.cache(Default::default()), feed)
+    });
+    let mut agree = || {
+        for (vrf, cache, feed) in &mut caches {
+            for _ in 0..2 {
+                let mut words = [0; 64];
+                feed.lookup_bulk(cache, &hosts, &mut words, |asked, words| match tables.vrf(*vrf) {
+                    None => tables.fib4().lookup_bulk(asked, words),
+                    Some(vrf) => vrf.lookup_bulk4(asked, words),
+                });
+                for (&host, &word) in hosts.iter().zip(&words) {
+                    let outcome = tables.look(*vrf, IpAddr::V4(Ipv4Addr::from_bits(host)));
+                    assert_eq!(Outcome::decode(word), outcome, "{host:08x} in {vrf}");
+                }
+            }
+        }
+        caches.iter().map(|(_, cache, _)| cache.counters().hits).sum::<u64>()
+    };
+    tables.set_route(prefix("10.0.0.0/8"), Origin::Connected, Outcome::Connected(LAN)).unwrap();
+    agree();
+    let red = RouteChange {
+        vrf: VrfId(1),
+        prefix: prefix("10.0.0.0/22"),
+        origin: Origin::Static,
+        outcome: Outcome::Blackhole,
+    };
+    tables.change_route(red).unwrap();
+    agree();
+    assert!(tables.resolve(LAN, ip("10.0.0.32"), mac(9)));
+    agree();
+    tables.unresolve(LAN, ip("10.0.0.32"));
+    tables.via("10.0.4.0/24", Origin::Static, WAN, "10.9.0.1");
+    agree();
+    tables.remove_interface(WAN);
+    agree();
+    tables.set_route_cache(64);
+    assert!(agree() > 64, "the caches are in use");
+}
+
+#[test]
+fn index_bits_are_chosen_again_when_a_table_has_grown() {
+    let tables = Tables::new();
+    tables.set_route_cache(64);
+    let feed = tables.route_feed(VrfId::MAIN).expect("it is prepared");
+    let (few, _) = feed.plan();
+    let route = |n: u32| RouteChange {
+        vrf: VrfId::MAIN,
+        prefix: Prefix::new(IpAddr::V4(Ipv4Addr::from_bits(n << 9)), 24).unwrap(),
+        origin: Origin::Static,
+        outcome: Outcome::Local(LAN),
+    };
+    tables.apply_routes((0..5).map(route)).unwrap();
+    assert!(std::sync::Arc::ptr_eq(&few, &feed.plan().0), "five routes need no other bits");
+    tables.apply_routes((0..2000).map(route)).unwrap();
+    let (many, _) = feed.plan();
+    assert!(!std::sync::Arc::ptr_eq(&few, &many));
+    // With the first bits, which are the lowest, every /24 was in all 64 partitions.
+    assert!(feed.totals().ranges < 10_000, "{:?}", feed.totals());
 }

@@ -46,6 +46,12 @@ table! {
             "Additional frames of 64 KB, for jumbo frames and unsegmented packets of local senders. The system \
              allocates their memory at the first use. A change requires a restart."
         );
+        pub route_cache: u32 = (
+            Kind::Integer { least: 0, most: 65_536 }, "0", "1024",
+            "Address ranges that each port caches on each worker in front of the IPv4 forwarding table: a power of \
+             two, or 0 for no cache. The forwarding table of the main VRF is faster without it; see the figures of \
+             `switchpath bench routes`."
+        ) by route_cache;
         pub icmp_rate: u32 = (
             Kind::Integer { least: 1, most: 1_000_000 }, "100", "100",
             "The largest rate of ICMP errors per second (RFC 1812 4.3.2.8, RFC 4443 2.4)."
@@ -105,6 +111,21 @@ fn busy_poll(report: &mut Report<'_>, section: &Section<'_>) -> Nanos {
         Ok(time) => return time,
     }
     BUSY_POLL
+}
+
+fn route_cache(report: &mut Report<'_>, section: &Section<'_>) -> u32 {
+    let Some(node) = section.node("route_cache") else { return 0 };
+    match section.integer(report, "route_cache") {
+        Some(ranges) if ranges == 0 || ranges.is_power_of_two() => ranges as u32,
+        Some(ranges) => {
+            let next = ranges.next_power_of_two();
+            report.error(node.span, node.path, || {
+                (format!("{ranges} is no power of two"), format!("write {next}, or {}", next / 2))
+            });
+            0
+        }
+        None => 0,
+    }
 }
 
 fn name(report: &mut Report<'_>, section: &Section<'_>) -> String {

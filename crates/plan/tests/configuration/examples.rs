@@ -63,6 +63,7 @@ fn example_fills_in_every_default() {
           },
           "frames": 16384,
           "super_frames": 256,
+          "route_cache": 0,
           "icmp_rate": 100,
           "icmp_burst": 10,
           "ports": [

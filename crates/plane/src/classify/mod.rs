@@ -5,20 +5,25 @@
 
 mod general;
 mod passthrough;
+mod route_cache;
+mod scratch;
 mod sources;
 mod witness;
 
+pub(crate) use route_cache::PortRouteCache;
+pub(crate) use scratch::Scratch;
 pub use witness::{Finding, Unwitnessed, Witness};
 
 use crate::fields::push_key;
 use crate::hook::Marks;
 use crate::snapshot::{Egress, PathSpec, PortView, Snapshot};
-use classifier::{PacketKeys, Sets};
+use classifier::Sets;
 use fib::{LinkAddress, Outcome, Tables};
 use packet::segment::{is_to_fragment, wire_length};
 use packet::wire::{flow_hash, ipv4};
 use packet::{BATCH, DropReason, Exception, Meta, Packet};
 use plan::ReversePath;
+use scratch::{CHUNK, ChunkFields, Memo, NO_MEMO, ROUTE, ROUTE_BITS, apply_memos};
 use stack::{ObjectiveSource, ObjectiveTable};
 use std::ops::Range;
 use units::{AdjacencyId, GroupId, Instant, InterfaceId, Mac, PathId, PortId};
@@ -94,9 +99,6 @@ const ETHERNET: usize = 14;
 const PLAIN: usize = ETHERNET + ipv4::HEADER;
 /// The same with the transport ports behind it. Shorter frames are not plain.
 const PORTS: usize = PLAIN + 4;
-/// Packets that both passes process before the next ones. Their records and headers (8 KB) stay in the first-level cache between the passes. Those of
-/// a whole batch (32 KB) do not.
-const CHUNK: usize = 64;
 /// The distance at which the first pass prefetches headers. Records are prefetched at twice this distance, because they have the address of the header.
 const AHEAD: usize = 16;
 
@@ -108,9 +110,6 @@ struct HeaderFields {
     tos: u8,
     ttl: u8,
 }
-
-/// A length above the MTU of every memo: no memo applies to the packet.
-const NO_MEMO: u16 = u16::MAX;
 
 /// The result of the first pass for a chunk.
 #[derive(Default)]
@@ -140,48 +139,6 @@ fn instruction_fields(packet: &Packet) -> ([u8; 4], [u8; 4]) {
     })
 }
 
-/// The fields of a chunk, one array for each, so that loops over one field vectorize.
-struct ChunkFields {
-    /// The destinations, and the words of the forwarding table for them.
-    keys: [u32; CHUNK],
-    words: [u32; CHUNK],
-    /// The lengths of the IP packets; [`NO_MEMO`] for packets that are not plain or whose TTL ends here.
-    lengths: [u16; CHUNK],
-    tos: [u8; CHUNK],
-}
-
-/// The result for a plain packet. The next packet with the same route (most have) skips the lookup of adjacency, interface and path.
-#[derive(Clone, Copy)]
-#[repr(align(64))]
-struct Memo {
-    target: Target,
-    mtu: u16,
-    meta: Meta,
-}
-
-/// The memos of a batch, by the lowest bits of the word of the forwarding table. They are those of an adjacency, so that the memos of many next hops
-/// fit in. They are reset for each batch.
-struct Memos {
-    /// The words. Greater than any word if nothing is stored.
-    words: [u32; MEMOS],
-    memos: [Memo; MEMOS],
-}
-
-/// The number of memos, a power of two: 4 KB.
-const MEMOS: usize = 64;
-
-/// The bits of a word of the forwarding table that are its outcome. The others have the position of the path, if there are rules.
-const ROUTE: u32 = (1 << ROUTE_BITS) - 1;
-const ROUTE_BITS: u32 = 24;
-
-impl Memos {
-    fn store(&mut self, word: u32, memo: Memo) {
-        let memo = Memo { mtu: memo.mtu.min(NO_MEMO - 1), ..memo };
-        let place = word as usize % MEMOS;
-        (self.words[place], self.memos[place]) = (word, memo);
-    }
-}
-
 /// The fields of a plain packet, read again from its header.
 fn plain_fields(packet: &Packet, tos: u8) -> HeaderFields {
     let header = packet.bytes().get(ETHERNET..).and_then(<[u8]>::first_chunk::<{ ipv4::HEADER }>);
@@ -190,80 +147,9 @@ fn plain_fields(packet: &Packet, tos: u8) -> HeaderFields {
     HeaderFields { length, tos, ttl }
 }
 
-/// Applies the memos to packets of a chunk, beginning at `from`, until a packet has none. Returns its position, or the number of packets.
-// This function calls nothing, like `check_plain`.
-#[inline(never)]
-fn apply_memos(
-    (arrival, wants): (Option<Instant>, &ObjectiveTable),
-    packets: &mut [Packet],
-    (fields, memos): (&ChunkFields, &Memos),
-    targets: &mut [Target],
-    from: usize,
-) -> usize {
-    let count = packets.len().min(targets.len()).min(CHUNK);
-    let (packets, targets) = (&mut packets[..count], &mut targets[..count]);
-    let (words, lengths) = (&fields.words[..count], &fields.lengths[..count]);
-    let tos = &fields.tos[..count];
-    for i in from..count {
-        let place = words[i] as usize % MEMOS;
-        let memo = &memos.memos[place];
-        // A memo holds for a TTL above 1 and a length up to the MTU: other packets cause ICMP errors or are fragmented. See also [`NO_MEMO`].
-        if words[i] != memos.words[place] || lengths[i] > memo.mtu {
-            return i;
-        }
-        let meta = packets[i].meta_mut();
-        let timestamp = arrival.unwrap_or(meta.timestamp);
-        *meta = memo.meta;
-        meta.timestamp = timestamp;
-        meta.ecn = tos[i] & 3;
-        meta.objective = wants.get(tos[i]);
-        targets[i] = memo.target;
-    }
-    count
-}
-
-/// A worker's working memory for one batch, and the result: the target of each packet.
-pub(crate) struct Scratch {
-    /// The keys of a chunk for the rules of paths.
-    rule_keys: PacketKeys,
-    fields: ChunkFields,
-    memos: Memos,
-    /// The target of the `i`th packet.
-    pub targets: [Target; BATCH],
-    /// True if any of them needs segmentation, fragmentation or checksums before its link: see `worker::segment`.
-    pub offloads: bool,
-    /// True if any of them may carry an instruction.
-    pub hooked: bool,
-    /// If one may: the result of [`Marks::is_dedicated`] for each.
-    pub dedicated: [bool; BATCH],
-}
-
-impl Scratch {
-    pub fn new() -> Box<Scratch> {
-        let memo = Memo { target: REFUSED, mtu: 0, meta: Meta::default() };
-        let (keys, words, lengths, tos) = ([0; CHUNK], [0; CHUNK], [0; CHUNK], [0; CHUNK]);
-        Box::new(Scratch {
-            rule_keys: PacketKeys::default(),
-            fields: ChunkFields { keys, words, lengths, tos },
-            memos: Memos { words: [u32::MAX; MEMOS], memos: [memo; MEMOS] },
-            targets: [REFUSED; BATCH],
-            offloads: false,
-            hooked: false,
-            dedicated: [false; BATCH],
-        })
-    }
-}
-
-impl ChunkFields {
-    /// Records that packet `i` of the chunk is not plain.
-    fn record_not_plain(&mut self, i: usize) {
-        (self.keys[i], self.lengths[i], self.tos[i]) = (0, NO_MEMO, 0);
-    }
-}
-
 impl<W: Witness> Classifier<'_, W> {
-    /// Classifies packets received on one port, all at `came` unless the port has stamped them. The targets are in `scratch`. Returns the number
-    /// of bytes received.
+    /// Classifies packets received on one port, all at `came` unless the port has stamped them. `cache` is that of the port. The targets are in
+    /// `scratch`. Returns the number of bytes received.
     #[inline]
     pub fn classify_batch(
         &self,
@@ -271,6 +157,7 @@ impl<W: Witness> Classifier<'_, W> {
         arrival: Option<Instant>,
         packets: &mut [Packet],
         scratch: &mut Scratch,
+        cache: &mut PortRouteCache,
     ) -> u64 {
         let Scratch { targets, offloads, hooked, dedicated, .. } = &mut *scratch;
         (*offloads, *hooked) = (false, false);
@@ -304,9 +191,13 @@ impl<W: Witness> Classifier<'_, W> {
             bytes += self.first_pass((id, view, mac), arrival, &mut packets[from..count], (chunk.clone(), scratch));
             let ChunkFields { keys, words, .. } = &mut scratch.fields;
             let (keys, words) = (&keys[..chunk.len()], &mut words[..chunk.len()]);
-            match &vrf {
+            let table = |keys: &[u32], words: &mut [u32]| match &vrf {
                 None => self.tables.fib4().lookup_prefetched(keys, words),
                 Some(vrf) => vrf.lookup_bulk4(keys, words),
+            };
+            match cache.active() {
+                None => table(keys, words),
+                Some(active) => active.feed.lookup_bulk(&mut active.cache, keys, words, table),
             }
             let packets = &mut packets[chunk.clone()];
             if check != ReversePath::Off {

@@ -296,6 +296,10 @@ impl Router {
         }
         // Before the workers adopt: a rule of the new generation finds its sets.
         self.publish_sets(sets);
+        // Before the workers adopt: they use what is prepared then.
+        if plan.route_cache > 0 {
+            self.tables.set_route_cache(plan.route_cache as usize);
+        }
         // Before the workers adopt: the function `nat` finds no state otherwise, and lets packets pass untranslated.
         if let Some(rules) = &snapshot.nat {
             snapshot.translations.open(rules);
@@ -318,6 +322,10 @@ impl Router {
         // No worker uses the removed interfaces any more.
         for interface in self.snapshot.interfaces.iter().filter(|i| snapshot.interface(i.id).is_none()) {
             self.tables.remove_interface(interface.id);
+        }
+        // Only now: until all had adopted, a worker could still use a cache, which would miss the changes of routes.
+        if plan.route_cache == 0 {
+            self.tables.set_route_cache(0);
         }
         // Only now: until all had adopted, a worker could still translate.
         if snapshot.nat.is_none() {

@@ -158,6 +158,7 @@ impl Router {
         // Translated connections survive the change of generation.
         snapshot.translations = self.snapshot.translations.clone();
         snapshot.multicast = multicast(plan, &names);
+        snapshot.route_cache = plan.route_cache > 0;
         let snapshot = Arc::new(snapshot.with_hooks(stations));
         let statics = plan.neighbours.iter().map(|n| ((names.interfaces[&n.interface], n.address), n.mac)).collect();
         let change = |WorkerParts { ports, schemes, links, functions }| {

@@ -4,7 +4,7 @@ use super::Worker;
 use super::handoff::SharedQueue;
 use super::task_table::{Task, TaskTable};
 use super::vector::Vector;
-use crate::classify::Target;
+use crate::classify::{PortRouteCache, Target};
 use crate::instructions::InstructionFault;
 use crate::snapshot::{PortShares, Snapshot};
 use cpu::task::TaskTerms;
@@ -60,6 +60,7 @@ pub(super) struct PortState {
     pub mtu: (Option<u16>, u16),
     /// Sent bytes that the meter has already counted.
     pub metered: u64,
+    pub route_cache: PortRouteCache,
 }
 
 impl PortState {
@@ -416,6 +417,14 @@ impl Ports {
     }
 
     /// Writes into the tables which ports are up. Groups of next hops leave out members behind a port that is down.
+    /// Gives each port the route cache of its VRF, or none. Pass-through ports look up no routes.
+    pub(in crate::worker) fn adopt_route_caches(&mut self, snapshot: &Snapshot, tables: &Tables) {
+        for (port, state) in self.states.open_mut() {
+            let view = snapshot.port(port).filter(|view| snapshot.route_cache && view.passthrough.is_none());
+            state.route_cache.adopt(view.and_then(|view| tables.route_feed(tables.vrf_of(view.untagged))));
+        }
+    }
+
     pub(in crate::worker) fn publish_port_states(
         &mut self,
         snapshot: &Snapshot,

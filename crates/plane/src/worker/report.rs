@@ -11,6 +11,7 @@ use crate::path::{PathCounters, QueueFill};
 use crate::snapshot::Snapshot;
 use cpu::task::{CoreTimes, TaskView};
 use cpu::trace::TaskTrace;
+use fib::route_cache::RouteCacheCounters;
 use link::{Demand, LinkReport};
 use packet::accounting::Accounting;
 use packet::event::Event;
@@ -40,6 +41,8 @@ pub struct PortReport {
     pub relayed: bool,
     /// Its counters. A relay receives nothing from the device.
     pub counters: PortCounters,
+    /// Those of its route cache.
+    pub route_cache: RouteCacheCounters,
     /// Its link.
     pub link: LinkCounters,
     /// The objectives of the packets offered to it, if it has a policy.
@@ -85,6 +88,7 @@ impl PortReport {
         }
         self.closing |= other.closing;
         self.counters += other.counters;
+        self.route_cache += other.route_cache;
         self.link += other.link;
         self.demand += other.demand;
         self.backlog += other.backlog;
@@ -421,6 +425,7 @@ impl Ports {
                     closing: state.closing.is_some(),
                     relayed: state.role == Role::Relay,
                     counters,
+                    route_cache: state.route_cache.counters(),
                     link,
                     demand: state.link.demand(),
                     backlog: backlog.packets + waiting.packets as u32,

@@ -26,6 +26,7 @@ mod random;
 mod reload;
 mod reservations;
 mod restarts;
+mod route_cache;
 mod routes;
 mod scheme_swaps;
 mod schemes;

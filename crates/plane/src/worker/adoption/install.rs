@@ -1,5 +1,6 @@
 //! A port that is new, or opened again, on a worker.
 
+use crate::classify::PortRouteCache;
 use crate::snapshot::Snapshot;
 use crate::worker::adoption::{NewPort, OpenedPort};
 use crate::worker::paths::Paths;
@@ -90,6 +91,7 @@ impl Ports {
             stalled: None,
             mtu: (None, 0),
             metered: 0,
+            route_cache: PortRouteCache::default(),
         };
         self.states.insert(id, state);
         retired

@@ -20,7 +20,9 @@ impl Worker {
         let (snapshot, dispatch) = (&*self.snapshot, &self.paths.dispatch);
         let Some(view) = snapshot.port(port) else { return scratch.targets[..batch.len()].fill(REFUSED) };
         let classifier = Classifier { snapshot, tables: &self.tables, dispatch, witness: Unwitnessed };
-        state.received_bytes += classifier.classify_batch((port, view), arrival, batch.as_mut_slice(), scratch);
+        let packets = batch.as_mut_slice();
+        let bytes = classifier.classify_batch((port, view), arrival, packets, scratch, &mut state.route_cache);
+        state.received_bytes += bytes;
         self.accounting.record_classified(port, batch.as_mut_slice(), *injecting);
         if passing > 0 {
             self.hooks.mark_unexecuted(port, (batch, scratch), passing, &self.paths.instances);
