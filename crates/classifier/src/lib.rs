@@ -17,7 +17,7 @@ mod selector;
 mod set;
 mod sync;
 
-pub use packet_key::{KeyFields, SetField};
+pub use packet_key::KeyFields;
 pub use packet_rules::{PacketKeys, PacketRule, PacketRuleError, PacketRules};
 pub use publish::{Published, PublishedReader};
 pub use rule::{Key, RuleResult, TernaryRule};

@@ -9,7 +9,7 @@
 //! | lanes | source port or ICMP type, destination port or ICMP code, length of the IP packet |
 
 use crate::rule::{Key, TernaryRule};
-use plan::{AddressMatch, Fragment, Match, MatchFamily, MatchFields, PortMatch};
+use plan::{AddressMatch, Condition, Fragment, Match, MatchFamily, MatchFields, PortMatch};
 use std::net::IpAddr;
 use std::ops::RangeInclusive;
 use units::{InterfaceId, VrfId};
@@ -18,8 +18,6 @@ use units::{InterfaceId, VrfId};
 pub(crate) const WORDS4: usize = 4;
 /// Words of an IPv6 key.
 pub(crate) const WORDS6: usize = 7;
-/// The most combinations of listed values that one rule may stand for.
-pub(crate) const MOST_COMBINATIONS: usize = 1 << 16;
 
 /// The fields that IPv4 and IPv6 packets share.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -67,9 +65,6 @@ const VLAN: u32 = 21;
 
 const INTERFACE: u32 = 48;
 const VRF: u32 = 32;
-
-/// Sets that a list of rules may use, each for one field.
-pub(crate) const MOST_SETS: usize = 32;
 
 impl KeyFields {
     /// The fields of a packet as matches see them, and where it came in.
@@ -142,27 +137,14 @@ const fn headers_word(words: usize) -> usize {
     words - 3
 }
 
-/// The field of a packet that a set is asked about.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum SetField {
-    /// The source address.
-    Source,
-    /// The destination address.
-    Destination,
-    /// The source port.
-    SourcePort,
-    /// The destination port.
-    DestinationPort,
-}
-
 /// The rules for keys of `W` words that together are `matching`. `set_bit` gives the bit of a named set, by its name and field.
 ///
-/// The number of rules is the product of the numbers of listed values: the caller has checked that it is not too large ([`combinations`]).
+/// The number of rules is the product of the numbers of listed values: the caller has checked that it is not too large ([`Match::combinations`]).
 pub(crate) fn ternary_rules<const W: usize>(
     matching: &Match,
     (interface, vrf): (Option<InterfaceId>, Option<VrfId>),
     any: TernaryRule<W>,
-    set_bit: &mut impl FnMut(&str, SetField) -> u32,
+    set_bit: &mut impl FnMut(&str, Condition) -> u32,
 ) -> Vec<TernaryRule<W>> {
     let family = if W == WORDS4 { MatchFamily::V4 } else { MatchFamily::V6 };
     if matching.family != MatchFamily::Any && matching.family != family {
@@ -197,7 +179,7 @@ pub(crate) fn ternary_rules<const W: usize>(
         let bit = 1 << set_bit(name, field);
         move |rule: TernaryRule<W>| rule.bits(ids, bit, bit)
     };
-    for (addresses, which) in [(&matching.source, SetField::Source), (&matching.destination, SetField::Destination)] {
+    for (addresses, which) in [(&matching.source, Condition::Source), (&matching.destination, Condition::Destination)] {
         match addresses {
             AddressMatch::Any => {}
             AddressMatch::Prefixes(prefixes) => {
@@ -211,7 +193,7 @@ pub(crate) fn ternary_rules<const W: usize>(
         }
     }
     for (ports, which, lane) in
-        [(&matching.sport, SetField::SourcePort, 0), (&matching.dport, SetField::DestinationPort, 1)]
+        [(&matching.sport, Condition::SourcePort, 0), (&matching.dport, Condition::DestinationPort, 1)]
     {
         match ports {
             PortMatch::Any => continue,
@@ -240,24 +222,6 @@ pub(crate) fn ternary_rules<const W: usize>(
     rules
 }
 
-/// The number of rules that [`ternary_rules`] returns for each family.
-pub(crate) fn combinations(matching: &Match) -> usize {
-    let addresses = |addresses: &AddressMatch| addresses.networks().len().max(1);
-    let ports = |ports: &PortMatch| if let PortMatch::Ranges(ranges) = ports { ranges.len() } else { 1 };
-    let bits = |accepted: Option<u8>| accepted.map_or(1, |accepted| pairs_of_bits(accepted).len());
-    [
-        addresses(&matching.source),
-        addresses(&matching.destination),
-        ports(&matching.sport),
-        ports(&matching.dport),
-        matching.icmp_types.len().max(1),
-        bits(matching.fragments),
-        bits(matching.states),
-    ]
-    .into_iter()
-    .fold(1, usize::saturating_mul)
-}
-
 fn product<const W: usize, T>(
     rules: &[TernaryRule<W>],
     values: &[T],
@@ -283,8 +247,8 @@ fn pairs_of_bits(accepted: u8) -> Vec<(u64, u64)> {
     pairs
 }
 
-fn address_bits<const W: usize>(rule: TernaryRule<W>, which: SetField, address: IpAddr, length: u8) -> TernaryRule<W> {
-    let second = which == SetField::Destination;
+fn address_bits<const W: usize>(rule: TernaryRule<W>, which: Condition, address: IpAddr, length: u8) -> TernaryRule<W> {
+    let second = which == Condition::Destination;
     match address {
         IpAddr::V4(address) => {
             let mask = u32::MAX.checked_shl(32 - u32::from(length)).unwrap_or(0);

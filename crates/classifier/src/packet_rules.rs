@@ -1,13 +1,11 @@
 //! Lists of rules on packets: the rules of paths, filters and translation.
 
-use crate::packet_key::{
-    KeyFields, MOST_COMBINATIONS, MOST_SETS, SetField, WORDS4, WORDS6, combinations, ids_word, ternary_rules,
-};
+use crate::packet_key::{KeyFields, WORDS4, WORDS6, ids_word, ternary_rules};
 use crate::rule::{Key, RuleResult, TernaryRule};
 use crate::rule_set::RuleSet;
-use crate::set::{SetId, Sets};
+use crate::set::{SetId, SetStore, Sets};
 use packet::BATCH;
-use plan::{Match, MatchFields};
+use plan::{Condition, MOST_COMBINATIONS, MOST_SETS_USED, Match, MatchFields};
 use std::fmt;
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -55,7 +53,7 @@ impl fmt::Display for PacketRuleError {
             PacketRuleError::UnknownSet { name } => write!(f, "there is no set {}", plan::quote(name)),
             PacketRuleError::TooManySets => write!(
                 f,
-                "the rules use more than {MOST_SETS} sets, counting a set once for each field; join some of them"
+                "the rules use more than {MOST_SETS_USED} sets, counting a set once for each field; join some of them"
             ),
         }
     }
@@ -69,7 +67,7 @@ pub struct PacketRules {
     v4: RuleSet<WORDS4>,
     v6: RuleSet<WORDS6>,
     /// The sets that rules use. Each has the bit of its position in the word of ids.
-    sets: Arc<Vec<(SetId, SetField)>>,
+    sets: Arc<Vec<(SetId, Condition)>>,
 }
 
 impl PacketRules {
@@ -139,41 +137,50 @@ impl PacketRules {
     }
 
     /// The result of the first matching rule for each packet of `keys`, at its position in `results`. Packets without a matching rule are left out.
-    pub fn look_up(&self, keys: &mut PacketKeys, sets: &Sets, mut matched: impl FnMut(usize, RuleResult)) {
+    pub fn look_up(&self, keys: &mut PacketKeys, store: &SetStore, mut matched: impl FnMut(usize, RuleResult)) {
+        if !self.sets.is_empty() {
+            self.mark(keys, &store.latest());
+        }
+        keys.v4.find(&self.v4, &mut matched);
+        keys.v6.find(&self.v6, &mut matched);
+    }
+
+    /// Sets the bits of the named sets that have a field of a key.
+    fn mark(&self, keys: &mut PacketKeys, sets: &Sets) {
         keys.v4.mark(&self.sets, sets, |set, field, keys, marks, bit| match field {
-            SetField::Source | SetField::Destination => {
-                let shift = if field == SetField::Source { 32 } else { 0 };
+            Condition::Source | Condition::Destination => {
+                let shift = if field == Condition::Source { 32 } else { 0 };
                 let mut addresses = [0; BATCH];
                 addresses.iter_mut().zip(keys).for_each(|(address, key)| *address = (key.0[0] >> shift) as u32);
                 set.mark4(&addresses[..keys.len()], marks, bit);
             }
-            SetField::SourcePort | SetField::DestinationPort => mark_ports(set, field, keys, marks, bit),
+            _ => mark_ports(set, field, keys, marks, bit),
         });
         keys.v6.mark(&self.sets, sets, |set, field, keys, marks, bit| match field {
-            SetField::Source | SetField::Destination => {
-                let word = if field == SetField::Source { 0 } else { 2 };
+            Condition::Source | Condition::Destination => {
+                let word = if field == Condition::Source { 0 } else { 2 };
                 let mut addresses = [0; BATCH];
                 let join = |key: &Key<WORDS6>| u128::from(key.0[word]) << 64 | u128::from(key.0[word + 1]);
                 addresses.iter_mut().zip(keys).for_each(|(address, key)| *address = join(key));
                 set.mark6(&addresses[..keys.len()], marks, bit);
             }
-            SetField::SourcePort | SetField::DestinationPort => mark_ports(set, field, keys, marks, bit),
+            _ => mark_ports(set, field, keys, marks, bit),
         });
-        keys.v4.find(&self.v4, &mut matched);
-        keys.v6.find(&self.v6, &mut matched);
     }
 
     /// The result of the first rule that matches one packet. For several packets [`look_up`](PacketRules::look_up) is faster.
-    pub fn find(&self, fields: &MatchFields, came: (InterfaceId, VrfId), sets: &Sets) -> Option<RuleResult> {
+    pub fn find(&self, fields: &MatchFields, came: (InterfaceId, VrfId), store: &SetStore) -> Option<RuleResult> {
         let shared = KeyFields::of(fields, came.0, came.1);
         let mut marks = 0;
+        let sets = (!self.sets.is_empty()).then(|| store.latest());
         for (bit, (id, field)) in self.sets.iter().enumerate() {
-            let Some(set) = sets.get(*id) else { continue };
+            let Some(set) = sets.as_ref().and_then(|sets| sets.get(*id)) else { continue };
             let has = match field {
-                SetField::Source => set.contains_address(fields.source),
-                SetField::Destination => set.contains_address(fields.destination),
-                SetField::SourcePort => fields.sport.is_some_and(|port| set.contains_port(port)),
-                SetField::DestinationPort => fields.dport.is_some_and(|port| set.contains_port(port)),
+                Condition::Source => set.contains_address(fields.source),
+                Condition::Destination => set.contains_address(fields.destination),
+                Condition::SourcePort => fields.sport.is_some_and(|port| set.contains_port(port)),
+                Condition::DestinationPort => fields.dport.is_some_and(|port| set.contains_port(port)),
+                _ => false,
             };
             marks |= u64::from(has) << bit;
         }
@@ -195,7 +202,7 @@ impl PacketRules {
         rule: &PacketRule<'_>,
         set_named: &impl Fn(&str) -> Option<SetId>,
     ) -> Result<(Vec<TernaryRule<WORDS4>>, Vec<TernaryRule<WORDS6>>), PacketRuleError> {
-        let combinations = combinations(rule.matching);
+        let combinations = rule.matching.combinations();
         if combinations > MOST_COMBINATIONS {
             return Err(PacketRuleError::TooManyCombinations { combinations });
         }
@@ -210,7 +217,7 @@ impl PacketRules {
                 Arc::make_mut(&mut used).push((id, field));
                 used.len() - 1
             });
-            if at >= MOST_SETS {
+            if at >= MOST_SETS_USED {
                 error = Some(PacketRuleError::TooManySets);
                 return 0;
             }
@@ -227,8 +234,8 @@ impl PacketRules {
     }
 }
 
-fn mark_ports<const W: usize>(set: &crate::Set, field: SetField, keys: &[Key<W>], marks: &mut [u64], bit: u64) {
-    let shift = if field == SetField::SourcePort { 0 } else { 16 };
+fn mark_ports<const W: usize>(set: &crate::Set, field: Condition, keys: &[Key<W>], marks: &mut [u64], bit: u64) {
+    let shift = if field == Condition::SourcePort { 0 } else { 16 };
     let mut ports = [0; BATCH];
     // A packet without ports may have its ICMP type here, but then no rule on ports matches it.
     ports.iter_mut().zip(keys).for_each(|(port, key)| *port = (key.0[W - 1] >> shift) as u16);
@@ -313,11 +320,11 @@ impl<const W: usize> FamilyKeys<W> {
     /// Sets the bits of the sets that have a field of a key.
     fn mark(
         &mut self,
-        used: &[(SetId, SetField)],
+        used: &[(SetId, Condition)],
         sets: &Sets,
-        mark: impl Fn(&crate::Set, SetField, &[Key<W>], &mut [u64], u64),
+        mark: impl Fn(&crate::Set, Condition, &[Key<W>], &mut [u64], u64),
     ) {
-        if used.is_empty() || self.len == 0 {
+        if self.len == 0 {
             return;
         }
         let mut marks = [0; BATCH];

@@ -163,7 +163,7 @@ fn plan(
     let policies = policy::check(report, &root, catalogue);
     let (jumbo, batch, workers) = (router.super_frames > 0, cpu.input_limit(), router.workers);
     let by = port::PortContext { catalogue, jumbo, workers, batch, policies: &policies };
-    let (mut ports, connected) = port::check(report, &root, &by);
+    let (mut ports, mut connected) = port::check(report, &root, &by);
     let routes = match chunks {
         None => route::check(report, &root, &connected),
         Some(chunks) => route::check_chunks(report, &root, &connected, chunks)?,
@@ -171,7 +171,11 @@ fn plan(
     let neighbours = neighbour::check(report, &root, &connected);
     let multicast = multicast::check(report, &root, &connected);
     let passthrough = passthrough::check(report, &root, &connected, &ports);
+    let errors = report.error_count();
     let sets = set::check(report, &root, file_name);
+    // A set that is not found may be the one with an error.
+    connected.incomplete |= report.error_count() > errors;
+    connected.sets = sets.iter().map(|set| (set.name.clone(), set.kind)).collect();
     let paths = path::check(report, &root, &connected, catalogue, cpu.layout);
     let nat = nat::check(report, &root, &connected, (&ports, &paths));
     let state = state::check(report, &root, (&ports, workers), catalogue);

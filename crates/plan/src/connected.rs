@@ -1,12 +1,12 @@
 //! The connected subnets, and the checks of addresses against them.
 
-use crate::Prefix;
 use crate::address::masked;
 use crate::diagnostic::Report;
 use crate::document::{Section, Text};
 use crate::names::MAIN_VRF;
 use crate::names::Name;
 use crate::text::{did_you_mean, quote};
+use crate::{Prefix, SetKind};
 use std::collections::{BTreeSet, HashMap};
 use std::net::IpAddr;
 use std::ops::Range;
@@ -43,6 +43,8 @@ pub(crate) struct Connected {
     subnets: HashMap<(VrfIndex, Prefix), usize>,
     /// The prefix lengths of the subnets of each family. A lookup tries only these.
     lengths: [BTreeSet<u8>; 2],
+    /// The named sets.
+    pub sets: Vec<(Name, SetKind)>,
     /// True if an interface or address had an error: a name that is not found may be the missing one, so do not report it.
     pub incomplete: bool,
 }

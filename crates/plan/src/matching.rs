@@ -149,6 +149,15 @@ pub enum Condition {
 }
 
 impl Condition {
+    /// The type of a named set that may be asked about this field; `None` for fields without sets.
+    pub const fn set_kind(self) -> Option<SetKind> {
+        match self {
+            Condition::Source | Condition::Destination => Some(SetKind::Address),
+            Condition::SourcePort | Condition::DestinationPort => Some(SetKind::Port),
+            _ => None,
+        }
+    }
+
     /// Its name in a match.
     pub const fn name(self) -> &'static str {
         match self {
@@ -280,19 +289,45 @@ impl Match {
                 || !other.icmp_types.is_empty() && values::covers(&self.icmp_types, &other.icmp_types))
     }
 
-    /// The named sets, each with the type that its elements need.
-    pub fn sets(&self) -> impl Iterator<Item = (&str, SetKind)> {
-        let of_addresses = [&self.source, &self.destination].into_iter().filter_map(|condition| match condition {
-            AddressMatch::Set(name) => Some((name.as_str(), SetKind::Address)),
+    /// The named sets, each with the field that it is asked about.
+    pub fn sets(&self) -> impl Iterator<Item = (&str, Condition)> {
+        let addresses = [(&self.source, Condition::Source), (&self.destination, Condition::Destination)];
+        let of_addresses = addresses.into_iter().filter_map(|(addresses, field)| match addresses {
+            AddressMatch::Set(name) => Some((name.as_str(), field)),
             AddressMatch::Any | AddressMatch::Prefixes(_) => None,
         });
-        let of_ports = [&self.sport, &self.dport].into_iter().filter_map(|condition| match condition {
-            PortMatch::Set(name) => Some((name.as_str(), SetKind::Port)),
+        let ports = [(&self.sport, Condition::SourcePort), (&self.dport, Condition::DestinationPort)];
+        let of_ports = ports.into_iter().filter_map(|(ports, field)| match ports {
+            PortMatch::Set(name) => Some((name.as_str(), field)),
             PortMatch::Any | PortMatch::Ranges(_) => None,
         });
         of_addresses.chain(of_ports)
     }
+
+    /// The number of combinations of its listed values: so many entries a table of rules has for it. At most [`MOST_COMBINATIONS`] in a configuration.
+    pub fn combinations(&self) -> usize {
+        let addresses = |addresses: &AddressMatch| addresses.networks().len().max(1);
+        let ports = |ports: &PortMatch| if let PortMatch::Ranges(ranges) = ports { ranges.len() } else { 1 };
+        // Any choice of up to four values are at most two conditions on two bits.
+        let bits = |accepted: Option<u8>| accepted.map_or(1, |accepted| accepted.count_ones().clamp(1, 2) as usize);
+        [
+            addresses(&self.source),
+            addresses(&self.destination),
+            ports(&self.sport),
+            ports(&self.dport),
+            self.icmp_types.len().max(1),
+            bits(self.fragments),
+            bits(self.states),
+        ]
+        .into_iter()
+        .fold(1, usize::saturating_mul)
+    }
 }
+
+/// The most combinations of listed values in one match.
+pub const MOST_COMBINATIONS: usize = 1 << 16;
+/// The most sets that a list of rules may use, counting a set once for each field that it is asked about.
+pub const MOST_SETS_USED: usize = 32;
 
 impl Serialize for Match {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {

@@ -4,14 +4,14 @@ use crate::filter::FilterTable;
 use crate::function::Ip;
 use crate::hook::{HookConfig, Marks};
 use crate::multicast::MulticastRoutes;
-use classifier::{PacketRule, PacketRules, RuleResult};
+use classifier::{PacketRule, PacketRules, RuleResult, SetStore};
 use nat::Nat;
 pub use plan::Layout;
 use plan::{Call, CpuPlan, DispatchRule, Match, Objective, PathCpu, PortCpu};
 use stack::{Interface, LocalProtocolLimits};
 use std::net::Ipv6Addr;
 use std::sync::Arc;
-use units::{Generation, InterfaceId, Mac, Nanos, PathId, PortId, Share};
+use units::{Generation, InterfaceId, Mac, Nanos, PathId, PortId, Share, VrfId};
 
 /// The path of packets that concern the router itself: ARP, neighbour discovery, packets to local addresses, unresolved next hops.
 pub const CONTROL: PathId = PathId(0);
@@ -116,25 +116,29 @@ impl PathSpec {
     }
 }
 
+/// The input interface and the VRF that a match names. An interface that no longer exists has an id that is never given out.
+pub type RuleOrigin = (Option<InterfaceId>, Option<VrfId>);
+
 /// Selects the packets of a path.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Rule {
     /// The conditions on headers.
     pub matching: Match,
-    /// The required input interface, if any.
-    pub interface: Option<InterfaceId>,
+    /// The required input interface and VRF, if any.
+    pub came: RuleOrigin,
     /// Position in [`Snapshot::paths`].
     pub path: usize,
 }
 
 /// The table of these rules.
-fn table_of(rules: &[Rule]) -> PacketRules {
+fn table_of(rules: &[Rule], sets: &SetStore) -> PacketRules {
     fn packet_rule((position, rule): (usize, &Rule)) -> PacketRule<'_> {
         let result = RuleResult { path: rule.path as u16, counter: position as u32, ..RuleResult::default() };
-        PacketRule { matching: &rule.matching, interface: rule.interface, vrf: None, rank: position as u32, result }
+        let (matching, (interface, vrf)) = (&rule.matching, rule.came);
+        PacketRule { matching, interface, vrf, rank: position as u32, result }
     }
     // The check of a plan refuses what a table cannot have: lists with too many combinations, and unknown sets.
-    PacketRules::build(rules.iter().enumerate().map(packet_rule), |_| None).unwrap_or_default()
+    PacketRules::build(rules.iter().enumerate().map(packet_rule), |name| Some(sets.promise(name))).unwrap_or_default()
 }
 
 /// One generation.
@@ -157,6 +161,8 @@ pub struct Snapshot {
     pub rules: Vec<Rule>,
     /// The same rules as the classifier looks them up: the result has the position of the path, and the counter that of the rule.
     pub rule_table: PacketRules,
+    /// The named sets that rules use. They change beside the generations.
+    pub sets: Arc<SetStore>,
     /// The limits of the local protocols.
     pub limits: LocalProtocolLimits,
     /// The rules of address translation. `None` without it.
@@ -185,7 +191,7 @@ impl Snapshot {
         ports: Vec<Option<PortView>>,
         mut interfaces: Vec<Interface>,
         paths: Vec<PathSpec>,
-        rules: Vec<Rule>,
+        (rules, sets): (Vec<Rule>, Arc<SetStore>),
         limits: LocalProtocolLimits,
     ) -> Snapshot {
         interfaces.sort_by_key(|interface| interface.id);
@@ -220,8 +226,9 @@ impl Snapshot {
             ports,
             interfaces,
             paths,
-            rule_table: table_of(&rules),
+            rule_table: table_of(&rules, &sets),
             rules,
+            sets,
             limits,
             nat: None,
             translations: Arc::default(),
@@ -239,7 +246,7 @@ impl Snapshot {
     /// The generation before the first: nothing is configured.
     pub fn empty() -> Snapshot {
         let limits = LocalProtocolLimits::default();
-        Snapshot::new(Generation(0), CpuPlan::default(), Vec::new(), Vec::new(), Vec::new(), Vec::new(), limits)
+        Snapshot::new(Generation(0), CpuPlan::default(), Vec::new(), Vec::new(), Vec::new(), Default::default(), limits)
     }
 
     /// The same generation with packet hooks.

@@ -2,8 +2,10 @@
 
 use super::{Set, SetEdit, SetEditCounts, SetError};
 use crate::publish::{Published, PublishedReader};
-use plan::did_you_mean;
+use plan::{SetLookup, did_you_mean};
+use std::collections::HashMap;
 use std::fmt;
+use std::net::IpAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 use units::Instant;
 
@@ -70,6 +72,17 @@ impl Sets {
     }
 }
 
+/// For the conditions of a match. The sets of a removed name have no elements.
+impl SetLookup for Sets {
+    fn contains_address(&self, set: &str, address: IpAddr) -> bool {
+        self.find(set).is_some_and(|stored| stored.set.contains_address(address))
+    }
+
+    fn contains_port(&self, set: &str, port: u16) -> bool {
+        self.find(set).is_some_and(|stored| stored.set.contains_port(port))
+    }
+}
+
 /// A reason to refuse a change of sets. All sets stay as they were.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum WriteError {
@@ -103,20 +116,44 @@ impl std::error::Error for WriteError {}
 /// All sets of a router. Writers exclude each other; readers never wait for a change to be computed.
 pub struct SetStore {
     published: Arc<Published<Sets>>,
-    /// The next id.
-    writer: Mutex<u32>,
+    writer: Mutex<Ids>,
+}
+
+/// The ids that are given out.
+#[derive(Default)]
+struct Ids {
+    next: u32,
+    /// Ids of sets that are not defined yet.
+    promised: HashMap<String, SetId>,
+}
+
+impl Ids {
+    /// The id of a new set. Panics after 2^32 sets.
+    fn take(&mut self, name: &str) -> SetId {
+        self.promised.remove(name).unwrap_or_else(|| {
+            let id = SetId(self.next);
+            self.next = id.0.checked_add(1).expect("fewer sets are defined in a router's lifetime");
+            id
+        })
+    }
 }
 
 impl Default for SetStore {
     fn default() -> Self {
-        SetStore { published: Arc::new(Published::new(Sets::default())), writer: Mutex::new(0) }
+        SetStore { published: Arc::new(Published::new(Sets::default())), writer: Mutex::default() }
+    }
+}
+
+impl fmt::Debug for SetStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SetStore").field("sets", &self.latest().sets.len()).finish_non_exhaustive()
     }
 }
 
 /// The sets during a change. Nothing is published before the change is complete.
 pub struct SetsDraft<'a> {
     sets: Sets,
-    next_id: &'a mut u32,
+    ids: &'a mut Ids,
 }
 
 impl SetsDraft<'_> {
@@ -135,8 +172,7 @@ impl SetsDraft<'_> {
             (stored.set, stored.changed) = (set, now);
             return stored.id;
         }
-        let id = SetId(*self.next_id);
-        *self.next_id = id.0.checked_add(1).expect("fewer sets are defined in a router's lifetime");
+        let id = self.ids.take(name);
         self.sets.sets.push(Arc::new(StoredSet { id, name: name.into(), set, changed: now }));
         id
     }
@@ -176,12 +212,22 @@ impl SetStore {
         PublishedReader::new(&self.published)
     }
 
+    /// The id of the set with this name, or the one that it will have when it is defined: rules are prepared before their sets are published.
+    pub fn promise(&self, name: &str) -> SetId {
+        let mut ids = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(stored) = self.latest().find(name) {
+            return stored.id;
+        }
+        let id = ids.take(name);
+        *ids.promised.entry(name.to_string()).or_insert(id)
+    }
+
     /// Changes any number of sets at once. Readers see all changes or, if `change` returns an error, none.
     pub fn write<R, E>(&self, change: impl FnOnce(&mut SetsDraft<'_>) -> Result<R, E>) -> Result<R, E> {
         // A change that panics publishes nothing; at worst it leaves an id unused.
-        let mut next_id = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut ids = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
         let sets = Sets::clone(&self.published.latest());
-        let mut draft = SetsDraft { sets, next_id: &mut next_id };
+        let mut draft = SetsDraft { sets, ids: &mut ids };
         let result = change(&mut draft)?;
         self.published.publish(draft.sets);
         Ok(result)
@@ -242,6 +288,16 @@ mod tests {
         assert_ne!(first, second);
         assert!(store.latest().get(first).is_none());
         assert!(store.latest().get(second).is_some());
+    }
+
+    #[test]
+    fn set_gets_the_id_that_was_promised() {
+        let store = SetStore::default();
+        let promised = store.promise("bad");
+        assert_eq!(store.promise("bad"), promised);
+        assert_ne!(define(&store, "web", SetKind::Port), promised);
+        assert_eq!(define(&store, "bad", SetKind::Address), promised);
+        assert_eq!(store.promise("bad"), promised);
     }
 
     #[test]

@@ -22,6 +22,7 @@ use dispatch::DispatchRule;
 use filter::rule::FilterRule;
 use serde::Serialize;
 use std::collections::HashMap;
+use support::SetUses;
 use units::{Bytes, Nanos};
 
 pub(crate) const KEY: Key = key(
@@ -227,6 +228,7 @@ pub(crate) fn check(
         report.error(span.clone(), "path", || more_than(MOST_PATHS, "paths"));
         list.truncate(MOST_PATHS);
     }
+    let mut sets = SetUses::new(connected);
     let mut names: HashMap<String, usize> = HashMap::new();
     let mut leads: Vec<(usize, usize, String)> = Vec::new();
     let mut paths: Vec<PathPlan> = Vec::with_capacity(list.len());
@@ -238,7 +240,7 @@ pub(crate) fn check(
         if let Some(text) = &name {
             check_name(report, text, &mut names, index);
         }
-        let matching = matching(report, &section, connected);
+        let matching = matching(report, &section, connected, &mut sets);
         if let (Some((text, matching)), Some(_)) = (&matching, &name) {
             warn_if_covered(report, text, shadows.add(matching, true), &paths);
         }
@@ -346,9 +348,14 @@ fn check_name(report: &mut Report<'_>, text: &Text<'_>, names: &mut HashMap<Stri
     }
 }
 
-fn matching<'a>(report: &mut Report<'_>, section: &'a Section<'a>, connected: &Connected) -> Option<(Text<'a>, Match)> {
+fn matching<'a>(
+    report: &mut Report<'_>,
+    section: &'a Section<'a>,
+    connected: &Connected,
+    known: &mut SetUses<'_>,
+) -> Option<(Text<'a>, Match)> {
     let text = section.text(report, "match")?;
-    let checked = |matching| support::refuse_match(text.value, &matching).map(|()| matching);
+    let checked = |matching| support::refuse_match(text.value, &matching, known).map(|()| matching);
     let matching = match Match::parse(text.value).and_then(checked) {
         Ok(matching) => matching,
         Err(error) => {

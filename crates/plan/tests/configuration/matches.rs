@@ -532,7 +532,7 @@ proptest! {
     #[test]
     fn named_sets_are_those_of_the_text(m in any_match()) {
         let text = m.to_string();
-        let named: Vec<(&str, SetKind)> = m.sets().collect();
+        let named: Vec<(&str, SetKind)> = m.sets().map(|(name, field)| (name, field.set_kind().unwrap())).collect();
         let words: Vec<&str> = text.split(' ').collect();
         let in_text = words.windows(3).filter_map(|words| {
             let kind = match words[0] {

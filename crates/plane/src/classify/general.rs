@@ -4,12 +4,12 @@ use super::{Classifier, Exception, Finding, Outcome, REFUSED, REPLICATED, Target
 use crate::fields::match_fields;
 use crate::multicast::{REPLICA, SEVERAL_INTERFACES};
 use crate::snapshot::PortView;
-use classifier::Sets;
 use packet::segment::TO_FRAGMENT;
 use packet::wire::{
     Ethernet, Family, Ipv4, Ipv4Error, Ipv4Header, Ipv6, Ipv6Error, LengthOrType, ethertype, ipv6, protocol,
 };
 use packet::{DropReason, Meta, Packet, segment};
+use plan::Condition;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use units::{AdjacencyId, InterfaceId};
 
@@ -457,12 +457,17 @@ impl<W: Witness> Classifier<'_, W> {
         let came = packet.meta().in_interface;
         if !W::WANTS_RULES {
             let came = (came, self.tables.vrf_of(came));
-            return self.snapshot.rule_table.find(&fields, came, &Sets::default()).map(|result| result.path.into());
+            return self.snapshot.rule_table.find(&fields, came, &self.snapshot.sets).map(|result| result.path.into());
         }
+        let (vrf, sets) = (self.tables.vrf_of(came), self.snapshot.sets.latest());
         for (position, rule) in self.snapshot.rules.iter().enumerate() {
-            let elsewhere = rule.interface.is_some_and(|interface| interface != came);
-            let unmet =
-                if elsewhere { Some(plan::Condition::Interface) } else { rule.matching.unmet(&fields, &plan::NoSets) };
+            let unmet = if rule.came.0.is_some_and(|interface| interface != came) {
+                Some(Condition::Interface)
+            } else if rule.came.1.is_some_and(|required| required != vrf) {
+                Some(Condition::Vrf)
+            } else {
+                rule.matching.unmet(&fields, &*sets)
+            };
             self.witness.observe(|| Finding::Rule { rule: position, unmet });
             if unmet.is_none() {
                 return Some(rule.path);

@@ -17,7 +17,6 @@ pub use witness::{Finding, Unwitnessed, Witness};
 use crate::fields::push_key;
 use crate::hook::Marks;
 use crate::snapshot::{Egress, PathSpec, PortView, Snapshot};
-use classifier::Sets;
 use fib::{LinkAddress, Outcome, Tables};
 use packet::segment::{is_to_fragment, wire_length};
 use packet::wire::{flow_hash, ipv4};
@@ -225,7 +224,7 @@ impl<W: Witness> Classifier<'_, W> {
                 push_key(rule_keys, i, packet.bytes(), 0, came);
             }
         }
-        self.snapshot.rule_table.look_up(rule_keys, &Sets::default(), |i, result| {
+        self.snapshot.rule_table.look_up(rule_keys, &self.snapshot.sets, |i, result| {
             fields.words[i] = fields.words[i] & ROUTE | u32::from(result.path) << ROUTE_BITS;
         });
     }

@@ -197,7 +197,7 @@ mod tests {
     use packet::{Pool, Region};
     use std::cell::Cell;
     use std::net::{IpAddr, Ipv4Addr};
-    use units::{Instant, InterfaceId, Mac};
+    use units::{AdjacencyId, Instant, InterfaceId, Mac};
 
     const OUT: InterfaceId = InterfaceId(0);
 

@@ -12,6 +12,7 @@ mod edit;
 mod hooks;
 mod known_costs;
 mod measured_costs;
+mod path_specs;
 mod policies;
 mod prepare;
 mod prepared;

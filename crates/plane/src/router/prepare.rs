@@ -3,35 +3,26 @@
 use super::config_routes::{self, Gateways, Routes};
 use super::cpu_shares::CpuShares;
 use super::measured_costs::Period;
+use super::path_specs::{paths, rules};
 use super::prepared::{ApplyError, Prepared};
 use super::{Names, Router, hooks};
 use crate::multicast::{GroupKey, MulticastRoute, MulticastRoutes};
 use crate::relay::{RelayOwner, relay};
-use crate::snapshot::{BEST_EFFORT, BUILT_IN, CONTROL, GENERAL, PathSpec, PortView, Rule, Snapshot};
+use crate::snapshot::{CONTROL, GENERAL, PathSpec, PortView, Snapshot};
 use crate::worker::{Decorate, NewFunctions, NewPort, OpenedPort, SPREAD_SEED, SharedQueue, WorkerChange};
-use crate::{filter::FilterTable, function};
 use fib::MOST_VRFS;
 use link::medium::Medium;
 use link::{LinkObserver, LinkSetup, Queueing};
 use packet::Region;
 use packet::port::Port;
 use packet::wire::ipv6;
-use plan::admission::{CostEstimate, CostSource};
-use plan::{Admission, Call, CpuPlan, InterfacePlan, NatPlan, PathCpu, Plan, PortPlan};
+use plan::{Admission, Call, CpuPlan, InterfacePlan, NatPlan, Plan, PortPlan};
 use schemes::Sharing;
 use stack::{Interface, InterfaceAddress, LocalProtocolLimits, ObjectiveTable};
 use std::collections::{BTreeMap, HashSet};
 use std::net::IpAddr;
 use std::sync::Arc;
-use units::{Generation, InterfaceId, Mac, PathId, PortId, VrfId};
-
-/// The maximum length of each queue of the built-in paths, in packets.
-const OWN_CAPACITY: usize = 512;
-/// The maximum length of each queue of the path `best-effort`, in packets: a full batch of each of sixteen ports that run before the path does.
-const BEST_EFFORT_CAPACITY: usize = 4096;
-
-/// The class of the router's own protocols, without which its neighbours would lose it: above all others.
-const CONTROL_CLASS: u8 = u8::MAX;
+use units::{Generation, InterfaceId, Mac, PortId, VrfId};
 
 /// Ids have 16 bits and are never reused. The last value means none.
 const LAST_ID: usize = 65534;
@@ -119,7 +110,7 @@ impl Router {
             Ok(parts) => parts,
             Err(refused) => return Err(vec![refused]),
         };
-        let paths = paths(plan, &parts, &mut names, &self.snapshot.paths);
+        let paths = paths(plan, &parts, &mut names, (&self.snapshot.paths, &self.sets.store));
         let routes = Routes::of(plan, &names, &interfaces);
         errors.extend(self.table_overflow(&routes));
         errors.extend(self.neighbour_overflow(plan, &names));
@@ -147,7 +138,7 @@ impl Router {
             self.views(plan, &parts, &names),
             interfaces,
             paths,
-            rules(plan, &names),
+            (rules(plan, &names), self.sets.store.clone()),
             LocalProtocolLimits {
                 icmp_rate: plan.icmp_rate.into(),
                 icmp_burst: plan.icmp_burst.into(),
@@ -500,57 +491,6 @@ fn attach(plan: &InterfacePlan, id: InterfaceId, port: PortId, mac: Mac, wants: 
     Interface { id, name, port, vlan, mac, mtu, redirects, reverse_path, ra, objectives: wants, ipv4, ipv6 }
 }
 
-fn paths(plan: &Plan, shares: &CpuShares, names: &mut Names, old: &[PathSpec]) -> Vec<PathSpec> {
-    let spec = |id, name: &str, functions, capacity, class| {
-        let (name, cpu, cost) = (name.into(), PathCpu::default(), None);
-        PathSpec {
-            id,
-            name,
-            functions,
-            capacity,
-            output_capacity: capacity,
-            class,
-            objective: None,
-            cpu,
-            share: shares.built_in(id),
-            cost,
-            translates: false,
-            filter: Arc::default(),
-            dispatch: Vec::new(),
-        }
-    };
-    let forward =
-        || vec![Call::parse("ip", &function::Functions::default().declarations(), "function").expect("it is declared")];
-    let mut paths = vec![
-        spec(CONTROL, "control", Vec::new(), OWN_CAPACITY, CONTROL_CLASS),
-        spec(GENERAL, "general", Vec::new(), OWN_CAPACITY, 0),
-        spec(BEST_EFFORT, "best-effort", forward(), BEST_EFFORT_CAPACITY, 0),
-    ];
-    names.paths.retain(|name, _| plan.paths.iter().any(|path| path.name == *name));
-    for path in &plan.paths {
-        let next = names.next[2];
-        let id = *names.paths.entry(path.name.clone()).or_insert_with(|| PathId::at(next));
-        names.next[2] = next.max(id.index() + 1);
-        let mut path_spec = spec(id, &path.name, path.functions.clone(), path.input_queue as usize, path.class);
-        let rules = path.filter.iter().map(|rule| (rule.clone(), came_by(&rule.matching, names))).collect();
-        path_spec.filter = FilterTable::shared(rules, old.iter().find(|old| old.id == id).map(|old| &old.filter));
-        path_spec.translates = path.functions.iter().any(|call| call.name == "nat");
-        path_spec.output_capacity = path.output_queue as usize;
-        path_spec.objective = path.objective;
-        (path_spec.cpu, path_spec.share) = (path.cpu, shares.of_path(path));
-        path_spec.cpu.max_wait = shares.max_wait(path);
-        let declared = Some(CostEstimate::sum(&path.functions)).filter(|figure| figure.source == CostSource::Declared);
-        path_spec.cost = path.cpu.cost.or(declared.map(|figure| figure.cost)).map(|cost| cost.packet);
-        paths.push(path_spec);
-    }
-    // Targets of dispatch rules are resolved when all paths have ids. The check of the plan ensures that they exist.
-    let leads = |rule: &plan::DispatchRule| names.paths.get(&rule.path).copied().unwrap_or(BEST_EFFORT);
-    for (spec, path) in paths.iter_mut().skip(BUILT_IN).zip(&plan.paths) {
-        spec.dispatch = path.dispatch.iter().map(|rule| (rule.clone(), leads(rule))).collect();
-    }
-    paths
-}
-
 /// The plan's address translation, by ids.
 fn translation(plan: &NatPlan, names: &Names, interfaces: &[Interface], secret: u64) -> nat::NatRules {
     let ids: Vec<InterfaceId> = plan.outside.iter().filter_map(|name| names.interfaces.get(name).copied()).collect();
@@ -590,19 +530,4 @@ fn multicast(plan: &Plan, names: &Names) -> MulticastRoutes {
         Some(MulticastRoute { key, from: *names.interfaces.get(&group.from)?, to })
     };
     MulticastRoutes::new(plan.multicast.iter().filter_map(route).collect())
-}
-
-/// The interface that the packets of a match come in by, if it names one. One that no longer exists matches no packet: this id is never given out.
-fn came_by(matching: &plan::Match, names: &Names) -> Option<InterfaceId> {
-    let name = matching.iif.as_ref()?;
-    Some(names.interfaces.get(name.as_str()).copied().unwrap_or(InterfaceId(u16::MAX)))
-}
-
-/// The rules of the configured paths, which come after the three built-in ones.
-fn rules(plan: &Plan, names: &Names) -> Vec<Rule> {
-    let rule = |(position, path): (usize, &plan::PathPlan)| {
-        let interface = came_by(&path.matching, names);
-        Rule { matching: path.matching.clone(), interface, path: position + BUILT_IN }
-    };
-    plan.paths.iter().enumerate().map(rule).collect()
 }

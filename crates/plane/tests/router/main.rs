@@ -28,6 +28,7 @@ mod reservations;
 mod restarts;
 mod route_cache;
 mod routes;
+mod rules;
 mod scheme_swaps;
 mod schemes;
 mod seams;

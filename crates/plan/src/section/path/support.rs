@@ -1,23 +1,26 @@
-//! What the language of rules has but the router does not execute yet. `check` refuses it, so that no rule is ignored silently.
+//! What rules may name, and what the language of rules has but the router does not execute yet. `check` refuses it, so that no rule is ignored
+//! silently.
 
 use super::filter::rule::{FilterRule, FilterStatement};
-use crate::Match;
-use crate::text::TextError;
+use crate::connected::Connected;
+use crate::text::{TextError, did_you_mean};
+use crate::{MOST_COMBINATIONS, MOST_SETS_USED, Match, SetKind};
+use std::collections::BTreeSet;
 
 const LATER: &str = "this version of the router does not support it: remove it";
 
 /// The first part of a path's match that the router does not execute.
-pub(super) fn refuse_match(text: &str, matching: &Match) -> Result<(), TextError> {
+pub(super) fn refuse_match(text: &str, matching: &Match, known: &mut SetUses<'_>) -> Result<(), TextError> {
     if matching.states.is_some() {
         let hint = "use it in a filter behind 'nat'; a path is selected before connections are known";
         return Err(at(text, "ct", "a path cannot match 'ct state'", hint));
     }
-    refuse_condition(text, matching)
+    known.check(text, matching)
 }
 
 /// The first part of a filter's rule that the router does not execute.
-pub(super) fn refuse_rule(text: &str, rule: &FilterRule) -> Result<(), TextError> {
-    refuse_condition(text, &rule.matching)?;
+pub(super) fn refuse_rule(text: &str, rule: &FilterRule, known: &mut SetUses<'_>) -> Result<(), TextError> {
+    known.check(text, &rule.matching)?;
     for statement in &rule.statements {
         let word = match statement {
             FilterStatement::Counter => continue,
@@ -30,13 +33,57 @@ pub(super) fn refuse_rule(text: &str, rule: &FilterRule) -> Result<(), TextError
     Ok(())
 }
 
-fn refuse_condition(text: &str, matching: &Match) -> Result<(), TextError> {
-    if let Some((name, _)) = matching.sets().next() {
-        return Err(at(text, &format!("@{name}"), &format!("there is no set '{name}'"), "write a list: { 1, 2 }"));
+/// The sets and VRFs that the matches of a list of rules name, compared with those that there are.
+pub(super) struct SetUses<'c> {
+    connected: &'c Connected,
+    used: BTreeSet<(String, &'static str)>,
+}
+
+impl<'c> SetUses<'c> {
+    pub fn new(connected: &'c Connected) -> Self {
+        SetUses { connected, used: BTreeSet::new() }
     }
-    match matching.vrf {
-        Some(_) => Err(at(text, "vrf", "rules do not support 'vrf'", "name the interface: 'iif lan'")),
-        None => Ok(()),
+
+    fn check(&mut self, text: &str, matching: &Match) -> Result<(), TextError> {
+        for (name, field) in matching.sets() {
+            let marked = format!("@{name}");
+            let Some((_, kind)) = self.connected.sets.iter().find(|(known, _)| **known == *name) else {
+                if self.connected.incomplete {
+                    continue;
+                }
+                let hint = match self.connected.sets.is_empty() {
+                    true => format!("define it: [set.{name}] elements = [...]"),
+                    false => did_you_mean(name, self.connected.sets.iter().map(|(known, _)| &**known)),
+                };
+                return Err(at(text, &marked, &format!("there is no set '{name}'"), &hint));
+            };
+            if field.set_kind() != Some(*kind) {
+                let (has, needs) = match kind {
+                    SetKind::Address => ("addresses", "a set of ports"),
+                    SetKind::Port => ("ports", "a set of addresses"),
+                };
+                let reason = format!("the set '{name}' has {has}");
+                return Err(at(text, &marked, &reason, &format!("'{}' needs {needs}", field.name())));
+            }
+            self.used.insert((name.to_string(), field.name()));
+            if self.used.len() > MOST_SETS_USED {
+                let reason =
+                    format!("the rules use more than {MOST_SETS_USED} sets, counting a set once for each field");
+                return Err(at(text, &marked, &reason, "join sets that are used in the same way"));
+            }
+        }
+        let combinations = matching.combinations();
+        if combinations > MOST_COMBINATIONS {
+            let reason = format!("the lists have {combinations} combinations, more than {MOST_COMBINATIONS}");
+            return Err(at(text, "{", &reason, "use a named set in place of the longest list"));
+        }
+        match &matching.vrf {
+            Some(vrf) if self.connected.vrf(vrf).is_none() && !self.connected.incomplete => {
+                let hint = "write the name of an interface's VRF, or 'main'";
+                Err(at(text, vrf, &format!("no interface is in the VRF '{vrf}'"), hint))
+            }
+            _ => Ok(()),
+        }
     }
 }
 

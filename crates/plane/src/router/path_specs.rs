@@ -1,0 +1,93 @@
+//! The paths of a plan and their rules, by ids.
+
+use super::Names;
+use super::cpu_shares::CpuShares;
+use crate::filter::FilterTable;
+use crate::function;
+use crate::snapshot::{BEST_EFFORT, BUILT_IN, CONTROL, GENERAL, PathSpec, Rule, RuleOrigin};
+use classifier::SetStore;
+use plan::admission::{CostEstimate, CostSource};
+use plan::{Call, PathCpu, Plan};
+use std::sync::Arc;
+use units::{InterfaceId, PathId};
+
+/// The maximum length of each queue of the built-in paths, in packets.
+const OWN_CAPACITY: usize = 512;
+/// The maximum length of each queue of the path `best-effort`, in packets: a full batch of each of sixteen ports that run before the path does.
+const BEST_EFFORT_CAPACITY: usize = 4096;
+
+/// The class of the router's own protocols, without which its neighbours would lose it: above all others.
+const CONTROL_CLASS: u8 = u8::MAX;
+
+/// The built-in paths, then those of the plan. A path whose filter has the same rules as in `old` keeps its table.
+pub(super) fn paths(
+    plan: &Plan,
+    shares: &CpuShares,
+    names: &mut Names,
+    (old, sets): (&[PathSpec], &Arc<SetStore>),
+) -> Vec<PathSpec> {
+    let spec = |id, name: &str, functions, capacity, class| {
+        let (name, cpu, cost) = (name.into(), PathCpu::default(), None);
+        PathSpec {
+            id,
+            name,
+            functions,
+            capacity,
+            output_capacity: capacity,
+            class,
+            objective: None,
+            cpu,
+            share: shares.built_in(id),
+            cost,
+            translates: false,
+            filter: Arc::default(),
+            dispatch: Vec::new(),
+        }
+    };
+    let forward =
+        || vec![Call::parse("ip", &function::Functions::default().declarations(), "function").expect("it is declared")];
+    let mut paths = vec![
+        spec(CONTROL, "control", Vec::new(), OWN_CAPACITY, CONTROL_CLASS),
+        spec(GENERAL, "general", Vec::new(), OWN_CAPACITY, 0),
+        spec(BEST_EFFORT, "best-effort", forward(), BEST_EFFORT_CAPACITY, 0),
+    ];
+    names.paths.retain(|name, _| plan.paths.iter().any(|path| path.name == *name));
+    for path in &plan.paths {
+        let next = names.next[2];
+        let id = *names.paths.entry(path.name.clone()).or_insert_with(|| PathId::at(next));
+        names.next[2] = next.max(id.index() + 1);
+        let mut path_spec = spec(id, &path.name, path.functions.clone(), path.input_queue as usize, path.class);
+        let rules = path.filter.iter().map(|rule| (rule.clone(), came_by(&rule.matching, names))).collect();
+        path_spec.filter = FilterTable::shared(rules, sets, old.iter().find(|old| old.id == id).map(|old| &old.filter));
+        path_spec.translates = path.functions.iter().any(|call| call.name == "nat");
+        path_spec.output_capacity = path.output_queue as usize;
+        path_spec.objective = path.objective;
+        (path_spec.cpu, path_spec.share) = (path.cpu, shares.of_path(path));
+        path_spec.cpu.max_wait = shares.max_wait(path);
+        let declared = Some(CostEstimate::sum(&path.functions)).filter(|figure| figure.source == CostSource::Declared);
+        path_spec.cost = path.cpu.cost.or(declared.map(|figure| figure.cost)).map(|cost| cost.packet);
+        paths.push(path_spec);
+    }
+    // Targets of dispatch rules are resolved when all paths have ids. The check of the plan ensures that they exist.
+    let leads = |rule: &plan::DispatchRule| names.paths.get(&rule.path).copied().unwrap_or(BEST_EFFORT);
+    for (spec, path) in paths.iter_mut().skip(BUILT_IN).zip(&plan.paths) {
+        spec.dispatch = path.dispatch.iter().map(|rule| (rule.clone(), leads(rule))).collect();
+    }
+    paths
+}
+
+/// The interface and the VRF that a match names. An interface that no longer exists matches no packet: this id is never given out.
+fn came_by(matching: &plan::Match, names: &Names) -> RuleOrigin {
+    let id = |name: &String| names.interfaces.get(name.as_str()).copied().unwrap_or(InterfaceId(u16::MAX));
+    (matching.iif.as_ref().map(id), matching.vrf.as_deref().map(|vrf| names.vrf(Some(&vrf.into()))))
+}
+
+/// The rules of the configured paths, which come after the three built-in ones.
+pub(super) fn rules(plan: &Plan, names: &Names) -> Vec<Rule> {
+    let rule = |(position, path): (usize, &plan::PathPlan)| Rule {
+        matching: path.matching.clone(),
+        came: came_by(&path.matching, names),
+        path: position + BUILT_IN,
+    };
+    plan.paths.iter().enumerate().map(rule).collect()
+}

@@ -1,0 +1,101 @@
+//! Rules of paths and filters in a whole router: named sets that change while packets flow, VRFs, and many rules.
+
+use classifier::{SetEdit, SetElement};
+use plane::rig::{LAN_AND_WAN, Rig, UdpFrame};
+use plane::snapshot::Layout;
+use std::net::Ipv4Addr;
+use units::{Instant, Mac};
+
+const LINK: (Mac, Mac) = (Mac([2, 0, 0, 0, 0, 9]), Mac([2, 0, 0, 0, 0, 1]));
+
+fn frame(source: [u8; 4], port: u16) -> Vec<u8> {
+    let network = (Ipv4Addr::from(source), Ipv4Addr::new(198, 51, 100, 9));
+    UdpFrame { link: LINK, network, ports: (9, port), ttl: 64, length: 60 }.frame(&[])
+}
+
+/// Sends a packet of each source and port, and returns the ports of those that leave.
+fn passed(rig: &mut Rig, packets: &[([u8; 4], u16)]) -> Vec<u16> {
+    packets.iter().for_each(|(source, port)| rig.send("lan", &frame(*source, *port)));
+    rig.settle();
+    rig.received("wan").iter().map(|frame| u16::from_be_bytes([frame[36], frame[37]])).collect()
+}
+
+/// The packets that each configured path has taken.
+fn taken(rig: &Rig) -> Vec<(String, u64)> {
+    let (report, snapshot) = (rig.report(), rig.router.snapshot());
+    let counted = |id: units::PathId| report.paths.iter().find(|path| path.path == id).map_or(0, |path| path.counters.entered);
+    snapshot.paths.iter().skip(3).map(|path| (path.name.to_string(), counted(path.id))).collect()
+}
+
+fn edit(rig: &Rig, set: &str, edit: impl Fn(plan::SetValue) -> SetEdit, value: &str) {
+    rig.router.sets().edit(set, [edit(value.parse().unwrap())], Instant::START).unwrap();
+}
+
+fn add(value: plan::SetValue) -> SetEdit {
+    SetEdit::Add(SetElement { value, expires: Instant::NEVER })
+}
+
+#[test]
+fn filter_drops_the_elements_of_a_set_that_changes_meanwhile() {
+    let text = format!(
+        "{LAN_AND_WAN}[set.bad]\nelements = [\"192.0.2.64/26\"]\n[set.web]\ntype = \"port\"\nelements = [\"80\"]\n\
+         [[path]]\nname = \"tried\"\nmatch = \"any\"\nfunctions = [\"filter\", \"ip\"]\n\
+         filter = [\"ip saddr @bad drop\", \"udp dport @web drop\"]\n"
+    );
+    let mut rig = Rig::running(1024, Layout::Three, &text);
+    let packets = [([192, 0, 2, 7], 1), ([192, 0, 2, 70], 2), ([192, 0, 2, 7], 80), ([192, 0, 2, 8], 81)];
+    assert_eq!(passed(&mut rig, &packets), [1, 81]);
+    edit(&rig, "bad", add, "192.0.2.7");
+    edit(&rig, "bad", SetEdit::Remove, "192.0.2.64/26");
+    edit(&rig, "web", add, "81-90");
+    assert_eq!(passed(&mut rig, &packets), [2]);
+    // The elements survive a new generation that does not touch the sets.
+    rig.apply(&text.replace("name = \"tried\"", "name = \"tried\"\nclass = 3")).unwrap();
+    assert_eq!(passed(&mut rig, &packets), [2]);
+    // A set that a new generation defines is there for the first packet.
+    let more = text.replace("[[path]]", "[set.more]\nelements = [\"192.0.2.70\"]\n[[path]]").replace("@bad", "@more");
+    rig.apply(&more).unwrap();
+    assert_eq!(passed(&mut rig, &packets), [1]);
+}
+
+#[test]
+fn path_takes_the_packets_of_a_set_and_of_its_vrf() {
+    let text = format!(
+        "{LAN_AND_WAN}[set.voice]\nelements = [\"192.0.2.7\"]\n\
+         [[path]]\nname = \"none\"\nmatch = \"vrf main ip saddr 192.0.2.9\"\n\
+         [[path]]\nname = \"set\"\nmatch = \"ip saddr @voice udp dport 5000-6000\"\n\
+         [[path]]\nname = \"main\"\nmatch = \"vrf main\"\n"
+    );
+    let mut rig = Rig::running(1024, Layout::Three, &text);
+    let packets = [([192, 0, 2, 7], 5000), ([192, 0, 2, 7], 4999), ([192, 0, 2, 8], 5000), ([192, 0, 2, 9], 1)];
+    assert_eq!(passed(&mut rig, &packets).len(), 4);
+    let named = |counts: [(&str, u64); 3]| counts.map(|(name, packets)| (name.to_string(), packets));
+    assert_eq!(taken(&rig), named([("none", 1), ("set", 1), ("main", 2)]));
+    edit(&rig, "voice", add, "192.0.2.8");
+    assert_eq!(passed(&mut rig, &packets).len(), 4);
+    assert_eq!(taken(&rig), named([("none", 2), ("set", 3), ("main", 3)]));
+}
+
+#[test]
+fn first_of_a_thousand_rules_decides() {
+    // Each rule of an odd port is hidden for half of the sources by a rule in front of it.
+    let rule = |n: u16| match n % 2 {
+        0 => format!("\"ip saddr 192.0.2.0/25 udp dport {} drop\"", 1000 + n / 2),
+        _ => format!("\"udp dport {} {}\"", 1000 + n / 2, if n % 4 == 1 { "accept" } else { "drop" }),
+    };
+    let rules: Vec<String> = (0..1000).map(rule).collect();
+    let text = format!(
+        "{LAN_AND_WAN}[[path]]\nname = \"tried\"\nmatch = \"any\"\nfunctions = [\"filter\", \"ip\"]\nfilter = [{}]\n",
+        rules.join(",")
+    );
+    let mut rig = Rig::running(2048, Layout::Three, &text);
+    let mut expected = Vec::new();
+    for n in 0..500u16 {
+        let source = [192, 0, 2, if n % 3 == 0 { 7 } else { 200 }];
+        let left = passed(&mut rig, &[(source, 1000 + n)]);
+        let passes = source[3] == 200 && n % 2 == 0;
+        expected.push((n, if passes { vec![1000 + n] } else { vec![] }));
+        assert_eq!((n, left), *expected.last().unwrap());
+    }
+    assert_eq!(passed(&mut rig, &[([192, 0, 2, 7], 1), ([192, 0, 2, 7], 1500)]), [1, 1500]);
+}
