@@ -14,6 +14,7 @@ mod cpu_trace;
 mod doctor;
 mod explain;
 pub mod failure;
+mod filter;
 pub mod guests;
 mod history;
 mod laboratory;
@@ -56,6 +57,7 @@ pub fn main() -> ExitCode {
         CliCommand::Trace(options) => trace::trace(&options),
         CliCommand::Explain(options) => explain::explain(&options),
         CliCommand::Replay(options) => replay::replay(&options),
+        CliCommand::Filter(options) => filter::filter(&options),
         CliCommand::Route(route) => routes::route(&route),
         CliCommand::Neighbour(neighbour) => routes::neighbour(&neighbour),
         CliCommand::Set(options) => sets::set(&options),

@@ -18,6 +18,7 @@ mod diff;
 mod document;
 mod element;
 mod footprint;
+pub mod import;
 mod include;
 mod key;
 mod matching;

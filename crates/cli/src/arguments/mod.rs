@@ -2,6 +2,7 @@
 
 mod configuration;
 mod demo;
+mod filter;
 mod guests;
 mod inspection;
 mod link;
@@ -15,6 +16,7 @@ mod state;
 use clap::{Args, Parser, Subcommand, ValueHint};
 pub use configuration::*;
 pub use demo::*;
+pub use filter::*;
 pub use guests::*;
 pub use inspection::*;
 pub use link::*;
@@ -92,6 +94,8 @@ pub enum CliCommand {
     Neighbour(NeighbourArguments),
     /// List and change named sets of addresses and ports while the router runs.
     Set(SetArguments),
+    /// Translate rules of other programs for the function `filter`.
+    Filter(FilterArguments),
     /// Use ephemeral state: values that packets leave in routers for a while, and computations of hosts with them.
     State(StateArguments),
     /// Watch packets as they meet their fates, or write them to a file.

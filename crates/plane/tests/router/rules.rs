@@ -23,7 +23,8 @@ fn passed(rig: &mut Rig, packets: &[([u8; 4], u16)]) -> Vec<u16> {
 /// The packets that each configured path has taken.
 fn taken(rig: &Rig) -> Vec<(String, u64)> {
     let (report, snapshot) = (rig.report(), rig.router.snapshot());
-    let counted = |id: units::PathId| report.paths.iter().find(|path| path.path == id).map_or(0, |path| path.counters.entered);
+    let counted =
+        |id: units::PathId| report.paths.iter().find(|path| path.path == id).map_or(0, |path| path.counters.entered);
     snapshot.paths.iter().skip(3).map(|path| (path.name.to_string(), counted(path.id))).collect()
 }
 

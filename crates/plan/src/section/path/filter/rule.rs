@@ -8,7 +8,8 @@
 //! verdict   = "accept" | "drop" | "reject" [ "with" "tcp" "reset" ]
 //! ```
 //!
-//! `reject` sends a TCP reset, or an ICMP error for other protocols. A packet beyond a limit does not match the rule. With `over` only packets beyond the limit match it.
+//! `reject` sends a TCP reset, or an ICMP error for other protocols. A packet beyond a limit does not match the rule. With `over` only packets beyond the
+//! limit match it.
 
 use crate::Match;
 use crate::matching::{Reader, Word, dscp_name, words};

@@ -1,0 +1,63 @@
+//! Rules of other programs in the language of this router.
+//!
+//! `import/forward.json` is the output of `nft -j list ruleset` (nftables 1.0.6) after `nft -f import/forward.nft`.
+
+use expect_test::expect;
+use plan::FilterRule;
+use plan::import::{ImportFormat, Imported, import};
+
+const DUMP: &str = include_str!("import/forward.json");
+
+fn lines(imported: &Imported) -> String {
+    let rules = imported.rules.iter().map(ToString::to_string);
+    rules.chain(imported.problems.iter().map(|problem| format!("! {problem}"))).map(|line| line + "\n").collect()
+}
+
+#[test]
+fn base_chain_of_nftables_becomes_a_list_of_rules() {
+    assert_eq!(ImportFormat::guess(DUMP), ImportFormat::Nftables);
+    let imported = import(DUMP, ImportFormat::Nftables, None).unwrap();
+    expect![[r#"
+        ct state established,related accept
+        ip saddr { 192.0.2.0/24, 198.51.100.7, 203.0.113.4/30, 203.0.113.8/31 } drop comment "known senders"
+        iif lan udp dport 443 reject
+        iif lan ip dscp af41 meta length 1400-1500 accept
+        tcp flags syn/syn,ack limit rate 10/second burst 20 packets accept
+        ip daddr 10.1.0.0/16 tcp dport { 22, 80, 8000-8010 } accept
+        tcp dport 53 accept
+        udp dport 53 accept
+        icmp type { echo-reply, echo-request } accept
+        icmpv6 type nd-neighbor-solicit accept
+        ip6 saddr 2001:db8::/32 udp sport 123 log prefix "ntp " accept
+        udp dport 4500-4510 ip dscp set ef accept
+        tcp dport 23 reject
+        drop
+        ! table inet gateway, chain outbound, rule with handle 24: 'return' has no counterpart here
+        ! table inet gateway, chain forward, rule with handle 20: a condition on 'meta oifname' has no counterpart here
+        ! table inet gateway, chain forward, rule with handle 21: a condition on 'ip ttl' has no counterpart here
+        ! table inet gateway, chain forward, rule with handle 22: the operator '!=' has no counterpart here
+        ! table inet gateway, chain forward, rule with handle 23: 'goto last' has no counterpart here: use 'jump', and a verdict at the end of 'last'
+    "#]].assert_eq(&lines(&imported));
+    for rule in &imported.rules {
+        assert_eq!(FilterRule::parse(&rule.to_string()).as_ref(), Ok(rule));
+    }
+}
+
+#[test]
+fn other_base_chain_is_selected_by_its_name() {
+    let imported = import(DUMP, ImportFormat::Nftables, Some("input")).unwrap();
+    assert_eq!(lines(&imported), "tcp dport 179 accept\n");
+}
+
+#[test]
+fn text_that_is_no_rule_set_is_refused() {
+    for (text, chain, reason) in [
+        ("{", None, "this is not the JSON of nftables"),
+        ("{}", None, "the key 'nftables' is missing"),
+        ("{\"nftables\": []}", None, "there is no base chain of type 'filter'"),
+        (DUMP, Some("last"), "there is no base chain 'last'; use one of 'forward', 'input'"),
+    ] {
+        let error = import(text, ImportFormat::Nftables, chain).unwrap_err();
+        assert!(error.starts_with(reason), "{error}");
+    }
+}
