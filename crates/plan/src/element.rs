@@ -91,6 +91,9 @@ impl Serialize for SetValue {
     }
 }
 
+/// Units of lifetimes beside those of all times, the longest first.
+const LONG_UNITS: [(&str, Nanos); 3] = [("d", Nanos::secs(86_400)), ("h", Nanos::secs(3600)), ("m", Nanos::secs(60))];
+
 /// An element with its lifetime, counted from the time at which the set gets it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct SetEntry {
@@ -103,7 +106,13 @@ pub struct SetEntry {
 impl fmt::Display for SetEntry {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.lifetime {
-            Some(lifetime) => write!(f, "{} expires {lifetime}", self.value),
+            Some(lifetime) => {
+                write!(f, "{} expires ", self.value)?;
+                match LONG_UNITS.iter().find(|(_, span)| lifetime.get() % span.get() == 0 && lifetime >= *span) {
+                    Some((unit, span)) => write!(f, "{}{unit}", lifetime.get() / span.get()),
+                    None => lifetime.fmt(f),
+                }
+            }
             None => self.value.fmt(f),
         }
     }
@@ -180,9 +189,15 @@ pub(crate) fn wrong_kind(value: SetValue, kind: SetKind) -> (String, String) {
 
 /// Parses a lifetime.
 pub fn lifetime(text: &str) -> Result<Nanos, TextError> {
-    let hint = "write a time from 1s to 365 days, like 90s or 1h";
-    match text.parse::<Nanos>() {
-        Err(error) => Err(TextError::whole(text, error.reason, error.hint)),
+    let hint = "write a time from 1s to 365d, like 90s, 15m, 1h or 7d";
+    // Quantities elsewhere end at seconds, as those of tc do. A lifetime may be long.
+    let long = LONG_UNITS.iter().find_map(|(unit, span)| {
+        let number = text.strip_suffix(unit)?;
+        let number: u64 = number.bytes().all(|byte| byte.is_ascii_digit()).then(|| number.parse().ok())??;
+        Some(*span * number)
+    });
+    match long.map_or_else(|| text.parse::<Nanos>(), Ok) {
+        Err(error) => Err(TextError::whole(text, error.reason, hint)),
         Ok(time) if !LIFETIMES.contains(&time) => Err(TextError::whole(text, format!("{time} is out of range"), hint)),
         Ok(time) => Ok(time),
     }
@@ -271,7 +286,14 @@ mod tests {
         let right: String = text.lines().take(4).map(|line| format!("{line}\r\n")).collect();
         let entries = set_entries(&right, "list.txt", SetKind::Address).unwrap();
         let printed: Vec<String> = entries.iter().map(ToString::to_string).collect();
-        assert_eq!(printed, ["10.0.0.0/8", "192.0.2.1 expires 3600s"]);
+        assert_eq!(printed, ["10.0.0.0/8", "192.0.2.1 expires 1h"]);
+        for (text, printed) in [("90s", "90s"), ("120m", "2h"), ("7d", "7d"), ("3601s", "3601s"), ("90m", "90m")] {
+            let entry: SetEntry = format!("1 expires {text}").parse().unwrap();
+            assert_eq!(entry.to_string(), format!("1 expires {printed}"));
+        }
+        for text in ["1", "h", "+1h", "1.5h", "0s", "999999999999999999h", "366d", "1w"] {
+            assert!(format!("1 expires {text}").parse::<SetEntry>().is_err(), "{text}");
+        }
     }
 
     proptest! {

@@ -131,7 +131,7 @@ fn file_of_a_million_elements_is_read_and_a_wrong_line_refused() {
     let checked = place.run_ok(&["check", "run.toml"]);
     assert!(checked.contains("set bad: 1000000 of type address, with those of "), "{checked}");
     let said = place.run_failing(1, &["check", "wrong.toml"]);
-    assert!(said.contains("wrong.txt:70001:3: error: '10.0.0.300' is no address"), "{said}");
+    assert!(said.contains("wrong.txt:70001:3") && said.contains("'10.0.0.300' is no address"), "{said}");
     let listed = place.json(&["set", "list"])["sets"][0].clone();
     assert_eq!(listed["elements"].as_u64(), Some(1_000_000));
     assert!(listed["memory_bytes"].as_u64().unwrap() < 40_000_000, "{listed}");

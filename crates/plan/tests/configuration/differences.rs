@@ -362,6 +362,7 @@ fn applied(old: &Plan, new: &Plan, changes: &[Change]) -> Plan {
     }
     plan.ports.sort_by(|a, b| a.name.cmp(&b.name));
     plan.policies.sort_by(|a, b| a.name.cmp(&b.name));
+    plan.sets.sort_by(|a, b| a.name.cmp(&b.name));
     plan.ports.iter_mut().for_each(|port| port.interfaces.sort_by_key(|i| i.vlan));
     plan.routes.sort_by_key(|r| r.to);
     plan.passthrough.sort_by(|a, b| a.ports.cmp(&b.ports));
