@@ -244,4 +244,37 @@ mod tests {
         assert_eq!([packets[0].meta().exception, packets[1].meta().exception], [resolve; 2]);
         packets.into_iter().for_each(|packet| pool.give(packet));
     }
+
+    /// More next hops than link headers are kept, in turn, so that several share a place.
+    #[test]
+    fn interleaved_next_hops_get_their_own_link_headers() {
+        const HOPS: u8 = 2 * REWRITES as u8 + 3;
+        let (tables, snapshot) = (Tables::new(), Snapshot::empty());
+        let mut pool = Pool::new(Region::new(4 * HOPS as usize));
+        let mac = |hop: u8| Mac([2, 0, 0, 0, 1, hop]);
+        let hops: Vec<AdjacencyId> = (0..HOPS)
+            .map(|hop| {
+                let address = IpAddr::from([192, 0, 2, hop]);
+                assert!(tables.resolve(OUT, address, mac(hop)));
+                tables.adjacency_for(OUT, address).unwrap()
+            })
+            .collect();
+        let order: Vec<u8> = (0..3).flat_map(|_| (0..HOPS).flat_map(|hop| [hop, hop / 2])).take(100).collect();
+        let mut packets: Vec<Packet> =
+            order.iter().map(|&hop| classified(&mut pool, &tables, hops[usize::from(hop)])).collect();
+        let asked = Cell::default();
+        let context = Context {
+            now: Instant::START,
+            snapshot: &snapshot,
+            tables: &tables,
+            nat: &snapshot.translations,
+            limit: None,
+            extra_time: &asked,
+        };
+        assert!(Ip.process(context, &mut packets));
+        for (packet, &hop) in packets.iter().zip(&order) {
+            assert_eq!((&packet.bytes()[..6], packet.bytes()[22]), (&mac(hop).0[..], 63), "next hop {hop}");
+        }
+        packets.into_iter().for_each(|packet| pool.give(packet));
+    }
 }
