@@ -179,3 +179,56 @@ fn packets_to_a_port_without_medium_are_dropped_with_a_reason() {
     assert_eq!(dropped(&rig, DropReason::PortDown), 5);
     assert_eq!(rig.report().ledger.sent(), sent);
 }
+
+/// Batches are classified in chunks, with the results of earlier packets. A packet must leave as it would alone, whatever is before it in its batch.
+#[test]
+fn batch_leaves_like_its_packets_alone() {
+    const HOPS: usize = 90;
+    let hops: String = (0..HOPS)
+        .map(|n| {
+            let mac = format!("02:00:00:00:01:{n:02x}");
+            format!("[[neighbour]]\naddress = \"198.51.100.{}\"\nmac = \"{mac}\"\nport = \"wan\"\n", 100 + n)
+                + &format!("[[route]]\nto = \"10.{}.0.0/16\"\nvia = \"198.51.100.{}\"\n", 100 + n, 100 + n)
+        })
+        .collect();
+    let frames: Vec<Vec<u8>> = (0..250usize)
+        .map(|i| {
+            let next = 100 + (i * 37 % HOPS) as u8;
+            let destination = match i % 13 {
+                // Link-local, to a tagged interface, to no route.
+                5 => Ipv4Addr::new(169, 254, 1, 1),
+                7 => Ipv4Addr::new(10, 20, 1, i as u8),
+                9 => Ipv4Addr::new(172, 16, 0, 1),
+                _ => Ipv4Addr::new(10, next, (i / 256) as u8, i as u8),
+            };
+            let mut frame = udp(destination, if i % 11 == 3 { 1 } else { 40 + (i % 7) as u8 });
+            if i % 5 == 0 {
+                frame.extend([0xee; 9]);
+            }
+            if i % 17 == 16 {
+                // A wrong checksum.
+                frame[24] ^= 0xff;
+            }
+            frame
+        })
+        .collect();
+    let run = |together: bool| {
+        let mut rig = Rig::running(4096, Layout::Three, &(CONFIG.to_owned() + &hops));
+        let mut out = Vec::new();
+        for frame in &frames {
+            rig.send("lan", frame);
+            if !together {
+                rig.settle();
+                out.append(&mut rig.received("wan"));
+            }
+        }
+        rig.settle();
+        out.append(&mut rig.received("wan"));
+        // Packets of the general path may be overtaken by others.
+        out.sort();
+        (out, dropped(&rig, DropReason::HeaderChecksum))
+    };
+    let (alone, bad) = run(false);
+    assert!(alone.len() > 150 && bad > 5, "{} left, {bad} had a wrong checksum", alone.len());
+    assert_eq!(run(true), (alone, bad));
+}
