@@ -105,8 +105,8 @@ pub(super) fn bit<A: Address>(address: A, position: u8) -> bool {
     (address >> u32::from(position)) & A::from(1) == A::from(1)
 }
 
-/// The lower end of what is left of the addresses from `start` on, after all with another value of the bit at `position` are removed and the bit
-/// is deleted (P-15). The result may be one more than the largest address.
+/// The first address that remains of those from `start` on: addresses with another value of the bit at `position` are removed, and the bit is
+/// deleted from the others (P-15). The result may be one more than the largest address.
 #[inline(always)]
 pub(super) fn restrict<A: Address>(start: A, position: u8, value: bool) -> A {
     let (above, below) = ((start >> u32::from(position)) >> 1, start & A::mask(position));

@@ -16,7 +16,7 @@ use std::sync::Arc;
 /// Changes that the feed remembers. A cache that is further behind removes all entries.
 const REMEMBERED: usize = 256;
 
-/// What a cache removes after a change of a route.
+/// The entries that a cache removes after a change of a route.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Invalidation {
     /// The entries of the partitions with addresses in the prefix.

@@ -14,7 +14,7 @@ pub const MOST_BITS: u8 = 20;
 
 /// How the choice of a bit weighs the number of ranges against their variance over the partitions. The paper minimises "both" (P-14).
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub enum Objective {
+pub enum PlanObjective {
     /// The least total; among equals the least variance.
     Lexicographic,
     /// The least variance among the bits whose total exceeds the least by at most this part of it.
@@ -27,7 +27,7 @@ pub struct PlanOptions {
     /// Index bits to choose, at most [`MOST_BITS`].
     pub bits: u8,
     /// What to minimise.
-    pub objective: Objective,
+    pub objective: PlanObjective,
     /// Judges a bit by the best total of it and one more bit (P-16). Costs as many times more as there are bits.
     pub look_ahead: bool,
     /// After the choice, exchanges single bits as long as this reduces the total (P-16).
@@ -37,7 +37,7 @@ pub struct PlanOptions {
 impl PlanOptions {
     /// The usual choice of so many bits.
     pub fn new(bits: u8) -> PlanOptions {
-        PlanOptions { bits, objective: Objective::Tolerance(0.02), look_ahead: false, swaps: false }
+        PlanOptions { bits, objective: PlanObjective::Tolerance(0.02), look_ahead: false, swaps: false }
     }
 }
 
@@ -85,7 +85,7 @@ impl<A: Address> IndexPlan<A> {
         IndexPlan::new(width, steps)
     }
 
-    /// A plan with these bits, whatever the table. Its steps report nothing about ranges.
+    /// A plan with these bits for any table. Its steps report nothing about ranges.
     pub fn with_bits(width: u8, bits: impl IntoIterator<Item = u8>) -> IndexPlan<A> {
         let lowest = width - width.min(A::INDEXED);
         let steps = bits.into_iter().map(|bit| {
@@ -287,8 +287,8 @@ impl<A: Address> Split<A> {
         }
         let least = steps.iter().map(|step| step.ranges).min().expect("there are candidates");
         let within = match options.objective {
-            Objective::Lexicographic => least,
-            Objective::Tolerance(part) => least + (least as f64 * part) as usize,
+            PlanObjective::Lexicographic => least,
+            PlanObjective::Tolerance(part) => least + (least as f64 * part) as usize,
         };
         let allowed = steps.into_iter().filter(|step| step.ranges <= within);
         // `min_by` keeps the first of equals: the lowest bit.

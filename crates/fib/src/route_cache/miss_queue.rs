@@ -2,9 +2,9 @@
 
 use std::collections::VecDeque;
 
-/// What a network processor does with a miss when the queue to the classifier is full.
+/// The reaction of a network processor to a miss when the queue to the classifier is full.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum WhenFull {
+pub enum MissOverflow {
     /// It drops the packet.
     #[default]
     Drop,
@@ -28,7 +28,7 @@ pub enum Offered {
 pub struct MissQueue<T> {
     waiting: VecDeque<T>,
     limit: usize,
-    when_full: WhenFull,
+    when_full: MissOverflow,
     /// Misses that were dropped.
     pub dropped: u64,
     /// Offers that were refused.
@@ -37,7 +37,7 @@ pub struct MissQueue<T> {
 
 impl<T> MissQueue<T> {
     /// An empty queue of at most `limit` misses.
-    pub fn new(limit: usize, when_full: WhenFull) -> MissQueue<T> {
+    pub fn new(limit: usize, when_full: MissOverflow) -> MissQueue<T> {
         MissQueue { waiting: VecDeque::with_capacity(limit), limit, when_full, dropped: 0, stalls: 0 }
     }
 
@@ -48,11 +48,11 @@ impl<T> MissQueue<T> {
             return Offered::Queued;
         }
         match self.when_full {
-            WhenFull::Drop => {
+            MissOverflow::Drop => {
                 self.dropped += 1;
                 Offered::Dropped
             }
-            WhenFull::Stall => {
+            MissOverflow::Stall => {
                 self.stalls += 1;
                 Offered::Stalled
             }
@@ -116,7 +116,7 @@ mod tests {
     #[test]
     fn full_queue_drops_or_stalls_and_counts() {
         for (when_full, offered, counts) in
-            [(WhenFull::Drop, Offered::Dropped, (1, 0)), (WhenFull::Stall, Offered::Stalled, (0, 1))]
+            [(MissOverflow::Drop, Offered::Dropped, (1, 0)), (MissOverflow::Stall, Offered::Stalled, (0, 1))]
         {
             let mut queue = MissQueue::new(2, when_full);
             assert_eq!([queue.offer(1), queue.offer(2), queue.offer(3)], [Offered::Queued, Offered::Queued, offered]);

@@ -20,8 +20,8 @@ pub use address::Address;
 pub use cache::{CacheShape, Fill, RouteCache, RouteCacheCounters};
 pub use feed::{CacheFeed, Invalidation};
 pub use fields::{FieldCache, FieldCounters, FieldRule};
-pub use index::{IndexPlan, MOST_BITS, Objective, PlanOptions, PlanStep};
-pub use miss_queue::{FlowTable, MissQueue, Offered, WhenFull};
+pub use index::{IndexPlan, MOST_BITS, PlanObjective, PlanOptions, PlanStep};
+pub use miss_queue::{FlowTable, MissOverflow, MissQueue, Offered};
 pub use partitions::{CachedRange, Partitions};
 pub use ranges::{Route, Starts, flatten, flatten_within};
 

@@ -58,7 +58,7 @@ fn mixed_tables() -> impl Iterator<Item = Starts<u32>> {
 fn look_ahead_chooses_best_pair_of_bits_where_greedy_choice_does_not() {
     let mut fewer = 0;
     for table in mixed_tables() {
-        let greedy = PlanOptions { objective: Objective::Lexicographic, ..PlanOptions::new(2) };
+        let greedy = PlanOptions { objective: PlanObjective::Lexicographic, ..PlanOptions::new(2) };
         let ranges = |plan: &IndexPlan<u32>| plan.split(&table).iter().map(Vec::len).sum::<usize>();
         let plain = ranges(&IndexPlan::choose(8, &table, &greedy));
         let ahead = ranges(&IndexPlan::choose(8, &table, &PlanOptions { look_ahead: true, ..greedy }));
@@ -73,7 +73,7 @@ fn look_ahead_chooses_best_pair_of_bits_where_greedy_choice_does_not() {
 fn exchange_of_bits_never_adds_ranges_and_reports_each_step() {
     let mut fewer = 0;
     for table in mixed_tables() {
-        let options = PlanOptions { objective: Objective::Lexicographic, ..PlanOptions::new(3) };
+        let options = PlanOptions { objective: PlanObjective::Lexicographic, ..PlanOptions::new(3) };
         let greedy = IndexPlan::choose(8, &table, &options);
         let swapped = IndexPlan::choose(8, &table, &PlanOptions { swaps: true, ..options });
         let total = |plan: &IndexPlan<u32>| plan.split(&table).iter().map(Vec::len).sum::<usize>();
@@ -92,7 +92,7 @@ fn tolerance_prefers_even_partitions_among_almost_equal_totals() {
     let outcomes: [u32; 16] = [1, 1, 1, 1, 1, 1, 1, 1, 2, 3, 4, 5, 6, 7, 8, 9];
     let table = table_of(&outcomes);
     let bit = |objective| IndexPlan::choose(4, &table, &PlanOptions { objective, ..PlanOptions::new(1) }).steps()[0];
-    let (strict, even) = (bit(Objective::Lexicographic), bit(Objective::Tolerance(0.2)));
+    let (strict, even) = (bit(PlanObjective::Lexicographic), bit(PlanObjective::Tolerance(0.2)));
     assert_eq!((strict.bit, strict.ranges), (3, 9));
     assert_eq!((even.bit, even.ranges, even.variance), (0, 10, 0.0));
 }

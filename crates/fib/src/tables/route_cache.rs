@@ -3,7 +3,7 @@
 //! A route changes in the forwarding table first and in the feed second, both while the lock of the routes is held. The next hop of the old route is
 //! released after both, so that no cache leads to it any more.
 
-use super::{RouteState, Tables};
+use super::Tables;
 use crate::route_cache::{CacheFeed, IndexPlan, Invalidation, PlanOptions};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -29,13 +29,10 @@ struct Feed {
     ranges: usize,
 }
 
-impl RouteState {
-    /// Updates the feed after the route of an IPv4 prefix has changed.
-    pub(super) fn update_feed(&mut self, vrf: VrfId, prefix: (u32, u8)) {
-        if let Some(Feed { feed, .. }) = self.feeds.feeds.get(&vrf) {
-            let feed = feed.clone();
-            feed.change(prefix.0, prefix.1, &self.rib(vrf).v4.ranges_within(prefix));
-        }
+impl Feeds {
+    /// The feed of a VRF, if there are route caches.
+    pub fn get(&self, vrf: VrfId) -> Option<Arc<CacheFeed<u32>>> {
+        self.feeds.get(&vrf).map(|feed| feed.feed.clone())
     }
 }
 
@@ -67,7 +64,7 @@ impl Tables {
 
     /// The feed for route caches of a VRF. `None` without route caches.
     pub fn route_feed(&self, vrf: VrfId) -> Option<Arc<CacheFeed<u32>>> {
-        self.state.lock().feeds.feeds.get(&vrf).map(|feed| feed.feed.clone())
+        self.state.lock().feeds.get(vrf)
     }
 
     /// Chooses new index bits for the tables that have grown much since the last choice.

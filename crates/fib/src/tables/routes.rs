@@ -223,7 +223,10 @@ impl Tables {
             state.api_routes = state.api_routes + usize::from(word != 0) - usize::from(old != 0);
         }
         if let IpAddr::V4(address) = prefix.address {
-            state.update_feed(vrf, (address.to_bits(), prefix.length));
+            let changed = (address.to_bits(), prefix.length);
+            if let Some(feed) = state.feeds.get(vrf) {
+                feed.change(changed.0, changed.1, &state.rib(vrf).v4.ranges_within(changed));
+            }
         }
         // Released only now, when neither the forwarding table nor a route cache names it. A route that stays the same was held twice until here.
         match Outcome::decode(old) {

@@ -364,6 +364,19 @@ fn cores_match_workers_and_busy_poll_is_at_most_a_second() {
 }
 
 #[test]
+fn route_cache_holds_a_power_of_two_ranges() {
+    let with = |ranges: &str| {
+        format!(
+            "version = 1\n[router]\nroute_cache = {ranges}\n[port.lan]\ndevice = \"memory:a\"\naddress = [\"192.0.2.1/24\"]\n"
+        )
+    };
+    check(&with("1000"), expect![[r#""#]]);
+    for (text, ranges) in [("0", 0), ("1024", 1024)] {
+        assert_eq!(plan::check(&with(text), "f", &catalogue()).unwrap().route_cache, ranges);
+    }
+}
+
+#[test]
 fn devices_are_of_the_catalogue_and_belong_to_one_port() {
     check(
         r#"version = 1

@@ -297,7 +297,7 @@ impl Router {
         }
         // Before the workers adopt: a rule of the new generation finds its sets.
         self.publish_sets(sets);
-        // Before the workers adopt: they use what is prepared then.
+        // Before the workers adopt: each then gets its caches from these feeds.
         if plan.route_cache > 0 {
             self.tables.set_route_cache(plan.route_cache as usize);
         }

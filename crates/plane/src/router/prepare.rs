@@ -148,8 +148,7 @@ impl Router {
         snapshot.nat = nat;
         // Translated connections survive the change of generation.
         snapshot.translations = self.snapshot.translations.clone();
-        snapshot.multicast = multicast(plan, &names);
-        snapshot.route_cache = plan.route_cache > 0;
+        (snapshot.multicast, snapshot.route_cache) = (multicast(plan, &names), plan.route_cache > 0);
         let snapshot = Arc::new(snapshot.with_hooks(stations));
         let statics = plan.neighbours.iter().map(|n| ((names.interfaces[&n.interface], n.address), n.mac)).collect();
         let change = |WorkerParts { ports, schemes, links, functions }| {

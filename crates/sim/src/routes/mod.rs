@@ -6,12 +6,12 @@
 
 mod trace;
 
-pub use trace::{Placement, RouteTable, Trace};
+pub use trace::{DestinationTrace, Placement, RouteTable};
 
 use crate::Measurements;
 use fib::Fib4;
 use fib::route_cache::{
-    CacheFeed, CacheShape, Fill, IndexPlan, Invalidation, Objective, PlanOptions, RouteCache, RouteCacheCounters,
+    CacheFeed, CacheShape, Fill, IndexPlan, Invalidation, PlanObjective, PlanOptions, RouteCache, RouteCacheCounters,
     flatten, flatten_within,
 };
 use serde::Deserialize;
@@ -121,7 +121,9 @@ impl RoutesPlan {
             (CacheKind::Hosts, _) => IndexPlan::with_bits(32, 0..bits),
             (_, IndexChoice::Top) => IndexPlan::with_bits(32, 32 - bits..32),
             (_, IndexChoice::Tolerance) => choose(&options),
-            (_, IndexChoice::Lexicographic) => choose(&PlanOptions { objective: Objective::Lexicographic, ..options }),
+            (_, IndexChoice::Lexicographic) => {
+                choose(&PlanOptions { objective: PlanObjective::Lexicographic, ..options })
+            }
             (_, IndexChoice::LookAhead) => choose(&PlanOptions { look_ahead: true, ..options }),
             (_, IndexChoice::Exchange) => choose(&PlanOptions { swaps: true, ..options }),
         };
@@ -135,15 +137,20 @@ impl RoutesPlan {
     }
 
     /// The packets of a port.
-    pub fn trace(&self, table: &RouteTable, port: usize) -> Trace {
-        Trace::new(table, (self.hosts, self.placement), (self.active, self.repeat), self.seed ^ (port as u64) << 32)
+    pub fn trace(&self, table: &RouteTable, port: usize) -> DestinationTrace {
+        DestinationTrace::new(
+            table,
+            (self.hosts, self.placement),
+            (self.active, self.repeat),
+            self.seed ^ (port as u64) << 32,
+        )
     }
 }
 
 /// A port: its cache, its packets, and the virtual time of its network processor in cycles.
 struct NetworkProcessor {
     cache: RouteCache<u32>,
-    trace: Trace,
+    trace: DestinationTrace,
     now: u64,
     /// The range that the classifier returned.
     fill: Option<Fill<u32>>,

@@ -91,7 +91,7 @@ impl RouteTable {
     }
 }
 
-/// Where the hosts are.
+/// The places of the hosts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Placement {
@@ -104,7 +104,7 @@ pub enum Placement {
 
 /// An endless sequence of destinations. Packets arrive in trains: most go to one of the destinations that were used last. The others go to a host
 /// by Zipf's law.
-pub struct Trace {
+pub struct DestinationTrace {
     hosts: Vec<u32>,
     /// The sum of the weights of the hosts up to each.
     weights: Vec<f64>,
@@ -113,14 +113,14 @@ pub struct Trace {
     chance: RandomStream,
 }
 
-impl Trace {
+impl DestinationTrace {
     /// A trace to `hosts` hosts. With probability `repeat` a packet goes to one of `active` destinations.
     pub fn new(
         table: &RouteTable,
         (hosts, place): (usize, Placement),
         (active, repeat): (usize, f64),
         seed: u64,
-    ) -> Trace {
+    ) -> DestinationTrace {
         // All ports see the same hosts, but draw their own packets.
         let mut placement = table.chance.clone();
         placement.branch();
@@ -146,7 +146,7 @@ impl Trace {
         });
         let weights = weights.collect();
         let mut trace =
-            Trace { hosts, weights, active: Vec::new(), repeat, chance: RandomStream::new(seed, "packets") };
+            DestinationTrace { hosts, weights, active: Vec::new(), repeat, chance: RandomStream::new(seed, "packets") };
         trace.active = (0..active).map(|_| trace.draw()).collect();
         trace
     }
@@ -158,7 +158,7 @@ impl Trace {
     }
 }
 
-impl Iterator for Trace {
+impl Iterator for DestinationTrace {
     type Item = u32;
 
     fn next(&mut self) -> Option<u32> {
