@@ -25,7 +25,7 @@ impl ShowView for api::Sets {
                 or_dash(set.file.as_deref()),
             ]);
         }
-        Ok(rows.print(out)?)
+        rows.print(out)
     }
 }
 
