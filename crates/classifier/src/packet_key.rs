@@ -9,7 +9,7 @@
 //! | lanes | source port or ICMP type, destination port or ICMP code, length of the IP packet |
 
 use crate::rule::{Key, TernaryRule};
-use plan::{AddressMatch, Condition, Fragment, Match, MatchFamily, MatchFields, PortMatch};
+use plan::{AddressMatch, Condition, Match, MatchFamily, MatchFields, MatchFragment, PortMatch};
 use std::net::IpAddr;
 use std::ops::RangeInclusive;
 use units::{InterfaceId, VrfId};
@@ -35,7 +35,7 @@ pub struct KeyFields {
     /// Code of an ICMP message, if the packet has it.
     pub icmp_code: Option<u8>,
     /// Whether it is a fragment.
-    pub fragment: Fragment,
+    pub fragment: MatchFragment,
     /// The identifier of its 802.1Q tag.
     pub vlan: Option<u16>,
     /// The IPv6 flow label.

@@ -1,7 +1,7 @@
 //! Lists of packet rules against the conditions of their matches, tried one by one.
 
 use classifier::{PacketKeys, PacketRule, PacketRules, RuleResult, Set, SetEdit, SetElement, SetStore, WriteError};
-use plan::{Fragment, Match, MatchFields, SetKind};
+use plan::{Match, MatchFields, MatchFragment, SetKind};
 use proptest::prelude::*;
 use proptest::sample::select;
 use std::net::IpAddr;
@@ -104,13 +104,13 @@ fn fields() -> impl Strategy<Value = (MatchFields, u16, u16)> {
         proptest::option::of(0u8..=31),
         proptest::option::of((0u8..9, 0u8..2)),
     );
-    let fragment = select(vec![Fragment::Whole, Fragment::Whole, Fragment::First, Fragment::Later]);
+    let fragment = select(vec![MatchFragment::Whole, MatchFragment::Whole, MatchFragment::First, MatchFragment::Later]);
     let rest = (fragment, proptest::option::of(4u16..6), 6u32..8, 58u16..103, 0u8..4, select(vec![0u8, 46]));
     (both, upper, rest, 0u16..2, 0u16..2).prop_map(|((source, destination), upper, rest, interface, vrf)| {
         let (protocol, ports, tcp_flags, icmp) = upper;
         let (fragment, vlan, flow_label, length, state, dscp) = rest;
         let source: IpAddr = source.parse().expect("it is an address");
-        let of = |is: bool| is && fragment != Fragment::Later;
+        let of = |is: bool| is && fragment != MatchFragment::Later;
         let ports = ports.filter(|_| of(matches!(protocol, 6 | 17)));
         let icmp = icmp.filter(|_| of(matches!(protocol, 1 | 58)));
         let fields = MatchFields {

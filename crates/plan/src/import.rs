@@ -25,7 +25,7 @@ impl ImportFormat {
     }
 }
 
-/// The rules of a text, in order, and what has no counterpart here.
+/// The rules of a text, in order, and a report of the parts that were left out.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Imported {
     /// The rules.

@@ -45,8 +45,8 @@ pub use diff::PropertyChange;
 pub use element::{SetEntry, SetKind, SetValue, lifetime, set_entries};
 pub use footprint::footprint;
 pub use matching::{
-    AddressMatch, Condition, Fragment, MOST_COMBINATIONS, MOST_SETS_USED, Match, MatchError, MatchFamily, MatchFields,
-    NoSets, PortMatch, SetLookup, dscp_name, dscp_number, protocol_name, protocol_number,
+    AddressMatch, Condition, MOST_COMBINATIONS, MOST_SETS_USED, Match, MatchError, MatchFamily, MatchFields,
+    MatchFragment, NoSets, PortMatch, SetLookup, dscp_name, dscp_number, protocol_name, protocol_number,
 };
 pub use medium::{
     BrownianPlan, LinkService, Loss, MediumPlan, MediumText, TraceEnd, TraceMode, TracePlan, TraceSource,

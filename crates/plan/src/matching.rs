@@ -27,7 +27,7 @@ mod values;
 mod words;
 
 pub use names::{dscp_name, dscp_number, protocol_name, protocol_number};
-pub(crate) use parse::{FIRST_WORDS, Reader};
+pub(crate) use parse::{FIRST_WORDS, MatchReader};
 pub(crate) use shadow::{Cover, Shadows};
 pub use values::{AddressMatch, NoSets, PortMatch, SetLookup};
 pub(crate) use words::{Word, words};
@@ -53,9 +53,9 @@ pub enum MatchFamily {
     V6,
 }
 
-/// Whether a packet is a fragment.
+/// The part of a packet: all of it, or a fragment.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
-pub enum Fragment {
+pub enum MatchFragment {
     /// A whole packet.
     #[default]
     Whole,
@@ -67,8 +67,8 @@ pub enum Fragment {
 
 /// A conjunction of conditions on one packet. A field that is not set is no condition. The default matches everything.
 ///
-/// [`Match::parse`] builds it and ensures that it is consistent: addresses, `dscp` and `flow_label` are of the `family`; conditions on ports, TCP flags
-/// and ICMP messages imply their `protocol`.
+/// [`Match::parse`] builds it and ensures that it is consistent: addresses, `dscp` and `flow_label` are of the `family`; conditions on ports, TCP
+/// flags and ICMP messages imply their `protocol`.
 // Large: a field for each condition of the language.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
 #[non_exhaustive]
@@ -97,7 +97,7 @@ pub struct Match {
     pub icmp_types: Vec<RangeInclusive<u8>>,
     /// The code of ICMP or ICMPv6 messages.
     pub icmp_code: Option<u8>,
-    /// Whole packets and fragments: bit `1 << Fragment as u8` for each that is accepted.
+    /// Whole packets and fragments: bit `1 << MatchFragment as u8` for each that is accepted.
     pub fragments: Option<u8>,
     /// The identifier of the 802.1Q tag, 0 to 4095. Packets without a tag have none.
     pub vlan: Option<u16>,
@@ -136,7 +136,7 @@ pub enum Condition {
     IcmpType,
     /// The code of an ICMP message.
     IcmpCode,
-    /// Whether it is a fragment.
+    /// All of a packet, or a fragment.
     Fragment,
     /// The VLAN.
     Vlan,
@@ -203,8 +203,8 @@ pub struct MatchFields {
     pub icmp_type: Option<u8>,
     /// The code of an ICMP or ICMPv6 message. `None` without its header.
     pub icmp_code: Option<u8>,
-    /// Whether it is a fragment.
-    pub fragment: Fragment,
+    /// All of a packet, or a fragment.
+    pub fragment: MatchFragment,
     /// The identifier of its 802.1Q tag, if it has one.
     pub vlan: Option<u16>,
     /// The IPv6 flow label; 0 for IPv4.
@@ -258,7 +258,7 @@ impl Match {
             .or_else(|| unmet(bit(self.states, f.state), Condition::State))
     }
 
-    /// True if this match includes every packet of `other`, whatever the elements of named sets.
+    /// True if this match includes every packet of `other`, for all contents of named sets.
     pub fn covers(&self, other: &Match) -> bool {
         fn same<T: PartialEq>(mine: &Option<T>, theirs: &Option<T>) -> bool {
             mine.is_none() || mine == theirs

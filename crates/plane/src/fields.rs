@@ -3,7 +3,7 @@
 use classifier::{KeyFields, PacketKeys};
 use packet::wire::transport::has_ports;
 use packet::wire::{Family, Ipv4Header, Ipv6Header, PacketFields, ethertype, ipv4, ipv6, protocol};
-use plan::{Fragment, MatchFields};
+use plan::{MatchFields, MatchFragment};
 use units::{InterfaceId, VrfId};
 
 /// Adds the key of an IP packet in an Ethernet frame to a batch, at `position`. Other frames get none. `state` is that of its connection.
@@ -36,9 +36,9 @@ fn plain4(bytes: &[u8], state: u8, came: (InterfaceId, VrfId)) -> Option<((u32, 
     // Flags and offset: bit 13 says that more fragments follow (RFC 791 3.1).
     let (offset, more) = (u16::from_be_bytes([header[6], header[7]]) & 0x1fff, header[6] & 0x20 != 0);
     let fragment = match (offset, more) {
-        (0, false) => Fragment::Whole,
-        (0, true) => Fragment::First,
-        _ => Fragment::Later,
+        (0, false) => MatchFragment::Whole,
+        (0, true) => MatchFragment::First,
+        _ => MatchFragment::Later,
     };
     let upper = if offset == 0 { bytes.get(ETHERNET + ipv4::HEADER..ETHERNET + usize::from(length))? } else { &[] };
     let protocol = header[9];
@@ -97,9 +97,9 @@ pub fn match_fields(frame: &[u8], state: u8) -> Option<MatchFields> {
         icmp_type: upper(&[protocol::ICMP, protocol::ICMPV6], 0),
         icmp_code: upper(&[protocol::ICMP, protocol::ICMPV6], 1),
         fragment: match (found.fragment, found.l4_offset) {
-            (false, _) => Fragment::Whole,
-            (true, Some(_)) => Fragment::First,
-            (true, None) => Fragment::Later,
+            (false, _) => MatchFragment::Whole,
+            (true, Some(_)) => MatchFragment::First,
+            (true, None) => MatchFragment::Later,
         },
         vlan: found.vlan,
         flow_label,

@@ -4,8 +4,8 @@
 //! source/len destination/len first-last first-last protocol/mask flags/mask
 //! ```
 //!
-//! Numbers are decimal or hexadecimal. The generator itself writes `@` before the source and `first : last`; both are read. The flags are those of TCP
-//! in the high byte, so that 0x0200 is SYN. Rules have no verdict.
+//! Numbers are decimal or hexadecimal. The generator itself writes `@` before the source and `first : last`; both are read. The flags are those of
+//! TCP in the high byte, so that 0x0200 is SYN. Rules have no verdict.
 
 use super::{Imported, MOST_RULES};
 use crate::{AddressMatch, FilterRule, FilterVerdict, Match, MatchFamily, PortMatch, Prefix};

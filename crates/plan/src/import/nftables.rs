@@ -1,7 +1,7 @@
 //! The rules of nftables as `nft -j list ruleset` prints them (libnftables-json(5)).
 //!
-//! A base chain becomes a list of rules. The rules of a chain that it jumps to get the conditions of the jump, and named sets become lists. A rule that has
-//! no counterpart is left out and reported.
+//! A base chain becomes a list of rules. The rules of a chain that it jumps to get the conditions of the jump, and named sets become lists. A rule
+//! that has no counterpart is left out and reported.
 
 use super::{Imported, MOST_RULES};
 use crate::FilterRule;

@@ -59,7 +59,7 @@ pub(super) const STATES: &[&str] = &["untracked", "new", "established", "related
 /// All of them.
 pub(super) const STATE_BITS: u8 = 0b1111;
 
-/// In the order of [`Fragment`](super::Fragment).
+/// In the order of [`MatchFragment`](super::MatchFragment).
 pub(super) const FRAGMENTS: &[&str] = &["whole", "first", "later"];
 /// All of them.
 pub(super) const FRAGMENT_BITS: u8 = 0b111;

@@ -24,7 +24,7 @@ impl Match {
     /// Parses a match by the grammar of this module.
     pub fn parse(text: &str) -> Result<Match, MatchError> {
         let words = words(text)?;
-        let mut reader = Reader::new(text, &words, |_| false);
+        let mut reader = MatchReader::new(text, &words, |_| false);
         if words.is_empty() {
             return reader.end.wrong("the match is empty", "write 'any' to match every packet");
         }
@@ -49,7 +49,7 @@ impl FromStr for Match {
 }
 
 /// Reads clauses. It has the match so far, and the word that set each field.
-pub(crate) struct Reader<'w, 't> {
+pub(crate) struct MatchReader<'w, 't> {
     words: &'w [Word<'t>],
     end: Word<'t>,
     stops: fn(&[Word<'_>]) -> bool,
@@ -59,11 +59,11 @@ pub(crate) struct Reader<'w, 't> {
     protocol_set_by: Option<Word<'t>>,
 }
 
-impl<'w, 't> Reader<'w, 't> {
+impl<'w, 't> MatchReader<'w, 't> {
     /// Begins with the first word of `text`. `stops` is true if no further clause begins with these words.
     pub fn new(text: &'t str, words: &'w [Word<'t>], stops: fn(&[Word<'_>]) -> bool) -> Self {
         let end = Word { offset: text.trim_end().len(), text: "" };
-        Reader { words, end, stops, out: Match::default(), family_set_by: None, protocol_set_by: None }
+        MatchReader { words, end, stops, out: Match::default(), family_set_by: None, protocol_set_by: None }
     }
 
     /// True if no further clause follows.

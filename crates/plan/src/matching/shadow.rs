@@ -69,8 +69,8 @@ impl Shadows {
         }
         let fields = self.fields(matching);
         let cover = self.one(matching).map(Cover::One).or_else(|| self.several(&fields));
-        // All packets of a covered match are covered by others.
-        if decides && cover.is_none() {
+        // A match that covers another is itself covered by one that covers both.
+        if decides && !matches!(cover, Some(Cover::One(_))) {
             self.index(matching.clone(), number);
             for (key, ranges) in fields {
                 let union = self.unions.entry(key).or_default();
@@ -346,7 +346,7 @@ mod tests {
                         tcp_flags: None,
                         icmp_type: None,
                         icmp_code: None,
-                        fragment: crate::Fragment::Whole,
+                        fragment: crate::MatchFragment::Whole,
                         vlan: None,
                         flow_label: 0,
                         length: 60,

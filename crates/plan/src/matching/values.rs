@@ -87,7 +87,7 @@ impl AddressMatch {
         }
     }
 
-    /// True if every address of `other` is also one of these, whatever the elements of sets. Both are of the same family.
+    /// True if every address of `other` is also one of these, for all contents of named sets. Both are of the same family.
     pub(super) fn covers(&self, other: &AddressMatch) -> bool {
         match (self, other) {
             (AddressMatch::Any, _) => true,
@@ -130,7 +130,7 @@ impl PortMatch {
         }
     }
 
-    /// True if every port of `other` is also one of these, whatever the elements of sets.
+    /// True if every port of `other` is also one of these, for all contents of named sets.
     pub(super) fn covers(&self, other: &PortMatch) -> bool {
         match (self, other) {
             (PortMatch::Any, _) => true,

@@ -370,9 +370,12 @@ fn route_cache_holds_a_power_of_two_ranges() {
             "version = 1\n[router]\nroute_cache = {ranges}\n[port.lan]\ndevice = \"memory:a\"\naddress = [\"192.0.2.1/24\"]\n"
         )
     };
-    check(&with("1000"), expect![[r#"
+    check(
+        &with("1000"),
+        expect![[r#"
         router.route_cache| f:3:15: error: 1000 is no power of two; write 1024, or 512
-    "#]]);
+    "#]],
+    );
     for (text, ranges) in [("0", 0), ("1024", 1024)] {
         assert_eq!(plan::check(&with(text), "f", &catalogue()).unwrap().route_cache, ranges);
     }

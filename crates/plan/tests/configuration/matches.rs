@@ -1,7 +1,7 @@
 //! Matches: parsing, printing, evaluation.
 
 use expect_test::{Expect, expect};
-use plan::{AddressMatch, Fragment, Match, MatchFamily, MatchFields, PortMatch, Prefix, SetKind, SetLookup};
+use plan::{AddressMatch, Match, MatchFamily, MatchFields, MatchFragment, PortMatch, Prefix, SetKind, SetLookup};
 use proptest::prelude::*;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::ops::RangeInclusive;
@@ -346,13 +346,13 @@ fn any_match() -> impl Strategy<Value = Match> {
 fn fields() -> impl Strategy<Value = MatchFields> {
     let addresses = prop_oneof![(address4(), address4()), (address6(), address6())];
     let protocol = prop_oneof![Just(1u8), Just(6), Just(17), Just(58), Just(89)];
-    let fragment = prop_oneof![Just(Fragment::Whole), Just(Fragment::First), Just(Fragment::Later)];
+    let fragment = prop_oneof![Just(MatchFragment::Whole), Just(MatchFragment::First), Just(MatchFragment::Later)];
     let upper = (0u16..12, 0u16..12, any::<u8>(), 0u8..12, 0u8..3);
     let rest = (0u8..64, prop::option::of(0u16..3), 0u32..3, 60u16..70, 0u8..4);
     (addresses, protocol, fragment, upper, rest).prop_map(|((source, destination), protocol, fragment, upper, rest)| {
         let (sport, dport, flags, icmp_type, icmp_code) = upper;
         let (dscp, vlan, flow_label, length, state) = rest;
-        let of = |protocols: &[u8]| fragment != Fragment::Later && protocols.contains(&protocol);
+        let of = |protocols: &[u8]| fragment != MatchFragment::Later && protocols.contains(&protocol);
         MatchFields {
             source,
             destination,

@@ -8,11 +8,11 @@
 //! verdict   = "accept" | "drop" | "reject" [ "with" "tcp" "reset" ]
 //! ```
 //!
-//! `reject` sends a TCP reset, or an ICMP error for other protocols. A packet beyond a limit does not match the rule. With `over` only packets beyond the
-//! limit match it.
+//! `reject` sends a TCP reset, or an ICMP error for other protocols. A packet beyond a limit does not match the rule. With `over` only packets
+//! beyond the limit match it.
 
 use crate::Match;
-use crate::matching::{Reader, Word, dscp_name, words};
+use crate::matching::{MatchReader, Word, dscp_name, words};
 use crate::text::{TextError, did_you_mean, quote};
 use serde::{Serialize, Serializer};
 use std::fmt;
@@ -42,7 +42,7 @@ pub enum FilterVerdict {
     Reject,
 }
 
-/// What a rule does with a matching packet before its verdict.
+/// An action of a rule on a matching packet before its verdict.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 #[non_exhaustive]
 pub enum FilterStatement {
@@ -118,7 +118,7 @@ impl LimitPeriod {
 pub struct FilterRule {
     /// The packets of the rule.
     pub matching: Match,
-    /// What the rule does before its verdict, in order.
+    /// The actions before the verdict, in order.
     pub statements: Vec<FilterStatement>,
     /// The verdict.
     pub verdict: FilterVerdict,
@@ -149,7 +149,7 @@ impl FilterRule {
         let Some(last) = words.last() else {
             return Err(TextError::whole(text, "the rule is empty", "write a match and then accept, drop or reject"));
         };
-        let mut reader = Reader::new(text, &words, is_statement);
+        let mut reader = MatchReader::new(text, &words, is_statement);
         while !reader.stops() {
             let Some(word) = reader.next() else { break };
             reader.clause(word, KNOWN)?;
@@ -180,7 +180,7 @@ impl FilterRule {
 }
 
 /// The rest of `reject with tcp reset`. For TCP it is the same as `reject` alone.
-fn reject(reader: &mut Reader<'_, '_>) -> Result<FilterVerdict, TextError> {
+fn reject(reader: &mut MatchReader<'_, '_>) -> Result<FilterVerdict, TextError> {
     if let Some(with) = reader.next_if("with") {
         let tcp = reader.keyword(with, "tcp", "reject with tcp reset")?;
         let reset = reader.keyword(tcp, "reset", "reject with tcp reset")?;
@@ -191,7 +191,7 @@ fn reject(reader: &mut Reader<'_, '_>) -> Result<FilterVerdict, TextError> {
     Ok(FilterVerdict::Reject)
 }
 
-fn statement<'t>(reader: &mut Reader<'_, 't>, word: Word<'t>) -> Result<FilterStatement, TextError> {
+fn statement<'t>(reader: &mut MatchReader<'_, 't>, word: Word<'t>) -> Result<FilterStatement, TextError> {
     match word.text {
         "counter" => Ok(FilterStatement::Counter),
         "log" => match reader.next_if("prefix") {
@@ -214,12 +214,12 @@ fn statement<'t>(reader: &mut Reader<'_, 't>, word: Word<'t>) -> Result<FilterSt
     }
 }
 
-fn limit<'t>(reader: &mut Reader<'_, 't>, word: Word<'t>) -> Result<FilterLimit, TextError> {
+fn limit<'t>(reader: &mut MatchReader<'_, 't>, word: Word<'t>) -> Result<FilterLimit, TextError> {
     const EXAMPLE: &str = "limit rate 10/second";
     let rate = reader.keyword(word, "rate", EXAMPLE)?;
     let over = reader.next_if("over");
     let value = reader.value(over.unwrap_or(rate), "a rate, like 10/second or 5mbit")?;
-    let burst = |reader: &mut Reader<'_, 't>| match reader.next_if("burst") {
+    let burst = |reader: &mut MatchReader<'_, 't>| match reader.next_if("burst") {
         Some(burst) => reader.value(burst, "a burst").map(Some),
         None => Ok(None),
     };
