@@ -74,6 +74,7 @@ pub(crate) fn readdress(frame: &mut [u8], to: Mac) {
 pub fn offline(plan: &Plan, asked: &ExplainPacket) -> Result<api::ExplainReply, ApiError> {
     let mut rig = Rig::new(FRAMES, Layout::Three, Box::new(Silent));
     rig.wires = MemoryWires::replacing_devices();
+    rig.wires.read_file = Some(|file| std::fs::read(file));
     rig.router.set_hook_maker(std::sync::Arc::new(esp::Executor::new()));
     rig.run(plan).map_err(|errors| ApiError {
         problems: errors.iter().map(api::Problem::from).collect(),

@@ -142,6 +142,7 @@ impl ReplayRouter {
         let mut rig = Rig::new(FRAMES, Layout::Three, Box::new(PacketObserver(seen.clone())));
         rig.router.set_hook_maker(std::sync::Arc::new(esp::Executor::new()));
         rig.wires = MemoryWires::replacing_devices();
+        rig.wires.read_file = Some(|file| std::fs::read(file));
         rig.run(plan).map_err(|errors| ApiError {
             problems: errors.iter().map(api::Problem::from).collect(),
             ..ApiError::new(ErrorKind::CannotRun, "the configuration cannot run", "")

@@ -74,6 +74,8 @@ pub struct MemoryWires {
     pub queues: usize,
     /// The capacity of a new wire in each direction, in packets; zero means 4096.
     pub length: usize,
+    /// Reads the files of sets. `None`: a configuration with such a file is refused.
+    pub read_file: Option<fn(&str) -> std::io::Result<Vec<u8>>>,
     /// Wraps the near end of each new wire. `None`: the wire itself is the port.
     pub wrap: Option<Wrap>,
 }
@@ -111,6 +113,16 @@ impl Opener for MemoryWires {
             }
         };
         Ok((0..queues.min(self.queues.max(1))).map(open).collect())
+    }
+
+    fn read_file(&mut self, place: &str, file: &str) -> Result<Vec<u8>, ApplyError> {
+        let failed = |reason: String| ApplyError {
+            place: place.to_string(),
+            reason: format!("'{file}' cannot be read: {reason}"),
+            hint: "name a file that you may read; a relative name begins at the directory of the configuration".into(),
+        };
+        let read = self.read_file.ok_or_else(|| failed("files are not opened here".into()))?;
+        read(file).map_err(|error| failed(error.to_string()))
     }
 
     fn decorate(&mut self, plan: &PortPlan, queues: usize) -> Result<Vec<Decorate>, ApplyError> {
