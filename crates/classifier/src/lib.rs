@@ -23,5 +23,5 @@ pub use publish::{Published, PublishedReader};
 pub use rule::{Key, RuleResult, TernaryRule};
 pub use rule_set::RuleSet;
 pub use set::{
-    Set, SetEdit, SetEditCounts, SetElement, SetError, SetId, SetStore, Sets, SetsDraft, StoredSet, WriteError,
+    Set, SetEdit, SetEditCounts, SetElement, SetError, SetId, SetStore, SetWriteError, Sets, SetsDraft, StoredSet,
 };

@@ -16,7 +16,7 @@ use node::Item;
 use plan::{Prefix, SetKind, SetValue};
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
-pub use store::{SetId, SetStore, Sets, SetsDraft, StoredSet, WriteError};
+pub use store::{SetId, SetStore, SetWriteError, Sets, SetsDraft, StoredSet};
 use units::{Bytes, Instant};
 
 /// An element and its expiry.

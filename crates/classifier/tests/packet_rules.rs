@@ -1,6 +1,6 @@
 //! Lists of packet rules against the conditions of their matches, tried one by one.
 
-use classifier::{PacketKeys, PacketRule, PacketRules, RuleResult, Set, SetEdit, SetElement, SetStore, WriteError};
+use classifier::{PacketKeys, PacketRule, PacketRules, RuleResult, Set, SetEdit, SetElement, SetStore, SetWriteError};
 use plan::{Match, MatchFields, MatchFragment, SetKind};
 use proptest::prelude::*;
 use proptest::sample::select;
@@ -19,7 +19,7 @@ fn store() -> SetStore {
             SetEdit::Add(SetElement { value: text.parse().expect("it is an element"), expires: Instant::NEVER })
         };
         let (set, _) = Set::new(kind, 100).edited(elements.iter().map(add)).expect("it has room");
-        store.write(|draft| Ok::<_, WriteError>(draft.define(name, set, Instant::START))).expect("it is defined");
+        store.write(|draft| Ok::<_, SetWriteError>(draft.define(name, set, Instant::START))).expect("it is defined");
     }
     store
 }

@@ -52,7 +52,7 @@ pub fn show(arguments: &ShowArguments) -> Result<ExitCode> {
         }
         ShowTarget::Functions => screen.show::<api::FunctionsReply>(&client, "/v1/functions"),
         ShowTarget::Nat { limit } => screen.show::<api::NatReply>(&client, &format!("/v1/nat?limit={limit}")),
-        ShowTarget::Sets => screen.show::<api::Sets>(&client, "/v1/sets"),
+        ShowTarget::Sets => screen.show::<api::SetsReply>(&client, "/v1/sets"),
         ShowTarget::State => screen.show::<api::Ephemeral>(&client, "/v1/state"),
         ShowTarget::Policy => screen.show::<api::Policies>(&client, "/v1/policy"),
         ShowTarget::Multicast => screen.show::<api::Multicast>(&client, "/v1/multicast"),
@@ -73,7 +73,7 @@ pub fn routes(client: &Client, target: &str, json: bool) -> Result<ExitCode> {
 
 /// Shows all sets, once.
 pub fn sets(client: &Client, json: bool) -> Result<ExitCode> {
-    ShowOptions { json, watch: None }.show::<api::Sets>(client, "/v1/sets")
+    ShowOptions { json, watch: None }.show::<api::SetsReply>(client, "/v1/sets")
 }
 
 /// Shows elements of a set, once.

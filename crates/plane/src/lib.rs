@@ -28,7 +28,7 @@ mod worker;
 pub use path::PathCounters;
 pub use router::{
     ApplyError, Build, EditError, EditSummary, Edits, KnownCosts, Opener, PolicyChange, PolicyReport, Prepared,
-    Published, Router, WakeFn,
+    PublishedGeneration, Router, WakeFn,
 };
 pub use worker::{
     Adopted, AdoptionUnfinished, Command, Decorate, LinksReport, Mailbox, NewFunctions, NewHook, NewPort, PathReport,

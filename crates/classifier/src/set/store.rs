@@ -46,7 +46,7 @@ impl Sets {
     }
 
     /// The set with this name, or the error that the operator reads.
-    pub fn named(&self, name: &str) -> Result<&Arc<StoredSet>, WriteError> {
+    pub fn named(&self, name: &str) -> Result<&Arc<StoredSet>, SetWriteError> {
         self.find(name).ok_or_else(|| self.unknown(name))
     }
 
@@ -55,16 +55,16 @@ impl Sets {
         self.sets.iter()
     }
 
-    fn unknown(&self, name: &str) -> WriteError {
+    fn unknown(&self, name: &str) -> SetWriteError {
         let hint = if self.sets.is_empty() {
             "the configuration has no [set.NAME]".to_string()
         } else {
             did_you_mean(name, self.sets.iter().map(|stored| &*stored.name))
         };
-        WriteError::UnknownSet { name: name.to_string(), hint }
+        SetWriteError::UnknownSet { name: name.to_string(), hint }
     }
 
-    fn stored(&mut self, name: &str) -> Result<&mut StoredSet, WriteError> {
+    fn stored(&mut self, name: &str) -> Result<&mut StoredSet, SetWriteError> {
         match self.sets.iter().position(|stored| &*stored.name == name) {
             Some(at) => Ok(Arc::make_mut(&mut self.sets[at])),
             None => Err(self.unknown(name)),
@@ -85,7 +85,7 @@ impl SetLookup for Sets {
 
 /// A reason to refuse a change of sets. All sets stay as they were.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum WriteError {
+pub enum SetWriteError {
     /// There is no set of this name.
     UnknownSet {
         /// The name.
@@ -102,16 +102,16 @@ pub enum WriteError {
     },
 }
 
-impl fmt::Display for WriteError {
+impl fmt::Display for SetWriteError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            WriteError::UnknownSet { name, hint } => write!(f, "there is no set {}; {hint}", plan::quote(name)),
-            WriteError::Refused { name, error } => write!(f, "set '{name}': {error}"),
+            SetWriteError::UnknownSet { name, hint } => write!(f, "there is no set {}; {hint}", plan::quote(name)),
+            SetWriteError::Refused { name, error } => write!(f, "set '{name}': {error}"),
         }
     }
 }
 
-impl std::error::Error for WriteError {}
+impl std::error::Error for SetWriteError {}
 
 /// All sets of a router. Writers exclude each other; readers never wait for a change to be computed.
 pub struct SetStore {
@@ -190,9 +190,9 @@ impl SetsDraft<'_> {
         name: &str,
         edits: impl IntoIterator<Item = SetEdit>,
         now: Instant,
-    ) -> Result<SetEditCounts, WriteError> {
+    ) -> Result<SetEditCounts, SetWriteError> {
         let stored = self.sets.stored(name)?;
-        let refused = |error| WriteError::Refused { name: name.to_string(), error };
+        let refused = |error| SetWriteError::Refused { name: name.to_string(), error };
         let (set, counts) = stored.set.edited(edits).map_err(refused)?;
         if counts.added + counts.renewed + counts.removed > 0 {
             (stored.set, stored.changed) = (set, now);
@@ -239,7 +239,7 @@ impl SetStore {
         name: &str,
         edits: impl IntoIterator<Item = SetEdit>,
         now: Instant,
-    ) -> Result<SetEditCounts, WriteError> {
+    ) -> Result<SetEditCounts, SetWriteError> {
         self.write(|draft| draft.edit(name, edits, now))
     }
 
@@ -259,7 +259,7 @@ impl SetStore {
                 (stored.set, stored.changed) = (set, now);
                 expired += gone.len();
             }
-            Ok::<_, WriteError>(expired)
+            Ok::<_, SetWriteError>(expired)
         });
         (expired.unwrap_or(0), next(&self.latest()))
     }
@@ -276,14 +276,14 @@ mod tests {
     }
 
     fn define(store: &SetStore, name: &str, kind: SetKind) -> SetId {
-        store.write(|draft| Ok::<_, WriteError>(draft.define(name, Set::new(kind, 100), Instant::START))).unwrap()
+        store.write(|draft| Ok::<_, SetWriteError>(draft.define(name, Set::new(kind, 100), Instant::START))).unwrap()
     }
 
     #[test]
     fn removed_set_never_lends_its_id_to_another() {
         let store = SetStore::default();
         let first = define(&store, "bad", SetKind::Address);
-        assert!(store.write(|draft| Ok::<_, WriteError>(draft.remove("bad"))).unwrap());
+        assert!(store.write(|draft| Ok::<_, SetWriteError>(draft.remove("bad"))).unwrap());
         let second = define(&store, "bad", SetKind::Address);
         assert_ne!(first, second);
         assert!(store.latest().get(first).is_none());

@@ -6,7 +6,7 @@ use anyhow::Result;
 use control::api;
 use std::io::Write;
 
-impl ShowView for api::Sets {
+impl ShowView for api::SetsReply {
     fn table(&self, _: Option<&Self>, out: &mut dyn Write) -> Result<()> {
         if self.sets.is_empty() {
             return Ok(writeln!(out, "no sets: the configuration has no [set.NAME]")?);

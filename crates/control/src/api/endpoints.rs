@@ -170,7 +170,7 @@ pub const ENDPOINTS: &[Endpoint] = &[
         json::<Edited>("Edited"),
     ),
     get("/v1/routes/batch", "The progress of a running batch.", json::<Editing>("Editing")),
-    get("/v1/sets", "The named sets.", json::<Sets>("Sets")),
+    get("/v1/sets", "The named sets.", json::<SetsReply>("SetsReply")),
     Endpoint {
         parameters: &[
             SET,

@@ -44,6 +44,6 @@ pub use reports::{
     Ledgers, NeighbourReply, Neighbours, Path, Paths, PortReply, Ports, QueueReply, QueueStage, QueuesReply,
     RouteReply, RouterState, Routes, Status,
 };
-pub use sets::{SetEdited, SetElementReply, SetElements, SetReply, Sets};
+pub use sets::{SetEdited, SetElementReply, SetElements, SetReply, SetsReply};
 pub use traced::{Injected, TracedPacket, TracedStage};
 pub use workers::{CoreReply, Task, TasksReply, WorkerReply, WorkerState, Workers};

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 /// The named sets.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
-pub struct Sets {
+pub struct SetsReply {
     /// The sets, sorted by name.
     pub sets: Vec<SetReply>,
 }

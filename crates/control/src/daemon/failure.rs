@@ -14,7 +14,7 @@ pub enum ApplyFailure {
     /// Lines of a batch cannot be applied.
     Batch(Diagnostics),
     /// Elements of a set cannot be changed.
-    Set(classifier::WriteError),
+    Set(classifier::SetWriteError),
     /// It changes these keys, which need a restart of the router.
     RestartNeeded(Vec<String>),
     /// It cannot run here now.
@@ -47,10 +47,10 @@ impl From<&ApplyFailure> for ApiError {
                 diagnostics: found.list().iter().map(api::DiagnosticReply::from).collect(),
                 ..ApiError::new(ErrorKind::Configuration, "the batch has errors", "")
             },
-            ApplyFailure::Set(classifier::WriteError::UnknownSet { name, hint }) => {
+            ApplyFailure::Set(classifier::SetWriteError::UnknownSet { name, hint }) => {
                 ApiError::new(ErrorKind::NotFound, format!("there is no set {}", plan::quote(name)), hint.clone())
             }
-            ApplyFailure::Set(error @ classifier::WriteError::Refused { .. }) => {
+            ApplyFailure::Set(error @ classifier::SetWriteError::Refused { .. }) => {
                 ApiError::new(ErrorKind::BadRequest, error.to_string(), "`switchpath set list` shows the sets")
             }
             ApplyFailure::RestartNeeded(changes) => ApiError::new(

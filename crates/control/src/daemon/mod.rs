@@ -52,7 +52,7 @@ use packet::Region;
 use packet::port::Port;
 use parking_lot::Mutex;
 use plan::{Catalogue, Plan, PortPlan};
-use plane::{ApplyError, Build, Decorate, Opener, Published, Router, Worker};
+use plane::{ApplyError, Build, Decorate, Opener, PublishedGeneration, Router, Worker};
 use stack::LocalProtocolLimits;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
@@ -280,7 +280,7 @@ struct Control {
     text: Arc<str>,
     name: Arc<str>,
     /// A generation that a worker has not adopted in time, with its text and name. It cannot be revoked.
-    adopting: Option<(Published, Arc<str>, Arc<str>)>,
+    adopting: Option<(PublishedGeneration, Arc<str>, Arc<str>)>,
     history: ConfigurationHistory,
     /// The trial of the running configuration.
     pending: Option<PendingConfirmation>,

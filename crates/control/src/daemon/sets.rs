@@ -4,7 +4,7 @@ use super::failure::ApplyFailure;
 use super::{Daemon, RUNNING};
 use crate::api::{self, Author};
 use crate::events::LoggedEvent;
-use classifier::{Set, SetEdit, SetElement, StoredSet, WriteError};
+use classifier::{Set, SetEdit, SetElement, SetWriteError, StoredSet};
 use io::clock;
 use io::wait::{Sleeper, Waker};
 use plan::{SetValue, set_entries};
@@ -82,7 +82,7 @@ impl Daemon {
                     counts
                 }
             };
-            Ok::<_, WriteError>((counts, draft.sets().named(name)?.set.len()))
+            Ok::<_, SetWriteError>((counts, draft.sets().named(name)?.set.len()))
         });
         let (counts, elements) = written.map_err(ApplyFailure::Set)?;
         Ok(api::SetEdited {
@@ -95,12 +95,12 @@ impl Daemon {
     }
 
     /// Returns all sets.
-    pub fn sets(&self) -> api::Sets {
+    pub fn sets(&self) -> api::SetsReply {
         let files = self.set_files();
         let mut sets: Vec<api::SetReply> =
             self.sets.latest().iter().map(|stored| self.set_reply(stored, &files)).collect();
         sets.sort_by(|a, b| a.name.cmp(&b.name));
-        api::Sets { sets }
+        api::SetsReply { sets }
     }
 
     /// Returns up to `limit` elements of a set, from `first` on.

@@ -3,7 +3,7 @@
 use super::MemoryWires;
 use crate::snapshot::Layout;
 use crate::worker::{StepResult, Worker, WorkerReport};
-use crate::{ApplyError, Build, Published, Router};
+use crate::{ApplyError, Build, PublishedGeneration, Router};
 use cpu::meter::{ConstantMeter, Work, WorkMeter};
 use packet::event::{Observer, Silent};
 use packet::port::Port;
@@ -70,7 +70,7 @@ impl WorkerGroup {
     ///
     /// # Panics
     /// When the configuration is wrong.
-    pub fn publish(&mut self, config: &str) -> Result<Published, Vec<ApplyError>> {
+    pub fn publish(&mut self, config: &str) -> Result<PublishedGeneration, Vec<ApplyError>> {
         let mut plan = plan::check(config, "team.toml", &crate::catalogue()).unwrap_or_else(|wrong| panic!("{wrong}"));
         if self.round_robin {
             let turns = cpu::SCHEDULERS.iter().find(|one| one.name == "rr").expect("it is registered");

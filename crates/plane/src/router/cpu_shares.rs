@@ -2,7 +2,7 @@
 
 use super::Router;
 use super::measured_costs::Period;
-use super::prepared::ApplyError;
+use super::opener::ApplyError;
 use crate::snapshot::{BEST_EFFORT, BUILT_IN, CONTROL, GENERAL, PortShares};
 use crate::worker::Command;
 use plan::admission::{Allotment, CostSource, Costs, PathAllotment, PortAllotment, admit};

@@ -1,6 +1,6 @@
 //! The packet hooks of a configuration with ephemeral state, by ids.
 
-use super::prepared::ApplyError;
+use super::opener::ApplyError;
 use super::{Names, Router};
 use crate::hook::{HookConfig, HookError, HookMaker, Marks, PacketHook, StateConfig};
 use crate::snapshot::Snapshot;

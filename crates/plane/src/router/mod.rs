@@ -12,6 +12,7 @@ mod edit;
 mod hooks;
 mod known_costs;
 mod measured_costs;
+mod opener;
 mod path_specs;
 mod policies;
 mod prepare;
@@ -21,9 +22,9 @@ mod sets;
 pub use crate::parker::WakeFn;
 pub use edit::{EditError, EditSummary, Edits};
 pub use known_costs::KnownCosts;
+pub use opener::{ApplyError, Opener};
 pub use policies::{PolicyChange, PolicyReport};
-pub use prepare::Opener;
-pub use prepared::{ApplyError, Prepared};
+pub use prepared::Prepared;
 
 use crate::function::{FunctionRegistration, Functions};
 use crate::parker::Parker;
@@ -275,7 +276,7 @@ impl Router {
     }
 
     /// Posts a prepared generation to the workers. Routes that it cannot use are withdrawn first.
-    pub fn publish(&mut self, prepared: Prepared) -> Published {
+    pub fn publish(&mut self, prepared: Prepared) -> PublishedGeneration {
         let Prepared { plan, snapshot, changes, names, routes, gateways, statics, sets, .. } = prepared;
         // Before the workers adopt the generation: then they may lack the interfaces of these routes.
         let gone: Vec<RouteKey> = self.routes.without(&routes).collect();
@@ -313,12 +314,12 @@ impl Router {
             let change = changes.next().expect("one change was prepared for each worker");
             Command::Adopt(Box::new(change), sender)
         });
-        Published { plan, snapshot, routes, gateways, statics, replies: acknowledgements }
+        PublishedGeneration { plan, snapshot, routes, gateways, statics, replies: acknowledgements }
     }
 
     /// Updates routes and static neighbours once every worker runs the generation.
-    pub fn complete(&mut self, published: Published) -> Generation {
-        let Published { plan, snapshot, routes, gateways, statics, .. } = published;
+    pub fn complete(&mut self, published: PublishedGeneration) -> Generation {
+        let PublishedGeneration { plan, snapshot, routes, gateways, statics, .. } = published;
         self.remove_old_sets(&plan);
         // No worker uses the removed interfaces any more.
         for interface in self.snapshot.interfaces.iter().filter(|i| snapshot.interface(i.id).is_none()) {
@@ -387,7 +388,7 @@ impl Router {
 }
 
 /// A generation that the workers are adopting.
-pub struct Published {
+pub struct PublishedGeneration {
     plan: Arc<Plan>,
     snapshot: Arc<Snapshot>,
     routes: Routes,
@@ -396,7 +397,7 @@ pub struct Published {
     replies: Vec<Receiver<Adopted>>,
 }
 
-impl Published {
+impl PublishedGeneration {
     /// True if every worker runs the generation. Workers that have ended are ignored.
     pub fn is_adopted(&mut self) -> bool {
         // An error other than `Empty` means that the worker has ended.

@@ -3,8 +3,8 @@
 //! The objective in force is state, like neighbours. The scheme for an objective is in the running configuration.
 
 use super::Router;
+use super::opener::ApplyError;
 use super::prepare::unchecked_error;
-use super::prepared::ApplyError;
 use crate::policy::{Controller, Decision};
 use crate::worker::{Command, Reschedule, WorkerReport};
 use link::{Demand, Queueing};

@@ -3,8 +3,9 @@
 use super::config_routes::{self, Gateways, Routes};
 use super::cpu_shares::CpuShares;
 use super::measured_costs::Period;
+use super::opener::{ApplyError, Opener};
 use super::path_specs::{paths, rules};
-use super::prepared::{ApplyError, Prepared};
+use super::prepared::Prepared;
 use super::{Names, Router, hooks};
 use crate::multicast::{GroupKey, MulticastRoute, MulticastRoutes};
 use crate::relay::{RelayOwner, relay};
@@ -12,8 +13,7 @@ use crate::snapshot::{CONTROL, GENERAL, PathSpec, PortView, Snapshot};
 use crate::worker::{Decorate, NewFunctions, NewPort, OpenedPort, SPREAD_SEED, SharedQueue, WorkerChange};
 use fib::MOST_VRFS;
 use link::medium::Medium;
-use link::{LinkObserver, LinkSetup, Queueing};
-use packet::Region;
+use link::{LinkSetup, Queueing};
 use packet::port::Port;
 use packet::wire::ipv6;
 use plan::{Admission, Call, CpuPlan, InterfacePlan, NatPlan, Plan, PortPlan};
@@ -40,32 +40,6 @@ struct WorkerParts {
     /// New emulated links of ports.
     links: Vec<(PortId, Option<LinkSetup>)>,
     functions: Vec<NewFunctions>,
-}
-
-/// Opens the device of a port.
-pub trait Opener {
-    /// Opens the device of `plan`. Returns one port for each of its queues, at least one and at most `queues`. It keeps no frame of `region`
-    /// before its first receive.
-    fn open(&mut self, plan: &PortPlan, region: &Arc<Region>, queues: usize) -> Result<Vec<Box<dyn Port>>, ApplyError>;
-    /// Opens the resources of the decorators of `plan` (a capture file). Returns for each of `queues` queues how to wrap its port.
-    fn decorate(&mut self, plan: &PortPlan, queues: usize) -> Result<Vec<Decorate>, ApplyError>;
-    /// Reads the trace file for the link of `plan`.
-    fn read(&mut self, plan: &PortPlan, file: &str) -> Result<Vec<u8>, ApplyError> {
-        Err(ApplyError {
-            place: format!("port {}", plan.name),
-            reason: format!("'{file}' cannot be read: files are not opened here"),
-            hint: "write trace = \"lte\" for a generated trace".into(),
-        })
-    }
-    /// Reads a file that the configuration names at `place`, like `set bad`.
-    fn read_file(&mut self, place: &str, file: &str) -> Result<Vec<u8>, ApplyError> {
-        let reason = format!("'{file}' cannot be read: files are not opened here");
-        Err(ApplyError { place: place.to_string(), reason, hint: "write the content into the configuration".into() })
-    }
-    /// Observes every packet at the emulated link of the port.
-    fn link_witness(&mut self, _plan: &PortPlan) -> Option<Box<dyn LinkObserver>> {
-        None
-    }
 }
 
 impl Router {

@@ -2,34 +2,15 @@
 
 use super::Names;
 use super::config_routes::{Gateways, Routes};
+use super::opener::ApplyError;
 use super::sets::SetChanges;
 use crate::snapshot::Snapshot;
 use crate::worker::WorkerChange;
 use plan::Plan;
 use std::collections::HashMap;
-use std::fmt;
 use std::net::IpAddr;
 use std::sync::Arc;
 use units::{InterfaceId, Mac};
-
-/// Why a configuration cannot run here and now. Nothing was changed.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct ApplyError {
-    /// The part of the configuration: `port lan`.
-    pub place: String,
-    /// The fault.
-    pub reason: String,
-    /// What to change.
-    pub hint: String,
-}
-
-impl fmt::Display for ApplyError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}; {}", self.place, self.reason, self.hint)
-    }
-}
-
-impl std::error::Error for ApplyError {}
 
 /// A generation ready to be published.
 pub struct Prepared {

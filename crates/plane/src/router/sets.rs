@@ -4,9 +4,8 @@
 //! those that the API has added.
 
 use super::Router;
-use super::prepare::Opener;
-use super::prepared::ApplyError;
-use classifier::{Set, SetEdit, SetElement, SetStore, WriteError};
+use super::opener::{ApplyError, Opener};
+use classifier::{Set, SetEdit, SetElement, SetStore, SetWriteError};
 use plan::{Name, Plan, SetEntry, SetPlan, set_entries};
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hasher};
@@ -171,7 +170,7 @@ impl Router {
             for (name, set) in changes.defined {
                 draft.define(&name, set, now);
             }
-            Ok::<_, WriteError>(())
+            Ok::<_, SetWriteError>(())
         });
         defined.expect("a definition does not fail");
     }
@@ -188,7 +187,7 @@ impl Router {
             for name in &gone {
                 draft.remove(name);
             }
-            Ok::<_, WriteError>(())
+            Ok::<_, SetWriteError>(())
         });
         removed.expect("a removal does not fail");
     }

@@ -14,7 +14,7 @@ use packet::{Batch, DropReason, Offload, Packet, Region};
 use plan::PortPlan;
 use plane::rig::Rig;
 use plane::snapshot::Layout;
-use plane::{ApplyError, Decorate, Opener, Published, StepResult};
+use plane::{ApplyError, Decorate, Opener, PublishedGeneration, StepResult};
 use std::collections::{BTreeMap, HashSet};
 use std::fmt::Write;
 use std::net::Ipv4Addr;
@@ -102,7 +102,7 @@ struct Day {
     wires: Wires,
     /// The wire behind each of [`PORTS`], and true if its host receives.
     behind: Vec<(String, bool)>,
-    published: Option<Published>,
+    published: Option<PublishedGeneration>,
     changes: usize,
     moved: Moved,
     batch: Batch,
@@ -207,7 +207,7 @@ impl Day {
 
     fn step(&mut self) -> StepResult {
         let step = self.rig.worker.step(self.rig.now, &mut self.moved);
-        if self.published.as_mut().is_some_and(Published::is_adopted) {
+        if self.published.as_mut().is_some_and(PublishedGeneration::is_adopted) {
             self.rig.router.complete(self.published.take().unwrap());
         }
         step

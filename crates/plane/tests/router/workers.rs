@@ -9,7 +9,7 @@ use packet::port::Port;
 use packet::wire::{Ipv4Spec, arp, ethernet, ethertype};
 use plane::rig::WorkerGroup;
 use plane::snapshot::Layout;
-use plane::{Published, StepResult};
+use plane::{PublishedGeneration, StepResult};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 use std::net::Ipv4Addr;
@@ -45,7 +45,7 @@ struct Day {
     team: WorkerGroup,
     chance: Chance,
     queues: usize,
-    published: Option<Published>,
+    published: Option<PublishedGeneration>,
     /// Changes so far.
     changes: usize,
     /// The next number of each flow.
@@ -141,7 +141,7 @@ impl Day {
 
     fn step(&mut self, worker: usize) -> StepResult {
         let step = self.team.step(worker);
-        if self.published.as_mut().is_some_and(Published::is_adopted) {
+        if self.published.as_mut().is_some_and(PublishedGeneration::is_adopted) {
             self.team.router.complete(self.published.take().unwrap());
         }
         step
@@ -286,7 +286,7 @@ impl Day {
     }
 
     fn finish_pending(&mut self) {
-        if self.published.as_mut().is_some_and(Published::is_adopted) {
+        if self.published.as_mut().is_some_and(PublishedGeneration::is_adopted) {
             self.team.router.complete(self.published.take().unwrap());
         }
     }
