@@ -5,7 +5,7 @@ use crate::rule::{Key, RuleResult, TernaryRule};
 use crate::rule_set::RuleSet;
 use crate::set::{SetId, SetStore, Sets};
 use packet::BATCH;
-use plan::{Condition, MOST_COMBINATIONS, MOST_SETS_USED, Match, MatchFields};
+use plan::{Condition, MOST_COMBINATIONS, MOST_SETS_USED, Match, MatchFields, SetKind};
 use std::fmt;
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -74,7 +74,7 @@ impl PacketRules {
     /// The list of these rules. An error has the position of the rule.
     pub fn build<'a>(
         rules: impl IntoIterator<Item = PacketRule<'a>>,
-        set_named: impl Fn(&str) -> Option<SetId>,
+        set_named: impl Fn(&str, SetKind) -> Option<SetId>,
     ) -> Result<Self, (usize, PacketRuleError)> {
         let mut list = PacketRules::default();
         let (mut v4, mut v6) = (Vec::new(), Vec::new());
@@ -90,7 +90,7 @@ impl PacketRules {
     pub fn insert(
         &mut self,
         rule: &PacketRule<'_>,
-        set_named: impl Fn(&str) -> Option<SetId>,
+        set_named: impl Fn(&str, SetKind) -> Option<SetId>,
     ) -> Result<usize, PacketRuleError> {
         let (v4, v6) = self.parts(rule, &set_named)?;
         let parts = v4.len() + v6.len();
@@ -104,7 +104,7 @@ impl PacketRules {
     }
 
     /// Removes a rule that was added with these values; false if there is none.
-    pub fn remove(&mut self, rule: &PacketRule<'_>, set_named: impl Fn(&str) -> Option<SetId>) -> bool {
+    pub fn remove(&mut self, rule: &PacketRule<'_>, set_named: impl Fn(&str, SetKind) -> Option<SetId>) -> bool {
         let Ok((v4, v6)) = self.parts(rule, &set_named) else { return false };
         let v4 = v4.iter().fold(false, |any, part| self.v4.remove(part) | any);
         let v6 = v6.iter().fold(false, |any, part| self.v6.remove(part) | any);
@@ -200,7 +200,7 @@ impl PacketRules {
     fn parts(
         &mut self,
         rule: &PacketRule<'_>,
-        set_named: &impl Fn(&str) -> Option<SetId>,
+        set_named: &impl Fn(&str, SetKind) -> Option<SetId>,
     ) -> Result<(Vec<TernaryRule<WORDS4>>, Vec<TernaryRule<WORDS6>>), PacketRuleError> {
         let combinations = rule.matching.combinations();
         if combinations > MOST_COMBINATIONS {
@@ -208,8 +208,9 @@ impl PacketRules {
         }
         let mut error = None;
         let mut used = self.sets.clone();
-        let mut bit = |name: &str, field| {
-            let Some(id) = set_named(name) else {
+        let mut bit = |name: &str, field: Condition| {
+            let kind = field.set_kind().unwrap_or(SetKind::Address);
+            let Some(id) = set_named(name, kind) else {
                 error = Some(PacketRuleError::UnknownSet { name: name.to_string() });
                 return 0;
             };

@@ -152,7 +152,7 @@ proptest! {
             }
         }
         let rules: Vec<PacketRule<'_>> = matches.iter().enumerate().map(packet_rule).collect();
-        let named = |name: &str| Some(store.promise(name));
+        let named = |name: &str, kind| Some(store.promise(name, kind));
         let kept = kept.min(rules.len());
         // Some rules are there from the beginning, the others come one by one.
         let mut list = PacketRules::build(rules[..kept].iter().copied(), named).expect("they are possible");
@@ -194,11 +194,11 @@ fn rule_with_unknown_set_or_too_many_combinations_changes_nothing() {
     let rule = |matching| PacketRule { matching, interface: None, vrf: None, rank: 0, result: RuleResult::default() };
     let mut list = PacketRules::default();
     let unknown = parse("ip saddr @none");
-    let error = list.insert(&rule(&unknown), |_| None).expect_err("there is no such set");
+    let error = list.insert(&rule(&unknown), |_, _| None).expect_err("there is no such set");
     assert_eq!(error.to_string(), "there is no set 'none'");
     let ports: Vec<String> = (0..300).map(|port| (port * 2).to_string()).collect();
     let many = parse(&format!("tcp sport {{ {0} }} tcp dport {{ {0} }}", ports.join(", ")));
-    let error = list.insert(&rule(&many), |_| None).expect_err("there are too many combinations").to_string();
+    let error = list.insert(&rule(&many), |_, _| None).expect_err("there are too many combinations").to_string();
     assert!(error.starts_with("the lists of the rule have 90000 combinations, more than 65536"), "{error}");
     assert!(list.is_empty());
 }

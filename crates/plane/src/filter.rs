@@ -24,8 +24,9 @@ impl FilterTable {
             PacketRule { matching, interface, vrf, rank: position as u32, result }
         }
         // The check of a plan refuses what a table cannot have: lists with too many combinations, and unknown sets.
-        let table = PacketRules::build(rules.iter().enumerate().map(packet_rule), |name| Some(sets.promise(name)))
-            .unwrap_or_default();
+        let table =
+            PacketRules::build(rules.iter().enumerate().map(packet_rule), |name, kind| Some(sets.promise(name, kind)))
+                .unwrap_or_default();
         let names = rules.iter().map(|(rule, _)| rule.to_string().into()).collect();
         FilterTable { rules, names, sets: sets.clone(), table }
     }

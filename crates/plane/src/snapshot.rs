@@ -138,7 +138,8 @@ fn table_of(rules: &[Rule], sets: &SetStore) -> PacketRules {
         PacketRule { matching, interface, vrf, rank: position as u32, result }
     }
     // The check of a plan refuses what a table cannot have: lists with too many combinations, and unknown sets.
-    PacketRules::build(rules.iter().enumerate().map(packet_rule), |name| Some(sets.promise(name))).unwrap_or_default()
+    PacketRules::build(rules.iter().enumerate().map(packet_rule), |name, kind| Some(sets.promise(name, kind)))
+        .unwrap_or_default()
 }
 
 /// One generation.

@@ -2,7 +2,7 @@
 
 use super::{Set, SetEdit, SetEditCounts, SetError};
 use crate::publish::{Published, PublishedReader};
-use plan::{SetLookup, did_you_mean};
+use plan::{SetKind, SetLookup, did_you_mean};
 use std::collections::HashMap;
 use std::fmt;
 use std::net::IpAddr;
@@ -123,14 +123,14 @@ pub struct SetStore {
 #[derive(Default)]
 struct Ids {
     next: u32,
-    /// Ids of sets that are not defined yet.
-    promised: HashMap<String, SetId>,
+    /// Ids of sets that are not defined yet, by name and kind.
+    promised: HashMap<(String, SetKind), SetId>,
 }
 
 impl Ids {
     /// The id of a new set. Panics after 2^32 sets.
-    fn take(&mut self, name: &str) -> SetId {
-        self.promised.remove(name).unwrap_or_else(|| {
+    fn take(&mut self, name: &str, kind: SetKind) -> SetId {
+        self.promised.remove(&(name.to_string(), kind)).unwrap_or_else(|| {
             let id = SetId(self.next);
             self.next = id.0.checked_add(1).expect("fewer sets are defined in a router's lifetime");
             id
@@ -172,8 +172,10 @@ impl SetsDraft<'_> {
             (stored.set, stored.changed) = (set, now);
             return stored.id;
         }
-        let id = self.ids.take(name);
-        self.sets.sets.push(Arc::new(StoredSet { id, name: name.into(), set, changed: now }));
+        let id = self.ids.take(name, set.kind());
+        // A promised id may be lower than others.
+        let at = self.sets.sets.partition_point(|stored| stored.id < id);
+        self.sets.sets.insert(at, Arc::new(StoredSet { id, name: name.into(), set, changed: now }));
         id
     }
 
@@ -212,14 +214,15 @@ impl SetStore {
         PublishedReader::new(&self.published)
     }
 
-    /// The id of the set with this name, or the one that it will have when it is defined: rules are prepared before their sets are published.
-    pub fn promise(&self, name: &str) -> SetId {
+    /// The id of the set with this name and kind, or the one that it will have when it is defined: rules are prepared before their sets are
+    /// published.
+    pub fn promise(&self, name: &str, kind: SetKind) -> SetId {
         let mut ids = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(stored) = self.latest().find(name) {
+        if let Some(stored) = self.latest().find(name).filter(|stored| stored.set.kind() == kind) {
             return stored.id;
         }
-        let id = ids.take(name);
-        *ids.promised.entry(name.to_string()).or_insert(id)
+        let id = ids.take(name, kind);
+        *ids.promised.entry((name.to_string(), kind)).or_insert(id)
     }
 
     /// Changes any number of sets at once. Readers see all changes or, if `change` returns an error, none.
@@ -269,7 +272,7 @@ impl SetStore {
 mod tests {
     use super::*;
     use crate::set::SetElement;
-    use plan::{SetKind, SetValue};
+    use plan::SetValue;
 
     fn add(text: &str) -> SetEdit {
         SetEdit::Add(SetElement { value: text.parse().unwrap(), expires: Instant::NEVER })
@@ -293,11 +296,23 @@ mod tests {
     #[test]
     fn set_gets_the_id_that_was_promised() {
         let store = SetStore::default();
-        let promised = store.promise("bad");
-        assert_eq!(store.promise("bad"), promised);
-        assert_ne!(define(&store, "web", SetKind::Port), promised);
+        let promised = store.promise("bad", SetKind::Address);
+        assert_eq!(store.promise("bad", SetKind::Address), promised);
+        let web = define(&store, "web", SetKind::Port);
+        assert_ne!(web, promised);
         assert_eq!(define(&store, "bad", SetKind::Address), promised);
-        assert_eq!(store.promise("bad"), promised);
+        assert_eq!(store.promise("bad", SetKind::Address), promised);
+        // Both are found, although the later one has the lower id.
+        let sets = store.latest();
+        assert_eq!(
+            [promised, web].map(|id| sets.get(id).map(Set::kind)),
+            [Some(SetKind::Address), Some(SetKind::Port)]
+        );
+        // A set of another kind is another set.
+        let ports = store.promise("bad", SetKind::Port);
+        assert_ne!(ports, promised);
+        assert_eq!(define(&store, "bad", SetKind::Port), ports);
+        assert!(store.latest().get(promised).is_none());
     }
 
     #[test]

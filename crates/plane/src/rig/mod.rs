@@ -61,6 +61,9 @@ const SUPER_FRAMES: usize = 256;
 /// Wraps the near end of a wire in another port.
 pub type Wrap = Box<dyn FnMut(MemoryPort) -> Box<dyn Port>>;
 
+/// Reads a file by its name.
+pub type ReadFile = fn(&str) -> std::io::Result<Vec<u8>>;
+
 /// Opens `memory:` ports and keeps their far ends. Other devices do not exist.
 #[derive(Default)]
 pub struct MemoryWires {
@@ -75,7 +78,7 @@ pub struct MemoryWires {
     /// The capacity of a new wire in each direction, in packets; zero means 4096.
     pub length: usize,
     /// Reads the files of sets. `None`: a configuration with such a file is refused.
-    pub read_file: Option<fn(&str) -> std::io::Result<Vec<u8>>>,
+    pub read_file: Option<ReadFile>,
     /// Wraps the near end of each new wire. `None`: the wire itself is the port.
     pub wrap: Option<Wrap>,
 }

@@ -37,7 +37,7 @@ use crate::random::RandomStream;
 use crate::source::{Captures, Pattern, Schedule};
 use link::medium::Medium;
 use plan::{Plan, Receive};
-use plane::{Build, KnownCosts, Published, Router};
+use plane::{Build, KnownCosts, PublishedGeneration, Router};
 use snapshot::Snapshots;
 use stack::LocalProtocolLimits;
 use std::sync::Arc;
@@ -77,7 +77,7 @@ struct RunningRouter {
     router: Router,
     plan: RouterPlan,
     /// A generation that not all workers have adopted yet.
-    pending: Option<Published>,
+    pending: Option<PublishedGeneration>,
 }
 
 /// A running world.
@@ -172,7 +172,7 @@ impl<'w> RunningWorld<'w> {
     /// Completes a change once all workers have adopted it.
     fn complete_change(&mut self, node: usize) {
         let RunningRouter { router, plan, pending } = &mut self.nodes[node];
-        if !pending.as_mut().is_some_and(Published::is_adopted) {
+        if !pending.as_mut().is_some_and(PublishedGeneration::is_adopted) {
             return;
         }
         let Some(published) = pending.take() else { return };
