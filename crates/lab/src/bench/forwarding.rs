@@ -365,7 +365,7 @@ pub fn measure(Rounds(count): Rounds) -> Vec<BenchFigure> {
     let large = [
         (BenchTable::HundredThousand, "three tasks, 10^5 routes, 65536 frames, random destinations", None),
         (BenchTable::Million, "three tasks, 10^6 routes, 8192 frames, random destinations", None),
-        (BenchTable::Million, "three tasks, 10^6 routes, 65536 frames, random destinations", Some(2.6)),
+        (BenchTable::Million, "three tasks, 10^6 routes, 65536 frames, random destinations", Some(2.2)),
     ];
     let frames = [65536, 8192, 65536];
     for ((table, name, budget), frames) in large.into_iter().zip(frames) {
