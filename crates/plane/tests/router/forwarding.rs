@@ -180,7 +180,7 @@ fn packets_to_a_port_without_medium_are_dropped_with_a_reason() {
     assert_eq!(rig.report().ledger.sent(), sent);
 }
 
-/// Batches are classified in chunks, with the results of earlier packets. A packet must leave as it would alone, whatever is before it in its batch.
+/// Batches are classified in chunks, with the results of earlier packets. Earlier packets of its batch must not change how a packet leaves.
 #[test]
 fn batch_leaves_like_its_packets_alone() {
     const HOPS: usize = 90;
