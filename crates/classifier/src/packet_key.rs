@@ -4,7 +4,7 @@
 //!
 //! | word | bits |
 //! |---|---|
-//! | headers | protocol 56–63, TCP flags 48–55, parts that the packet has 44–47, DSCP 38–43, fragment 36–37, state 34–35, VLAN 21–33, flow label 0–19 |
+//! | headers | protocol 56–63, TCP flags 48–55, presence of fields 44–47, DSCP 38–43, fragment 36–37, state 34–35, VLAN 21–33, flow label 0–19 |
 //! | ids | input interface 48–63, VRF 32–47, named sets that have an address or a port of the packet 0–31 |
 //! | lanes | source port or ICMP type, destination port or ICMP code, length of the IP packet |
 
@@ -34,7 +34,7 @@ pub struct KeyFields {
     pub icmp_type: Option<u8>,
     /// Code of an ICMP message, if the packet has it.
     pub icmp_code: Option<u8>,
-    /// Whether it is a fragment.
+    /// Whole packet or fragment.
     pub fragment: MatchFragment,
     /// The identifier of its 802.1Q tag.
     pub vlan: Option<u16>,

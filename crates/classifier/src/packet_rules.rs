@@ -61,7 +61,7 @@ impl fmt::Display for PacketRuleError {
 
 impl std::error::Error for PacketRuleError {}
 
-/// A list of rules. A copy is cheap and shares its memory; a change copies what it changes.
+/// A list of rules. A clone costs little, because it shares all memory with the original. A change copies only the changed parts.
 #[derive(Clone, Debug, Default)]
 pub struct PacketRules {
     v4: RuleSet<WORDS4>,

@@ -9,7 +9,7 @@ const TOPS: u64 = 0x8000_8000_8000_8000;
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Key<const W: usize>(pub [u64; W]);
 
-/// What a rule gives to the packets that match it. It lies in the rule, so that reading it costs no further access of memory.
+/// The result of a rule for the packets that match it. It lies in the rule, so that reading it costs no further access of memory.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub struct RuleResult {
     /// The path, by its position in the generation.
@@ -18,7 +18,7 @@ pub struct RuleResult {
     pub class: u16,
     /// The queue of the egress port.
     pub queue: u32,
-    /// What to do, in the numbers of the user of the table.
+    /// An action, numbered by the user of the table.
     pub action: u32,
     /// The counter of the rule.
     pub counter: u32,

@@ -14,7 +14,7 @@ const FEW_CHANGES: usize = 64;
 
 /// Rules, of which a key has the one with the lowest rank that matches it.
 ///
-/// A copy shares all rules with the original, and a change of the copy copies only what it changes: the readers of the original see nothing of it.
+/// A clone shares all rules with the original. A change copies only the changed parts, so the readers of the original see nothing of it.
 #[derive(Clone, Debug)]
 pub struct RuleSet<const W: usize> {
     partitions: Arc<[Partition<W>]>,
@@ -183,7 +183,7 @@ fn insert_into_bucket<const W: usize>(place: &mut Bucket<W>, rule: TernaryRule<W
     added
 }
 
-/// Removes a rule; false if it is not there.
+/// Removes a rule; false if there is no such rule.
 fn remove<const W: usize>(partitions: &mut Arc<[Partition<W>]>, rule: &TernaryRule<W>) -> bool {
     // Searched before anything is copied.
     let Some(at) = position(partitions, rule) else { return false };

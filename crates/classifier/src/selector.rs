@@ -189,9 +189,9 @@ impl<const W: usize> Search<W> {
 
 /// So many rules in a bucket cost little more than one.
 const FEW: f32 = 2.0;
-/// What a rule costs more if it is not placed, in the unit of the logarithm.
+/// The additional cost of a rule that is not placed, in the unit of the logarithm.
 const OTHERS_COST: f32 = 0.1;
-/// What copies of a rule cost, by the number of open bits, in rules.
+/// The cost of the copies of a rule, by the number of open bits.
 const COPY_COST: [f32; MOST_OPEN as usize + 1] = [0.0, 0.2, 0.5, 1.0];
 
 #[inline(always)]

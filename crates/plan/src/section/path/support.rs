@@ -1,5 +1,5 @@
-//! What rules may name, and what the language of rules has but the router does not execute yet. `check` refuses it, so that no rule is ignored
-//! silently.
+//! The sets and VRFs that rules may name, and the parts of their language that the router does not execute yet. `check` refuses these parts, so that
+//! no rule is ignored silently.
 
 use super::filter::rule::{FilterRule, FilterStatement};
 use crate::connected::Connected;
