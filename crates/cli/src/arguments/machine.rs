@@ -5,12 +5,13 @@ use clap::{Args, ValueHint};
 use std::path::PathBuf;
 
 /// The groups of figures that `switchpath bench` can measure, in the order of measurement.
-pub const BENCH_GROUPS: [&str; 13] = [
+pub const BENCH_GROUPS: [&str; 14] = [
     "forwarding",
     "functions",
     "ephemeral",
     "lookup",
     "routes",
+    "rules",
     "schemes",
     "guests",
     "scheduler",

@@ -15,9 +15,11 @@ mod preempt;
 mod reservations;
 mod route_cache;
 mod routes;
+mod rules;
 mod schemes;
 mod sim;
 mod workers;
+mod writer;
 
 pub use ephemeral::ephemeral_costs;
 pub use figure::{BenchFigure, BudgetBound};
@@ -49,6 +51,7 @@ const GROUPS: &[Group] = &[
     ("ephemeral", Measure::Here(ephemeral::measure)),
     ("lookup", Measure::Here(components::lookup)),
     ("routes", Measure::Here(routes::measure)),
+    ("rules", Measure::Here(rules::measure)),
     ("schemes", Measure::Here(schemes::measure)),
     ("guests", Measure::Here(guests::measure)),
     ("scheduler", Measure::Here(components::scheduler)),

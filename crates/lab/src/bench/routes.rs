@@ -2,17 +2,15 @@
 
 use super::components::{random_prefixes, random_prefixes_v6};
 use super::forwarding::{BenchRouter, BenchTable, MILLION};
-use super::{BenchFigure, Rounds, median, medians, route_cache};
+use super::writer::{beside_changes, timed};
+use super::{BenchFigure, Rounds, median, route_cache};
 use cpu::meter::ConstantMeter;
-use fib::{Origin, Outcome, RouteChange, Tables};
+use fib::{Origin, Outcome, RouteChange};
 use io::clock::CycleCounter;
-use io::wait::{Sleeper, Waker};
 use plan::{Prefix, batch};
 use plane::rig::Rig;
 use plane::snapshot::Layout;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::thread;
-use units::{AdjacencyId, Nanos, VrfId};
+use units::{Nanos, VrfId};
 
 /// Frames in the router while a table is loaded.
 const FRAMES: usize = 4096;
@@ -22,8 +20,6 @@ const RATE: u64 = 220_000;
 const REQUIRED_RATE: f64 = 200_000.0;
 /// IPv6 routes of a full table.
 const MANY6: usize = 200_000;
-/// How long the writer sleeps when it is ahead.
-const PAUSE: Nanos = Nanos::micros(50);
 /// Changes between two reads of the clock.
 const BURST: usize = 64;
 /// Changes prepared beforehand.
@@ -35,13 +31,6 @@ pub fn measure(rounds: Rounds) -> Vec<BenchFigure> {
     figures.extend(changing(rounds));
     figures.extend(route_cache::measure(rounds));
     figures
-}
-
-/// Runs `work` and returns the seconds it took and its result.
-fn timed<T>(counter: &CycleCounter, work: impl FnOnce() -> T) -> (f64, T) {
-    let start = counter.read();
-    let done = work();
-    (counter.between(start, counter.read()).get() as f64 / 1e9, done)
 }
 
 /// Bytes of memory the process uses (proc(5), statm), in MB.
@@ -124,28 +113,15 @@ fn loading6(counter: &CycleCounter) -> Vec<BenchFigure> {
     ]
 }
 
-/// Changes the next hop of routes at [`RATE`] while `on` is set.
-fn change_routes(tables: &Tables, hops: &[AdjacencyId], on: &AtomicBool, end: &AtomicBool, made: &AtomicU64) {
-    let counter = CycleCounter::calibrated();
+/// Forwarding at full rate with and without a writer that changes routes on another core.
+fn changing(rounds: Rounds) -> Vec<BenchFigure> {
+    let mut course = BenchRouter::new(Layout::Three, BenchTable::Million, 65536);
+    let tables = course.tables();
+    let hops = BenchTable::Million.reserve_adjacencies(&course);
     let prefixes: Vec<Prefix> = random_prefixes(MILLION).map(|(prefix, _)| prefix).step_by(MILLION / FLIPS).collect();
     let mut flips =
         (0..).flat_map(|round: usize| prefixes.iter().enumerate().map(move |(n, prefix)| (n + round, *prefix)));
-    let mut sleeper = Sleeper::new(Waker::new().expect("a thread may sleep"));
-    let mut rest = || drop(sleeper.sleep([], PAUSE));
-    // The start of the current run, and the changes made since.
-    let (mut start, mut since) = (counter.read(), 0);
-    while !end.load(Ordering::Relaxed) {
-        if !on.load(Ordering::Relaxed) {
-            rest();
-            (start, since) = (counter.read(), 0);
-            continue;
-        }
-        if since * 1_000_000_000 / RATE > counter.between(start, counter.read()).get() {
-            // Sleep instead of spinning: on shared processors a spinning writer would take time from the workers.
-            rest();
-            continue;
-        }
-        // A writer that was preempted catches up.
+    let change = || {
         tables
             .apply_routes(flips.by_ref().take(BURST).map(|(n, prefix)| RouteChange {
                 vrf: VrfId::MAIN,
@@ -154,44 +130,21 @@ fn change_routes(tables: &Tables, hops: &[AdjacencyId], on: &AtomicBool, end: &A
                 outcome: Outcome::Via(hops[n % hops.len()]),
             }))
             .expect("the prefixes have routes");
-        made.fetch_add(BURST as u64, Ordering::Relaxed);
-        since += BURST as u64;
-    }
-}
-
-/// Forwarding at full rate with and without a writer that changes routes on another core.
-fn changing(Rounds(rounds): Rounds) -> Vec<BenchFigure> {
-    let mut course = BenchRouter::new(Layout::Three, BenchTable::Million, 65536);
-    let tables = course.tables();
-    let hops = BenchTable::Million.reserve_adjacencies(&course);
-    let (on, end, made) = (AtomicBool::new(false), AtomicBool::new(false), AtomicU64::new(0));
-    let counter = CycleCounter::calibrated();
-    let mut pairs = Vec::new();
-    let mut rates = Vec::new();
-    thread::scope(|scope| {
-        scope.spawn(|| change_routes(&tables, &hops, &on, &end, &made));
-        for round in 0..=rounds {
-            let quiet = course.run_router(20);
-            on.store(true, Ordering::Relaxed);
-            // Count only changes made during the measured pass.
-            let before = made.load(Ordering::Relaxed);
-            let (took, busy) = timed(&counter, || course.run_router(20));
-            on.store(false, Ordering::Relaxed);
-            if round > 0 {
-                pairs.push((busy, quiet));
-                rates.push((made.load(Ordering::Relaxed) - before) as f64 / took);
-            }
-        }
-        end.store(true, Ordering::Relaxed);
-    });
+    };
+    let measured = beside_changes(rounds, (RATE, BURST as u64), change, || course.run_router(20));
     hops.into_iter().for_each(|hop| tables.release(hop));
-    let rate = median(rates);
     vec![
-        BenchFigure::no_less("routes", "changes while forwarding at full rate", rate, "changes/s", REQUIRED_RATE),
+        BenchFigure::no_less(
+            "routes",
+            "changes while forwarding at full rate",
+            measured.rate,
+            "changes/s",
+            REQUIRED_RATE,
+        ),
         BenchFigure::against(
             "routes",
             "forwarding beside the changes, against without",
-            medians(&pairs),
+            measured.costs,
             "ns/packet",
             Some(1.05),
         ),
