@@ -9,6 +9,8 @@ SOAK_FRAMES ?= 10000000
 SOAK_FAULTS ?= 1000000
 # Packets over which each scheme is compared with itself as a guest; `make test` has a tenth of these.
 SOAK_PACKETS ?= 1000000
+# Keys for which each list of rules is compared with the same list tried in order.
+SOAK_KEYS ?= 1000000
 # Seconds for each fuzz target, and which ones.
 FUZZ_SECONDS ?= 60
 FUZZ_TARGETS ?= $(basename $(notdir $(wildcard fuzz/targets/*.rs)))
@@ -47,11 +49,12 @@ reproduce: ## run every published experiment in virtual time; results/index.html
 	@.ci/setup build
 	$(CARGO) run --locked --profile $(PROFILE) --bin switchpath-lab -- reproduce --out results $(ARGS)
 
-soak: ## long: ten million frames, random and mutated (SOAK_FRAMES), a million faults of guests, a million packets of each scheme as a guest; as root, published experiments on real packets, three hours, or with ARGS='--repeat 1' one
+soak: ## long: ten million frames, random and mutated (SOAK_FRAMES), a million faults of guests, a million packets of each scheme as a guest, a million keys in each list of rules; as root, published experiments on real packets, three hours, or with ARGS='--repeat 1' one
 	@.ci/setup build
 	SWITCHPATH_FRAMES=$(SOAK_FRAMES) .ci/cargo-test --profile soak -p plane -p plan --test soak --test robust
 	SWITCHPATH_FAULTS=$(SOAK_FAULTS) SWITCHPATH_PACKETS=$(SOAK_PACKETS) \
 		.ci/cargo-test --profile soak -p extension --test guests -- containment conformance
+	SWITCHPATH_KEYS=$(SOAK_KEYS) .ci/cargo-test --profile soak -p classifier --test lists
 	@if [ "$$(id -u)" = 0 ]; then \
 		$(CARGO) run --locked --profile $(PROFILE) --bin switchpath-lab -- reproduce scheduling --real --out results/real $(ARGS); \
 	else echo "published experiments on real packets are left out: they need root"; fi

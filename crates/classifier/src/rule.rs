@@ -77,6 +77,20 @@ impl<const W: usize> TernaryRule<W> {
         differing | !(not_below(at, low) & not_below(high, at)) & TOPS == 0
     }
 
+    /// A key that the rule matches, whose other bits and places in the ranges follow `free`. For tests and measurements: the headers to look up.
+    pub fn key_with(&self, free: [u64; W]) -> Key<W> {
+        let mut key = Key(free);
+        for ((word, value), mask) in key.0.iter_mut().zip(self.value).zip(self.mask).take(W - 1) {
+            *word = *word & !mask | value;
+        }
+        key.0[W - 1] = (0..LANES).fold(0, |word, lane| {
+            let of = |word: u64| word >> (lane * 16) & 0xffff;
+            let (low, high) = (of(self.value[W - 1]), of(self.mask[W - 1]));
+            word | (low + of(free[W - 1]) % (high.saturating_sub(low) + 1)) << (lane * 16)
+        });
+        key
+    }
+
     /// The bits of word `word` that a matching key must have, and which of them: of a lane, the leading bits that its whole range shares.
     #[inline(always)]
     pub fn fixed_bits(&self, word: usize) -> (u64, u64) {

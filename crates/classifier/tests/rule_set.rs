@@ -45,16 +45,8 @@ fn made<const W: usize>((words, lanes, rank): &Parts<W>, id: usize) -> TernaryRu
 }
 
 /// A key in a rule, or near it: `change` flips bits of one word.
-fn key_near<const W: usize>((words, lanes, _): &Parts<W>, free: [u64; W], (w, change): (usize, u64)) -> Key<W> {
-    let mut key = Key(free);
-    for (w, (value, mask)) in words.iter().enumerate() {
-        key.0[w] = free[w] & !mask | value & mask;
-    }
-    key.0[W - 1] = (0..4).fold(0, |word, lane| {
-        let ((low, high), random) = (lanes[lane], (free[W - 1] >> (lane * 16)) as u16);
-        let port = low + (u32::from(random) % (u32::from(high - low) + 1)) as u16;
-        word | u64::from(port) << (lane * 16)
-    });
+fn key_near<const W: usize>(rule: &TernaryRule<W>, free: [u64; W], (w, change): (usize, u64)) -> Key<W> {
+    let mut key = rule.key_with(free);
     key.0[w % W] ^= change;
     key
 }
@@ -79,7 +71,7 @@ fn run<const W: usize>(
 ) -> Result<(), TestCaseError> {
     let ternary: Vec<TernaryRule<W>> = rules.iter().enumerate().map(|(i, rule)| made(rule, i)).collect();
     let keys: Vec<Key<W>> =
-        keys.iter().map(|(i, free, near)| key_near(&rules[i % rules.len()], *free, *near)).collect();
+        keys.iter().map(|(i, free, near)| key_near(&ternary[i % ternary.len()], *free, *near)).collect();
     let mut list = ternary[..built.min(ternary.len())].to_vec();
     let mut set = RuleSet::build(list.clone());
     agrees(&set, &list, &keys)?;

@@ -1,10 +1,13 @@
 //! The rules of a packet filter, made ready for look-ups once and shared by all workers.
 
-use crate::snapshot::RuleOrigin;
 use classifier::{PacketKeys, PacketRule, PacketRules, RuleResult, SetStore};
 use plan::{FilterRule, FilterVerdict};
 use std::fmt;
 use std::sync::Arc;
+use units::{InterfaceId, VrfId};
+
+/// The input interface and the VRF that a match names. An interface that no longer exists has an id that is never given out.
+pub type RuleOrigin = (Option<InterfaceId>, Option<VrfId>);
 
 /// The rules of one filter. Equal if the rules are.
 #[derive(Default)]
@@ -26,7 +29,7 @@ impl FilterTable {
         // The check of a plan refuses what a table cannot have: lists with too many combinations, and unknown sets.
         let table =
             PacketRules::build(rules.iter().enumerate().map(packet_rule), |name, kind| Some(sets.promise(name, kind)))
-                .unwrap_or_default();
+                .unwrap_or_else(|(rule, error)| unreachable!("rule {rule}: {error}"));
         let names = rules.iter().map(|(rule, _)| rule.to_string().into()).collect();
         FilterTable { rules, names, sets: sets.clone(), table }
     }
@@ -44,7 +47,7 @@ impl FilterTable {
     }
 
     /// The number of rules.
-    pub fn len(&self) -> usize {
+    pub fn rule_count(&self) -> usize {
         self.rules.len()
     }
 

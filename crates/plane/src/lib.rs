@@ -8,7 +8,7 @@
 pub mod classify;
 pub mod explain;
 pub mod fields;
-mod filter;
+pub mod filter;
 pub mod function;
 pub mod hook;
 pub mod instructions;

@@ -1,6 +1,6 @@
 //! One generation of the configuration, as workers read it: immutable, shared, replaced as a whole.
 
-use crate::filter::FilterTable;
+use crate::filter::{FilterTable, RuleOrigin};
 use crate::function::Ip;
 use crate::hook::{HookConfig, Marks};
 use crate::multicast::MulticastRoutes;
@@ -11,7 +11,7 @@ use plan::{Call, CpuPlan, DispatchRule, Match, Objective, PathCpu, PortCpu};
 use stack::{Interface, LocalProtocolLimits};
 use std::net::Ipv6Addr;
 use std::sync::Arc;
-use units::{Generation, InterfaceId, Mac, Nanos, PathId, PortId, Share, VrfId};
+use units::{Generation, InterfaceId, Mac, Nanos, PathId, PortId, Share};
 
 /// The path of packets that concern the router itself: ARP, neighbour discovery, packets to local addresses, unresolved next hops.
 pub const CONTROL: PathId = PathId(0);
@@ -116,9 +116,6 @@ impl PathSpec {
     }
 }
 
-/// The input interface and the VRF that a match names. An interface that no longer exists has an id that is never given out.
-pub type RuleOrigin = (Option<InterfaceId>, Option<VrfId>);
-
 /// Selects the packets of a path.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Rule {
@@ -139,7 +136,7 @@ fn table_of(rules: &[Rule], sets: &SetStore) -> PacketRules {
     }
     // The check of a plan refuses what a table cannot have: lists with too many combinations, and unknown sets.
     PacketRules::build(rules.iter().enumerate().map(packet_rule), |name, kind| Some(sets.promise(name, kind)))
-        .unwrap_or_default()
+        .unwrap_or_else(|(rule, error)| unreachable!("rule {rule}: {error}"))
 }
 
 /// One generation.

@@ -65,6 +65,8 @@ fn routes_are_found_by_prefix_and_limited() {
 #[test]
 fn every_answer_has_the_documented_form() {
     let rig = busy();
+    let with_set = crate::rig::config(&format!("{PATH}[set.bad]\n"));
+    rig.daemon.apply(&with_set, "sets.toml").unwrap();
     let document = api::openapi();
     let mut checked = 0;
     let grows = ["/v1/capture", "/v1/trace"];
@@ -74,15 +76,20 @@ fn every_answer_has_the_documented_form() {
         let text = match endpoint.path {
             "/v1/routes" if endpoint.takes_text => "add 10.0.0.0/8 via 198.51.100.9 via 198.51.100.8\n".into(),
             "/v1/inject" => "0200000000010200000000090800\n".into(),
+            path if endpoint.takes_text && path.starts_with("/v1/sets/") => "192.0.2.7\n".into(),
             _ if endpoint.takes_text => rig.daemon.config().text,
             _ => String::new(),
         };
         if endpoint.path == "/v1/confirm" {
-            let order = ApplyRequest::new(&crate::rig::config(""), "trial.toml");
+            let order = ApplyRequest::new(&crate::rig::config("[set.bad]\n"), "trial.toml");
             rig.daemon.apply_request(ApplyRequest { confirm: Some(Nanos::secs(3600)), ..order }).unwrap();
         }
-        let address = if endpoint.path == "/v1/inject" { "/v1/inject?port=lan" } else { endpoint.path };
-        let answer = rig.client.fetch(endpoint.method, address, text.as_bytes()).unwrap();
+        let address = match endpoint.path {
+            "/v1/inject" => "/v1/inject?port=lan".to_string(),
+            path if endpoint.parameters.iter().any(|parameter| parameter.name == "set") => format!("{path}?set=bad"),
+            path => path.to_string(),
+        };
+        let answer = rig.client.fetch(endpoint.method, &address, text.as_bytes()).unwrap();
         let Some(schema) = content["application/json"]["schema"].as_object().filter(|schema| !schema.is_empty()) else {
             assert!(!answer.is_empty(), "{}", endpoint.path);
             continue;

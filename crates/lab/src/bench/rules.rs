@@ -11,15 +11,15 @@ use super::components::{random_prefixes, sequence};
 use super::writer::{beside_changes, timed};
 use super::{BenchFigure, Rounds, median};
 use classifier::{
-    Key, PacketKeys, PacketRule, PacketRules, Published, PublishedReader, RuleResult, Set, SetEdit, SetElement, Sets,
-    TernaryRule,
+    Key, PacketKeys, PacketRule, PacketRules, Published, PublishedReader, RuleResult, Set, SetEdit, SetElement,
+    SetStore, TernaryRule,
 };
 use io::clock::CycleCounter;
 use lists::{Packet, Rule, RuleList, bits, lists, packets};
 use packet::BATCH;
 use plan::{MatchFields, SetKind, SetValue};
 use std::hint::black_box;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 use units::{Instant, InterfaceId, VrfId};
 
 /// Packets of a measurement: so many that those of a large list are not in a cache by repetition.
@@ -122,8 +122,10 @@ fn cost_of_batches<T, S>(
 
 /// Looks up a batch of packets, of which all have a rule.
 fn numbers(table: &PacketRules, keys: &mut PacketKeys) -> [u32; BATCH] {
+    // The rules name no sets.
+    static NO_SETS: LazyLock<SetStore> = LazyLock::new(SetStore::default);
     let mut numbers = [u32::MAX; BATCH];
-    table.look_up(keys, &Sets::default(), |position, result| numbers[position] = result.action);
+    table.look_up(keys, &NO_SETS, |position, result| numbers[position] = result.action);
     numbers
 }
 
@@ -133,7 +135,7 @@ impl<'a> Subject<'a> {
         let matches: Vec<plan::Match> = rules.iter().map(Rule::matching).collect();
         let (built, table) = timed(&CycleCounter::calibrated(), || {
             let rules = matches.iter().enumerate().map(|(number, matching)| packet_rule(number, matching));
-            PacketRules::build(rules, |_| None).expect("the rules have no lists and no sets")
+            PacketRules::build(rules, |_, _| None).expect("the rules have no lists and no sets")
         });
         let packets = packets(rules, PACKETS);
         let mut keys = PacketKeys::default();
@@ -219,9 +221,9 @@ impl<'a> Subject<'a> {
         let Some((number, add)) = flips.next() else { return };
         let rule = packet_rule(number, &self.matches[number]);
         if add {
-            table.insert(&rule, |_| None).expect("the table had it before");
+            table.insert(&rule, |_, _| None).expect("the table had it before");
         } else {
-            assert!(table.remove(&rule, |_| None), "the table has all rules");
+            assert!(table.remove(&rule, |_, _| None), "the table has all rules");
         }
     }
 

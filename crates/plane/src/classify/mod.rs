@@ -10,7 +10,7 @@ mod scratch;
 mod sources;
 mod witness;
 
-pub(crate) use route_cache::{ActiveCache, PortRouteCache};
+pub(crate) use route_cache::PortRouteCache;
 pub(crate) use scratch::Scratch;
 pub use witness::{Finding, Unwitnessed, Witness};
 
@@ -193,7 +193,7 @@ impl<W: Witness> Classifier<'_, W> {
             match (cache.active(), &vrf) {
                 (None, None) => self.tables.fib4().lookup_prefetched(keys, words),
                 (None, Some(vrf)) => vrf.lookup_bulk4(keys, words),
-                (Some(active), _) => self.look_up_cached(active, view, keys, words),
+                (Some(active), vrf) => active.look_up(self.tables, *vrf, keys, words),
             }
             let packets = &mut packets[chunk.clone()];
             if check != ReversePath::Off {
@@ -205,17 +205,6 @@ impl<W: Witness> Classifier<'_, W> {
             self.second_pass((id, view, wants), arrival, packets, (from, scratch));
         }
         bytes
-    }
-
-    /// Looks up the routes of untagged packets of one port with its route cache. Not inlined, so that a router without caches has only one branch more
-    /// for each chunk.
-    #[inline(never)]
-    fn look_up_cached(&self, active: &mut ActiveCache, view: &PortView, keys: &[u32], words: &mut [u32]) {
-        let table = |keys: &[u32], words: &mut [u32]| match self.tables.vrf(self.tables.vrf_of(view.untagged)) {
-            None => self.tables.fib4().lookup_bulk(keys, words),
-            Some(vrf) => vrf.lookup_bulk4(keys, words),
-        };
-        active.feed.lookup_bulk(&mut active.cache, keys, words, table);
     }
 
     /// Finds the path of each plain packet of a chunk by the rules, and stores its position behind the word of its route: a memo is for one route and

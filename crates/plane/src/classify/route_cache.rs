@@ -1,12 +1,26 @@
 //! The route cache of a port on one worker, in front of the IPv4 forwarding table of the port's VRF.
 
 use fib::route_cache::{CacheFeed, CacheShape, RouteCache, RouteCacheCounters};
+use fib::{Tables, Vrf};
 use std::sync::Arc;
 
 /// A cache and the feed that keeps it current.
 pub(crate) struct ActiveCache {
-    pub feed: Arc<CacheFeed<u32>>,
-    pub cache: RouteCache<u32>,
+    feed: Arc<CacheFeed<u32>>,
+    cache: RouteCache<u32>,
+}
+
+impl ActiveCache {
+    /// Looks up the routes of packets of one port in its cache, then in the table of its VRF; `None` for the main one. Not inlined, so that a router
+    /// without caches has only one branch more for each chunk.
+    #[inline(never)]
+    pub fn look_up(&mut self, tables: &Tables, vrf: Option<&Vrf>, keys: &[u32], words: &mut [u32]) {
+        let table = |keys: &[u32], words: &mut [u32]| match vrf {
+            None => tables.fib4().lookup_bulk(keys, words),
+            Some(vrf) => vrf.lookup_bulk4(keys, words),
+        };
+        self.feed.lookup_bulk(&mut self.cache, keys, words, table);
+    }
 }
 
 /// The route cache of a port, if the configuration has route caches.

@@ -40,7 +40,7 @@ impl Filter {
 
     /// Builds the function.
     pub fn new(table: Arc<FilterTable>) -> Filter {
-        let counters = vec![(0, 0); table.len() + 1];
+        let counters = vec![(0, 0); table.rule_count() + 1];
         Filter { table, keys: Box::default(), matched: Box::new([None; BATCH]), counters }
     }
 

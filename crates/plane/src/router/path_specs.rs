@@ -2,9 +2,9 @@
 
 use super::Names;
 use super::cpu_shares::CpuShares;
-use crate::filter::FilterTable;
+use crate::filter::{FilterTable, RuleOrigin};
 use crate::function;
-use crate::snapshot::{BEST_EFFORT, BUILT_IN, CONTROL, GENERAL, PathSpec, Rule, RuleOrigin};
+use crate::snapshot::{BEST_EFFORT, BUILT_IN, CONTROL, GENERAL, PathSpec, Rule};
 use classifier::SetStore;
 use plan::admission::{CostEstimate, CostSource};
 use plan::{Call, PathCpu, Plan};

@@ -1,17 +1,10 @@
 //! Lists of rules, and packets for them: those of ClassBench in the directory `rules` of `SWITCHPATH_DATA`, and generated ones.
-//!
-//! ClassBench (Taylor and Turner, 2004) makes lists with the statistics of real access lists, firewalls and IP chains. Its lines are
-//!
-//! ```text
-//! source/len destination/len first-last first-last protocol/mask flags/mask
-//! ```
-//!
-//! with ports, and with the TCP flags in the high byte.
 
 use crate::bench::components::sequence;
 use crate::bench::figure::Progress;
 use flate2::read::GzDecoder;
-use plan::{AddressMatch, Fragment, Match, MatchFamily, MatchFields, PortMatch, Prefix};
+use plan::import::classbench::ClassbenchRule;
+use plan::{AddressMatch, Match, MatchFamily, MatchFields, MatchFragment, PortMatch, Prefix};
 use std::cmp::Reverse;
 use std::collections::HashSet;
 use std::fs::File;
@@ -91,31 +84,17 @@ fn read(path: &Path) -> io::Result<Vec<Rule>> {
     let mut text = String::new();
     GzDecoder::new(File::open(path)?).read_to_string(&mut text)?;
     let rule = |(number, line)| {
-        Rule::parse(line).ok_or_else(|| io::Error::other(format!("line {number} is no rule of ClassBench: '{line}'")))
+        Rule::parse(line).map_err(|error| io::Error::other(format!("line {number} is no rule of ClassBench: {error}")))
     };
     (1..).zip(text.lines()).map(rule).collect()
 }
 
 impl Rule {
-    fn parse(line: &str) -> Option<Rule> {
-        let fields: Vec<&str> = line.split_whitespace().collect();
-        let &[source, destination, sport, dport, protocol, flags] = &fields[..] else { return None };
-        let prefix = |text: &str| text.parse::<Prefix>().ok().map(Prefix::network);
-        let pair = |text: &str, between| {
-            let (first, second) = text.split_once(between)?;
-            Some((first.parse::<u16>().ok()?, second.parse::<u16>().ok()?))
-        };
-        let ports = |text| pair(text, '-').map(|(first, last)| first..=last);
-        let (protocol, mask) = pair(protocol, '/')?;
-        let (flags, of) = pair(flags, '/')?;
-        Some(Rule {
-            source: prefix(source)?,
-            destination: prefix(destination)?,
-            sport: ports(sport)?,
-            dport: ports(dport)?,
-            protocol: if mask == 0 { None } else { u8::try_from(protocol).ok() },
-            flags: ((flags >> 8) as u8, (of >> 8) as u8),
-        })
+    fn parse(line: &str) -> Result<Rule, String> {
+        let ClassbenchRule { source, destination, sport, dport, protocol, flags } = ClassbenchRule::parse(line)?;
+        let protocol = if protocol.1 == 0 { None } else { Some(protocol.0) };
+        let flags = ((flags.0 >> 8) as u8, (flags.1 >> 8) as u8);
+        Ok(Rule { source, destination, sport, dport, protocol, flags })
     }
 
     /// The rule as the router has it.
@@ -167,7 +146,7 @@ impl Rule {
             tcp_flags: (protocol == TCP || needs_flags).then_some(flags),
             icmp_type: None,
             icmp_code: None,
-            fragment: Fragment::Whole,
+            fragment: MatchFragment::Whole,
             vlan: None,
             flow_label: 0,
             length: 46,
@@ -254,7 +233,8 @@ mod tests {
             rule.matching().to_string(),
             "ip saddr 4.59.53.11 ip daddr 4.59.46.196/31 tcp dport 25 tcp flags syn"
         );
-        assert_eq!(Rule::parse("4.59.53.11/32 4.59.46.196/31 0-65535 25 6/255 0/512"), None);
+        let error = Rule::parse("4.59.53.11/32 4.59.46.196/31 0-65535 25 6/255 0/512").expect_err("25 is no range");
+        assert_eq!(error, "'25' is no range of ports");
     }
 
     #[test]
