@@ -98,7 +98,7 @@ pub(crate) struct Scratch {
     pub offloads: bool,
     /// True if any of them may carry an instruction.
     pub hooked: bool,
-    /// If one may: the result of [`Marks::is_dedicated`] for each.
+    /// If one may: the result of [`Marks::is_dedicated`](crate::hook::Marks::is_dedicated) for each.
     pub dedicated: [bool; BATCH],
 }
 
