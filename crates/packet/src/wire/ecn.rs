@@ -1,4 +1,4 @@
-//! Explicit congestion notification in forwarded packets (RFC 3168).
+//! Explicit congestion notification (RFC 3168) and code points (RFC 2474) of forwarded packets.
 
 use super::{Ipv4Header, Ipv6Header};
 
@@ -18,6 +18,17 @@ pub fn set_congestion_experienced(frame: &mut [u8], l3: usize) -> bool {
         _ => return false,
     }
     true
+}
+
+/// Sets the code point of the IP header at `l3` of `frame` to `dscp`, 0 to 63, and updates the IPv4 checksum. ECN stays. Frames without an IP header do
+/// not change.
+pub fn set_dscp(frame: &mut [u8], l3: usize, dscp: u8) {
+    let Some(packet) = frame.get_mut(l3..) else { return };
+    match packet.first().map(|first| first >> 4) {
+        Some(4) => Ipv4Header::of_mut(packet).into_iter().for_each(|header| header.set_dscp(dscp)),
+        Some(6) => Ipv6Header::of_mut(packet).into_iter().for_each(|header| header.set_dscp(dscp)),
+        _ => {}
+    }
 }
 
 #[cfg(test)]

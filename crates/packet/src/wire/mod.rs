@@ -51,7 +51,7 @@ mod tests;
 
 pub use arp::{Arp, ArpError, ArpOperation};
 pub use difference::{FieldDifference, differences};
-pub use ecn::set_congestion_experienced;
+pub use ecn::{set_congestion_experienced, set_dscp};
 pub use ethernet::{Cast, Ethernet, LengthOrType, TruncatedFrame, Vlan};
 pub use exercise::exercise;
 pub use fields::{Family, HostHashes, PacketFields, flow_hash, hosts};

@@ -22,7 +22,7 @@ use dispatch::DispatchRule;
 use filter::rule::FilterRule;
 use serde::Serialize;
 use std::collections::HashMap;
-use support::SetUses;
+use support::RuleUses;
 use units::{Bytes, Nanos};
 
 pub(crate) const KEY: Key = key(
@@ -228,7 +228,7 @@ pub(crate) fn check(
         report.error(span.clone(), "path", || more_than(MOST_PATHS, "paths"));
         list.truncate(MOST_PATHS);
     }
-    let mut sets = SetUses::new(connected);
+    let mut uses = RuleUses::new(connected);
     let mut names: HashMap<String, usize> = HashMap::new();
     let mut leads: Vec<(usize, usize, String)> = Vec::new();
     let mut paths: Vec<PathPlan> = Vec::with_capacity(list.len());
@@ -240,7 +240,7 @@ pub(crate) fn check(
         if let Some(text) = &name {
             check_name(report, text, &mut names, index);
         }
-        let matching = matching(report, &section, connected, &mut sets);
+        let matching = matching(report, &section, connected, &mut uses);
         if let (Some((text, matching)), Some(_)) = (&matching, &name) {
             warn_if_covered(report, text, shadows.add(matching, true), &paths);
         }
@@ -352,7 +352,7 @@ fn matching<'a>(
     report: &mut Report<'_>,
     section: &'a Section<'a>,
     connected: &Connected,
-    known: &mut SetUses<'_>,
+    known: &mut RuleUses<'_>,
 ) -> Option<(Text<'a>, Match)> {
     let text = section.text(report, "match")?;
     let checked = |matching| support::refuse_match(text.value, &matching, known).map(|()| matching);

@@ -6,6 +6,7 @@ use super::{Context, Function, FunctionRegistration, NamedCounter};
 use crate::fields::push_key;
 use crate::filter::FilterTable;
 use classifier::PacketKeys;
+use packet::wire::set_dscp;
 use packet::{BATCH, DropReason, Exception, Packet};
 use plan::FilterVerdict;
 use std::sync::Arc;
@@ -22,8 +23,8 @@ pub(super) const REGISTRATION: FunctionRegistration = FunctionRegistration {
 pub struct Filter {
     table: Arc<FilterTable>,
     keys: Box<PacketKeys>,
-    /// The rule of each packet of a batch, and its verdict. `None` if no rule matches.
-    matched: Box<[Option<(u32, FilterVerdict)>; BATCH]>,
+    /// The first rule that matches each packet of a batch.
+    matched: Box<[Option<u32>; BATCH]>,
     /// Packets and bytes that each rule has decided about; last those that matched no rule.
     counters: Vec<(u64, u64)>,
 }
@@ -60,14 +61,23 @@ impl Filter {
         }
         let (matched, counters) = (&mut self.matched[..packets.len()], &mut self.counters);
         matched.fill(None);
-        self.table.look_up(&mut self.keys, |i, rule, verdict| matched[i] = Some((rule, verdict)));
+        self.table.look_up(&mut self.keys, |i, rule| matched[i] = Some(rule));
         let others = counters.len() - 1;
         for i in self.keys.positions() {
             let packet = &mut packets[i];
-            let (rule, verdict) = matched[i].map_or((others, FilterVerdict::Accept), |(rule, v)| (rule as usize, v));
+            let came = packet.meta().in_interface;
+            let came = (came, context.tables.vrf_of(came));
+            let rule = matched[i].and_then(|first| self.table.within_limits(first, packet, came, context.now));
+            let effect = rule.map(|rule| self.table.effect(rule as usize));
+            let rule = rule.map_or(others, |rule| rule as usize);
             let (packets, bytes) = &mut counters[rule];
             (*packets, *bytes) = (*packets + 1, *bytes + packet.len() as u64);
-            match verdict {
+            let Some(effect) = effect else { continue };
+            if let Some(dscp) = effect.dscp {
+                let l3 = usize::from(packet.meta().l3);
+                set_dscp(packet.bytes_mut(), l3, dscp);
+            }
+            match effect.verdict {
                 FilterVerdict::Accept => continue,
                 FilterVerdict::Drop => packet.meta_mut().refused = DropReason::Filtered.index() as u8 + 1,
                 // The general path sends the ICMP error.

@@ -100,3 +100,60 @@ fn first_of_a_thousand_rules_decides() {
     }
     assert_eq!(passed(&mut rig, &[([192, 0, 2, 7], 1), ([192, 0, 2, 7], 1500)]), [1, 1500]);
 }
+
+/// A router with one path whose filter has these rules.
+fn filtering(rules: &str) -> Rig {
+    let path = "[[path]]\nname = \"tried\"\nmatch = \"any\"\nfunctions = [\"filter\", \"ip\"]";
+    Rig::running(1024, Layout::Three, &format!("{LAN_AND_WAN}{path}\nfilter = {rules}\n"))
+}
+
+/// The packets that each rule of the filter has decided about, and those of no rule.
+fn decided(rig: &Rig) -> Vec<u64> {
+    rig.report().paths.iter().flat_map(|path| &path.functions).flatten().map(|counter| counter.packets).collect()
+}
+
+#[test]
+fn packets_beyond_a_limit_reach_the_next_rule_that_matches() {
+    let mut rig = filtering(
+        "[\"udp dport 5 limit rate 10/second burst 3 packets accept\", \"udp dport 6 accept\", \"udp dport 5-6 limit rate over \
+         1/minute burst 2 packets drop\", \"udp dport 5 accept\"]",
+    );
+    let source = [192, 0, 2, 7];
+    // Three by the first rule, two more within the third, the others beyond it.
+    assert_eq!(passed(&mut rig, &[(source, 5); 10]).len(), 5);
+    assert_eq!(decided(&rig), [3, 0, 5, 2, 0]);
+    assert_eq!(passed(&mut rig, &[(source, 6); 10]).len(), 10);
+    assert_eq!(decided(&rig), [3, 10, 5, 2, 0]);
+    // In half a second the first limit has five packets again, of which its burst keeps three.
+    rig.advance(units::Nanos::millis(500));
+    assert_eq!(passed(&mut rig, &[(source, 5); 4]).len(), 3);
+    assert_eq!(decided(&rig), [6, 10, 6, 2, 0]);
+}
+
+#[test]
+fn limit_of_bits_counts_ip_packets() {
+    // Packets of 46 bytes: 368 bits. The burst is ten of them, and one more may begin while there is credit.
+    let mut rig = filtering("[\"limit rate 1 mbit burst 460b accept\", \"drop\"]");
+    let first = passed(&mut rig, &[([192, 0, 2, 7], 5); 40]).len();
+    assert!((10..=11).contains(&first), "{first}");
+    // In 3.68 ms ten more.
+    rig.advance(units::Nanos::micros(3_680));
+    let later = passed(&mut rig, &[([192, 0, 2, 7], 5); 40]).len();
+    assert!((9..=11).contains(&later), "{later}");
+}
+
+#[test]
+fn rule_sets_the_code_point_of_packets_that_it_accepts() {
+    let mut rig = filtering("[\"udp dport 5 ip dscp set ef accept\", \"udp dport 6 ip dscp set cs1 accept\"]");
+    [5, 6, 7].iter().for_each(|port| rig.send("lan", &frame([192, 0, 2, 7], *port)));
+    rig.settle();
+    let received = rig.received("wan");
+    let marks: Vec<(u16, u8)> =
+        received.iter().map(|frame| (u16::from_be_bytes([frame[36], frame[37]]), frame[15] >> 2)).collect();
+    assert_eq!(marks, [(5, 46), (6, 8), (7, 0)]);
+    // The checksum of the header is still right: the sum of all its words is zero (RFC 791 3.1).
+    for frame in received {
+        let sum: u32 = frame[14..34].chunks(2).map(|word| u32::from(u16::from_be_bytes([word[0], word[1]]))).sum();
+        assert_eq!((sum & 0xffff) + (sum >> 16), 0xffff);
+    }
+}

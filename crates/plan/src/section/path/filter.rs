@@ -2,7 +2,7 @@
 
 pub(crate) mod rule;
 
-use super::support::{self, SetUses};
+use super::support::{self, RuleUses};
 use crate::Call;
 use crate::connected::Connected;
 use crate::diagnostic::Report;
@@ -66,7 +66,7 @@ pub(super) fn check(
         let table = given.section(report, KEYS, example);
         return table.map_or_else(Vec::new, |table| lines(report, &table, connected));
     }
-    let mut reader = Rules { connected, sets: SetUses::new(connected), shadows: Shadows::default(), spans: Vec::new() };
+    let mut reader = Rules { connected, uses: RuleUses::new(connected), shadows: Shadows::default(), spans: Vec::new() };
     section.texts(report, "filter", surplus, "\"tcp dport 22 accept\"", |report, text| reader.rule(report, text))
 }
 
@@ -90,7 +90,7 @@ fn lines(report: &mut Report<'_>, table: &Section<'_>, connected: &Connected) ->
     if let Some(file) = file {
         report.read_from(&text.span, file.value);
     }
-    let mut reader = Rules { connected, sets: SetUses::new(connected), shadows: Shadows::default(), spans: Vec::new() };
+    let mut reader = Rules { connected, uses: RuleUses::new(connected), shadows: Shadows::default(), spans: Vec::new() };
     let mut rules = Vec::new();
     for line in text.lines(report.part()) {
         let Some(line) = without_comment(line) else { continue };
@@ -120,7 +120,7 @@ fn without_comment(line: Text<'_>) -> Option<Text<'_>> {
 /// Reads rules one after the other.
 struct Rules<'c> {
     connected: &'c Connected,
-    sets: SetUses<'c>,
+    uses: RuleUses<'c>,
     shadows: Shadows,
     /// The positions of the rules so far.
     spans: Vec<Range<usize>>,
@@ -128,7 +128,7 @@ struct Rules<'c> {
 
 impl Rules<'_> {
     fn rule(&mut self, report: &mut Report<'_>, text: &Text<'_>) -> Option<FilterRule> {
-        let checked = |rule| support::refuse_rule(text.value, &rule, &mut self.sets).map(|()| rule);
+        let checked = |rule| support::refuse_rule(text.value, &rule, &mut self.uses).map(|()| rule);
         let rule = FilterRule::parse(text.value).and_then(checked).map_err(|error| text.wrong(report, error)).ok()?;
         let interface = rule.matching.iif.as_deref();
         let unknown = interface.filter(|name| self.connected.interface(name).is_none() && !self.connected.incomplete);

@@ -7,10 +7,11 @@ use crate::text::{TextError, did_you_mean};
 use crate::{MOST_COMBINATIONS, MOST_SETS_USED, Match, SetKind};
 use std::collections::BTreeSet;
 
-const LATER: &str = "this version of the router does not support it: remove it";
+/// The most rules of one filter that have a limit: the router keeps a table of the rules behind each.
+const MOST_LIMITS: usize = 16;
 
 /// The first part of a path's match that the router does not execute.
-pub(super) fn refuse_match(text: &str, matching: &Match, known: &mut SetUses<'_>) -> Result<(), TextError> {
+pub(super) fn refuse_match(text: &str, matching: &Match, known: &mut RuleUses<'_>) -> Result<(), TextError> {
     if matching.states.is_some() {
         let hint = "use it in a filter behind 'nat'; a path is selected before connections are known";
         return Err(at(text, "ct", "a path cannot match 'ct state'", hint));
@@ -19,29 +20,41 @@ pub(super) fn refuse_match(text: &str, matching: &Match, known: &mut SetUses<'_>
 }
 
 /// The first part of a filter's rule that the router does not execute.
-pub(super) fn refuse_rule(text: &str, rule: &FilterRule, known: &mut SetUses<'_>) -> Result<(), TextError> {
+pub(super) fn refuse_rule(text: &str, rule: &FilterRule, known: &mut RuleUses<'_>) -> Result<(), TextError> {
     known.check(text, &rule.matching)?;
+    let mut limits = 0;
     for statement in &rule.statements {
-        let word = match statement {
-            FilterStatement::Counter => continue,
-            FilterStatement::Log(_) => "log",
-            FilterStatement::Limit(_) => "limit",
-            FilterStatement::SetDscp(_) => "set",
-        };
-        return Err(at(text, word, &format!("filters do not execute '{word}'"), LATER));
+        match statement {
+            FilterStatement::Counter | FilterStatement::SetDscp(_) => {}
+            FilterStatement::Limit(_) => limits += 1,
+            FilterStatement::Log(_) => {
+                let hint = "remove it; 'switchpath capture' and 'switchpath trace' show packets";
+                return Err(at(text, "log", "filters do not execute 'log'", hint));
+            }
+        }
+    }
+    known.limits += limits;
+    if limits > 1 {
+        return Err(at(text, "limit", "the rule has two limits", "keep one; write a rule for the other"));
+    }
+    if limits > 0 && known.limits > MOST_LIMITS {
+        let reason = format!("the filter has more than {MOST_LIMITS} rules with a limit");
+        return Err(at(text, "limit", &reason, "use several paths, or a limit for several matches together"));
     }
     Ok(())
 }
 
-/// The sets and VRFs that the matches of a list of rules name, compared with those that there are.
-pub(super) struct SetUses<'c> {
+/// The parts of a list of rules that are bounded for the whole list: the sets that it names, compared with those that there are, and its limits.
+pub(super) struct RuleUses<'c> {
     connected: &'c Connected,
     used: BTreeSet<(String, &'static str)>,
+    /// The number of rules with a limit.
+    limits: usize,
 }
 
-impl<'c> SetUses<'c> {
+impl<'c> RuleUses<'c> {
     pub fn new(connected: &'c Connected) -> Self {
-        SetUses { connected, used: BTreeSet::new() }
+        RuleUses { connected, used: BTreeSet::new(), limits: 0 }
     }
 
     fn check(&mut self, text: &str, matching: &Match) -> Result<(), TextError> {
