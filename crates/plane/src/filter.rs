@@ -145,13 +145,7 @@ impl FilterTable {
 
     /// The rule that decides about a packet: `first`, which matches it, or a later one if limits forbid.
     #[inline]
-    pub fn within_limits(
-        &self,
-        first: u32,
-        packet: &Packet,
-        came: (InterfaceId, VrfId),
-        now: Instant,
-    ) -> Option<u32> {
+    pub fn within_limits(&self, first: u32, packet: &Packet, came: (InterfaceId, VrfId), now: Instant) -> Option<u32> {
         if self.effects[first as usize].limit.is_none() {
             return Some(first);
         }

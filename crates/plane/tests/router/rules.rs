@@ -124,8 +124,8 @@ fn packets_beyond_a_limit_reach_the_next_rule_that_matches() {
     assert_eq!(decided(&rig), [3, 0, 5, 2, 0]);
     assert_eq!(passed(&mut rig, &[(source, 6); 10]).len(), 10);
     assert_eq!(decided(&rig), [3, 10, 5, 2, 0]);
-    // In half a second the first limit has five packets again, of which its burst keeps three.
-    rig.advance(units::Nanos::millis(500));
+    // In a second the first limit has ten packets again, of which its burst keeps three.
+    rig.advance(units::Nanos::secs(1));
     assert_eq!(passed(&mut rig, &[(source, 5); 4]).len(), 3);
     assert_eq!(decided(&rig), [6, 10, 6, 2, 0]);
 }

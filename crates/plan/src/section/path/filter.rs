@@ -66,7 +66,8 @@ pub(super) fn check(
         let table = given.section(report, KEYS, example);
         return table.map_or_else(Vec::new, |table| lines(report, &table, connected));
     }
-    let mut reader = Rules { connected, uses: RuleUses::new(connected), shadows: Shadows::default(), spans: Vec::new() };
+    let mut reader =
+        Rules { connected, uses: RuleUses::new(connected), shadows: Shadows::default(), spans: Vec::new() };
     section.texts(report, "filter", surplus, "\"tcp dport 22 accept\"", |report, text| reader.rule(report, text))
 }
 
@@ -90,7 +91,8 @@ fn lines(report: &mut Report<'_>, table: &Section<'_>, connected: &Connected) ->
     if let Some(file) = file {
         report.read_from(&text.span, file.value);
     }
-    let mut reader = Rules { connected, uses: RuleUses::new(connected), shadows: Shadows::default(), spans: Vec::new() };
+    let mut reader =
+        Rules { connected, uses: RuleUses::new(connected), shadows: Shadows::default(), spans: Vec::new() };
     let mut rules = Vec::new();
     for line in text.lines(report.part()) {
         let Some(line) = without_comment(line) else { continue };
