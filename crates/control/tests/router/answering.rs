@@ -65,7 +65,7 @@ fn routes_are_found_by_prefix_and_limited() {
 #[test]
 fn every_answer_has_the_documented_form() {
     let rig = busy();
-    let with_set = crate::rig::config(&format!("{PATH}[set.bad]\n"));
+    let with_set = crate::rig::config(&format!("{PATH}\n[set.bad]\n"));
     rig.daemon.apply(&with_set, "sets.toml").unwrap();
     let document = api::openapi();
     let mut checked = 0;
