@@ -1,6 +1,7 @@
 //! Lists of rules on packets: the rules of paths, filters and translation.
 
 use crate::packet_key::{KeyFields, WORDS4, WORDS6, ids_word, ternary_rules};
+use crate::publish::PublishedReader;
 use crate::rule::{Key, RuleResult, TernaryRule};
 use crate::rule_set::RuleSet;
 use crate::set::{SetId, SetStore, Sets};
@@ -139,7 +140,11 @@ impl PacketRules {
     /// The result of the first matching rule for each packet of `keys`, at its position in `results`. Packets without a matching rule are left out.
     pub fn look_up(&self, keys: &mut PacketKeys, store: &SetStore, mut matched: impl FnMut(usize, RuleResult)) {
         if !self.sets.is_empty() {
-            self.mark(keys, &store.latest());
+            // The reader stays with the keys, which are the worker's: without it each batch of each worker would take the lock of the store.
+            let mut reader =
+                keys.sets.take().filter(|reader| store.is_read_by(reader)).unwrap_or_else(|| store.reader());
+            self.mark(keys, reader.refresh());
+            keys.sets = Some(reader);
         }
         keys.v4.find(&self.v4, &mut matched);
         keys.v6.find(&self.v6, &mut matched);
@@ -252,10 +257,12 @@ fn find_one<const W: usize>(rules: &RuleSet<W>, mut key: Key<W>, marks: u64) -> 
 
 /// The keys of a batch of packets: up to [`BATCH`], each with its position in the batch.
 // Boxed by its owner: a worker has one for all its batches.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct PacketKeys {
     v4: FamilyKeys<WORDS4>,
     v6: FamilyKeys<WORDS6>,
+    /// The worker's view of the named sets, once it has looked some up.
+    sets: Option<PublishedReader<Sets>>,
 }
 
 #[derive(Clone, Debug)]
@@ -267,7 +274,7 @@ struct FamilyKeys<const W: usize> {
 
 impl Default for PacketKeys {
     fn default() -> Self {
-        PacketKeys { v4: FamilyKeys::EMPTY, v6: FamilyKeys::EMPTY }
+        PacketKeys { v4: FamilyKeys::EMPTY, v6: FamilyKeys::EMPTY, sets: None }
     }
 }
 

@@ -2,6 +2,7 @@
 
 use crate::fields::match_fields;
 use classifier::{PacketKeys, PacketRule, PacketRules, RuleResult, SetStore};
+use fib::Tables;
 use packet::Packet;
 use parking_lot::Mutex;
 use plan::{FilterLimit, FilterRule, FilterStatement, FilterVerdict, LimitRate};
@@ -145,15 +146,17 @@ impl FilterTable {
 
     /// The rule that decides about a packet: `first`, which matches it, or a later one if limits forbid.
     #[inline]
-    pub fn within_limits(&self, first: u32, packet: &Packet, came: (InterfaceId, VrfId), now: Instant) -> Option<u32> {
+    pub fn within_limits(&self, first: u32, packet: &Packet, tables: &Tables, now: Instant) -> Option<u32> {
         if self.effects[first as usize].limit.is_none() {
             return Some(first);
         }
-        self.after_limits(first, packet, came, now)
+        self.after_limits(first, packet, tables, now)
     }
 
     #[cold]
-    fn after_limits(&self, first: u32, packet: &Packet, came: (InterfaceId, VrfId), now: Instant) -> Option<u32> {
+    fn after_limits(&self, first: u32, packet: &Packet, tables: &Tables, now: Instant) -> Option<u32> {
+        let came = packet.meta().in_interface;
+        let came = (came, tables.vrf_of(came));
         let length = packet.len().saturating_sub(packet.meta().l3.into());
         let fields = match_fields(packet.bytes(), packet.meta().connection)?;
         let mut found = first;

@@ -65,9 +65,8 @@ impl Filter {
         let others = counters.len() - 1;
         for i in self.keys.positions() {
             let packet = &mut packets[i];
-            let came = packet.meta().in_interface;
-            let came = (came, context.tables.vrf_of(came));
-            let rule = matched[i].and_then(|first| self.table.within_limits(first, packet, came, context.now));
+            let within = |first| self.table.within_limits(first, packet, context.tables, context.now);
+            let rule = matched[i].and_then(within);
             let effect = rule.map(|rule| self.table.effect(rule as usize));
             let rule = rule.map_or(others, |rule| rule as usize);
             let (packets, bytes) = &mut counters[rule];
