@@ -6,6 +6,8 @@
 #![forbid(unsafe_code)]
 
 mod build;
+mod flow_cache;
+mod list;
 mod lookup;
 mod packet_key;
 mod packet_rules;
@@ -17,6 +19,11 @@ mod selector;
 mod set;
 mod sync;
 
+pub use flow_cache::FlowCacheCounters;
+pub use list::{
+    ListedRule, MOST_LIMITS, MOST_LISTED, Place, RuleCount, RuleEdit, RuleLimit, RuleList, RuleListError, RuleReader,
+    RuleStatus, RuleTable,
+};
 pub use packet_key::KeyFields;
 pub use packet_rules::{PacketKeys, PacketRule, PacketRuleError, PacketRules};
 pub use publish::{Published, PublishedReader};

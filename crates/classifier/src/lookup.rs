@@ -81,7 +81,7 @@ impl<'t, const W: usize> Group<'_, 't, W> {
                         self.parts[self.waiting] = partitions;
                         self.waiting += 1;
                     } else {
-                        find_one(partitions, &self.keys[i], &mut self.ranks[i], &mut self.found[i]);
+                        find_one(partitions, &self.keys[i], 0, (&mut self.ranks[i], &mut self.found[i]));
                     }
                 }
             }
@@ -117,12 +117,23 @@ impl<'t, const W: usize> Group<'_, 't, W> {
     }
 }
 
-/// The rule with the lowest rank that matches `key`, among those of a lower rank than `best`.
+/// The rule with the lowest rank that matches `key`, among those of rank `least` or higher.
+pub(crate) fn find_from<'t, const W: usize>(
+    partitions: &'t [Partition<W>],
+    key: &Key<W>,
+    least: u32,
+) -> Option<&'t TernaryRule<W>> {
+    let (mut best, mut found) = (NONE, None);
+    find_one(partitions, key, least, (&mut best, &mut found));
+    found
+}
+
+/// The same, among those of a lower rank than `best`.
 fn find_one<'t, const W: usize>(
     partitions: &'t [Partition<W>],
     key: &Key<W>,
-    best: &mut u32,
-    found: &mut Option<&'t TernaryRule<W>>,
+    least: u32,
+    (best, found): (&mut u32, &mut Option<&'t TernaryRule<W>>),
 ) {
     for partition in partitions {
         if partition.best >= *best {
@@ -134,8 +145,11 @@ fn find_one<'t, const W: usize>(
         }
         match &slot.bucket {
             Bucket::Empty => {}
-            Bucket::Rules(rules) => try_rules(rules, key, best, found),
-            Bucket::Partitions(partitions) => find_one(partitions, key, best, found),
+            Bucket::Rules(rules) => {
+                let from = if least == 0 { 0 } else { rules.partition_point(|rule| rule.rank < least) };
+                try_rules(&rules[from..], key, best, found);
+            }
+            Bucket::Partitions(partitions) => find_one(partitions, key, least, (&mut *best, &mut *found)),
         }
     }
 }

@@ -69,6 +69,9 @@ pub struct PacketRules {
     v6: RuleSet<WORDS6>,
     /// The sets that rules use. Each has the bit of its position in the word of ids.
     sets: Arc<Vec<(SetId, Condition)>>,
+    /// The bits of keys that rules test. Removed rules may have tested some of them.
+    tested4: Key<WORDS4>,
+    tested6: Key<WORDS6>,
 }
 
 impl PacketRules {
@@ -84,6 +87,7 @@ impl PacketRules {
             v4.extend(some);
             v6.extend(more);
         }
+        (list.tested4, list.tested6) = (tested(&v4), tested(&v6));
         Ok(PacketRules { v4: RuleSet::build(v4), v6: RuleSet::build(v6), ..list })
     }
 
@@ -95,6 +99,8 @@ impl PacketRules {
     ) -> Result<usize, PacketRuleError> {
         let (v4, v6) = self.parts(rule, &set_named)?;
         let parts = v4.len() + v6.len();
+        join(&mut self.tested4, &tested(&v4));
+        join(&mut self.tested6, &tested(&v6));
         for part in v4 {
             self.v4.insert(part);
         }
@@ -119,7 +125,9 @@ impl PacketRules {
 
     /// The same rules in a table that is made for them. This takes about a microsecond a part.
     pub fn rebuilt(&self) -> Self {
-        PacketRules { v4: self.v4.rebuilt(), v6: self.v6.rebuilt(), sets: self.sets.clone() }
+        let (v4, v6) = (self.v4.rebuilt(), self.v6.rebuilt());
+        let (tested4, tested6) = (tested(&v4.rules()), tested(&v6.rules()));
+        PacketRules { v4, v6, sets: self.sets.clone(), tested4, tested6 }
     }
 
     /// True without rules.
@@ -132,6 +140,32 @@ impl PacketRules {
         self.v4.len() + self.v6.len()
     }
 
+    /// The bits of IPv4 keys that decide about the result, also by the named sets that have a field of the key.
+    pub(crate) fn flow_mask4(&self) -> Key<WORDS4> {
+        let mut mask = self.tested4;
+        for (_, field) in self.sets.iter() {
+            match field {
+                Condition::Source => mask.0[0] |= 0xffff_ffff << 32,
+                Condition::Destination => mask.0[0] |= 0xffff_ffff,
+                other => mask.0[WORDS4 - 1] |= port_lane(*other),
+            }
+        }
+        without_marks(mask)
+    }
+
+    /// The same for IPv6.
+    pub(crate) fn flow_mask6(&self) -> Key<WORDS6> {
+        let mut mask = self.tested6;
+        for (_, field) in self.sets.iter() {
+            match field {
+                Condition::Source => mask.0[..2].fill(u64::MAX),
+                Condition::Destination => mask.0[2..4].fill(u64::MAX),
+                other => mask.0[WORDS6 - 1] |= port_lane(*other),
+            }
+        }
+        without_marks(mask)
+    }
+
     /// Bytes of memory.
     pub fn bytes(&self) -> usize {
         self.v4.bytes() + self.v6.bytes()
@@ -139,20 +173,53 @@ impl PacketRules {
 
     /// The result of the first matching rule for each packet of `keys`, at its position in `results`. Packets without a matching rule are left out.
     pub fn look_up(&self, keys: &mut PacketKeys, store: &SetStore, mut matched: impl FnMut(usize, RuleResult)) {
-        if !self.sets.is_empty() {
-            // The reader stays with the keys, which are the worker's: without it each batch of each worker would take the lock of the store.
-            let mut reader =
-                keys.sets.take().filter(|reader| store.is_read_by(reader)).unwrap_or_else(|| store.reader());
-            self.mark(keys, reader.refresh());
-            keys.sets = Some(reader);
+        let sets = self.refreshed_sets(keys, store);
+        self.look_up4(&mut keys.v4, sets.as_ref(), &mut matched);
+        self.look_up6(&mut keys.v6, sets.as_ref(), &mut matched);
+        keys.sets = sets.or(keys.sets.take());
+    }
+
+    /// A reader of the newest sets, if rules use any. The caller gives it back.
+    // It stays with the keys, which are the worker's: without it each batch of each worker would take the lock of the store.
+    pub(crate) fn refreshed_sets(&self, keys: &mut PacketKeys, store: &SetStore) -> Option<PublishedReader<Sets>> {
+        if self.sets.is_empty() {
+            return None;
         }
-        keys.v4.find(&self.v4, &mut matched);
-        keys.v6.find(&self.v6, &mut matched);
+        let reader = keys.sets.take().filter(|reader| store.is_read_by(reader));
+        let mut reader = reader.unwrap_or_else(|| store.reader());
+        reader.refresh();
+        Some(reader)
+    }
+
+    /// The results for IPv4 packets.
+    pub(crate) fn look_up4(
+        &self,
+        keys: &mut FamilyKeys<WORDS4>,
+        sets: Option<&PublishedReader<Sets>>,
+        matched: &mut dyn FnMut(usize, RuleResult),
+    ) {
+        if let Some(sets) = sets {
+            self.mark4(keys, sets.get());
+        }
+        keys.find(&self.v4, matched);
+    }
+
+    /// The results for IPv6 packets.
+    pub(crate) fn look_up6(
+        &self,
+        keys: &mut FamilyKeys<WORDS6>,
+        sets: Option<&PublishedReader<Sets>>,
+        matched: &mut dyn FnMut(usize, RuleResult),
+    ) {
+        if let Some(sets) = sets {
+            self.mark6(keys, sets.get());
+        }
+        keys.find(&self.v6, matched);
     }
 
     /// Sets the bits of the named sets that have a field of a key.
-    fn mark(&self, keys: &mut PacketKeys, sets: &Sets) {
-        keys.v4.mark(&self.sets, sets, |set, field, keys, marks, bit| match field {
+    fn mark4(&self, keys: &mut FamilyKeys<WORDS4>, sets: &Sets) {
+        keys.mark(&self.sets, sets, |set, field, keys, marks, bit| match field {
             Condition::Source | Condition::Destination => {
                 let shift = if field == Condition::Source { 32 } else { 0 };
                 let mut addresses = [0; BATCH];
@@ -161,7 +228,10 @@ impl PacketRules {
             }
             _ => mark_ports(set, field, keys, marks, bit),
         });
-        keys.v6.mark(&self.sets, sets, |set, field, keys, marks, bit| match field {
+    }
+
+    fn mark6(&self, keys: &mut FamilyKeys<WORDS6>, sets: &Sets) {
+        keys.mark(&self.sets, sets, |set, field, keys, marks, bit| match field {
             Condition::Source | Condition::Destination => {
                 let word = if field == Condition::Source { 0 } else { 2 };
                 let mut addresses = [0; BATCH];
@@ -175,6 +245,17 @@ impl PacketRules {
 
     /// The result of the first rule that matches one packet. For several packets [`look_up`](PacketRules::look_up) is faster.
     pub fn find(&self, fields: &MatchFields, came: (InterfaceId, VrfId), store: &SetStore) -> Option<RuleResult> {
+        self.find_behind(fields, came, store, None)
+    }
+
+    /// The result of the first rule of a higher rank than `rank` that matches one packet.
+    pub fn find_behind(
+        &self,
+        fields: &MatchFields,
+        came: (InterfaceId, VrfId),
+        store: &SetStore,
+        rank: Option<u32>,
+    ) -> Option<RuleResult> {
         let shared = KeyFields::of(fields, came.0, came.1);
         let mut marks = 0;
         let sets = (!self.sets.is_empty()).then(|| store.latest());
@@ -191,10 +272,10 @@ impl PacketRules {
         }
         match (fields.source, fields.destination) {
             (IpAddr::V4(source), IpAddr::V4(destination)) => {
-                find_one(&self.v4, shared.key4(source.to_bits(), destination.to_bits()), marks)
+                find_one(&self.v4, shared.key4(source.to_bits(), destination.to_bits()), (marks, rank))
             }
             (IpAddr::V6(source), IpAddr::V6(destination)) => {
-                find_one(&self.v6, shared.key6(source.to_bits(), destination.to_bits()), marks)
+                find_one(&self.v6, shared.key6(source.to_bits(), destination.to_bits()), (marks, rank))
             }
             _ => None,
         }
@@ -240,6 +321,28 @@ impl PacketRules {
     }
 }
 
+/// The bits that rules test.
+fn tested<const W: usize>(rules: &[TernaryRule<W>]) -> Key<W> {
+    let mut all = Key([0; W]);
+    rules.iter().for_each(|rule| join(&mut all, &rule.tested()));
+    all
+}
+
+fn join<const W: usize>(all: &mut Key<W>, more: &Key<W>) {
+    all.0.iter_mut().zip(more.0).for_each(|(all, more)| *all |= more);
+}
+
+/// The lane of ports that a set is asked about.
+fn port_lane(field: Condition) -> u64 {
+    if field == Condition::SourcePort { 0xffff } else { 0xffff << 16 }
+}
+
+/// The bits of sets are not in a key before its look-up.
+fn without_marks<const W: usize>(mut mask: Key<W>) -> Key<W> {
+    mask.0[ids_word(W)] &= !0xffff_ffff;
+    mask
+}
+
 fn mark_ports<const W: usize>(set: &crate::Set, field: Condition, keys: &[Key<W>], marks: &mut [u64], bit: u64) {
     let shift = if field == Condition::SourcePort { 0 } else { 16 };
     let mut ports = [0; BATCH];
@@ -248,25 +351,27 @@ fn mark_ports<const W: usize>(set: &crate::Set, field: Condition, keys: &[Key<W>
     set.mark_ports(&ports[..keys.len()], marks, bit);
 }
 
-fn find_one<const W: usize>(rules: &RuleSet<W>, mut key: Key<W>, marks: u64) -> Option<RuleResult> {
+fn find_one<const W: usize>(
+    rules: &RuleSet<W>,
+    mut key: Key<W>,
+    (marks, rank): (u64, Option<u32>),
+) -> Option<RuleResult> {
     key.0[ids_word(W)] |= marks;
-    let mut found = [None];
-    rules.look_up(&[key], &mut found);
-    found[0].map(|rule| rule.result)
+    rules.find_behind(&key, rank).map(|rule| rule.result)
 }
 
 /// The keys of a batch of packets: up to [`BATCH`], each with its position in the batch.
 // Boxed by its owner: a worker has one for all its batches.
 #[derive(Clone)]
 pub struct PacketKeys {
-    v4: FamilyKeys<WORDS4>,
-    v6: FamilyKeys<WORDS6>,
+    pub(crate) v4: FamilyKeys<WORDS4>,
+    pub(crate) v6: FamilyKeys<WORDS6>,
     /// The worker's view of the named sets, once it has looked some up.
-    sets: Option<PublishedReader<Sets>>,
+    pub(crate) sets: Option<PublishedReader<Sets>>,
 }
 
 #[derive(Clone, Debug)]
-struct FamilyKeys<const W: usize> {
+pub(crate) struct FamilyKeys<const W: usize> {
     len: usize,
     keys: [Key<W>; BATCH],
     positions: [u16; BATCH],
@@ -315,10 +420,26 @@ impl PacketKeys {
 }
 
 impl<const W: usize> FamilyKeys<W> {
-    const EMPTY: Self = FamilyKeys { len: 0, keys: [Key([0; W]); BATCH], positions: [0; BATCH] };
+    pub(crate) const EMPTY: Self = FamilyKeys { len: 0, keys: [Key([0; W]); BATCH], positions: [0; BATCH] };
+
+    /// The number of keys.
+    #[inline(always)]
+    pub(crate) fn len(&self) -> usize {
+        self.len
+    }
+
+    /// The keys, and all positions.
+    #[inline(always)]
+    pub(crate) fn parts(&self) -> (&[Key<W>], &[u16; BATCH]) {
+        (&self.keys[..self.len], &self.positions)
+    }
+
+    pub(crate) fn clear(&mut self) {
+        self.len = 0;
+    }
 
     #[inline(always)]
-    fn push(&mut self, position: usize, key: Key<W>) {
+    pub(crate) fn push(&mut self, position: usize, key: Key<W>) {
         if let (Some(place), Some(at)) = (self.keys.get_mut(self.len), self.positions.get_mut(self.len)) {
             (*place, *at) = (key, position as u16);
             self.len += 1;
@@ -346,7 +467,7 @@ impl<const W: usize> FamilyKeys<W> {
         keys.iter_mut().zip(marks).for_each(|(key, marks)| key.0[ids_word(W)] |= *marks);
     }
 
-    fn find(&self, rules: &RuleSet<W>, matched: &mut impl FnMut(usize, RuleResult)) {
+    fn find(&self, rules: &RuleSet<W>, mut matched: impl FnMut(usize, RuleResult)) {
         if self.len == 0 || rules.is_empty() {
             return;
         }

@@ -106,6 +106,12 @@ impl<T> PublishedReader<T> {
         &self.value
     }
 
+    /// The version of the value of the last [`PublishedReader::refresh`].
+    #[inline(always)]
+    pub fn version(&self) -> u64 {
+        self.version
+    }
+
     /// True if it reads this value.
     #[inline(always)]
     pub fn reads(&self, published: &Arc<Published<T>>) -> bool {

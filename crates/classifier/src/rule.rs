@@ -9,6 +9,12 @@ const TOPS: u64 = 0x8000_8000_8000_8000;
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Key<const W: usize>(pub [u64; W]);
 
+impl<const W: usize> Default for Key<W> {
+    fn default() -> Self {
+        Key([0; W])
+    }
+}
+
 /// The result of a rule for the packets that match it. It lies in the rule, so that reading it costs no further access of memory.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub struct RuleResult {
@@ -60,6 +66,17 @@ impl<const W: usize> TernaryRule<W> {
         self.value[W - 1] = place(self.value[W - 1], *range.start());
         self.mask[W - 1] = place(self.mask[W - 1], *range.end());
         self
+    }
+
+    /// The bits of keys that the rule tests.
+    pub(crate) fn tested(&self) -> Key<W> {
+        let mut tested = Key(self.mask);
+        let (low, high) = (self.value[W - 1], self.mask[W - 1]);
+        tested.0[W - 1] = (0..LANES)
+            .map(|lane| 0xffff << (lane * 16))
+            .filter(|lane| low & lane != 0 || high & lane != *lane)
+            .fold(0, |tested, lane| tested | lane);
+        tested
     }
 
     /// True if the rule matches `key`.

@@ -1,7 +1,7 @@
 //! A set of ternary rules: a value that is copied at little cost, changed, and looked up by many.
 
 use crate::build::{MOST_IN_BUCKET, bucket, build};
-use crate::lookup::look_up;
+use crate::lookup::{find_from, look_up};
 use crate::partition::{Bucket, Partition, bytes};
 use crate::rule::{Key, TernaryRule};
 use crate::selector::{MOST_OPEN, Selector};
@@ -42,6 +42,12 @@ impl<const W: usize> RuleSet<W> {
     /// The rule of each key, by their order. Both slices have one length, at best a multiple of 64.
     pub fn look_up<'t>(&'t self, keys: &[Key<W>], found: &mut [Option<&'t TernaryRule<W>>]) {
         look_up(&self.partitions, keys, found);
+    }
+
+    /// The rule of one key, among those of a higher rank than `rank`. For several keys [`look_up`](RuleSet::look_up) is faster.
+    pub fn find_behind(&self, key: &Key<W>, rank: Option<u32>) -> Option<&TernaryRule<W>> {
+        // Ranks begin at zero.
+        find_from(&self.partitions, key, rank.map_or(0, |rank| rank + 1))
     }
 
     /// Adds a rule; false if the set has an equal one, or if no key can match the rule.

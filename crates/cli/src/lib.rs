@@ -24,6 +24,7 @@ mod reference;
 mod replay;
 mod reservations;
 mod routes;
+mod rules;
 mod run;
 mod set_files;
 mod sets;
@@ -60,6 +61,7 @@ pub fn main() -> ExitCode {
         CliCommand::Filter(options) => filter::filter(&options),
         CliCommand::Route(route) => routes::route(&route),
         CliCommand::Neighbour(neighbour) => routes::neighbour(&neighbour),
+        CliCommand::Rule(options) => rules::rule(&options),
         CliCommand::Set(options) => sets::set(&options),
         CliCommand::State(options) => state::state(&options),
         CliCommand::Capture(capture) => capture::capture(&capture),

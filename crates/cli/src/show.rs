@@ -6,10 +6,11 @@ mod multicast;
 mod nat;
 mod policy;
 mod ports;
+mod rules;
 mod sets;
 mod state;
 
-use crate::arguments::{ShowArguments, ShowTarget};
+use crate::arguments::{RuleSelection, ShowArguments, ShowTarget};
 use crate::output::{Rows, brief, is_coloured, or_dash, print_json, short, span, time_of_day};
 use anyhow::{Result, bail};
 use control::Client;
@@ -52,6 +53,7 @@ pub fn show(arguments: &ShowArguments) -> Result<ExitCode> {
         }
         ShowTarget::Functions => screen.show::<api::FunctionsReply>(&client, "/v1/functions"),
         ShowTarget::Nat { limit } => screen.show::<api::NatReply>(&client, &format!("/v1/nat?limit={limit}")),
+        ShowTarget::Rules(selection) => screen.show::<api::RuleLists>(&client, &rules_target(&selection)),
         ShowTarget::Sets => screen.show::<api::SetsReply>(&client, "/v1/sets"),
         ShowTarget::State => screen.show::<api::Ephemeral>(&client, "/v1/state"),
         ShowTarget::Policy => screen.show::<api::Policies>(&client, "/v1/policy"),
@@ -69,6 +71,20 @@ pub fn show(arguments: &ShowArguments) -> Result<ExitCode> {
 /// Shows the routes behind an address of the API, once.
 pub fn routes(client: &Client, target: &str, json: bool) -> Result<ExitCode> {
     ShowOptions { json, watch: None }.show::<api::Routes>(client, target)
+}
+
+/// Shows rules, once.
+pub fn rules(client: &Client, selection: &RuleSelection, json: bool) -> Result<ExitCode> {
+    ShowOptions { json, watch: None }.show::<api::RuleLists>(client, &rules_target(selection))
+}
+
+fn rules_target(RuleSelection { list, unused, limit }: &RuleSelection) -> String {
+    let mut query = form_urlencoded::Serializer::new(String::new());
+    query.append_pair("limit", &limit.to_string()).append_pair("unused", &unused.to_string());
+    if let Some(list) = list {
+        query.append_pair("list", list);
+    }
+    format!("/v1/rules?{}", query.finish())
 }
 
 /// Shows all sets, once.

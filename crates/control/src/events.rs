@@ -64,6 +64,15 @@ pub(crate) enum LoggedEvent {
         edited: api::SetEdited,
         author: Author,
     },
+    RulesEdited {
+        list: String,
+        edited: api::RulesEdited,
+        author: Author,
+    },
+    PacketLogged {
+        path: PathId,
+        text: String,
+    },
     Adopted {
         worker: WorkerId,
         generation: Generation,
@@ -209,6 +218,8 @@ impl LoggedEvent {
             LoggedEvent::Refused { .. } => api::EventKind::Refused,
             LoggedEvent::Edited { .. } => api::EventKind::Edited,
             LoggedEvent::SetEdited { .. } => api::EventKind::SetEdited,
+            LoggedEvent::RulesEdited { .. } => api::EventKind::RulesEdited,
+            LoggedEvent::PacketLogged { .. } => api::EventKind::PacketLogged,
             LoggedEvent::Adopted { .. } => api::EventKind::Adopted,
             LoggedEvent::PortLink { .. } => api::EventKind::PortLink,
             LoggedEvent::PortMtu { .. } => api::EventKind::PortMtu,
@@ -247,7 +258,9 @@ impl LoggedEvent {
             | LoggedEvent::GuestFailed { port, .. }
             | LoggedEvent::GuestLogged { port, .. } => Some(port.index()),
             LoggedEvent::Policy(choice) => Some(choice.port.index()),
-            LoggedEvent::PathDrained(path) | LoggedEvent::FunctionFailed { path, .. } => Some(path.index()),
+            LoggedEvent::PathDrained(path)
+            | LoggedEvent::FunctionFailed { path, .. }
+            | LoggedEvent::PacketLogged { path, .. } => Some(path.index()),
             LoggedEvent::Neighbour { interface, .. }
             | LoggedEvent::AddressConflict { interface, .. }
             | LoggedEvent::RouterContradicts { interface, .. } => Some(interface.index()),
@@ -270,7 +283,9 @@ impl LoggedEvent {
             | LoggedEvent::SchemeChanged { port, .. }
             | LoggedEvent::SchemeFailed { port, .. } => Some(names.port(*port)),
             LoggedEvent::Policy(choice) => Some(names.port(choice.port)),
-            LoggedEvent::PathDrained(path) | LoggedEvent::FunctionFailed { path, .. } => Some(names.path(*path)),
+            LoggedEvent::PathDrained(path)
+            | LoggedEvent::FunctionFailed { path, .. }
+            | LoggedEvent::PacketLogged { path, .. } => Some(names.path(*path)),
             LoggedEvent::Advisory { port: Some(port), .. }
             | LoggedEvent::GuestFailed { port, .. }
             | LoggedEvent::GuestLogged { port, .. } => Some(names.port(*port)),
@@ -284,6 +299,7 @@ impl LoggedEvent {
             | LoggedEvent::Refused { name, .. }
             | LoggedEvent::Edited { name, .. } => Some(name.clone()),
             LoggedEvent::SetEdited { set, .. } => Some(set.clone()),
+            LoggedEvent::RulesEdited { list, .. } => Some(list.clone()),
             _ => None,
         }
     }
@@ -315,6 +331,10 @@ impl LoggedEvent {
                 "elements: {} added, {} renewed, {} removed, {} in the set; by {author}",
                 e.added, e.renewed, e.removed, e.elements
             ),
+            LoggedEvent::RulesEdited { edited: e, author, .. } => {
+                format!("rules: {} added, {} removed, {} in the list; by {author}", e.added.len(), e.removed, e.total)
+            }
+            LoggedEvent::PacketLogged { text, .. } => text.clone(),
             LoggedEvent::Adopted { worker, generation } => format!("worker {worker} runs generation {generation}"),
             LoggedEvent::PortLink { up: true, .. } => "the link is up".into(),
             LoggedEvent::PortLink { up: false, .. } => "the link is down".into(),

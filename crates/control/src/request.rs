@@ -13,7 +13,7 @@ use units::Nanos;
 const ROUTES: (usize, usize) = (1000, 1_000_000);
 /// The default and the largest number of connections in an answer. They are copied under a lock.
 const CONNECTIONS: (u64, u64) = (1000, 100_000);
-/// The default and the largest number of elements of a set in an answer.
+/// The default and the largest number of elements of a set, or rules of a list, in an answer.
 const ELEMENTS: (u64, u64) = (1000, 1_000_000);
 /// The least `snaplen` of a capture: an Ethernet header.
 const LEAST_SNAPLEN: u64 = 14;
@@ -85,6 +85,17 @@ pub enum Request {
     },
     /// Changes elements of the set of this name.
     SetEdit(String, SetCommand, ConfigText),
+    /// Lists of rules.
+    Rules {
+        /// Only this list.
+        list: Option<String>,
+        /// Only rules without packets.
+        unused: bool,
+        /// At most this many rules of each list.
+        limit: usize,
+    },
+    /// Changes rules of the list of this name.
+    RuleEdit(String, ConfigText),
     /// The functions of paths.
     Functions,
     /// Address translation, with at most this many connections.
@@ -260,6 +271,16 @@ pub fn parse(method: &str, path: &str, query: &str, body: impl Into<Vec<u8>>) ->
         "/v1/sets/flush" => {
             let nothing = ConfigText { name: "request".into(), text: String::new() };
             Request::SetEdit(set_name(&query)?, SetCommand::Flush, nothing)
+        }
+        "/v1/rules" => Request::Rules {
+            list: query.get("list").map(str::to_owned),
+            unused: flag(&query, "unused")?,
+            limit: query.number("limit", 1, ELEMENTS.1)?.unwrap_or(ELEMENTS.0) as usize,
+        },
+        "/v1/rules/batch" => {
+            let list = query.get("list").map(str::to_owned);
+            let missing = || bad("the parameter list is missing", "give `paths` or the name of a path: list=guests");
+            Request::RuleEdit(list.ok_or_else(missing)?, text()?)
         }
         "/v1/functions" => Request::Functions,
         "/v1/state" => Request::Ephemeral,

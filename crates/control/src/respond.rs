@@ -60,6 +60,10 @@ pub(crate) fn respond(daemon: &Daemon, caller: &Caller, request: Request, format
         Request::SetEdit(set, command, text) => {
             Reply::of_apply(daemon.edit_set(&set, command, (&text.text, &text.name), &caller.author))
         }
+        Request::Rules { list, unused, limit } => Reply::of_apply(daemon.rules(list.as_deref(), unused, limit)),
+        Request::RuleEdit(list, text) => {
+            Reply::of_apply(daemon.edit_rules(&list, (&text.text, &text.name), &caller.author))
+        }
         Request::Functions => Reply::of(daemon.functions()),
         Request::Ephemeral => Reply::of(daemon.ephemeral()),
         Request::EphemeralEntries(port, limit) => Reply::of(daemon.ephemeral_entries(port.as_deref(), limit)),

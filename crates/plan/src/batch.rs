@@ -65,19 +65,28 @@ pub struct ChangeBatch<'s> {
 impl ChangeBatch<'_> {
     /// Reports errors in lines that appear only when the changes are made: the line number, reason and hint of each.
     pub fn refuse(&self, wrong: impl IntoIterator<Item = (usize, String, String)>) -> Diagnostics {
-        let mut report = Report::new(self.source, &self.file);
-        let mut starts = self.source.split_inclusive('\n').scan(0, |start, line| {
-            *start += line.len();
-            Some(*start - line.len()..*start - line.len() + line.trim_end().len())
-        });
-        let mut at = 0;
-        for (line, reason, hint) in wrong {
-            let span = starts.nth(line - 1 - at).unwrap_or(0..0);
-            at = line;
-            report.error(span, "", || (reason, hint));
-        }
-        report.finish()
+        refuse_lines(self.source, &self.file, wrong)
     }
+}
+
+/// Reports errors in lines of a text: the line number, counted from 1 and ascending, the reason and the hint of each.
+pub(crate) fn refuse_lines(
+    source: &str,
+    file: &str,
+    wrong: impl IntoIterator<Item = (usize, String, String)>,
+) -> Diagnostics {
+    let mut report = Report::new(source, file);
+    let mut starts = source.split_inclusive('\n').scan(0, |start, line| {
+        *start += line.len();
+        Some(*start - line.len()..*start - line.len() + line.trim_end().len())
+    });
+    let mut at = 0;
+    for (line, reason, hint) in wrong {
+        let span = starts.nth(line - 1 - at).unwrap_or(0..0);
+        at = line;
+        report.error(span, "", || (reason, hint));
+    }
+    report.finish()
 }
 
 /// Parses `source`, called `file` in messages, and checks it against the running plan.
@@ -110,8 +119,8 @@ pub fn batch<'s>(source: &'s str, file: &str, plan: &Plan) -> Result<ChangeBatch
     }
 }
 
-/// The connected subnets of a checked plan.
-fn connected_subnets(plan: &Plan) -> Connected {
+/// The connected subnets and the sets of a checked plan.
+pub(crate) fn connected_subnets(plan: &Plan) -> Connected {
     let mut connected = Connected::default();
     // The plan has been checked, so this report stays empty.
     let mut report = Report::new("", "");
@@ -122,6 +131,7 @@ fn connected_subnets(plan: &Plan) -> Connected {
         interface.addresses.iter().for_each(|&prefix| connected.add_address(&mut report, prefix, index, &text));
     }
     connected.index_subnets(&mut report);
+    connected.sets = plan.sets.iter().map(|set| (set.name.clone(), set.kind)).collect();
     connected
 }
 

@@ -28,6 +28,7 @@ mod names;
 mod plan;
 mod render;
 mod ring;
+mod rule_batch;
 mod schema;
 mod scheme;
 mod section;
@@ -54,6 +55,7 @@ pub use medium::{
 pub use names::Name;
 pub use plan::Plan;
 pub use ring::Ring;
+pub use rule_batch::{RuleBatch, RuleChange, RuleListKind, RulePlace, RuleText, rule_batch};
 pub use schema::schema;
 pub use section::cpu::{
     Admission, Batching, Charge, CpuPlan, CpuSchedulerChoice, DEFAULT_PREEMPTIBLE_SLICE, Grouping, InputShare, Layout,

@@ -13,6 +13,7 @@ pub mod function;
 pub mod hook;
 pub mod instructions;
 pub mod multicast;
+pub mod packet_log;
 mod parker;
 mod path;
 pub mod policy;
@@ -27,8 +28,8 @@ mod worker;
 
 pub use path::PathCounters;
 pub use router::{
-    ApplyError, Build, EditError, EditSummary, Edits, KnownCosts, Opener, PolicyChange, PolicyReport, Prepared,
-    PublishedGeneration, Router, WakeFn,
+    ApplyError, Build, EditError, EditSummary, Edits, KnownCosts, Opener, PATH_RULES, PolicyChange, PolicyReport,
+    Prepared, PublishedGeneration, Router, WakeFn,
 };
 pub use worker::{
     Adopted, AdoptionUnfinished, Command, Decorate, LinksReport, Mailbox, NewFunctions, NewHook, NewPort, PathReport,

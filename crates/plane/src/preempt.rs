@@ -76,6 +76,7 @@ impl FunctionJob {
             nat: &self.snapshot.translations,
             // The thread that runs the job enforces the limit, for functions that do not do so themselves.
             limit: None,
+            dry_run: false,
             extra_time: &asked,
         };
         for (index, function) in self.functions.iter_mut().enumerate() {

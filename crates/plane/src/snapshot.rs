@@ -1,13 +1,13 @@
 //! One generation of the configuration, as workers read it: immutable, shared, replaced as a whole.
 
-use crate::filter::{FilterTable, RuleOrigin};
 use crate::function::Ip;
 use crate::hook::{HookConfig, Marks};
 use crate::multicast::MulticastRoutes;
-use classifier::{PacketRule, PacketRules, RuleResult, SetStore};
+use crate::packet_log::PacketLog;
+use classifier::{RuleList, SetStore};
 use nat::Nat;
 pub use plan::Layout;
-use plan::{Call, CpuPlan, DispatchRule, Match, Objective, PathCpu, PortCpu};
+use plan::{Call, CpuPlan, DispatchRule, Objective, PathCpu, PortCpu};
 use stack::{Interface, LocalProtocolLimits};
 use std::net::Ipv6Addr;
 use std::sync::Arc;
@@ -79,7 +79,7 @@ const REMOVED_EGRESS: Egress =
     Egress { mac: 0, vlan: None, mtu: 0, header_length: 14, port: PortId(u16::MAX), redirects: false };
 
 /// A path.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, Debug)]
 pub struct PathSpec {
     /// Its id. It stays the same across generations as long as the name does.
     pub id: PathId,
@@ -88,7 +88,7 @@ pub struct PathSpec {
     /// Its functions.
     pub functions: Vec<Call>,
     /// The rules of its function `filter`.
-    pub filter: Arc<FilterTable>,
+    pub filter: Arc<RuleList>,
     /// The rules of its function `dispatch`, each with its target path.
     pub dispatch: Vec<(DispatchRule, PathId)>,
     /// The maximum length of the input queue, in packets.
@@ -116,29 +116,6 @@ impl PathSpec {
     }
 }
 
-/// Selects the packets of a path.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Rule {
-    /// The conditions on headers.
-    pub matching: Match,
-    /// The required input interface and VRF, if any.
-    pub came: RuleOrigin,
-    /// Position in [`Snapshot::paths`].
-    pub path: usize,
-}
-
-/// The table of these rules.
-fn table_of(rules: &[Rule], sets: &SetStore) -> PacketRules {
-    fn packet_rule((position, rule): (usize, &Rule)) -> PacketRule<'_> {
-        let result = RuleResult { path: rule.path as u16, counter: position as u32, ..RuleResult::default() };
-        let (matching, (interface, vrf)) = (&rule.matching, rule.came);
-        PacketRule { matching, interface, vrf, rank: position as u32, result }
-    }
-    // The check of a plan refuses what a table cannot have: lists with too many combinations, and unknown sets.
-    PacketRules::build(rules.iter().enumerate().map(packet_rule), |name, kind| Some(sets.promise(name, kind)))
-        .unwrap_or_else(|(rule, error)| unreachable!("rule {rule}: {error}"))
-}
-
 /// One generation.
 // Large: a field for each part of a generation, which is published as a whole.
 #[derive(Clone, Debug)]
@@ -155,12 +132,12 @@ pub struct Snapshot {
     pub interfaces: Vec<Interface>,
     /// The built-in paths, then the configured ones in the order of matching.
     pub paths: Vec<PathSpec>,
-    /// In the order of matching.
-    pub rules: Vec<Rule>,
-    /// The same rules as the classifier looks them up: the result has the position of the path, and the counter that of the rule.
-    pub rule_table: PacketRules,
+    /// The rules that select paths: the result has the position of the path. They can change beside the generations.
+    pub rules: Arc<RuleList>,
     /// The named sets that rules use. They change beside the generations.
     pub sets: Arc<SetStore>,
+    /// The packets that rules log.
+    pub log: Arc<PacketLog>,
     /// The limits of the local protocols.
     pub limits: LocalProtocolLimits,
     /// The rules of address translation. `None` without it.
@@ -189,7 +166,7 @@ impl Snapshot {
         ports: Vec<Option<PortView>>,
         mut interfaces: Vec<Interface>,
         paths: Vec<PathSpec>,
-        (rules, sets): (Vec<Rule>, Arc<SetStore>),
+        (rules, sets): (Arc<RuleList>, Arc<SetStore>),
         limits: LocalProtocolLimits,
     ) -> Snapshot {
         interfaces.sort_by_key(|interface| interface.id);
@@ -224,11 +201,11 @@ impl Snapshot {
             ports,
             interfaces,
             paths,
-            rule_table: table_of(&rules, &sets),
             rules,
             sets,
             limits,
             nat: None,
+            log: Arc::default(),
             translations: Arc::default(),
             multicast: MulticastRoutes::default(),
             route_cache: false,

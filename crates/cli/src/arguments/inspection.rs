@@ -1,6 +1,6 @@
 //! The options of commands that inspect a router, running or not.
 
-use super::{EXIT, GuestDirectory, Socket};
+use super::{EXIT, GuestDirectory, RuleSelection, Socket};
 use clap::{Args, Subcommand, ValueHint};
 use control::replay::Speed;
 use std::path::PathBuf;
@@ -67,8 +67,10 @@ pub enum ShowTarget {
         #[arg(long, default_value = "1000", value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
         limit: u64,
     },
-    /// Show the functions of paths, and the counters of their rules.
+    /// Show the functions of paths and their counters.
     Functions,
+    /// Show the rules that select paths and those of filters: packets, bytes, time since the last packet.
+    Rules(RuleSelection),
     /// Show address translation and its connections.
     Nat {
         /// Show at most this many connections.

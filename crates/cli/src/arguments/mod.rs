@@ -8,6 +8,7 @@ mod inspection;
 mod link;
 mod machine;
 mod routes;
+mod rules;
 mod run;
 mod sets;
 mod simulation;
@@ -22,6 +23,7 @@ pub use inspection::*;
 pub use link::*;
 pub use machine::*;
 pub use routes::*;
+pub use rules::*;
 pub use run::*;
 pub use sets::*;
 pub use simulation::*;
@@ -92,6 +94,8 @@ pub enum CliCommand {
     Route(RouteArguments),
     /// Add and remove neighbours while the router runs.
     Neighbour(NeighbourArguments),
+    /// List and change the rules of paths and packet filters while the router runs.
+    Rule(RuleArguments),
     /// List and change named sets of addresses and ports while the router runs.
     Set(SetArguments),
     /// Translate rules of other programs for the function `filter`.

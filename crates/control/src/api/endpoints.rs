@@ -89,6 +89,11 @@ const NAME: &[Parameter] = &[Parameter {
 
 const SET: Parameter = Parameter { name: "set", example: "bad", doc: "The name of the set." };
 
+const LIST: Parameter =
+    Parameter { name: "list", example: "guests", doc: "`paths`, or the name of a path with the function `filter`." };
+
+const EDIT_RULES: &[Parameter] = &[LIST, NAME[0]];
+
 const EDIT_SET: &[Parameter] = &[SET, NAME[0]];
 
 const INJECT: &[Parameter] = &[
@@ -202,6 +207,25 @@ pub const ENDPOINTS: &[Endpoint] = &[
         takes_text: false,
         ..post("/v1/sets/flush", "Removes all elements of a set.", &[SET], json::<SetEdited>("SetEdited"))
     },
+    Endpoint {
+        parameters: &[
+            Parameter { doc: "Only this list: `paths`, or the name of a path with the function `filter`.", ..LIST },
+            Parameter { name: "unused", example: "true", doc: "Only rules that have decided about no packet." },
+            Parameter { name: "limit", example: "100", doc: "The limit of rules of each list. The default is 1000." },
+        ],
+        ..get(
+            "/v1/rules",
+            "The rules that select paths and those of filters, with their counters.",
+            json::<RuleLists>("RuleLists"),
+        )
+    },
+    post(
+        "/v1/rules/batch",
+        "Adds, removes and replaces rules of a list: all, or none. The body has one change a line; \
+         `docs/operate/rules.md` describes them.",
+        EDIT_RULES,
+        json::<RulesEdited>("RulesEdited"),
+    ),
     get("/v1/functions", "The functions of paths and their counters.", json::<FunctionsReply>("FunctionsReply")),
     Endpoint {
         parameters: &[Parameter {

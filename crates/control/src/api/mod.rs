@@ -16,6 +16,7 @@ mod links;
 mod multicast;
 mod policy;
 mod reports;
+mod rules;
 mod sets;
 mod traced;
 mod workers;
@@ -44,6 +45,7 @@ pub use reports::{
     Ledgers, NeighbourReply, Neighbours, Path, Paths, PortReply, Ports, QueueReply, QueueStage, QueuesReply,
     RouteReply, RouterState, Routes, Status,
 };
+pub use rules::{RuleListReply, RuleLists, RuleReply, RulesEdited};
 pub use sets::{SetEdited, SetElementReply, SetElements, SetReply, SetsReply};
 pub use traced::{Injected, TracedPacket, TracedStage};
 pub use workers::{CoreReply, Task, TasksReply, WorkerReply, WorkerState, Workers};

@@ -381,6 +381,10 @@ pub enum EventKind {
     Edited,
     /// Elements of a set were changed.
     SetEdited,
+    /// Rules of a list were changed.
+    RulesEdited,
+    /// A rule has logged a packet.
+    PacketLogged,
     /// A worker uses a new configuration.
     Adopted,
     /// A port's medium was connected or disconnected.

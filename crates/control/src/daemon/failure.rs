@@ -15,6 +15,8 @@ pub enum ApplyFailure {
     Batch(Diagnostics),
     /// Elements of a set cannot be changed.
     Set(classifier::SetWriteError),
+    /// There is no list of rules with this name; these are.
+    UnknownRules(String, Vec<String>),
     /// It changes these keys, which need a restart of the router.
     RestartNeeded(Vec<String>),
     /// It cannot run here now.
@@ -52,6 +54,13 @@ impl From<&ApplyFailure> for ApiError {
             }
             ApplyFailure::Set(error @ classifier::SetWriteError::Refused { .. }) => {
                 ApiError::new(ErrorKind::BadRequest, error.to_string(), "`switchpath set list` shows the sets")
+            }
+            ApplyFailure::UnknownRules(name, known) => {
+                let hint = match known.len() {
+                    0 | 1 => "no path has the function 'filter'; the only list is 'paths'".to_string(),
+                    _ => plan::did_you_mean(name, known.iter().map(String::as_str)),
+                };
+                ApiError::new(ErrorKind::NotFound, format!("there is no list of rules {}", plan::quote(name)), hint)
             }
             ApplyFailure::RestartNeeded(changes) => ApiError::new(
                 ErrorKind::RestartNeeded,

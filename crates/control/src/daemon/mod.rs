@@ -17,6 +17,7 @@ mod multicast;
 mod policy;
 mod recording;
 mod report;
+mod rules;
 mod secret;
 mod sets;
 mod watchdog;

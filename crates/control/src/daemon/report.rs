@@ -125,9 +125,10 @@ impl Daemon {
     pub fn paths(&self) -> Answer<api::Paths> {
         let reports = self.reports()?;
         let snapshot = self.snapshot();
+        let rules = snapshot.rules.rules();
         let path = |position: usize| {
             let spec = &snapshot.paths[position];
-            let rule = snapshot.rules.iter().find(|rule| rule.path == position);
+            let rule = rules.iter().find(|status| usize::from(status.rule.result.path) == position);
             let mut counters = plane::PathCounters::default();
             let (mut queued, mut latency) = (0, packet::latency::Latency::default());
             for report in reports.iter().flat_map(|report| &report.paths).filter(|report| report.path == spec.id) {
@@ -138,7 +139,7 @@ impl Daemon {
             let promised = spec.cpu.reservation.and_then(|reservation| reservation.delay);
             api::Path {
                 name: spec.name.to_string(),
-                matching: rule.map(|rule| rule.matching.to_string()),
+                matching: rule.map(|status| status.rule.matching.to_string()),
                 functions: spec.functions.iter().map(ToString::to_string).collect(),
                 class: spec.class,
                 counters: api::CounterFields(counters),

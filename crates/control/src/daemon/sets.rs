@@ -11,8 +11,8 @@ use plan::{SetValue, set_entries};
 use std::sync::atomic::Ordering;
 use units::{Instant, Nanos};
 
-/// The interval at which expired elements are removed. Until then they still match.
-const EXPIRY_INTERVAL: Nanos = Nanos::millis(500);
+/// The interval at which expired elements are removed, and lists of rules maintained. Expired elements match until then.
+const UPKEEP_INTERVAL: Nanos = Nanos::millis(500);
 
 /// A change of the elements of a set.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -145,11 +145,14 @@ impl Daemon {
         }
     }
 
-    /// Starts the thread that removes expired elements.
+    /// Starts the thread that removes expired elements and maintains the lists of rules.
     pub(super) fn start_expiry(self: &std::sync::Arc<Self>) -> std::io::Result<()> {
         let mut sleeper = Sleeper::new(Waker::new()?);
         // Nothing wakes it early: new elements live for a second at least.
-        let expire = |daemon: &Daemon| daemon.sets.expire(clock::now());
-        self.spawn_background("set-expiry", expire, move |_| drop(sleeper.sleep([], EXPIRY_INTERVAL)))
+        let work = |daemon: &Daemon| {
+            daemon.sets.expire(clock::now());
+            daemon.maintain_rules();
+        };
+        self.spawn_background("rule-upkeep", work, move |()| drop(sleeper.sleep([], UPKEEP_INTERVAL)))
     }
 }

@@ -1,6 +1,7 @@
 //! Puts an explanation into words: names instead of ids, sentences for findings.
 
 use crate::api::{ExplainReply, ExplainedStep, FieldChange, StepOutcome};
+use classifier::ListedRule;
 use fib::{Outcome, RouteReport};
 use packet::wire::{differences, summary};
 use packet::{DropReason, Exception};
@@ -111,10 +112,11 @@ impl ExplanationFormatter<'_> {
                 };
                 vec![("neighbour", Note, text)]
             }
-            ExplainStep::Function { path, index, before, after } => {
+            ExplainStep::Function { path, index, before, after, decision } => {
                 let spec = self.snapshot.paths.get(*path).and_then(|path| path.functions.get(*index));
                 let name = spec.map_or_else(|| "?".to_owned(), ToString::to_string);
-                vec![("function", Note, format!("{name}: {}", format_changes(before, after)))]
+                let because = decision.as_ref().map_or_else(String::new, |decision| format!(", {decision}"));
+                vec![("function", Note, format!("{name}: {}{because}", format_changes(before, after)))]
             }
             ExplainStep::Reply { interface, frame } => {
                 vec![("answer", Note, format!("sends by {}: {}", self.interface(*interface), summary(frame)))]
@@ -234,7 +236,7 @@ impl ExplanationFormatter<'_> {
             Finding::NextHop { mac: None, .. } => {
                 ("next hop", Fail, "its link-layer address is unknown, or needs confirmation".into())
             }
-            Finding::Rule { rule, unmet } => self.rule(rule, unmet),
+            Finding::Rule { id, ref rule, unmet } => self.rule((id, rule), unmet),
             Finding::Path(position) => ("path", Pass, format!("takes {}", self.path(position))),
             Finding::Exception(exception) => ("exception", Note, exception_text(exception).into()),
         }
@@ -250,12 +252,10 @@ impl ExplanationFormatter<'_> {
         ("group", Pass, format!("packets to {group}{of} arrive by {from} and leave by {}", to.join(", ")))
     }
 
-    fn rule(&self, position: usize, unmet: Option<plan::Condition>) -> ReportLine {
-        let Some(rule) = self.snapshot.rules.get(position) else { return ("rule", Note, format!("rule {position}")) };
-        let (path, matching) = (self.path(rule.path), &rule.matching);
+    fn rule(&self, (id, rule): (u32, &ListedRule), unmet: Option<plan::Condition>) -> ReportLine {
         match unmet {
-            None => ("rule", Pass, format!("{path} ({matching}) matches")),
-            Some(condition) => ("rule", Fail, format!("{path} ({matching}) does not match: {}", condition.name())),
+            None => ("rule", Pass, format!("{id} ({}) matches", rule.text)),
+            Some(condition) => ("rule", Fail, format!("{id} ({}) does not match: {}", rule.text, condition.name())),
         }
     }
 

@@ -125,8 +125,9 @@ impl TraceFormatter {
     /// Returns the rule that selects a path.
     fn rule(&self, path: PathId) -> String {
         let position = self.snapshot.paths.iter().position(|spec| spec.id == path);
-        let rule = self.snapshot.rules.iter().find(|rule| Some(rule.path) == position);
-        rule.map_or_else(String::new, |rule| format!(" ({})", rule.matching))
+        let rules = self.snapshot.rules.rules();
+        let rule = rules.iter().find(|status| Some(usize::from(status.rule.result.path)) == position);
+        rule.map_or_else(String::new, |status| format!(" ({})", status.rule.matching))
     }
 
     fn function(&self, path: PathId, index: usize) -> String {

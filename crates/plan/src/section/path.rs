@@ -3,7 +3,7 @@
 pub(crate) mod cpu;
 pub(crate) mod dispatch;
 pub(crate) mod filter;
-mod support;
+pub(crate) mod support;
 
 use crate::connected::Connected;
 use crate::diagnostic::{Report, more_than};

@@ -11,6 +11,7 @@ mod functions;
 mod matches;
 mod policies;
 mod routes;
+mod rule_batches;
 mod rules;
 mod schema;
 mod sections;

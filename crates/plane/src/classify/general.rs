@@ -4,6 +4,7 @@ use super::{Classifier, Exception, Finding, Outcome, REFUSED, REPLICATED, Target
 use crate::fields::match_fields;
 use crate::multicast::{REPLICA, SEVERAL_INTERFACES};
 use crate::snapshot::PortView;
+use classifier::RuleStatus;
 use packet::segment::TO_FRAGMENT;
 use packet::wire::{
     Ethernet, Family, Ipv4, Ipv4Error, Ipv4Header, Ipv6, Ipv6Error, LengthOrType, ethertype, ipv6, protocol,
@@ -449,28 +450,39 @@ impl<W: Witness> Classifier<'_, W> {
     /// The position of the first path whose rule the packet matches.
     #[inline(never)]
     pub(super) fn match_rule(&self, packet: &Packet) -> Option<usize> {
-        if self.snapshot.rules.is_empty() {
+        if W::WANTS_RULES {
+            return self.witness_rules(packet);
+        }
+        let mut rules = self.dispatch.rules.borrow_mut();
+        if !rules.refresh() {
             return None;
         }
         // Connections are not known yet: the path's function `nat` looks them up.
         let fields = match_fields(packet.bytes(), 0)?;
         let came = packet.meta().in_interface;
-        if !W::WANTS_RULES {
-            let came = (came, self.tables.vrf_of(came));
-            return self.snapshot.rule_table.find(&fields, came, &self.snapshot.sets).map(|result| result.path.into());
-        }
+        let result = rules.find(&fields, (came, self.tables.vrf_of(came)));
+        rules.count(result, packet.len(), packet.meta().timestamp);
+        result.map(|result| result.path.into())
+    }
+
+    /// The same, trying one rule after the other and counting nothing.
+    #[cold]
+    fn witness_rules(&self, packet: &Packet) -> Option<usize> {
+        let fields = match_fields(packet.bytes(), 0)?;
+        let came = packet.meta().in_interface;
         let (vrf, sets) = (self.tables.vrf_of(came), self.snapshot.sets.latest());
-        for (position, rule) in self.snapshot.rules.iter().enumerate() {
-            let unmet = if rule.came.0.is_some_and(|interface| interface != came) {
+        for RuleStatus { id, rule, .. } in self.snapshot.rules.rules() {
+            let unmet = if rule.interface.is_some_and(|interface| interface != came) {
                 Some(Condition::Interface)
-            } else if rule.came.1.is_some_and(|required| required != vrf) {
+            } else if rule.vrf.is_some_and(|required| required != vrf) {
                 Some(Condition::Vrf)
             } else {
                 rule.matching.unmet(&fields, &*sets)
             };
-            self.witness.observe(|| Finding::Rule { rule: position, unmet });
+            let path = usize::from(rule.result.path);
+            self.witness.observe(|| Finding::Rule { id, rule, unmet });
             if unmet.is_none() {
-                return Some(rule.path);
+                return Some(path);
             }
         }
         None

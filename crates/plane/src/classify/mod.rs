@@ -17,6 +17,7 @@ pub use witness::{Finding, Unwitnessed, Witness};
 use crate::fields::push_key;
 use crate::hook::Marks;
 use crate::snapshot::{Egress, PathSpec, PortView, Snapshot};
+use classifier::{RuleList, RuleReader};
 use fib::{LinkAddress, Outcome, Tables};
 use packet::segment::{is_to_fragment, wire_length};
 use packet::wire::{flow_hash, ipv4};
@@ -24,7 +25,9 @@ use packet::{BATCH, DropReason, Exception, Meta, Packet};
 use plan::ReversePath;
 use scratch::{CHUNK, ChunkFields, Memo, NO_MEMO, ROUTE, ROUTE_BITS, apply_memos};
 use stack::{ObjectiveSource, ObjectiveTable};
+use std::cell::RefCell;
 use std::ops::Range;
+use std::sync::Arc;
 use units::{AdjacencyId, GroupId, Instant, InterfaceId, Mac, PathId, PortId};
 
 /// The index of a packet's path instance in the worker.
@@ -39,10 +42,12 @@ pub(crate) const REPLICATED: Target = Target::MAX - 1;
 pub(crate) const UNDECIDED: Target = Target::MAX - 2;
 
 /// The path instance for each path and port, on one worker.
-#[derive(Clone, Debug, Default)]
+#[derive(Default)]
 pub(crate) struct Dispatch {
     ports: usize,
     instances: Vec<Target>,
+    /// The rules that select paths, as this worker sees and counts them.
+    rules: RefCell<RuleReader>,
     /// The position of `best-effort` among the paths of the snapshot.
     pub best_effort: usize,
     /// The instance for packets that concern the router itself.
@@ -57,13 +62,15 @@ impl Dispatch {
         (paths, ports): (usize, usize),
         best_effort: usize,
         (control, general): (Target, Target),
+        rules: &Arc<RuleList>,
         served: impl Iterator<Item = (usize, PortId, Target)>,
     ) -> Dispatch {
         let mut instances = vec![REFUSED; paths * ports];
         for (path, port, target) in served {
             instances[path * ports + port.index()] = target;
         }
-        Dispatch { ports, instances, best_effort, control, general }
+        let rules = RefCell::new(RuleReader::new(rules).with_flow_caches());
+        Dispatch { ports, instances, rules, best_effort, control, general }
     }
 
     #[inline(always)]
@@ -183,7 +190,7 @@ impl<W: Witness> Classifier<'_, W> {
         // The first pass prefetches what lies ahead of its packet; nothing lies ahead of the first ones.
         packets[..count.min(2 * AHEAD)].iter().for_each(Packet::prefetch_meta);
         packets[..count.min(AHEAD)].iter().for_each(Packet::prefetch_bytes);
-        let rules = !self.snapshot.rule_table.is_empty();
+        scratch.has_rules = self.dispatch.rules.borrow_mut().refresh();
         let mut bytes = 0;
         for from in (0..count).step_by(CHUNK) {
             let chunk = from..count.min(from + CHUNK);
@@ -199,8 +206,8 @@ impl<W: Witness> Classifier<'_, W> {
             if check != ReversePath::Off {
                 self.check_sources((id, view.untagged, check), arrival, packets, (from, scratch));
             }
-            if rules {
-                self.match_rules(view.untagged, packets, (from, scratch));
+            if scratch.has_rules {
+                self.match_rules((view.untagged, arrival), packets, (from, scratch));
             }
             self.second_pass((id, view, wants), arrival, packets, (from, scratch));
         }
@@ -210,7 +217,12 @@ impl<W: Witness> Classifier<'_, W> {
     /// Finds the path of each plain packet of a chunk by the rules, and stores its position behind the word of its route: a memo is for one route and
     /// one path.
     #[inline(never)]
-    fn match_rules(&self, came: InterfaceId, packets: &[Packet], (from, scratch): (usize, &mut Scratch)) {
+    fn match_rules(
+        &self,
+        (came, arrival): (InterfaceId, Option<Instant>),
+        packets: &[Packet],
+        (from, scratch): (usize, &mut Scratch),
+    ) {
         let Scratch { rule_keys, fields, targets, .. } = scratch;
         let came = (came, self.tables.vrf_of(came));
         rule_keys.clear();
@@ -221,9 +233,16 @@ impl<W: Witness> Classifier<'_, W> {
                 push_key(rule_keys, i, packet.bytes(), 0, came);
             }
         }
-        self.snapshot.rule_table.look_up(rule_keys, &self.snapshot.sets, |i, result| {
-            fields.words[i] = fields.words[i] & ROUTE | u32::from(result.path) << ROUTE_BITS;
-        });
+        let mut rules = self.dispatch.rules.borrow_mut();
+        let mut matched = [None; CHUNK];
+        rules.look_up(rule_keys, |i, result| matched[i] = Some(result));
+        for i in rule_keys.positions() {
+            let (packet, result) = (&packets[i], matched[i]);
+            if let Some(result) = result {
+                fields.words[i] = fields.words[i] & ROUTE | u32::from(result.path) << ROUTE_BITS;
+            }
+            rules.count(result, packet.len(), arrival.unwrap_or(packet.meta().timestamp));
+        }
     }
 
     /// The first pass over the packets `chunk` of a batch: reads the headers. `packets` begins with the chunk and has the rest of the batch, whose
@@ -347,8 +366,7 @@ impl<W: Witness> Classifier<'_, W> {
         packets: &mut [Packet],
         (from, scratch): (usize, &mut Scratch),
     ) {
-        let Scratch { fields, memos, targets, dedicated, offloads, .. } = scratch;
-        let rules = !self.snapshot.rule_table.is_empty();
+        let Scratch { fields, memos, targets, dedicated, offloads, has_rules: rules, .. } = scratch;
         let count = packets.len().min(CHUNK);
         let (targets, dedicated) = (&mut targets[from..][..count], &mut dedicated[from..][..count]);
         let mut i = 0;
@@ -360,7 +378,7 @@ impl<W: Witness> Classifier<'_, W> {
                 let (word, tos) = (fields.words[i], fields.tos[i]);
                 packet.meta_mut().objective = wants.get(tos);
                 // There are at most 253 paths: a position fits behind the 24 bits of a route.
-                let position = if rules { (word >> ROUTE_BITS) as usize } else { self.dispatch.best_effort };
+                let position = if *rules { (word >> ROUTE_BITS) as usize } else { self.dispatch.best_effort };
                 let fact = plain_fields(packet, tos);
                 let (target, mtu) = self.route_plain(packet, word, fact, position);
                 targets[i] = target;

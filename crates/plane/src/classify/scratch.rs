@@ -90,6 +90,8 @@ pub(super) fn apply_memos(
 pub(crate) struct Scratch {
     /// The keys of a chunk for the rules of paths.
     pub(super) rule_keys: PacketKeys,
+    /// True if there are rules of paths.
+    pub(super) has_rules: bool,
     pub(super) fields: ChunkFields,
     pub(super) memos: Memos,
     /// The target of the `i`th packet.
@@ -108,6 +110,7 @@ impl Scratch {
         let (keys, words, lengths, tos) = ([0; CHUNK], [0; CHUNK], [0; CHUNK], [0; CHUNK]);
         Box::new(Scratch {
             rule_keys: PacketKeys::default(),
+            has_rules: false,
             fields: ChunkFields { keys, words, lengths, tos },
             memos: Memos { words: [u32::MAX; MEMOS], memos: [memo; MEMOS] },
             targets: [REFUSED; BATCH],

@@ -4,14 +4,16 @@
 //! a worker does.
 
 use super::{Exception, Outcome};
+use classifier::ListedRule;
 use packet::wire::Family;
 use plan::{Condition, Objective, ReversePath};
 use stack::ObjectiveSource;
 use std::net::IpAddr;
+use std::sync::Arc;
 use units::{AdjacencyId, GroupId, InterfaceId, Mac, PortId, VrfId};
 
 /// A finding of the classifier, in the order of its checks. The reason of a drop is not here but in the verdict.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Finding {
     /// The link-layer destination of the frame.
     LinkDestination {
@@ -115,8 +117,10 @@ pub enum Finding {
     },
     /// A rule was tried.
     Rule {
-        /// Position among the rules of the snapshot.
-        rule: usize,
+        /// Its id in the list of the snapshot's rules.
+        id: u32,
+        /// The rule.
+        rule: Arc<ListedRule>,
         /// The first condition that does not hold. `None`: the rule matches.
         unmet: Option<Condition>,
     },

@@ -73,6 +73,8 @@ pub enum ExplainStep {
         before: Vec<u8>,
         /// The frame after.
         after: Vec<u8>,
+        /// The reason for its treatment, if it gives one.
+        decision: Option<String>,
     },
     /// The host sends a frame in response: a reply, an ICMP error, a solicitation.
     Reply {
@@ -240,7 +242,7 @@ fn dispatch(snapshot: &Snapshot) -> Dispatch {
         (0..ports).filter(open).map(move |port| (path, PortId::at(port), (path * ports + port) as Target))
     });
     let best_effort = snapshot.paths.iter().position(|path| path.id == BEST_EFFORT).unwrap_or(0);
-    Dispatch::new((paths, ports), best_effort, host, served)
+    Dispatch::new((paths, ports), best_effort, host, &snapshot.rules, served)
 }
 
 /// The way of one packet through the router.
@@ -357,14 +359,22 @@ impl DryRun<'_> {
         let snapshot = self.question.snapshot;
         let asked = std::cell::Cell::default();
         // No limit: the time of a function is not predicted.
-        let context =
-            Context { now: self.question.now, snapshot, tables, nat: self.nat, limit: None, extra_time: &asked };
+        let context = Context {
+            now: self.question.now,
+            snapshot,
+            tables,
+            nat: self.nat,
+            limit: None,
+            dry_run: true,
+            extra_time: &asked,
+        };
         let functions =
             self.question.functions.build(&snapshot.paths[path]).expect("the functions of a generation exist");
         for (index, mut function) in functions.into_iter().enumerate() {
             let before = packet.bytes().to_vec();
             let goes_on = function.process(context, std::slice::from_mut(&mut packet));
-            self.steps.add(ExplainStep::Function { path, index, before, after: packet.bytes().to_vec() });
+            let (after, decision) = (packet.bytes().to_vec(), function.decision());
+            self.steps.add(ExplainStep::Function { path, index, before, after, decision });
             // A worker runs the other functions too, but they skip a diverted packet.
             if !goes_on {
                 break;

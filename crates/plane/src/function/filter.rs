@@ -1,33 +1,39 @@
 //! The function `filter`: a list of rules in the manner of nftables. The first matching rule decides.
 //!
-//! The rules of a whole batch are looked up together. Each counts the packets that it decides about.
+//! The rules of a whole batch are looked up together. Each counts the packets that it decides about; the list has these counters.
 
 use super::{Context, Function, FunctionRegistration, NamedCounter};
-use crate::fields::push_key;
-use crate::filter::FilterTable;
-use classifier::PacketKeys;
+use crate::fields::{match_fields, push_key};
+use crate::filter::RuleEffect;
+use crate::packet_log::LoggedPacket;
+use classifier::{PacketKeys, RuleList, RuleReader, RuleResult};
 use packet::wire::set_dscp;
 use packet::{BATCH, DropReason, Exception, Packet};
 use plan::FilterVerdict;
 use std::sync::Arc;
-use units::Nanos;
 use units::declare::{Declaration, DeclaredCost};
+use units::{Nanos, PathId};
 
 pub(super) const REGISTRATION: FunctionRegistration = FunctionRegistration {
     declaration: Filter::DECLARATION,
-    make: |_, path| Box::new(Filter::new(path.filter.clone())),
+    make: |_, path| Box::new(Filter::new(path.id, &path.filter)),
 };
 
 /// The function `filter`.
-#[derive(Clone)]
 pub struct Filter {
-    table: Arc<FilterTable>,
+    path: PathId,
+    rules: RuleReader,
     keys: Box<PacketKeys>,
-    /// The first rule that matches each packet of a batch.
-    matched: Box<[Option<u32>; BATCH]>,
-    /// Packets and bytes that each rule has decided about; last those that matched no rule.
-    counters: Vec<(u64, u64)>,
+    /// The result of the first rule that matches each packet of a batch.
+    matched: Box<[Option<RuleResult>; BATCH]>,
+    /// Packets and bytes by fate: accepted, dropped, rejected. Packets that match no rule are accepted.
+    fates: [(u64, u64); 3],
+    /// The rule that has decided about the last packet of a dry run; `None` if no rule matched it.
+    decided: Option<RuleResult>,
 }
+
+/// The names of the fates.
+const FATES: [&str; 3] = ["accepted", "dropped", "rejected"];
 
 impl Filter {
     /// Its declaration.
@@ -39,16 +45,24 @@ impl Filter {
         options: &[],
     };
 
-    /// Builds the function.
-    pub fn new(table: Arc<FilterTable>) -> Filter {
-        let counters = vec![(0, 0); table.rule_count() + 1];
-        Filter { table, keys: Box::default(), matched: Box::new([None; BATCH]), counters }
+    /// The function with these rules, for this path.
+    pub fn new(path: PathId, rules: &Arc<RuleList>) -> Filter {
+        let rules = RuleReader::new(rules).with_flow_caches();
+        Filter {
+            path,
+            rules,
+            keys: Box::default(),
+            matched: Box::new([None; BATCH]),
+            fates: Default::default(),
+            decided: None,
+        }
     }
 
     /// Decides about up to [`BATCH`] packets. Frames without an IP header are accepted, and not counted.
     fn process_batch(&mut self, context: Context<'_>, packets: &mut [Packet]) -> bool {
         let mut all = true;
         self.keys.clear();
+        self.rules.refresh();
         for (i, packet) in packets.iter().enumerate() {
             let meta = packet.meta();
             // In Rust `|` binds tighter than `!=`, unlike in C.
@@ -59,19 +73,27 @@ impl Filter {
             let came = (meta.in_interface, context.tables.vrf_of(meta.in_interface));
             push_key(&mut self.keys, i, packet.bytes(), meta.connection, came);
         }
-        let (matched, counters) = (&mut self.matched[..packets.len()], &mut self.counters);
+        let matched = &mut self.matched[..packets.len()];
         matched.fill(None);
-        self.table.look_up(&mut self.keys, |i, rule| matched[i] = Some(rule));
-        let others = counters.len() - 1;
+        self.rules.look_up(&mut self.keys, |i, result| matched[i] = Some(result));
         for i in self.keys.positions() {
             let packet = &mut packets[i];
-            let within = |first| self.table.within_limits(first, packet, context.tables, context.now);
-            let rule = matched[i].and_then(within);
-            let effect = rule.map(|rule| self.table.effect(rule as usize));
-            let rule = rule.map_or(others, |rule| rule as usize);
-            let (packets, bytes) = &mut counters[rule];
-            (*packets, *bytes) = (*packets + 1, *bytes + packet.len() as u64);
-            let Some(effect) = effect else { continue };
+            let mut result = matched[i];
+            if let Some(first) = result.filter(|first| self.rules.is_limited(*first)) {
+                result = within_limits(&self.rules, first, context, packet);
+            }
+            let effect = result.map_or(RuleEffect::ACCEPT, |result| RuleEffect::of_action(result.action));
+            if context.dry_run {
+                self.decided = result;
+            } else {
+                self.rules.count(result, packet.len(), context.now);
+                let (packets, bytes) = &mut self.fates[effect.verdict as usize];
+                (*packets, *bytes) = (*packets + 1, *bytes + packet.len() as u64);
+                if effect.logs {
+                    let rule = result.map_or(0, |result| result.counter);
+                    context.snapshot.log.add(context.now, || LoggedPacket::new(self.path, rule, context.now, packet));
+                }
+            }
             if let Some(dscp) = effect.dscp {
                 let l3 = usize::from(packet.meta().l3);
                 set_dscp(packet.bytes_mut(), l3, dscp);
@@ -88,15 +110,29 @@ impl Filter {
     }
 }
 
+/// The rule that decides about a packet whose first matching rule has a limit.
+#[cold]
+fn within_limits(rules: &RuleReader, first: RuleResult, context: Context<'_>, packet: &Packet) -> Option<RuleResult> {
+    let meta = packet.meta();
+    let came = (meta.in_interface, context.tables.vrf_of(meta.in_interface));
+    let length = packet.len().saturating_sub(meta.l3.into());
+    let fields = match_fields(packet.bytes(), meta.connection)?;
+    rules.within_limits(first, (&fields, came), (context.now, length, context.dry_run))
+}
+
 impl Function for Filter {
     fn process(&mut self, context: Context<'_>, packets: &mut [Packet]) -> bool {
         packets.chunks_mut(BATCH).fold(true, |all, packets| self.process_batch(context, packets) & all)
     }
 
     fn counters(&self) -> Vec<NamedCounter> {
-        let no_rule: Arc<str> = "no rule".into();
-        let names = self.table.names().iter().chain([&no_rule]);
-        let counter = |(name, &(packets, bytes)): (&Arc<str>, _)| NamedCounter { name: name.clone(), packets, bytes };
-        names.zip(&self.counters).map(counter).collect()
+        let counter = |(name, &(packets, bytes)): (&str, _)| NamedCounter { name: name.into(), packets, bytes };
+        FATES.into_iter().zip(&self.fates).map(counter).collect()
+    }
+
+    fn decision(&self) -> Option<String> {
+        let Some(result) = self.decided else { return Some("no rule matches".into()) };
+        let rule = self.rules.list().rule_of(result.counter);
+        rule.map(|(id, rule)| format!("rule {id}: {}", rule.text))
     }
 }

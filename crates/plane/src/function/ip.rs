@@ -235,6 +235,7 @@ mod tests {
             tables: &tables,
             nat: &snapshot.translations,
             limit: None,
+            dry_run: false,
             extra_time: &asked,
         };
         assert!(Ip.process(context, &mut packets[2..]), "alone it goes to the new address");
@@ -269,6 +270,7 @@ mod tests {
             tables: &tables,
             nat: &snapshot.translations,
             limit: None,
+            dry_run: false,
             extra_time: &asked,
         };
         assert!(Ip.process(context, &mut packets));

@@ -40,6 +40,8 @@ pub struct Context<'a> {
     pub nat: &'a Nat,
     /// The maximum time for a packet before it is dropped. `None`: unlimited.
     pub limit: Option<Nanos>,
+    /// True if the packet is not real: nothing is counted or logged, and no credit of a limit used.
+    pub dry_run: bool,
     /// Extra time that a function requests. The worker's meter spends it, by the clock or by adding it.
     pub extra_time: &'a Cell<Nanos>,
 }
@@ -49,6 +51,10 @@ pub trait Function: Send {
     /// Processes each packet that is neither refused nor an exception yet. Returns true if all packets continue, false if one is refused or an
     /// exception now.
     fn process(&mut self, context: Context<'_>, packets: &mut [Packet]) -> bool;
+    /// The reason for its treatment of the last packet of a dry run.
+    fn decision(&self) -> Option<String> {
+        None
+    }
     /// Its counters, always with the same names in the same order.
     fn counters(&self) -> Vec<NamedCounter> {
         Vec::new()

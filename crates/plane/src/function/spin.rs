@@ -170,6 +170,7 @@ mod tests {
                 tables: &tables,
                 nat: &snapshot.translations,
                 limit,
+                dry_run: false,
                 extra_time: &asked,
             };
             let all = spin.process(context, std::slice::from_mut(&mut packet));

@@ -37,7 +37,7 @@ impl Bench {
         // Every path has an instance at every port. Which target it has does not matter here.
         let places = (0..paths).flat_map(|path| (0..ports).map(move |port| (path, PortId::at(port), 2)));
         let best_effort = snapshot.paths.iter().position(|path| path.id == crate::snapshot::BEST_EFFORT).unwrap_or(0);
-        let dispatch = Dispatch::new((paths, ports), best_effort, (0, 1), places);
+        let dispatch = Dispatch::new((paths, ports), best_effort, (0, 1), &snapshot.rules, places);
         Bench {
             rig,
             snapshot,
@@ -86,7 +86,15 @@ impl Bench {
     pub fn run(&self, functions: &mut [Box<dyn Function>], packets: &mut [Packet]) -> (bool, Nanos) {
         let asked = Cell::default();
         let (now, snapshot, tables) = (self.rig.now, &*self.snapshot, &*self.tables);
-        let context = Context { now, snapshot, tables, nat: &snapshot.translations, limit: None, extra_time: &asked };
+        let context = Context {
+            now,
+            snapshot,
+            tables,
+            nat: &snapshot.translations,
+            limit: None,
+            dry_run: false,
+            extra_time: &asked,
+        };
         let mut all = true;
         for function in functions {
             all &= function.process(context, packets);

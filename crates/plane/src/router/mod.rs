@@ -17,6 +17,7 @@ mod path_specs;
 mod policies;
 mod prepare;
 mod prepared;
+mod rules;
 mod sets;
 
 pub use crate::parker::WakeFn;
@@ -25,6 +26,7 @@ pub use known_costs::KnownCosts;
 pub use opener::{ApplyError, Opener};
 pub use policies::{PolicyChange, PolicyReport};
 pub use prepared::Prepared;
+pub use rules::PATH_RULES;
 
 use crate::function::{FunctionRegistration, Functions};
 use crate::parker::Parker;

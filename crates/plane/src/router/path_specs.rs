@@ -2,10 +2,10 @@
 
 use super::Names;
 use super::cpu_shares::CpuShares;
-use crate::filter::{FilterTable, RuleOrigin};
+use crate::filter::{RuleOrigin, filter_rule, path_rule};
 use crate::function;
-use crate::snapshot::{BEST_EFFORT, BUILT_IN, CONTROL, GENERAL, PathSpec, Rule};
-use classifier::SetStore;
+use crate::snapshot::{BEST_EFFORT, BUILT_IN, CONTROL, GENERAL, PathSpec};
+use classifier::{ListedRule, RuleList, SetStore};
 use plan::admission::{CostEstimate, CostSource};
 use plan::{Call, PathCpu, Plan};
 use std::sync::Arc;
@@ -57,8 +57,8 @@ pub(super) fn paths(
         let id = *names.paths.entry(path.name.clone()).or_insert_with(|| PathId::at(next));
         names.next[2] = next.max(id.index() + 1);
         let mut path_spec = spec(id, &path.name, path.functions.clone(), path.input_queue as usize, path.class);
-        let rules = path.filter.iter().map(|rule| (rule.clone(), came_by(&rule.matching, names))).collect();
-        path_spec.filter = FilterTable::shared(rules, sets, old.iter().find(|old| old.id == id).map(|old| &old.filter));
+        let rules = path.filter.iter().map(|rule| filter_rule(rule, came_by(&rule.matching, names))).collect();
+        path_spec.filter = shared_list(rules, sets, old.iter().find(|old| old.id == id).map(|old| &old.filter));
         path_spec.translates = path.functions.iter().any(|call| call.name == "nat");
         path_spec.output_capacity = path.output_queue as usize;
         path_spec.objective = path.objective;
@@ -77,17 +77,21 @@ pub(super) fn paths(
 }
 
 /// The interface and the VRF that a match names. An interface that no longer exists matches no packet: this id is never given out.
-fn came_by(matching: &plan::Match, names: &Names) -> RuleOrigin {
+pub(super) fn came_by(matching: &plan::Match, names: &Names) -> RuleOrigin {
     let id = |name: &String| names.interfaces.get(name.as_str()).copied().unwrap_or(InterfaceId(u16::MAX));
     (matching.iif.as_ref().map(id), matching.vrf.as_deref().map(|vrf| names.vrf(Some(&vrf.into()))))
 }
 
-/// The rules of the configured paths, which come after the three built-in ones.
-pub(super) fn rules(plan: &Plan, names: &Names) -> Vec<Rule> {
-    let rule = |(position, path): (usize, &plan::PathPlan)| Rule {
-        matching: path.matching.clone(),
-        came: came_by(&path.matching, names),
-        path: position + BUILT_IN,
+/// The rules that select the configured paths, which come after the three built-in ones.
+pub(super) fn rules(plan: &Plan, names: &Names, (old, sets): (&Arc<RuleList>, &Arc<SetStore>)) -> Arc<RuleList> {
+    let rule = |(position, path): (usize, &plan::PathPlan)| {
+        path_rule(&path.matching, came_by(&path.matching, names), (position + BUILT_IN, &path.name))
     };
-    plan.paths.iter().enumerate().map(rule).collect()
+    shared_list(plan.paths.iter().enumerate().map(rule).collect(), sets, Some(old))
+}
+
+/// The list of these rules: that of the last generation if it was made from the same, for a list of many rules takes time to make.
+fn shared_list(rules: Vec<ListedRule>, sets: &Arc<SetStore>, last: Option<&Arc<RuleList>>) -> Arc<RuleList> {
+    // The check of a plan refuses what a list cannot have: too many combinations or rules, and unknown sets.
+    RuleList::shared(rules, sets, last).unwrap_or_else(|(rule, error)| unreachable!("rule {rule}: {error}"))
 }

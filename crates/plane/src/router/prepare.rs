@@ -112,7 +112,7 @@ impl Router {
             self.views(plan, &parts, &names),
             interfaces,
             paths,
-            (rules(plan, &names), self.sets.store.clone()),
+            (rules(plan, &names, (&self.snapshot.rules, &self.sets.store)), self.sets.store.clone()),
             LocalProtocolLimits {
                 icmp_rate: plan.icmp_rate.into(),
                 icmp_burst: plan.icmp_burst.into(),
@@ -122,6 +122,7 @@ impl Router {
         snapshot.nat = nat;
         // Translated connections survive the change of generation.
         snapshot.translations = self.snapshot.translations.clone();
+        snapshot.log = self.snapshot.log.clone();
         (snapshot.multicast, snapshot.route_cache) = (multicast(plan, &names), plan.route_cache > 0);
         let snapshot = Arc::new(snapshot.with_hooks(stations));
         let statics = plan.neighbours.iter().map(|n| ((names.interfaces[&n.interface], n.address), n.mac)).collect();
@@ -359,7 +360,9 @@ impl Router {
         for path in paths.iter().filter(|path| path.id != CONTROL && path.id != GENERAL) {
             let old = self.snapshot.paths.iter().find(|old| old.id == path.id);
             let changed = old.is_none_or(|old| {
-                (&old.functions, &old.filter, &old.dispatch) != (&path.functions, &path.filter, &path.dispatch)
+                // A list that was made from the same rules is the same list.
+                let same_filter = Arc::ptr_eq(&old.filter, &path.filter);
+                !same_filter || (&old.functions, &old.dispatch) != (&path.functions, &path.dispatch)
             });
             for port in plan.ports.iter().map(|port| names.ports[&port.name]) {
                 if !changed && self.snapshot.port(port).is_some() {

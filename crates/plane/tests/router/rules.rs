@@ -1,9 +1,10 @@
 //! Rules of paths and filters in a whole router: named sets that change while packets flow, VRFs, and many rules.
 
-use classifier::{SetEdit, SetElement};
+use classifier::{Place, RuleEdit, RuleList, SetEdit, SetElement};
 use plane::rig::{LAN_AND_WAN, Rig, UdpFrame};
 use plane::snapshot::Layout;
 use std::net::Ipv4Addr;
+use std::sync::Arc;
 use units::{Instant, Mac};
 
 const LINK: (Mac, Mac) = (Mac([2, 0, 0, 0, 0, 9]), Mac([2, 0, 0, 0, 0, 1]));
@@ -107,9 +108,108 @@ fn filtering(rules: &str) -> Rig {
     Rig::running(1024, Layout::Three, &format!("{LAN_AND_WAN}{path}\nfilter = {rules}\n"))
 }
 
+/// The name and the rules of the only filter.
+fn filter_list(rig: &Rig) -> (String, Arc<RuleList>) {
+    let (name, kind, list) = rig.router.rule_lists().pop().unwrap();
+    assert_eq!(kind, plan::RuleListKind::Filter);
+    (name.to_string(), list)
+}
+
+/// Changes a list as the control side does.
+fn change(rig: &Rig, list: &RuleList, kind: plan::RuleListKind, text: &str) -> Vec<u32> {
+    let plan = rig.router.plan().unwrap().clone();
+    let batch = plan::rule_batch(text, "test", &plan, kind).unwrap();
+    let place = |place| match place {
+        plan::RulePlace::End => Place::End,
+        plan::RulePlace::Before(id) => Place::Before(id),
+        plan::RulePlace::After(id) => Place::After(id),
+    };
+    let edits = batch.changes.iter().map(|(_, change)| match change {
+        plan::RuleChange::Add(at, rule) => RuleEdit::Add(place(*at), rig.router.listed_rule(rule)),
+        plan::RuleChange::Remove(id) => RuleEdit::Remove(*id),
+        plan::RuleChange::Replace(id, rule) => RuleEdit::Replace(*id, rig.router.listed_rule(rule)),
+    });
+    list.edit(edits).unwrap()
+}
+
+#[test]
+fn rules_of_a_filter_change_without_a_generation() {
+    let mut rig = filtering("[\"udp dport 5 accept\", \"drop\"]");
+    let source = [192, 0, 2, 7];
+    assert_eq!(passed(&mut rig, &[(source, 5), (source, 6)]), [5]);
+    let generation = rig.router.snapshot().generation;
+    let (name, list) = filter_list(&rig);
+    assert_eq!(name, "tried");
+    let added =
+        change(&rig, &list, plan::RuleListKind::Filter, "add before 2 udp dport 6 accept\nreplace 1 udp dport 5 drop");
+    assert_eq!(added, [3, 4]);
+    assert_eq!(passed(&mut rig, &[(source, 5), (source, 6)]), [6]);
+    // New rules begin at zero; the last one keeps its count.
+    assert_eq!(decided(&rig), [1, 1, 1, 0]);
+    change(&rig, &list, plan::RuleListKind::Filter, "remove 2");
+    assert_eq!(passed(&mut rig, &[(source, 7), (source, 5)]), [7]);
+    assert_eq!((decided(&rig), list.is_changed()), (vec![2, 1, 1], true));
+    assert_eq!(rig.router.snapshot().generation, generation);
+    // Another configuration with the same rules keeps the changes; one with others replaces the list.
+    let path = "[[path]]\nname = \"tried\"\nmatch = \"any\"\nclass = 3\nfunctions = [\"filter\", \"ip\"]";
+    let apply = |rig: &mut Rig, rules| rig.apply(&format!("{LAN_AND_WAN}{path}\nfilter = {rules}\n")).unwrap();
+    apply(&mut rig, "[\"udp dport 5 accept\", \"drop\"]");
+    assert_eq!(passed(&mut rig, &[(source, 7), (source, 5)]), [7]);
+    assert_eq!(decided(&rig), [3, 1, 2]);
+    apply(&mut rig, "[\"udp dport 7 drop\", \"accept\"]");
+    assert_eq!(passed(&mut rig, &[(source, 7), (source, 5)]), [5]);
+    assert_eq!(decided(&rig), [1, 1, 0]);
+}
+
+#[test]
+fn rules_of_paths_change_without_a_generation() {
+    let path = |name, matching| format!("[[path]]\nname = \"{name}\"\nmatch = \"{matching}\"\nfunctions = [\"ip\"]\n");
+    let (gold, silver) = (path("gold", "udp dport 1"), path("silver", "udp dport 2"));
+    let mut rig = Rig::running(1024, Layout::Three, &format!("{LAN_AND_WAN}{gold}{silver}"));
+    let source = [192, 0, 2, 7];
+    passed(&mut rig, &[(source, 1), (source, 2), (source, 3)]);
+    let named = |gold, silver| [("gold".to_string(), gold), ("silver".to_string(), silver)];
+    assert_eq!(taken(&rig), named(1, 1));
+    let (name, kind, list) = rig.router.rule_lists().remove(0);
+    assert_eq!(&*name, plane::PATH_RULES);
+    let added =
+        change(&rig, &list, kind, "add udp dport 3 path silver\nadd before 1 udp dport 1 path best-effort\nremove 2");
+    passed(&mut rig, &[(source, 1), (source, 2), (source, 3), (source, 3)]);
+    assert_eq!(taken(&rig), named(1, 3));
+    let counts: Vec<(u32, u64)> = list.rules().iter().map(|status| (status.id, status.count.packets)).collect();
+    assert_eq!(counts, [(added[1], 1), (1, 1), (added[0], 2)]);
+    // A list without rules at its start gets some later.
+    let mut rig = Rig::running(1024, Layout::Three, &format!("{LAN_AND_WAN}{gold}"));
+    let (_, kind, list) = rig.router.rule_lists().remove(0);
+    change(&rig, &list, kind, "remove 1");
+    passed(&mut rig, &[(source, 1)]);
+    assert_eq!(taken(&rig), [("gold".to_string(), 0)]);
+    change(&rig, &list, kind, "add udp dport 1 path gold");
+    passed(&mut rig, &[(source, 1)]);
+    assert_eq!(taken(&rig), [("gold".to_string(), 1)]);
+}
+
+#[test]
+fn rule_with_log_keeps_the_packets_for_the_control_side() {
+    let mut rig = filtering("[\"udp dport 5 log accept\", \"drop\"]");
+    let source = [192, 0, 2, 7];
+    passed(&mut rig, &[(source, 5), (source, 6), (source, 5)]);
+    let (packets, left_out) = rig.router.snapshot().log.take();
+    assert_eq!((packets.len(), left_out), (2, 0));
+    let (_, list) = filter_list(&rig);
+    assert_eq!(list.rule_of(packets[0].rule).unwrap().0, 1);
+    assert_eq!((packets[0].length, &packets[0].head[..]), (60, &frame(source, 5)[..60]));
+    // A flood is logged as far as the log takes it, and the rest counted.
+    (0..20).for_each(|_| drop(passed(&mut rig, &[(source, 5); 50])));
+    let (packets, left_out) = rig.router.snapshot().log.take();
+    assert_eq!(packets.len() as u64 + left_out, 1000);
+    assert!(packets.len() <= 300, "{}", packets.len());
+}
+
 /// The packets that each rule of the filter has decided about, and those of no rule.
 fn decided(rig: &Rig) -> Vec<u64> {
-    rig.report().paths.iter().flat_map(|path| &path.functions).flatten().map(|counter| counter.packets).collect()
+    let (_, list) = filter_list(rig);
+    list.rules().iter().map(|status| status.count.packets).chain([list.others().packets]).collect()
 }
 
 #[test]

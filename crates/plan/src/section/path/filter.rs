@@ -107,16 +107,21 @@ fn lines(report: &mut Report<'_>, table: &Section<'_>, connected: &Connected) ->
 
 /// A line up to its comment. `None` if nothing is left.
 fn without_comment(line: Text<'_>) -> Option<Text<'_>> {
-    let mut quoted = false;
-    let comment = line.value.bytes().position(|byte| {
-        quoted ^= byte == b'"';
-        byte == b'#' && !quoted
-    });
-    let value = line.value[..comment.unwrap_or(line.value.len())].trim_end();
+    let value = before_comment(line.value);
     // The position of a string with escapes is that of the whole string.
     let is_exact = line.span.len() == line.value.len();
     let span = if is_exact { line.span.start..line.span.start + value.len() } else { line.span };
     if value.trim_start().is_empty() { None } else { Some(Text { value, span, path: line.path }) }
+}
+
+/// A line up to its comment, without the blanks at its end.
+pub(crate) fn before_comment(line: &str) -> &str {
+    let mut quoted = false;
+    let comment = line.bytes().position(|byte| {
+        quoted ^= byte == b'"';
+        byte == b'#' && !quoted
+    });
+    line[..comment.unwrap_or(line.len())].trim_end()
 }
 
 /// Reads rules one after the other.

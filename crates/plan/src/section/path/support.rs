@@ -1,5 +1,5 @@
-//! The sets and VRFs that rules may name, and the parts of their language that the router does not execute yet. `check` refuses these parts, so that
-//! no rule is ignored silently.
+//! The sets and VRFs that rules may name, and the parts of their language that the router does not execute. `check` refuses these parts, so that no
+//! rule is ignored silently.
 
 use super::filter::rule::{FilterRule, FilterStatement};
 use crate::connected::Connected;
@@ -7,11 +7,11 @@ use crate::text::{TextError, did_you_mean};
 use crate::{MOST_COMBINATIONS, MOST_SETS_USED, Match, SetKind};
 use std::collections::BTreeSet;
 
-/// The most rules of one filter that have a limit: the router keeps a table of the rules behind each.
+/// The most rules of one filter that have a limit, like `classifier::MOST_LIMITS`.
 const MOST_LIMITS: usize = 16;
 
 /// The first part of a path's match that the router does not execute.
-pub(super) fn refuse_match(text: &str, matching: &Match, known: &mut RuleUses<'_>) -> Result<(), TextError> {
+pub(crate) fn refuse_match(text: &str, matching: &Match, known: &mut RuleUses<'_>) -> Result<(), TextError> {
     if matching.states.is_some() {
         let hint = "use it in a filter behind 'nat'; a path is selected before connections are known";
         return Err(at(text, "ct", "a path cannot match 'ct state'", hint));
@@ -20,17 +20,13 @@ pub(super) fn refuse_match(text: &str, matching: &Match, known: &mut RuleUses<'_
 }
 
 /// The first part of a filter's rule that the router does not execute.
-pub(super) fn refuse_rule(text: &str, rule: &FilterRule, known: &mut RuleUses<'_>) -> Result<(), TextError> {
+pub(crate) fn refuse_rule(text: &str, rule: &FilterRule, known: &mut RuleUses<'_>) -> Result<(), TextError> {
     known.check(text, &rule.matching)?;
     let mut limits = 0;
     for statement in &rule.statements {
         match statement {
-            FilterStatement::Counter | FilterStatement::SetDscp(_) => {}
+            FilterStatement::Counter | FilterStatement::SetDscp(_) | FilterStatement::Log(_) => {}
             FilterStatement::Limit(_) => limits += 1,
-            FilterStatement::Log(_) => {
-                let hint = "remove it; 'switchpath capture' and 'switchpath trace' show packets";
-                return Err(at(text, "log", "filters do not execute 'log'", hint));
-            }
         }
     }
     known.limits += limits;
@@ -45,7 +41,7 @@ pub(super) fn refuse_rule(text: &str, rule: &FilterRule, known: &mut RuleUses<'_
 }
 
 /// The parts of a list of rules that are bounded for the whole list: the sets that it names, compared with those that there are, and its limits.
-pub(super) struct RuleUses<'c> {
+pub(crate) struct RuleUses<'c> {
     connected: &'c Connected,
     used: BTreeSet<(String, &'static str)>,
     /// The number of rules with a limit.

@@ -51,7 +51,7 @@ impl Worker {
             .for_each(|port| self.hooks.record_dequeued(HookPoint::Output(port), accounting.now, batch, more));
         let (limit, asked) = (instance.limit, Cell::default());
         let (snapshot, tables, nat) = (&*self.snapshot, &*self.tables, &*self.snapshot.translations);
-        let context = Context { now: accounting.now, snapshot, tables, nat, limit, extra_time: &asked };
+        let context = Context { now: accounting.now, snapshot, tables, nat, limit, dry_run: false, extra_time: &asked };
         let mut odd = function::run(&mut instance.functions, context, batch.as_mut_slice(), accounting);
         if let Some(port) = leaves_by {
             odd |= !self.hooks.visit_output(port, self.ports.states.get(port), accounting.now, batch.as_mut_slice());

@@ -1,0 +1,154 @@
+//! Lists of rules while the router runs: reports, changes, maintenance of their tables, and the packets that rules log.
+
+use super::failure::ApplyFailure;
+use super::{Daemon, RUNNING};
+use crate::api::{self, Author};
+use crate::events::LoggedEvent;
+use classifier::{Place, RuleEdit, RuleList, RuleStatus};
+use io::clock;
+use packet::wire::summary;
+use plan::{RuleChange, RulePlace, rule_batch};
+use plane::Router;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+/// The text in front of the names of a logged packet: that of the rule's `log prefix`, if it has one.
+const LOG_PREFIX: &str = "log prefix \"";
+
+fn unknown(router: &Router, name: &str) -> ApplyFailure {
+    let known = router.rule_lists().iter().map(|(name, ..)| name.to_string()).collect();
+    ApplyFailure::UnknownRules(name.to_owned(), known)
+}
+
+impl Daemon {
+    /// Returns up to `limit` rules of each list, or of the list `only`. `unused`: only rules that have decided about no packet.
+    pub fn rules(&self, only: Option<&str>, unused: bool, limit: usize) -> Result<api::RuleLists, ApplyFailure> {
+        let mut lists = {
+            let control = self.control.lock();
+            let lists = control.router.rule_lists();
+            match only {
+                Some(name) if !lists.iter().any(|(list, ..)| **list == *name) => {
+                    return Err(unknown(&control.router, name));
+                }
+                _ => lists,
+            }
+        };
+        lists.retain(|(name, ..)| only.is_none_or(|only| **name == *only));
+        let now = clock::now();
+        let reply = |status: RuleStatus| api::RuleReply {
+            id: status.id,
+            rule: status.rule.text.to_string(),
+            packets: status.count.packets,
+            bytes: status.count.bytes,
+            idle_ns: status.count.last.map(|last| now.since(last).get()),
+        };
+        let lists = lists.into_iter().map(|(name, _, list)| {
+            let (rules, others) = (list.rules(), list.others());
+            let total = rules.len() as u64;
+            let wanted = rules.into_iter().filter(|status| !unused || status.count.packets == 0);
+            api::RuleListReply {
+                list: name.to_string(),
+                rules: wanted.take(limit).map(reply).collect(),
+                total,
+                other_packets: others.packets,
+                other_bytes: others.bytes,
+                changed: list.is_changed(),
+                memory_bytes: list.bytes() as u64,
+            }
+        });
+        Ok(api::RuleLists { time_ns: self.now_ns(), lists: lists.collect() })
+    }
+
+    /// Changes rules of the list `name`: all changes, or none. `text` has one change a line; `source` is its name in messages.
+    pub fn edit_rules(
+        &self,
+        name: &str,
+        (text, source): (&str, &str),
+        author: &Author,
+    ) -> Result<api::RulesEdited, ApplyFailure> {
+        let result = self.try_edit_rules(name, text, source);
+        let what = match &result {
+            Ok(edited) => {
+                LoggedEvent::RulesEdited { list: name.to_owned(), edited: edited.clone(), author: author.clone() }
+            }
+            Err(failure) => {
+                LoggedEvent::Refused { name: source.to_owned(), reason: api::ApiError::from(failure).reason }
+            }
+        };
+        self.log.push(clock::now(), what);
+        result
+    }
+
+    fn try_edit_rules(&self, name: &str, text: &str, source: &str) -> Result<api::RulesEdited, ApplyFailure> {
+        if self.state.load(Ordering::Acquire) != RUNNING {
+            return Err(ApplyFailure::Unavailable);
+        }
+        // Locked until the end: another configuration may have another list of this name.
+        let control = self.control.lock();
+        let router = &control.router;
+        let Some((_, kind, list)) = router.rule_lists().into_iter().find(|(list, ..)| **list == *name) else {
+            return Err(unknown(router, name));
+        };
+        let Some(plan) = router.plan() else { return Err(ApplyFailure::Unavailable) };
+        let batch = rule_batch(text, source, plan, kind).map_err(ApplyFailure::Batch)?;
+        let mut removed = 0;
+        let edits = batch.changes.iter().map(|(_, change)| match change {
+            RuleChange::Add(place, rule) => {
+                let place = match *place {
+                    RulePlace::End => Place::End,
+                    RulePlace::Before(id) => Place::Before(id),
+                    RulePlace::After(id) => Place::After(id),
+                };
+                RuleEdit::Add(place, router.listed_rule(rule))
+            }
+            RuleChange::Remove(id) => {
+                removed += 1;
+                RuleEdit::Remove(*id)
+            }
+            RuleChange::Replace(id, rule) => {
+                removed += 1;
+                RuleEdit::Replace(*id, router.listed_rule(rule))
+            }
+        });
+        let added = list.edit(edits).map_err(|(position, error)| {
+            let hint = format!("`switchpath rule list {name}` shows the rules with their ids");
+            ApplyFailure::Batch(batch.refuse(position, error.to_string(), hint))
+        })?;
+        Ok(api::RulesEdited { added, removed, total: list.len() as u64 })
+    }
+
+    /// Makes tables anew that many changes have made slower, and writes logged packets into the event log.
+    pub(super) fn maintain_rules(&self) {
+        let lists = self.control.lock().router.rule_lists();
+        // Without the lock: a table of a million rules takes a second.
+        for (.., list) in &lists {
+            list.maintain();
+        }
+        self.log_packets();
+    }
+
+    fn log_packets(&self) {
+        let snapshot = self.snapshot();
+        let (packets, left_out) = snapshot.log.take();
+        let now = clock::now();
+        for packet in packets {
+            let list = snapshot.paths.iter().find(|path| path.id == packet.path).map(|path| &path.filter);
+            let rule = list.and_then(|list: &Arc<RuleList>| list.rule_of(packet.rule));
+            let rule =
+                rule.as_ref().map_or_else(|| "a removed rule".to_string(), |(id, rule)| log_text(*id, &rule.text));
+            let interface = snapshot.interface(packet.interface).map_or("?", |interface| &interface.name);
+            let text = format!("{rule}: {} by {interface}, {} bytes", summary(&packet.head), packet.length);
+            self.log.push(packet.at, LoggedEvent::PacketLogged { path: packet.path, text });
+        }
+        if left_out > 0 {
+            let text = format!("{left_out} packets were not logged: rules log more packets than the log takes");
+            self.log.push(now, LoggedEvent::Warning(text));
+        }
+    }
+}
+
+/// The prefix of a rule, or its id.
+fn log_text(id: u32, rule: &str) -> String {
+    let prefix = rule.split_once(LOG_PREFIX).and_then(|(_, rest)| rest.split_once('"'));
+    prefix.map_or_else(|| format!("rule {id}"), |(prefix, _)| prefix.trim_end_matches([':', ' ']).to_string())
+}

@@ -1,0 +1,246 @@
+//! Changes of a list of rules at run time, one per line:
+//!
+//! ```text
+//! add tcp dport 22 accept
+//! add before 3 ip saddr 10.0.0.0/8 drop
+//! add after 3 ip saddr @bad drop
+//! replace 4 udp dport 53 limit rate 100/second accept
+//! remove 5
+//! # a comment
+//! ```
+//!
+//! Numbers are ids of rules, which never change. A rule of a filter ends with its verdict, a rule that selects a path with `path NAME`. The lines are
+//! checked against the running plan. All errors are reported at once, each with its line.
+
+use crate::batch::{connected_subnets, refuse_lines};
+use crate::connected::Connected;
+use crate::diagnostic::{Diagnostics, Report};
+use crate::section::path::filter::before_comment;
+use crate::section::path::filter::rule::FilterRule;
+use crate::section::path::support::{RuleUses, refuse_match, refuse_rule};
+use crate::text::{TextError, did_you_mean, quote};
+use crate::{Match, Plan};
+
+/// The most lines of a batch.
+const MOST_LINES: usize = 1_000_000;
+
+/// The kinds of lists.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum RuleListKind {
+    /// The rules that select paths.
+    Paths,
+    /// The rules of a path's function `filter`.
+    Filter,
+}
+
+/// A rule of either kind.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum RuleText {
+    /// Selects the path of this name.
+    Path(Match, String),
+    /// Decides in a filter.
+    Filter(FilterRule),
+}
+
+/// The place of a new rule, by the id of another.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum RulePlace {
+    /// Behind all others.
+    End,
+    /// Before this one.
+    Before(u32),
+    /// Behind this one.
+    After(u32),
+}
+
+/// A change.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum RuleChange {
+    /// Adds a rule.
+    Add(RulePlace, RuleText),
+    /// Removes the rule with this id.
+    Remove(u32),
+    /// Puts another rule in the place of the rule with this id.
+    Replace(u32, RuleText),
+}
+
+/// Changes that are valid for a plan.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct RuleBatch<'s> {
+    source: &'s str,
+    file: String,
+    /// The changes in order, each with its line, counted from 1.
+    pub changes: Vec<(usize, RuleChange)>,
+}
+
+impl RuleBatch<'_> {
+    /// Reports that the change at this position cannot be made.
+    pub fn refuse(&self, position: usize, reason: String, hint: String) -> Diagnostics {
+        let line = self.changes.get(position).map_or(1, |(line, _)| *line);
+        refuse_lines(self.source, &self.file, [(line, reason, hint)])
+    }
+}
+
+/// Parses changes of a list of this kind. `file` is the name of the text in messages.
+pub fn rule_batch<'s>(
+    source: &'s str,
+    file: &str,
+    plan: &Plan,
+    kind: RuleListKind,
+) -> Result<RuleBatch<'s>, Diagnostics> {
+    let mut report = Report::new(source, file);
+    let connected = connected_subnets(plan);
+    let mut reader = Reader { plan, kind, connected: &connected, uses: RuleUses::new(&connected) };
+    let mut changes = Vec::new();
+    let mut start = 0;
+    for (number, line) in source.split_inclusive('\n').enumerate() {
+        let span = start..start + line.trim_end().len();
+        start += line.len();
+        if number == MOST_LINES {
+            let reason = format!("there are more than {MOST_LINES} lines");
+            report.error(span, "", || (reason, "send them in several batches".to_string()));
+            break;
+        }
+        let text = before_comment(&source[span.clone()]);
+        let indent = text.len() - text.trim_start().len();
+        match reader.line(text.trim_start()) {
+            _ if indent == text.len() => {}
+            Ok(change) => changes.push((number + 1, change)),
+            Err(error) => {
+                let from = span.start + indent + error.offset;
+                report.error(from..(from + error.length).min(span.end), "", || (error.reason, error.hint));
+            }
+        }
+    }
+    if report.failed() { Err(report.finish()) } else { Ok(RuleBatch { source, file: file.to_string(), changes }) }
+}
+
+struct Reader<'p> {
+    plan: &'p Plan,
+    kind: RuleListKind,
+    connected: &'p Connected,
+    uses: RuleUses<'p>,
+}
+
+const VERBS: [&str; 3] = ["add", "remove", "replace"];
+
+impl Reader<'_> {
+    fn line(&mut self, text: &str) -> Result<RuleChange, TextError> {
+        let mut rest = Rest { text, at: 0 };
+        match rest.word().unwrap_or_default() {
+            "remove" => {
+                let id = rest.id("remove 5")?;
+                match rest.word() {
+                    Some(word) => {
+                        Err(rest.wrong(word, format!("{} follows the id", quote(word)), "write one id a line"))
+                    }
+                    None => Ok(RuleChange::Remove(id)),
+                }
+            }
+            "replace" => {
+                let id = rest.id("replace 5 tcp dport 22 accept")?;
+                Ok(RuleChange::Replace(id, self.rule(&rest)?))
+            }
+            "add" => {
+                let place = match rest.peek() {
+                    Some("before") => {
+                        rest.word();
+                        RulePlace::Before(rest.id("add before 5 tcp dport 22 accept")?)
+                    }
+                    Some("after") => {
+                        rest.word();
+                        RulePlace::After(rest.id("add after 5 tcp dport 22 accept")?)
+                    }
+                    _ => RulePlace::End,
+                };
+                Ok(RuleChange::Add(place, self.rule(&rest)?))
+            }
+            other => {
+                let hint = did_you_mean(other, VERBS);
+                Err(rest.wrong(other, format!("{} is no change of rules", quote(other)), &hint))
+            }
+        }
+    }
+
+    /// The rest of a line as a rule.
+    fn rule(&mut self, rest: &Rest<'_>) -> Result<RuleText, TextError> {
+        let text = rest.text[rest.at..].trim_start();
+        let offset = rest.text.len() - text.len();
+        let rule = match self.kind {
+            RuleListKind::Filter => self.filter_rule(text).map(RuleText::Filter),
+            RuleListKind::Paths => self.path_rule(text),
+        };
+        rule.map_err(|error| TextError { offset: error.offset + offset, ..error })
+    }
+
+    fn filter_rule(&mut self, text: &str) -> Result<FilterRule, TextError> {
+        let rule = FilterRule::parse(text)?;
+        refuse_rule(text, &rule, &mut self.uses)?;
+        self.interface(text, &rule.matching)?;
+        Ok(rule)
+    }
+
+    fn path_rule(&mut self, text: &str) -> Result<RuleText, TextError> {
+        const EXAMPLE: &str = "end the rule with the path of its packets: ip saddr 10.0.0.0/8 path gold";
+        let (front, name) = text.trim_end().rsplit_once(' ').unwrap_or(("", text));
+        let Some(front) =
+            front.trim_end().strip_suffix("path").filter(|front| front.is_empty() || front.ends_with(' '))
+        else {
+            return Err(TextError::whole(text, "the rule names no path", EXAMPLE));
+        };
+        let known = || self.plan.paths.iter().map(|path| &*path.name).chain(["best-effort"]);
+        if !known().any(|known| known == name) {
+            let hint = did_you_mean(name, known());
+            let (offset, length) = (text.trim_end().len() - name.len(), name.len());
+            return Err(TextError { offset, length, reason: format!("there is no path {}", quote(name)), hint });
+        }
+        let matching = Match::parse(front.trim_end())?;
+        refuse_match(text, &matching, &mut self.uses)?;
+        self.interface(text, &matching)?;
+        Ok(RuleText::Path(matching, name.to_string()))
+    }
+
+    fn interface(&self, text: &str, matching: &Match) -> Result<(), TextError> {
+        match matching.iif.as_deref().filter(|name| self.connected.interface(name).is_none()) {
+            None => Ok(()),
+            Some(name) => {
+                let (reason, hint) = self.connected.no_interface(name);
+                Err(TextError { offset: text.find(name).unwrap_or(0), length: name.len(), reason, hint })
+            }
+        }
+    }
+}
+
+/// The words of a line that have not been read.
+struct Rest<'t> {
+    text: &'t str,
+    at: usize,
+}
+
+impl<'t> Rest<'t> {
+    fn peek(&self) -> Option<&'t str> {
+        self.text[self.at..].split_ascii_whitespace().next()
+    }
+
+    fn word(&mut self) -> Option<&'t str> {
+        let word = self.peek()?;
+        self.at += self.text[self.at..].find(word).unwrap_or(0) + word.len();
+        Some(word)
+    }
+
+    fn id(&mut self, example: &str) -> Result<u32, TextError> {
+        let hint = format!("write the id of a rule, as `switchpath rule list` shows it: {example}");
+        match self.word() {
+            None => Err(TextError::whole(self.text, "the id of a rule is missing", &hint)),
+            Some(word) => match word.parse() {
+                Ok(id) => Ok(id),
+                Err(_) => Err(self.wrong(word, format!("{} is no id of a rule", quote(word)), &hint)),
+            },
+        }
+    }
+
+    /// An error at the word that was read last.
+    fn wrong(&self, word: &str, reason: String, hint: &str) -> TextError {
+        TextError { offset: self.at - word.len(), length: word.len(), reason, hint: hint.to_string() }
+    }
+}

@@ -1,0 +1,35 @@
+//! The lists of rules that can change while the router runs.
+
+use super::Router;
+use super::path_specs::came_by;
+use crate::filter::{filter_rule, path_rule};
+use crate::snapshot::BUILT_IN;
+use classifier::{ListedRule, RuleList};
+use plan::{RuleListKind, RuleText};
+use std::sync::Arc;
+
+/// The name of the list of rules that select paths. No path has this name.
+pub const PATH_RULES: &str = "paths";
+
+impl Router {
+    /// All lists with their names: that of the rules that select paths, and that of each path with rules for its function `filter`.
+    pub fn rule_lists(&self) -> Vec<(Arc<str>, RuleListKind, Arc<RuleList>)> {
+        let snapshot = &self.snapshot;
+        let filters = snapshot.paths.iter().filter(|path| path.functions.iter().any(|call| call.name == "filter"));
+        let filters = filters.map(|path| (path.name.clone(), RuleListKind::Filter, path.filter.clone()));
+        [(PATH_RULES.into(), RuleListKind::Paths, snapshot.rules.clone())].into_iter().chain(filters).collect()
+    }
+
+    /// A rule for a list, with the ids of what it names.
+    pub fn listed_rule(&self, rule: &RuleText) -> ListedRule {
+        match rule {
+            RuleText::Filter(rule) => filter_rule(rule, came_by(&rule.matching, &self.names)),
+            RuleText::Path(matching, name) => {
+                let configured = self.plan.iter().flat_map(|plan| &plan.paths).position(|path| path.name == *name);
+                // The last of the built-in paths is that of all packets without a rule.
+                let position = configured.map_or(BUILT_IN - 1, |position| position + BUILT_IN);
+                path_rule(matching, came_by(matching, &self.names), (position, name))
+            }
+        }
+    }
+}
