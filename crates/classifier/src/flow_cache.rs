@@ -13,6 +13,7 @@ use crate::packet_rules::FamilyKeys;
 use crate::rule::{Key, RuleResult};
 use packet::BATCH;
 use packet::pool::prefetch;
+use std::ops::Add;
 
 /// Entries, a power of two: 512 KB for IPv4. The flows of a moment; a second-level cache holds most of them.
 const ENTRIES: usize = 1 << 13;
@@ -35,6 +36,18 @@ pub struct FlowCacheCounters {
     pub misses: u64,
     /// Packets that the list decided about during a pause.
     pub passed: u64,
+}
+
+impl Add for FlowCacheCounters {
+    type Output = FlowCacheCounters;
+
+    fn add(self, other: FlowCacheCounters) -> FlowCacheCounters {
+        FlowCacheCounters {
+            hits: self.hits + other.hits,
+            misses: self.misses + other.misses,
+            passed: self.passed + other.passed,
+        }
+    }
 }
 
 /// The versions of a list of rules and of the named sets.

@@ -21,8 +21,8 @@ mod sync;
 
 pub use flow_cache::FlowCacheCounters;
 pub use list::{
-    ListedRule, MOST_LIMITS, MOST_LISTED, Place, RuleCount, RuleEdit, RuleLimit, RuleList, RuleListError, RuleReader,
-    RuleStatus, RuleTable,
+    FlowCacheUse, ListedRule, MOST_LIMITS, MOST_LISTED, Place, RuleCount, RuleEdit, RuleLimit, RuleList, RuleListError,
+    RuleReader, RuleStatus, RuleTable,
 };
 pub use packet_key::KeyFields;
 pub use packet_rules::{PacketKeys, PacketRule, PacketRuleError, PacketRules};

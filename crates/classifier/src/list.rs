@@ -8,6 +8,7 @@
 
 mod counters;
 mod edit;
+mod flows;
 mod limit;
 mod ranks;
 mod reader;
@@ -17,12 +18,14 @@ pub use edit::{Place, RuleEdit, RuleListError};
 pub use limit::RuleLimit;
 pub use reader::RuleReader;
 
+use crate::flow_cache::{FEW_PARTS, FlowCacheCounters};
 use crate::packet_rules::{PacketRule, PacketRules};
 use crate::publish::Published;
 use crate::rule::RuleResult;
 use crate::set::SetStore;
 use counters::{Counters, NO_RULE, Slots};
 use edit::TableChange;
+use flows::FlowCachePool;
 use plan::{FilterLimit, Match, MatchFields};
 use ranks::Ranks;
 use std::collections::{BTreeMap, HashMap};
@@ -65,6 +68,19 @@ pub struct RuleStatus {
     pub count: RuleCount,
 }
 
+/// The use of flow caches in front of a list.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct FlowCacheUse {
+    /// The counters of all workers.
+    pub counters: FlowCacheCounters,
+    /// The workers whose cache pauses because too few packets find an entry.
+    pub pausing: usize,
+    /// All workers that have looked up packets.
+    pub workers: usize,
+    /// True if the list is too short to gain from a cache.
+    pub is_short: bool,
+}
+
 /// The rules as workers look them up.
 #[derive(Clone, Debug, Default)]
 pub struct RuleTable {
@@ -95,6 +111,7 @@ pub struct RuleList {
     sets: Arc<SetStore>,
     published: Arc<Published<RuleTable>>,
     counters: Arc<Counters>,
+    flows: FlowCachePool,
     /// The rules of the configuration from which the list was made.
     configured: Vec<Arc<ListedRule>>,
     writer: Mutex<Writer>,
@@ -153,7 +170,8 @@ impl RuleList {
         writer.rebuild(sets).map_err(|(position, error)| (position, RuleListError::Rule(error)))?;
         let published = Arc::new(Published::new(writer.table.clone()));
         let (sets, counters) = (sets.clone(), Arc::default());
-        Ok(RuleList { sets, published, counters, configured, writer: Mutex::new(writer) })
+        let flows = FlowCachePool::default();
+        Ok(RuleList { sets, published, counters, flows, configured, writer: Mutex::new(writer) })
     }
 
     /// The list of these rules: `last` if it was made from the same, with the changes since then.
@@ -184,6 +202,13 @@ impl RuleList {
     /// The packets that no rule decided about.
     pub fn others(&self) -> RuleCount {
         self.counters.totals().get(NO_RULE as usize).copied().unwrap_or_default()
+    }
+
+    /// The use of flow caches in front of the list.
+    pub fn flow_caches(&self) -> FlowCacheUse {
+        let (counters, (pausing, workers)) = self.flows.state();
+        let is_short = self.published.latest().rules.parts_count() < FEW_PARTS;
+        FlowCacheUse { counters, pausing, workers, is_short }
     }
 
     /// The id and the text of the rule with this counter.

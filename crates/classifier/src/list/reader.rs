@@ -2,11 +2,10 @@
 
 use super::counters::{NO_RULE, WorkerCounters};
 use super::{RuleList, RuleTable};
-use crate::flow_cache::{FEW_PARTS, FlowCache, FlowCacheCounters};
-use crate::packet_key::{WORDS4, WORDS6};
+use crate::flow_cache::FEW_PARTS;
 use crate::packet_rules::PacketKeys;
 use crate::publish::PublishedReader;
-use crate::rule::{Key, RuleResult};
+use crate::rule::RuleResult;
 use plan::MatchFields;
 use std::sync::Arc;
 use units::{Instant, InterfaceId, VrfId};
@@ -16,24 +15,7 @@ pub struct RuleReader {
     list: Arc<RuleList>,
     table: PublishedReader<RuleTable>,
     counters: WorkerCounters,
-    caches: Option<Box<FlowCaches>>,
-}
-
-/// The flow caches of a reader, and the bits that the rules of their version test.
-struct FlowCaches {
-    version: u64,
-    mask4: Key<WORDS4>,
-    mask6: Key<WORDS6>,
-    /// Made for the first packet of their family.
-    v4: Option<Box<FlowCache<WORDS4>>>,
-    v6: Option<Box<FlowCache<WORDS6>>>,
-}
-
-impl FlowCaches {
-    fn new() -> Box<FlowCaches> {
-        let (mask4, mask6) = (Key([0; WORDS4]), Key([0; WORDS6]));
-        Box::new(FlowCaches { version: u64::MAX, mask4, mask6, v4: None, v6: None })
-    }
+    uses_flow_caches: bool,
 }
 
 /// A reader of an empty list.
@@ -50,13 +32,13 @@ impl RuleReader {
             list: list.clone(),
             table: PublishedReader::new(&list.published),
             counters: WorkerCounters::new(&list.counters),
-            caches: None,
+            uses_flow_caches: false,
         }
     }
 
     /// The same reader with flow caches. They are used for lists of many rules, while most packets find an entry.
     pub fn with_flow_caches(self) -> RuleReader {
-        RuleReader { caches: Some(FlowCaches::new()), ..self }
+        RuleReader { uses_flow_caches: true, ..self }
     }
 
     /// True if it reads this list.
@@ -77,38 +59,14 @@ impl RuleReader {
     }
 
     /// The result of the first matching rule for each packet of `keys`, limits left out. Packets without a matching rule are left out.
-    pub fn look_up(&mut self, keys: &mut PacketKeys, mut matched: impl FnMut(usize, RuleResult)) {
-        let (version, rules) = (self.table.version(), &self.table.get().rules);
-        let Some(caches) = self.caches.as_mut().filter(|_| rules.parts_count() >= FEW_PARTS) else {
-            return rules.look_up(keys, &self.list.sets, matched);
-        };
-        if caches.version != version {
-            (caches.version, caches.mask4, caches.mask6) = (version, rules.flow_mask4(), rules.flow_mask6());
+    pub fn look_up(&self, keys: &mut PacketKeys, matched: impl FnMut(usize, RuleResult)) {
+        let (version, rules, sets) = (self.table.version(), &self.table.get().rules, &*self.list.sets);
+        if !self.uses_flow_caches || rules.parts_count() < FEW_PARTS {
+            return rules.look_up(keys, sets, matched);
         }
-        let reader = rules.refreshed_sets(keys, &self.list.sets);
-        let sets = reader.as_ref();
-        let versions = (version, sets.map_or(0, |sets| sets.version()));
-        if keys.v4.len() > 0 {
-            let list = |keys: &mut _, matched: &mut dyn FnMut(usize, RuleResult)| rules.look_up4(keys, sets, matched);
-            let cache = caches.v4.get_or_insert_with(FlowCache::new);
-            cache.look_up(&mut keys.v4, (&caches.mask4, versions), list, &mut matched);
-        }
-        if keys.v6.len() > 0 {
-            let list = |keys: &mut _, matched: &mut dyn FnMut(usize, RuleResult)| rules.look_up6(keys, sets, matched);
-            let cache = caches.v6.get_or_insert_with(FlowCache::new);
-            cache.look_up(&mut keys.v6, (&caches.mask6, versions), list, &mut matched);
-        }
-        keys.sets = reader.or(keys.sets.take());
-    }
-
-    /// The counters of the flow caches, and whether the one for IPv4 pauses because too few packets find an entry. `None` without flow caches.
-    pub fn flow_caches(&self) -> Option<(FlowCacheCounters, bool)> {
-        let caches = self.caches.as_ref()?;
-        let v4 = caches.v4.as_ref().map(|cache| cache.counters()).unwrap_or_default();
-        let v6 = caches.v6.as_ref().map(|cache| cache.counters()).unwrap_or_default();
-        let sum =
-            FlowCacheCounters { hits: v4.hits + v6.hits, misses: v4.misses + v6.misses, passed: v4.passed + v6.passed };
-        Some((sum, caches.v4.as_ref().is_some_and(|cache| cache.pauses())))
+        let mut caches = self.list.flows.take();
+        caches.look_up(keys, (version, rules, sets), matched);
+        self.list.flows.put_back(caches);
     }
 
     /// The result of the first matching rule for one packet, limits left out.

@@ -29,6 +29,19 @@ impl ShowView for api::RuleLists {
             let (packets, bytes) = (list.other_packets.to_string(), list.other_bytes.to_string());
             rows.add(["-".into(), packets, bytes, "-".into(), "no rule".into()]);
             rows.print(out)?;
+            let used = &list.flow_cache;
+            let packets = used.hits + used.misses + used.passed;
+            let part = |part: u64| 100.0 * part as f64 / packets.max(1) as f64;
+            match used.state.as_str() {
+                // Nothing to say about a list that needs none.
+                "short" => {}
+                "paused" => writeln!(
+                    out,
+                    "flow cache: paused, because too few packets find an entry ({:.0}% of those that looked)",
+                    100.0 * used.hits as f64 / (used.hits + used.misses).max(1) as f64
+                )?,
+                _ => writeln!(out, "flow cache: {:.0}% of packets found an entry", part(used.hits))?,
+            }
             let shown = list.rules.len() as u64;
             if shown < list.total {
                 writeln!(out, "{shown} of {} rules; see --unused and --limit", list.total)?;

@@ -28,6 +28,7 @@ const FAILING: &[(&str, &[&str])] = &[
     ("replay", &["replay", "in.pcapng", "bad.toml"]),
     ("route", &["route", "add", "10.0.0.0/8", "via", "198.51.100.9"]),
     ("neighbour", &["neighbour", "add", "198.51.100.9", "02:00:00:00:00:09", "dev", "wan"]),
+    ("rule", &["rule", "list"]),
     ("set", &["set", "list"]),
     ("state", &["state", "show"]),
     ("capture", &["capture"]),

@@ -45,7 +45,7 @@ pub use reports::{
     Ledgers, NeighbourReply, Neighbours, Path, Paths, PortReply, Ports, QueueReply, QueueStage, QueuesReply,
     RouteReply, RouterState, Routes, Status,
 };
-pub use rules::{RuleListReply, RuleLists, RuleReply, RulesEdited};
+pub use rules::{FlowCacheReply, RuleListReply, RuleLists, RuleReply, RulesEdited};
 pub use sets::{SetEdited, SetElementReply, SetElements, SetReply, SetsReply};
 pub use traced::{Injected, TracedPacket, TracedStage};
 pub use workers::{CoreReply, Task, TasksReply, WorkerReply, WorkerState, Workers};

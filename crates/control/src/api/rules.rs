@@ -29,6 +29,21 @@ pub struct RuleListReply {
     pub changed: bool,
     /// Memory of the table that workers look up.
     pub memory_bytes: u64,
+    /// The flow caches of the workers in front of the list.
+    pub flow_cache: FlowCacheReply,
+}
+
+/// Flow caches in front of a list of rules.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct FlowCacheReply {
+    /// `on`; `short`: the list is too short to gain from a cache; `paused`: too few packets find an entry, so the workers look packets up in the list.
+    pub state: String,
+    /// Packets whose result was in a cache.
+    pub hits: u64,
+    /// Packets that were looked up in the list, and whose result was stored.
+    pub misses: u64,
+    /// Packets that were looked up in the list while a cache paused.
+    pub passed: u64,
 }
 
 /// A rule of a list.

@@ -4,7 +4,7 @@ use super::failure::ApplyFailure;
 use super::{Daemon, RUNNING};
 use crate::api::{self, Author};
 use crate::events::LoggedEvent;
-use classifier::{Place, RuleEdit, RuleList, RuleStatus};
+use classifier::{FlowCacheCounters, FlowCacheUse, Place, RuleEdit, RuleList, RuleStatus};
 use io::clock;
 use packet::wire::summary;
 use plan::{RuleChange, RulePlace, rule_batch};
@@ -54,6 +54,7 @@ impl Daemon {
                 other_bytes: others.bytes,
                 changed: list.is_changed(),
                 memory_bytes: list.bytes() as u64,
+                flow_cache: flow_cache(list.flow_caches()),
             }
         });
         Ok(api::RuleLists { time_ns: self.now_ns(), lists: lists.collect() })
@@ -145,6 +146,17 @@ impl Daemon {
             self.log.push(now, LoggedEvent::Warning(text));
         }
     }
+}
+
+fn flow_cache(used: FlowCacheUse) -> api::FlowCacheReply {
+    let state = match used {
+        FlowCacheUse { is_short: true, .. } => "short",
+        // Most of the workers.
+        FlowCacheUse { pausing, workers, .. } if pausing * 2 > workers => "paused",
+        _ => "on",
+    };
+    let FlowCacheCounters { hits, misses, passed } = used.counters;
+    api::FlowCacheReply { state: state.into(), hits, misses, passed }
 }
 
 /// The prefix of a rule, or its id.

@@ -17,10 +17,15 @@ fn every_endpoint_parses_its_example_parameters() {
         let body: &[u8] = if endpoint.path == "/v1/inject" { b"0200\n" } else { b"version = 1" };
         for query in [query.finish(), String::new()] {
             let parsed = parse(endpoint.method, endpoint.path, &query, body);
-            // Only the name of a set is required.
-            if query.is_empty() && endpoint.parameters.iter().any(|parameter| parameter.name == "set") {
+            // Only the name of a set is required, and that of a list of rules to change.
+            let required = |name: &&str| match *name {
+                "list" => endpoint.takes_text,
+                name => name == "set",
+            };
+            let missing = endpoint.parameters.iter().map(|parameter| parameter.name).find(required);
+            if let Some(missing) = missing.filter(|_| query.is_empty()) {
                 let error = parsed.expect_err(endpoint.path).to_string();
-                assert!(error.contains("the parameter set is missing"), "{}: {error}", endpoint.path);
+                assert!(error.contains(&format!("the parameter {missing} is missing")), "{}: {error}", endpoint.path);
                 continue;
             }
             parsed.unwrap_or_else(|e| panic!("{} {}?{query}: {e}", endpoint.method, endpoint.path));

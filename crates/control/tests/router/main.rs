@@ -11,5 +11,6 @@ mod panics;
 mod policies;
 mod replaying;
 mod rig;
+mod rules;
 mod tracing;
 mod workers;

@@ -5,6 +5,7 @@
 //!
 //! Short pieces of work are timed, and each piece is the median over the rounds: so a figure has no time in which another process had the core.
 
+mod flows;
 mod lists;
 
 use super::components::{random_prefixes, sequence};
@@ -61,6 +62,9 @@ pub fn measure(rounds: Rounds) -> Vec<BenchFigure> {
                 let bytes = subject.table.bytes() as f64 / list.rules.len() as f64;
                 figures.push(figure(format!("{name}: memory"), bytes, "bytes/rule", Some(MOST_BYTES)));
                 figures.push(figure(format!("{name}: built"), subject.built * 1e3, "ms", None));
+            }
+            if size == 1_000 || size == 10_000 {
+                figures.extend(flows::measure(rounds, &list));
             }
             if size == LARGEST {
                 figures.extend(subject.changes(rounds, &name));

@@ -31,6 +31,7 @@ fn error_in_file_of_rules_has_its_line_and_column() {
         rules,
         expect![[r#"
             acl.rules:4:11: error: '70000' is no port; write a number from 0 to 65535, or a range like 5000-5010
+            acl.rules:5:16: error: 'acept' is no verdict; did you mean 'accept'?
             router.toml:9:9: error: 0 is out of range; give 1 to 65536; the default is 512
         "#]],
     );

@@ -1,0 +1,46 @@
+//! Lists of rules through the API.
+
+use crate::rig::Rig;
+use control::api;
+
+const FILTER: &str = r#"
+[[path]]
+name = "guests"
+match = "iif lan"
+functions = ["filter", "ip"]
+filter = ["udp dport 53 accept", "log prefix \"rest: \" drop"]
+"#;
+
+fn batch(rig: &Rig, list: &str, text: &str) -> Result<api::RulesEdited, control::ClientError> {
+    rig.client.post_with("/v1/rules/batch", &[("list", list.to_owned()), ("name", "batch".to_owned())], text)
+}
+
+fn ids(rig: &Rig, query: &str) -> Vec<u32> {
+    let lists: api::RuleLists = rig.client.get(&format!("/v1/rules?list=guests{query}")).unwrap();
+    lists.lists[0].rules.iter().map(|rule| rule.id).collect()
+}
+
+#[test]
+fn batch_of_rules_is_made_whole_or_not_at_all() {
+    let rig = Rig::start(FILTER);
+    let edited = batch(&rig, "guests", "add before 2 tcp dport 22 accept\nreplace 1 udp accept\n").unwrap();
+    assert_eq!((edited.added, edited.removed, edited.total), (vec![3, 4], 1, 3));
+    assert_eq!(ids(&rig, ""), [4, 3, 2]);
+    assert_eq!(ids(&rig, "&limit=1"), [4]);
+    // The second line names a rule that is gone.
+    let error = batch(&rig, "guests", "add drop\n\nremove 1\n").unwrap_err().to_string();
+    assert!(error.contains("batch:3:1: error: the list has no rule 1"), "{error}");
+    let error = batch(&rig, "guests", "add drop\nadd ip saddr @bad drop\n").unwrap_err().to_string();
+    assert!(error.contains("batch:2:14: error: there is no set 'bad'"), "{error}");
+    assert_eq!(ids(&rig, ""), [4, 3, 2]);
+    let error = batch(&rig, "guest", "add drop\n").unwrap_err().to_string();
+    assert!(error.contains("there is no list of rules 'guest'") && error.contains("'guests'"), "{error}");
+    let lists: api::RuleLists = rig.client.get("/v1/rules").unwrap();
+    let shown: Vec<(&str, u64, bool)> =
+        lists.lists.iter().map(|list| (list.list.as_str(), list.total, list.changed)).collect();
+    assert_eq!(shown, [("paths", 1, false), ("guests", 3, true)]);
+    let events: api::Events = rig.client.get("/v1/events").unwrap();
+    let edits = events.events.iter().filter(|event| event.kind == api::EventKind::RulesEdited);
+    let texts: Vec<&str> = edits.map(|event| event.text.as_str()).collect();
+    assert!(texts.len() == 1 && texts[0].starts_with("rules: 2 added, 1 removed, 3 in the list"), "{texts:?}");
+}
