@@ -3,9 +3,13 @@
 
 #![allow(clippy::print_stdout, reason = "a benchmark prints its results")]
 
+#[path = "../tests/random/mod.rs"]
+mod random;
+
 use classifier::{Set, SetEdit, SetElement};
 use criterion::{Criterion, Throughput};
 use plan::{Prefix, SetKind, SetValue};
+use random::Random;
 use std::hint::black_box;
 use std::net::{Ipv4Addr, Ipv6Addr};
 use units::Instant;
@@ -14,28 +18,16 @@ const BATCH: usize = 256;
 /// Addresses of a run: so many that their elements are not in a cache by repetition.
 const ADDRESSES: usize = BATCH * 4096;
 
-/// A xorshift generator (Marsaglia 2003): the same numbers in each run.
-struct Random(u64);
+/// A prefix of 24 to 32 bits.
+fn prefix4(random: &mut Random) -> Prefix {
+    let (bits, length) = (random.next() as u32, 24 + (random.next() >> 32) as u8 % 9);
+    Prefix { address: Ipv4Addr::from_bits(bits).into(), length }.network()
+}
 
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0.wrapping_mul(0x2545_f491_4f6c_dd1d)
-    }
-
-    /// A prefix of 24 to 32 bits.
-    fn prefix4(&mut self) -> Prefix {
-        let (bits, length) = (self.next() as u32, 24 + (self.next() >> 32) as u8 % 9);
-        Prefix { address: Ipv4Addr::from_bits(bits).into(), length }.network()
-    }
-
-    /// A prefix of 32 to 64 bits in 2000::/3.
-    fn prefix6(&mut self) -> Prefix {
-        let bits = u128::from(self.next() >> 3 | 1 << 61) << 64;
-        Prefix { address: Ipv6Addr::from_bits(bits).into(), length: 32 + (self.next() >> 32) as u8 % 33 }.network()
-    }
+/// A prefix of 32 to 64 bits in 2000::/3.
+fn prefix6(random: &mut Random) -> Prefix {
+    let bits = u128::from(random.next() >> 3 | 1 << 61) << 64;
+    Prefix { address: Ipv6Addr::from_bits(bits).into(), length: 32 + (random.next() >> 32) as u8 % 33 }.network()
 }
 
 fn add(prefix: Prefix) -> SetEdit {
@@ -64,7 +56,7 @@ fn main() {
     let mut criterion = Criterion::default().configure_from_args().without_plots();
     for size in [1_000, 100_000, 1_000_000] {
         let mut random = Random(1);
-        let prefixes: Vec<Prefix> = (0..size).map(|_| random.prefix4()).collect();
+        let prefixes: Vec<Prefix> = (0..size).map(|_| prefix4(&mut random)).collect();
         let v4 = set(&prefixes);
         println!("{size} IPv4 prefixes: {:.1} bytes each", v4.memory().get() as f64 / v4.len() as f64);
         let addresses = half_inside(
@@ -78,7 +70,7 @@ fn main() {
         );
         look_up(&mut criterion, &format!("ipv4/{size}"), &addresses, |batch, marks| v4.mark4(batch, marks, 1));
 
-        let prefixes: Vec<Prefix> = (0..size).map(|_| random.prefix6()).collect();
+        let prefixes: Vec<Prefix> = (0..size).map(|_| prefix6(&mut random)).collect();
         let v6 = set(&prefixes);
         println!("{size} IPv6 prefixes: {:.1} bytes each", v6.memory().get() as f64 / v6.len() as f64);
         let any = |number: u64| u128::from(number >> 3 | 1 << 61) << 64 | 1;
@@ -89,9 +81,9 @@ fn main() {
         look_up(&mut criterion, &format!("ipv6/{size}"), &addresses, |batch, marks| v6.mark6(batch, marks, 1));
 
         criterion.bench_function(&format!("add_one/ipv4/{size}"), |b| {
-            b.iter(|| v4.edited([add(random.prefix4())]).expect("it is an address"));
+            b.iter(|| v4.edited([add(prefix4(&mut random))]).expect("it is an address"));
         });
-        let many: Vec<SetEdit> = (0..100_000).map(|_| add(random.prefix4())).collect();
+        let many: Vec<SetEdit> = (0..100_000).map(|_| add(prefix4(&mut random))).collect();
         criterion.bench_function(&format!("add_100000/ipv4/{size}"), |b| {
             b.iter(|| v4.edited(many.iter().copied()).expect("all are addresses"));
         });

@@ -1,8 +1,11 @@
 //! Lists of ClassBench against the same lists tried from their beginning: those in the directory `rules` of `SWITCHPATH_DATA`, or of `shared/data` beside
 //! the repository. Without them the test tries generated lists only.
 
+mod random;
+
 use classifier::{Key, Published, PublishedReader, RuleResult, RuleSet, TernaryRule};
 use plan::import::classbench::ClassbenchRule;
+use random::Random;
 use std::net::IpAddr;
 use std::path::PathBuf;
 use std::process::Command;
@@ -13,18 +16,6 @@ use std::thread;
 /// Keys that are tried for each list. `make soak` tries more.
 fn keys_per_list() -> usize {
     std::env::var("SWITCHPATH_KEYS").ok().and_then(|keys| keys.parse().ok()).unwrap_or(4_000)
-}
-
-/// Pseudo-random numbers (xorshift, Marsaglia 2003).
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0
-    }
 }
 
 fn bits(address: IpAddr) -> u64 {

@@ -1,7 +1,10 @@
 //! Rule sets against a list that is tried from its beginning, while rules come and go.
 
+mod random;
+
 use classifier::{Key, RuleResult, RuleSet, TernaryRule};
 use proptest::prelude::*;
+use random::Random;
 
 /// Words with few different bits: many rules share values, masks and ranges, overlap and hide each other.
 fn word() -> impl Strategy<Value = u64> {
@@ -125,18 +128,6 @@ proptest! {
         keys in proptest::collection::vec((any::<usize>(), any::<[u64; 7]>(), (any::<usize>(), word())), 1..100),
     ) {
         run(&rules, built, &changes, &keys)?;
-    }
-}
-
-/// Pseudo-random numbers (xorshift, Marsaglia 2003).
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0
     }
 }
 
