@@ -18,6 +18,7 @@ mod rule_set;
 mod selector;
 mod set;
 mod sync;
+mod tenants;
 
 pub use flow_cache::FlowCacheCounters;
 pub use list::{
@@ -31,4 +32,8 @@ pub use rule::{Key, RuleResult, TernaryRule};
 pub use rule_set::RuleSet;
 pub use set::{
     Set, SetEdit, SetEditCounts, SetElement, SetError, SetId, SetStore, SetWriteError, Sets, SetsDraft, StoredSet,
+};
+pub use tenants::{
+    FilterChange, FilterUse, KeyRange, OpaqueKey, RebuiltFilters, RefusedChanges, TenantError, TenantFilter,
+    TenantFilters, TenantId, TenantKey, TenantTable, TenantUse, WornFilters,
 };

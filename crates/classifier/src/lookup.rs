@@ -5,7 +5,7 @@ use crate::rule::{Key, TernaryRule};
 use packet::pool::prefetch;
 
 /// Keys whose accesses of memory overlap.
-const GROUP: usize = 64;
+pub(crate) const GROUP: usize = 64;
 
 /// The rule of each key with the lowest rank.
 pub(crate) fn look_up<'t, const W: usize>(
@@ -23,6 +23,17 @@ pub(crate) fn look_up<'t, const W: usize>(
             }
         }
     }
+}
+
+/// The rule with the lowest rank for each of up to `GROUP` keys, each among partitions of its own. The slices `keys` and `found` have one length.
+pub(crate) fn look_up_each<'t, const W: usize>(
+    parts: [&'t [Partition<W>]; GROUP],
+    keys: &[Key<W>],
+    found: &mut [Option<&'t TernaryRule<W>>],
+) {
+    let waiting = keys.len().min(GROUP);
+    let next = std::array::from_fn(|i| i as u8);
+    Group { keys, found, ranks: [NONE; GROUP], waiting, next, parts }.below();
 }
 
 struct Group<'k, 't, const W: usize> {

@@ -18,8 +18,8 @@ pub struct Published<T> {
 
 struct Values<T> {
     current: Arc<T>,
-    /// Old values that a reader may have.
-    retired: Vec<Arc<T>>,
+    /// Old values that a reader may have, each with its version, in ascending order.
+    retired: Vec<(u64, Arc<T>)>,
 }
 
 impl<T> Published<T> {
@@ -34,7 +34,8 @@ impl<T> Published<T> {
         let value = Arc::new(value);
         let mut values = self.lock();
         let old = std::mem::replace(&mut values.current, value);
-        values.retired.push(old);
+        // Relaxed: the version changes under this lock only.
+        values.retired.push((self.version.load(Ordering::Relaxed), old));
         // A release under the lock: a reader that sees the new version takes the lock after this writer and finds this value or a later one.
         self.version.fetch_add(1, Ordering::Release);
         drop(values);
@@ -46,7 +47,7 @@ impl<T> Published<T> {
         let mut values = self.lock();
         // With a count of one only this list has the value, and no reader can get it from here: it stays so.
         let (unused, used): (Vec<_>, Vec<_>) =
-            std::mem::take(&mut values.retired).into_iter().partition(|old| Arc::strong_count(old) == 1);
+            std::mem::take(&mut values.retired).into_iter().partition(|(_, old)| Arc::strong_count(old) == 1);
         values.retired = used;
         let remaining = values.retired.len();
         // Readers do not wait for the memory to be freed.
@@ -58,6 +59,13 @@ impl<T> Published<T> {
     /// The current value. Keep the reference for a short time: an old value stays in memory as long as a reference to it.
     pub fn latest(&self) -> Arc<T> {
         self.lock().current.clone()
+    }
+
+    /// The version, as of [`version`](Published::version), of the oldest value that was not freed. No reader returns to an older one, so what only older
+    /// values refer to may be used for something else. Publishing frees old values; so does [`free_retired`](Published::free_retired).
+    pub fn oldest_version(&self) -> u64 {
+        let values = self.lock();
+        values.retired.first().map_or_else(|| self.version.load(Ordering::Relaxed), |(version, _)| *version)
     }
 
     /// The number of values that were published after the first.

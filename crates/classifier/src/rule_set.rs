@@ -50,6 +50,11 @@ impl<const W: usize> RuleSet<W> {
         find_from(&self.partitions, key, rank.map_or(0, |rank| rank + 1))
     }
 
+    /// Where a look-up of many keys in many sets begins.
+    pub(crate) fn partitions(&self) -> &[Partition<W>] {
+        &self.partitions
+    }
+
     /// Adds a rule; false if the set has an equal one, or if no key can match the rule.
     pub fn insert(&mut self, rule: TernaryRule<W>) -> bool {
         let added = !rule.is_empty() && insert(&mut self.partitions, rule, 0);
