@@ -3,11 +3,12 @@
 use crate::partition::{Bucket, Partition, Slot};
 use crate::rule::TernaryRule;
 use crate::selector::{MOST_OPEN, Selector};
+use crate::short_list::MOST_IN_SHORT_LIST;
 
 /// A bucket with more rules gets partitions of its own, if they separate the rules.
-pub(crate) const MOST_IN_BUCKET: usize = 16;
-/// So few rules are tried one by one: of the whole set, which every key would have to try, and of a bucket.
-const FEW: [usize; 2] = [4, 16];
+pub(crate) const MOST_IN_BUCKET: usize = 24;
+/// So few rules need no partitions: of the whole set, which is a short list then, and of a bucket.
+const FEW: [usize; 2] = [MOST_IN_SHORT_LIST, MOST_IN_BUCKET];
 /// The most partitions that a key has to look into: of the whole set, and of a bucket.
 const MOST_PARTITIONS: [usize; 2] = [16, 4];
 /// Rules that agree in all bits that any of them fixes are never separated. So deep, they are tried one by one.

@@ -17,6 +17,7 @@ mod rule;
 mod rule_set;
 mod selector;
 mod set;
+mod short_list;
 mod sync;
 mod tenants;
 

@@ -25,15 +25,19 @@ pub(crate) fn look_up<'t, const W: usize>(
     }
 }
 
-/// The rule with the lowest rank for each of up to `GROUP` keys, each among partitions of its own. The slices `keys` and `found` have one length.
+/// The rule with the lowest rank for those of up to `GROUP` keys that have a place in `starts`, each among partitions of its own. The results of all
+/// others stay as they are. The slices `keys` and `found` have one length.
 pub(crate) fn look_up_each<'t, const W: usize>(
-    parts: [&'t [Partition<W>]; GROUP],
+    starts: impl Iterator<Item = (usize, &'t [Partition<W>])>,
     keys: &[Key<W>],
     found: &mut [Option<&'t TernaryRule<W>>],
 ) {
-    let waiting = keys.len().min(GROUP);
-    let next = std::array::from_fn(|i| i as u8);
-    Group { keys, found, ranks: [NONE; GROUP], waiting, next, parts }.below();
+    let mut group = Group { keys, found, ranks: [NONE; GROUP], waiting: 0, next: [0; GROUP], parts: [&[]; GROUP] };
+    for (i, parts) in starts.take(GROUP) {
+        (group.next[group.waiting], group.parts[group.waiting]) = (i as u8, parts);
+        group.waiting += 1;
+    }
+    group.below();
 }
 
 struct Group<'k, 't, const W: usize> {
@@ -70,15 +74,18 @@ impl<'t, const W: usize> Group<'_, 't, W> {
     fn slots(&mut self, active: &mut [u8; GROUP], slots: &mut [Option<&'t Slot<W>>; GROUP], count: usize) {
         let mut wanted = 0;
         for k in 0..count {
-            let Some(slot) = slots[k] else { continue };
+            // An empty bucket has no rank that is better. Without a branch: it would be mispredicted for many keys.
+            let best = slots[k].map_or(NONE, |slot| slot.best);
+            let better = best < self.ranks[usize::from(active[k])];
+            (active[wanted], slots[wanted]) = (active[k], slots[k]);
+            wanted += usize::from(better);
+        }
+        for slot in slots[..wanted].iter().flatten() {
             match &slot.bucket {
                 Bucket::Empty => {}
                 Bucket::Rules(rules) => prefetch(rules.as_ptr()),
                 Bucket::Partitions(partitions) => prefetch(partitions.as_ptr()),
             }
-            let better = slot.best < self.ranks[usize::from(active[k])];
-            (active[wanted], slots[wanted]) = (active[k], slots[k]);
-            wanted += usize::from(better);
         }
         for k in 0..wanted {
             let Some(slot) = slots[k] else { continue };

@@ -95,6 +95,16 @@ impl<const W: usize> Partition<W> {
         Partition::new(Selector::NONE, vec![Slot::new(Bucket::Rules(rules.into()))])
     }
 
+    /// The rules of a partition without bits; `None` for other partitions, and without rules.
+    #[inline]
+    pub fn list(&self) -> Option<&Arc<[TernaryRule<W>]>> {
+        let slot = self.slots().next().filter(|_| self.selector == Selector::NONE)?;
+        match &slot.bucket {
+            Bucket::Rules(rules) => Some(rules),
+            _ => None,
+        }
+    }
+
     /// The number of the slot of keys with this hash.
     #[inline(always)]
     fn number(&self, hash: u64) -> usize {

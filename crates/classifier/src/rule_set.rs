@@ -5,6 +5,7 @@ use crate::lookup::{find_from, look_up};
 use crate::partition::{Bucket, Partition, bytes};
 use crate::rule::{Key, TernaryRule};
 use crate::selector::{MOST_OPEN, Selector};
+use crate::short_list::{MOST_IN_SHORT_LIST, ShortList};
 use std::sync::Arc;
 
 /// The most rules in one list that every key tries. With more, another list begins, so that a change copies few.
@@ -18,6 +19,8 @@ const FEW_CHANGES: usize = 64;
 #[derive(Clone, Debug)]
 pub struct RuleSet<const W: usize> {
     partitions: Arc<[Partition<W>]>,
+    /// All rules, if they are few.
+    short: Option<Arc<ShortList<W>>>,
     len: usize,
     /// Changes since the partitions were chosen.
     changes: usize,
@@ -25,7 +28,7 @@ pub struct RuleSet<const W: usize> {
 
 impl<const W: usize> Default for RuleSet<W> {
     fn default() -> Self {
-        RuleSet { partitions: Arc::new([]), len: 0, changes: 0 }
+        RuleSet { partitions: Arc::new([]), short: None, len: 0, changes: 0 }
     }
 }
 
@@ -36,12 +39,16 @@ impl<const W: usize> RuleSet<W> {
         rules.sort_by_key(TernaryRule::order);
         rules.dedup();
         let len = rules.len();
-        RuleSet { partitions: build(rules, 0).into(), len, changes: 0 }
+        let partitions: Arc<[_]> = build(rules, 0).into();
+        RuleSet { short: short(&partitions), partitions, len, changes: 0 }
     }
 
     /// The rule of each key, by their order. Both slices have one length, at best a multiple of 64.
     pub fn look_up<'t>(&'t self, keys: &[Key<W>], found: &mut [Option<&'t TernaryRule<W>>]) {
-        look_up(&self.partitions, keys, found);
+        match &self.short {
+            Some(short) => short.look_up(keys, found),
+            None => look_up(&self.partitions, keys, found),
+        }
     }
 
     /// The rule of one key, among those of a higher rank than `rank`. For several keys [`look_up`](RuleSet::look_up) is faster.
@@ -50,9 +57,10 @@ impl<const W: usize> RuleSet<W> {
         find_from(&self.partitions, key, rank.map_or(0, |rank| rank + 1))
     }
 
-    /// Where a look-up of many keys in many sets begins.
-    pub(crate) fn partitions(&self) -> &[Partition<W>] {
-        &self.partitions
+    /// For look-ups of many keys in many sets: the rule of `key`, or the partitions to look into.
+    #[inline(always)]
+    pub(crate) fn begin(&self, key: &Key<W>) -> Result<Option<&TernaryRule<W>>, &[Partition<W>]> {
+        self.short.as_ref().map(|short| short.first(key)).ok_or(&self.partitions)
     }
 
     /// Adds a rule; false if the set has an equal one, or if no key can match the rule.
@@ -60,6 +68,7 @@ impl<const W: usize> RuleSet<W> {
         let added = !rule.is_empty() && insert(&mut self.partitions, rule, 0);
         self.len += usize::from(added);
         self.changes += usize::from(added);
+        self.short = short(&self.partitions);
         added
     }
 
@@ -68,6 +77,7 @@ impl<const W: usize> RuleSet<W> {
         let found = remove(&mut self.partitions, rule);
         self.len -= usize::from(found);
         self.changes += usize::from(found);
+        self.short = short(&self.partitions);
         found
     }
 
@@ -93,7 +103,7 @@ impl<const W: usize> RuleSet<W> {
 
     /// Bytes of memory.
     pub fn bytes(&self) -> usize {
-        bytes(&self.partitions)
+        bytes(&self.partitions) + self.short.as_ref().map_or(0, |short| short.bytes())
     }
 
     /// All rules, in the order of ranks.
@@ -104,6 +114,14 @@ impl<const W: usize> RuleSet<W> {
         rules.sort_by_key(TernaryRule::order);
         rules.dedup();
         rules
+    }
+}
+
+/// The short list of a set whose only partition is a list of few rules.
+fn short<const W: usize>(partitions: &[Partition<W>]) -> Option<Arc<ShortList<W>>> {
+    match partitions {
+        [only] => ShortList::of(only.list()?),
+        _ => None,
     }
 }
 
@@ -131,14 +149,14 @@ fn insert<const W: usize>(partitions: &mut Arc<[Partition<W>]>, rule: TernaryRul
         return numbers.into_iter().map(add).fold(true, |all, added| all & added);
     }
     let Some(at) =
-        partitions.iter().position(|partition| list(partition).is_some_and(|rules| rules.len() < MOST_IN_LIST))
+        partitions.iter().position(|partition| partition.list().is_some_and(|rules| rules.len() < MOST_IN_LIST))
     else {
         *partitions = partitions.iter().cloned().chain([Partition::of_the_rest([rule])]).collect();
         return true;
     };
     let rest = &mut Arc::make_mut(partitions)[at];
     let added = rest.change(0, |bucket| add(bucket, rule));
-    let Some(rules) = list(rest).filter(|rules| added && is_tried(rules.len())) else { return added };
+    let Some(rules) = rest.list().filter(|rules| added && is_tried(rules.len())) else { return added };
     // Every key tries these rules. Perhaps a partition of their own separates them.
     let built = build(rules.to_vec(), depth);
     let (rests, chosen): (Vec<_>, Vec<_>) =
@@ -152,18 +170,10 @@ fn is_rest<const W: usize>(partition: &Partition<W>) -> bool {
     partition.selector == Selector::NONE
 }
 
-/// The rules of a partition without bits.
-fn list<const W: usize>(partition: &Partition<W>) -> Option<&[TernaryRule<W>]> {
-    let slot = partition.slots().next().filter(|_| is_rest(partition))?;
-    match &slot.bucket {
-        Bucket::Rules(rules) => Some(rules),
-        _ => Some(&[]),
-    }
-}
-
-/// True if partitions are tried for a list that has grown to this length: at powers of two, for rules that no bits separate stay a list.
+/// True if partitions are tried for a list that has grown to this length: when it has just become too long for a short list, and at powers of two, for
+/// rules that no bits separate stay a list.
 fn is_tried(length: usize) -> bool {
-    length > MOST_IN_BUCKET && length.is_power_of_two()
+    length == MOST_IN_SHORT_LIST + 1 || (length > MOST_IN_BUCKET && length.is_power_of_two())
 }
 
 /// Adds a rule to a list; false if there is an equal one.

@@ -121,6 +121,16 @@ proptest! {
     }
 
     #[test]
+    fn rule_set_that_grows_out_of_a_short_list_and_back_agrees_with_a_list(
+        rules in proptest::collection::vec(rule::<4>(), 1..60),
+        built in 0usize..40,
+        changes in proptest::collection::vec((any::<usize>(), prop::bool::weighted(0.02)), 0..80),
+        keys in proptest::collection::vec((any::<usize>(), any::<[u64; 4]>(), (any::<usize>(), word())), 1..100),
+    ) {
+        run(&rules, built, &changes, &keys)?;
+    }
+
+    #[test]
     fn rule_set_of_wide_keys_agrees_with_a_list(
         rules in proptest::collection::vec(rule::<7>(), 1..100),
         built in 0usize..100,

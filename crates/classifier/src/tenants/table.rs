@@ -29,14 +29,22 @@ impl TenantTable {
     pub fn look_up(&self, keys: &[TenantKey], results: &mut [Option<RuleResult>]) {
         assert_eq!(keys.len(), results.len(), "one result for each key");
         for (keys, results) in keys.chunks(GROUP).zip(results.chunks_mut(GROUP)) {
-            let mut words = [Key([0; WORDS]); GROUP];
-            let mut parts = [&[][..]; GROUP];
-            for ((key, words), parts) in keys.iter().zip(&mut words).zip(&mut parts) {
-                *words = key.key.words();
-                *parts = self.tenants.get(usize::from(key.tenant.0)).map_or(&[], RuleSet::partitions);
+            let (mut words, mut found) = ([Key([0; WORDS]); GROUP], [None; GROUP]);
+            let (words, found) = (&mut words[..keys.len()], &mut found[..keys.len()]);
+            words.iter_mut().zip(keys).for_each(|(words, key)| *words = key.key.words());
+            let mut starts = [(0, &[][..]); GROUP];
+            let mut waiting = 0;
+            for (i, key) in keys.iter().enumerate() {
+                let Some(filters) = self.tenants.get(usize::from(key.tenant.0)) else { continue };
+                match filters.begin(&words[i]) {
+                    Ok(rule) => found[i] = rule,
+                    Err(partitions) => {
+                        starts[waiting] = (i, partitions);
+                        waiting += 1;
+                    }
+                }
             }
-            let mut found = [None; GROUP];
-            look_up_each(parts, &words[..keys.len()], &mut found[..keys.len()]);
+            look_up_each(starts.into_iter().take(waiting), words, found);
             results.iter_mut().zip(found).for_each(|(result, rule)| *result = rule.map(|rule| rule.result));
         }
     }
