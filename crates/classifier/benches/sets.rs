@@ -83,6 +83,9 @@ fn main() {
         criterion.bench_function(&format!("add_one/ipv4/{size}"), |b| {
             b.iter(|| v4.edited([add(prefix4(&mut random))]).expect("it is an address"));
         });
+        criterion.bench_function(&format!("add_one/ipv6/{size}"), |b| {
+            b.iter(|| v6.edited([add(prefix6(&mut random))]).expect("it is an address"));
+        });
         let many: Vec<SetEdit> = (0..100_000).map(|_| add(prefix4(&mut random))).collect();
         criterion.bench_function(&format!("add_100000/ipv4/{size}"), |b| {
             b.iter(|| v4.edited(many.iter().copied()).expect("all are addresses"));

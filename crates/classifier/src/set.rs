@@ -3,6 +3,7 @@
 //! A set is a value that never changes. A change makes a new set, which shares all but the changed parts with the old one. Workers look up a whole
 //! batch at once, and the memory of all look-ups is prefetched together.
 
+mod index;
 mod intervals;
 mod key;
 mod node;

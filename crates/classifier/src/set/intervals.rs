@@ -151,9 +151,8 @@ impl<K: Key> Intervals<K> {
 fn mark_group<K: Key>(root: &Arc<Node<K>>, values: &[K], marks: &mut [u64], bit: u64) {
     let mut nodes: [&Node<K>; GROUP] = [root; GROUP];
     let mut blocks = [0; GROUP];
-    let mut before = [K::MIN; GROUP];
     let n = values.len().min(GROUP);
-    let (nodes, blocks, before) = (&mut nodes[..n], &mut blocks[..n], &mut before[..n]);
+    let (nodes, blocks) = (&mut nodes[..n], &mut blocks[..n]);
     // All values take one step, then all the next. The prefetches of one round arrive while it handles the other values.
     loop {
         for ((node, block), value) in nodes.iter().zip(&mut *blocks).zip(values) {
@@ -163,15 +162,23 @@ fn mark_group<K: Key>(root: &Arc<Node<K>>, values: &[K], marks: &mut [u64], bit:
         if nodes.first().is_none_or(|node| node.nodes().is_empty()) {
             break;
         }
-        for (((node, block), before), value) in nodes.iter_mut().zip(&*blocks).zip(&mut *before).zip(values) {
-            let Some((below, reach)) = node.descend(*block, *value) else { continue };
+        for (((node, block), mark), value) in nodes.iter_mut().zip(&*blocks).zip(&mut *marks).zip(values) {
+            let Some((below, is_before)) = node.descend(*block, *value) else { continue };
             below.prefetch();
-            *before = (*before).max(reach);
+            *mark |= if is_before { bit } else { 0 };
             *node = below;
         }
     }
-    for ((((node, block), before), value), mark) in nodes.iter().zip(&*blocks).zip(&*before).zip(values).zip(marks) {
-        *mark |= if node.covers(*block, *value, *before) { bit } else { 0 };
+    let (mut open, mut count) = ([(0, 0); GROUP], 0);
+    for (i, (((node, block), value), mark)) in nodes.iter().zip(&*blocks).zip(values).zip(&mut *marks).enumerate() {
+        let covers = node.covers(*block, *value);
+        *mark |= if covers == Ok(true) { bit } else { 0 };
+        // Without a branch: it would be mispredicted for many values.
+        open[count] = (i, covers.err().unwrap_or_default());
+        count += usize::from(covers.is_err());
+    }
+    for (i, entry) in &open[..count] {
+        marks[*i] |= if nodes[*i].decide(*entry, values[*i]) { bit } else { 0 };
     }
 }
 

@@ -1,19 +1,13 @@
 //! Nodes of the tree behind a set.
 //!
 //! A node holds up to [`CAPACITY`] entries in the order of their first values. Entries of a leaf are elements; entries of an inner node are nodes. A
-//! search reads two short arrays, each a cache line long for IPv4: the first values of all blocks, then those of one block.
+//! search reads the node's index.
 
+use super::index::{CAPACITY, Index};
 use super::key::Key;
-use packet::pool::prefetch;
 use std::sync::Arc;
 use units::Instant;
 
-/// Blocks of a node.
-const BLOCKS: usize = 16;
-/// Entries of a block.
-const BLOCK: usize = 8;
-/// The largest number of entries of a node.
-pub(super) const CAPACITY: usize = BLOCKS * BLOCK;
 /// Entries of a node that is built with many others: room for some more before it splits.
 const FILL: usize = 112;
 /// A node with fewer entries joins its neighbour, if both fit into one of `FILL`.
@@ -37,18 +31,8 @@ impl<K: Key> Item<K> {
     }
 }
 
-#[derive(Clone)]
-#[repr(C, align(64))]
-struct Block<K> {
-    starts: [K; BLOCK],
-    reach: [K; BLOCK],
-}
-
 /// A node that never changes.
-#[repr(C, align(64))]
 pub(super) struct Node<K: Key> {
-    /// The first value of each block.
-    pivots: [K; BLOCKS],
     entries: Entries<K>,
     /// The largest last value below this node.
     reach: K,
@@ -56,46 +40,25 @@ pub(super) struct Node<K: Key> {
     count: usize,
     /// The first expiry below this node.
     next: Instant,
-    /// Places without an entry hold the largest value as start, and the reach of all entries.
-    blocks: [Block<K>; BLOCKS],
+    index: K::Index,
 }
 
 /// The entries of a node, beside the arrays that a search reads.
 pub(super) enum Entries<K: Key> {
-    /// The elements' tails. The block's `reach` is the largest last value of the element and those before it in the leaf.
+    /// The elements' tails. The index's reach is the largest last value of the element and those before it in the leaf.
     Leaf {
         tails: Box<[K::Tail]>,
         /// Only if an element of the leaf expires.
         expiries: Option<Box<[Instant]>>,
     },
-    /// The nodes below. The block's `reach` is the largest last value of all nodes before this one in the parent.
+    /// The nodes below. The index's reach is the largest last value of all nodes before this one in the parent.
     Inner(Box<[Arc<Node<K>>]>),
 }
 
 impl<K: Key> Node<K> {
-    fn build(
-        entries: Entries<K>,
-        starts: impl ExactSizeIterator<Item = (K, K)>,
-        (reach, count, next): (K, usize, Instant),
-    ) -> Arc<Node<K>> {
+    fn build(entries: Entries<K>, starts: &[(K, K)], (reach, count, next): (K, usize, Instant)) -> Arc<Node<K>> {
         assert!((1..=CAPACITY).contains(&starts.len()), "a node has from 1 to {CAPACITY} entries");
-        let empty = Block { starts: [K::MAX; BLOCK], reach: [reach; BLOCK] };
-        let mut node = Node {
-            pivots: [K::MAX; BLOCKS],
-            entries,
-            reach,
-            count,
-            next,
-            blocks: std::array::from_fn(|_| empty.clone()),
-        };
-        for (i, (start, reach)) in starts.enumerate() {
-            let (block, place) = (&mut node.blocks[i / BLOCK], i % BLOCK);
-            (block.starts[place], block.reach[place]) = (start, reach);
-            if place == 0 {
-                node.pivots[i / BLOCK] = start;
-            }
-        }
-        Arc::new(node)
+        Arc::new(Node { entries, reach, count, next, index: K::Index::of(starts) })
     }
 
     fn leaf(items: &[Item<K>]) -> Arc<Node<K>> {
@@ -108,7 +71,7 @@ impl<K: Key> Node<K> {
         let next = items.iter().map(|item| item.expires).min().unwrap_or(Instant::NEVER);
         let expiries = (next != Instant::NEVER).then(|| items.iter().map(|item| item.expires).collect());
         let entries = Entries::Leaf { tails: items.iter().map(|item| item.tail).collect(), expiries };
-        Node::build(entries, starts.into_iter(), (reach, items.len(), next))
+        Node::build(entries, &starts, (reach, items.len(), next))
     }
 
     fn inner(nodes: &[Arc<Node<K>>]) -> Arc<Node<K>> {
@@ -121,7 +84,7 @@ impl<K: Key> Node<K> {
         let starts: Vec<_> = starts.collect();
         let count = nodes.iter().map(|node| node.count).sum();
         let next = nodes.iter().map(|node| node.next).min().unwrap_or(Instant::NEVER);
-        Node::build(Entries::Inner(nodes.into()), starts.into_iter(), (reach, count, next))
+        Node::build(Entries::Inner(nodes.into()), &starts, (reach, count, next))
     }
 
     /// Leaves of these elements, which ascend.
@@ -144,7 +107,7 @@ impl<K: Key> Node<K> {
 
     /// The first value of an entry.
     pub fn start(&self, entry: usize) -> K {
-        self.blocks[entry / BLOCK].starts[entry % BLOCK]
+        self.index.start(entry)
     }
 
     pub fn count(&self) -> usize {
@@ -188,50 +151,44 @@ impl<K: Key> Node<K> {
     pub fn bytes(&self) -> usize {
         // The counters of an `Arc` take the space of one alignment.
         let node = size_of::<Node<K>>() + align_of::<Node<K>>();
-        node + match &self.entries {
-            Entries::Leaf { tails, expiries } => size_of_val(&**tails) + expiries.as_deref().map_or(0, size_of_val),
-            Entries::Inner(nodes) => size_of_val(&**nodes),
-        }
+        node + self.index.bytes()
+            + match &self.entries {
+                Entries::Leaf { tails, expiries } => size_of_val(&**tails) + expiries.as_deref().map_or(0, size_of_val),
+                Entries::Inner(nodes) => size_of_val(&**nodes),
+            }
     }
 
     /// Prefetches what [`Node::block`] reads.
     #[inline(always)]
     pub fn prefetch(&self) {
-        for line in self.pivots.chunks(64 / size_of::<K>()) {
-            prefetch(line.as_ptr());
-        }
+        self.index.prefetch();
     }
 
-    /// The block that has the last entry which starts at or before `value`; the first block if none does. Prefetches the block.
+    /// See [`Index::block`].
     #[inline(always)]
-    pub fn block(&self, value: K) -> usize {
-        let block = K::rank(&self.pivots, value).saturating_sub(1);
-        let block_lines = size_of::<Block<K>>() / 64;
-        for line in 0..block_lines {
-            prefetch((&raw const self.blocks[block % BLOCKS]).cast::<[u8; 64]>().wrapping_add(line));
-        }
-        block
+    pub fn block(&self, value: K) -> u64 {
+        self.index.block(value)
     }
 
-    /// In an inner node: the node that may hold `value`, and the largest last value of all nodes before it.
+    /// In an inner node: the node that may hold `value`, and true if an element of the nodes before it does.
     #[inline(always)]
-    pub fn descend(&self, block: usize, value: K) -> Option<(&Arc<Node<K>>, K)> {
+    pub fn descend(&self, block: u64, value: K) -> Option<(&Arc<Node<K>>, bool)> {
         let nodes = self.nodes();
-        let place = K::rank(&self.blocks[block % BLOCKS].starts, value).saturating_sub(1);
+        let (entry, is_before) = self.index.descend(block, value);
         // The largest value of all is not below the places without an entry.
-        let entry = (block * BLOCK + place).min(nodes.len().checked_sub(1)?);
-        let before = self.blocks[entry / BLOCK].reach[entry % BLOCK];
-        Some((&nodes[entry], before))
+        Some((&nodes[entry.min(nodes.len().checked_sub(1)?)], is_before))
     }
 
-    /// In a leaf: true if an element holds `value`. `before` is the largest last value of all leaves before this one.
+    /// See [`Index::covers`].
     #[inline(always)]
-    pub fn covers(&self, block: usize, value: K, before: K) -> bool {
-        let block = &self.blocks[block % BLOCKS];
-        let place = K::rank(&block.starts, value).saturating_sub(1) % BLOCK;
-        // An element that starts at or before the value holds it if it ends at or behind it. So only the largest end of all those counts. The
-        // comparison of the start excludes a value before the first element of the set: the search then stops at that element.
-        (block.starts[place] <= value) & (block.reach[place].max(before) >= value)
+    pub fn covers(&self, block: u64, value: K) -> Result<bool, usize> {
+        self.index.covers(block, value)
+    }
+
+    /// See [`Index::decide`].
+    #[inline(always)]
+    pub fn decide(&self, entry: usize, value: K) -> bool {
+        self.index.decide(entry, value)
     }
 }
 
