@@ -7,6 +7,7 @@
 
 mod flows;
 mod lists;
+mod tenants;
 
 use super::components::{random_prefixes, sequence};
 use super::writer::{beside_changes, timed};
@@ -16,7 +17,7 @@ use classifier::{
     SetStore, TernaryRule,
 };
 use io::clock::CycleCounter;
-use lists::{Packet, Rule, RuleList, bits, lists, packets};
+use lists::{Packet, Rule, RuleList, bits, generated, lists, packets};
 use packet::BATCH;
 use plan::{MatchFields, SetKind, SetValue};
 use std::hint::black_box;
@@ -43,7 +44,7 @@ const SIZES: [(usize, &str, f64); 4] =
     [(10, "10", 10.0), (1_000, "10^3", 40.0), (10_000, "10^4", 80.0), (100_000, "10^5", 150.0)];
 const LARGEST: usize = 100_000;
 
-/// Look-ups in lists of all sizes, changes of the largest, and a named set.
+/// Look-ups in lists of all sizes, changes of the largest, a named set, and filters of tenants.
 pub fn measure(rounds: Rounds) -> Vec<BenchFigure> {
     lists::report_missing_lists();
     let mut figures = Vec::new();
@@ -75,6 +76,7 @@ pub fn measure(rounds: Rounds) -> Vec<BenchFigure> {
     }
     figures.push(keys_made(rounds));
     figures.push(named_set(rounds));
+    figures.extend(tenants::measure(rounds));
     figures
 }
 

@@ -182,7 +182,7 @@ pub(super) fn packets(rules: &[Rule], count: usize) -> Vec<Packet> {
 }
 
 /// Different rules between some networks and hosts, as a firewall has them: specific rules first, most of them for one service.
-fn generated(size: usize) -> Vec<Rule> {
+pub(super) fn generated(size: usize) -> Vec<Rule> {
     let mut random = sequence(0xf1e1d);
     let mut next = move || random.next().unwrap_or(0) >> 16;
     let any = Prefix { address: Ipv4Addr::UNSPECIFIED.into(), length: 0 };
