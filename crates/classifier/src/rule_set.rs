@@ -170,8 +170,8 @@ fn is_rest<const W: usize>(partition: &Partition<W>) -> bool {
     partition.selector == Selector::NONE
 }
 
-/// True if partitions are tried for a list that has grown to this length: when it has just become too long for a short list, and at powers of two, for
-/// rules that no bits separate stay a list.
+/// True if partitions are tried for a list that has grown to this length: when it is just too long for a short list, and at each power of two. Between
+/// these lengths it stays a list, for perhaps no bits separate its rules.
 fn is_tried(length: usize) -> bool {
     length == MOST_IN_SHORT_LIST + 1 || (length > MOST_IN_BUCKET && length.is_power_of_two())
 }

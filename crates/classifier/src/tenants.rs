@@ -54,7 +54,7 @@ pub enum FilterChange {
     Delete(u32),
 }
 
-/// What a filter uses of the table.
+/// The counter and the entries of a filter.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct FilterUse {
     /// The number of its counter: the same as long as the filter is at its position. A number is used again only when no worker has a table with the
@@ -64,7 +64,7 @@ pub struct FilterUse {
     pub entries: u32,
 }
 
-/// What a tenant uses of the table.
+/// The quota of a tenant, and its use.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TenantUse {
     /// The entries that it may use.
@@ -178,7 +178,7 @@ impl TenantFilters {
         Ok(removed.filters.len())
     }
 
-    /// What a tenant uses.
+    /// The quota of a tenant, and its use.
     pub fn usage(&self, tenant: TenantId) -> Result<TenantUse, TenantError> {
         let Tenant { quota, entries, filters, .. } =
             self.tenants.get(&tenant).ok_or(TenantError::UnknownTenant { tenant })?;
@@ -205,7 +205,7 @@ impl TenantFilters {
         self.change_one(tenant, FilterChange::Replace(position, filter))
     }
 
-    /// Deletes the filter at a position. Returns what it used.
+    /// Deletes the filter at a position. Returns the use that has ended.
     pub fn delete(&mut self, tenant: TenantId, position: u32) -> Result<FilterUse, TenantError> {
         self.change_one(tenant, FilterChange::Delete(position))
     }
@@ -217,8 +217,8 @@ impl TenantFilters {
         }
     }
 
-    /// Makes all changes of a tenant's filters in this order, or none. A look-up sees the table before or after all of them. Returns for each change
-    /// what its filter uses, or what the deleted one used.
+    /// Makes all changes of a tenant's filters in this order, or none. A look-up sees the table before or after all of them. Returns for each change the use
+    /// of its filter, or of the deleted one.
     pub fn change(
         &mut self,
         tenant: TenantId,

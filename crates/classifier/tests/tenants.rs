@@ -378,7 +378,7 @@ fn ten_thousand_changes_are_made_together_or_not_at_all() {
     changes[9_999] = insert(9_999);
     filters.change(TenantId(0), changes).unwrap();
     assert!((0..10_000).all(|n| found(reader.refresh(), 0, n) == Some(n as u32)));
-    // A refused batch restores what it deleted and replaced, also when it did both for one position.
+    // A refused batch restores the deleted and the replaced filters, also if both are at one position.
     let several = [
         FilterChange::Delete(5),
         insert(5),

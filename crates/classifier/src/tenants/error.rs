@@ -134,7 +134,7 @@ impl std::error::Error for TenantError {}
 pub struct RefusedChanges {
     /// The position of the wrong change in the list; `None` if only all changes together are wrong.
     pub change: Option<usize>,
-    /// What is wrong.
+    /// The reason.
     pub error: TenantError,
 }
 

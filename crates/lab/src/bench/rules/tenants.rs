@@ -94,7 +94,7 @@ fn header(selections: &[[u64; 2]; 8], next: &mut impl FnMut() -> u64) -> Made {
 /// A full table of 16 tenants.
 struct FullTable {
     filters: TenantFilters,
-    /// What was inserted, by tenant and position.
+    /// The filters and their keys, by tenant and position.
     made: Vec<Vec<Made>>,
     /// The seconds that all inserts took.
     built: f64,
