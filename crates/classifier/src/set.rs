@@ -11,8 +11,8 @@ mod store;
 #[cfg(test)]
 mod tests;
 
+use index::Indexed;
 use intervals::{Edit, Effect, Intervals};
-use key::Key;
 use node::Item;
 use plan::{Prefix, SetKind, SetValue};
 use std::fmt;
@@ -305,14 +305,14 @@ fn start(value: SetValue) -> Start {
     }
 }
 
-fn key_edit<K: Key>(start: K, tail: K::Tail, expires: Option<Instant>) -> Edit<K> {
+fn key_edit<K: Indexed>(start: K, tail: K::Tail, expires: Option<Instant>) -> Edit<K> {
     match expires {
         Some(expires) => Edit::Add(Item { start, tail, expires }),
         None => Edit::Remove((start, tail)),
     }
 }
 
-fn elements<K: Key>(intervals: &Intervals<K>, from: Option<(K, K::Tail)>) -> impl Iterator<Item = SetElement> + '_
+fn elements<K: Indexed>(intervals: &Intervals<K>, from: Option<(K, K::Tail)>) -> impl Iterator<Item = SetElement> + '_
 where
     SetElement: From<Item<K>>,
 {

@@ -26,6 +26,8 @@ use std::fmt;
 use std::sync::Arc;
 pub use table::{TenantKey, TenantTable};
 
+/// Bits of an opaque key.
+const KEY_BITS: u16 = 320;
 /// Entries of a table by default, for all tenants together.
 const ENTRIES: usize = 128 << 10;
 /// Building takes about a microsecond an entry, an edit several. With more edits than a quarter of the entries, and these, the table is built anew.

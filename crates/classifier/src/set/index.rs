@@ -37,6 +37,24 @@ pub(super) trait Index<K: Key>: Sized {
     fn bytes(&self) -> usize;
 }
 
+/// A value with the index that suits it.
+pub(super) trait Indexed: Key {
+    /// The index of a node.
+    type Index: Index<Self> + Send + Sync;
+}
+
+impl Indexed for u16 {
+    type Index = ShortIndex<u16>;
+}
+
+impl Indexed for u32 {
+    type Index = ShortIndex<u32>;
+}
+
+impl Indexed for u128 {
+    type Index = LongIndex;
+}
+
 const BLOCKS: usize = 16;
 const BLOCK: usize = 8;
 

@@ -4,7 +4,7 @@
 //! these maxima of its own entries, so an element changes one path of nodes, however many others it overlaps. The idea is that of interval trees
 //! (Cormen, Leiserson, Rivest, Stein, "Introduction to Algorithms", 14.3).
 
-use super::key::Key;
+use super::index::Indexed;
 use super::node::{Item, Node};
 use std::sync::Arc;
 use units::Instant;
@@ -14,14 +14,14 @@ const GROUP: usize = 64;
 
 /// A change of one element.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Edit<K: Key> {
+pub(super) enum Edit<K: Indexed> {
     /// Adds the element, or sets its expiry if the set has it.
     Add(Item<K>),
     /// Removes the element with this start and tail.
     Remove((K, K::Tail)),
 }
 
-impl<K: Key> Edit<K> {
+impl<K: Indexed> Edit<K> {
     fn key(&self) -> (K, K::Tail) {
         match self {
             Edit::Add(item) => item.key(),
@@ -40,17 +40,17 @@ pub(super) struct Effect {
 
 /// Elements of one kind.
 #[derive(Clone)]
-pub(super) struct Intervals<K: Key> {
+pub(super) struct Intervals<K: Indexed> {
     root: Option<Arc<Node<K>>>,
 }
 
-impl<K: Key> Default for Intervals<K> {
+impl<K: Indexed> Default for Intervals<K> {
     fn default() -> Self {
         Intervals { root: None }
     }
 }
 
-impl<K: Key> Intervals<K> {
+impl<K: Indexed> Intervals<K> {
     /// The number of elements.
     pub fn len(&self) -> usize {
         self.root.as_ref().map_or(0, |root| root.count())
@@ -63,7 +63,7 @@ impl<K: Key> Intervals<K> {
 
     /// Bytes of memory, parts that other sets share included.
     pub fn bytes(&self) -> usize {
-        fn below<K: Key>(node: &Node<K>) -> usize {
+        fn below<K: Indexed>(node: &Node<K>) -> usize {
             node.bytes() + node.nodes().iter().map(|node| below(node)).sum::<usize>()
         }
         self.root.as_ref().map_or(0, |root| below(root))
@@ -148,7 +148,7 @@ impl<K: Key> Intervals<K> {
 
 /// Looks up at most `GROUP` values.
 #[inline(always)]
-fn mark_group<K: Key>(root: &Arc<Node<K>>, values: &[K], marks: &mut [u64], bit: u64) {
+fn mark_group<K: Indexed>(root: &Arc<Node<K>>, values: &[K], marks: &mut [u64], bit: u64) {
     let mut nodes: [&Node<K>; GROUP] = [root; GROUP];
     let mut blocks = [0; GROUP];
     let n = values.len().min(GROUP);
@@ -183,7 +183,7 @@ fn mark_group<K: Key>(root: &Arc<Node<K>>, values: &[K], marks: &mut [u64], bit:
 }
 
 /// Nodes of the level of `node` with its elements after `edits`, which ascend.
-fn edited<K: Key>(node: &Node<K>, mut edits: &[Edit<K>], effect: &mut Effect) -> Vec<Arc<Node<K>>> {
+fn edited<K: Indexed>(node: &Node<K>, mut edits: &[Edit<K>], effect: &mut Effect) -> Vec<Arc<Node<K>>> {
     let nodes = node.nodes();
     if nodes.is_empty() {
         return Node::leaves(&merged(node.items(), edits, effect));
@@ -209,7 +209,7 @@ fn edited<K: Key>(node: &Node<K>, mut edits: &[Edit<K>], effect: &mut Effect) ->
 }
 
 /// The elements of a leaf after edits. Both ascend.
-fn merged<K: Key>(items: impl Iterator<Item = Item<K>>, edits: &[Edit<K>], effect: &mut Effect) -> Vec<Item<K>> {
+fn merged<K: Indexed>(items: impl Iterator<Item = Item<K>>, edits: &[Edit<K>], effect: &mut Effect) -> Vec<Item<K>> {
     let mut items = items.peekable();
     let mut merged = Vec::with_capacity(items.size_hint().0 + edits.len());
     for edit in edits {
@@ -229,7 +229,7 @@ fn merged<K: Key>(items: impl Iterator<Item = Item<K>>, edits: &[Edit<K>], effec
 }
 
 /// Nodes of the level of `node` without the elements that expired.
-fn unexpired<K: Key>(node: &Node<K>, now: Instant, expired: &mut Vec<Item<K>>) -> Vec<Arc<Node<K>>> {
+fn unexpired<K: Indexed>(node: &Node<K>, now: Instant, expired: &mut Vec<Item<K>>) -> Vec<Arc<Node<K>>> {
     let nodes = node.nodes();
     if nodes.is_empty() {
         let (gone, left): (Vec<_>, Vec<_>) = node.items().partition(|item| item.expires <= now);
@@ -248,13 +248,13 @@ fn unexpired<K: Key>(node: &Node<K>, now: Instant, expired: &mut Vec<Item<K>>) -
 }
 
 /// Elements in ascending order.
-pub(super) struct Iter<'a, K: Key> {
+pub(super) struct Iter<'a, K: Indexed> {
     /// For each level, from the root on, the nodes that follow.
     stack: Vec<std::slice::Iter<'a, Arc<Node<K>>>>,
     leaf: std::vec::IntoIter<Item<K>>,
 }
 
-impl<K: Key> Iterator for Iter<'_, K> {
+impl<K: Indexed> Iterator for Iter<'_, K> {
     type Item = Item<K>;
 
     fn next(&mut self) -> Option<Item<K>> {

@@ -1,6 +1,5 @@
 //! The values that a set can hold: IPv4 addresses, IPv6 addresses and ports, each with the form in which an element stores its end.
 
-use super::index::{Index, LongIndex, ShortIndex};
 use std::fmt::Debug;
 
 /// A searched value: an address or a port.
@@ -9,8 +8,6 @@ pub(super) trait Key: Copy + Ord + Debug + Send + Sync + 'static {
     const MIN: Self;
     /// The largest value.
     const MAX: Self;
-    /// The index of a node.
-    type Index: Index<Self> + Send + Sync;
     /// The part of an element beside its first value.
     type Tail: Copy + Ord + Debug + Send + Sync + 'static;
 
@@ -35,7 +32,6 @@ macro_rules! count {
 impl Key for u32 {
     const MIN: Self = 0;
     const MAX: Self = u32::MAX;
-    type Index = ShortIndex<u32>;
     /// The prefix length.
     type Tail = u8;
 
@@ -54,7 +50,6 @@ impl ShortKey for u32 {
 impl Key for u16 {
     const MIN: Self = 0;
     const MAX: Self = u16::MAX;
-    type Index = ShortIndex<u16>;
     /// The last port.
     type Tail = u16;
 
@@ -73,7 +68,6 @@ impl ShortKey for u16 {
 impl Key for u128 {
     const MIN: Self = 0;
     const MAX: Self = u128::MAX;
-    type Index = LongIndex;
     /// The prefix length.
     type Tail = u8;
 

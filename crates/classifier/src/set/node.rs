@@ -3,8 +3,7 @@
 //! A node holds up to [`CAPACITY`] entries in the order of their first values. Entries of a leaf are elements; entries of an inner node are nodes. A
 //! search reads the node's index.
 
-use super::index::{CAPACITY, Index};
-use super::key::Key;
+use super::index::{CAPACITY, Index, Indexed};
 use std::sync::Arc;
 use units::Instant;
 
@@ -15,16 +14,16 @@ const SPARSE: usize = 32;
 
 /// An element as the tree stores it. The order is that of the tree.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(super) struct Item<K: Key> {
+pub(super) struct Item<K: Indexed> {
     /// The first value.
     pub start: K,
-    /// Gives the last value, see [`Key::end`].
+    /// Gives the last value, see [`Key::end`](super::key::Key::end).
     pub tail: K::Tail,
     /// When the element leaves the set; `NEVER` for one that stays.
     pub expires: Instant,
 }
 
-impl<K: Key> Item<K> {
+impl<K: Indexed> Item<K> {
     /// The identity of the element in its set.
     pub fn key(&self) -> (K, K::Tail) {
         (self.start, self.tail)
@@ -32,7 +31,7 @@ impl<K: Key> Item<K> {
 }
 
 /// A node that never changes.
-pub(super) struct Node<K: Key> {
+pub(super) struct Node<K: Indexed> {
     entries: Entries<K>,
     /// The largest last value below this node.
     reach: K,
@@ -44,7 +43,7 @@ pub(super) struct Node<K: Key> {
 }
 
 /// The entries of a node, beside the arrays that a search reads.
-pub(super) enum Entries<K: Key> {
+pub(super) enum Entries<K: Indexed> {
     /// The elements' tails. The index's reach is the largest last value of the element and those before it in the leaf.
     Leaf {
         tails: Box<[K::Tail]>,
@@ -55,7 +54,7 @@ pub(super) enum Entries<K: Key> {
     Inner(Box<[Arc<Node<K>>]>),
 }
 
-impl<K: Key> Node<K> {
+impl<K: Indexed> Node<K> {
     fn build(entries: Entries<K>, starts: &[(K, K)], (reach, count, next): (K, usize, Instant)) -> Arc<Node<K>> {
         assert!((1..=CAPACITY).contains(&starts.len()), "a node has from 1 to {CAPACITY} entries");
         Arc::new(Node { entries, reach, count, next, index: K::Index::of(starts) })
@@ -201,7 +200,7 @@ fn pieces<T>(entries: &[T]) -> impl Iterator<Item = &[T]> {
 }
 
 /// Joins each sparse node with the one before or behind it if both fit into one. Nodes are of one level.
-fn joined<K: Key>(nodes: Vec<Arc<Node<K>>>) -> Vec<Arc<Node<K>>> {
+fn joined<K: Indexed>(nodes: Vec<Arc<Node<K>>>) -> Vec<Arc<Node<K>>> {
     let mut joined: Vec<Arc<Node<K>>> = Vec::with_capacity(nodes.len());
     for node in nodes {
         match joined.last_mut() {

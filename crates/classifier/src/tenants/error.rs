@@ -1,7 +1,6 @@
 //! Reasons to refuse a change of filters.
 
-use super::TenantId;
-use super::filter::KEY_BITS;
+use super::{KEY_BITS, TenantId};
 use std::fmt;
 
 /// A reason to refuse a change. The table stays as it was.

@@ -1,12 +1,11 @@
 //! Filters of tenants, and the ternary rules that they become.
 
+use super::KEY_BITS;
 use super::error::TenantError;
 use crate::rule::{Key, RuleResult, TernaryRule};
 
 /// Words of an opaque key.
-const KEY_WORDS: usize = 5;
-/// Bits of an opaque key.
-pub(super) const KEY_BITS: u16 = 64 * KEY_WORDS as u16;
+const KEY_WORDS: usize = KEY_BITS as usize / 64;
 /// Words of a key as the tables compare it: the last word of the opaque key is there twice, once for bits and once for ranges.
 pub(super) const WORDS: usize = KEY_WORDS + 1;
 /// The last four fields of 16 bits are compared with a range as they are.
