@@ -14,12 +14,14 @@
 
 #![forbid(unsafe_code)]
 
+mod forwards;
 mod fragments;
 mod restore;
 mod slots;
 mod table;
 mod translate;
 
+pub use forwards::{Forward, Forwards};
 pub use fragments::{Datagram, FragmentFate, Fragments};
 pub use table::{Connection, ConnectionKind, ConnectionTable, Mapping, NONE, NatEndpoint, Timeouts};
 pub use translate::{Form, PacketEnd, PacketView, QuotedPacket};
@@ -45,24 +47,13 @@ pub struct NatRules {
     /// The lifetimes of idle connections.
     pub timeouts: Timeouts,
     /// Forwarded ports.
-    pub forwards: Vec<Forward>,
+    pub forwards: Forwards,
     /// The capacity of the table, read only from the first configuration with translation.
     pub connections: usize,
     /// The most connections that one inside host may have opened at a time.
     pub per_host: usize,
     /// The key of the table's hashes.
     pub secret: u64,
-}
-
-/// A forwarded port of ours.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub struct Forward {
-    /// The protocol.
-    pub protocol: u8,
-    /// Our port.
-    pub port: u16,
-    /// The inside end.
-    pub inside: NatEndpoint,
 }
 
 /// The filter for inbound packets at a mapping.
@@ -86,14 +77,6 @@ impl NatRules {
     #[inline]
     pub fn is_ours(&self, address: u32) -> bool {
         self.addresses.binary_search(&address).is_ok()
-    }
-
-    fn forward_of(&self, protocol: u8, port: u16) -> Option<NatEndpoint> {
-        self.forwards.iter().find(|f| f.protocol == protocol && f.port == port).map(|f| f.inside)
-    }
-
-    fn forward_to(&self, protocol: u8, inside: NatEndpoint) -> Option<u16> {
-        self.forwards.iter().find(|f| f.protocol == protocol && f.inside == inside).map(|f| f.port)
     }
 }
 
@@ -307,7 +290,7 @@ impl NatState {
         let leads = match view.form {
             Form::Flow => {
                 let mapped = self.table.mapping_of_outside(view.protocol, view.destination).is_some();
-                mapped || rules.forward_of(view.protocol, view.destination.port).is_some()
+                mapped || rules.forwards.inside_of(view.protocol, view.destination.port).is_some()
             }
             Form::Error(_) | Form::Fragment => false,
         };
@@ -384,10 +367,11 @@ impl NatState {
         if let Some(mapping) = self.table.mapping_of_inside(protocol, inside, address) {
             return Some((self.table.mapping(mapping).outside.port, None));
         }
-        let taken = |port| rules.forward_of(protocol, port).is_some();
+        let taken = |port| rules.forwards.inside_of(protocol, port).is_some();
         // A host may have got the port before it became a forwarded one.
         let given = rules
-            .forward_to(protocol, inside)
+            .forwards
+            .port_of(protocol, inside)
             .filter(|&port| self.table.mapping_of_outside(protocol, NatEndpoint::new(address, port)).is_none());
         // An eviction is the last resort: first the forwarded port, then a free one.
         let free = || self.table.free_port(protocol, inside, address, rules.ports, taken);
@@ -448,7 +432,7 @@ impl NatState {
     /// Opens a connection from the outside, if a forward or the filter permits it.
     fn connect_in(&mut self, rules: &NatRules, view: &PacketView, now: Instant) -> Option<Result<u32, ConnectError>> {
         let (protocol, outside, peer) = (view.protocol, view.destination, view.source);
-        let forward = rules.forward_of(protocol, outside.port);
+        let forward = rules.forwards.inside_of(protocol, outside.port);
         let inside = match (forward, rules.filtering, self.table.mapping_of_outside(protocol, outside)) {
             (Some(inside), ..) => inside,
             (None, Filtering::Endpoint, Some(mapping)) => self.table.mapping(mapping).inside,

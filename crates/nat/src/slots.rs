@@ -3,8 +3,20 @@
 /// No slot.
 pub const NONE: u32 = u32::MAX;
 
+/// The hash of a protocol and two keys of 48 bits. `secret` keeps peers, who choose ports, from choosing hashes.
+#[inline]
+pub(super) fn keyed_hash(secret: u64, protocol: u8, one: u64, other: u64) -> u64 {
+    let mix = |mut z: u64| {
+        z = (z ^ z >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ z >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ z >> 31
+    };
+    // An end has 48 bits, so the protocol does not overlap it.
+    mix(mix(one ^ u64::from(protocol) << 56 ^ secret) ^ other)
+}
+
 /// A chained hash table of slot numbers.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Index {
     heads: Box<[u32]>,
     next: Box<[u32]>,
@@ -22,7 +34,7 @@ impl Index {
     }
 
     #[inline]
-    pub fn find(&self, hash: u64, is_it: impl Fn(u32) -> bool) -> Option<u32> {
+    pub fn find(&self, hash: u64, mut is_it: impl FnMut(u32) -> bool) -> Option<u32> {
         let mut slot = self.heads[self.bucket(hash)];
         while slot != NONE {
             if is_it(slot) {

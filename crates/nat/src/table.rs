@@ -11,7 +11,7 @@
 mod sample;
 
 pub use super::slots::NONE;
-use super::slots::{Index, Slots};
+use super::slots::{Index, Slots, keyed_hash};
 use sample::Predetermined;
 use units::{Instant, Nanos};
 
@@ -30,7 +30,7 @@ impl NatEndpoint {
         NatEndpoint { address, port }
     }
 
-    fn key(self) -> u64 {
+    pub(crate) fn key(self) -> u64 {
         u64::from(self.address) << 16 | u64::from(self.port)
     }
 }
@@ -248,13 +248,7 @@ impl ConnectionTable {
 
     /// The mixing function of SplitMix64 (Steele, Lea, Flood 2014), keyed and applied twice.
     fn hash(&self, protocol: u8, one: u64, other: u64) -> u64 {
-        let mix = |mut z: u64| {
-            z = (z ^ z >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-            z = (z ^ z >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-            z ^ z >> 31
-        };
-        // An end has 48 bits, so the protocol does not overlap it.
-        mix(mix(one ^ u64::from(protocol) << 56 ^ self.secret) ^ other)
+        keyed_hash(self.secret, protocol, one, other)
     }
 
     /// The connection of an inside end with a peer.

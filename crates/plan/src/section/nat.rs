@@ -11,6 +11,7 @@ use crate::section::port::PortPlan;
 use crate::text::quote;
 use crate::{AddressMatch, Match, MatchFamily, Prefix, protocol_name, protocol_number};
 use serde::{Serialize, Serializer};
+use std::collections::HashMap;
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, SocketAddrV4};
 use std::str::FromStr;
@@ -26,7 +27,7 @@ pub(crate) const KEY: Key = key(
 
 /// Limits of outside interfaces, and of port forwards.
 const MOST_OUTSIDE: usize = 8;
-const MOST_FORWARDS: usize = 256;
+const MOST_FORWARDS: usize = 10_000;
 /// Default lifetimes: of TCP by RFC 5382 REQ-5, of UDP by RFC 4787 REQ-5, of ICMP by RFC 5508 REQ-2.
 const LIFETIMES: [(&str, Nanos); 5] = [
     ("tcp_opening", Nanos::secs(240)),
@@ -83,7 +84,7 @@ const KEYS: &[Key] = &[
         },
         "[]",
         "[\"tcp 8080 to 10.0.0.2:80\"]",
-        "Port forwards from the router to inside hosts, at most 256.",
+        "Port forwards from the router to inside hosts, at most 10000.",
     ),
     key("tcp", Kind::Text(TIME), "\"7440s\"", "\"7440s\"", "Idle timeout of an established TCP connection."),
     key(
@@ -394,19 +395,19 @@ fn port_range(report: &mut Report<'_>, section: &Section<'_>) -> (u16, u16) {
 fn forwards(report: &mut Report<'_>, section: &Section<'_>) -> Vec<ForwardPlan> {
     let surplus = |most| (format!("there are more than {most} forwards"), "remove some".to_string());
     let mut known: Vec<ForwardPlan> = Vec::new();
+    // The forward of each port, and of each target.
+    let (mut ports, mut targets) = (HashMap::new(), HashMap::new());
     section.texts(report, "forward", surplus, "\"tcp 8080 to 10.0.0.2:80\"", |report, text| {
         let new: ForwardPlan =
             text.value.parse().map_err(|error: UnitError| text.error(report, || (error.reason, error.hint))).ok()?;
-        let same = |old: &&ForwardPlan| {
-            let to = (old.address, old.to) == (new.address, new.to);
-            old.protocol == new.protocol && (old.port == new.port || to)
-        };
-        match known.iter().find(same) {
-            Some(old) => {
-                let hint = "forward each port to one target, and each target from one port".to_string();
-                text.error(report, || (format!("there is '{old}' already"), hint));
-            }
-            None => known.push(new),
+        let (port, target) = ((new.protocol, new.port), (new.protocol, new.address, new.to));
+        if let Some(old) = ports.get(&port).or_else(|| targets.get(&target)) {
+            let hint = "forward each port to one target, and each target from one port".to_string();
+            text.error(report, || (format!("there is '{old}' already"), hint));
+        } else {
+            ports.insert(port, new);
+            targets.insert(target, new);
+            known.push(new);
         }
         Some(())
     });

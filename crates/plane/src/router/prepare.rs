@@ -491,7 +491,7 @@ fn translation(plan: &NatPlan, names: &Names, interfaces: &[Interface], secret: 
             nat::Filtering::Connection
         },
         timeouts: plan.timeouts,
-        forwards: plan.forwards.iter().map(forward).collect(),
+        forwards: nat::Forwards::new(plan.forwards.iter().map(forward).collect(), secret),
         connections: plan.connections as usize,
         per_host: plan.per_host as usize,
         secret,

@@ -1,5 +1,6 @@
 //! Address and port translation in a whole router.
 
+use classifier::{SetEdit, SetElement};
 use nat::ConnectionKind;
 use packet::DropReason;
 use packet::pool::{Offload, PartialChecksum};
@@ -9,7 +10,7 @@ use packet::wire::{Icmp4, Ipv4, icmp4, transport};
 use plane::rig::{Rig, UdpFrame};
 use plane::snapshot::Layout;
 use std::net::Ipv4Addr;
-use units::{Mac, Nanos};
+use units::{Instant, Mac, Nanos};
 
 const PORTS: &str = r#"
 version = 1
@@ -153,6 +154,38 @@ fn mapping_is_endpoint_independent_and_filtering_address_dependent() {
     let mut rig = home("endpoint_independent_filtering = true");
     through(&mut rig, ("lan", "wan"), &udp(LAN, (INSIDE, 4000), (PEER, 53)));
     assert_eq!(through(&mut rig, ("wan", "lan"), &udp(WAN, stranger, (OURS, 4000))), [(stranger, (INSIDE, 4000))]);
+}
+
+#[test]
+fn paths_choose_by_prefixes_and_sets_which_packets_are_translated() {
+    let branch = (Ipv4Addr::new(172, 16, 5, 5), 53);
+    let text = config("").replace(
+        "[[path]]\nname = \"home\"\nmatch = \"any\"\nfunctions = [\"nat\", \"ip\"]\n",
+        "[set.vpn]\nelements = [\"172.16.0.0/12\"]\n\
+         [[path]]\nname = \"vpn\"\nmatch = \"ip daddr @vpn\"\n\
+         [[path]]\nname = \"outgoing\"\nmatch = \"ip saddr 192.168.1.0/29\"\nfunctions = [\"nat\", \"ip\"]\n\
+         [[path]]\nname = \"incoming\"\nmatch = \"iif wan ip daddr 203.0.113.1\"\nfunctions = [\"nat\", \"ip\"]\n",
+    );
+    let mut rig = Rig::running(1024, Layout::Three, &text);
+    // Within the prefix, but not towards the set.
+    let out = through(&mut rig, ("lan", "wan"), &udp(LAN, (INSIDE, 4000), (PEER, 53)));
+    assert_eq!(out, [((OURS, 4000), (PEER, 53))]);
+    let back = through(&mut rig, ("wan", "lan"), &udp(WAN, (PEER, 53), (OURS, 4000)));
+    assert_eq!(back, [((PEER, 53), (INSIDE, 4000))]);
+    let plain = through(&mut rig, ("lan", "wan"), &udp(LAN, (INSIDE, 4000), branch));
+    assert_eq!(plain, [((INSIDE, 4000), branch)]);
+    assert_eq!(through(&mut rig, ("wan", "lan"), &udp(WAN, branch, (INSIDE, 4000))), [(branch, (INSIDE, 4000))]);
+    // Outside of the prefix.
+    let plain = through(&mut rig, ("lan", "wan"), &udp(LAN, (OTHER, 4000), (PEER, 53)));
+    assert_eq!(plain, [((OTHER, 4000), (PEER, 53))]);
+    // A changed set decides for the next packet: a new element ends translation towards it, a removed one begins it.
+    let element = |text: &str| -> plan::SetValue { text.parse().unwrap() };
+    let add = SetEdit::Add(SetElement { value: element("198.51.100.0/24"), expires: Instant::NEVER });
+    rig.router.sets().edit("vpn", [add, SetEdit::Remove(element("172.16.0.0/12"))], Instant::START).unwrap();
+    let plain = through(&mut rig, ("lan", "wan"), &udp(LAN, (INSIDE, 4000), (PEER, 53)));
+    assert_eq!(plain, [((INSIDE, 4000), (PEER, 53))]);
+    let out = through(&mut rig, ("lan", "wan"), &udp(LAN, (INSIDE, 4000), branch));
+    assert_eq!(out, [((OURS, 4000), branch)]);
 }
 
 #[test]
