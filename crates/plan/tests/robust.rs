@@ -5,7 +5,7 @@ mod catalogue;
 
 use catalogue::catalogue;
 use plan::admission::{Costs, admit};
-use plan::{CheckResult, MOST_DIAGNOSTICS, examine};
+use plan::{CheckResult, MOST_DIAGNOSTICS, SetEntry, SetKind, examine, set_entries};
 use proptest::prelude::*;
 use std::fmt::Write;
 use std::path::Path;
@@ -14,6 +14,7 @@ use units::Parts;
 fn corpus() -> Vec<(String, String)> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("corpus");
     let mut files: Vec<_> = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    files.retain(|file| file.extension().is_some_and(|extension| extension == "toml"));
     files.sort();
     assert!(files.len() >= 10, "the corpus is there");
     let name = |file: &Path| file.file_name().unwrap().to_string_lossy().into_owned();
@@ -50,6 +51,34 @@ fn corpus_files_are_judged_as_named() {
         let checked = check_invariants(&source);
         assert_eq!(checked.plan.is_some(), name.starts_with("good-"), "{name}: {}", checked.diagnostics);
     }
+}
+
+/// Rules that hold for every file of a set.
+fn check_set_file(text: &str) -> usize {
+    let lines = text.split('\n').count();
+    let read = [SetKind::Address, SetKind::Port].map(|kind| match set_entries(text, "f", kind) {
+        Ok(entries) => {
+            assert!(entries.iter().all(|entry| entry.value.kind() == kind));
+            let back = entries.iter().map(|entry| entry.to_string().parse::<SetEntry>().unwrap());
+            assert!(back.eq(entries.iter().copied()), "{entries:?}");
+            entries.len()
+        }
+        Err(diagnostics) => {
+            assert!(diagnostics.errors().next().is_some() && diagnostics.list().len() <= MOST_DIAGNOSTICS);
+            assert!(diagnostics.list().iter().all(|it| (1..=lines).contains(&it.line) && it.column >= 1));
+            assert!(!diagnostics.render(false).contains('\u{1b}'));
+            0
+        }
+    });
+    read.iter().sum()
+}
+
+#[test]
+fn corpus_of_set_files_is_read_or_refused_with_positions() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("corpus/sets");
+    let files: Vec<_> = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    let read: usize = files.iter().map(|file| check_set_file(&std::fs::read_to_string(file).unwrap())).sum();
+    assert_eq!((files.len(), read), (3, 7));
 }
 
 /// Valid fragments, to be inserted in wrong places.

@@ -26,6 +26,7 @@ Examples:
   nft -j list ruleset | switchpath filter import - > acl.rules
   switchpath filter import rules.json --chain forward --output acl.rules
   switchpath filter import acl2_1000.txt --format classbench
+  switchpath filter import rules.json -j | jq '.left_out[]'
 
 Exit status:
   0  every rule was translated
@@ -46,6 +47,9 @@ pub struct FilterImportArguments {
     /// Translate this base chain of nftables [default: the only one of type filter, or that of the hook forward].
     #[arg(long, value_name = "CHAIN")]
     pub chain: Option<String>,
+    /// Print the rules, the parts that were left out, and warnings as JSON, each with its place.
+    #[arg(short, long)]
+    pub json: bool,
     /// Write the rules to this file [default: the standard output].
     #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub output: Option<PathBuf>,

@@ -30,6 +30,7 @@ const FAILING: &[(&str, &[&str])] = &[
     ("neighbour", &["neighbour", "add", "198.51.100.9", "02:00:00:00:00:09", "dev", "wan"]),
     ("rule", &["rule", "list"]),
     ("set", &["set", "list"]),
+    ("filter import", &["filter", "import", "missing.rules"]),
     ("state", &["state", "show"]),
     ("capture", &["capture"]),
     ("link", &["link", "--down", "nonsense", "--", "true"]),

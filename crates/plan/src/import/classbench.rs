@@ -7,7 +7,7 @@
 //! Numbers are decimal or hexadecimal. The generator itself writes `@` before the source and `first : last`; both are read. The flags are those of
 //! TCP in the high byte, so that 0x0200 is SYN. Rules have no verdict.
 
-use super::{Imported, MOST_RULES};
+use super::{ImportPlace, Imported, MOST_RULES};
 use crate::{AddressMatch, FilterRule, FilterVerdict, Match, MatchFamily, PortMatch, Prefix};
 use std::ops::RangeInclusive;
 
@@ -33,31 +33,37 @@ const ALL_PORTS: RangeInclusive<u16> = 0..=u16::MAX;
 impl ClassbenchRule {
     /// Parses a line.
     pub fn parse(line: &str) -> Result<ClassbenchRule, String> {
-        let joined = line.replace(" : ", "-").replace('@', "");
-        let fields: Vec<&str> = joined.split_whitespace().collect();
-        let &[source, destination, sport, dport, protocol, ref flags @ ..] = &fields[..] else {
-            return Err(format!("a rule has five or six fields, not {}", fields.len()));
+        ClassbenchRule::of_fields(&fields(line)).map_err(|(_, reason)| reason)
+    }
+
+    /// The rule of its fields. The error has the offset of the wrong field in the line.
+    fn of_fields(fields: &[Field]) -> Result<ClassbenchRule, (usize, String)> {
+        let [source, destination, sport, dport, protocol, flags @ ..] = fields else {
+            return Err((0, format!("a rule has five or six fields, not {}", fields.len())));
         };
-        let prefix = |text: &str| text.parse::<Prefix>().map(Prefix::network).map_err(|error| error.reason);
-        let ports = |text: &str| {
+        let prefix = |(at, text): &Field| {
+            let reason = |error: crate::TextError| (*at, error.reason);
+            text.parse::<Prefix>().map(Prefix::network).map_err(reason)
+        };
+        let ports = |(at, text): &Field| {
             let ends = text.split_once('-').and_then(|(first, last)| number(first).zip(number(last)));
             ends.filter(|(first, last)| first <= last)
                 .map(|(first, last)| first..=last)
-                .ok_or(format!("'{text}' is no range of ports"))
+                .ok_or_else(|| (*at, format!("'{text}' is no range of ports")))
         };
-        let masked = |text: &str| {
+        let masked = |(at, text): &Field| {
             let parts = text.split_once('/').and_then(|(value, mask)| number(value).zip(number(mask)));
-            parts.ok_or(format!("'{text}' is no value with its mask"))
+            parts.ok_or_else(|| (*at, format!("'{text}' is no value with its mask")))
         };
         let (value, mask) = masked(protocol)?;
-        let protocol = u8::try_from(value).ok().zip(u8::try_from(mask).ok());
+        let number = u8::try_from(value).ok().zip(u8::try_from(mask).ok());
         Ok(ClassbenchRule {
             source: prefix(source)?,
             destination: prefix(destination)?,
             sport: ports(sport)?,
             dport: ports(dport)?,
-            protocol: protocol.ok_or_else(|| format!("{value}/{mask} is no protocol"))?,
-            flags: flags.first().map_or(Ok((0, 0)), |flags| masked(flags))?,
+            protocol: number.ok_or_else(|| (protocol.0, format!("{value}/{mask} is no protocol")))?,
+            flags: flags.first().map_or(Ok((0, 0)), masked)?,
         })
     }
 
@@ -101,6 +107,29 @@ impl ClassbenchRule {
     }
 }
 
+/// A field, and its offset in the line.
+type Field = (usize, String);
+
+/// The fields of a line: `first : last` is one field, and the `@` before the source is left out.
+fn fields(line: &str) -> Vec<Field> {
+    let mut fields: Vec<Field> = Vec::new();
+    let mut joins = false;
+    for word in line.split_whitespace() {
+        let offset = word.as_ptr().addr() - line.as_ptr().addr();
+        match fields.last_mut() {
+            Some((_, last)) if word == ":" || std::mem::take(&mut joins) => {
+                joins = word == ":";
+                *last += if joins { "-" } else { word };
+            }
+            _ => {
+                let text = word.strip_prefix('@').unwrap_or(word);
+                fields.push((offset + word.len() - text.len(), text.to_owned()));
+            }
+        }
+    }
+    fields
+}
+
 /// A number, decimal or hexadecimal.
 fn number(text: &str) -> Option<u16> {
     match text.strip_prefix("0x") {
@@ -112,22 +141,34 @@ fn number(text: &str) -> Option<u16> {
 /// Every rule of a text, with the verdict `accept`.
 pub(super) fn import(text: &str) -> Imported {
     let mut out = Imported::default();
-    for (index, line) in text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty() && !line.starts_with('#'))
-    {
-        match ClassbenchRule::parse(line).and_then(|rule| rule.matches()) {
-            Ok(matches) => out.rules.extend(matches.into_iter().map(|matching| FilterRule {
-                matching,
-                statements: Vec::new(),
-                verdict: FilterVerdict::Accept,
-                comment: None,
-            })),
-            Err(reason) => out.problem(format!("line {}", index + 1), reason),
+    let lines = (1..).zip(text.lines()).filter(|(_, line)| !line.trim().is_empty() && !line.starts_with('#'));
+    for (line, text) in lines {
+        let of_match =
+            |matching| FilterRule { matching, statements: Vec::new(), verdict: FilterVerdict::Accept, comment: None };
+        let rule = ClassbenchRule::of_fields(&fields(text));
+        match rule.and_then(|rule| rule.matches().map_err(|reason| (0, reason))) {
+            Ok(matches) => {
+                let place = ImportPlace::Line { line, column: 1 };
+                out.rules.extend(matches.into_iter().map(|matching| (place.clone(), of_match(matching))));
+            }
+            Err((offset, reason)) => {
+                let column = text.get(..offset).map_or(1, |before| before.chars().count() + 1);
+                out.problem(ImportPlace::Line { line, column }, reason);
+            }
         }
         if out.rules.len() > MOST_RULES {
             out.rules.truncate(MOST_RULES);
-            out.problem(format!("line {}", index + 1), format!("a filter has at most {MOST_RULES} rules"));
+            let place = ImportPlace::Line { line, column: 1 };
+            out.problem(
+                place,
+                format!("a filter has at most {MOST_RULES} rules: this one and all behind it are left out"),
+            );
             break;
         }
+    }
+    if let Some((place, _)) = out.rules.first() {
+        let place = place.clone();
+        out.warn(place, "rules of ClassBench have no verdict: all of them accept");
     }
     out
 }
@@ -147,7 +188,7 @@ mod tests {
             200.188.153.57/32 230.42.198.198/32 20-20 0-65535 2/255 0/0\n\
             1.2.3.4/32 0.0.0.0/0 9-1 0-65535 6/255 0/0\n";
         let imported = import(text);
-        let rules: Vec<String> = imported.rules.iter().map(ToString::to_string).collect();
+        let rules: Vec<String> = imported.rules.iter().map(|(_, rule)| rule.to_string()).collect();
         assert_eq!(
             rules,
             [
@@ -159,8 +200,10 @@ mod tests {
             ]
         );
         let problems: Vec<String> = imported.problems.iter().map(ToString::to_string).collect();
-        assert_eq!(problems, ["line 6: protocol 2 has no ports", "line 7: '9-1' is no range of ports"]);
-        for rule in &imported.rules {
+        assert_eq!(problems, ["6:1: protocol 2 has no ports", "7:22: '9-1' is no range of ports"]);
+        let lines: Vec<String> = imported.rules.iter().map(|(place, _)| place.to_string()).collect();
+        assert_eq!(lines, ["1:1", "2:1", "2:1", "4:1", "5:1"]);
+        for (_, rule) in &imported.rules {
             assert_eq!(FilterRule::parse(&rule.to_string()).as_ref(), Ok(rule));
         }
     }

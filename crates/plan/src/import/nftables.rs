@@ -3,7 +3,7 @@
 //! A base chain becomes a list of rules. The rules of a chain that it jumps to get the conditions of the jump, and named sets become lists. A rule
 //! that has no counterpart is left out and reported.
 
-use super::{Imported, MOST_RULES};
+use super::{ImportPlace, Imported, MOST_RULES};
 use crate::FilterRule;
 use serde_json::Value;
 
@@ -79,7 +79,7 @@ impl<'j> Ruleset<'j> {
             }
             let place = place(chain, rule["handle"].as_u64());
             if let Err(reason) = self.rule(rule, before, (depth, &place), out) {
-                out.problem(&place, reason);
+                out.problem(place, reason);
             }
         }
     }
@@ -88,7 +88,7 @@ impl<'j> Ruleset<'j> {
         &self,
         rule: &Value,
         before: &[Condition],
-        (depth, place): (usize, &str),
+        (depth, place): (usize, &ImportPlace),
         out: &mut Imported,
     ) -> Result<(), String> {
         let mut conditions = before.to_vec();
@@ -98,7 +98,13 @@ impl<'j> Ruleset<'j> {
             let (kind, value) =
                 expression.as_object().and_then(|object| object.iter().next()).ok_or("an expression is empty")?;
             match kind.as_str() {
-                "match" if rest.is_empty() => conditions.push(self.condition(value, rule)?),
+                "match" if rest.is_empty() => {
+                    conditions.push(self.condition(value, rule)?);
+                    if let Some(set) = value["right"].as_str().and_then(|text| text.strip_prefix('@')) {
+                        let reason = format!("the set '{set}' became a list, which does not follow its changes");
+                        out.warn(place.clone(), reason);
+                    }
+                }
                 "match" => return Err("a condition follows a statement".into()),
                 // Every rule counts.
                 "counter" => {}
@@ -129,7 +135,10 @@ impl<'j> Ruleset<'j> {
         }
         match (decides, rest.is_empty()) {
             // A rule that only counts decides nothing.
-            (false, true) => Ok(()),
+            (false, true) => {
+                out.warn(place.clone(), "the rule has no effect but its counter, and is left out");
+                Ok(())
+            }
             (false, false) => Err("the rule has no verdict".into()),
             (true, _) => {
                 let comment = rule["comment"].as_str().map(|text| format!(" comment \"{}\"", text.replace('"', "'")));
@@ -165,11 +174,12 @@ impl<'j> Ruleset<'j> {
     }
 
     /// Adds a rule for each combination of alternatives.
-    fn add(&self, conditions: &[Condition], rest: &str, place: &str, out: &mut Imported) {
+    fn add(&self, conditions: &[Condition], rest: &str, place: &ImportPlace, out: &mut Imported) {
         let combinations = conditions.iter().map(Vec::len).try_fold(1usize, usize::checked_mul).unwrap_or(usize::MAX);
         if combinations > MOST_ALTERNATIVES {
-            return out.problem(place, format!("the rule would become more than {MOST_ALTERNATIVES} rules"));
+            return out.problem(place.clone(), format!("the rule would become more than {MOST_ALTERNATIVES} rules"));
         }
+        let mut is_possible = false;
         for mut number in 0..combinations {
             let mut clauses: Vec<&str> = Vec::new();
             for alternatives in conditions {
@@ -180,11 +190,17 @@ impl<'j> Ruleset<'j> {
                 }
             }
             match FilterRule::parse(&format!("{}{rest}", clauses.join(" "))) {
-                Ok(rule) => out.rules.push(rule),
+                Ok(rule) => {
+                    out.rules.push((place.clone(), rule));
+                    is_possible = true;
+                }
                 // Alternatives contradict other conditions: no packet is in both.
                 Err(error) if error.reason.contains("contradicts") => {}
-                Err(error) => return out.problem(place, error.reason),
+                Err(error) => return out.problem(place.clone(), error.reason),
             }
+        }
+        if !is_possible {
+            out.warn(place.clone(), "no packet matches this rule: its conditions contradict each other");
         }
     }
 
@@ -270,9 +286,9 @@ fn text_of(value: &Value) -> &str {
     value.as_str().unwrap_or_default()
 }
 
-fn place(chain: &Value, handle: Option<u64>) -> String {
-    let rule = handle.map_or_else(String::new, |handle| format!(", rule with handle {handle}"));
-    format!("table {} {}, chain {}{rule}", text_of(&chain["family"]), text_of(&chain["table"]), text_of(&chain["name"]))
+fn place(chain: &Value, handle: Option<u64>) -> ImportPlace {
+    let [family, table, chain] = ["family", "table", "name"].map(|key| text_of(&chain[key]).to_string());
+    ImportPlace::Chain { family, table, chain, handle }
 }
 
 /// `field { a, b }`, for as many lists as the values need.
