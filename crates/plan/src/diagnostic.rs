@@ -315,7 +315,15 @@ impl<'s> Report<'s> {
         let end = (span.end - self.lines[line]).clamp(start, text.len());
         let (before, place, after) = (&text[..start], &text[start..end], &text[end..]);
         let near = |text: &str| text.chars().nth(SHOWN).is_none();
-        let whole = |line: usize| Some(line).map(|line| self.line_text(line)).filter(|text| near(text)).map(clean);
+        // Lines around the contents of a file belong to the configuration, and have the quotes of the string with the contents.
+        let part = |line: usize| self.files.iter().position(|file| (file.before + 1..file.after).contains(&line));
+        let is_shown = |near: &usize| {
+            let quotes = self.files.iter().any(|file| [file.before, file.after].contains(near));
+            part(*near) == part(line) && !quotes
+        };
+        let whole = |line: usize| {
+            Some(line).filter(is_shown).map(|line| self.line_text(line)).filter(|text| near(text)).map(clean)
+        };
         let first = line.checked_sub(1).and_then(whole);
         let last = (line + 1 < self.lines.len()).then(|| whole(line + 1)).flatten().filter(|text| !text.is_empty());
         let mut out = String::new();

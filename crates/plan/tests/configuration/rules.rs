@@ -38,6 +38,20 @@ fn error_in_file_of_rules_has_its_line_and_column() {
 }
 
 #[test]
+fn excerpt_of_a_file_of_rules_has_no_line_of_the_configuration() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("router.toml");
+    write(&file, configuration("filter = { file = \"acl.rules\" } # the list")).unwrap();
+    for (rules, shown) in [("drip\naccept", ["drip", "accept"]), ("accept\ndrip", ["accept", "drip"])] {
+        write(directory.path().join("acl.rules"), rules).unwrap();
+        let checked = plan::examine_file(&file, &catalogue());
+        let first = checked.diagnostics.render(false).split("help:").next().unwrap().to_string();
+        assert!(shown.iter().all(|line| first.contains(&format!("│ {line}"))), "{first}");
+        assert!(!first.contains("\'\'\'") && !first.contains("filter ="), "{first}");
+    }
+}
+
+#[test]
 fn unreadable_file_of_rules_is_an_error_at_its_name() {
     check(
         "filter = { file = \"other.rules\" }",
