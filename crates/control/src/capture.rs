@@ -4,13 +4,17 @@
 
 use crate::names::Names;
 use crate::subscriptions::{Subscription, Subscriptions, Watch, WatchChannel};
+use classifier::SetStore;
+use fib::Tables;
 use packet::Meta;
 use packet::event::Fate;
-use plan::{Match, NoSets};
+use plan::{Match, MatchFields, NoSets};
 use plane::fields::match_fields;
 use plane::snapshot::CONTROL;
+use std::fmt;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use units::{Instant, InterfaceId, PathId, PortId};
+use units::{Instant, InterfaceId, PathId, PortId, VrfId};
 
 /// The most simultaneous captures.
 pub const MOST_TAPS: usize = 8;
@@ -36,12 +40,37 @@ pub struct CaptureFilter {
     pub matching: Match,
     /// Their ingress interface, if it matters: [`Match::iif`] resolved.
     pub interface: Option<InterfaceId>,
+    /// The VRF of their ingress interface, if it matters: [`Match::vrf`] resolved.
+    pub vrf: Option<VrfFilter>,
+    /// The sets that the match names, with the elements of each moment; none if it names none.
+    pub sets: Option<Arc<SetStore>>,
     /// The number of packets; none for no limit.
     pub limit: Option<u64>,
     /// The most bytes of each packet; none for all.
     pub snaplen: Option<usize>,
     /// Also capture each packet as received.
     pub arrivals: bool,
+}
+
+/// A VRF, and the tables that know which interfaces belong to it.
+#[derive(Clone)]
+pub struct VrfFilter {
+    /// The VRF.
+    pub vrf: VrfId,
+    /// The router's tables.
+    pub tables: Arc<Tables>,
+}
+
+impl VrfFilter {
+    fn accepts(&self, interface: InterfaceId) -> bool {
+        self.tables.vrf_of(interface) == self.vrf
+    }
+}
+
+impl fmt::Debug for VrfFilter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("VrfFilter").field("vrf", &self.vrf).finish_non_exhaustive()
+    }
 }
 
 /// A packet that met its fate.
@@ -106,7 +135,7 @@ impl CaptureTap {
     /// Builds a capture of the wanted packets.
     pub fn new(wanted: CaptureFilter) -> CaptureTap {
         let mut rest = wanted.matching.clone();
-        rest.iif = None;
+        (rest.iif, rest.vrf) = (None, None);
         CaptureTap {
             matches_all: rest == Match::default(),
             remaining: AtomicU64::new(wanted.limit.unwrap_or(u64::MAX)),
@@ -131,13 +160,22 @@ impl CaptureTap {
 
     /// Returns whether the capture matches this packet and its limit is not reached.
     pub(crate) fn matches(&self, frame: &[u8], meta: &Meta) -> bool {
-        let CaptureFilter { matching, interface, .. } = &self.wanted;
-        let elsewhere = |wanted| wanted != meta.in_interface || meta.flags & Meta::GENERATED != 0;
+        let CaptureFilter { matching, interface, vrf, sets, .. } = &self.wanted;
+        // The router's own packets have no ingress interface.
+        let generated = meta.flags & Meta::GENERATED != 0;
+        let elsewhere = |wanted| generated || wanted != meta.in_interface;
+        let in_other_vrf = |wanted: &VrfFilter| generated || !wanted.accepts(meta.in_interface);
         if interface.is_some_and(elsewhere) || self.remaining.load(Ordering::Relaxed) == 0 {
             return false;
         }
-        self.matches_all
-            || match_fields(frame, meta.connection).is_some_and(|fields| matching.matches(&fields, &NoSets))
+        if vrf.as_ref().is_some_and(in_other_vrf) {
+            return false;
+        }
+        let accepts = |fields: &MatchFields| match sets {
+            Some(sets) => matching.matches(fields, &*sets.latest()),
+            None => matching.matches(fields, &NoSets),
+        };
+        self.matches_all || match_fields(frame, meta.connection).is_some_and(|fields| accepts(&fields))
     }
 
     /// Takes one packet from the limit. Returns false if another worker has taken the last one.
@@ -201,8 +239,9 @@ pub type CaptureReader = Subscription<CaptureTap>;
 #[cfg(test)]
 mod tests {
     use super::*;
+    use classifier::{Set, SetEdit, SetElement, SetWriteError};
     use packet::DropReason;
-    use std::sync::Arc;
+    use plan::{SetKind, SetValue};
 
     /// Offers a UDP packet from `lan` (interface 1) to port `dport`.
     fn offer(taps: &Arc<CaptureTaps>, dport: u16, fate: Fate) {
@@ -245,6 +284,36 @@ mod tests {
         assert_eq!((dns.watch().captured(), dns.watch().missed()), (2, 0));
         let comment = first.comment(&Names::default());
         assert_eq!(comment, "dropped no_route, path #2, in #3");
+    }
+
+    #[test]
+    fn capture_follows_the_elements_of_its_sets() {
+        let (taps, sets) = (Arc::new(CaptureTaps::new(MOST_TAPS)), Arc::new(SetStore::default()));
+        let defined: Result<_, SetWriteError> =
+            sets.write(|draft| Ok(draft.define("web", Set::new(SetKind::Port, 16), Instant::START)));
+        defined.unwrap();
+        let mut web = opened(&taps, CaptureFilter { sets: Some(sets.clone()), ..wanted("udp dport @web") });
+        offer(&taps, 80, Fate::Consumed);
+        let element = SetElement { value: SetValue::Ports(80, 81), expires: Instant::NEVER };
+        sets.edit("web", [SetEdit::Add(element)], Instant::START).unwrap();
+        for dport in [79, 80, 81, 82] {
+            offer(&taps, dport, Fate::Consumed);
+        }
+        assert_eq!(taken(&mut web), 2);
+    }
+
+    #[test]
+    fn capture_of_a_vrf_delivers_packets_that_arrived_in_it() {
+        let (taps, tables) = (Arc::new(CaptureTaps::new(MOST_TAPS)), Arc::new(Tables::new()));
+        // Packets of `offer` arrive on interface 1.
+        tables.attach(InterfaceId(1), VrfId(1));
+        let of = |vrf| CaptureFilter { vrf: Some(VrfFilter { vrf, tables: tables.clone() }), ..wanted("vrf any-name") };
+        let mut red = opened(&taps, of(VrfId(1)));
+        let mut main = opened(&taps, of(VrfId::MAIN));
+        offer(&taps, 80, Fate::Consumed);
+        let generated = Meta { flags: Meta::GENERATED, in_interface: InterfaceId(1), ..Meta::default() };
+        super::offer(&taps, Instant::START, &[0; 60], &generated, Fate::Consumed, None);
+        assert_eq!((taken(&mut red), taken(&mut main)), (1, 0));
     }
 
     #[test]

@@ -2,14 +2,16 @@
 
 use super::{Daemon, REPORT_TIMEOUT};
 use crate::api::{self, ApiError, ErrorKind};
-use crate::capture::CaptureFilter;
+use crate::capture::{CaptureFilter, VrfFilter};
 use crate::explain::{self, ExplainPacket};
 use crate::trace::{DEFAULT_RATE, TraceFormatter, TraceReader, TraceSession};
+use classifier::{SetWriteError, Sets};
 use cpu::CostVerdict;
 use cpu::task::TaskAccount;
 use fib::{Outcome, RouteQuery};
 use io::clock;
 use packet::{DropReason, Ledger};
+use plan::{Condition, SetKind};
 use plane::explain::ExplainContext;
 use plane::snapshot::Snapshot;
 use plane::{Command, PortReport, WorkerReport};
@@ -451,12 +453,9 @@ impl Daemon {
         TraceFormatter { names: self.names(), snapshot, tables, epoch: self.epoch }
     }
 
-    /// Resolves a match: finds its interface by its name.
+    /// Resolves a match: finds its interface, its VRF and its sets by their names.
     pub fn capture_filter(&self, matching: plan::Match) -> Answer<CaptureFilter> {
-        if matching.vrf.is_some() || matching.sets().next().is_some() {
-            let reason = "captures support neither 'vrf' nor named sets";
-            return Err(ApiError::new(ErrorKind::BadRequest, reason, "name an interface, or write a list: { 1, 2 }"));
-        }
+        let wrong = |reason: String, hint| ApiError::new(ErrorKind::BadRequest, reason, hint);
         let interface = match &matching.iif {
             None => None,
             Some(name) => {
@@ -464,13 +463,47 @@ impl Daemon {
                 let found = snapshot.interface_named(name).map(|interface| interface.id);
                 Some(found.ok_or_else(|| {
                     let known: Vec<_> = snapshot.interfaces.iter().map(|i| i.name.as_str()).collect();
-                    let hint = format!("the interfaces are {}", known.join(", "));
-                    ApiError::new(ErrorKind::BadRequest, format!("there is no interface '{name}'"), hint)
+                    wrong(format!("there is no interface '{name}'"), format!("the interfaces are {}", known.join(", ")))
                 })?)
             }
         };
-        Ok(CaptureFilter { matching, interface, limit: None, snaplen: None, arrivals: false })
+        let control = self.control.lock();
+        let vrf = match &matching.vrf {
+            None => None,
+            Some(name) => {
+                let vrf = control.router.vrf(name).ok_or_else(|| {
+                    let mut known: Vec<String> = control.router.vrf_names().values().map(ToString::to_string).collect();
+                    known.sort();
+                    known.insert(0, "main".to_owned());
+                    wrong(format!("no port is in a VRF '{name}'"), format!("the VRFs are {}", known.join(", ")))
+                })?;
+                Some(VrfFilter { vrf, tables: control.router.tables().clone() })
+            }
+        };
+        let sets = control.router.sets();
+        let mut named = matching.sets().peekable();
+        let needed = named.peek().is_some().then(|| sets.clone());
+        named.try_for_each(|(name, field)| check_set(&sets.latest(), name, field))?;
+        Ok(CaptureFilter { matching: matching.clone(), interface, vrf, sets: needed, ..CaptureFilter::default() })
     }
+}
+
+/// Checks that a set exists and has elements of the kind that a field asks for.
+fn check_set(sets: &Sets, name: &str, field: Condition) -> Answer<()> {
+    let wrong = |reason: String, hint: String| ApiError::new(ErrorKind::BadRequest, reason, hint);
+    let stored = sets.named(name).map_err(|error| match error {
+        SetWriteError::UnknownSet { name, hint } => wrong(format!("there is no set '{name}'"), hint),
+        refused @ SetWriteError::Refused { .. } => wrong(refused.to_string(), String::new()),
+    })?;
+    let kind = stored.set.kind();
+    if field.set_kind().is_some_and(|needed| needed != kind) {
+        let (has, needs) = match kind {
+            SetKind::Address => ("addresses", "a set of ports"),
+            SetKind::Port => ("ports", "a set of addresses"),
+        };
+        return Err(wrong(format!("the set '{name}' has {has}"), format!("'{}' needs {needs}", field.name())));
+    }
+    Ok(())
 }
 
 /// Returns the ledgers of workers, and their sum.

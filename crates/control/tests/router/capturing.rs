@@ -4,6 +4,7 @@ use crate::rig::{Rig, until};
 use control::api;
 use control::{Body, ClientError};
 use io::pcap::{PcapDirection, Reader};
+use std::io::Read;
 use units::Mac;
 
 /// Returns interface, direction and comment of every packet until the end.
@@ -37,6 +38,44 @@ fn capture_delivers_packets_with_fates_up_to_limit() {
     assert_eq!(seen, expected.map(|(port, way, comment)| (port.to_owned(), way, comment.to_owned())));
     assert_eq!(body.missed(), Some(0));
     until(|| rig.client.get::<api::Status>("/v1/status").unwrap().captures.is_empty().then_some(()));
+}
+
+#[test]
+fn matches_of_captures_and_traces_name_the_sets_and_vrfs_of_the_router() {
+    let more = "[set.web]\ntype = 'port'\nelements = ['53']\n[set.bad]\nelements = ['203.0.113.0/24']\n";
+    let mut rig = Rig::start(more);
+    let matching = "vrf main ip daddr @bad udp dport @web";
+    let parameters = [("match", matching.to_owned()), ("limit", "2".to_owned())];
+    let mut body = rig.client.open_stream("/v1/capture", &parameters).unwrap();
+    let mut trace = rig.client.open_stream("/v1/trace", &parameters).unwrap();
+    let status: api::Status = rig.client.get("/v1/status").unwrap();
+    assert_eq!(status.captures[0].matching, matching);
+    rig.send([198, 51, 100, 9], &[64], 1);
+    rig.wan.await_ports(1);
+    rig.send([203, 0, 113, 1], &[64], 2);
+    // A change of the set applies to the next packet.
+    let added: api::SetEdited =
+        rig.client.post_with("/v1/sets/add", &[("set", "bad".to_owned())], "198.51.100.0/24").unwrap();
+    assert_eq!(added.added, 1);
+    rig.send([198, 51, 100, 9], &[64], 3);
+    let fates: Vec<String> = read(&mut body).into_iter().map(|(_, _, fate)| fate).collect();
+    assert_eq!(fates, ["dropped no_route, path general, in lan", "sent wan, path best-effort, in lan"]);
+    let mut lines = String::new();
+    trace.read_to_string(&mut lines).unwrap();
+    assert!(lines.contains("203.0.113.1") && lines.contains("198.51.100.9"), "{lines}");
+    for (matching, reason, hint) in [
+        ("ip saddr @bat", "there is no set 'bat'", "did you mean 'bad'?"),
+        ("ip saddr @web", "the set 'web' has ports", "'saddr' needs a set of addresses"),
+        ("vrf red", "no port is in a VRF 'red'", "the VRFs are main"),
+    ] {
+        for stream in ["/v1/capture", "/v1/trace"] {
+            let Err(ClientError::Refused(error)) = rig.client.open_stream(stream, &[("match", matching.to_owned())])
+            else {
+                panic!("{stream} {matching}: it opens")
+            };
+            assert_eq!((&*error.reason, &*error.hint), (reason, hint), "{stream}");
+        }
+    }
 }
 
 #[test]
