@@ -272,7 +272,9 @@ fn print_comparison(
         let (packet, config, file) = (group.first_packet, &report.config, arguments.file.display());
         let port = arguments.port.as_ref().map_or_else(String::new, |port| format!(" --port {port}"));
         let ours = if arguments.as_ours { " --as-ours" } else { "" };
-        writeln!(out, "Why: switchpath explain --config {config} --pcap {file} --packet {packet}{port}{ours}")?;
+        for (when, config) in [("Why", config), ("Before", old)] {
+            writeln!(out, "{when}: switchpath explain --config {config} --pcap {file} --packet {packet}{port}{ours}")?;
+        }
     }
     Ok(())
 }

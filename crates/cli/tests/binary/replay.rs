@@ -49,6 +49,58 @@ fn replay_compares_two_configurations() {
     assert!(said.contains("All 1000 packets have the same fate with old.toml."), "{said}");
 }
 
+/// A configuration whose path has the sources of a set file, and the rules of a file.
+fn filtering(hosts: &str, rules: &str) -> String {
+    let path = format!(
+        "[set.hosts]\nfile = '{hosts}'\n[[path]]\nname = 'all'\nmatch = 'ip saddr @hosts'\nfunctions = ['filter', 'ip']\n\
+         filter = {{ file = '{rules}' }}\n"
+    );
+    config("fast", &path)
+}
+
+#[test]
+fn replay_compares_configurations_that_differ_in_one_of_a_thousand_rules_or_in_a_set_file() {
+    let place = TestDirectory::new(1000);
+    let mut rules: Vec<String> = (2000..3000).map(|port| format!("udp sport {port} drop")).collect();
+    rules.push("accept".to_owned());
+    place.write("old.rules", &rules.join("\n"));
+    rules[500] = "ip saddr @hosts udp sport 100-119 drop".to_owned();
+    place.write("new.rules", &rules.join("\n"));
+    // Packets come from 192.0.2.9.
+    place.write("hosts.txt", "192.0.2.8/30\n").write("others.txt", "192.0.2.0/29\n");
+    place.write("old.toml", &filtering("hosts.txt", "old.rules"));
+    place.write("new.toml", &filtering("hosts.txt", "new.rules"));
+    place.write("others.toml", &filtering("others.txt", "new.rules"));
+    let compared = |new: &str, old: &str| {
+        let output = place.run(&["replay", "in.pcapng", "--port", "lan", "--config", new, "--against", old, "-j"]);
+        assert_eq!(output.status.code(), Some(1));
+        let told: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+        told["against"].clone()
+    };
+    // The time to live of packets 110 and 120 has expired before they reach the rules.
+    let expected: Vec<u64> = (101..=120).filter(|packet| packet % 10 != 0).collect();
+    for (new, old, before, after) in [
+        ("new.toml", "old.toml", "sent wan", "dropped filtered"),
+        ("others.toml", "new.toml", "dropped filtered", "sent wan"),
+    ] {
+        let told = compared(new, old);
+        let changed: Vec<u64> =
+            told["changed"].as_array().unwrap().iter().map(|it| it["packet"].as_u64().unwrap()).collect();
+        assert_eq!(changed, expected, "{told}");
+        assert_eq!((&told["same_packets"], &told["changed_packets"]), (&982.into(), &18.into()));
+        let group = &told["groups"][0];
+        assert_eq!((&group["before"], &group["after"], &group["packets"]), (&before.into(), &after.into(), &18.into()));
+    }
+    // The lines at the end explain the first packet with both configurations.
+    let output = place.run(&["replay", "in.pcapng", "--port", "lan", "--config", "new.toml", "--against", "old.toml"]);
+    let said = String::from_utf8(output.stdout).unwrap();
+    for (when, fate) in [("Why", "dropped: filtered"), ("Before", "sent")] {
+        let line = said.lines().find_map(|line| line.strip_prefix(&format!("{when}: switchpath "))).unwrap();
+        let explained = place.run_ok(&line.split(' ').collect::<Vec<_>>());
+        assert!(explained.contains(fate), "{line}: {explained}");
+    }
+}
+
 #[test]
 fn replay_without_judged_packets_fails() {
     let place = place();
