@@ -1,5 +1,5 @@
 //! A traffic generator for tests and benchmarks. The kernel itself makes numbered UDP packets, some ten million a second, and a program at the other
-//! end counts them.
+//! end counts them. A [`HeaderSource`] makes packets of up to 65536 given headers in place of numbered ones.
 //!
 //! The [`UdpSource`] is an XDP program that runs on its own frames (BPF_PROG_RUN with live frames, Linux 5.18). It sends them on a link like a driver
 //! that carries out an XDP redirect. The frames return and are reused with the changes of the routers on the path, so the program rewrites the whole
@@ -10,6 +10,10 @@
 //!
 //! A virtual Ethernet link accepts redirected frames only if its other end polls for them (NAPI). It polls if it has an XDP program, or if GRO is on.
 //! [`XdpPassProgram`] is an XDP program without effect, for ends that have neither.
+
+mod headers;
+
+pub use headers::{HeaderSource, PacketHeader};
 
 use crate::bpf::instruction::{
     self, BpfInstruction, action, add, and, context, copy, exit, load32, load64, set, set_map, set64,
@@ -87,6 +91,15 @@ struct ProgramBuilder {
 }
 
 impl ProgramBuilder {
+    /// The beginning of a source: the frame at [`DATA`], and its number at [`NUMBERED`].
+    fn source(numbers: &Map) -> ProgramBuilder {
+        let mut text = ProgramBuilder::default();
+        // The program is also attached to the link: frames that arrive there have another ingress link and pass.
+        text.put([load32(2, 1, context::XDP_LINK)]).exit_if(skip_if_different(2, LOOPBACK, 0));
+        text.frame(context::XDP_DATA).count(numbers, 0);
+        text
+    }
+
     fn put(&mut self, instructions: impl IntoIterator<Item = BpfInstruction>) -> &mut Self {
         self.code.extend(instructions);
         self
@@ -105,8 +118,13 @@ impl ProgramBuilder {
 
     /// Loads the address of the value at `key` of `map` to [`VALUE`].
     fn value(&mut self, map: &Map, key: i32) -> &mut Self {
+        self.put([set(2, key)]).value_at(map)
+    }
+
+    /// The same with the key in register 2.
+    fn value_at(&mut self, map: &Map) -> &mut Self {
         // The kernel takes the key by address, so it lies on the stack.
-        self.put([set(2, key), store32(10, -4, 2), copy(2, 10), add(2, -4)]).put(set_map(1, map));
+        self.put([store32(10, -4, 2), copy(2, 10), add(2, -4)]).put(set_map(1, map));
         // An array has every key below its size, but the verifier insists on the test for zero.
         self.put([instruction::call(instruction::call::MAP_LOOKUP)])
             .exit_if(skip_if_equal(0, 0, 0))
@@ -132,20 +150,14 @@ impl ProgramBuilder {
 /// The packet generator.
 #[derive(Debug)]
 pub struct UdpSource {
-    program: BpfProgram,
-    /// The number of packets made.
-    numbers: Map,
-    _attached: BpfAttachment,
+    generator: PacketGenerator,
 }
 
 impl UdpSource {
     /// Makes packets that leave by the link with this index, in the network namespace of the calling thread. Needs CAP_BPF and CAP_NET_ADMIN.
     pub fn new(journey: &PacketAddresses, index: u32) -> io::Result<UdpSource> {
         let numbers = Map::create(MapKind::Array, 1)?;
-        let mut text = ProgramBuilder::default();
-        // The program is also attached to the link: frames that arrive there have another ingress link and pass.
-        text.put([load32(2, 1, context::XDP_LINK)]).exit_if(skip_if_different(2, LOOPBACK, 0));
-        text.frame(context::XDP_DATA).count(&numbers, 0);
+        let mut text = ProgramBuilder::source(&numbers);
         // The headers without the UDP checksum are five words. The checksum and the bytes before the number are zero.
         for (word, bytes) in journey.packet()[..HEADERS - 2].as_chunks::<8>().0.iter().enumerate() {
             text.put(set64(1, u64::from_ne_bytes(*bytes))).put([store64(DATA, 8 * word as i16, 1)]);
@@ -154,20 +166,39 @@ impl UdpSource {
         text.put([store64(DATA, NUMBER, NUMBERED), set(1, MARKED as i32), store32(DATA, MARK, 1)]);
         // FLOWS is a power of two. The port is not in network byte order: the flows only have to differ.
         text.put([copy(1, NUMBERED), and(1, i32::from(FLOWS) - 1), add(1, 0x4000), store16(DATA, SOURCE_PORT, 1)]);
-        text.put([set(1, index as i32), set(2, 0), instruction::call(instruction::call::REDIRECT), exit()]);
-        let program = BpfProgram::load(BpfProgramKind::Xdp, "switchpath_src", &text.finish(action::PASS))?;
-        let attached = program.attach(BpfHook::XdpGeneric, index)?;
-        Ok(UdpSource { program, numbers, _attached: attached })
+        Ok(UdpSource { generator: PacketGenerator::load(text, numbers, index)? })
     }
 
     /// Sends `count` packets, at least one, from a thread in the network namespace of the link. Packets without room in the link's queue are lost.
     pub fn send(&self, count: u32) -> io::Result<()> {
-        self.program.run_live(&[0; LENGTH], count, BATCH)
+        self.generator.send(count)
     }
 
     /// The number of packets sent.
     pub fn sent(&self) -> io::Result<u64> {
-        self.numbers.get(0)
+        self.generator.numbers.get(0)
+    }
+}
+
+/// A program that makes packets, and the number of packets that it has made.
+#[derive(Debug)]
+struct PacketGenerator {
+    program: BpfProgram,
+    numbers: Map,
+    _attached: BpfAttachment,
+}
+
+impl PacketGenerator {
+    /// Loads a program that begins with [`ProgramBuilder::source`] and sends its packets by the link with this index.
+    fn load(mut text: ProgramBuilder, numbers: Map, index: u32) -> io::Result<PacketGenerator> {
+        text.put([set(1, index as i32), set(2, 0), instruction::call(instruction::call::REDIRECT), exit()]);
+        let program = BpfProgram::load(BpfProgramKind::Xdp, "switchpath_src", &text.finish(action::PASS))?;
+        let attached = program.attach(BpfHook::XdpGeneric, index)?;
+        Ok(PacketGenerator { program, numbers, _attached: attached })
+    }
+
+    fn send(&self, count: u32) -> io::Result<()> {
+        self.program.run_live(&[0; LENGTH], count, BATCH)
     }
 }
 

@@ -7,8 +7,11 @@ use io::clock;
 use io::netlink::Netlink;
 use io::netns::{Lab, LabHost};
 use io::packet_ring::{PacketOptions, PacketPort};
-use io::traffic::{LENGTH, PacketAddresses, SinkCounts, UdpSink, UdpSource, XdpPassProgram};
+use io::traffic::{
+    HeaderSource, LENGTH, PacketAddresses, PacketHeader, SinkCounts, UdpSink, UdpSource, XdpPassProgram,
+};
 use packet::port::Port;
+use packet::wire::checksum::Sum;
 use packet::wire::{Ipv4, transport};
 use packet::{Batch, Pool, Region};
 use units::Mac;
@@ -93,4 +96,50 @@ fn reused_frames_carry_valid_numbered_packets() {
         }
     }
     assert_eq!(number, 2001);
+}
+
+#[test]
+fn header_source_sends_its_headers_in_turns_with_valid_checksums() {
+    let Some((left, right, _)) = ends() else { return };
+    let _passage = right.run(|| XdpPassProgram::attach(index(&right, "eth0")).unwrap()).unwrap();
+    let (mut port, _) = right.run(|| PacketPort::open("eth0", &PacketOptions::default()).unwrap()).unwrap();
+    let link = (Mac([2, 0, 0, 0, 0, 1]), Mac([2, 0, 0, 0, 0, 2]));
+    let header = |number: u8, protocol| PacketHeader {
+        network: ([192, 0, 2, number].into(), [198, 51, 100, number].into()),
+        protocol,
+        ports: (1000 + u16::from(number), 53),
+        tcp_flags: 0x12,
+    };
+    // TCP, UDP, GRE and TCP; the fifth header is behind the last power of two.
+    let headers = [header(1, 6), header(2, 17), header(3, 47), header(4, 6), header(5, 17)];
+    let of_left = index(&left, "eth0");
+    left.run(|| HeaderSource::new(link, &headers, of_left).unwrap().send(1000).unwrap()).unwrap();
+    let (mut pool, mut batch, mut seen) = (Pool::new(Region::new(512)), Batch::new(), Vec::new());
+    loop {
+        port.receive(clock::now(), &mut batch, &mut pool);
+        if batch.is_empty() {
+            break;
+        }
+        for packet in batch.drain() {
+            let ip = Ipv4::parse(&packet.bytes()[14..]).unwrap();
+            let number = ip.header.source().octets()[3];
+            let expected = headers[usize::from(number) - 1];
+            assert_eq!((ip.header.destination(), ip.header.protocol()), (expected.network.1, expected.protocol));
+            let l4 = &packet.bytes()[34..];
+            if expected.protocol != 47 {
+                let ports = [expected.ports.0, expected.ports.1].map(u16::to_be_bytes).concat();
+                assert_eq!((&l4[..4], packet.bytes().len()), (&ports[..], LENGTH));
+                let sum =
+                    Sum::new().pseudo4(expected.network.0, expected.network.1, expected.protocol, l4.len() as u16);
+                assert_eq!(sum.bytes(l4).folded(), 0xffff, "{number}");
+            }
+            if expected.protocol == 6 {
+                assert_eq!(l4[13], 0x12);
+            }
+            seen.push(number);
+            pool.give(packet);
+        }
+    }
+    // The source counts from one.
+    assert_eq!((seen.len(), &seen[..5]), (1000, &[2, 3, 4, 1, 2][..]));
 }

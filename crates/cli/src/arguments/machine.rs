@@ -5,7 +5,7 @@ use clap::{Args, ValueHint};
 use std::path::PathBuf;
 
 /// The groups of figures that `switchpath bench` can measure, in the order of measurement.
-pub const BENCH_GROUPS: [&str; 14] = [
+pub const BENCH_GROUPS: [&str; 15] = [
     "forwarding",
     "functions",
     "ephemeral",
@@ -19,6 +19,7 @@ pub const BENCH_GROUPS: [&str; 14] = [
     "promises",
     "workers",
     "io",
+    "filters",
     "link",
 ];
 
@@ -30,6 +31,7 @@ Examples:
   switchpath bench forwarding -j
   sudo switchpath bench promises     a reserved flow beside a flood and an expensive function on the same core
   sudo switchpath bench io           every kind of port beside the kernel's own forwarding
+  sudo switchpath bench filters      10^4 rules of a filter beside none, and beside the kernel's nftables
 
 `io` offers 64-byte packets at many rates, the same to every router. It reports the highest rate forwarded (RFC 2285, maximum
 forwarding rate), the rate offered then, and the rate forwarded during a flood.")]

@@ -62,13 +62,29 @@ pub struct BpfAttachment {
     _descriptor: OwnedFd,
 }
 
-/// The type of a map (`enum bpf_map_type`).
+/// The type of a map.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum MapKind {
     /// Values of eight bytes by index, shared by all processors.
-    Array = 2,
+    Array,
+    /// Values of [`RECORD`] bytes by index, shared by all processors.
+    Records,
     /// AF_XDP sockets by index.
-    Sockets = 17,
+    Sockets,
+}
+
+/// Bytes of a value of [`MapKind::Records`].
+pub const RECORD: usize = 40;
+
+impl MapKind {
+    /// `enum bpf_map_type`, and the bytes of a value.
+    const fn numbers(self) -> (u32, u32) {
+        match self {
+            MapKind::Array => (2, size_of::<u64>() as u32),
+            MapKind::Records => (2, RECORD as u32),
+            MapKind::Sockets => (17, size_of::<u32>() as u32),
+        }
+    }
 }
 
 /// A map: memory shared between a program and the router.
@@ -236,17 +252,9 @@ impl BpfProgram {
 impl Map {
     /// An empty map with room for `entries`.
     pub fn create(kind: MapKind, entries: u32) -> io::Result<Map> {
-        let value_size = match kind {
-            MapKind::Array => size_of::<u64>(),
-            MapKind::Sockets => size_of::<u32>(),
-        };
-        let mut create = MapCreate {
-            map_type: kind as u32,
-            key_size: size_of::<u32>() as u32,
-            value_size: value_size as u32,
-            max_entries: entries,
-            map_flags: 0,
-        };
+        let (map_type, value_size) = kind.numbers();
+        let mut create =
+            MapCreate { map_type, key_size: size_of::<u32>() as u32, value_size, max_entries: entries, map_flags: 0 };
         // SAFETY: `MapCreate` begins as <linux/bpf.h> says and has no pointer.
         let descriptor = unsafe { bpf_open(MAP_CREATE, &mut create) }?;
         Ok(Map { descriptor, kind })
@@ -265,6 +273,12 @@ impl Map {
         self.element(MAP_UPDATE, key, (&raw const value).addr() as u64)
     }
 
+    /// Stores a record; `E2BIG` for a key outside the map.
+    pub fn set_record(&self, key: u32, value: &[u8; RECORD]) -> io::Result<()> {
+        assert_eq!(self.kind, MapKind::Records);
+        self.element(MAP_UPDATE, key, value.as_ptr().addr() as u64)
+    }
+
     /// Reads a number; `ENOENT` for a key outside the map.
     pub fn get(&self, key: u32) -> io::Result<u64> {
         assert_eq!(self.kind, MapKind::Array);
@@ -278,7 +292,7 @@ impl Map {
         let key_address = (&raw const key).addr() as u64;
         let map_fd = self.descriptor.as_raw_fd() as u32;
         let mut element = MapElement { map_fd, _padding: 0, key: key_address, value, flags: 0 };
-        // SAFETY: `MapElement` matches <linux/bpf.h>. The key has the four bytes that the map was made for. The three callers above, the only ones,
+        // SAFETY: `MapElement` matches <linux/bpf.h>. The key has the four bytes that the map was made for. The four callers above, the only ones,
         // pass a pointer to a value of this map's value size.
         unsafe { bpf(command, &mut element) }.map(drop)
     }

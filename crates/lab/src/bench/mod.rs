@@ -59,6 +59,7 @@ const GROUPS: &[Group] = &[
     ("promises", Measure::WithKernel(reservations::measure)),
     ("workers", Measure::WithKernel(workers::measure)),
     ("io", Measure::WithKernel(io::measure)),
+    ("filters", Measure::WithKernel(io::filters::measure)),
     ("link", Measure::WithKernel(link::measure)),
 ];
 

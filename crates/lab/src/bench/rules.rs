@@ -6,7 +6,7 @@
 //! Short pieces of work are timed, and each piece is the median over the rounds: so a figure has no time in which another process had the core.
 
 mod flows;
-mod lists;
+pub(super) mod lists;
 mod tenants;
 
 use super::components::{random_prefixes, sequence};

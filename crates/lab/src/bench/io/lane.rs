@@ -88,12 +88,19 @@ pub struct Lane {
     /// The hosts at both ends.
     pub hosts: [LabHost; 2],
     router: LabHost,
+    /// Tables at the end of the router's configuration.
+    tables: String,
     daemon: Option<Arc<Daemon>>,
 }
 
 impl Lane {
     /// Creates the cables and starts the router.
     pub fn new(lab: &Lab, kind: LaneKind, wire: HostOffloads) -> Result<Lane> {
+        Lane::with_tables(lab, kind, wire, String::new())
+    }
+
+    /// The same, with more tables in the router's configuration.
+    pub fn with_tables(lab: &Lab, kind: LaneKind, wire: HostOffloads, tables: String) -> Result<Lane> {
         let router = lab.host(kind.name())?;
         if kind == LaneKind::Kernel {
             router.forward_in_kernel()?
@@ -102,7 +109,7 @@ impl Lane {
         }
         let stations = LaneSide::BOTH.map(|side| lab.host(side.name()));
         let [left, right] = stations;
-        let mut lane = Lane { kind, hosts: [left?, right?], router, daemon: None };
+        let mut lane = Lane { kind, hosts: [left?, right?], router, tables, daemon: None };
         for side in LaneSide::BOTH.into_iter().filter(|_| kind != LaneKind::Tap) {
             lane.lay(side, wire)?;
         }
@@ -216,7 +223,7 @@ impl Lane {
                  [[neighbour]]\naddress = '{station}'\nmac = '{station_mac}'\nport = '{name}'\n"
             );
         }
-        text
+        text + &self.tables
     }
 }
 

@@ -7,6 +7,7 @@
 //! For small packets the figure is the highest forwarding rate over many loads, the same loads for every lane ([`loads`]).
 
 pub mod echo;
+pub mod filters;
 mod lane;
 mod loads;
 mod packets;
@@ -42,9 +43,7 @@ const GENTLY: Nanos = Nanos::millis(100);
 
 /// Measures all figures. Needs root.
 pub fn measure(Rounds(rounds): Rounds, progress: &Progress) -> Result<Vec<BenchFigure>> {
-    // A user namespace would provide hosts, but no way to send packets fast enough.
-    BpfProgram::load(bpf::BpfProgramKind::Xdp, "switchpath_try", &[set(0, action::DROP), exit()])
-        .context("it needs root, and no user namespace (`sudo switchpath bench io`); loading a BPF program failed")?;
+    require_kernel("io")?;
     let lab = Lab::new()?;
     let rounds = rounds.min(ROUNDS);
     let precedence = RealtimePriority::acquire().inspect_err(|error| {
@@ -56,6 +55,18 @@ pub fn measure(Rounds(rounds): Rounds, progress: &Progress) -> Result<Vec<BenchF
     drop(precedence);
     figures.extend(idle(&lab, rounds, progress)?);
     Ok(figures)
+}
+
+/// An error if this process may not load the programs that send and count packets.
+fn require_kernel(group: &str) -> Result<()> {
+    // A user namespace would provide hosts, but no way to send packets fast enough.
+    BpfProgram::load(bpf::BpfProgramKind::Xdp, "switchpath_try", &[set(0, action::DROP), exit()])
+        .with_context(|| {
+            format!(
+                "it needs root, and no user namespace (`sudo switchpath bench {group}`); loading a BPF program failed"
+            )
+        })
+        .map(drop)
 }
 
 /// The values of a router and of the kernel in each round.

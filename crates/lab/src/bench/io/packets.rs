@@ -6,7 +6,7 @@ use anyhow::{Context, Result};
 use io::bpf::BpfHook;
 use io::clock;
 use io::netns::Lab;
-use io::traffic::{SinkCounts, UdpSink, UdpSource, XdpPassProgram};
+use io::traffic::{HeaderSource, PacketHeader, SinkCounts, UdpSink, UdpSource, XdpPassProgram};
 use io::wait::{Sleeper, Waker};
 use units::Nanos;
 
@@ -21,9 +21,34 @@ const SETTLE: Nanos = Nanos::millis(200);
 pub struct Packets {
     /// The lane.
     pub lane: Lane,
-    source: UdpSource,
+    source: Source,
     sink: UdpSink,
     _passage: Option<XdpPassProgram>,
+}
+
+/// The packets that are sent.
+#[derive(Debug)]
+enum Source {
+    /// Numbered packets of a few flows from host to host.
+    Numbered(UdpSource),
+    /// Packets with given headers.
+    Headers(HeaderSource),
+}
+
+impl Source {
+    fn send(&self, count: u32) -> std::io::Result<()> {
+        match self {
+            Source::Numbered(source) => source.send(count),
+            Source::Headers(source) => source.send(count),
+        }
+    }
+
+    fn sent(&self) -> std::io::Result<u64> {
+        match self {
+            Source::Numbered(source) => source.sent(),
+            Source::Headers(source) => source.sent(),
+        }
+    }
 }
 
 /// The result of a measurement at a low rate.
@@ -56,12 +81,23 @@ pub struct ForwardingRates {
 }
 
 impl Packets {
-    /// A lane of that kind.
+    /// A lane of that kind, with numbered packets from host to host.
     pub fn new(lab: &Lab, kind: LaneKind) -> Result<Packets> {
-        let lane = Lane::new(lab, kind, HostOffloads::Plain)?;
+        Packets::on(Lane::new(lab, kind, HostOffloads::Plain)?, |index| {
+            Ok(Source::Numbered(UdpSource::new(&Lane::headers(), index)?))
+        })
+    }
+
+    /// Packets with these headers on a lane whose router has a default route to the right.
+    pub fn with_headers(lane: Lane, headers: &[PacketHeader]) -> Result<Packets> {
+        Packets::on(lane, |index| Ok(Source::Headers(HeaderSource::new(Lane::headers().link, headers, index)?)))
+    }
+
+    fn on(lane: Lane, source: impl FnOnce(u32) -> std::io::Result<Source> + Send) -> Result<Packets> {
+        let kind = lane.kind;
         let (from, to) = (lane.host(LaneSide::Left), lane.host(LaneSide::Right));
         let index = Lane::index(from, LaneSide::Left)?;
-        let source = from.run(|| UdpSource::new(&Lane::headers(), index))?.context("a source of packets")?;
+        let source = from.run(|| source(index))?.context("a source of packets")?;
         let index = Lane::index(to, LaneSide::Right)?;
         let sink = to.run(|| UdpSink::attach(index, BpfHook::TcxIngress))?.context("a sink of packets")?;
         let mut passage = None;

@@ -14,19 +14,19 @@ use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 
 const FAMILIES: [&str; 5] = ["acl2", "acl3", "fw2", "fw3", "ipc2"];
-const ALL_PORTS: RangeInclusive<u16> = 0..=u16::MAX;
+pub(in crate::bench) const ALL_PORTS: RangeInclusive<u16> = 0..=u16::MAX;
 const TCP: u8 = 6;
 const UDP: u8 = 17;
 
 /// A list of rules, first match first.
-pub(super) struct RuleList {
+pub(in crate::bench) struct RuleList {
     pub name: String,
     pub rules: Vec<Rule>,
 }
 
 /// An IPv4 rule in the five fields of an access list, and TCP flags.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
-pub(super) struct Rule {
+pub(in crate::bench) struct Rule {
     pub source: Prefix,
     pub destination: Prefix,
     pub sport: RangeInclusive<u16>,
@@ -38,7 +38,7 @@ pub(super) struct Rule {
 }
 
 /// Says once that there are no lists of ClassBench.
-pub(super) fn report_missing_lists() {
+pub(in crate::bench) fn report_missing_lists() {
     let directory = directory();
     if !directory.is_dir() {
         let remark = format!(
@@ -54,7 +54,7 @@ fn directory() -> PathBuf {
 }
 
 /// All lists of about `size` rules. Lists of less than 1000 rules are parts of those of 1000, and have the order of these.
-pub(super) fn lists(size: usize) -> Vec<RuleList> {
+pub(in crate::bench) fn lists(size: usize) -> Vec<RuleList> {
     let whole = size.max(1000);
     let stored = FAMILIES.into_iter().filter_map(|family| {
         let path = directory().join(format!("{family}_{whole}.txt.gz"));
@@ -90,7 +90,7 @@ fn read(path: &Path) -> io::Result<Vec<Rule>> {
 }
 
 impl Rule {
-    fn parse(line: &str) -> Result<Rule, String> {
+    pub(in crate::bench) fn parse(line: &str) -> Result<Rule, String> {
         let ClassbenchRule { source, destination, sport, dport, protocol, flags } = ClassbenchRule::parse(line)?;
         let protocol = if protocol.1 == 0 { None } else { Some(protocol.0) };
         let flags = ((flags.0 >> 8) as u8, (flags.1 >> 8) as u8);
@@ -164,11 +164,11 @@ pub(super) fn bits(prefix: Prefix) -> u32 {
 }
 
 /// The fields of a packet, and the position of a rule that matches it.
-pub(super) type Packet = (MatchFields, u32);
+pub(in crate::bench) type Packet = (MatchFields, u32);
 
 /// `count` packets, each with the position of a rule that matches it. As in the traces of ClassBench, a header of a random rule has a number of copies
 /// with a Pareto distribution (a = 1, b = 0.1).
-pub(super) fn packets(rules: &[Rule], count: usize) -> Vec<Packet> {
+pub(in crate::bench) fn packets(rules: &[Rule], count: usize) -> Vec<Packet> {
     let mut random = sequence(0x5eed);
     let mut packets = Vec::with_capacity(count);
     while packets.len() < count {
