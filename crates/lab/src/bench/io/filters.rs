@@ -126,10 +126,12 @@ impl Variant {
         let variant = |protocol| Rule { protocol, ..rule.clone() };
         // Some lists have rules with ports or flags for protocols without: no packet matches those, and neither language has them. A rule for all
         // packets would leave none that matches no rule.
+        let mut all = Match::default();
+        all.family = MatchFamily::V4;
         let possible = |rule: &Rule| {
             (!rule.needs_ports() || matches!(rule.protocol, Some(TCP | UDP)))
                 && (rule.flags.1 == 0 || rule.protocol == Some(TCP))
-                && rule.matching() != Match { family: MatchFamily::V4, ..Match::default() }
+                && rule.matching() != all
         };
         let rules = protocols.into_iter().map(variant).filter(possible);
         rules.map(|rule| Variant { matching: rule.matching(), rule }).collect()
