@@ -49,12 +49,12 @@ reproduce: ## run every published experiment in virtual time; results/index.html
 	@.ci/setup build
 	$(CARGO) run --locked --profile $(PROFILE) --bin switchpath-lab -- reproduce --out results $(ARGS)
 
-soak: ## long: ten million frames, random and mutated (SOAK_FRAMES), a million faults of guests, a million packets of each scheme as a guest, a million keys in each list of rules; as root, published experiments on real packets, three hours, or with ARGS='--repeat 1' one
+soak: ## long: ten million frames, random and mutated (SOAK_FRAMES), a million faults of guests, a million packets of each scheme as a guest, a million keys in each list of rules and in filters of tenants; as root, published experiments on real packets, three hours, or with ARGS='--repeat 1' one
 	@.ci/setup build
 	SWITCHPATH_FRAMES=$(SOAK_FRAMES) .ci/cargo-test --profile soak -p plane -p plan --test soak --test robust
 	SWITCHPATH_FAULTS=$(SOAK_FAULTS) SWITCHPATH_PACKETS=$(SOAK_PACKETS) \
 		.ci/cargo-test --profile soak -p extension --test guests -- containment conformance
-	SWITCHPATH_KEYS=$(SOAK_KEYS) .ci/cargo-test --profile soak -p classifier --test lists
+	SWITCHPATH_KEYS=$(SOAK_KEYS) .ci/cargo-test --profile soak -p classifier --test lists --test tenants
 	@if [ "$$(id -u)" = 0 ]; then \
 		$(CARGO) run --locked --profile $(PROFILE) --bin switchpath-lab -- reproduce scheduling --real --out results/real $(ARGS); \
 	else echo "published experiments on real packets are left out: they need root"; fi

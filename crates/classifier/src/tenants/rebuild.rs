@@ -61,8 +61,9 @@ impl WornFilters {
 pub struct RebuiltFilters(WornFilters);
 
 impl TenantFilters {
-    /// The filters of a tenant that have changed so much that a new table would make look-ups faster, once for each such tenant. Filters may change
-    /// while the table is made: [`adopt`](TenantFilters::adopt) repeats the changes.
+    /// The filters of a tenant that have changed so much that a new table would make look-ups faster. Filters may change while the table is made:
+    /// [`adopt`](TenantFilters::adopt) repeats the changes. A tenant is given out again only after that, or after so many changes that the table is of no
+    /// use.
     pub fn worn(&mut self) -> Option<WornFilters> {
         let (tenant, worn) =
             self.tenants.iter_mut().find(|(_, tenant)| tenant.rebuilding.is_none() && tenant.rules.is_worn())?;
