@@ -254,7 +254,7 @@ fn fields(header: &PacketHeader) -> MatchFields {
 fn is_routed(header: &PacketHeader) -> bool {
     [header.network.0, header.network.1].iter().all(|address| {
         let [first, second, ..] = address.octets();
-        !matches!(first, 0 | 127 | 224..) && !(first == 198 && second & 0xfe == 18)
+        !(matches!(first, 0 | 127 | 224..) || first == 198 && second & 0xfe == 18)
     })
 }
 

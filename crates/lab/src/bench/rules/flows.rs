@@ -31,8 +31,7 @@ pub fn measure(rounds: Rounds, list: &Rules) -> Vec<BenchFigure> {
     let rules = Arc::new(RuleList::new(rules, &Arc::default()).expect("the rules have no lists and no sets"));
     let random = packets(&list.rules, PACKETS);
     let of_flows: Vec<Packet> = random[..FLOWS].iter().cycle().take(PACKETS).cloned().collect();
-    let every_other =
-        |(i, (flow, random)): (usize, (&Packet, &Packet))| if i % 2 == 0 { flow.clone() } else { random.clone() };
+    let every_other = |(i, (flow, random)): (usize, (&Packet, &Packet))| if i % 2 == 0 { *flow } else { *random };
     let mixture: Vec<Packet> = of_flows.iter().zip(&random).enumerate().map(every_other).collect();
     let name = format!("{} rules, {}", list.rules.len(), list.name);
     let cost = |packets: &[Packet], cached: bool| {
