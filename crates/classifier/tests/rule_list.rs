@@ -306,7 +306,7 @@ fn flow_cache_pauses_under_random_flows() {
             keys.clear();
             for i in 0..256 {
                 flow = flow.wrapping_add(0x9e37_79b9);
-                keys.push(i, &fields(if is_random { flow } else { 10 << 24 | i as u32 % 8 }, 1), CAME.0, CAME.1);
+                keys.push(i, &fields(if is_random { flow } else { (10 << 24) + i as u32 % 8 }, 1), CAME.0, CAME.1);
             }
             reader.look_up(&mut keys, |_, _| {});
         }

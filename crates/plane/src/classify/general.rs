@@ -3,8 +3,9 @@
 use super::{Classifier, Exception, Finding, Outcome, REFUSED, REPLICATED, Target, Witness, refuse};
 use crate::fields::match_fields;
 use crate::multicast::{REPLICA, SEVERAL_INTERFACES};
-use crate::snapshot::PortView;
+use crate::snapshot::{PortView, Snapshot};
 use classifier::RuleStatus;
+use fib::Tables;
 use packet::segment::TO_FRAGMENT;
 use packet::wire::{
     Ethernet, Family, Ipv4, Ipv4Error, Ipv4Header, Ipv6, Ipv6Error, LengthOrType, ethertype, ipv6, protocol,
@@ -451,7 +452,7 @@ impl<W: Witness> Classifier<'_, W> {
     #[inline(never)]
     pub(super) fn match_rule(&self, packet: &Packet) -> Option<usize> {
         if W::WANTS_RULES {
-            return self.witness_rules(packet);
+            return try_rules(self.snapshot, self.tables, self.witness, packet);
         }
         let mut rules = self.dispatch.rules.borrow_mut();
         if !rules.refresh() {
@@ -464,29 +465,29 @@ impl<W: Witness> Classifier<'_, W> {
         rules.count(result, packet.len(), packet.meta().timestamp);
         result.map(|result| result.path.into())
     }
+}
 
-    /// The same, trying one rule after the other and counting nothing.
-    #[cold]
-    fn witness_rules(&self, packet: &Packet) -> Option<usize> {
-        let fields = match_fields(packet.bytes(), 0)?;
-        let came = packet.meta().in_interface;
-        let (vrf, sets) = (self.tables.vrf_of(came), self.snapshot.sets.latest());
-        for RuleStatus { id, rule, .. } in self.snapshot.rules.rules() {
-            let unmet = if rule.interface.is_some_and(|interface| interface != came) {
-                Some(Condition::Interface)
-            } else if rule.vrf.is_some_and(|required| required != vrf) {
-                Some(Condition::Vrf)
-            } else {
-                rule.matching.unmet(&fields, &*sets)
-            };
-            let path = usize::from(rule.result.path);
-            self.witness.observe(|| Finding::Rule { id, rule, unmet });
-            if unmet.is_none() {
-                return Some(path);
-            }
+/// The position of the path of the first rule that a packet matches. Tries one rule after the other, reports each, and counts nothing.
+#[cold]
+fn try_rules(snapshot: &Snapshot, tables: &Tables, witness: impl Witness, packet: &Packet) -> Option<usize> {
+    let fields = match_fields(packet.bytes(), 0)?;
+    let came = packet.meta().in_interface;
+    let (vrf, sets) = (tables.vrf_of(came), snapshot.sets.latest());
+    for RuleStatus { id, rule, .. } in snapshot.rules.rules() {
+        let unmet = if rule.interface.is_some_and(|interface| interface != came) {
+            Some(Condition::Interface)
+        } else if rule.vrf.is_some_and(|required| required != vrf) {
+            Some(Condition::Vrf)
+        } else {
+            rule.matching.unmet(&fields, &*sets)
+        };
+        let path = usize::from(rule.result.path);
+        witness.observe(|| Finding::Rule { id, rule, unmet });
+        if unmet.is_none() {
+            return Some(path);
         }
-        None
     }
+    None
 }
 
 /// Cuts a super-frame of TCP over IPv4 into smaller segments if its sender permits fragmentation. The receiver gets the same data, and needs no
