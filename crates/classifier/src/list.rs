@@ -87,6 +87,8 @@ pub struct RuleTable {
     rules: PacketRules,
     /// The rank of each rule with a limit, and its limit.
     limits: Vec<Option<(u32, Arc<RuleLimit>)>>,
+    /// The result for every packet, if the first rule has no conditions.
+    always: Option<RuleResult>,
 }
 
 impl RuleTable {
@@ -168,7 +170,7 @@ impl RuleList {
             writer.place(rank, entry);
         }
         writer.rebuild(sets).map_err(|(position, error)| (position, RuleListError::Rule(error)))?;
-        let published = Arc::new(Published::new(writer.table.clone()));
+        let published = Arc::new(Published::new(writer.finished_table()));
         let (sets, counters) = (sets.clone(), Arc::default());
         let flows = FlowCachePool::default();
         Ok(RuleList { sets, published, counters, flows, configured, writer: Mutex::new(writer) })

@@ -151,9 +151,9 @@ impl WorkerCounters {
         WorkerCounters { counters: counters.clone(), block: None, chunks: Vec::new() }
     }
 
-    /// Counts a packet.
+    /// Counts packets and their bytes.
     #[inline]
-    pub fn count(&mut self, slot: u32, bytes: usize, now: Instant) {
+    pub fn count(&mut self, slot: u32, (packets, bytes): (u64, usize), now: Instant) {
         let (chunk, place) = (slot as usize / CHUNK, slot as usize % CHUNK);
         let chunk = match self.chunks.get(chunk) {
             Some(Some(chunk)) => chunk,
@@ -161,7 +161,7 @@ impl WorkerCounters {
         };
         let cell = &chunk[place];
         // This worker is the only writer, so no read-modify-write is needed.
-        cell.packets.store(cell.packets.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+        cell.packets.store(cell.packets.load(Ordering::Relaxed) + packets, Ordering::Relaxed);
         cell.bytes.store(cell.bytes.load(Ordering::Relaxed) + bytes as u64, Ordering::Relaxed);
         cell.last.store(now.get().max(1), Ordering::Relaxed);
     }
@@ -207,9 +207,9 @@ mod tests {
     fn counts_are_summed_over_workers_and_stay_when_they_leave() {
         let counters = Arc::new(Counters::default());
         let (mut one, mut two) = (WorkerCounters::new(&counters), WorkerCounters::new(&counters));
-        one.count(3, 100, Instant::new(10));
-        two.count(3, 50, Instant::new(7));
-        two.count(700, 60, Instant::new(8));
+        one.count(3, (1, 100), Instant::new(10));
+        two.count(3, (1, 50), Instant::new(7));
+        two.count(700, (1, 60), Instant::new(8));
         let both = RuleCount { packets: 2, bytes: 150, last: Some(Instant::new(10)) };
         assert_eq!(counters.totals()[3], both);
         drop(two);

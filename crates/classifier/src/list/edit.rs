@@ -6,6 +6,7 @@ use super::ranks::Ranks;
 use super::{Entry, ListedRule, MOST_LIMITS, MOST_LISTED, RuleList, RuleTable, Writer};
 use crate::packet_rules::{PacketRule, PacketRuleError, PacketRules};
 use crate::set::SetStore;
+use plan::Match;
 use std::fmt;
 use std::sync::Arc;
 
@@ -98,7 +99,7 @@ impl RuleList {
         });
         let removed: Vec<u32> = removed.collect();
         removed.into_iter().for_each(|slot| writer.slots.give(slot));
-        self.published.publish(writer.table.clone());
+        self.published.publish(writer.finished_table());
         Ok(added)
     }
 
@@ -126,7 +127,7 @@ impl RuleList {
             }
         }
         writer.table.rules = rebuilt;
-        self.published.publish(writer.table.clone());
+        self.published.publish(writer.finished_table());
         true
     }
 }
@@ -179,11 +180,22 @@ impl Writer {
         entry
     }
 
+    /// The table for the workers.
+    pub(super) fn finished_table(&mut self) -> RuleTable {
+        let first = self.entries.first_key_value().map(|(_, entry)| entry);
+        let decides = |entry: &&Entry| {
+            let ListedRule { matching, interface, vrf, limit, .. } = &*entry.rule;
+            *matching == Match::default() && interface.is_none() && vrf.is_none() && limit.is_none()
+        };
+        self.table.always = first.filter(decides).map(Entry::result);
+        self.table.clone()
+    }
+
     /// Makes the table from the entries. An error has the position of the rule.
     pub(super) fn rebuild(&mut self, sets: &SetStore) -> Result<(), (usize, PacketRuleError)> {
         let rules = self.entries.iter().map(|(rank, entry)| entry.packet_rule(*rank));
         let rules = PacketRules::build(rules, |name, kind| Some(sets.promise(name, kind)))?;
-        self.table = RuleTable { rules, limits: std::mem::take(&mut self.table.limits) };
+        self.table.rules = rules;
         Ok(())
     }
 }

@@ -130,7 +130,8 @@ mod tests {
     #[test]
     fn many_rules_at_one_place_move_few_others() {
         // Before the first, behind the first, before the last, and always in the middle.
-        let cases: [(&str, fn(usize, usize) -> usize, bool); 4] = [
+        type Position = fn(usize, usize) -> usize;
+        let cases: [(&str, Position, bool); 4] = [
             ("at the begin", |_, _| 0, false),
             ("behind the first", |_, _| 1, false),
             ("in a row before the last", |length, _| length - 1, true),

@@ -58,6 +58,12 @@ impl RuleReader {
         !self.table.refresh().is_empty()
     }
 
+    /// The result for every packet, if the first rule has no conditions: then no keys are needed.
+    #[inline]
+    pub fn always(&self) -> Option<RuleResult> {
+        self.table.get().always
+    }
+
     /// The result of the first matching rule for each packet of `keys`, limits left out. Packets without a matching rule are left out.
     pub fn look_up(&self, keys: &mut PacketKeys, matched: impl FnMut(usize, RuleResult)) {
         let (version, rules, sets) = (self.table.version(), &self.table.get().rules, &*self.list.sets);
@@ -103,6 +109,12 @@ impl RuleReader {
     /// Counts a packet for the rule that has decided about it, or as one that no rule has decided about. `bytes` are those of its frame.
     #[inline]
     pub fn count(&mut self, result: Option<RuleResult>, bytes: usize, now: Instant) {
-        self.counters.count(result.map_or(NO_RULE, |result| result.counter), bytes, now);
+        self.count_many(result, 1, bytes, now);
+    }
+
+    /// Counts several packets with `bytes` together.
+    #[inline]
+    pub fn count_many(&mut self, result: Option<RuleResult>, packets: u64, bytes: usize, now: Instant) {
+        self.counters.count(result.map_or(NO_RULE, |result| result.counter), (packets, bytes), now);
     }
 }

@@ -224,6 +224,18 @@ impl<W: Witness> Classifier<'_, W> {
         (from, scratch): (usize, &mut Scratch),
     ) {
         let Scratch { rule_keys, fields, targets, .. } = scratch;
+        let mut rules = self.dispatch.rules.borrow_mut();
+        if let Some(result) = rules.always() {
+            let (mut count, mut bytes) = (0, 0);
+            for (i, packet) in packets.iter().enumerate().take(CHUNK).filter(|(i, _)| targets[from + i] == UNDECIDED) {
+                fields.words[i] = fields.words[i] & ROUTE | u32::from(result.path) << ROUTE_BITS;
+                (count, bytes) = (count + 1, bytes + packet.len());
+            }
+            if let Some(first) = packets.first().filter(|_| count > 0) {
+                rules.count_many(Some(result), count, bytes, arrival.unwrap_or(first.meta().timestamp));
+            }
+            return;
+        }
         let came = (came, self.tables.vrf_of(came));
         rule_keys.clear();
         for (i, packet) in packets.iter().enumerate().take(CHUNK) {
@@ -233,7 +245,6 @@ impl<W: Witness> Classifier<'_, W> {
                 push_key(rule_keys, i, packet.bytes(), 0, came);
             }
         }
-        let mut rules = self.dispatch.rules.borrow_mut();
         let mut matched = [None; CHUNK];
         rules.look_up(rule_keys, |i, result| matched[i] = Some(result));
         for i in rule_keys.positions() {

@@ -190,6 +190,33 @@ fn rules_of_paths_change_without_a_generation() {
 }
 
 #[test]
+fn rule_without_conditions_takes_all_packets_until_another_comes_before_it() {
+    let path = |name, matching| format!("[[path]]\nname = \"{name}\"\nmatch = \"{matching}\"\nfunctions = [\"ip\"]\n");
+    let (gold, silver) = (path("gold", "any"), path("silver", "udp dport 2"));
+    let mut rig = Rig::running(1024, Layout::Three, &format!("{LAN_AND_WAN}{gold}{silver}"));
+    let source = [192, 0, 2, 7];
+    passed(&mut rig, &[(source, 1), (source, 2), (source, 3)]);
+    let named = |gold, silver| [("gold".to_string(), gold), ("silver".to_string(), silver)];
+    assert_eq!(taken(&rig), named(3, 0));
+    let (_, kind, list) = rig.router.rule_lists().remove(0);
+    // The first packet counts again after the neighbour is known.
+    let before = list.rules()[0].count;
+    passed(&mut rig, &[(source, 2), (source, 3)]);
+    let after = list.rules()[0].count;
+    assert_eq!((after.packets - before.packets, after.bytes - before.bytes), (2, 120));
+    change(&rig, &list, kind, "add before 1 udp dport 2 path silver");
+    passed(&mut rig, &[(source, 1), (source, 2), (source, 3)]);
+    assert_eq!(taken(&rig), named(7, 1));
+    assert_eq!(
+        list.rules()
+            .iter()
+            .map(|status| status.count.packets - after.packets * u64::from(status.id == 1))
+            .collect::<Vec<_>>(),
+        [1, 2, 0]
+    );
+}
+
+#[test]
 fn rule_with_log_keeps_the_packets_for_the_control_side() {
     let mut rig = filtering("[\"udp dport 5 log accept\", \"drop\"]");
     let source = [192, 0, 2, 7];
