@@ -248,7 +248,7 @@ impl RuleList {
 
     /// The result of the first rule that matches one packet, without counting it.
     pub fn find(&self, fields: &MatchFields, came: (InterfaceId, VrfId)) -> Option<RuleResult> {
-        self.published.latest().rules.find(fields, came, &self.sets)
+        self.published.latest().rules.find(fields, came, &self.sets.latest())
     }
 
     fn lock(&self) -> MutexGuard<'_, Writer> {

@@ -1,10 +1,9 @@
 //! Lists of rules on packets: the rules of paths, filters and translation.
 
 use crate::packet_key::{KeyFields, WORDS4, WORDS6, ids_word, ternary_rules};
-use crate::publish::PublishedReader;
 use crate::rule::{Key, RuleResult, TernaryRule};
 use crate::rule_set::RuleSet;
-use crate::set::{SetId, SetStore, Sets};
+use crate::set::{SetId, Sets};
 use packet::BATCH;
 use plan::{Condition, MOST_COMBINATIONS, MOST_SETS_USED, Match, MatchFields, SetKind};
 use std::fmt;
@@ -171,36 +170,25 @@ impl PacketRules {
         self.v4.bytes() + self.v6.bytes()
     }
 
-    /// The result of the first matching rule for each packet of `keys`, at its position in `results`. Packets without a matching rule are left out.
-    pub fn look_up(&self, keys: &mut PacketKeys, store: &SetStore, mut matched: impl FnMut(usize, RuleResult)) {
-        let sets = self.refreshed_sets(keys, store);
-        self.look_up4(&mut keys.v4, sets.as_ref(), &mut matched);
-        self.look_up6(&mut keys.v6, sets.as_ref(), &mut matched);
-        keys.sets = sets.or(keys.sets.take());
+    /// True if a rule names a set.
+    pub(crate) fn uses_sets(&self) -> bool {
+        !self.sets.is_empty()
     }
 
-    /// A reader of the newest sets, if rules use any. The caller gives it back.
-    // It stays with the keys, which are the worker's: without it each batch of each worker would take the lock of the store.
-    pub(crate) fn refreshed_sets(&self, keys: &mut PacketKeys, store: &SetStore) -> Option<PublishedReader<Sets>> {
-        if self.sets.is_empty() {
-            return None;
-        }
-        let reader = keys.sets.take().filter(|reader| store.is_read_by(reader));
-        let mut reader = reader.unwrap_or_else(|| store.reader());
-        reader.refresh();
-        Some(reader)
+    /// The result of the first matching rule for each packet of `keys`, at its position in `results`. Packets without a matching rule are left out.
+    pub fn look_up(&self, keys: &mut PacketKeys, sets: &Sets, mut matched: impl FnMut(usize, RuleResult)) {
+        self.look_up4(&mut keys.v4, sets, &mut matched);
+        self.look_up6(&mut keys.v6, sets, &mut matched);
     }
 
     /// The results for IPv4 packets.
     pub(crate) fn look_up4(
         &self,
         keys: &mut FamilyKeys<WORDS4>,
-        sets: Option<&PublishedReader<Sets>>,
+        sets: &Sets,
         matched: &mut dyn FnMut(usize, RuleResult),
     ) {
-        if let Some(sets) = sets {
-            self.mark4(keys, sets.get());
-        }
+        self.mark4(keys, sets);
         keys.find(&self.v4, matched);
     }
 
@@ -208,12 +196,10 @@ impl PacketRules {
     pub(crate) fn look_up6(
         &self,
         keys: &mut FamilyKeys<WORDS6>,
-        sets: Option<&PublishedReader<Sets>>,
+        sets: &Sets,
         matched: &mut dyn FnMut(usize, RuleResult),
     ) {
-        if let Some(sets) = sets {
-            self.mark6(keys, sets.get());
-        }
+        self.mark6(keys, sets);
         keys.find(&self.v6, matched);
     }
 
@@ -244,8 +230,8 @@ impl PacketRules {
     }
 
     /// The result of the first rule that matches one packet. For several packets [`look_up`](PacketRules::look_up) is faster.
-    pub fn find(&self, fields: &MatchFields, came: (InterfaceId, VrfId), store: &SetStore) -> Option<RuleResult> {
-        self.find_behind(fields, came, store, None)
+    pub fn find(&self, fields: &MatchFields, came: (InterfaceId, VrfId), sets: &Sets) -> Option<RuleResult> {
+        self.find_behind(fields, came, sets, None)
     }
 
     /// The result of the first rule of a higher rank than `rank` that matches one packet.
@@ -253,14 +239,13 @@ impl PacketRules {
         &self,
         fields: &MatchFields,
         came: (InterfaceId, VrfId),
-        store: &SetStore,
+        sets: &Sets,
         rank: Option<u32>,
     ) -> Option<RuleResult> {
         let shared = KeyFields::of(fields, came.0, came.1);
         let mut marks = 0;
-        let sets = (!self.sets.is_empty()).then(|| store.latest());
         for (bit, (id, field)) in self.sets.iter().enumerate() {
-            let Some(set) = sets.as_ref().and_then(|sets| sets.get(*id)) else { continue };
+            let Some(set) = sets.get(*id) else { continue };
             let has = match field {
                 Condition::Source => set.contains_address(fields.source),
                 Condition::Destination => set.contains_address(fields.destination),
@@ -366,8 +351,6 @@ fn find_one<const W: usize>(
 pub struct PacketKeys {
     pub(crate) v4: FamilyKeys<WORDS4>,
     pub(crate) v6: FamilyKeys<WORDS6>,
-    /// The worker's view of the named sets, once it has looked some up.
-    pub(crate) sets: Option<PublishedReader<Sets>>,
 }
 
 #[derive(Clone, Debug)]
@@ -379,7 +362,7 @@ pub(crate) struct FamilyKeys<const W: usize> {
 
 impl Default for PacketKeys {
     fn default() -> Self {
-        PacketKeys { v4: FamilyKeys::EMPTY, v6: FamilyKeys::EMPTY, sets: None }
+        PacketKeys { v4: FamilyKeys::EMPTY, v6: FamilyKeys::EMPTY }
     }
 }
 
@@ -453,7 +436,7 @@ impl<const W: usize> FamilyKeys<W> {
         sets: &Sets,
         mark: impl Fn(&crate::Set, Condition, &[Key<W>], &mut [u64], u64),
     ) {
-        if self.len == 0 {
+        if self.len == 0 || used.is_empty() {
             return;
         }
         let mut marks = [0; BATCH];

@@ -120,12 +120,6 @@ impl<T> PublishedReader<T> {
         self.version
     }
 
-    /// True if it reads this value.
-    #[inline(always)]
-    pub fn reads(&self, published: &Arc<Published<T>>) -> bool {
-        Arc::ptr_eq(&self.published, published)
-    }
-
     #[cold]
     fn replace(&mut self) {
         // The publisher's list of old values has a reference to the value that this drops, so the memory is not freed here.

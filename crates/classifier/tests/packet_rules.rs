@@ -175,9 +175,9 @@ proptest! {
             }
             prop_assert_eq!(keys.positions().count(), packets.len());
             let mut found = vec![None; packets.len()];
-            list.look_up(&mut keys, &store, |i, result| found[i] = Some(result.counter));
+            list.look_up(&mut keys, &store.latest(), |i, result| found[i] = Some(result.counter));
             for (i, packet) in packets.iter().enumerate() {
-                let alone = list.find(&packet.0, (InterfaceId(packet.1), VrfId(packet.2)), &store);
+                let alone = list.find(&packet.0, (InterfaceId(packet.1), VrfId(packet.2)), &store.latest());
                 prop_assert_eq!(found[i], wanted(packet), "{:?}", packet);
                 prop_assert_eq!(alone.map(|result| result.counter), wanted(packet), "{:?}", packet);
             }

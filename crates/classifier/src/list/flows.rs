@@ -6,8 +6,9 @@
 use crate::flow_cache::{FlowCache, FlowCacheCounters};
 use crate::packet_key::{WORDS4, WORDS6};
 use crate::packet_rules::{PacketKeys, PacketRules};
+use crate::publish::PublishedReader;
 use crate::rule::{Key, RuleResult};
-use crate::set::SetStore;
+use crate::set::Sets;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread::{self, ThreadId};
 
@@ -33,15 +34,16 @@ impl FlowCaches {
     pub fn look_up(
         &mut self,
         keys: &mut PacketKeys,
-        (version, rules, store): (u64, &PacketRules, &SetStore),
+        (version, rules): (u64, &PacketRules),
+        sets: &PublishedReader<Sets>,
         mut matched: impl FnMut(usize, RuleResult),
     ) {
         if self.version != version {
             (self.version, self.mask4, self.mask6) = (version, rules.flow_mask4(), rules.flow_mask6());
         }
-        let reader = rules.refreshed_sets(keys, store);
-        let sets = reader.as_ref();
-        let versions = (version, sets.map_or(0, |sets| sets.version()));
+        // Changes of sets do not matter to rules that use none.
+        let versions = (version, if rules.uses_sets() { sets.version() } else { 0 });
+        let sets = sets.get();
         if keys.v4.len() > 0 {
             let list = |keys: &mut _, matched: &mut dyn FnMut(usize, RuleResult)| rules.look_up4(keys, sets, matched);
             let cache = self.v4.get_or_insert_with(FlowCache::new);
@@ -52,7 +54,6 @@ impl FlowCaches {
             let cache = self.v6.get_or_insert_with(FlowCache::new);
             cache.look_up(&mut keys.v6, (&self.mask6, versions), list, &mut matched);
         }
-        keys.sets = reader.or(keys.sets.take());
     }
 
     fn state(&self) -> (FlowCacheCounters, bool) {

@@ -6,6 +6,7 @@ use crate::flow_cache::FEW_PARTS;
 use crate::packet_rules::PacketKeys;
 use crate::publish::PublishedReader;
 use crate::rule::RuleResult;
+use crate::set::Sets;
 use plan::MatchFields;
 use std::sync::Arc;
 use units::{Instant, InterfaceId, VrfId};
@@ -14,6 +15,7 @@ use units::{Instant, InterfaceId, VrfId};
 pub struct RuleReader {
     list: Arc<RuleList>,
     table: PublishedReader<RuleTable>,
+    sets: PublishedReader<Sets>,
     counters: WorkerCounters,
     uses_flow_caches: bool,
 }
@@ -31,6 +33,7 @@ impl RuleReader {
         RuleReader {
             list: list.clone(),
             table: PublishedReader::new(&list.published),
+            sets: list.sets.reader(),
             counters: WorkerCounters::new(&list.counters),
             uses_flow_caches: false,
         }
@@ -52,9 +55,10 @@ impl RuleReader {
         &self.list
     }
 
-    /// Takes over the newest rules. Call it once for each batch. Returns false if there are none.
+    /// Takes over the newest rules and sets. Call it once for each batch. Returns false if there are none.
     #[inline]
     pub fn refresh(&mut self) -> bool {
+        self.sets.refresh();
         !self.table.refresh().is_empty()
     }
 
@@ -66,18 +70,18 @@ impl RuleReader {
 
     /// The result of the first matching rule for each packet of `keys`, limits left out. Packets without a matching rule are left out.
     pub fn look_up(&self, keys: &mut PacketKeys, matched: impl FnMut(usize, RuleResult)) {
-        let (version, rules, sets) = (self.table.version(), &self.table.get().rules, &*self.list.sets);
+        let (version, rules) = (self.table.version(), &self.table.get().rules);
         if !self.uses_flow_caches || rules.parts_count() < FEW_PARTS {
-            return rules.look_up(keys, sets, matched);
+            return rules.look_up(keys, self.sets.get(), matched);
         }
         let mut caches = self.list.flows.take();
-        caches.look_up(keys, (version, rules, sets), matched);
+        caches.look_up(keys, (version, rules), &self.sets, matched);
         self.list.flows.put_back(caches);
     }
 
     /// The result of the first matching rule for one packet, limits left out.
     pub fn find(&self, fields: &MatchFields, came: (InterfaceId, VrfId)) -> Option<RuleResult> {
-        self.table.get().rules.find(fields, came, &self.list.sets)
+        self.table.get().rules.find(fields, came, self.sets.get())
     }
 
     /// True if the rule with this result has a limit.
@@ -101,7 +105,7 @@ impl RuleReader {
             if limit.applies(now, length, dry_run) {
                 break;
             }
-            found = table.rules.find_behind(fields, came, &self.list.sets, Some(rank))?;
+            found = table.rules.find_behind(fields, came, self.sets.get(), Some(rank))?;
         }
         Some(found)
     }

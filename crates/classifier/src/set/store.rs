@@ -225,11 +225,6 @@ impl SetStore {
         *ids.promised.entry((name.to_string(), kind)).or_insert(id)
     }
 
-    /// True if `reader` reads these sets.
-    pub fn is_read_by(&self, reader: &PublishedReader<Sets>) -> bool {
-        reader.reads(&self.published)
-    }
-
     /// Changes any number of sets at once. Readers see all changes or, if `change` returns an error, none.
     pub fn write<R, E>(&self, change: impl FnOnce(&mut SetsDraft<'_>) -> Result<R, E>) -> Result<R, E> {
         // A change that panics publishes nothing; at worst it leaves an id unused.

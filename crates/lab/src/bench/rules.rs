@@ -13,8 +13,8 @@ use super::components::{random_prefixes, sequence};
 use super::writer::{beside_changes, timed};
 use super::{BenchFigure, Rounds, median};
 use classifier::{
-    Key, PacketKeys, PacketRule, PacketRules, Published, PublishedReader, RuleResult, Set, SetEdit, SetElement,
-    SetStore, TernaryRule,
+    Key, PacketKeys, PacketRule, PacketRules, Published, PublishedReader, RuleResult, Set, SetEdit, SetElement, Sets,
+    TernaryRule,
 };
 use io::clock::CycleCounter;
 use lists::{Packet, Rule, RuleList, bits, generated, lists, packets};
@@ -129,7 +129,7 @@ fn cost_of_batches<T, S>(
 /// Looks up a batch of packets, of which all have a rule.
 fn numbers(table: &PacketRules, keys: &mut PacketKeys) -> [u32; BATCH] {
     // The rules name no sets.
-    static NO_SETS: LazyLock<SetStore> = LazyLock::new(SetStore::default);
+    static NO_SETS: LazyLock<Sets> = LazyLock::new(Sets::default);
     let mut numbers = [u32::MAX; BATCH];
     table.look_up(keys, &NO_SETS, |position, result| numbers[position] = result.action);
     numbers
