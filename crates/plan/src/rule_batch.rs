@@ -9,7 +9,8 @@
 //! # a comment
 //! ```
 //!
-//! Numbers are ids of rules, which never change. A rule of a filter ends with its verdict, a rule that selects a path with `path NAME`. The lines are
+//! Numbers are ids of rules, which never change. A rule of a filter ends with its verdict, a rule that selects a path with `path NAME` or
+//! `path NAME class 7`. The lines are
 //! checked against the running plan. All errors are reported at once, each with its line.
 
 use crate::batch::{connected_subnets, refuse_lines};
@@ -36,8 +37,8 @@ pub enum RuleListKind {
 /// A rule of either kind.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum RuleText {
-    /// Selects the path of this name.
-    Path(Match, String),
+    /// Selects the path of this name. Its packets get this class; without one that of the path.
+    Path(Match, String, Option<u8>),
     /// Decides in a filter.
     Filter(FilterRule),
 }
@@ -182,7 +183,19 @@ impl Reader<'_> {
 
     fn path_rule(&mut self, text: &str) -> Result<RuleText, TextError> {
         const EXAMPLE: &str = "end the rule with the path of its packets: ip saddr 10.0.0.0/8 path gold";
-        let (front, name) = text.trim_end().rsplit_once(' ').unwrap_or(("", text));
+        let mut rest = text.trim_end();
+        let mut class = None;
+        if let Some((front, number)) = rest.rsplit_once(' ').filter(|(front, _)| front.ends_with(" class")) {
+            let Ok(value) = number.parse() else {
+                let (offset, length) = (rest.len() - number.len(), number.len());
+                let (reason, hint) =
+                    (format!("{} is no class", quote(number)), "write a number from 0 to 255".to_string());
+                return Err(TextError { offset, length, reason, hint });
+            };
+            class = Some(value);
+            rest = front.trim_end_matches("class").trim_end();
+        }
+        let (front, name) = rest.rsplit_once(' ').unwrap_or(("", rest));
         let Some(front) =
             front.trim_end().strip_suffix("path").filter(|front| front.is_empty() || front.ends_with(' '))
         else {
@@ -191,13 +204,13 @@ impl Reader<'_> {
         let known = || self.plan.paths.iter().map(|path| &*path.name).chain(["best-effort"]);
         if !known().any(|known| known == name) {
             let hint = did_you_mean(name, known());
-            let (offset, length) = (text.trim_end().len() - name.len(), name.len());
+            let (offset, length) = (rest.len() - name.len(), name.len());
             return Err(TextError { offset, length, reason: format!("there is no path {}", quote(name)), hint });
         }
         let matching = Match::parse(front.trim_end())?;
         refuse_match(text, &matching, &mut self.uses)?;
         self.interface(text, &matching)?;
-        Ok(RuleText::Path(matching, name.to_string()))
+        Ok(RuleText::Path(matching, name.to_string(), class))
     }
 
     fn interface(&self, text: &str, matching: &Match) -> Result<(), TextError> {

@@ -76,11 +76,29 @@ pub fn filter_rule(rule: &FilterRule, (interface, vrf): RuleOrigin) -> ListedRul
     ListedRule { matching: rule.matching.clone(), interface, vrf, text: rule.to_string().into(), result, limit }
 }
 
-/// The rule that selects the path at position `path` of the generation, called `name`.
-pub fn path_rule(matching: &Match, (interface, vrf): RuleOrigin, (path, name): (usize, &str)) -> ListedRule {
-    let result = RuleResult { path: path as u16, ..RuleResult::default() };
-    let text = format!("{matching} path {name}").into();
-    ListedRule { matching: matching.clone(), interface, vrf, text, result, limit: None }
+/// The action of a rule that gives its packets a class of its own.
+const OWN_CLASS: u32 = 1;
+
+/// The rule that selects the path at position `path` of the generation, called `name`. Its packets get `class`, or that of the path.
+pub fn path_rule(
+    matching: &Match,
+    (interface, vrf): RuleOrigin,
+    (path, name): (usize, &str),
+    class: Option<u8>,
+) -> ListedRule {
+    let action = if class.is_some() { OWN_CLASS } else { 0 };
+    let result = RuleResult { path: path as u16, class: class.unwrap_or(0).into(), action, ..RuleResult::default() };
+    let mut text = format!("{matching} path {name}");
+    if let Some(class) = class {
+        text += &format!(" class {class}");
+    }
+    ListedRule { matching: matching.clone(), interface, vrf, text: text.into(), result, limit: None }
+}
+
+/// The class that the packets of a path's rule get; `None` if it is that of the path.
+#[inline]
+pub(crate) fn own_class(result: RuleResult) -> Option<u8> {
+    (result.action & OWN_CLASS != 0).then_some(result.class as u8)
 }
 
 #[cfg(test)]

@@ -37,8 +37,12 @@ fn changes_are_read() {
     let text = "add after 1 iif lan udp path best-effort";
     let batch = rule_batch(text, "x", &plan, RuleListKind::Paths).expect("it is right");
     let matching = Match::parse("iif lan udp").expect("it is a match");
-    let wanted = RuleChange::Add(RulePlace::After(1), RuleText::Path(matching, "best-effort".into()));
+    let wanted = RuleChange::Add(RulePlace::After(1), RuleText::Path(matching, "best-effort".into(), None));
     assert_eq!(batch.changes, [(1, wanted)]);
+    let classed = rule_batch("add udp path gold class 7", "x", &plan, RuleListKind::Paths).expect("it is right");
+    let matching = Match::parse("udp").expect("it is a match");
+    let wanted = RuleChange::Add(RulePlace::End, RuleText::Path(matching, "gold".into(), Some(7)));
+    assert_eq!(classed.changes, [(1, wanted)]);
     let refused = batch.refuse(0, "no".into(), "why".into());
     assert_eq!(refused.to_string().trim_end(), "x:1:1: error: no; why");
 }
@@ -57,6 +61,8 @@ fn errors_have_lines_and_columns() {
         (RuleListKind::Filter, "add ip saddr 10.0.0.0/8", "is no verdict"),
         (RuleListKind::Filter, "add udp limit rate 1/day limit rate 2/day drop", "the rule has two limits"),
         (RuleListKind::Paths, "add udp path golf", "x:1:14: error: there is no path 'golf'; did you mean 'gold'?"),
+        (RuleListKind::Paths, "add udp path gold class 256", "x:1:25: error: '256' is no class"),
+        (RuleListKind::Paths, "add udp path golf class 2", "x:1:14: error: there is no path 'golf'"),
         (RuleListKind::Paths, "add udp gold", "x:1:5: error: the rule names no path"),
         (RuleListKind::Paths, "add udpath gold", "x:1:5: error: the rule names no path"),
         (RuleListKind::Paths, "add ct state new path gold", "a path cannot match 'ct state'"),

@@ -2,6 +2,7 @@
 
 use super::{Classifier, Exception, Finding, Outcome, REFUSED, REPLICATED, Target, Witness, refuse};
 use crate::fields::match_fields;
+use crate::filter::own_class;
 use crate::multicast::{REPLICA, SEVERAL_INTERFACES};
 use crate::snapshot::{PortView, Snapshot};
 use classifier::RuleStatus;
@@ -279,7 +280,7 @@ impl<W: Witness> Classifier<'_, W> {
         if !rules.is_ours(u32::from_be_bytes(*destination)) {
             return None;
         }
-        let position = self.match_rule(packet)?;
+        let (position, class) = self.match_rule(packet)?;
         let path = self.snapshot.paths.get(position).filter(|path| path.translates)?;
         // The output port follows from the new destination, which is not known yet.
         let target = self.dispatch.instance(position, packet.meta().in_port);
@@ -288,7 +289,7 @@ impl<W: Witness> Classifier<'_, W> {
         }
         self.witness.observe(|| Finding::Path(position));
         let meta = packet.meta_mut();
-        (meta.path, meta.class) = (path.id, path.class);
+        (meta.path, meta.class) = (path.id, class.unwrap_or(path.class));
         meta.flags |= Meta::LOCAL;
         Some(target)
     }
@@ -356,11 +357,11 @@ impl<W: Witness> Classifier<'_, W> {
         if options && packet.meta().rounds & OPTIONS_DONE == 0 {
             return Ok(self.punt(packet, Exception::Options));
         }
-        let path = self.match_rule(packet).unwrap_or(self.dispatch.best_effort);
+        let (path, class) = self.match_rule(packet).unwrap_or((self.dispatch.best_effort, None));
         self.witness.observe(|| Finding::Path(path));
         let spec = &self.snapshot.paths[path];
         let meta = packet.meta_mut();
-        (meta.path, meta.class) = (spec.id, spec.class);
+        (meta.path, meta.class) = (spec.id, class.unwrap_or(spec.class));
         // Not routed by an adjacency, so replication finds the positions of route and path in these fields.
         (meta.adjacency, meta.version) = (AdjacencyId::at(position), path as u16);
         meta.out_interface = SEVERAL_INTERFACES;
@@ -444,13 +445,17 @@ impl<W: Witness> Classifier<'_, W> {
         if egress.redirects && out == packet.meta().in_interface && packet.meta().rounds & OPTIONS_DONE == 0 {
             return self.punt(packet, Exception::Redirect);
         }
-        let position = self.match_rule(packet).unwrap_or(self.dispatch.best_effort);
-        self.select_path(packet, position, (adjacency, link, out), egress)
+        let (position, class) = self.match_rule(packet).unwrap_or((self.dispatch.best_effort, None));
+        let target = self.select_path(packet, position, (adjacency, link, out), egress);
+        if let Some(class) = class {
+            packet.meta_mut().class = class;
+        }
+        target
     }
 
-    /// The position of the first path whose rule the packet matches.
+    /// The position of the path of the first rule that the packet matches, and the rule's own class.
     #[inline(never)]
-    pub(super) fn match_rule(&self, packet: &Packet) -> Option<usize> {
+    pub(super) fn match_rule(&self, packet: &Packet) -> Option<(usize, Option<u8>)> {
         if W::WANTS_RULES {
             return try_rules(self.snapshot, self.tables, self.witness, packet);
         }
@@ -463,13 +468,18 @@ impl<W: Witness> Classifier<'_, W> {
         let came = packet.meta().in_interface;
         let result = rules.find(&fields, (came, self.tables.vrf_of(came)));
         rules.count(result, packet.len(), packet.meta().timestamp);
-        result.map(|result| result.path.into())
+        result.map(|result| (result.path.into(), own_class(result)))
     }
 }
 
-/// The position of the path of the first rule that a packet matches. Tries one rule after the other, reports each, and counts nothing.
+/// The result of [`Classifier::match_rule`]. Tries one rule after the other, reports each, and counts nothing.
 #[cold]
-fn try_rules(snapshot: &Snapshot, tables: &Tables, witness: impl Witness, packet: &Packet) -> Option<usize> {
+fn try_rules(
+    snapshot: &Snapshot,
+    tables: &Tables,
+    witness: impl Witness,
+    packet: &Packet,
+) -> Option<(usize, Option<u8>)> {
     let fields = match_fields(packet.bytes(), 0)?;
     let came = packet.meta().in_interface;
     let (vrf, sets) = (tables.vrf_of(came), snapshot.sets.latest());
@@ -481,10 +491,10 @@ fn try_rules(snapshot: &Snapshot, tables: &Tables, witness: impl Witness, packet
         } else {
             rule.matching.unmet(&fields, &*sets)
         };
-        let path = usize::from(rule.result.path);
+        let result = rule.result;
         witness.observe(|| Finding::Rule { id, rule, unmet });
         if unmet.is_none() {
-            return Some(path);
+            return Some((result.path.into(), own_class(result)));
         }
     }
     None

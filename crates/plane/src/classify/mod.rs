@@ -15,6 +15,7 @@ pub(crate) use scratch::Scratch;
 pub use witness::{Finding, Unwitnessed, Witness};
 
 use crate::fields::push_key;
+use crate::filter::own_class;
 use crate::hook::Marks;
 use crate::snapshot::{Egress, PathSpec, PortView, Snapshot};
 use classifier::{RuleList, RuleReader};
@@ -210,6 +211,9 @@ impl<W: Witness> Classifier<'_, W> {
                 self.match_rules((view.untagged, arrival), packets, (from, scratch));
             }
             self.second_pass((id, view, wants), arrival, packets, (from, scratch));
+            if !scratch.classes.is_empty() {
+                scratch.set_classes(packets, from);
+            }
         }
         bytes
     }
@@ -223,9 +227,9 @@ impl<W: Witness> Classifier<'_, W> {
         packets: &[Packet],
         (from, scratch): (usize, &mut Scratch),
     ) {
-        let Scratch { rule_keys, fields, targets, .. } = scratch;
+        let Scratch { rule_keys, fields, targets, classes, .. } = scratch;
         let mut rules = self.dispatch.rules.borrow_mut();
-        if let Some(result) = rules.always() {
+        if let Some(result) = rules.always().filter(|result| own_class(*result).is_none()) {
             let (mut count, mut bytes) = (0, 0);
             for (i, packet) in packets.iter().enumerate().take(CHUNK).filter(|(i, _)| targets[from + i] == UNDECIDED) {
                 fields.words[i] = fields.words[i] & ROUTE | u32::from(result.path) << ROUTE_BITS;
@@ -251,6 +255,7 @@ impl<W: Witness> Classifier<'_, W> {
             let (packet, result) = (&packets[i], matched[i]);
             if let Some(result) = result {
                 fields.words[i] = fields.words[i] & ROUTE | u32::from(result.path) << ROUTE_BITS;
+                classes.extend(own_class(result).map(|class| (i as u8, class)));
             }
             rules.count(result, packet.len(), arrival.unwrap_or(packet.meta().timestamp));
         }

@@ -92,6 +92,8 @@ pub(crate) struct Scratch {
     pub(super) rule_keys: PacketKeys,
     /// True if there are rules of paths.
     pub(super) has_rules: bool,
+    /// The packets of a chunk whose rule gives them a class of its own, by position in the chunk. Memos have the class of the path.
+    pub(super) classes: Vec<(u8, u8)>,
     pub(super) fields: ChunkFields,
     pub(super) memos: Memos,
     /// The target of the `i`th packet.
@@ -111,6 +113,7 @@ impl Scratch {
         Box::new(Scratch {
             rule_keys: PacketKeys::default(),
             has_rules: false,
+            classes: Vec::with_capacity(CHUNK),
             fields: ChunkFields { keys, words, lengths, tos },
             memos: Memos { words: [u32::MAX; MEMOS], memos: [memo; MEMOS] },
             targets: [REFUSED; BATCH],
@@ -118,6 +121,19 @@ impl Scratch {
             hooked: false,
             dedicated: [false; BATCH],
         })
+    }
+}
+
+impl Scratch {
+    /// Gives packets the classes of their rules. The chunk begins at packet `from` of the batch.
+    #[cold]
+    pub(super) fn set_classes(&mut self, packets: &mut [Packet], from: usize) {
+        for (i, class) in self.classes.drain(..) {
+            let i = usize::from(i);
+            if self.targets[from + i] != REFUSED {
+                packets[i].meta_mut().class = class;
+            }
+        }
     }
 }
 

@@ -85,7 +85,7 @@ pub(super) fn came_by(matching: &plan::Match, names: &Names) -> RuleOrigin {
 /// The rules that select the configured paths, which come after the three built-in ones.
 pub(super) fn rules(plan: &Plan, names: &Names, (old, sets): (&Arc<RuleList>, &Arc<SetStore>)) -> Arc<RuleList> {
     let rule = |(position, path): (usize, &plan::PathPlan)| {
-        path_rule(&path.matching, came_by(&path.matching, names), (position + BUILT_IN, &path.name))
+        path_rule(&path.matching, came_by(&path.matching, names), (position + BUILT_IN, &path.name), None)
     };
     shared_list(plan.paths.iter().enumerate().map(rule).collect(), sets, Some(old))
 }

@@ -24,11 +24,11 @@ impl Router {
     pub fn listed_rule(&self, rule: &RuleText) -> ListedRule {
         match rule {
             RuleText::Filter(rule) => filter_rule(rule, came_by(&rule.matching, &self.names)),
-            RuleText::Path(matching, name) => {
+            RuleText::Path(matching, name, class) => {
                 let configured = self.plan.iter().flat_map(|plan| &plan.paths).position(|path| path.name == *name);
                 // The last of the built-in paths is that of all packets without a rule.
                 let position = configured.map_or(BUILT_IN - 1, |position| position + BUILT_IN);
-                path_rule(matching, came_by(matching, &self.names), (position, name))
+                path_rule(matching, came_by(matching, &self.names), (position, name), *class)
             }
         }
     }

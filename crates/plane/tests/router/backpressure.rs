@@ -229,3 +229,25 @@ fn reservation_is_sent_before_earlier_best_effort() {
         assert_eq!((rig.report().held_packets, rig.report().ledger.dropped()), (0, 0));
     }
 }
+
+#[test]
+fn rule_gives_its_packets_a_class_of_their_own() {
+    let wan = WAN.replace("fifo(limit=60000)", "priority(levels=8){fifo(limit=60000)}");
+    let gold = "[[path]]\nname = \"gold\"\nmatch = \"any\"\nclass = 3\n";
+    let mut rig = Rig::running(16384, Layout::Three, &format!("{LAN}{wan}{gold}"));
+    let (_, _, list) = rig.router.rule_lists().remove(0);
+    for (dscp, class) in [(0x2e, 5), (0x30, 1)] {
+        let matching = plan::Match::parse(&format!("ip dscp {dscp}")).unwrap();
+        let rule = rig.router.listed_rule(&plan::RuleText::Path(matching, "gold".into(), Some(class)));
+        list.edit([classifier::RuleEdit::Add(classifier::Place::Before(1), rule)]).unwrap();
+    }
+    send(&mut rig, WIRE);
+    for mark in [0, URGENT, VOICE, 0] {
+        (0..50).for_each(|_| rig.send("lan", &marked(mark)));
+        rig.settle();
+    }
+    assert_eq!(runs(&mut rig), [(0, WIRE)]);
+    rig.advance(Nanos::millis(1));
+    // Class 5, then that of the path, then class 1.
+    assert_eq!(runs(&mut rig), [(VOICE, 50), (0, 100), (URGENT, 50)]);
+}
