@@ -1,5 +1,6 @@
 //! The counters of rules. Each worker writes its own, so counting costs no shared cache line; a reader sums them up.
 
+use packet::pool::prefetch;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -67,8 +68,9 @@ impl Slots {
     }
 }
 
-/// A counter that one worker writes and others read.
+/// A counter that one worker writes and others read. Aligned, so that it lies in one cache line.
 #[derive(Default)]
+#[repr(align(32))]
 struct Cell {
     packets: AtomicU64,
     bytes: AtomicU64,
@@ -149,6 +151,14 @@ pub(super) struct WorkerCounters {
 impl WorkerCounters {
     pub fn new(counters: &Arc<Counters>) -> Self {
         WorkerCounters { counters: counters.clone(), block: None, chunks: Vec::new() }
+    }
+
+    /// Fetches a counter into the cache.
+    #[inline]
+    pub fn prefetch(&self, slot: u32) {
+        if let Some(Some(chunk)) = self.chunks.get(slot as usize / CHUNK) {
+            prefetch(&chunk[slot as usize % CHUNK]);
+        }
     }
 
     /// Counts packets and their bytes.

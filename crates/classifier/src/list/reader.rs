@@ -110,6 +110,12 @@ impl RuleReader {
         Some(found)
     }
 
+    /// Fetches the counter of a rule into the cache, for [`count`](RuleReader::count) a little later.
+    #[inline]
+    pub fn prefetch_count(&self, result: RuleResult) {
+        self.counters.prefetch(result.counter);
+    }
+
     /// Counts a packet for the rule that has decided about it, or as one that no rule has decided about. `bytes` are those of its frame.
     #[inline]
     pub fn count(&mut self, result: Option<RuleResult>, bytes: usize, now: Instant) {

@@ -75,7 +75,12 @@ impl Filter {
         }
         let matched = &mut self.matched[..packets.len()];
         matched.fill(None);
-        self.rules.look_up(&mut self.keys, |i, result| matched[i] = Some(result));
+        let rules = &self.rules;
+        rules.look_up(&mut self.keys, |i, result| {
+            // A list of many rules has many counters.
+            rules.prefetch_count(result);
+            matched[i] = Some(result);
+        });
         for i in self.keys.positions() {
             let packet = &mut packets[i];
             let mut result = matched[i];
