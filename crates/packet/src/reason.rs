@@ -207,10 +207,10 @@ reasons! {
         "A late answer, or an inside host that refers to a connection that never existed.";
     /// A rule of the path's packet filter drops the packet.
     Filtered "filtered"
-        "Intended by a rule of the path: `switchpath show functions` counts the packets of each rule.";
+        "Intended by a rule of the path: `switchpath show rules` counts the packets of each rule.";
     /// A rule of the path's packet filter drops the packet and sends an ICMP error (RFC 1812 5.2.7.1).
     Rejected "rejected"
-        "Intended by a rule of the path: `switchpath show functions` counts the packets of each rule.";
+        "Intended by a rule of the path: `switchpath show rules` counts the packets of each rule.";
     /// The packet's instruction ends the packet here.
     Instruction "instruction"
         "Intended by the computation: most reports of a group end where they are aggregated. `switchpath show state` \

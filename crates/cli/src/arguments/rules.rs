@@ -11,14 +11,14 @@ use std::path::PathBuf;
 #[derive(Args, Debug)]
 #[command(after_help = format!("\
 Examples:
-  switchpath rule list                                           all lists, with packets, bytes and the time since the last packet
-  switchpath rule list guests --unused                           rules of the path 'guests' that have decided about no packet
-  switchpath rule add guests ip saddr 203.0.113.0/24 drop        behind all others
+  switchpath rule list                         all lists, with packets and bytes
+  switchpath rule list guests --unused         rules that have decided about no packet
+  switchpath rule add guests ip saddr 203.0.113.0/24 drop
   switchpath rule add guests --before 3 tcp dport 22 accept
   switchpath rule replace guests 3 tcp dport 22 limit rate 10/second accept
   switchpath rule remove guests 3 4
-  switchpath rule add paths ip daddr 10.9.0.0/16 path gold       packets to 10.9.0.0/16 take the path 'gold'
-  switchpath rule batch guests changes.txt                       one change a line: all, or none; docs/operate/rules.md
+  switchpath rule add paths ip daddr 10.9.0.0/16 path gold
+  switchpath rule batch guests changes.txt     one change a line; docs/operate/rules.md
 
 {EXIT}"))]
 pub struct RuleArguments {

@@ -9,7 +9,7 @@ fn a_configuration_alone_is_enough_to_explain_a_packet() {
     place.write("router.toml", &config("fast", "[[path]]\nname = 'voice'\nmatch = 'udp dport 5060'"));
     let words = ["explain", "--config", "router.toml", "in", "lan", "daddr", "203.0.113.9", "udp", "dport", "5060"];
     let said = place.run_ok(&words);
-    for part in ["+ rule       voice (udp dport 5060) matches", "ip ttl 64 -> 63", "sent by wan"] {
+    for part in ["+ rule       1 (udp dport 5060 path voice) matches", "ip ttl 64 -> 63", "sent by wan"] {
         assert!(said.contains(part), "{part}:\n{said}");
     }
     let told: Value = serde_json::from_str(&place.run_ok(&[&words[..], &["-j"]].concat())).unwrap();

@@ -1,7 +1,7 @@
 //! Lists of rules while the router runs: reports, changes, maintenance of their tables, and the packets that rules log.
 
 use super::failure::ApplyFailure;
-use super::{Daemon, RUNNING};
+use super::{ADOPTION_TIMEOUT, Daemon, RUNNING};
 use crate::api::{self, Author};
 use crate::events::LoggedEvent;
 use classifier::{FlowCacheCounters, FlowCacheUse, Place, RuleEdit, RuleList, RuleStatus};
@@ -84,8 +84,8 @@ impl Daemon {
         if self.state.load(Ordering::Acquire) != RUNNING {
             return Err(ApplyFailure::Unavailable);
         }
-        // Locked until the end: another configuration may have another list of this name.
-        let control = self.control.lock();
+        // Locked until the end, and not while a configuration is being adopted: that may have another list of this name.
+        let control = self.lock_adopted(ADOPTION_TIMEOUT).ok_or(ApplyFailure::AdoptionTimeout)?;
         let router = &control.router;
         let Some((_, kind, list)) = router.rule_lists().into_iter().find(|(list, ..)| **list == *name) else {
             return Err(unknown(router, name));

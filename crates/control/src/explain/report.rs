@@ -23,7 +23,15 @@ pub(super) fn reply(
     explanation: &plane::explain::Explanation,
 ) -> ExplainReply {
     let teller = ExplanationFormatter { question, snapshot: question.snapshot };
-    let mut lines: Vec<ReportLine> = explanation.steps.iter().flat_map(|step| teller.lines(step)).collect();
+    let mut lines: Vec<ReportLine> = Vec::new();
+    for steps in explanation.steps.chunk_by(|one, other| is_unmet(one) && is_unmet(other)) {
+        // Of many rules that do not match, the last ones are those that an operator compares with the one that does.
+        let left_out = if is_unmet(&steps[0]) { steps.len().saturating_sub(MOST_UNMET) } else { 0 };
+        if left_out > 0 {
+            lines.push(("rule", Note, format!("{left_out} rules before these do not match")));
+        }
+        lines.extend(steps[left_out..].iter().flat_map(|step| teller.lines(step)));
+    }
     lines.extend(teller.egress(&explanation.expected));
     lines.extend(teller.policy(explanation));
     let route = explanation.steps.iter().rev().find_map(|step| match step {
@@ -62,6 +70,14 @@ pub(super) fn reply(
         changes: sent.map_or_else(Vec::new, |(_, after)| changes(frame, after)),
         sent_frame: sent.map(|(_, frame)| frame.iter().map(|byte| format!("{byte:02x}")).collect()),
     }
+}
+
+/// The most rules in a row that do not match and are listed.
+const MOST_UNMET: usize = 20;
+
+/// True for a rule that does not match.
+fn is_unmet(step: &ExplainStep) -> bool {
+    matches!(step, ExplainStep::Found(Finding::Rule { unmet: Some(_), .. }))
 }
 
 fn changes(before: &[u8], after: &[u8]) -> Vec<FieldChange> {

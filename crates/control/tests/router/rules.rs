@@ -44,3 +44,20 @@ fn batch_of_rules_is_made_whole_or_not_at_all() {
     let texts: Vec<&str> = edits.map(|event| event.text.as_str()).collect();
     assert!(texts.len() == 1 && texts[0].starts_with("rules: 2 added, 1 removed, 3 in the list"), "{texts:?}");
 }
+
+#[test]
+fn explanation_lists_few_of_many_rules_that_do_not_match() {
+    let rig = Rig::start(FILTER);
+    let rules: String = (0..100).map(|port| format!("add before 1 udp dport {port} path guests\n")).collect();
+    batch(&rig, "paths", &rules).unwrap();
+    let packet = "in lan ip saddr 192.0.2.7 ip daddr 198.51.100.9 udp dport 53";
+    let query = form_urlencoded::Serializer::new(String::new()).append_pair("packet", packet).finish();
+    let explained: api::ExplainReply = rig.client.get(&format!("/v1/explain?{query}")).unwrap();
+    let rules: Vec<&str> =
+        explained.steps.iter().filter(|step| step.step == "rule").map(|step| step.text.as_str()).collect();
+    // 53 rules before the matching one do not match.
+    assert_eq!((rules.len(), rules[0]), (22, "33 rules before these do not match"), "{rules:#?}");
+    assert_eq!(rules[21], "55 (udp dport 53 path guests) matches");
+    let decided = explained.steps.iter().find(|step| step.step == "function").unwrap();
+    assert_eq!(decided.text, "filter: changes nothing, rule 1: udp dport 53 accept");
+}
