@@ -36,9 +36,11 @@ impl ReceivedFrames {
             let wants = |tap: &CaptureTap| tap.wanted().arrivals && tap.matches(packet.bytes(), packet.meta());
             armed.iter().any(|armed| wants(&armed.watch))
         };
-        if !armed.iter().any(|armed| armed.watch.wanted().arrivals) {
+        let mut taps = armed.iter().filter(|armed| armed.watch.wanted().arrivals).peekable();
+        if taps.peek().is_none() {
             return;
         }
+        taps.for_each(|armed| armed.watch.begin(now));
         let mut kept = self.0.lock();
         for packet in packets {
             // Fragments end without a fate here, so the entry may belong to an earlier packet in the same frame.

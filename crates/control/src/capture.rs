@@ -129,6 +129,8 @@ pub struct CaptureTap {
     remaining: AtomicU64,
     captured: AtomicU64,
     missed: AtomicU64,
+    /// When the first packets were seen on arrival, in nanoseconds; zero before.
+    begun: AtomicU64,
 }
 
 impl CaptureTap {
@@ -141,6 +143,7 @@ impl CaptureTap {
             remaining: AtomicU64::new(wanted.limit.unwrap_or(u64::MAX)),
             captured: AtomicU64::new(0),
             missed: AtomicU64::new(0),
+            begun: AtomicU64::new(0),
             wanted,
         }
     }
@@ -178,6 +181,17 @@ impl CaptureTap {
         self.matches_all || match_fields(frame, meta.connection).is_some_and(|fields| accepts(&fields))
     }
 
+    /// Records that packets are seen on arrival from now on.
+    pub(crate) fn begin(&self, now: Instant) {
+        let _ = self.begun.compare_exchange(0, now.get().max(1), Ordering::Relaxed, Ordering::Relaxed);
+    }
+
+    /// True for a packet that arrived before the capture could see it. A replay would lack it, so it is not captured.
+    fn is_too_early(&self, meta: &Meta) -> bool {
+        let begun = self.begun.load(Ordering::Relaxed);
+        self.wanted.arrivals && meta.flags & Meta::GENERATED == 0 && (begun == 0 || meta.timestamp.get() < begun)
+    }
+
     /// Takes one packet from the limit. Returns false if another worker has taken the last one.
     pub(crate) fn take_from_limit(&self) -> bool {
         self.remaining.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1)).is_ok()
@@ -209,6 +223,9 @@ pub(crate) fn offer(
     let came = |tap: &CaptureTap| arrival.as_ref().filter(|came| tap.wanted.arrivals && tap.matches(&came.frame, meta));
     let takes = |tap: &CaptureTap| tap.matches(frame, meta) || came(tap).is_some();
     for WatchChannel { watch: tap, sender } in taps.channels().iter().filter(|armed| takes(&armed.watch)) {
+        if arrival.is_none() && tap.is_too_early(meta) {
+            continue;
+        }
         // Reserve a slot first: a packet for a full channel need not be copied.
         let Ok(place) = sender.try_reserve() else {
             tap.count(false);
@@ -267,6 +284,26 @@ mod tests {
 
     fn taken(subscription: &mut CaptureReader) -> usize {
         std::iter::from_fn(|| subscription.try_next()).count()
+    }
+
+    #[test]
+    fn packet_that_arrived_before_the_capture_is_left_out_of_a_capture_of_arrivals() {
+        let taps = Arc::new(CaptureTaps::new(MOST_TAPS));
+        let as_sent = taps.open(CaptureTap::new(CaptureFilter::default())).unwrap();
+        let for_replay =
+            taps.open(CaptureTap::new(CaptureFilter { arrivals: true, ..CaptureFilter::default() })).unwrap();
+        let offer = |at: u64| {
+            let meta = Meta { timestamp: Instant::new(at), ..Meta::default() };
+            super::offer(&taps, Instant::new(at + 5), &[0; 60], &meta, Fate::Consumed, None);
+        };
+        offer(100);
+        taps.channels().iter().for_each(|armed| armed.watch.begin(Instant::new(110)));
+        offer(105);
+        // A packet whose received form found no memory is captured as sent.
+        offer(110);
+        let captured: Vec<u64> = taps.channels().iter().map(|armed| armed.watch.captured()).collect();
+        assert_eq!(captured, [3, 1]);
+        drop((as_sent, for_replay));
     }
 
     #[test]
