@@ -21,8 +21,8 @@ const ENTRIES: usize = 1 << 13;
 const WINDOW: u32 = 1 << 13;
 /// Windows of a pause.
 const PAUSE: u32 = 15;
-/// The cache gains if so many of a hundred packets find an entry: a look-up in a list of 1000 rules takes about twice as long as one that hits here, and
-/// a miss costs as much as a hit besides. `switchpath bench rules` measures both.
+/// The cache gains if so many of a hundred packets find an entry. A look-up in a list of 1000 rules takes about twice as long as a hit here. A miss costs
+/// as much as a hit, besides the look-up. `switchpath bench rules` measures both.
 const WORTH: u32 = 60;
 /// Lists with fewer parts are looked up as fast without a cache.
 pub(crate) const FEW_PARTS: usize = 64;

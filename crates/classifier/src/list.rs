@@ -26,7 +26,7 @@ use crate::set::SetStore;
 use counters::{Counters, NO_RULE, Slots};
 use edit::TableChange;
 use flows::FlowCachePool;
-use plan::{FilterLimit, Match, MatchFields};
+use plan::{FilterLimit, Match};
 use ranks::Ranks;
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
@@ -92,12 +92,6 @@ pub struct RuleTable {
 }
 
 impl RuleTable {
-    /// True without rules.
-    #[inline]
-    pub fn is_empty(&self) -> bool {
-        self.rules.is_empty()
-    }
-
     /// The limit of the rule with this result, and its rank.
     #[inline]
     fn limit(&self, result: RuleResult) -> Option<(u32, &RuleLimit)> {
@@ -220,6 +214,13 @@ impl RuleList {
         entries.find(|entry| entry.slot == counter).map(|entry| (entry.id, entry.rule.clone()))
     }
 
+    /// The rules that select the path at this position.
+    pub fn rules_to(&self, path: u16) -> Vec<Arc<ListedRule>> {
+        let writer = self.lock();
+        let rules = writer.entries.values().map(|entry| &entry.rule);
+        rules.filter(|rule| rule.result.path == path).cloned().collect()
+    }
+
     /// The number of rules.
     pub fn len(&self) -> usize {
         self.lock().entries.len()
@@ -239,16 +240,6 @@ impl RuleList {
     pub fn is_changed(&self) -> bool {
         let writer = self.lock();
         !writer.entries.values().map(|entry| &entry.rule).eq(&self.configured)
-    }
-
-    /// The named sets that rules may use.
-    pub fn sets(&self) -> &Arc<SetStore> {
-        &self.sets
-    }
-
-    /// The result of the first rule that matches one packet, without counting it.
-    pub fn find(&self, fields: &MatchFields, came: (InterfaceId, VrfId)) -> Option<RuleResult> {
-        self.published.latest().rules.find(fields, came, &self.sets.latest())
     }
 
     fn lock(&self) -> MutexGuard<'_, Writer> {

@@ -44,22 +44,22 @@ impl RuleReader {
         RuleReader { uses_flow_caches: true, ..self }
     }
 
-    /// True if it reads this list.
-    #[inline]
-    pub fn reads(&self, list: &Arc<RuleList>) -> bool {
-        Arc::ptr_eq(&self.list, list)
-    }
-
     /// The list.
     pub fn list(&self) -> &Arc<RuleList> {
         &self.list
     }
 
-    /// Takes over the newest rules and sets. Call it once for each batch. Returns false if there are none.
+    /// Takes over the newest rules and sets. Call it once for each batch.
     #[inline]
-    pub fn refresh(&mut self) -> bool {
+    pub fn refresh(&mut self) {
         self.sets.refresh();
-        !self.table.refresh().is_empty()
+        self.table.refresh();
+    }
+
+    /// True without rules.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.table.get().rules.is_empty()
     }
 
     /// The result for every packet, if the first rule has no conditions: then no keys are needed.

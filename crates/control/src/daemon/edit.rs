@@ -20,12 +20,20 @@ impl Daemon {
     /// Applies the changes of a batch, `text`, which came from `name`: see [`plan::batch`]. A batch with an error changes nothing.
     pub fn edit(&self, text: &str, name: &str) -> Result<api::Edited, ApplyFailure> {
         let result = self.try_edit(text, name);
-        let what = match &result {
-            Ok(edited) => LoggedEvent::Edited { edited: edited.clone(), name: name.to_owned() },
-            Err(failure) => LoggedEvent::Refused { name: name.to_owned(), reason: api::ApiError::from(failure).reason },
-        };
-        self.log.push(clock::now(), what);
+        self.log_edit(name, &result, |edited| LoggedEvent::Edited { edited: edited.clone(), name: name.to_owned() });
         result
+    }
+
+    /// Logs a change that was made beside the configuration, or that it was refused. `source` is the name of its text.
+    pub(super) fn log_edit<T>(
+        &self,
+        source: &str,
+        result: &Result<T, ApplyFailure>,
+        event: impl FnOnce(&T) -> LoggedEvent,
+    ) {
+        let refused =
+            |failure| LoggedEvent::Refused { name: source.to_owned(), reason: api::ApiError::from(failure).reason };
+        self.log.push(clock::now(), result.as_ref().map_or_else(refused, event));
     }
 
     fn try_edit(&self, text: &str, name: &str) -> Result<api::Edited, ApplyFailure> {

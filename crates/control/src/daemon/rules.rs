@@ -7,13 +7,10 @@ use crate::events::LoggedEvent;
 use classifier::{FlowCacheCounters, FlowCacheUse, Place, RuleEdit, RuleList, RuleStatus};
 use io::clock;
 use packet::wire::summary;
-use plan::{RuleChange, RulePlace, rule_batch};
+use plan::{FilterRule, FilterStatement, RuleChange, RulePlace, rule_batch};
 use plane::Router;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-
-/// The text in front of the names of a logged packet: that of the rule's `log prefix`, if it has one.
-const LOG_PREFIX: &str = "log prefix \"";
 
 fn unknown(router: &Router, name: &str) -> ApplyFailure {
     let known = router.rule_lists().iter().map(|(name, ..)| name.to_string()).collect();
@@ -68,15 +65,11 @@ impl Daemon {
         author: &Author,
     ) -> Result<api::RulesEdited, ApplyFailure> {
         let result = self.try_edit_rules(name, text, source);
-        let what = match &result {
-            Ok(edited) => {
-                LoggedEvent::RulesEdited { list: name.to_owned(), edited: edited.clone(), author: author.clone() }
-            }
-            Err(failure) => {
-                LoggedEvent::Refused { name: source.to_owned(), reason: api::ApiError::from(failure).reason }
-            }
-        };
-        self.log.push(clock::now(), what);
+        self.log_edit(source, &result, |edited| LoggedEvent::RulesEdited {
+            list: name.to_owned(),
+            edited: edited.clone(),
+            author: author.clone(),
+        });
         result
     }
 
@@ -161,6 +154,11 @@ fn flow_cache(used: FlowCacheUse) -> api::FlowCacheReply {
 
 /// The prefix of a rule, or its id.
 fn log_text(id: u32, rule: &str) -> String {
-    let prefix = rule.split_once(LOG_PREFIX).and_then(|(_, rest)| rest.split_once('"'));
-    prefix.map_or_else(|| format!("rule {id}"), |(prefix, _)| prefix.trim_end_matches([':', ' ']).to_string())
+    // The text of a rule parses back to the rule.
+    let statements = FilterRule::parse(rule).map(|rule| rule.statements).unwrap_or_default();
+    let prefix = statements.into_iter().find_map(|statement| match statement {
+        FilterStatement::Log(prefix) => prefix,
+        _ => None,
+    });
+    prefix.map_or_else(|| format!("rule {id}"), |prefix| prefix.trim_end_matches([':', ' ']).to_string())
 }

@@ -37,15 +37,11 @@ impl Daemon {
         author: &Author,
     ) -> Result<api::SetEdited, ApplyFailure> {
         let result = self.try_edit_set(name, command, text, source);
-        let what = match &result {
-            Ok(edited) => {
-                LoggedEvent::SetEdited { set: name.to_owned(), edited: edited.clone(), author: author.clone() }
-            }
-            Err(failure) => {
-                LoggedEvent::Refused { name: source.to_owned(), reason: api::ApiError::from(failure).reason }
-            }
-        };
-        self.log.push(clock::now(), what);
+        self.log_edit(source, &result, |edited| LoggedEvent::SetEdited {
+            set: name.to_owned(),
+            edited: edited.clone(),
+            author: author.clone(),
+        });
         result
     }
 

@@ -122,12 +122,14 @@ impl TraceFormatter {
         Some(format!(", route {} {}{via}", route.prefix, route.origin.name()))
     }
 
-    /// Returns the rule that selects a path.
+    /// Returns the rule that selects a path, if there is only one: the trace does not know which one has matched.
     fn rule(&self, path: PathId) -> String {
         let position = self.snapshot.paths.iter().position(|spec| spec.id == path);
-        let rules = self.snapshot.rules.rules();
-        let rule = rules.iter().find(|status| Some(usize::from(status.rule.result.path)) == position);
-        rule.map_or_else(String::new, |status| format!(" ({})", status.rule.matching))
+        let rules = position.map_or_else(Vec::new, |position| self.snapshot.rules.rules_to(position as u16));
+        match &rules[..] {
+            [rule] => format!(" ({})", rule.matching),
+            _ => String::new(),
+        }
     }
 
     fn function(&self, path: PathId, index: usize) -> String {

@@ -59,7 +59,7 @@ const KEYS: &[Key] = &[
         "",
         "4096",
         "The largest number of open connections per inside host (RFC 6888 REQ-4). The default is an eighth of \
-         `connections` or of `ports`, whichever is less.",
+         the smaller of `connections` and `ports`.",
     ),
     key(
         "ports",

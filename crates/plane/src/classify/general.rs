@@ -21,6 +21,9 @@ pub(crate) const OPTIONS_DONE: u8 = 0x80;
 
 type Verdict = Result<Target, DropReason>;
 
+/// The path of a packet by the rules: its position in the snapshot, and the class if the rule has one of its own.
+pub(super) type PathChoice = (usize, Option<u8>);
+
 impl<W: Witness> Classifier<'_, W> {
     /// Classifies one packet of any kind.
     #[inline(never)]
@@ -46,6 +49,7 @@ impl<W: Witness> Classifier<'_, W> {
     /// Classifies a packet again whose link header was removed before: after its options, or when its next hop is resolved. `meta.l3` and
     /// `meta.in_interface` are valid.
     pub fn classify_again(&self, packet: &mut Packet) -> Target {
+        self.dispatch.refresh_rules();
         let meta = packet.meta_mut();
         if std::mem::take(&mut meta.exception) == Exception::Dispatched as u8 {
             return self.dispatched_path(packet);
@@ -122,11 +126,15 @@ impl<W: Witness> Classifier<'_, W> {
     }
 
     fn classify_ip(&self, packet: &mut Packet) -> Verdict {
-        if packet.meta().flags & Meta::IPV6 == 0 { self.classify_ipv4(packet) } else { self.classify_ipv6(packet) }
+        if packet.meta().flags & Meta::IPV6 == 0 {
+            self.classify_ipv4(packet, None)
+        } else {
+            self.classify_ipv6(packet)
+        }
     }
 
     /// RFC 1812 5.2.2 to 5.2.4 and 5.3.7.
-    fn classify_ipv4(&self, packet: &mut Packet) -> Verdict {
+    fn classify_ipv4(&self, packet: &mut Packet, known: Option<PathChoice>) -> Verdict {
         let l3 = usize::from(packet.meta().l3);
         let parsed = Ipv4::parse(packet.bytes().get(l3..).unwrap_or_default()).map_err(reason4)?;
         let (source, destination) = (parsed.header.source(), parsed.header.destination());
@@ -163,7 +171,7 @@ impl<W: Witness> Classifier<'_, W> {
                 return Ok(self.punt(packet, Exception::Local));
             }
             let ttl = packet.bytes().get(l3 + 8).copied().unwrap_or(0);
-            return self.route_multicast(packet, (source.into(), destination.into()), ttl, options);
+            return self.route_multicast(packet, (source.into(), destination.into()), (ttl, options), known);
         }
         // Unicast in a link-layer broadcast must not be forwarded (RFC 1812 5.3.4).
         if packet.meta().flags & Meta::GROUP != 0 {
@@ -180,22 +188,22 @@ impl<W: Witness> Classifier<'_, W> {
         if (source.is_link_local() || destination.is_link_local()) && !matches!(outcome, Outcome::Local(_)) {
             return Err(DropReason::LinkLocal);
         }
-        Ok(self.slow_path_route4(packet, outcome))
+        Ok(self.slow_path_route4(packet, outcome, known))
     }
 
-    /// Acts on a route that the fast path cannot follow.
+    /// Acts on a route that the fast path cannot follow. `known` is the packet's path if the rules were looked up already.
     #[inline(never)]
-    pub(super) fn slow_path_route4(&self, packet: &mut Packet, outcome: Outcome) -> Target {
+    pub(super) fn slow_path_route4(&self, packet: &mut Packet, outcome: Outcome, known: Option<PathChoice>) -> Target {
         let l3 = usize::from(packet.meta().l3);
         let ttl = packet.bytes().get(l3 + 8).copied().unwrap_or(0);
         let destination = packet.bytes().get(l3 + 16..).and_then(|d| d.first_chunk::<4>().copied()).unwrap_or_default();
         match outcome {
             Outcome::Special if Ipv4Addr::from(destination).is_multicast() || destination[0] >= 240 => {
                 // The fast path passes these to the slow path. A packet that returns from there has been processed.
-                self.classify_ipv4(packet).unwrap_or_else(|reason| refuse(packet, reason))
+                self.classify_ipv4(packet, known).unwrap_or_else(|reason| refuse(packet, reason))
             }
             Outcome::Special => refuse(packet, DropReason::MartianDestination),
-            other => self.route_unicast(packet, other, ttl),
+            other => self.route_unicast(packet, other, ttl, known),
         }
     }
 
@@ -238,7 +246,7 @@ impl<W: Witness> Classifier<'_, W> {
                 return Ok(self.punt(packet, Exception::Local));
             }
             let hops = packet.bytes().get(l3 + 7).copied().unwrap_or(0);
-            return self.route_multicast(packet, (source.into(), destination.into()), hops, false);
+            return self.route_multicast(packet, (source.into(), destination.into()), (hops, false), None);
         }
         if destination.is_unspecified() {
             // Never a valid destination (RFC 4291 2.5.2): no route leads there, and the sender receives an ICMP error.
@@ -271,7 +279,7 @@ impl<W: Witness> Classifier<'_, W> {
 
     /// For a translated address of the router: the path whose functions translate the packet. The packet takes the path's instance at its input
     /// port, and is classified again by its new destination.
-    fn translation_path(&self, packet: &mut Packet) -> Option<Target> {
+    fn translation_path(&self, packet: &mut Packet, known: Option<PathChoice>) -> Option<Target> {
         let rules =
             self.snapshot.nat.as_ref().filter(|_| packet.meta().flags & (Meta::IPV6 | Meta::TRANSLATED) == 0)?;
         let l3 = usize::from(packet.meta().l3);
@@ -280,7 +288,7 @@ impl<W: Witness> Classifier<'_, W> {
         if !rules.is_ours(u32::from_be_bytes(*destination)) {
             return None;
         }
-        let (position, class) = self.match_rule(packet)?;
+        let (position, class) = known.or_else(|| self.match_rule(packet))?;
         let path = self.snapshot.paths.get(position).filter(|path| path.translates)?;
         // The output port follows from the new destination, which is not known yet.
         let target = self.dispatch.instance(position, packet.meta().in_port);
@@ -310,13 +318,13 @@ impl<W: Witness> Classifier<'_, W> {
         let out = match outcome {
             Outcome::Via(adjacency) => self.tables.adjacencies().interface(adjacency),
             Outcome::Connected(interface) => interface,
-            other => return Ok(self.route_unicast(packet, other, hops)),
+            other => return Ok(self.route_unicast(packet, other, hops, None)),
         };
         // It may return to its own link, but not leave by another (RFC 4291 2.5.6). An expired hop limit is reported first, below.
         if source.is_unicast_link_local() && out != packet.meta().in_interface && hops > 1 {
             return Ok(self.punt(packet, Exception::BeyondScope));
         }
-        Ok(self.route_unicast(packet, outcome, hops))
+        Ok(self.route_unicast(packet, outcome, hops, None))
     }
 
     /// A packet to a multicast group that the router itself does not serve. It is replicated to the interfaces of its route if it arrived on the
@@ -326,8 +334,8 @@ impl<W: Witness> Classifier<'_, W> {
         &self,
         packet: &mut Packet,
         (source, group): (IpAddr, IpAddr),
-        ttl: u8,
-        options: bool,
+        (ttl, options): (u8, bool),
+        known: Option<PathChoice>,
     ) -> Verdict {
         if packet.meta().adjacency == REPLICA {
             // A replica that a function has sent back.
@@ -357,7 +365,7 @@ impl<W: Witness> Classifier<'_, W> {
         if options && packet.meta().rounds & OPTIONS_DONE == 0 {
             return Ok(self.punt(packet, Exception::Options));
         }
-        let (path, class) = self.match_rule(packet).unwrap_or((self.dispatch.best_effort, None));
+        let (path, class) = self.path_choice(packet, known);
         self.witness.observe(|| Finding::Path(path));
         let spec = &self.snapshot.paths[path];
         let meta = packet.meta_mut();
@@ -390,14 +398,14 @@ impl<W: Witness> Classifier<'_, W> {
     }
 
     /// Acts on a unicast route: RFC 1812 5.2.1.2, in its order.
-    fn route_unicast(&self, packet: &mut Packet, outcome: Outcome, ttl: u8) -> Target {
+    fn route_unicast(&self, packet: &mut Packet, outcome: Outcome, ttl: u8, known: Option<PathChoice>) -> Target {
         let adjacencies = self.tables.adjacencies();
         let outcome = self.resolve_group(packet, outcome);
         let out = match outcome {
             Outcome::NoRoute | Outcome::Group(_) => return self.punt(packet, Exception::NoRoute),
             Outcome::Unreachable => return self.punt(packet, Exception::Unreachable),
             Outcome::Local(_) => {
-                return self.translation_path(packet).unwrap_or_else(|| self.punt(packet, Exception::Local));
+                return self.translation_path(packet, known).unwrap_or_else(|| self.punt(packet, Exception::Local));
             }
             Outcome::Blackhole => return refuse(packet, DropReason::Blackhole),
             Outcome::Broadcast(_) => return refuse(packet, DropReason::Broadcast),
@@ -445,7 +453,7 @@ impl<W: Witness> Classifier<'_, W> {
         if egress.redirects && out == packet.meta().in_interface && packet.meta().rounds & OPTIONS_DONE == 0 {
             return self.punt(packet, Exception::Redirect);
         }
-        let (position, class) = self.match_rule(packet).unwrap_or((self.dispatch.best_effort, None));
+        let (position, class) = self.path_choice(packet, known);
         let target = self.select_path(packet, position, (adjacency, link, out), egress);
         if let Some(class) = class {
             packet.meta_mut().class = class;
@@ -453,14 +461,19 @@ impl<W: Witness> Classifier<'_, W> {
         target
     }
 
-    /// The position of the path of the first rule that the packet matches, and the rule's own class.
+    /// The known path of the packet, or that of the first rule it matches, or `best-effort`.
+    fn path_choice(&self, packet: &Packet, known: Option<PathChoice>) -> PathChoice {
+        known.or_else(|| self.match_rule(packet)).unwrap_or((self.dispatch.best_effort, None))
+    }
+
+    /// The path of the first rule that the packet matches.
     #[inline(never)]
-    pub(super) fn match_rule(&self, packet: &Packet) -> Option<(usize, Option<u8>)> {
+    pub(super) fn match_rule(&self, packet: &Packet) -> Option<PathChoice> {
         if W::WANTS_RULES {
             return try_rules(self.snapshot, self.tables, self.witness, packet);
         }
         let mut rules = self.dispatch.rules.borrow_mut();
-        if !rules.refresh() {
+        if rules.is_empty() {
             return None;
         }
         // Connections are not known yet: the path's function `nat` looks them up.
@@ -474,12 +487,7 @@ impl<W: Witness> Classifier<'_, W> {
 
 /// The result of [`Classifier::match_rule`]. Tries one rule after the other, reports each, and counts nothing.
 #[cold]
-fn try_rules(
-    snapshot: &Snapshot,
-    tables: &Tables,
-    witness: impl Witness,
-    packet: &Packet,
-) -> Option<(usize, Option<u8>)> {
+fn try_rules(snapshot: &Snapshot, tables: &Tables, witness: impl Witness, packet: &Packet) -> Option<PathChoice> {
     let fields = match_fields(packet.bytes(), 0)?;
     let came = packet.meta().in_interface;
     let (vrf, sets) = (tables.vrf_of(came), snapshot.sets.latest());

@@ -74,6 +74,12 @@ impl Dispatch {
         Dispatch { ports, instances, rules, best_effort, control, general }
     }
 
+    /// Takes over changes of the rules. Once for each batch: all its packets see the same rules.
+    #[inline]
+    fn refresh_rules(&self) {
+        self.rules.borrow_mut().refresh();
+    }
+
     #[inline(always)]
     pub(crate) fn instance(&self, path: usize, port: PortId) -> Target {
         if port.index() >= self.ports {
@@ -191,7 +197,9 @@ impl<W: Witness> Classifier<'_, W> {
         // The first pass prefetches what lies ahead of its packet; nothing lies ahead of the first ones.
         packets[..count.min(2 * AHEAD)].iter().for_each(Packet::prefetch_meta);
         packets[..count.min(AHEAD)].iter().for_each(Packet::prefetch_bytes);
-        scratch.has_rules = self.dispatch.rules.borrow_mut().refresh();
+        // Once, so that the whole batch sees the same rules.
+        self.dispatch.refresh_rules();
+        let has_rules = !self.dispatch.rules.borrow().is_empty();
         let mut bytes = 0;
         for from in (0..count).step_by(CHUNK) {
             let chunk = from..count.min(from + CHUNK);
@@ -207,10 +215,10 @@ impl<W: Witness> Classifier<'_, W> {
             if check != ReversePath::Off {
                 self.check_sources((id, view.untagged, check), arrival, packets, (from, scratch));
             }
-            if scratch.has_rules {
+            if has_rules {
                 self.match_rules((view.untagged, arrival), packets, (from, scratch));
             }
-            self.second_pass((id, view, wants), arrival, packets, (from, scratch));
+            self.second_pass((id, view, wants), arrival, packets, (from, scratch), has_rules);
             if !scratch.classes.is_empty() {
                 scratch.set_classes(packets, from);
             }
@@ -381,8 +389,9 @@ impl<W: Witness> Classifier<'_, W> {
         arrival: Option<Instant>,
         packets: &mut [Packet],
         (from, scratch): (usize, &mut Scratch),
+        has_rules: bool,
     ) {
-        let Scratch { fields, memos, targets, dedicated, offloads, has_rules: rules, .. } = scratch;
+        let Scratch { fields, memos, targets, dedicated, offloads, .. } = scratch;
         let count = packets.len().min(CHUNK);
         let (targets, dedicated) = (&mut targets[from..][..count], &mut dedicated[from..][..count]);
         let mut i = 0;
@@ -394,7 +403,7 @@ impl<W: Witness> Classifier<'_, W> {
                 let (word, tos) = (fields.words[i], fields.tos[i]);
                 packet.meta_mut().objective = wants.get(tos);
                 // There are at most 253 paths: a position fits behind the 24 bits of a route.
-                let position = if *rules { (word >> ROUTE_BITS) as usize } else { self.dispatch.best_effort };
+                let position = if has_rules { (word >> ROUTE_BITS) as usize } else { self.dispatch.best_effort };
                 let fact = plain_fields(packet, tos);
                 let (target, mtu) = self.route_plain(packet, word, fact, position);
                 targets[i] = target;
@@ -412,6 +421,7 @@ impl<W: Witness> Classifier<'_, W> {
 
     /// Classifies one received packet without the memo of a batch. The verdict is the same, and the witness receives every finding.
     pub fn classify_one(&self, (id, view): (PortId, &PortView), arrival: Instant, packet: &mut Packet) -> Target {
+        self.dispatch.refresh_rules();
         reset_meta(packet, Some(arrival), id, view.untagged);
         if view.passthrough.is_some() {
             return self.pass(view, packet);
@@ -470,7 +480,8 @@ impl<W: Witness> Classifier<'_, W> {
                 return (target, if whole && target != REFUSED { mtu } else { 0 });
             }
         }
-        (self.slow_path_route4(packet, Outcome::decode(word)), 0)
+        // The rules were looked up for the whole chunk, and a class of a rule's own is set with those of the others.
+        (self.slow_path_route4(packet, Outcome::decode(word), Some((position, None))), 0)
     }
 
     /// The member of a group for the packet's flow. Fragments are hashed by their addresses only, because later fragments have no ports.

@@ -90,8 +90,6 @@ pub(super) fn apply_memos(
 pub(crate) struct Scratch {
     /// The keys of a chunk for the rules of paths.
     pub(super) rule_keys: PacketKeys,
-    /// True if there are rules of paths.
-    pub(super) has_rules: bool,
     /// The packets of a chunk whose rule gives them a class of its own, by position in the chunk. Memos have the class of the path.
     pub(super) classes: Vec<(u8, u8)>,
     pub(super) fields: ChunkFields,
@@ -112,7 +110,6 @@ impl Scratch {
         let (keys, words, lengths, tos) = ([0; CHUNK], [0; CHUNK], [0; CHUNK], [0; CHUNK]);
         Box::new(Scratch {
             rule_keys: PacketKeys::default(),
-            has_rules: false,
             classes: Vec::with_capacity(CHUNK),
             fields: ChunkFields { keys, words, lengths, tos },
             memos: Memos { words: [u32::MAX; MEMOS], memos: [memo; MEMOS] },

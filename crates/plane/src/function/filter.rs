@@ -28,8 +28,8 @@ pub struct Filter {
     matched: Box<[Option<RuleResult>; BATCH]>,
     /// Packets and bytes by fate: accepted, dropped, rejected. Packets that match no rule are accepted.
     fates: [(u64, u64); 3],
-    /// The rule that has decided about the last packet of a dry run; `None` if no rule matched it.
-    decided: Option<RuleResult>,
+    /// The rule that has decided about the packet of a dry run, or none that matches. `None` before a packet with an IP header.
+    decided: Option<Option<RuleResult>>,
 }
 
 /// The names of the fates.
@@ -89,7 +89,7 @@ impl Filter {
             }
             let effect = result.map_or(RuleEffect::ACCEPT, |result| RuleEffect::of_action(result.action));
             if context.dry_run {
-                self.decided = result;
+                self.decided = Some(result);
             } else {
                 self.rules.count(result, packet.len(), context.now);
                 let (packets, bytes) = &mut self.fates[effect.verdict as usize];
@@ -136,7 +136,7 @@ impl Function for Filter {
     }
 
     fn decision(&self) -> Option<String> {
-        let Some(result) = self.decided else { return Some("no rule matches".into()) };
+        let Some(result) = self.decided? else { return Some("no rule matches".into()) };
         let rule = self.rules.list().rule_of(result.counter);
         rule.map(|(id, rule)| format!("rule {id}: {}", rule.text))
     }

@@ -20,7 +20,7 @@ impl Router {
         [(PATH_RULES.into(), RuleListKind::Paths, snapshot.rules.clone())].into_iter().chain(filters).collect()
     }
 
-    /// A rule for a list, with the ids of what it names.
+    /// A rule for a list, with the ids of its interface, its VRF and its path.
     pub fn listed_rule(&self, rule: &RuleText) -> ListedRule {
         match rule {
             RuleText::Filter(rule) => filter_rule(rule, came_by(&rule.matching, &self.names)),

@@ -217,6 +217,24 @@ fn rule_without_conditions_takes_all_packets_until_another_comes_before_it() {
 }
 
 #[test]
+fn packet_that_is_fragmented_is_looked_up_once() {
+    let config = LAN_AND_WAN.replacen("mac = \"02:00:00:00:00:02\"", "mac = \"02:00:00:00:00:02\"\nmtu = 600", 1);
+    let path = "[[path]]\nname = \"gold\"\nmatch = \"udp\"\nfunctions = [\"ip\"]\n";
+    let mut rig = Rig::running(1024, Layout::Three, &format!("{config}{path}"));
+    let network = (Ipv4Addr::new(192, 0, 2, 7), Ipv4Addr::new(198, 51, 100, 9));
+    let mut frame = UdpFrame { link: LINK, network, ports: (9, 5), ttl: 64, length: 1000 }.frame(&[]);
+    // Fragmentation is allowed: without the bit DF the checksum grows by as much (RFC 1624).
+    frame[20] &= !0x40;
+    let (sum, carry) = u16::from_be_bytes([frame[24], frame[25]]).overflowing_add(0x4000);
+    frame[24..26].copy_from_slice(&(sum + u16::from(carry)).to_be_bytes());
+    rig.send("lan", &frame);
+    rig.settle();
+    assert_eq!(rig.received("wan").len(), 2);
+    let (_, _, list) = rig.router.rule_lists().remove(0);
+    assert_eq!(list.rules()[0].count.packets, 1);
+}
+
+#[test]
 fn rule_with_log_keeps_the_packets_for_the_control_side() {
     let mut rig = filtering("[\"udp dport 5 log accept\", \"drop\"]");
     let source = [192, 0, 2, 7];

@@ -16,7 +16,7 @@ use io::netns::{Lab, LabHost};
 use io::thread_priority::RealtimePriority;
 use io::traffic::PacketHeader;
 use packet::wire::protocol::{TCP, UDP};
-use plan::{Match, MatchFamily, MatchFields, MatchFragment, NoSets};
+use plan::{Match, MatchFamily, MatchFields, NoSets};
 use std::fmt::Write as _;
 use std::io::Write as _;
 use std::net::{IpAddr, Ipv4Addr};
@@ -231,23 +231,10 @@ fn header(fields: &MatchFields) -> Option<PacketHeader> {
 
 /// The fields of a packet with this header, as rules see them.
 fn fields(header: &PacketHeader) -> MatchFields {
-    let has_ports = matches!(header.protocol, TCP | UDP);
-    MatchFields {
-        source: header.network.0.into(),
-        destination: header.network.1.into(),
-        protocol: header.protocol,
-        dscp: 0,
-        sport: has_ports.then_some(header.ports.0),
-        dport: has_ports.then_some(header.ports.1),
-        tcp_flags: (header.protocol == TCP).then_some(header.tcp_flags),
-        icmp_type: None,
-        icmp_code: None,
-        fragment: MatchFragment::Whole,
-        vlan: None,
-        flow_label: 0,
-        length: 46,
-        state: 0,
-    }
+    let (source, destination) = header.network;
+    let ports = matches!(header.protocol, TCP | UDP).then_some(header.ports);
+    let flags = (header.protocol == TCP).then_some(header.tcp_flags);
+    lists::fields((source.into(), destination.into()), header.protocol, ports, flags)
 }
 
 /// True if both kinds of router forward a packet between these addresses: they are unicast, and not of the lane itself.

@@ -136,22 +136,33 @@ impl Rule {
         let protocol = self.protocol.unwrap_or(either);
         let has_ports = matches!(protocol, TCP | UDP) || self.needs_ports();
         let flags = self.flags.0 | next() as u8 & !self.flags.1;
-        MatchFields {
-            source,
-            destination,
-            protocol,
-            dscp: 0,
-            sport: has_ports.then_some(sport),
-            dport: has_ports.then_some(dport),
-            tcp_flags: (protocol == TCP || needs_flags).then_some(flags),
-            icmp_type: None,
-            icmp_code: None,
-            fragment: MatchFragment::Whole,
-            vlan: None,
-            flow_label: 0,
-            length: 46,
-            state: 0,
-        }
+        let flags = (protocol == TCP || needs_flags).then_some(flags);
+        fields((source, destination), protocol, has_ports.then_some((sport, dport)), flags)
+    }
+}
+
+/// The fields of a whole packet of 46 bytes.
+pub(in crate::bench) fn fields(
+    (source, destination): (IpAddr, IpAddr),
+    protocol: u8,
+    ports: Option<(u16, u16)>,
+    tcp_flags: Option<u8>,
+) -> MatchFields {
+    MatchFields {
+        source,
+        destination,
+        protocol,
+        dscp: 0,
+        sport: ports.map(|ports| ports.0),
+        dport: ports.map(|ports| ports.1),
+        tcp_flags,
+        icmp_type: None,
+        icmp_code: None,
+        fragment: MatchFragment::Whole,
+        vlan: None,
+        flow_label: 0,
+        length: 46,
+        state: 0,
     }
 }
 
