@@ -190,6 +190,15 @@ fn packets_beyond_a_limit_meet_the_next_rule_that_matches() {
 }
 
 #[test]
+fn only_a_first_rule_without_conditions_and_limit_decides_about_every_packet() {
+    let always = |first: &str| {
+        let list = RuleList::new(vec![listed(first, 1), listed("accept", 2)], &Arc::default()).expect("it is possible");
+        RuleReader::new(&Arc::new(list)).always().map(|result| result.action)
+    };
+    assert_eq!(["drop", "udp drop", "limit rate 1/second drop"].map(always), [Some(1), None, None]);
+}
+
+#[test]
 fn sets_of_removed_rules_make_room_for_others() {
     let store = Arc::new(SetStore::default());
     let list = RuleList::new(Vec::new(), &store).expect("it is empty");
@@ -223,7 +232,8 @@ fn readers_never_miss_a_rule_while_the_list_changes() {
                 })
             })
             .collect();
-        let mut round = 0;
+        // Each new rule comes before all others, so that one that is missing in the table changes results.
+        let (mut round, mut front) = (0, 1);
         scope.spawn(|| {
             let mut rebuilt = 0;
             while !stop.load(Ordering::Relaxed) {
@@ -232,9 +242,11 @@ fn readers_never_miss_a_rule_while_the_list_changes() {
             assert!(rebuilt > 0, "the changes wear the table out");
         });
         while round < 2000 {
-            let added = list.edit([RuleEdit::Add(Place::Before(1), rule(round))]).expect("it is possible");
+            let added = list.edit([RuleEdit::Add(Place::Before(front), rule(round))]).expect("it is possible");
             if round % 3 > 0 {
                 list.edit([RuleEdit::Remove(added[0])]).expect("it is there");
+            } else {
+                front = added[0];
             }
             round += 1;
         }
@@ -243,6 +255,14 @@ fn readers_never_miss_a_rule_while_the_list_changes() {
         let last = list.rules().pop().expect("there are rules");
         assert_eq!((last.count.packets, last.count.bytes), (packets, packets * 64));
         assert_eq!(last.count.last, Some(Instant::new(5)));
+        // Whatever was changed while the table was made anew is in it.
+        let (rules, mut reader) = (list.rules(), RuleReader::new(&list));
+        reader.refresh();
+        for fields in (0..32).map(|source| fields((10 << 24) + source / 3, (source % 3) as u16 + 1)) {
+            let first = rules.iter().find(|status| status.rule.matching.matches(&fields, &NoSets));
+            let wanted = first.map(|status| status.rule.result.action);
+            assert_eq!(reader.find(&fields, CAME).map(|result| result.action), wanted);
+        }
     });
 }
 

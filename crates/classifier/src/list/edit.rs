@@ -105,17 +105,23 @@ impl RuleList {
 
     /// Makes the table anew if many changes have made look-ups slower. Changes go on meanwhile. Returns true if it did.
     pub fn maintain(&self) -> bool {
-        let worn = {
-            let mut writer = self.lock();
-            // Another thread may be at it.
-            if !writer.table.rules.is_worn() || writer.since_rebuild.is_some() {
-                self.published.free_retired();
-                return false;
-            }
-            writer.since_rebuild = Some(Vec::new());
-            writer.table.rules.clone()
-        };
-        let mut rebuilt = worn.rebuilt();
+        let worn = self.begin_rebuild();
+        worn.inspect(|worn| self.finish_rebuild(worn.rebuilt())).is_some()
+    }
+
+    /// The table, if it is worn and no other thread makes it anew. From now on changes are recorded, to be repeated.
+    fn begin_rebuild(&self) -> Option<PacketRules> {
+        let mut writer = self.lock();
+        if !writer.table.rules.is_worn() || writer.since_rebuild.is_some() {
+            self.published.free_retired();
+            return None;
+        }
+        writer.since_rebuild = Some(Vec::new());
+        Some(writer.table.rules.clone())
+    }
+
+    /// Publishes the new table, with the changes since the begin.
+    fn finish_rebuild(&self, mut rebuilt: PacketRules) {
         let mut writer = self.lock();
         for change in writer.since_rebuild.take().into_iter().flatten() {
             let (rule, sets) = (change.entry.packet_rule(change.rank), &*self.sets);
@@ -128,7 +134,6 @@ impl RuleList {
         }
         writer.table.rules = rebuilt;
         self.published.publish(writer.finished_table());
-        true
     }
 }
 
@@ -330,5 +335,60 @@ impl Draft<'_> {
 
     fn return_moved(&mut self, moved: &mut Vec<(u32, Entry)>) {
         moved.drain(..).for_each(|(rank, entry)| self.writer.place(rank, entry));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rule::RuleResult;
+    use plan::{MatchFields, MatchFragment};
+    use std::net::Ipv4Addr;
+    use units::{InterfaceId, VrfId};
+
+    fn rule(port: u16) -> ListedRule {
+        let matching = Match::parse(&format!("udp dport {port}")).expect("it is a match");
+        let result = RuleResult { action: port.into(), ..RuleResult::default() };
+        ListedRule { matching, interface: None, vrf: None, text: "".into(), result, limit: None }
+    }
+
+    fn finds(list: &RuleList, port: u16) -> bool {
+        let fields = MatchFields {
+            source: Ipv4Addr::LOCALHOST.into(),
+            destination: Ipv4Addr::LOCALHOST.into(),
+            protocol: 17,
+            dscp: 0,
+            sport: Some(1),
+            dport: Some(port),
+            tcp_flags: None,
+            icmp_type: None,
+            icmp_code: None,
+            fragment: MatchFragment::Whole,
+            vlan: None,
+            flow_label: 0,
+            length: 100,
+            state: 0,
+        };
+        let table = list.published.latest();
+        let found = table.rules.find(&fields, (InterfaceId(0), VrfId::MAIN), &list.sets.latest());
+        found.is_some_and(|result| result.action == u32::from(port))
+    }
+
+    #[test]
+    fn changes_during_a_rebuild_are_in_the_new_table() {
+        let list = RuleList::new((0..100).map(rule).collect(), &Arc::default()).expect("all are possible");
+        // Half of the table changes.
+        for id in 1..=80 {
+            list.edit([RuleEdit::Replace(id, rule(1000 + id as u16))]).expect("it is there");
+        }
+        let worn = list.begin_rebuild().expect("it is worn");
+        assert!(list.begin_rebuild().is_none(), "one rebuild at a time");
+        list.edit([RuleEdit::Add(Place::End, rule(500)), RuleEdit::Remove(90)]).expect("both are possible");
+        // A refused batch is not repeated.
+        list.edit([RuleEdit::Add(Place::End, rule(501)), RuleEdit::Remove(90)]).expect_err("it is gone");
+        assert_eq!([500, 89, 501].map(|port| finds(&list, port)), [true, false, false]);
+        list.finish_rebuild(worn.rebuilt());
+        assert_eq!([500, 89, 501, 1001, 99].map(|port| finds(&list, port)), [true, false, false, true, true]);
+        assert!(list.begin_rebuild().is_none(), "the new table is not worn");
     }
 }
