@@ -467,7 +467,7 @@ impl<W: Witness> Classifier<'_, W> {
         meta.ecn = fact.tos & 3;
         // A member of a group is selected for one flow only.
         let (word, whole) = match Outcome::group(word) {
-            Some(group) => (self.member(packet, group).encode(), false),
+            Some(group) => (self.resolve_group(packet, Outcome::Group(group)).encode(), false),
             None => (word, true),
         };
         if let Some(adjacency) = Outcome::adjacency(word) {
@@ -484,18 +484,15 @@ impl<W: Witness> Classifier<'_, W> {
         (self.slow_path_route4(packet, Outcome::decode(word), Some((position, None))), 0)
     }
 
-    /// The member of a group for the packet's flow. Fragments are hashed by their addresses only, because later fragments have no ports.
-    fn member(&self, packet: &Packet, group: GroupId) -> Outcome {
+    /// The outcome of a route; for a group, the member for the packet's flow. Fragments are hashed by their addresses only, because later fragments have no
+    /// ports.
+    fn resolve_group(&self, packet: &Packet, outcome: Outcome) -> Outcome {
+        let Outcome::Group(group) = outcome else { return outcome };
         let flow = flow_hash(packet.bytes(), packet.meta().l3.into(), self.tables.flow_key());
         let adjacency = self.tables.groups().pick(group, flow);
         self.witness.observe(|| Finding::Member { group, flow, adjacency });
         // While a group is being rebuilt, it has no member for a moment.
         if adjacency.0 < Outcome::LIMIT { Outcome::Via(adjacency) } else { Outcome::NoRoute }
-    }
-
-    /// The outcome of a route; for a group, the member for this packet.
-    fn resolve_group(&self, packet: &Packet, outcome: Outcome) -> Outcome {
-        if let Outcome::Group(group) = outcome { self.member(packet, group) } else { outcome }
     }
 
     /// Sends the packet on to a next hop, by the path at `position`: fills in the fields for the later stages.

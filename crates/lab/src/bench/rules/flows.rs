@@ -31,8 +31,11 @@ pub fn measure(rounds: Rounds, list: &Rules) -> Vec<BenchFigure> {
     let rules = Arc::new(RuleList::new(rules, &Arc::default()).expect("the rules have no lists and no sets"));
     let random = packets(&list.rules, PACKETS);
     let of_flows: Vec<Packet> = random[..FLOWS].iter().cycle().take(PACKETS).cloned().collect();
-    let every_other = |(i, (flow, random)): (usize, (&Packet, &Packet))| if i % 2 == 0 { *flow } else { *random };
-    let mixture: Vec<Packet> = of_flows.iter().zip(&random).enumerate().map(every_other).collect();
+    // Of ten packets of a mixture so many are random.
+    let mixture = |random_of_ten: usize| -> Vec<Packet> {
+        let pick = |i: usize| if (i * random_of_ten) % 10 < random_of_ten { random[i] } else { of_flows[i] };
+        (0..PACKETS).map(pick).collect()
+    };
     let name = format!("{} rules, {}", list.rules.len(), list.name);
     let cost = |packets: &[Packet], cached: bool| {
         let reader = RuleReader::new(&rules);
@@ -48,17 +51,18 @@ pub fn measure(rounds: Rounds, list: &Rules) -> Vec<BenchFigure> {
         cost_of_batches(rounds, packets, &mut state, prepare, look_up)
     };
     let (hit, without) = (cost(&of_flows, true), cost(&of_flows, false));
-    let (flood, flood_without) = (cost(&mixture, true), cost(&mixture, false));
     let ratio = |name: String, (with, without): (f64, f64), budget| {
         BenchFigure::against("rules", name, (with, without, with / without), "ns/packet", budget)
     };
-    vec![
+    let mut figures = vec![
         figure(format!("{name}, {FLOWS} flows: look-up with a flow cache"), hit, "ns/packet", Some(HIT)),
         ratio(format!("{name}, {FLOWS} flows: with a flow cache, beside none"), (hit, without), None),
-        ratio(
-            format!("{name}, half random flows: with a flow cache, beside none"),
-            (flood, flood_without),
-            Some(FLOOD),
-        ),
-    ]
+    ];
+    for random_of_ten in [5, 9] {
+        let mixture = mixture(random_of_ten);
+        let costs = (cost(&mixture, true), cost(&mixture, false));
+        let name = format!("{name}, {random_of_ten} of 10 packets random: with a flow cache, beside none");
+        figures.push(ratio(name, costs, Some(FLOOD)));
+    }
+    figures
 }
