@@ -177,6 +177,11 @@ impl Reader<'_> {
                 Some(inside) => Err(self.without_braces(head, inside)),
             };
         };
+        if matches!(order.inner, Inside::Leaves) && self.depth > 0 {
+            let name = head.named();
+            let reason = format!("'{}' divides a whole link, so it cannot be inside another scheme", name.text);
+            return Err(name.wrong(reason, "write it as the port's whole scheme, with the other scheme inside"));
+        }
         let outer = parse(head, &[order.declaration], "scheme")?;
         Ok(outer.around(self.inside(order, inside)?))
     }
@@ -206,7 +211,7 @@ impl Reader<'_> {
         let inside = inside.unwrap_or(Piece { offset: 0, text: order.usual });
         Ok(match order.inner {
             Inside::Manager => vec![deeper.manager(inside)?],
-            Inside::Any => vec![deeper.any(inside)?],
+            Inside::Any | Inside::Leaves => vec![deeper.any(inside)?],
             Inside::Branches(branch, most) => deeper.branches(inside, branch, most)?,
         })
     }

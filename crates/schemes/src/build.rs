@@ -10,7 +10,7 @@ use crate::sharing::Sharing;
 use crate::single::Single;
 use crate::stage::Stage;
 use crate::tree::{self, Branch, Tree};
-use crate::{Scheme, Wires, cake, fifo};
+use crate::{Scheme, Wires, cake, fifo, share};
 use alloc::boxed::Box;
 use alloc::string::ToString;
 use alloc::vec::Vec;
@@ -47,7 +47,11 @@ pub fn build_for<W: Wires + 'static>(
     layer: &Layer<'_>,
     sharing: &mut Sharing,
 ) -> Result<Box<dyn Scheme<W>>, BuildError> {
-    let stage = managed::<W>(layer, sharing)?;
+    let stage: Box<dyn Scheme<W>> = match (layer.name, &layer.inside[..]) {
+        // Only as the whole scheme of a port: its shares belong to the port.
+        ("share", [inside]) => share::build(&Values(layer.options), inside)?,
+        _ => managed::<W>(layer, sharing)?,
+    };
     // The options bound each order, but branches add up: sixteen with 2^17 queues each exceed the 2^20 of a link.
     if stage.queues() > QueueId::MOST {
         return Err(BuildError::TooManyQueues);
@@ -56,7 +60,10 @@ pub fn build_for<W: Wires + 'static>(
 }
 
 /// Builds a scheme that may be placed inside another.
-fn managed<W: Wires + 'static>(layer: &Layer<'_>, sharing: &mut Sharing) -> Result<Box<dyn Stage<W>>, BuildError> {
+pub(crate) fn managed<W: Wires + 'static>(
+    layer: &Layer<'_>,
+    sharing: &mut Sharing,
+) -> Result<Box<dyn Stage<W>>, BuildError> {
     // Only a scheme that manages a single queue has no other inside.
     if layer.inside.is_empty() { single_queue(layer.name, &Values(layer.options)) } else { composed(layer, sharing) }
 }

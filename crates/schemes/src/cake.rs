@@ -240,6 +240,10 @@ impl<W: Wires> Stage<W> for Cake {
         }
     }
 
+    fn reset(&mut self) {
+        self.tins.iter_mut().for_each(|tin| Stage::<W>::reset(&mut tin.bins));
+    }
+
     fn arrive(&mut self, wires: &mut W, packet: &Record) {
         let tin = self.of(packet);
         self.tins[tin].bins.arrive(wires, packet);

@@ -2,7 +2,7 @@
 
 use crate::sched::PriorityOrder;
 use crate::sched::options::{BY, FLOWS, QUANTUM, TOGETHER, WEIGHTS};
-use crate::{cake, shape, tree};
+use crate::{cake, shape, share, tree};
 use units::declare::{Declaration, DeclaredCost, Inside, OptionDeclaration, OrderDeclaration, Unit};
 
 const fn order(
@@ -91,6 +91,17 @@ pub const ORDERS: &[OrderDeclaration] = &[
         cake::OPTIONS,
         "codel",
     ),
+    OrderDeclaration {
+        inner: Inside::Leaves,
+        queues: None,
+        ..order(
+            "share",
+            "divides the link among named shares in a tree: guarantees first, then the rest by weights up to the ceilings; each leaf has the scheme inside",
+            "Floyd and Jacobson, IEEE/ACM Transactions on Networking 3(4), 1995; Zhang, SIGCOMM 1990; Goyal, Vin and Cheng, SIGCOMM 1996",
+            share::OPTIONS,
+            "fq(flows=32, limit=1000)",
+        )
+    },
     OrderDeclaration {
         inner: Inside::Branches(&BRANCH, tree::MOST),
         queues: None,

@@ -27,6 +27,7 @@ mod sched;
 #[cfg(test)]
 mod segments;
 mod shape;
+mod share;
 mod sharing;
 mod single;
 mod stage;
@@ -37,6 +38,7 @@ pub use build::{DECLARATIONS, build, build_for};
 pub use disciplines::ORDERS;
 pub use inspect::{Group, Tell};
 pub use options::{BuildError, Layer, OptionValues};
+pub use share::{ShareEdit, ShareSettings};
 pub use sharing::Sharing;
 pub use units::{SEGMENTS, Size};
 pub use wires::{Ahead, Next, Progress, Record, Scheme, Trouble, Wires};

@@ -179,6 +179,10 @@ impl<W: Wires + 'static> Stage<W> for Shaper<W> {
         self.inside.begin_at(first);
     }
 
+    fn reset(&mut self) {
+        self.inside.reset();
+    }
+
     fn arrive(&mut self, wires: &mut W, packet: &Record) {
         self.inside.arrive(wires, packet);
     }

@@ -124,6 +124,10 @@ impl<W: Wires, M: Manage> Stage<W> for Single<M> {
         self.queue = QueueId(first);
     }
 
+    fn reset(&mut self) {
+        self.memory = self.node.memory();
+    }
+
     #[inline(always)]
     fn arrive(&mut self, wires: &mut W, packet: &Record) {
         self.node.arrive(&mut self.memory, &mut at(wires, self.queue), packet);

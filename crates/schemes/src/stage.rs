@@ -7,6 +7,8 @@ use crate::{Record, Scheme, Wires};
 pub(crate) trait Stage<W: Wires>: Scheme<W> {
     /// Sets the id of its first queue. Called before any packet arrives.
     fn begin_at(&mut self, first: u32);
+    /// Forgets all state. Its queues are empty.
+    fn reset(&mut self);
     /// Enqueues, marks or refuses the arriving packet.
     fn arrive(&mut self, wires: &mut W, packet: &Record);
     /// One evaluation: drops or sends at most one packet.

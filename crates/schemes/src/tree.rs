@@ -245,6 +245,14 @@ impl<W: Wires + 'static> Stage<W> for Tree<W> {
         self.number(first);
     }
 
+    fn reset(&mut self) {
+        self.now = 0;
+        for branch in &mut self.branches {
+            branch.inside.reset();
+            (branch.next, branch.start, branch.was_ready) = (Next::Idle, 0, false);
+        }
+    }
+
     fn arrive(&mut self, wires: &mut W, packet: &Record) {
         let place = self.branch_of(packet);
         let branch = &mut self.branches[place];

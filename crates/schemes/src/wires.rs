@@ -5,7 +5,7 @@
 //! packet.
 
 use crate::inspect::{Group, Tell};
-use crate::{SEGMENTS, Size};
+use crate::{SEGMENTS, ShareEdit, Size};
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::any::Any;
@@ -265,6 +265,11 @@ pub trait Scheme<W: Wires>: Send {
     /// Its type for [`Scheme::tune`]; none if it cannot be tuned.
     fn tunable(&self) -> Option<&dyn Any> {
         None
+    }
+
+    /// Changes the shares of a link-sharing tree, all at once. Other schemes have none.
+    fn edit_shares(&mut self, edits: &[ShareEdit], wires: &W) {
+        let _ = (edits, wires);
     }
 
     /// `LinkReady` is level-triggered: evaluates while the link is ready and the last evaluation made progress. It is a method of the trait so that

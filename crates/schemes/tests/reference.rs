@@ -99,6 +99,7 @@ fn order(order: &OrderDeclaration) -> String {
     let (what, part) = match order.inner {
         Inside::Manager => ("what manages each queue".to_string(), None),
         Inside::Any => ("any scheme".to_string(), None),
+        Inside::Leaves => ("any scheme, one for each leaf".to_string(), None),
         Inside::Branches(branch, most) => (format!("1 to {most} of `{}`", branch.declaration.name), Some(branch)),
     };
     let usual = format!("\nIn braces: {what}; unless said, `{}`.\n", order.usual);

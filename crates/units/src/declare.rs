@@ -142,6 +142,8 @@ pub enum Inside {
     Manager,
     /// Any scheme.
     Any,
+    /// Any scheme: a copy for each leaf of a tree. The scheme itself is always the outermost.
+    Leaves,
     /// A list of branches, with the most it may have; no two have the same `class`.
     Branches(&'static OrderDeclaration, usize),
 }

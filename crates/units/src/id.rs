@@ -45,13 +45,15 @@ ids! {
     GroupId(u32);
     /// A table of routes of its own: 0 is the main one.
     VrfId(u16);
+    /// The name of a share in link-sharing trees; 0 is none.
+    ShareId(u32);
     /// A published configuration; counts up from 1.
     Generation(u64);
 }
 
 impl QueueId {
     /// The most queues of a link. It bounds their memory, and a count of queues fits into any integer type in use.
-    pub const MOST: u32 = 1 << 20;
+    pub const MOST: u32 = 1 << 22;
 }
 
 impl VrfId {

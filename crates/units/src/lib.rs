@@ -26,13 +26,16 @@ mod shared_meter;
 mod size;
 mod text;
 mod time;
+mod timer_wheel;
 
 pub use bucket::Bucket;
 pub use counters::{Counter, CounterSet};
 pub use exact_time::ExactTime;
 pub use framing::{Cells, Framing};
 pub use heap::{Heap, KeyedItem};
-pub use id::{AdjacencyId, Generation, GroupId, InterfaceId, PathId, PortId, QueueId, TaskId, VrfId, WorkerId};
+pub use id::{
+    AdjacencyId, Generation, GroupId, InterfaceId, PathId, PortId, QueueId, ShareId, TaskId, VrfId, WorkerId,
+};
 pub use mac::Mac;
 pub use meter::Meter;
 pub use pace::Pace;
@@ -42,3 +45,4 @@ pub use shared_meter::SharedMeter;
 pub use size::{SEGMENTS, Size};
 pub use text::UnitError;
 pub use time::{Instant, Nanos};
+pub use timer_wheel::TimerWheel;

@@ -58,6 +58,10 @@ impl<M: Manage> NodeQueues<M> {
         like
     }
 
+    fn reset(&mut self) {
+        self.queues.iter_mut().for_each(|memory| *memory = self.node.memory());
+    }
+
     fn emptied(&mut self, queue: usize) {
         if let Some(memory) = self.queues.get_mut(queue) {
             self.node.emptied(memory);
@@ -128,6 +132,11 @@ macro_rules! nodes {
             #[inline(never)]
             fn managed_evaluation<W: Wires>(&mut self, queue: usize, mut at: QueueContext<'_, W>) -> Evaluation {
                 match self { $(Aqm::$kind(each) => each.evaluate(queue, &mut at)),* }
+            }
+
+            /// Forgets the state of all queues.
+            pub fn reset(&mut self) {
+                match self { $(Aqm::$kind(each) => each.reset()),* }
             }
 
             /// Reports the state of a queue.

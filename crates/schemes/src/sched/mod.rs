@@ -461,6 +461,13 @@ impl<W: Wires, O: BinOrder + 'static> Stage<W> for BinScheme<O> {
         self.first = first;
     }
 
+    fn reset(&mut self) {
+        self.order.clear();
+        self.longest.clear();
+        self.aqm.reset();
+        (self.packets, self.bytes) = (0, 0);
+    }
+
     #[inline(always)]
     fn arrive(&mut self, wires: &mut W, packet: &Record) {
         self.enqueue(wires, packet);

@@ -1,0 +1,601 @@
+//! Hierarchical link sharing for many thousands of leaves.
+//!
+//! **Semantics.** A node has a guaranteed rate, a ceiling, a weight, a burst and a priority. At each node one child gets the next turn:
+//!
+//! 1. Of the children within their guarantee (a token bucket of rate and burst), the one that has been so for the longest: its turn moves this time on by
+//!    length over rate (virtual clock; Zhang, SIGCOMM 1990).
+//! 2. If there is none, of the children of the first priority, the one with the least virtual time: its turn adds length over weight (start-time fair
+//!    queueing, Goyal, Vin and Cheng, SIGCOMM 1996, section 3, as a hierarchy).
+//!
+//! A child at its ceiling takes no part. Turns of the second kind are not charged to the guarantee. So for children that always have packets, below a node
+//! that gets the rate C, with guarantees R, ceilings M and weights w of one priority,
+//!
+//! ```text
+//! B_i = min(M_i, R_i + w_i / sum(w) * (C - sum(R)))
+//! ```
+//!
+//! where the shares of those at their ceiling go to the others in the same way. This is link sharing with guarantees (Floyd and Jacobson, IEEE/ACM
+//! Transactions on Networking 3(4), 1995). A turn ends after `quantum` bytes, so a packet may exceed the bounds of theorem 1 of start-time fair queueing by a
+//! quantum at each level.
+//!
+//! **Cost.** Only nodes with packets below their ceiling are in the order of their parent. A decision takes one step for each level. Each step reads the first
+//! entry of a heap. A node at its ceiling waits in a timing wheel, not in the order. Meters are exact, so a late timer loses no rate while the burst covers
+//! the delay.
+
+mod leaves;
+mod node;
+mod order;
+#[cfg(test)]
+mod tests;
+
+pub use node::{ShareEdit, ShareSettings};
+
+use crate::aqm::Evaluation;
+use crate::options::{BuildError, Layer, Values};
+use crate::shape;
+use crate::{Group, Next, Progress, Record, Scheme, Size, Tell, Wires};
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+use core::any::Any;
+use leaves::LeafSchemes;
+use node::{NONE, Node, Nodes, ROOT};
+use units::declare::{OptionDeclaration, Unit};
+use units::{Framing, Instant, Nanos, QueueId, Rate, ShareId, TimerWheel};
+
+/// The options.
+pub(crate) const OPTIONS: &[OptionDeclaration] = &[
+    OptionDeclaration {
+        default: "0bit",
+        least: 0,
+        doc: "the most bits per second that leave; `0bit` for the rate of the link",
+        ..shape::RATE
+    },
+    shape::BURST,
+    shape::OVERHEAD,
+    shape::MINIMUM,
+    shape::CELLS,
+    OptionDeclaration {
+        name: "leaves",
+        unit: Unit::Count,
+        default: "16384",
+        least: 2,
+        most: 1 << 20,
+        doc: "the most leaves that hold packets at the same time; memory is used only for as many as there were",
+    },
+    OptionDeclaration {
+        name: "quantum",
+        unit: Unit::Size,
+        default: "1514b",
+        least: 64,
+        most: 1 << 17,
+        doc: "the bytes of a turn: a leaf sends packets until it has sent so many",
+    },
+];
+
+/// The time between two checks whether the packets before those of a new leaf have left.
+const CHECK: Nanos = Nanos::micros(500);
+
+/// The packets that leave in one turn.
+#[derive(Clone, Copy, Debug)]
+struct Turn {
+    leaf: u32,
+    /// Bytes sent so far.
+    bytes: u64,
+    /// A bit for each level from the leaf on: its node has the turn within its guarantee.
+    guaranteed: u16,
+}
+
+/// See the [module](self).
+pub(crate) struct ShareTree<W> {
+    nodes: Nodes,
+    leaves: LeafSchemes<W>,
+    wheel: TimerWheel,
+    turn: Option<Turn>,
+    line: Framing,
+    quantum: u64,
+    /// The arrival time of the oldest packet in the default leaf, and when it was looked up.
+    default_arrival: (Instant, Instant),
+    /// Packets refused because all schemes of leaves held packets.
+    refused: u64,
+}
+
+/// Builds the scheme from its options.
+pub(crate) fn build<W: Wires + 'static>(
+    options: &Values<'_>,
+    inside: &Layer<'_>,
+) -> Result<Box<dyn Scheme<W>>, BuildError> {
+    Ok(Box::new(of(options, inside)?))
+}
+
+fn of<W: Wires + 'static>(options: &Values<'_>, inside: &Layer<'_>) -> Result<ShareTree<W>, BuildError> {
+    let rate = Rate::bits(options.value("rate")?);
+    let ceiling = (rate > Rate::ZERO).then_some(rate);
+    let root = ShareSettings { ceiling, burst: options.bytes("burst")?, ..ShareSettings::default() };
+    let mut wheel = TimerWheel::default();
+    // The link and its default leaf.
+    wheel.grow(2);
+    Ok(ShareTree {
+        nodes: Nodes::new(&root),
+        leaves: LeafSchemes::new(inside, options.count("leaves")?)?,
+        wheel,
+        turn: None,
+        line: shape::framing(options)?,
+        quantum: options.bytes("quantum")?.get(),
+        default_arrival: (Instant::START, Instant::START),
+        refused: 0,
+    })
+}
+
+impl<W: Wires + 'static> ShareTree<W> {
+    /// Whether a node has packets that may leave, apart from its ceiling.
+    #[inline(always)]
+    fn backlog(&mut self, place: u32, wires: &W) -> Next {
+        let backlog = self.present_backlog(place, wires);
+        match self.nodes.all[place as usize].follows {
+            None => backlog,
+            Some(since) => self.backlog_behind_default(place, backlog, since, wires),
+        }
+    }
+
+    #[inline(always)]
+    fn present_backlog(&self, place: u32, wires: &W) -> Next {
+        let node = &self.nodes.all[place as usize];
+        if node.children > 0 {
+            return if node.ready_children > 0 { Next::Ready } else { Next::Idle };
+        }
+        self.leaves.get(node.scheme).map_or(Next::Idle, |scheme| scheme.stage.next(wires))
+    }
+
+    /// Earlier packets of a new leaf may wait in the default leaf: its own wait for those, or they would overtake.
+    #[cold]
+    fn backlog_behind_default(&mut self, place: u32, backlog: Next, since: Instant, wires: &W) -> Next {
+        if self.default_arrival(wires) > since {
+            self.nodes.all[place as usize].follows = None;
+            return backlog;
+        }
+        match backlog {
+            Next::Ready => Next::At(wires.now() + CHECK),
+            Next::At(time) => Next::At(time.max(wires.now() + CHECK)),
+            Next::Idle => Next::Idle,
+        }
+    }
+
+    /// The arrival time of the oldest packet in the default leaf, as of the last check; never if it is empty.
+    fn default_arrival(&mut self, wires: &W) -> Instant {
+        let (arrival, checked) = self.default_arrival;
+        if checked == wires.now() && arrival != Instant::START {
+            return arrival;
+        }
+        let scheme = self.nodes.all[node::DEFAULT as usize].scheme;
+        let heads = self.leaves.range(scheme).filter_map(|queue| wires.head(QueueId(queue)));
+        let arrival = heads.map(|head| head.timestamp).min().unwrap_or(Instant::NEVER);
+        self.default_arrival = (arrival, wires.now());
+        arrival
+    }
+
+    /// Finds the leaf of a share's packets anew.
+    fn find_leaf(&mut self, share: ShareId, wires: &W) {
+        let before = self.nodes.leaf_of(share);
+        self.nodes.find_leaf(share);
+        let leaf = self.nodes.leaf_of(share);
+        if before == node::DEFAULT && leaf != before && self.present_backlog(before, wires) != Next::Idle {
+            self.nodes.all[leaf as usize].follows = Some(wires.now());
+            // The default leaf may have got packets since the last check at the same time.
+            self.default_arrival = (Instant::START, Instant::START);
+        }
+    }
+
+    /// Enters a node into the order of its parent, or takes it out, and so on for the nodes above as far as they change.
+    #[inline]
+    fn update(&mut self, mut place: u32, mut backlog: Next, now: Instant) {
+        loop {
+            let node = &mut self.nodes.all[place as usize];
+            if node.children == 0 {
+                node.waits_inside = matches!(backlog, Next::At(_));
+                self.leaves.set_busy(node.scheme, backlog != Next::Idle);
+            }
+            let was_ready = node.ready;
+            node.ready = backlog == Next::Ready && node.is_below_ceiling(now);
+            // The timer of the node: for its ceiling, its leaf's scheme or its guarantee.
+            let timer = match backlog {
+                Next::Ready if node.ready && (!node.has_rate || node.is_within_guarantee(now)) => Instant::NEVER,
+                Next::Ready if node.ready => node.guarantee_ready(),
+                Next::Ready => node.ceiling_ready(),
+                Next::At(time) => time.max(node.ceiling_ready()),
+                Next::Idle => Instant::NEVER,
+            };
+            let (ready, parent) = (node.ready, node.parent);
+            if timer != Instant::NEVER {
+                self.wheel.start(place, timer);
+            } else if self.wheel.contains(place) {
+                self.wheel.stop(place);
+            }
+            if place == ROOT {
+                return;
+            }
+            let Nodes { all, branches, .. } = &mut self.nodes;
+            let branch = all[parent as usize].branch as usize;
+            if ready {
+                branches[branch].enter_excess(all, place);
+                if timer == Instant::NEVER && all[place as usize].has_rate {
+                    branches[branch].enter_guaranteed(all, place, now);
+                }
+            }
+            if ready == was_ready {
+                return;
+            }
+            let above = &mut all[parent as usize];
+            above.ready_children = if ready { above.ready_children + 1 } else { above.ready_children - 1 };
+            // Only the first and the last child change the parent.
+            if above.ready_children > 1 || (above.ready_children == 1) != ready {
+                return;
+            }
+            backlog = if ready { Next::Ready } else { Next::Idle };
+            place = parent;
+        }
+    }
+
+    /// The leaf that sends next.
+    #[inline]
+    fn pick(&mut self, now: Instant, wires: &W) -> Option<Turn> {
+        let Nodes { all, branches, .. } = &mut self.nodes;
+        if !all[ROOT as usize].ready {
+            return None;
+        }
+        let (mut place, mut guaranteed) = (ROOT, 0);
+        loop {
+            let branch = branches.get_mut(all[place as usize].branch as usize)?;
+            let (child, within) = branch.pick(all, now)?;
+            guaranteed = guaranteed << 1 | u16::from(within);
+            place = child;
+            let node = &all[place as usize];
+            if node.children == 0 {
+                for soon in branch.soon() {
+                    wires.prefetch(&all[soon as usize]);
+                }
+                return Some(Turn { leaf: place, bytes: 0, guaranteed });
+            }
+        }
+    }
+
+    /// Charges a turn to all nodes above the leaf, which has this backlog now.
+    #[inline]
+    fn end_turn(&mut self, turn: Turn, backlog: Next, wires: &W) {
+        let now = wires.now();
+        let Turn { leaf, bytes, mut guaranteed } = turn;
+        let mut place = leaf;
+        while place != ROOT {
+            let node = &mut self.nodes.all[place as usize];
+            node.charge_ceiling(bytes);
+            if guaranteed & 1 != 0 {
+                node.charge_guarantee(bytes);
+            } else {
+                node.charge_excess(bytes);
+            }
+            guaranteed >>= 1;
+            let above = node.parent;
+            // A leaf may be empty. A node above may have reached its ceiling, or the end of its guarantee.
+            let backlog = if place == leaf {
+                backlog
+            } else if node.ready_children > 0 {
+                Next::Ready
+            } else {
+                Next::Idle
+            };
+            self.update(place, backlog, now);
+            place = above;
+        }
+        let root = &mut self.nodes.all[ROOT as usize];
+        root.charge_ceiling(bytes);
+        let backlog = if root.ready_children > 0 { Next::Ready } else { Next::Idle };
+        self.update(ROOT, backlog, now);
+        if self.nodes.all[leaf as usize].closing {
+            self.finish_closing(leaf, wires);
+        }
+    }
+
+    /// Frees a leaf that was removed, once it is empty.
+    fn finish_closing(&mut self, leaf: u32, wires: &W) {
+        let node = &self.nodes.all[leaf as usize];
+        let (scheme, share, parent) = (node.scheme, node.share, node.parent);
+        if !node.closing || self.leaves.get(scheme).is_some_and(|scheme| scheme.busy) {
+            return;
+        }
+        self.nodes.all[leaf as usize].closing = false;
+        self.leaves.free(scheme);
+        self.wheel.stop(leaf);
+        self.nodes.free(leaf);
+        self.release(parent, wires);
+        self.find_leaf(share, wires);
+    }
+
+    /// A node loses a child. Without any it is a leaf again.
+    fn release(&mut self, parent: u32, wires: &W) {
+        self.nodes.release(parent);
+        let share = self.nodes.all[parent as usize].share;
+        self.find_leaf(share, wires);
+    }
+
+    /// The scheme of a leaf, lent to it if it has none.
+    #[inline(always)]
+    fn scheme_of(&mut self, leaf: u32) -> Option<u32> {
+        match self.nodes.all[leaf as usize].scheme {
+            NONE => self.lend(leaf),
+            scheme => Some(scheme),
+        }
+    }
+
+    #[cold]
+    fn lend(&mut self, leaf: u32) -> Option<u32> {
+        let Some((scheme, before)) = self.leaves.lend(leaf) else {
+            self.refused += 1;
+            return None;
+        };
+        if let Some(before) = self.nodes.all.get_mut(before as usize) {
+            before.scheme = NONE;
+        }
+        self.nodes.all[leaf as usize].scheme = scheme;
+        Some(scheme)
+    }
+
+    /// Ends the present turn early, before a change.
+    fn interrupt(&mut self, wires: &W) {
+        if let Some(turn) = self.turn.take() {
+            let backlog = self.backlog(turn.leaf, wires);
+            self.end_turn(turn, backlog, wires);
+        }
+    }
+
+    /// Takes a node out of the order, so that it can be moved or removed.
+    fn withdraw(&mut self, place: u32, now: Instant) {
+        self.update(place, Next::Idle, now);
+        let node = &mut self.nodes.all[place as usize];
+        (node.in_excess, node.in_guaranteed) = (false, false);
+    }
+
+    fn put(&mut self, share: ShareId, settings: &ShareSettings, wires: &W) {
+        let now = wires.now();
+        let Some(parent) = self.nodes.node_of(settings.parent) else { return };
+        self.make_branch(parent, wires);
+        match self.nodes.node_of(share).filter(|node| *node != ROOT) {
+            Some(place) => {
+                let backlog = self.backlog(place, wires);
+                let before = self.nodes.all[place as usize].parent;
+                self.withdraw(place, now);
+                if before != parent {
+                    self.nodes.adopt(parent);
+                    self.nodes.all[place as usize].parent = parent;
+                    self.find_leaf(settings.parent, wires);
+                    self.release(before, wires);
+                }
+                self.nodes.all[place as usize].set(settings, now);
+                self.update(place, backlog, now);
+            }
+            None if share == ShareId(0) => {}
+            None => {
+                let place = self.nodes.add(Node::new(parent, share, settings));
+                self.wheel.grow(self.nodes.all.len());
+                self.nodes.adopt(parent);
+                self.find_leaf(settings.parent, wires);
+                self.nodes.set_node(share, Some(place));
+                self.find_leaf(share, wires);
+            }
+        }
+    }
+
+    /// Prepares a node for its first child. If it has packets, they stay in a leaf below it until they have left.
+    fn make_branch(&mut self, place: u32, wires: &W) {
+        let now = wires.now();
+        let node = &self.nodes.all[place as usize];
+        if node.children > 0 || place == ROOT {
+            return;
+        }
+        let (scheme, share) = (node.scheme, node.share);
+        let held = self.leaves.get(scheme).is_some_and(|scheme| scheme.busy);
+        self.withdraw(place, now);
+        self.nodes.all[place as usize].scheme = NONE;
+        if !held {
+            self.leaves.free(scheme);
+            return;
+        }
+        let mut rest = Node::new(place, share, &ShareSettings::default());
+        let follows = self.nodes.all[place as usize].follows.take();
+        (rest.scheme, rest.closing, rest.follows) = (scheme, true, follows);
+        let rest = self.nodes.add(rest);
+        self.wheel.grow(self.nodes.all.len());
+        self.nodes.adopt(place);
+        if let Some(scheme) = self.leaves.get_mut(scheme) {
+            scheme.node = rest;
+        }
+        self.nodes.set_leaf(share, rest);
+        let backlog = self.backlog(rest, wires);
+        self.update(rest, backlog, now);
+    }
+
+    fn remove(&mut self, share: ShareId, wires: &W) {
+        let now = wires.now();
+        let Some(place) = self.nodes.node_of(share).filter(|node| *node != ROOT) else { return };
+        let Node { parent, children, scheme, .. } = self.nodes.all[place as usize];
+        self.nodes.set_node(share, None);
+        if children > 0 {
+            // Only leaves that are closing are left: they leave below the parent.
+            self.withdraw(place, now);
+            for leaf in self.nodes.children_of(place) {
+                let backlog = self.backlog(leaf, wires);
+                self.withdraw(leaf, now);
+                self.nodes.adopt(parent);
+                self.nodes.all[leaf as usize].parent = parent;
+                self.nodes.release(place);
+                self.update(leaf, backlog, now);
+            }
+        } else if self.leaves.get(scheme).is_some_and(|scheme| scheme.busy) {
+            // Its packets leave without its ceiling.
+            let backlog = self.backlog(place, wires);
+            self.nodes.all[place as usize].has_ceiling = false;
+            self.nodes.all[place as usize].closing = true;
+            self.update(place, backlog, now);
+            return;
+        } else {
+            self.leaves.free(scheme);
+        }
+        self.withdraw(place, now);
+        self.wheel.stop(place);
+        self.nodes.free(place);
+        self.nodes.release(parent);
+        self.nodes.find_leaf(share);
+        let share = self.nodes.all[parent as usize].share;
+        self.find_leaf(share, wires);
+    }
+
+    /// Enqueues, marks or refuses the arriving packet.
+    #[inline]
+    fn arrive(&mut self, wires: &mut W, packet: &Record) {
+        let leaf = self.nodes.leaf_of(ShareId(packet.queue.0));
+        // Without a scheme the packet stays in the register, and the link drops it.
+        let Some(scheme) = self.scheme_of(leaf).and_then(|scheme| self.leaves.get_mut(scheme)) else { return };
+        scheme.stage.arrive(wires, packet);
+        let node = &self.nodes.all[leaf as usize];
+        // A leaf that is ready stays so, and one at its ceiling waits for its timer.
+        if !node.ready && (node.waits_inside || !scheme.busy) {
+            let backlog = self.backlog(leaf, wires);
+            self.update(leaf, backlog, wires.now());
+        }
+    }
+
+    /// One evaluation: drops or sends at most one packet.
+    fn evaluate(&mut self, wires: &mut W) -> Evaluation {
+        let now = wires.now();
+        while self.wheel.is_due(now)
+            && let Some(place) = self.wheel.pop(now)
+        {
+            let backlog = self.backlog(place, wires);
+            self.update(place, backlog, now);
+        }
+        loop {
+            let Some(mut turn) = self.turn.take().or_else(|| self.pick(now, wires)) else { return Evaluation::Nothing };
+            let scheme = self.nodes.all[turn.leaf as usize].scheme;
+            let Some(scheme) = self.leaves.get_mut(scheme) else {
+                self.end_turn(turn, Next::Idle, wires);
+                continue;
+            };
+            let evaluation = scheme.stage.evaluate(wires);
+            let next = scheme.stage.next(wires);
+            match evaluation {
+                Evaluation::Sent(length) => turn.bytes += self.line.line_bytes(length).get(),
+                Evaluation::Dropped => {}
+                Evaluation::Nothing => {
+                    // A scheme that says it is ready and does nothing would be asked for ever.
+                    let next = if next == Next::Ready { Next::Idle } else { next };
+                    self.end_turn(turn, next, wires);
+                    continue;
+                }
+            }
+            if turn.bytes >= self.quantum || next != Next::Ready {
+                self.end_turn(turn, next, wires);
+            } else {
+                self.turn = Some(turn);
+            }
+            return evaluation;
+        }
+    }
+}
+
+impl<W: Wires + 'static> Scheme<W> for ShareTree<W> {
+    fn arrival(&mut self, wires: &mut W) {
+        while let Some(packet) = wires.arriving() {
+            self.arrive(wires, &packet);
+        }
+    }
+
+    fn link_ready(&mut self, wires: &mut W) -> Progress {
+        self.evaluate(wires).progress()
+    }
+
+    fn next(&self, wires: &W) -> Next {
+        if self.leaves.are_idle() {
+            return Next::Idle;
+        }
+        if self.turn.is_some() || self.nodes.all[ROOT as usize].ready || self.wheel.is_due(wires.now()) {
+            return Next::Ready;
+        }
+        match self.wheel.next() {
+            Instant::NEVER => Next::Idle,
+            time => Next::At(time),
+        }
+    }
+
+    /// Always: a leaf's rate may change while packets wait.
+    fn splits_super_frames(&self, _: Rate) -> bool {
+        true
+    }
+
+    fn wants_flow_hash(&self) -> bool {
+        self.leaves.wants().0
+    }
+
+    fn wants_hosts(&self) -> bool {
+        self.leaves.wants().1
+    }
+
+    fn queues(&self) -> u32 {
+        self.leaves.queues()
+    }
+
+    fn groups(&self) -> Vec<Group> {
+        [Group::new(Group::ALL, self.queues())].into()
+    }
+
+    fn queue_of(&self, packet: &Record) -> Option<QueueId> {
+        let leaf = self.nodes.leaf_of(ShareId(packet.queue.0));
+        self.leaves.get(self.nodes.all[leaf as usize].scheme)?.stage.queue_of(packet)
+    }
+
+    fn state(&self, queue: QueueId, now: Instant, waiting: Size, tell: &mut Tell<'_>) {
+        if let Some(scheme) = self.leaves.of_queue(queue.0) {
+            scheme.stage.state(queue, now, waiting, tell);
+        }
+    }
+
+    fn recount(&mut self, wires: &W) {
+        self.interrupt(wires);
+        for scheme in 0..self.leaves.made() as u32 {
+            let Some(lent) = self.leaves.get_mut(scheme) else { continue };
+            lent.stage.recount(wires);
+            let (leaf, backlog) = (lent.node, lent.stage.next(wires));
+            if leaf != NONE {
+                self.update(leaf, backlog, wires.now());
+                self.finish_closing(leaf, wires);
+            }
+        }
+    }
+
+    fn tune(&mut self, other: &dyn Any, wires: &W) -> bool {
+        let Some(other) = other.downcast_ref::<Self>() else { return false };
+        if self.leaves.most() != other.leaves.most() || self.leaves.queues() != other.leaves.queues() {
+            return false;
+        }
+        self.interrupt(wires);
+        if self.leaves.layer() != other.leaves.layer() && !self.leaves.tune(other.leaves.layer(), wires) {
+            return false;
+        }
+        (self.line, self.quantum) = (other.line, other.quantum);
+        self.nodes.all[ROOT as usize].take_ceiling(&other.nodes.all[ROOT as usize], wires.now());
+        let backlog = self.backlog(ROOT, wires);
+        self.update(ROOT, backlog, wires.now());
+        true
+    }
+
+    fn tunable(&self) -> Option<&dyn Any> {
+        Some(self)
+    }
+
+    fn edit_shares(&mut self, edits: &[ShareEdit], wires: &W) {
+        self.interrupt(wires);
+        for edit in edits {
+            match edit {
+                ShareEdit::Put(share, settings) => self.put(*share, settings, wires),
+                ShareEdit::Remove(share) => self.remove(*share, wires),
+            }
+        }
+    }
+}

@@ -1,0 +1,439 @@
+//! The nodes of a link-sharing tree.
+
+use super::order::{LazyHeap, OrderEntry, OrderKey, is_before};
+use alloc::vec::Vec;
+use units::{Bytes, Instant, Meter, Rate, ShareId};
+
+/// No node, no branch, no scheme.
+pub(super) const NONE: u32 = u32::MAX;
+/// The node of the link itself.
+pub(super) const ROOT: u32 = 0;
+/// The leaf of packets without a share of their own.
+pub(super) const DEFAULT: u32 = 1;
+/// Priorities: 0 is the first.
+pub(super) const PRIORITIES: usize = 8;
+/// Virtual time of a byte, for a weight of one.
+const BYTE: u64 = 1 << 24;
+/// A child that comes back may be ahead of the virtual time by at most a turn with the longest super-frame at weight one.
+const FAR_AHEAD: u64 = BYTE << 18;
+
+/// The settings of a share.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ShareSettings {
+    /// The share above it; 0 for the link itself.
+    pub parent: ShareId,
+    /// The guaranteed rate; zero for none.
+    pub rate: Rate,
+    /// The most it sends; none for no ceiling.
+    pub ceiling: Option<Rate>,
+    /// Its weight among the shares with the same parent and priority: 1 to 10,000.
+    pub weight: u32,
+    /// The bytes that it may send at once after an idle time, at its rate and at its ceiling.
+    pub burst: Bytes,
+    /// Excess goes to children of the least priority first: 0 to 7.
+    pub priority: u8,
+}
+
+impl Default for ShareSettings {
+    /// A share below the link without guarantee and ceiling, of weight one.
+    fn default() -> ShareSettings {
+        ShareSettings {
+            parent: ShareId(0),
+            rate: Rate::ZERO,
+            ceiling: None,
+            weight: 1,
+            burst: Bytes::ZERO,
+            priority: 0,
+        }
+    }
+}
+
+/// One change of a tree.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ShareEdit {
+    /// Adds a share, or gives it other settings. Its parent was added before.
+    Put(ShareId, ShareSettings),
+    /// Removes a share without children. Its packets leave first.
+    Remove(ShareId),
+}
+
+/// A node.
+#[derive(Clone, Debug)]
+pub(super) struct Node {
+    pub parent: u32,
+    /// Its place in the branches, if it has children.
+    pub branch: u32,
+    /// The number of its scheme, if it is a leaf that has one.
+    pub scheme: u32,
+    /// Its children that may send.
+    pub ready_children: u32,
+    pub children: u32,
+    pub share: ShareId,
+    pub priority: u8,
+    /// It has packets, and its ceiling allows one.
+    pub ready: bool,
+    /// The leaf's scheme holds its packets back until a time.
+    pub waits_inside: bool,
+    pub in_excess: bool,
+    pub in_guaranteed: bool,
+    /// It was removed, and is freed when it is empty.
+    pub closing: bool,
+    /// A leaf that is new since then: packets before its own may wait in the default leaf.
+    pub follows: Option<Instant>,
+    pub has_ceiling: bool,
+    pub has_rate: bool,
+    /// The virtual time of its next turn.
+    start: u64,
+    /// Virtual time of a byte.
+    advance: u64,
+    /// The time for which it is first among those within their guarantee, in nanoseconds, and nanoseconds of 2^16 bytes at the guaranteed rate.
+    eligible: u64,
+    pace: u64,
+    guarantee: Meter,
+    ceiling: Meter,
+}
+
+fn meter(rate: Rate, burst: Bytes) -> Meter {
+    Meter::new(rate, burst)
+}
+
+impl Node {
+    /// A node with these settings.
+    pub fn new(parent: u32, share: ShareId, settings: &ShareSettings) -> Node {
+        let mut node = Node {
+            parent,
+            branch: NONE,
+            scheme: NONE,
+            ready_children: 0,
+            children: 0,
+            share,
+            priority: 0,
+            ready: false,
+            waits_inside: false,
+            in_excess: false,
+            in_guaranteed: false,
+            closing: false,
+            follows: None,
+            has_ceiling: false,
+            has_rate: false,
+            start: 0,
+            advance: 0,
+            eligible: 0,
+            pace: 0,
+            guarantee: meter(Rate::ZERO, Bytes::ZERO),
+            ceiling: meter(Rate::ZERO, Bytes::ZERO),
+        };
+        node.set(settings, Instant::START);
+        node
+    }
+
+    /// Gives it other settings. Debts at its meters stay.
+    pub fn set(&mut self, settings: &ShareSettings, now: Instant) {
+        let &ShareSettings { rate, ceiling, weight, burst, priority, .. } = settings;
+        self.priority = priority.min(PRIORITIES as u8 - 1);
+        self.advance = BYTE / u64::from(weight.max(1));
+        self.has_rate = rate > Rate::ZERO;
+        self.has_ceiling = ceiling.is_some();
+        // 2^16 bytes are 2^19 bits.
+        self.pace = (1 << (16 + 3)) * 1_000_000_000 / rate.get().max(1);
+        self.guarantee.reconfigure(&meter(rate, burst), now);
+        if let Some(ceiling) = ceiling {
+            self.ceiling.reconfigure(&meter(ceiling, burst), now);
+        }
+    }
+
+    /// True if the ceiling allows a packet.
+    #[inline(always)]
+    pub fn is_below_ceiling(&mut self, now: Instant) -> bool {
+        !self.has_ceiling || self.ceiling.allows(now)
+    }
+
+    /// Takes over the ceiling of another node. A debt stays.
+    pub fn take_ceiling(&mut self, other: &Node, now: Instant) {
+        self.has_ceiling = other.has_ceiling;
+        self.ceiling.reconfigure(&other.ceiling, now);
+    }
+
+    /// When the ceiling allows the next packet.
+    pub fn ceiling_ready(&self) -> Instant {
+        if self.has_ceiling { self.ceiling.ready() } else { Instant::START }
+    }
+
+    /// True if a packet is within the guarantee.
+    #[inline(always)]
+    pub fn is_within_guarantee(&mut self, now: Instant) -> bool {
+        self.has_rate && self.guarantee.allows(now)
+    }
+
+    /// When the next packet is within the guarantee.
+    pub fn guarantee_ready(&self) -> Instant {
+        if self.has_rate { self.guarantee.ready() } else { Instant::NEVER }
+    }
+
+    /// Charges a turn to the ceiling.
+    #[inline(always)]
+    pub fn charge_ceiling(&mut self, bytes: u64) {
+        if self.has_ceiling {
+            self.ceiling.charge(Bytes::new(bytes));
+        }
+    }
+
+    /// Charges a turn within the guarantee.
+    #[inline(always)]
+    pub fn charge_guarantee(&mut self, bytes: u64) {
+        self.guarantee.charge(Bytes::new(bytes));
+        self.eligible += (bytes * self.pace) >> 16;
+    }
+
+    /// Charges a turn of excess.
+    #[inline(always)]
+    pub fn charge_excess(&mut self, bytes: u64) {
+        // At least one unit, so that every turn counts.
+        self.start = self.start.wrapping_add((bytes * self.advance).max(1));
+    }
+
+    fn excess_key(&self) -> OrderKey {
+        OrderKey { rank: self.priority.into(), time: self.start }
+    }
+
+    fn guarantee_key(&self) -> OrderKey {
+        OrderKey { rank: 0, time: self.eligible }
+    }
+}
+
+/// The children of a node, in order.
+#[derive(Debug, Default)]
+pub(super) struct Branch {
+    /// The node.
+    pub node: u32,
+    /// Children within their guarantee: by the time since when they are.
+    guaranteed: LazyHeap,
+    /// All children that may send: by priority, then by virtual time.
+    excess: LazyHeap,
+    /// The virtual time of each priority: that of the child served last.
+    virtual_times: [u64; PRIORITIES],
+}
+
+impl Branch {
+    pub fn reserve(&mut self, children: u32) {
+        // Twice: entries of children that were removed or moved stay until they are the first.
+        self.guaranteed.reserve(2 * children as usize + 2);
+        self.excess.reserve(2 * children as usize + 2);
+    }
+
+    pub fn memory(&self) -> usize {
+        size_of::<Branch>() + self.guaranteed.memory() + self.excess.memory()
+    }
+
+    /// A child may send from now on.
+    #[inline]
+    pub fn enter_excess(&mut self, nodes: &mut [Node], child: u32) {
+        let node = &mut nodes[child as usize];
+        // A child that was idle restarts at the present virtual time, without credit. It keeps what it is ahead.
+        let present = self.virtual_times[usize::from(node.priority)];
+        let ahead = node.start.wrapping_sub(present);
+        if ahead > FAR_AHEAD {
+            node.start = present;
+        }
+        if !core::mem::replace(&mut node.in_excess, true) {
+            let key = node.excess_key();
+            self.push(false, OrderEntry { key, child }, nodes);
+        }
+    }
+
+    /// A child is within its guarantee from now on.
+    #[inline]
+    pub fn enter_guaranteed(&mut self, nodes: &mut [Node], child: u32, now: Instant) {
+        let node = &mut nodes[child as usize];
+        if !core::mem::replace(&mut node.in_guaranteed, true) {
+            node.eligible = now.get();
+            let key = node.guarantee_key();
+            self.push(true, OrderEntry { key, child }, nodes);
+        }
+    }
+
+    fn push(&mut self, guaranteed: bool, entry: OrderEntry, nodes: &[Node]) {
+        let parent = self.node;
+        let heap = if guaranteed { &mut self.guaranteed } else { &mut self.excess };
+        heap.push(entry, |entry| {
+            let node = &nodes[entry.child as usize];
+            node.parent == parent && if guaranteed { node.in_guaranteed } else { node.in_excess }
+        });
+    }
+
+    /// The child whose turn it is, and whether the turn is within its guarantee.
+    #[inline]
+    pub fn pick(&mut self, nodes: &mut [Node], now: Instant) -> Option<(u32, bool)> {
+        while let Some(OrderEntry { key, child }) = self.guaranteed.first() {
+            let node = &mut nodes[child as usize];
+            if node.parent != self.node {
+                self.guaranteed.pop();
+            } else if !node.ready || !node.is_within_guarantee(now) {
+                node.in_guaranteed = false;
+                self.guaranteed.pop();
+            } else if key != node.guarantee_key() {
+                self.guaranteed.replace_first(node.guarantee_key());
+            } else {
+                return Some((child, true));
+            }
+        }
+        while let Some(OrderEntry { key, child }) = self.excess.first() {
+            let node = &mut nodes[child as usize];
+            if node.parent != self.node {
+                self.excess.pop();
+            } else if !node.ready {
+                node.in_excess = false;
+                self.excess.pop();
+            } else if key != node.excess_key() {
+                self.excess.replace_first(node.excess_key());
+            } else {
+                let present = &mut self.virtual_times[usize::from(node.priority)];
+                if is_before(*present, node.start) {
+                    *present = node.start;
+                }
+                return Some((child, false));
+            }
+        }
+        None
+    }
+
+    /// Children whose turns come soon.
+    #[inline(always)]
+    pub fn soon(&self) -> impl Iterator<Item = u32> {
+        self.excess.followers().iter().map(|entry| entry.child)
+    }
+}
+
+/// The nodes with the tables that find them.
+#[derive(Debug)]
+pub(super) struct Nodes {
+    pub all: Vec<Node>,
+    free: Vec<u32>,
+    pub branches: Vec<Branch>,
+    free_branches: Vec<u32>,
+    /// By share: its node.
+    node_of: Vec<u32>,
+    /// By share: the leaf of its packets. It differs from its node while a leaf that was removed is not empty yet.
+    leaf_of: Vec<u32>,
+}
+
+impl Nodes {
+    /// The link with its default leaf.
+    pub fn new(root: &ShareSettings) -> Nodes {
+        let other = ShareSettings { burst: root.burst, ..ShareSettings::default() };
+        let mut nodes = Nodes {
+            all: [Node::new(NONE, ShareId(0), root), Node::new(ROOT, ShareId(0), &other)].into(),
+            free: Vec::new(),
+            branches: Vec::new(),
+            free_branches: Vec::new(),
+            node_of: [ROOT].into(),
+            leaf_of: [DEFAULT].into(),
+        };
+        nodes.adopt(ROOT);
+        nodes
+    }
+
+    /// The leaf of a share's packets.
+    #[inline(always)]
+    pub fn leaf_of(&self, share: ShareId) -> u32 {
+        self.leaf_of.get(share.index()).copied().unwrap_or(DEFAULT)
+    }
+
+    /// The node of a share, if the tree has it.
+    pub fn node_of(&self, share: ShareId) -> Option<u32> {
+        self.node_of.get(share.index()).copied().filter(|node| *node != NONE)
+    }
+
+    /// The number of shares.
+    pub fn shares(&self) -> usize {
+        self.node_of.iter().skip(1).filter(|node| **node != NONE).count()
+    }
+
+    pub fn set_node(&mut self, share: ShareId, node: Option<u32>) {
+        let length = share.index() + 1;
+        if self.node_of.len() < length {
+            self.node_of.resize(length, NONE);
+            self.leaf_of.resize(length, DEFAULT);
+        }
+        self.node_of[share.index()] = node.unwrap_or(NONE);
+    }
+
+    /// Sets the leaf of a share's packets.
+    pub fn set_leaf(&mut self, share: ShareId, leaf: u32) {
+        if let Some(place) = self.leaf_of.get_mut(share.index()) {
+            *place = leaf;
+        }
+    }
+
+    /// The children of a node: a search of all nodes.
+    pub fn children_of(&self, parent: u32) -> Vec<u32> {
+        (0..self.all.len() as u32).filter(|place| self.all[*place as usize].parent == parent).collect()
+    }
+
+    /// Finds the leaf of a share's packets anew, unless a leaf that is closing still has some.
+    pub fn find_leaf(&mut self, share: ShareId) {
+        let present = self.leaf_of(share);
+        if present != DEFAULT && self.all[present as usize].closing {
+            return;
+        }
+        let own = self.node_of(share).filter(|node| self.all[*node as usize].children == 0);
+        if let Some(leaf) = self.leaf_of.get_mut(share.index()) {
+            *leaf = own.unwrap_or(DEFAULT);
+        }
+    }
+
+    /// A new node.
+    pub fn add(&mut self, node: Node) -> u32 {
+        match self.free.pop() {
+            Some(place) => {
+                self.all[place as usize] = node;
+                place
+            }
+            None => {
+                self.all.push(node);
+                self.all.len() as u32 - 1
+            }
+        }
+    }
+
+    /// Removes a node that has neither children nor packets.
+    pub fn free(&mut self, place: u32) {
+        // No entry of a heap is valid any more.
+        self.all[place as usize].parent = NONE;
+        self.free.push(place);
+    }
+
+    /// A node gets a child.
+    pub fn adopt(&mut self, place: u32) {
+        let node = &mut self.all[place as usize];
+        node.children += 1;
+        let children = node.children;
+        if node.branch == NONE {
+            node.branch = self.free_branches.pop().unwrap_or_else(|| {
+                self.branches.push(Branch::default());
+                self.branches.len() as u32 - 1
+            });
+            self.branches[node.branch as usize].node = place;
+        }
+        let branch = &mut self.branches[node.branch as usize];
+        // In steps, so that many children cost few allocations.
+        branch.reserve(children.next_power_of_two());
+    }
+
+    /// A node loses a child.
+    pub fn release(&mut self, place: u32) {
+        let node = &mut self.all[place as usize];
+        node.children -= 1;
+        if node.children == 0 && place != ROOT {
+            let branch = core::mem::replace(&mut node.branch, NONE);
+            self.branches[branch as usize] = Branch::default();
+            self.free_branches.push(branch);
+        }
+    }
+
+    /// Bytes of memory.
+    pub fn memory(&self) -> usize {
+        let branches: usize = self.branches.iter().map(Branch::memory).sum();
+        self.all.capacity() * size_of::<Node>() + branches + (self.node_of.capacity() + self.leaf_of.capacity()) * 4
+    }
+}
