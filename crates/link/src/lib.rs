@@ -19,6 +19,7 @@ mod random;
 mod refusals;
 mod report;
 mod scheme_change;
+mod shares;
 mod splitting;
 mod standalone_link;
 mod wires;
@@ -30,6 +31,7 @@ pub use group_stats::GroupStats;
 pub use queueing::{GuestFactory, Queueing, guest_code};
 pub use random::RandomStream;
 pub use report::{GroupReport, LinkReport, LinkSample, QueueLength, StateSeries};
+pub use shares::{MOST_SHARES, PortShares, ShareCounts, ShareReader};
 pub use standalone_link::StandaloneLink;
 
 use group_stats::FateCounts;
@@ -43,7 +45,7 @@ use queueing::Queues;
 use report::Samples;
 use schemes::{Scheme, Sharing, Size, Trouble, Wires as _};
 use std::cell::OnceCell;
-use units::{CounterSet as _, Instant, PathId, PortId, Rate};
+use units::{CounterSet as _, Instant, PathId, PortId, Rate, ShareId};
 
 /// The built-in schemes that a configuration may name, without other components.
 pub fn catalogue() -> plan::Catalogue {
@@ -110,6 +112,12 @@ pub struct Link {
     wires: LinkWires,
 }
 
+/// The share of a packet.
+#[inline(always)]
+fn share_of(packet: &Packet) -> ShareId {
+    ShareId(packet.meta().queue.0)
+}
+
 /// The output queue of a path, to be offered to a link.
 pub struct Outgoing<'a> {
     /// The path.
@@ -156,15 +164,16 @@ pub struct LinkWires {
     isolates: bool,
     /// True if the scheme needs host hashes and code points.
     needs_hosts: bool,
+    /// The shares of the port, if its scheme is a tree of shares.
+    shares: Option<ShareReader>,
     /// True if packets may be longer on the wire than in the buffer: super-frames, or copies with a shared tail.
     super_frames: bool,
 }
 
-impl Link {
-    /// A link before `port`.
-    pub fn new(id: PortId, port: Box<dyn Port>, queueing: Queueing) -> Link {
-        let Queueing { scheme, sharing, queues, stats: books, .. } = queueing;
-        let lines = LinkWires {
+impl LinkWires {
+    /// Wires without packets.
+    fn new(queues: Queues, stats: GroupStats, shares: Option<ShareReader>, rate: Rate) -> LinkWires {
+        LinkWires {
             now: Instant::START,
             queues,
             backlog: Size::default(),
@@ -177,18 +186,27 @@ impl Link {
             arriving_marked: false,
             out: Batch::new(),
             room: 0,
-            rate: port.link_rate(),
+            rate,
             dropped: Vec::with_capacity(ENDED),
             counters: LinkCounters::default(),
-            stats: books,
+            stats,
             peak_packets: 0,
             key: FLOWS,
             hash_key: None,
             flow: 0,
             isolates: false,
             needs_hosts: false,
+            shares,
             super_frames: false,
-        };
+        }
+    }
+}
+
+impl Link {
+    /// A link before `port`.
+    pub fn new(id: PortId, port: Box<dyn Port>, queueing: Queueing) -> Link {
+        let Queueing { scheme, sharing, queues, shares, stats: books, .. } = queueing;
+        let lines = LinkWires::new(queues, books, shares, port.link_rate());
         let up = port.is_up();
         // Placeholders: `read_scheme_needs` reads both flags from the scheme below.
         let (passing, ranking, incoming, drained) = (false, false, None, None);
@@ -261,6 +279,7 @@ impl Link {
             self.trace_offers(self.wires.offered.as_slice(), false, fates);
         }
         self.wires.now = fates.now;
+        self.refresh_shares();
         if self.emulation.is_some() {
             self.begin_service();
         }
@@ -346,6 +365,12 @@ impl Link {
         // The scheme never sees these packets, so they belong to no group of its queues.
         self.other_packets.record_drop(DropReason::PortDown, refused as u64);
         let packets = std::iter::from_fn(|| path.pop()).take(refused);
+        let packets = packets.inspect(|packet| {
+            // `settle` counts them as packets that were enqueued.
+            if let Some(shares) = &self.wires.shares {
+                shares.record_enqueue(share_of(packet), packet.len() as u64);
+            }
+        });
         self.wires.dropped.extend(packets.map(|packet| (packet, DropReason::PortDown)));
         self.settle(fates);
         refused
@@ -372,6 +397,9 @@ impl Link {
 
     /// Checks the medium. If it went down, all waiting packets are dropped. Returns true if the state changed.
     pub fn check_medium(&mut self, fates: &mut Accounting) -> bool {
+        // Also on an idle link, so that a change is carried out soon.
+        self.wires.now = fates.now;
+        self.refresh_shares();
         self.refresh_rate();
         // Before the sample: late refusals reduce the number of sent packets, which the sample reads.
         self.count_refusals(fates);
@@ -398,6 +426,7 @@ impl Link {
         }
         let mut sent = 0;
         self.wires.now = fates.now;
+        self.refresh_shares();
         self.replace_failed();
         loop {
             // A port may gain room while it transmits: read it for each batch.
@@ -439,8 +468,27 @@ impl Link {
         }
         self.wires.counters.dropped += self.wires.dropped.len() as u64;
         for (packet, reason) in self.wires.dropped.drain(..) {
+            if let Some(shares) = &self.wires.shares {
+                let waited = !matches!(reason, DropReason::SchemeArrival | DropReason::BufferFull);
+                shares.record_drop(share_of(&packet), packet.len() as u64, waited);
+            }
             fates.drop_at(self.id, packet, reason);
         }
+    }
+
+    /// Carries out changes of shares that were made since the last call.
+    #[inline(always)]
+    fn refresh_shares(&mut self) {
+        if self.wires.shares.as_ref().is_some_and(ShareReader::is_behind) {
+            self.change_shares();
+        }
+    }
+
+    #[cold]
+    fn change_shares(&mut self) {
+        let Some(mut shares) = self.wires.shares.take() else { return };
+        shares.catch_up(|edits| self.call_with_fallback(|scheme, wires| scheme.edit_shares(edits, wires)));
+        self.wires.shares = Some(shares);
     }
 
     /// The length of the queues in packets and bytes.

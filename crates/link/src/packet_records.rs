@@ -1,6 +1,6 @@
 //! Packets as a scheme sees them: wire lengths, records, queue lengths and sojourn times.
 
-use super::LinkWires;
+use super::{LinkWires, share_of};
 use packet::accounting::Accounting;
 use packet::port::Offloads;
 use packet::segment::wire_size;
@@ -138,7 +138,7 @@ impl LinkWires {
     #[inline]
     pub(super) fn record_departures(&mut self) {
         self.transmit();
-        let LinkWires { now, out, leaving, stats: books, .. } = self;
+        let LinkWires { now, out, leaving, stats: books, shares, super_frames, .. } = self;
         // `leaving` holds the groups of the last packets in `out`. Those before were counted already.
         let left = &out.as_slice()[out.len() - leaving.len()..];
         let mut alike = KeyRun::default();
@@ -146,6 +146,10 @@ impl LinkWires {
             |((came, group), packets)| books.record_group_departure(group, sojourn_time(*now, came), packets);
         for (packet, group) in left.iter().zip(leaving.drain(..)) {
             let came = (packet.meta().timestamp, packet.meta().function_time);
+            if let Some(shares) = shares {
+                let bytes = size(*super_frames, packet).bytes.get();
+                shares.record_departure(share_of(packet), bytes, sojourn_time(*now, came));
+            }
             if let Some(before) = alike.next((came, group)) {
                 enter(before);
             }

@@ -1,16 +1,16 @@
 //! A scheme with its queues. It is built where memory may be allocated, and installed on a link where it may not.
 
 use crate::queue_arena::QueueArena;
-use crate::{GroupStats, LinkWires};
+use crate::{GroupStats, LinkWires, PortShares, ShareReader};
 use packet::accounting::Accounting;
 use packet::port::Offloads;
 use packet::segment::{RefitCounts, refit_packets, refit_queue, wire_size};
 use packet::{Batch, Packet, Queue};
 use plan::{Call, GuestCode, SchemeChange};
-use schemes::{BuildError, Layer, Scheme, Sharing, Size};
+use schemes::{BuildError, Layer, Scheme, ShareEdit, Sharing, Size};
 use std::fmt;
 use std::sync::Arc;
-use units::Bytes;
+use units::{Bytes, Rate};
 
 /// The most packets of a single queue.
 const LONGEST: usize = 65536;
@@ -27,6 +27,8 @@ pub struct Queueing {
     pub backlog: Size,
     /// The statistics of each group of queues.
     pub stats: GroupStats,
+    /// The shares of the port, if the scheme is a tree of shares.
+    pub shares: Option<ShareReader>,
     /// The fate of waiting packets when it replaces another scheme.
     pub change: SchemeChange,
     /// The message of a scheme that panicked and was replaced by this one.
@@ -351,13 +353,22 @@ impl Queueing {
         };
         let (sharing, backlog, change) = (Sharing::alone(), Size::default(), SchemeChange::default());
         let books = GroupStats::of(&*scheme);
-        Queueing { scheme, sharing, queues, backlog, stats: books, change, panic_message: None }
+        Queueing { scheme, sharing, queues, backlog, stats: books, shares: None, change, panic_message: None }
     }
 
     /// Sets the fate of waiting packets when it replaces another scheme.
     #[must_use]
     pub fn changing(self, change: SchemeChange) -> Queueing {
         Queueing { change, ..self }
+    }
+
+    /// A scheme with the shares of its port: `edits` make all of them.
+    #[must_use]
+    pub fn with_shares(mut self, shares: &Arc<PortShares>, edits: &[ShareEdit]) -> Queueing {
+        // The tree is made here and not by the worker, which would stop for a moment. It needs wires, which have no packets yet.
+        let wires = LinkWires::new(self.queues, self.stats, None, Rate::MAX);
+        self.shares = Some(ShareReader::new(shares, || self.scheme.edit_shares(edits, &wires)));
+        Queueing { queues: wires.queues, stats: wires.stats, ..self }
     }
 
     /// True if its queues are as many as `queues` and hold no more.

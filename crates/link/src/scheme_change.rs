@@ -83,6 +83,7 @@ impl Link {
             std::mem::swap(&mut self.scheme, &mut other.scheme);
             std::mem::swap(&mut self.sharing, &mut other.sharing);
             std::mem::swap(&mut self.wires.stats, &mut other.stats);
+            std::mem::swap(&mut self.wires.shares, &mut other.shares);
             std::mem::swap(&mut self.panic_message, &mut other.panic_message);
             other.stats.drain_into(&mut self.other_packets);
             self.read_scheme_needs();
@@ -125,6 +126,7 @@ impl Link {
         std::mem::swap(&mut self.wires.queues, &mut other.queues);
         std::mem::swap(&mut self.wires.backlog, &mut other.backlog);
         std::mem::swap(&mut self.wires.stats, &mut other.stats);
+        std::mem::swap(&mut self.wires.shares, &mut other.shares);
         std::mem::swap(&mut self.panic_message, &mut other.panic_message);
         self.read_scheme_needs();
     }

@@ -1,7 +1,7 @@
 //! The wires of a link: the scheme's view of it and its actions on it.
 
-use super::LinkWires;
 use super::packet_records::{KeyRun, size, sojourn_time};
+use super::{LinkWires, share_of};
 use packet::pool::prefetch;
 use packet::{DropReason, Packet, wire};
 use schemes::{Record, Size, Wires};
@@ -57,6 +57,7 @@ impl Wires for LinkWires {
         if self.isolates && self.queues.joins_another(queue.index(), self.flow as u16) {
             self.stats.record_collision(queue.index());
         }
+        let share = share_of(&packet);
         if let Some(packet) = self.queues.push(queue.index(), packet, size) {
             self.stats.record_drop(queue.index(), DropReason::BufferFull);
             self.dropped.push((packet, DropReason::BufferFull));
@@ -65,6 +66,9 @@ impl Wires for LinkWires {
         // The backlog counts a super-frame as one packet, like `offered` and `sent`. Only the lengths of single queues count its segments.
         self.backlog.packets += 1;
         self.backlog.bytes += size.bytes;
+        if let Some(shares) = &self.shares {
+            shares.record_enqueue(share, size.bytes.get());
+        }
         true
     }
 
@@ -130,6 +134,9 @@ impl Wires for LinkWires {
         // The metadata holds a copy of the field (RFC 3168: 3 is congestion experienced), from which records are made.
         packet.meta_mut().ecn = 3;
         self.counters.marked += 1;
+        if let (Some(shares), Some(packet)) = (&self.shares, self.dequeued.as_ref().or(self.arriving.as_ref())) {
+            shares.record_mark(share_of(packet));
+        }
         match self.dequeued {
             Some(_) => self.stats.record_mark(self.dequeued_from),
             None => self.arriving_marked = true,

@@ -221,10 +221,6 @@ impl Branch {
         self.excess.reserve(2 * children as usize + 2);
     }
 
-    pub fn memory(&self) -> usize {
-        size_of::<Branch>() + self.guaranteed.memory() + self.excess.memory()
-    }
-
     /// A child may send from now on.
     #[inline]
     pub fn enter_excess(&mut self, nodes: &mut [Node], child: u32) {
@@ -344,11 +340,6 @@ impl Nodes {
         self.node_of.get(share.index()).copied().filter(|node| *node != NONE)
     }
 
-    /// The number of shares.
-    pub fn shares(&self) -> usize {
-        self.node_of.iter().skip(1).filter(|node| **node != NONE).count()
-    }
-
     pub fn set_node(&mut self, share: ShareId, node: Option<u32>) {
         let length = share.index() + 1;
         if self.node_of.len() < length {
@@ -429,11 +420,5 @@ impl Nodes {
             self.branches[branch as usize] = Branch::default();
             self.free_branches.push(branch);
         }
-    }
-
-    /// Bytes of memory.
-    pub fn memory(&self) -> usize {
-        let branches: usize = self.branches.iter().map(Branch::memory).sum();
-        self.all.capacity() * size_of::<Node>() + branches + (self.node_of.capacity() + self.leaf_of.capacity()) * 4
     }
 }

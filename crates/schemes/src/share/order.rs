@@ -45,11 +45,6 @@ impl LazyHeap {
         self.0.reserve(entries.saturating_sub(self.0.len()));
     }
 
-    /// Bytes of its memory.
-    pub fn memory(&self) -> usize {
-        self.0.capacity() * size_of::<OrderEntry>()
-    }
-
     #[inline(always)]
     pub fn first(&self) -> Option<OrderEntry> {
         self.0.first().copied()

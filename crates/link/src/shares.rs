@@ -1,0 +1,320 @@
+//! The shares of a port, between the control side and the worker that owns the port: changes of the tree in one direction, counters in the other.
+//!
+//! A batch of changes is one entry of the list, so the worker sees all of it or none. The worker compares one number with each batch of packets; only if it
+//! differs it takes the lock. Counters have one writer, and any thread reads them at any time.
+
+use schemes::ShareEdit;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use units::{Bytes, Nanos, ShareId, Size};
+
+/// The counters of so many shares are allocated at once.
+const CHUNK: usize = 256;
+/// The most shares of a router.
+pub const MOST_SHARES: usize = 1 << 20;
+/// The classes of sojourn times: two for each power of two, from 32 us to 4 s.
+const CLASSES: usize = 36;
+const SHORTEST: u32 = 15;
+
+/// The counters of a share at a port.
+#[repr(align(64))]
+#[derive(Debug)]
+struct ShareCells {
+    packets: AtomicU64,
+    bytes: AtomicU64,
+    dropped: AtomicU64,
+    marked: AtomicU64,
+    enqueued: AtomicU64,
+    enqueued_bytes: AtomicU64,
+    longest: AtomicU64,
+    sojourn: [AtomicU32; CLASSES],
+}
+
+impl Default for ShareCells {
+    fn default() -> ShareCells {
+        let [packets, bytes, dropped, marked, enqueued, enqueued_bytes, longest] = Default::default();
+        let sojourn = std::array::from_fn(|_| AtomicU32::new(0));
+        ShareCells { packets, bytes, dropped, marked, enqueued, enqueued_bytes, longest, sojourn }
+    }
+}
+
+/// The counts of a share at a port since the share got its number.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ShareCounts {
+    /// Packets and bytes sent.
+    pub packets: u64,
+    /// See `packets`.
+    pub bytes: Bytes,
+    /// Packets dropped, before or after they were enqueued.
+    pub dropped: u64,
+    /// Packets on which congestion experienced was set.
+    pub marked: u64,
+    /// Packets and bytes that wait.
+    pub waiting: Size,
+    /// The longest sojourn time.
+    pub longest: Nanos,
+    /// Packets sent by class of their sojourn time.
+    sojourn: [u32; CLASSES],
+}
+
+impl Default for ShareCounts {
+    fn default() -> ShareCounts {
+        ShareCounts {
+            packets: 0,
+            bytes: Bytes::ZERO,
+            dropped: 0,
+            marked: 0,
+            waiting: Size::default(),
+            longest: Nanos::ZERO,
+            sojourn: [0; CLASSES],
+        }
+    }
+}
+
+impl ShareCounts {
+    /// The sojourn time that this part, from 0 to 1, of the packets did not exceed: the end of its class, which is at most 1.42 times its beginning. None
+    /// without packets.
+    pub fn sojourn(&self, part: f64) -> Option<Nanos> {
+        let packets: u64 = self.sojourn.iter().map(|packets| u64::from(*packets)).sum();
+        // The packet of this rank, counted from one.
+        let rank = ((packets as f64 * part).ceil() as u64).clamp(1, packets.max(1));
+        let mut below = 0;
+        let class = self.sojourn.iter().position(|packets| {
+            below += u64::from(*packets);
+            below >= rank
+        })?;
+        Some(Nanos::new(class_end(class)))
+    }
+
+    /// The counts since an earlier time.
+    #[must_use]
+    pub fn since(&self, earlier: &ShareCounts) -> ShareCounts {
+        let mut sojourn = self.sojourn;
+        sojourn.iter_mut().zip(&earlier.sojourn).for_each(|(own, before)| *own = own.wrapping_sub(*before));
+        ShareCounts {
+            packets: self.packets.saturating_sub(earlier.packets),
+            bytes: Bytes::new(self.bytes.get().saturating_sub(earlier.bytes.get())),
+            dropped: self.dropped.saturating_sub(earlier.dropped),
+            marked: self.marked.saturating_sub(earlier.marked),
+            sojourn,
+            ..*self
+        }
+    }
+
+    /// Adds the counts of a share below.
+    pub fn add(&mut self, other: &ShareCounts) {
+        self.packets += other.packets;
+        self.bytes += other.bytes;
+        self.dropped += other.dropped;
+        self.marked += other.marked;
+        self.waiting.packets += other.waiting.packets;
+        self.waiting.bytes += other.waiting.bytes;
+        self.longest = self.longest.max(other.longest);
+        self.sojourn.iter_mut().zip(&other.sojourn).for_each(|(own, other)| *own = own.saturating_add(*other));
+    }
+}
+
+/// The class of a sojourn time: the position of its highest bit, and the bit below.
+#[inline(always)]
+fn class_of(waited: Nanos) -> usize {
+    let nanos = waited.get().max(1);
+    let high = nanos.ilog2();
+    let half = (nanos >> high.saturating_sub(1)) & 1;
+    ((2 * high + half as u32).saturating_sub(2 * SHORTEST) as usize).min(CLASSES - 1)
+}
+
+/// The end of a class, in nanoseconds.
+fn class_end(class: usize) -> u64 {
+    let (high, half) = (SHORTEST + class as u32 / 2, class % 2);
+    if half == 0 { 3 << (high - 1) } else { 2 << high }
+}
+
+/// See the [module](self).
+#[derive(Debug)]
+pub struct PortShares {
+    /// The number of batches of changes so far.
+    version: AtomicU64,
+    /// The batches that the worker may not have seen yet, each with its number.
+    changes: Mutex<Vec<(u64, Arc<[ShareEdit]>)>>,
+    /// The number of the last batch that the worker has carried out.
+    done: AtomicU64,
+    cells: Box<[OnceLock<Box<[ShareCells; CHUNK]>>]>,
+}
+
+impl Default for PortShares {
+    fn default() -> PortShares {
+        PortShares {
+            version: AtomicU64::new(0),
+            changes: Mutex::default(),
+            done: AtomicU64::new(0),
+            cells: (0..MOST_SHARES / CHUNK).map(|_| OnceLock::new()).collect(),
+        }
+    }
+}
+
+#[inline(always)]
+fn bump(cell: &AtomicU64, count: u64) {
+    // A single writer needs no atomic addition.
+    cell.store(cell.load(Relaxed) + count, Relaxed);
+}
+
+impl PortShares {
+    fn lock(&self) -> MutexGuard<'_, Vec<(u64, Arc<[ShareEdit]>)>> {
+        // A panic between two statements of a holder leaves a valid list.
+        self.changes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Hands a batch of changes to the worker. Returns its number.
+    pub fn change(&self, edits: &[ShareEdit]) -> u64 {
+        // Allocated here, so that the worker allocates nothing to count.
+        for edit in edits {
+            if let ShareEdit::Put(share, _) = edit {
+                self.make_cells(*share);
+            }
+        }
+        let mut changes = self.lock();
+        let done = self.done.load(Relaxed);
+        changes.retain(|(number, _)| *number > done);
+        let number = self.version.load(Relaxed) + 1;
+        changes.push((number, edits.into()));
+        self.version.store(number, Relaxed);
+        number
+    }
+
+    /// True if the worker has carried out the batch of this number.
+    pub fn is_done(&self, number: u64) -> bool {
+        self.done.load(Relaxed) >= number
+    }
+
+    fn make_cells(&self, share: ShareId) {
+        if let Some(chunk) = self.cells.get(share.index() / CHUNK) {
+            chunk.get_or_init(|| Box::new(std::array::from_fn(|_| ShareCells::default())));
+        }
+    }
+
+    #[inline(always)]
+    fn cells(&self, share: ShareId) -> Option<&ShareCells> {
+        Some(&self.cells.get(share.index() / CHUNK)?.get()?[share.index() % CHUNK])
+    }
+
+    /// The counts of a share; zeros if it has sent nothing yet.
+    pub fn counts(&self, share: ShareId) -> ShareCounts {
+        let Some(cells) = self.cells(share) else { return ShareCounts::default() };
+        let of = |cell: &AtomicU64| cell.load(Relaxed);
+        let (packets, bytes, dropped) = (of(&cells.packets), of(&cells.bytes), of(&cells.dropped));
+        // The cells are read one after the other while the worker counts, so the differences may be off by a batch.
+        let waiting = Size {
+            packets: of(&cells.enqueued).saturating_sub(packets) as u32,
+            bytes: Bytes::new(of(&cells.enqueued_bytes).saturating_sub(bytes)),
+        };
+        ShareCounts {
+            packets,
+            bytes: Bytes::new(bytes),
+            dropped,
+            marked: of(&cells.marked),
+            waiting,
+            longest: Nanos::new(of(&cells.longest)),
+            sojourn: std::array::from_fn(|class| cells.sojourn[class].load(Relaxed)),
+        }
+    }
+
+    /// Resets the longest sojourn time of all shares.
+    pub fn reset_longest(&self) {
+        for chunk in self.cells.iter().filter_map(OnceLock::get) {
+            chunk.iter().for_each(|cells| cells.longest.store(0, Relaxed));
+        }
+    }
+
+    /// Sets all counts of a share to zero: its number now belongs to another name.
+    pub fn forget(&self, share: ShareId) {
+        if let Some(cells) = self.cells(share) {
+            let ShareCells { packets, bytes, dropped, marked, enqueued, enqueued_bytes, longest, sojourn } = cells;
+            for cell in [packets, bytes, dropped, marked, enqueued, enqueued_bytes, longest] {
+                cell.store(0, Relaxed);
+            }
+            sojourn.iter().for_each(|cell| cell.store(0, Relaxed));
+        }
+    }
+}
+
+/// The worker's end.
+#[derive(Debug)]
+pub struct ShareReader {
+    shares: Arc<PortShares>,
+    /// The number of the last batch carried out.
+    seen: u64,
+}
+
+impl ShareReader {
+    /// A reader for a scheme that has all changes so far: `prepare` makes them while no batch is handed over.
+    pub fn new(shares: &Arc<PortShares>, prepare: impl FnOnce()) -> ShareReader {
+        let changes = shares.lock();
+        prepare();
+        let seen = shares.version.load(Relaxed);
+        drop(changes);
+        ShareReader { shares: shares.clone(), seen }
+    }
+
+    /// True if there are batches that were not carried out.
+    #[inline(always)]
+    pub fn is_behind(&self) -> bool {
+        self.shares.version.load(Relaxed) != self.seen
+    }
+
+    /// Calls `carry_out` for each batch that was not carried out yet.
+    #[cold]
+    pub fn catch_up(&mut self, mut carry_out: impl FnMut(&[ShareEdit])) {
+        loop {
+            let next = {
+                let changes = self.shares.lock();
+                changes.iter().find(|(number, _)| *number > self.seen).cloned()
+            };
+            let Some((number, edits)) = next else { break };
+            carry_out(&edits);
+            self.seen = number;
+        }
+        self.shares.done.store(self.seen, Relaxed);
+    }
+
+    #[inline(always)]
+    pub fn record_enqueue(&self, share: ShareId, bytes: u64) {
+        if let Some(cells) = self.shares.cells(share) {
+            bump(&cells.enqueued, 1);
+            bump(&cells.enqueued_bytes, bytes);
+        }
+    }
+
+    /// Counts packets that leave.
+    #[inline(always)]
+    pub fn record_departure(&self, share: ShareId, bytes: u64, waited: Nanos) {
+        if let Some(cells) = self.shares.cells(share) {
+            bump(&cells.packets, 1);
+            bump(&cells.bytes, bytes);
+            if waited.get() > cells.longest.load(Relaxed) {
+                cells.longest.store(waited.get(), Relaxed);
+            }
+            let class = &cells.sojourn[class_of(waited)];
+            class.store(class.load(Relaxed).wrapping_add(1), Relaxed);
+        }
+    }
+
+    /// Counts a dropped packet. `waited` tells whether it was enqueued.
+    #[cold]
+    pub fn record_drop(&self, share: ShareId, bytes: u64, waited: bool) {
+        if let Some(cells) = self.shares.cells(share) {
+            bump(&cells.dropped, 1);
+            if waited {
+                cells.enqueued.store(cells.enqueued.load(Relaxed).saturating_sub(1), Relaxed);
+                cells.enqueued_bytes.store(cells.enqueued_bytes.load(Relaxed).saturating_sub(bytes), Relaxed);
+            }
+        }
+    }
+
+    /// Counts a mark.
+    #[cold]
+    pub fn record_mark(&self, share: ShareId) {
+        if let Some(cells) = self.shares.cells(share) {
+            bump(&cells.marked, 1);
+        }
+    }
+}
