@@ -94,6 +94,18 @@ impl Serialize for SetValue {
 /// Units of lifetimes beside those of all times, the longest first.
 const LONG_UNITS: [(&str, Nanos); 3] = [("d", Nanos::secs(86_400)), ("h", Nanos::secs(3600)), ("m", Nanos::secs(60))];
 
+/// A lifetime in the longest unit that needs no fraction.
+pub(crate) struct LifetimeText(pub Nanos);
+
+impl fmt::Display for LifetimeText {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match LONG_UNITS.iter().find(|(_, span)| self.0.get().is_multiple_of(span.get()) && self.0 >= *span) {
+            Some((unit, span)) => write!(f, "{}{unit}", self.0.get() / span.get()),
+            None => self.0.fmt(f),
+        }
+    }
+}
+
 /// An element with its lifetime, counted from the time at which the set gets it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct SetEntry {
@@ -107,11 +119,7 @@ impl fmt::Display for SetEntry {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.lifetime {
             Some(lifetime) => {
-                write!(f, "{} expires ", self.value)?;
-                match LONG_UNITS.iter().find(|(_, span)| lifetime.get() % span.get() == 0 && lifetime >= *span) {
-                    Some((unit, span)) => write!(f, "{}{unit}", lifetime.get() / span.get()),
-                    None => lifetime.fmt(f),
-                }
+                write!(f, "{} expires {}", self.value, LifetimeText(lifetime))
             }
             None => self.value.fmt(f),
         }
@@ -203,7 +211,8 @@ pub fn lifetime(text: &str) -> Result<Nanos, TextError> {
     }
 }
 
-fn addresses(text: &str) -> Result<Prefix, TextError> {
+/// Parses an address or a prefix without host bits.
+pub(crate) fn addresses(text: &str) -> Result<Prefix, TextError> {
     if !text.contains('/') {
         let address: IpAddr = text.parse().map_err(|_| {
             let hint = "write an address or a prefix, like 192.0.2.1 or 2001:db8::/32";

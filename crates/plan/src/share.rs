@@ -1,0 +1,138 @@
+//! Shares: the nodes of the tree by which a port divides its link. Their names and settings, as lines write them.
+
+use crate::text::{quote, visible};
+use serde::{Serialize, Serializer};
+use std::borrow::Borrow;
+use std::fmt;
+use std::ops::RangeInclusive;
+use std::str::FromStr;
+use std::sync::Arc;
+use units::{Bytes, Rate, UnitError};
+
+/// The longest name of a share, in bytes.
+const LONGEST_NAME: usize = 63;
+/// The name of the port itself in lines, which no share can have.
+pub(crate) const ROOT_NAME: &str = "root";
+/// Characters of a name that quotes must enclose. `#` begins a comment; the others separate lists.
+const QUOTED_IN_NAMES: [char; 3] = ['#', ',', ';'];
+
+/// The rates that a share can have, as rate or as ceiling.
+pub(crate) const SHARE_RATES: RangeInclusive<Rate> = Rate::bits(1_000)..=Rate::bits(1_000_000_000_000);
+/// The weights that a share can have.
+pub(crate) const SHARE_WEIGHTS: RangeInclusive<u32> = 1..=10_000;
+/// The bursts that a share can have.
+pub(crate) const SHARE_BURSTS: RangeInclusive<Bytes> = Bytes::new(64)..=Bytes::new(1 << 30);
+/// The priorities that a share can have; 0 is the highest.
+pub(crate) const SHARE_PRIORITIES: RangeInclusive<u8> = 0..=7;
+
+/// The name of a share: 1 to 63 bytes, without control characters and without `"`. `root` is the port and no share.
+///
+/// `Display` prints it as lines write it: in quotes if it has blanks or one of `#,;`.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct ShareName(Arc<str>);
+
+impl ShareName {
+    /// The name, or the reason why no share can have it.
+    pub fn new(text: &str) -> Result<ShareName, UnitError> {
+        let wrong = |reason: String, hint: &str| Err(UnitError { reason, hint: hint.to_string() });
+        if text.is_empty() {
+            return wrong("the name of the share is empty".to_string(), "write 1 to 63 bytes, like 'gold'");
+        }
+        if text.len() > LONGEST_NAME {
+            let reason = format!("the name {} has {} bytes", quote(text), text.len());
+            return wrong(reason, "use at most 63 bytes");
+        }
+        if text.chars().any(|c| c == '"' || visible(c) != c) {
+            let reason = format!("the name {} has a quote or a control character", quote(text));
+            return wrong(reason, "remove it");
+        }
+        if text == ROOT_NAME {
+            return wrong("'root' is the port itself, and no share".to_string(), "use another name");
+        }
+        Ok(ShareName(Arc::from(text)))
+    }
+
+    /// The name that stands for the port in a tree. No share has it, because it is empty.
+    pub(crate) fn of_port() -> ShareName {
+        ShareName(Arc::from(""))
+    }
+
+    /// The name without quotes.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// True if lines must write the name in quotes.
+    pub(crate) fn needs_quotes(text: &str) -> bool {
+        text.contains(|c: char| c.is_whitespace() || QUOTED_IN_NAMES.contains(&c))
+    }
+}
+
+impl Borrow<str> for ShareName {
+    fn borrow(&self) -> &str {
+        &self.0
+    }
+}
+
+impl FromStr for ShareName {
+    type Err = UnitError;
+
+    fn from_str(text: &str) -> Result<Self, UnitError> {
+        ShareName::new(text)
+    }
+}
+
+impl fmt::Display for ShareName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if ShareName::needs_quotes(&self.0) { write!(f, "\"{}\"", self.0) } else { f.write_str(&self.0) }
+    }
+}
+
+impl Serialize for ShareName {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&self.0)
+    }
+}
+
+/// The settings of a share. `None` is the default of the scheme; for a rate the sum of its children's, for a ceiling no limit.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct ShareSettings {
+    /// The guaranteed rate, 1kbit to 1tbit.
+    pub rate: Option<Rate>,
+    /// The rate that it never exceeds, 1kbit to 1tbit.
+    pub ceiling: Option<Rate>,
+    /// Its part of the excess in proportion to the other shares of its priority, 1 to 10000.
+    pub weight: Option<u32>,
+    /// The bytes that it may send at once after an idle time, 64b to 1gb.
+    pub burst: Option<Bytes>,
+    /// Its turn at the excess, 0 (first) to 7.
+    pub priority: Option<u8>,
+}
+
+impl ShareSettings {
+    /// These settings with those of `other` in place of their own, where it has some.
+    pub fn updated(self, other: ShareSettings) -> ShareSettings {
+        ShareSettings {
+            rate: other.rate.or(self.rate),
+            ceiling: other.ceiling.or(self.ceiling),
+            weight: other.weight.or(self.weight),
+            burst: other.burst.or(self.burst),
+            priority: other.priority.or(self.priority),
+        }
+    }
+}
+
+impl fmt::Display for ShareSettings {
+    /// Each setting with a blank before it: ` rate 10mbit weight 2`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut one = |keyword: &str, value: Option<&dyn fmt::Display>| match value {
+            Some(value) => write!(f, " {keyword} {value}"),
+            None => Ok(()),
+        };
+        one("rate", self.rate.as_ref().map(|rate| rate as _))?;
+        one("ceiling", self.ceiling.as_ref().map(|ceiling| ceiling as _))?;
+        one("weight", self.weight.as_ref().map(|weight| weight as _))?;
+        one("burst", self.burst.as_ref().map(|burst| burst as _))?;
+        one("priority", self.priority.as_ref().map(|priority| priority as _))
+    }
+}

@@ -1,0 +1,507 @@
+//! The shares that a port is to have: the structural checks of changes, and their undoing.
+//!
+//! Each change is checked against the shares as the changes before it left them, in time proportional to the depth of the tree. So a batch lowers the
+//! rates of children before that of their parent, and raises them after it. `remove NAME all` takes time proportional to the removed shares.
+//!
+//! Changes are kept in an undo log until [`ShareTree::commit`]. [`ShareTree::rollback`] undoes them in reverse order. No copy of the tree is made.
+
+use crate::share::{ShareName, ShareSettings};
+use crate::share_batch::ShareChange;
+use std::collections::HashMap;
+use std::fmt;
+use units::{Nanos, QueueId, Rate};
+
+/// The most shares of a port.
+pub const MOST_SHARES: usize = QueueId::MOST as usize;
+/// The most levels of shares. The port itself is the first level.
+pub const MOST_SHARE_LEVELS: usize = 8;
+
+/// The reason why a change cannot be made, and a correction.
+type Refused = (String, String);
+
+/// Who added a share.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ShareOrigin {
+    /// The keys `shares` and `share_file` of its port.
+    Configuration,
+    /// The section `[subscribers]`.
+    Subscribers,
+    /// A command or a request while the router runs.
+    Api,
+}
+
+/// A share in a tree.
+#[derive(Clone, Copy, Debug)]
+pub struct ShareNode<'t> {
+    /// Its name.
+    pub name: &'t ShareName,
+    /// The share above it; `None` for the port.
+    pub parent: Option<&'t ShareName>,
+    /// Its own settings.
+    pub settings: &'t ShareSettings,
+    /// Its guarantee: its own rate, else the sum of its children's guarantees. Zero if there is none.
+    pub guarantee: Rate,
+    /// Who added it.
+    pub origin: ShareOrigin,
+    /// Its lease; `None` if it stays.
+    pub lease: Option<Nanos>,
+    /// Its level, from 2: the port is level 1.
+    pub level: usize,
+}
+
+/// The position of a node in [`ShareTree::nodes`].
+type Place = u32;
+/// The port.
+const PORT: Place = 0;
+/// No node.
+const NONE: Place = Place::MAX;
+
+#[derive(Clone, PartialEq, Eq, Debug)]
+struct Node {
+    name: ShareName,
+    settings: ShareSettings,
+    origin: ShareOrigin,
+    lease: Option<Nanos>,
+    parent: Place,
+    /// Its first and last child.
+    children: (Place, Place),
+    /// The child of the same parent before it and the one after it.
+    siblings: (Place, Place),
+    /// The sum of its children's guarantees, in bits a second.
+    sum: u64,
+    /// How many shares are one level below it, two levels, and so on.
+    below: [u32; MOST_SHARE_LEVELS - 1],
+}
+
+impl Node {
+    fn guarantee(&self) -> u64 {
+        self.settings.rate.map_or(self.sum, Rate::get)
+    }
+
+    /// The levels of shares below it.
+    fn height(&self) -> usize {
+        self.below.iter().rposition(|count| *count > 0).map_or(0, |level| level + 1)
+    }
+}
+
+/// A change that was made, with what its undoing needs.
+#[derive(Clone, PartialEq, Eq, Debug)]
+enum Undo {
+    Added(Place),
+    Changed(Place, ShareSettings, Option<Nanos>),
+    Moved {
+        node: Place,
+        parent: Place,
+        siblings: (Place, Place),
+    },
+    /// The node and all below it keep their places and links until the commit.
+    Removed(Place),
+}
+
+/// The shares of one port by name, with their parents and settings.
+#[derive(Clone, Debug)]
+pub struct ShareTree {
+    /// The port, then its shares, in no order. Some places are unused.
+    nodes: Vec<Node>,
+    unused: Vec<Place>,
+    names: HashMap<ShareName, Place>,
+    log: Vec<Undo>,
+}
+
+impl ShareTree {
+    /// A tree without shares. `rate` is the port's: the guarantees of its children fit in it. `None` if it is not known.
+    pub fn new(rate: Option<Rate>) -> ShareTree {
+        let settings = ShareSettings { rate, ..ShareSettings::default() };
+        let port = node(ShareName::of_port(), settings, ShareOrigin::Configuration, None);
+        ShareTree { nodes: vec![port], unused: Vec::new(), names: HashMap::new(), log: Vec::new() }
+    }
+
+    /// The number of shares, without the port.
+    pub fn len(&self) -> usize {
+        self.names.len()
+    }
+
+    /// True if there is no share.
+    pub fn is_empty(&self) -> bool {
+        self.names.is_empty()
+    }
+
+    /// The sum of the guarantees of the port's children.
+    pub fn guaranteed(&self) -> Rate {
+        Rate::bits(self.nodes[0].sum)
+    }
+
+    /// Sets the port's rate, unless its shares have higher guarantees. It is not part of the undo log.
+    pub fn set_port_rate(&mut self, rate: Option<Rate>) -> Result<(), Refused> {
+        self.check_rates(PORT, &ShareSettings { rate, ..ShareSettings::default() }, self.nodes[0].sum)?;
+        self.nodes[0].settings.rate = rate;
+        Ok(())
+    }
+
+    /// The share of this name.
+    pub fn get(&self, name: &str) -> Option<ShareNode<'_>> {
+        self.names.get(name).map(|place| self.view(*place))
+    }
+
+    /// All shares. A parent precedes its children, and the children of a parent are in the order in which they were added.
+    pub fn iter(&self) -> impl Iterator<Item = ShareNode<'_>> {
+        self.places_below(PORT).skip(1).map(|place| self.view(place))
+    }
+
+    /// The share of this name and all below it, each parent before its children. Empty without such a share.
+    pub fn subtree(&self, name: &str) -> impl Iterator<Item = ShareNode<'_>> {
+        let start = self.names.get(name).copied();
+        start.into_iter().flat_map(|start| self.places_below(start)).map(|place| self.view(place))
+    }
+
+    /// Makes a change and adds it to the undo log, or refuses it with a reason and a correction and changes nothing. `origin` is that of the change:
+    /// new shares have it, and the API may only remove its own.
+    pub fn apply(&mut self, change: &ShareChange, origin: ShareOrigin) -> Result<(), Refused> {
+        let undo = match change {
+            ShareChange::Add { name, parent, settings, lease } => {
+                self.add(node(name.clone(), *settings, origin, *lease), parent.as_ref())?
+            }
+            ShareChange::Set { name, settings, no_ceiling, lease } => self.set(name, settings, *no_ceiling, *lease)?,
+            ShareChange::Move { name, parent } => self.move_to(name, parent.as_ref())?,
+            ShareChange::Remove { name, all } => self.remove(name, *all, origin)?,
+        };
+        self.log.push(undo);
+        Ok(())
+    }
+
+    /// Makes all changes in order, or none: the error has the position of the one that cannot be made. The log keeps them until the commit.
+    pub fn apply_all<'c>(
+        &mut self,
+        changes: impl IntoIterator<Item = &'c ShareChange>,
+        origin: ShareOrigin,
+    ) -> Result<(), (usize, String, String)> {
+        let before = self.log.len();
+        for (position, change) in changes.into_iter().enumerate() {
+            if let Err((reason, hint)) = self.apply(change, origin) {
+                self.undo_to(before);
+                return Err((position, reason, hint));
+            }
+        }
+        Ok(())
+    }
+
+    /// Accepts all changes since the last commit. They can no longer be undone.
+    pub fn commit(&mut self) {
+        for undo in std::mem::take(&mut self.log) {
+            if let Undo::Removed(place) = undo {
+                let removed: Vec<Place> = self.places_below(place).collect();
+                self.unused.extend(removed);
+            }
+        }
+    }
+
+    /// Undoes all changes since the last commit.
+    pub fn rollback(&mut self) {
+        self.undo_to(0);
+    }
+
+    fn undo_to(&mut self, length: usize) {
+        while self.log.len() > length {
+            match self.log.pop() {
+                None => break,
+                Some(Undo::Added(place)) => {
+                    self.detach(place);
+                    self.names.remove(&self.nodes[place as usize].name);
+                    self.unused.push(place);
+                }
+                Some(Undo::Changed(place, settings, lease)) => self.replace_settings(place, settings, lease),
+                Some(Undo::Moved { node, parent, siblings }) => {
+                    self.detach(node);
+                    self.attach(node, parent, siblings);
+                }
+                Some(Undo::Removed(place)) => {
+                    let Node { parent, siblings, .. } = self.nodes[place as usize];
+                    self.attach(place, parent, siblings);
+                    let restored: Vec<Place> = self.places_below(place).collect();
+                    self.names.extend(restored.into_iter().map(|at| (self.nodes[at as usize].name.clone(), at)));
+                }
+            }
+        }
+    }
+
+    fn add(&mut self, new: Node, parent: Option<&ShareName>) -> Result<Undo, Refused> {
+        if self.names.contains_key(&new.name) {
+            let hint = format!("use another name, or change it with 'set {}'", new.name);
+            return Err((format!("there is a share '{}' already", new.name.as_str()), hint));
+        }
+        if self.names.len() == MOST_SHARES {
+            let reason = format!("the port has {MOST_SHARES} shares, and cannot have more");
+            return Err((reason, "remove others first".to_string()));
+        }
+        let parent = self.parent(parent)?;
+        self.check_depth(&new, parent)?;
+        check_ceiling(&new.name, &new.settings, new.guarantee())?;
+        self.check_sums(parent, 0, new.guarantee())?;
+        let name = new.name.clone();
+        let place = match self.unused.pop() {
+            Some(place) => {
+                self.nodes[place as usize] = new;
+                place
+            }
+            None => {
+                self.nodes.push(new);
+                (self.nodes.len() - 1) as Place
+            }
+        };
+        self.attach(place, parent, (self.nodes[parent as usize].children.1, NONE));
+        self.names.insert(name, place);
+        Ok(Undo::Added(place))
+    }
+
+    fn set(
+        &mut self,
+        name: &ShareName,
+        changed: &ShareSettings,
+        no_ceiling: bool,
+        lease: Option<Option<Nanos>>,
+    ) -> Result<Undo, Refused> {
+        let place = self.find(name)?;
+        let Node { settings: old, lease: old_lease, parent, sum, .. } = self.nodes[place as usize];
+        let mut settings = old.updated(*changed);
+        if no_ceiling {
+            settings.ceiling = None;
+        }
+        self.check_rates(place, &settings, sum)?;
+        let guarantee = settings.rate.map_or(sum, Rate::get);
+        self.check_sums(parent, self.nodes[place as usize].guarantee(), guarantee)?;
+        self.replace_settings(place, settings, lease.unwrap_or(old_lease));
+        Ok(Undo::Changed(place, old, old_lease))
+    }
+
+    fn move_to(&mut self, name: &ShareName, parent: Option<&ShareName>) -> Result<Undo, Refused> {
+        let node = self.find(name)?;
+        let to = self.parent(parent)?;
+        let Node { parent: from, siblings, .. } = self.nodes[node as usize];
+        let undo = Undo::Moved { node, parent: from, siblings };
+        if from == to {
+            return Ok(undo);
+        }
+        if self.path_up(to).any(|above| above == node) {
+            let reason = match to == node {
+                true => format!("the share '{}' cannot be below itself", name.as_str()),
+                false => format!("{} is below '{}'", self.label(to), name.as_str()),
+            };
+            return Err((reason, "move that one first".to_string()));
+        }
+        self.check_depth(&self.nodes[node as usize], to)?;
+        self.detach(node);
+        match self.check_sums(to, 0, self.nodes[node as usize].guarantee()) {
+            Ok(()) => self.attach(node, to, (self.nodes[to as usize].children.1, NONE)),
+            Err(refused) => {
+                self.attach(node, from, siblings);
+                return Err(refused);
+            }
+        }
+        Ok(undo)
+    }
+
+    fn remove(&mut self, name: &ShareName, all: bool, origin: ShareOrigin) -> Result<Undo, Refused> {
+        let place = self.find(name)?;
+        let children: u32 = self.nodes[place as usize].below.iter().sum();
+        if children > 0 && !all {
+            let reason = format!("the share '{}' has {children} shares below it", name.as_str());
+            return Err((reason, format!("remove them first, or write 'remove {name} all'")));
+        }
+        let removed: Vec<Place> = self.places_below(place).collect();
+        let foreign = removed.iter().map(|at| &self.nodes[*at as usize]).find(|node| node.origin != ShareOrigin::Api);
+        if let (ShareOrigin::Api, Some(node)) = (origin, foreign) {
+            let (whose, hint) = match node.origin {
+                ShareOrigin::Subscribers => ("the files of [subscribers]", "remove it there, and apply them again"),
+                _ => ("the configuration", "remove it there, and apply the configuration"),
+            };
+            return Err((format!("the share '{}' belongs to {whose}", node.name.as_str()), hint.to_string()));
+        }
+        for at in removed {
+            self.names.remove(&self.nodes[at as usize].name);
+        }
+        self.detach(place);
+        Ok(Undo::Removed(place))
+    }
+
+    fn find(&self, name: &ShareName) -> Result<Place, Refused> {
+        self.names.get(name).copied().ok_or_else(|| {
+            let reason = format!("there is no share '{}'", name.as_str());
+            (reason, format!("add it in an earlier line: 'add {name}'"))
+        })
+    }
+
+    fn parent(&self, name: Option<&ShareName>) -> Result<Place, Refused> {
+        name.map_or(Ok(PORT), |name| self.find(name))
+    }
+
+    fn check_depth(&self, node: &Node, parent: Place) -> Result<(), Refused> {
+        let levels = self.path_up(parent).count() + 1 + node.height();
+        if levels <= MOST_SHARE_LEVELS {
+            return Ok(());
+        }
+        let reason = format!(
+            "with '{}' below {} the tree has {levels} levels, the port included",
+            node.name.as_str(),
+            self.label(parent)
+        );
+        Err((reason, format!("use at most {MOST_SHARE_LEVELS}")))
+    }
+
+    /// Checks new settings of a node whose children have this sum of guarantees.
+    fn check_rates(&self, place: Place, settings: &ShareSettings, sum: u64) -> Result<(), Refused> {
+        match settings.rate {
+            Some(rate) if sum > rate.get() => Err(self.too_much(place, sum, rate)),
+            _ => check_ceiling(&self.nodes[place as usize].name, settings, settings.rate.map_or(sum, Rate::get)),
+        }
+    }
+
+    /// Checks the rates of a node and of those above it, when a child's guarantee changes from `old` to `new`.
+    fn check_sums(&self, from: Place, mut old: u64, mut new: u64) -> Result<(), Refused> {
+        for place in self.path_up(from) {
+            if new <= old {
+                break;
+            }
+            let node = &self.nodes[place as usize];
+            let sum = node.sum - old + new;
+            match node.settings.rate {
+                Some(rate) if sum > rate.get() => return Err(self.too_much(place, sum, rate)),
+                Some(_) => break,
+                None => {}
+            }
+            if let Some(ceiling) = node.settings.ceiling.filter(|ceiling| sum > ceiling.get()) {
+                let reason = format!(
+                    "the rates below {} would add up to {}, more than its ceiling of {ceiling}",
+                    self.label(place),
+                    Rate::bits(sum)
+                );
+                return Err((reason, "give lower rates, or raise the ceiling first".to_string()));
+            }
+            (old, new) = (node.sum, sum);
+        }
+        Ok(())
+    }
+
+    fn too_much(&self, place: Place, sum: u64, rate: Rate) -> Refused {
+        let (label, sum) = (self.label(place), Rate::bits(sum));
+        let reason = format!("the rates below {label} add up to {sum}, more than its rate of {rate}");
+        (reason, format!("give lower rates below it, or {label} at least {sum}"))
+    }
+
+    /// Puts a node below a parent, between two of its children.
+    fn attach(&mut self, node: Place, parent: Place, (before, after): (Place, Place)) {
+        self.nodes[node as usize].parent = parent;
+        self.nodes[node as usize].siblings = (before, after);
+        match before {
+            NONE => self.nodes[parent as usize].children.0 = node,
+            before => self.nodes[before as usize].siblings.1 = node,
+        }
+        match after {
+            NONE => self.nodes[parent as usize].children.1 = node,
+            after => self.nodes[after as usize].siblings.0 = node,
+        }
+        self.count(node, |count, more| *count += more);
+        self.propagate(parent, 0, self.nodes[node as usize].guarantee());
+    }
+
+    /// Takes a node off its parent. The node keeps its links, with which it can be attached again.
+    fn detach(&mut self, node: Place) {
+        let Node { parent, siblings: (before, after), .. } = self.nodes[node as usize];
+        match before {
+            NONE => self.nodes[parent as usize].children.0 = after,
+            before => self.nodes[before as usize].siblings.1 = after,
+        }
+        match after {
+            NONE => self.nodes[parent as usize].children.1 = before,
+            after => self.nodes[after as usize].siblings.0 = before,
+        }
+        self.count(node, |count, less| *count -= less);
+        self.propagate(parent, self.nodes[node as usize].guarantee(), 0);
+    }
+
+    /// Adds a node and those below it to the counts of all above it, or subtracts them.
+    fn count(&mut self, node: Place, change: impl Fn(&mut u32, u32)) {
+        let below = self.nodes[node as usize].below;
+        let mut above = self.nodes[node as usize].parent;
+        for distance in 0..MOST_SHARE_LEVELS - 1 {
+            if above == NONE {
+                break;
+            }
+            let counts = &mut self.nodes[above as usize].below;
+            change(&mut counts[distance], 1);
+            counts[distance + 1..].iter_mut().zip(below).for_each(|(count, more)| change(count, more));
+            above = self.nodes[above as usize].parent;
+        }
+    }
+
+    fn replace_settings(&mut self, place: Place, settings: ShareSettings, lease: Option<Nanos>) {
+        let node = &mut self.nodes[place as usize];
+        let old = node.guarantee();
+        (node.settings, node.lease) = (settings, lease);
+        let (parent, new) = (node.parent, node.guarantee());
+        self.propagate(parent, old, new);
+    }
+
+    /// Changes the sums from a node upward, when a child's guarantee changed from `old` to `new`.
+    fn propagate(&mut self, from: Place, mut old: u64, mut new: u64) {
+        let mut place = from;
+        while place != NONE && old != new {
+            let node = &mut self.nodes[place as usize];
+            let before = node.guarantee();
+            node.sum = node.sum - old + new;
+            (old, new) = (before, node.guarantee());
+            place = node.parent;
+        }
+    }
+
+    /// A node and all above it, up to the port.
+    fn path_up(&self, from: Place) -> impl Iterator<Item = Place> {
+        std::iter::successors(Some(from), |at| Some(self.nodes[*at as usize].parent).filter(|above| *above != NONE))
+    }
+
+    /// A node and all below it, each parent before its children.
+    fn places_below(&self, top: Place) -> impl Iterator<Item = Place> {
+        std::iter::successors(Some(top), move |at| {
+            let first = self.nodes[*at as usize].children.0;
+            if first != NONE {
+                return Some(first);
+            }
+            // The next sibling of the nearest node above that has one.
+            let up = self.path_up(*at).take_while(|above| *above != top);
+            up.map(|above| self.nodes[above as usize].siblings.1).find(|next| *next != NONE)
+        })
+    }
+
+    fn view(&self, place: Place) -> ShareNode<'_> {
+        let node = &self.nodes[place as usize];
+        ShareNode {
+            name: &node.name,
+            parent: (node.parent != PORT).then(|| &self.nodes[node.parent as usize].name),
+            settings: &node.settings,
+            guarantee: Rate::bits(node.guarantee()),
+            origin: node.origin,
+            lease: node.lease,
+            level: self.path_up(place).count(),
+        }
+    }
+
+    /// A node in messages.
+    fn label(&self, place: Place) -> impl fmt::Display {
+        if place == PORT { "the port".to_string() } else { format!("'{}'", self.nodes[place as usize].name.as_str()) }
+    }
+}
+
+fn node(name: ShareName, settings: ShareSettings, origin: ShareOrigin, lease: Option<Nanos>) -> Node {
+    let (children, siblings) = ((NONE, NONE), (NONE, NONE));
+    Node { name, settings, origin, lease, parent: NONE, children, siblings, sum: 0, below: [0; MOST_SHARE_LEVELS - 1] }
+}
+
+fn check_ceiling(name: &ShareName, settings: &ShareSettings, guarantee: u64) -> Result<(), Refused> {
+    match settings.ceiling {
+        Some(ceiling) if guarantee > ceiling.get() => {
+            let guarantee = Rate::bits(guarantee);
+            let reason = format!("the ceiling {ceiling} of '{}' is below its rate of {guarantee}", name.as_str());
+            Err((reason, format!("give a ceiling of at least {guarantee}, or a lower rate")))
+        }
+        _ => Ok(()),
+    }
+}
