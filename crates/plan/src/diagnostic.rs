@@ -113,6 +113,14 @@ impl Diagnostics {
         self.list.iter().filter(|d| d.severity == Severity::Warning)
     }
 
+    /// Adds those of another file behind these, with the limit of both.
+    pub(crate) fn append(&mut self, mut other: Diagnostics) {
+        self.list.append(&mut other.list);
+        let surplus = self.list.len().saturating_sub(MOST_DIAGNOSTICS);
+        self.list.truncate(MOST_DIAGNOSTICS);
+        self.omitted += other.omitted + surplus;
+    }
+
     /// A single error for a file that could not be read.
     pub(crate) fn unreadable(file: &str, reason: String, hint: &str) -> Diagnostics {
         let diagnostic = Diagnostic {

@@ -36,7 +36,7 @@ impl ShareName {
     pub fn new(text: &str) -> Result<ShareName, UnitError> {
         let wrong = |reason: String, hint: &str| Err(UnitError { reason, hint: hint.to_string() });
         if text.is_empty() {
-            return wrong("the name of the share is empty".to_string(), "write 1 to 63 bytes, like 'gold'");
+            return wrong("the name is empty".to_string(), "write 1 to 63 bytes, like 'gold'");
         }
         if text.len() > LONGEST_NAME {
             let reason = format!("the name {} has {} bytes", quote(text), text.len());

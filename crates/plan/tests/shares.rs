@@ -104,7 +104,7 @@ fn errors_have_lines_columns_and_hints() {
         ("add \"a", "x:1:5: error: the quote is not closed"),
         ("add \"a\"b", "x:1:5: error: a quote ends in the middle of a word"),
         ("add a\"b", "x:1:5: error: the name 'a\"b' has a quote or a control character; remove it"),
-        ("add \"\"", "x:1:5: error: the name of the share is empty"),
+        ("add \"\"", "x:1:5: error: the name is empty"),
         ("add \"a\u{1b}b\"", "x:1:5: error: the name 'a\u{fffd}b' has a quote or a control character"),
         ("add root", "x:1:5: error: 'root' is the port itself, and no share"),
         (&long, "has 64 bytes; use at most 63 bytes"),
