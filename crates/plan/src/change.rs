@@ -12,7 +12,7 @@ use crate::section::port::interface::{self, InterfacePlan};
 use crate::section::port::{self, PortPlan};
 use crate::section::route::{self, RoutePlan};
 use crate::section::set::{self, SetPlan};
-use crate::section::{cpu, nat, objectives, router, state};
+use crate::section::{cpu, nat, objectives, router, state, subscribers};
 use serde::Serialize;
 use std::fmt::{self, Display};
 
@@ -142,6 +142,11 @@ pub enum Change {
         /// The changed properties.
         what: Vec<PropertyChange>,
     },
+    /// The subscribers of an access network, each side as text; `none` without them.
+    SubscribersChanged {
+        /// The changed properties.
+        what: Vec<PropertyChange>,
+    },
     /// The objectives of code points.
     ObjectivesChanged {
         /// The changed code points of each objective.
@@ -230,6 +235,8 @@ pub fn diff(old: &Plan, new: &Plan) -> Vec<Change> {
     edited(&mut all, cpu::diff(&old.cpu, &new.cpu), |what| Change::CpuChanged { what });
     edited(&mut all, nat::diff(&old.nat, &new.nat), |what| Change::NatChanged { what });
     edited(&mut all, state::diff(&old.state, &new.state), |what| Change::StateChanged { what });
+    let subscribers = subscribers::diff(&old.subscribers, &new.subscribers);
+    edited(&mut all, subscribers, |what| Change::SubscribersChanged { what });
     let objectives = objectives::diff(&old.objectives, &new.objectives);
     edited(&mut all, objectives, |what| Change::ObjectivesChanged { what });
     all.extend(policy::diff(&old.policies, &new.policies).into_iter().map(|step| match step {
@@ -317,6 +324,7 @@ impl Display for Change {
             Change::PolicyChanged { name, what } => write!(f, "~ policy {name}: {}", edits(what)),
             Change::NatChanged { what } => write!(f, "~ nat: {}", edits(what)),
             Change::StateChanged { what } => write!(f, "~ state: {}", edits(what)),
+            Change::SubscribersChanged { what } => write!(f, "~ subscribers: {}", edits(what)),
             Change::PortAdded { port } => write!(f, "+ port {}: {}", port.name, port::summary(port)),
             Change::PortRemoved { name } => write!(f, "- port {name}"),
             Change::PortChanged { name, what } => write!(f, "~ port {name}: {}", edits(what)),
@@ -375,6 +383,7 @@ impl Change {
             Change::ObjectivesChanged { what } => edits_of("objectives", what),
             Change::NatChanged { what } => edits_of("nat", what),
             Change::StateChanged { what } => edits_of("state", what),
+            Change::SubscribersChanged { what } => edits_of("subscribers", what),
             Change::PolicyChanged { name, what } => edits_of(&format!("policy.{name}"), what),
             Change::SetChanged { name, what } => edits_of(&format!("set.{name}"), what),
             Change::PortChanged { name, what } => edits_of(&format!("port.{name}"), what),

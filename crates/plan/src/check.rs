@@ -10,10 +10,11 @@ use crate::include::include;
 use crate::section::route::chunks::{self, BadSyntax, Chunks};
 use crate::section::{ROOT, VERSION};
 use crate::section::{
-    cpu, multicast, nat, neighbour, objectives, passthrough, path, policy, port, route, router, set, state,
+    cpu, multicast, nat, neighbour, objectives, passthrough, path, policy, port, route, router, set, state, subscribers,
 };
+use crate::subscribers::SubscriberResult;
 use crate::text::{quote, tidy};
-use crate::{Catalogue, Plan, SetEntry, SetKind, set_entries};
+use crate::{Catalogue, Plan, PortPlan, SetEntry, SetKind, ShareTree, SubscriberSource, set_entries};
 use std::io::Read;
 use toml::de::{DeTable, DeValue};
 
@@ -59,6 +60,17 @@ pub fn examine_file(path: &std::path::Path, catalogue: &Catalogue) -> CheckResul
 pub fn load_set(path: &std::path::Path, kind: SetKind) -> Result<Vec<SetEntry>, Diagnostics> {
     let name = path.to_string_lossy();
     set_entries(&read(path, &name)?, &name, kind)
+}
+
+/// Reads the shares of a port, those of its file included. Errors include those of reading it.
+pub fn load_shares(port: &PortPlan) -> Result<ShareTree, Diagnostics> {
+    let text = port.shares.file.as_ref().map(|file| read(std::path::Path::new(file), file)).transpose()?;
+    port.share_tree(text.as_deref().zip(port.shares.file.as_deref()))
+}
+
+/// Reads the subscribers of an access network from their files. Errors include those of reading them.
+pub fn load_subscribers(source: &SubscriberSource) -> SubscriberResult {
+    source.read(|file| read(std::path::Path::new(file), file))
 }
 
 /// The text of a configuration, with the contents of the files of rules that it names: it depends on no other file.
@@ -162,7 +174,7 @@ fn plan(
     let objectives = objectives::check(report, &root);
     let policies = policy::check(report, &root, catalogue);
     let (jumbo, batch, workers) = (router.super_frames > 0, cpu.input_limit(), router.workers);
-    let by = port::PortContext { catalogue, jumbo, workers, batch, policies: &policies };
+    let by = port::PortContext { catalogue, jumbo, workers, batch, policies: &policies, file_name };
     let (mut ports, mut connected) = port::check(report, &root, &by);
     let routes = match chunks {
         None => route::check(report, &root, &connected),
@@ -171,6 +183,7 @@ fn plan(
     let neighbours = neighbour::check(report, &root, &connected);
     let multicast = multicast::check(report, &root, &connected);
     let passthrough = passthrough::check(report, &root, &connected, &ports);
+    let subscribers = subscribers::check(report, &root, (&ports, connected.incomplete), file_name);
     let errors = report.error_count();
     let sets = set::check(report, &root, file_name);
     // A set that is not found may be the one with an error.
@@ -197,6 +210,7 @@ fn plan(
         neighbours,
         multicast,
         passthrough,
+        subscribers,
         paths,
         sets,
         nat,

@@ -122,7 +122,7 @@ impl Diagnostics {
     }
 
     /// A single error for a file that could not be read.
-    pub(crate) fn unreadable(file: &str, reason: String, hint: &str) -> Diagnostics {
+    pub fn unreadable(file: &str, reason: String, hint: &str) -> Diagnostics {
         let diagnostic = Diagnostic {
             file: Arc::from(tidy(file, MESSAGE)),
             line: 0,
@@ -383,6 +383,13 @@ impl<'s> Report<'s> {
 /// The path of a file that a configuration names: a relative one starts at the configuration's directory.
 pub(crate) fn beside(configuration: &str, file: &str) -> PathBuf {
     FilePath::new(configuration).parent().unwrap_or(FilePath::new("")).join(file)
+}
+
+/// The absolute name of a file that begins at the directory of the configuration file.
+pub(crate) fn absolute_beside(configuration: &str, file: &str) -> String {
+    let joined = beside(configuration, file);
+    // It only fails without a working directory.
+    std::path::absolute(&joined).unwrap_or(joined).to_string_lossy().into_owned()
 }
 
 /// Reason and hint for a list that exceeds its limit.

@@ -75,6 +75,22 @@ pub(crate) fn joined<T: Display>(values: &[T]) -> String {
     values.iter().map(|value| value.to_string()).collect::<Vec<_>>().join(" ")
 }
 
+/// Longer lists are summarized in differences.
+const MOST_LISTED: usize = 32;
+
+/// Both sides of a changed list, whose elements have this name. Long ones are summarized by their first difference.
+pub(crate) fn summaries<T: Display + PartialEq>(old: &[T], new: &[T], elements: &str) -> (String, String) {
+    if old.len() <= MOST_LISTED && new.len() <= MOST_LISTED {
+        return (quoted(old), quoted(new));
+    }
+    let same = old.iter().zip(new).take_while(|(old, new)| old == new).count();
+    let summary = |list: &[T]| match list.get(same) {
+        Some(element) => format!("{} {elements}, number {} is '{element}'", list.len(), same + 1),
+        None => format!("{} {elements}", list.len()),
+    };
+    (summary(old), summary(new))
+}
+
 /// Rules, each in quotes.
 pub(crate) fn quoted(rules: &[impl Display]) -> String {
     let rules: Vec<String> = rules.iter().map(|rule| format!("'{rule}'")).collect();

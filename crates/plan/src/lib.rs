@@ -44,7 +44,9 @@ pub mod throttle;
 pub use address::Prefix;
 pub use call::{Call, Catalogue, CpuSchedulerDeclaration, GuestCode, Guests, InstructionDeclaration, Lag};
 pub use change::{Change, ValueChange, diff};
-pub use check::{CheckResult, check, examine, examine_file, load, load_set, read_file, with_files};
+pub use check::{
+    CheckResult, check, examine, examine_file, load, load_set, load_shares, load_subscribers, read_file, with_files,
+};
 pub use circuit_key::CircuitKey;
 pub use cost::Cost;
 pub use diagnostic::{Diagnostic, Diagnostics, MOST_DIAGNOSTICS, Report, Severity};
@@ -85,12 +87,14 @@ pub use section::port::faults::FaultsPlan;
 pub use section::port::interface::{InterfacePlan, ReversePath};
 pub use section::port::link::LinkPlan;
 pub use section::port::ra::{RaPlan, RaPrefix, RouterPreference};
+pub use section::port::shares::SharesPlan;
 pub use section::port::{PortPlan, SchemeChange};
 pub use section::route::RoutePlan;
 pub use section::route::hop::{NextHopPlan, RouteAction};
 pub use section::router::Cores;
 pub use section::set::{MOST_SET_ELEMENTS, SetPlan};
 pub use section::state::{self, StatePlan};
+pub use section::subscribers::{SubscriberSection, SubscriberSource};
 pub use share::{ShareName, ShareSettings};
 pub use share_batch::{ShareBatch, ShareChange, share_batch, share_file};
 pub use share_tree::{MOST_SHARE_LEVELS, MOST_SHARES, ShareNode, ShareOrigin, ShareTree};

@@ -19,6 +19,7 @@ use crate::section::route::RoutePlan;
 use crate::section::router::{Cores, Router};
 use crate::section::set::SetPlan;
 use crate::section::state::StatePlan;
+use crate::section::subscribers::SubscriberSection;
 use serde::Serialize;
 use units::Nanos;
 
@@ -59,6 +60,9 @@ pub struct Plan {
     /// The pairs of pass-through ports, sorted.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub passthrough: Vec<PassThroughPlan>,
+    /// The subscribers of an access network; `None` without them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub subscribers: Option<SubscriberSection>,
     /// The paths in order of matching. The built-in path `best-effort` comes after them and is not listed.
     pub paths: Vec<PathPlan>,
     /// The named sets, sorted by name.

@@ -3,7 +3,7 @@
 //! A section uses nothing of this file, and other sections only in one direction:
 //!
 //! ```text
-//! objectives <- policy <- port <- {passthrough, path, state};  path <- nat;  router, cpu, route, neighbour, multicast, set
+//! objectives <- policy <- port <- {passthrough, path, state, subscribers};  path <- nat;  router, cpu, route, neighbour, multicast, set
 //! ```
 
 pub(crate) mod cpu;
@@ -19,6 +19,7 @@ pub(crate) mod route;
 pub(crate) mod router;
 pub(crate) mod set;
 pub mod state;
+pub(crate) mod subscribers;
 
 use crate::key::{Key, Kind, required};
 
@@ -35,6 +36,7 @@ pub(crate) const ROOT: &[Key] = &[
     neighbour::KEY,
     multicast::KEY,
     passthrough::KEY,
+    subscribers::KEY,
     path::KEY,
     set::KEY,
     objectives::KEY,

@@ -1,5 +1,6 @@
 //! Shares: the nodes of the tree by which a port divides its link. Their names and settings, as lines write them.
 
+use crate::Call;
 use crate::text::{quote, visible};
 use serde::{Serialize, Serializer};
 use std::borrow::Borrow;
@@ -15,6 +16,14 @@ const LONGEST_NAME: usize = 63;
 pub(crate) const ROOT_NAME: &str = "root";
 /// Characters of a name that quotes must enclose. `#` begins a comment; the others separate lists.
 const QUOTED_IN_NAMES: [char; 3] = ['#', ',', ';'];
+
+/// The scheme of ports that have shares.
+pub(crate) const SHARE_SCHEME: &str = "share";
+
+/// The rate of a port that its scheme gives; `None` if it has none.
+pub(crate) fn port_rate(scheme: &Call) -> Option<Rate> {
+    scheme.option("rate").filter(|rate| (1..u64::MAX).contains(rate)).map(Rate::bits)
+}
 
 /// The rates that a share can have, as rate or as ceiling.
 pub(crate) const SHARE_RATES: RangeInclusive<Rate> = Rate::bits(1_000)..=Rate::bits(1_000_000_000_000);

@@ -326,7 +326,7 @@ impl ShareTree {
     fn find(&self, name: &ShareName) -> Result<Place, Refused> {
         self.names.get(name).copied().ok_or_else(|| {
             let reason = format!("there is no share '{}'", name.as_str());
-            (reason, format!("add it in an earlier line: 'add {name}'"))
+            (reason, format!("add the share {name} before it"))
         })
     }
 

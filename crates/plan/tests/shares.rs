@@ -270,7 +270,7 @@ fn changes_that_break_the_tree_are_refused() {
     let before = picture(&tree);
     for (line, wanted) in [
         ("add a", "there is a share 'a' already; use another name, or change it with 'set a'"),
-        ("add x in y", "there is no share 'y'; add it in an earlier line: 'add y'"),
+        ("add x in y", "there is no share 'y'; add the share y before it"),
         ("set x rate 1mbit", "there is no share 'x'"),
         (
             "add x rate 2mbit ceiling 1mbit",

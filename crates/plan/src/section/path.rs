@@ -7,7 +7,7 @@ pub(crate) mod support;
 
 use crate::connected::Connected;
 use crate::diagnostic::{Report, more_than};
-use crate::diff::{PropertyChange, Step, edit, joined, quoted, steps};
+use crate::diff::{PropertyChange, Step, edit, joined, quoted, steps, summaries};
 use crate::document::{Node, Path, Section, Text};
 use crate::key::{Form, Key, Kind, PART, RESERVE, SIZE, TIME, WAIT, key, required};
 use crate::matching::{Cover, Shadows};
@@ -466,7 +466,7 @@ pub(crate) fn edits(old: &PathPlan, new: &PathPlan) -> Vec<PropertyChange> {
     let mut what = Vec::new();
     edit(&mut what, "match", &old.matching, &new.matching);
     edit(&mut what, "functions", joined(&old.functions), joined(&new.functions));
-    let (old_rules, new_rules) = filter::summaries(&old.filter, &new.filter);
+    let (old_rules, new_rules) = summaries(&old.filter, &new.filter, "rules");
     edit(&mut what, "filter", old_rules, new_rules);
     edit(&mut what, "dispatch", quoted(&old.dispatch), quoted(&new.dispatch));
     edit(&mut what, "queue", queues(old), queues(new));

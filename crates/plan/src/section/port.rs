@@ -6,6 +6,7 @@ pub(crate) mod faults;
 pub(crate) mod interface;
 pub(crate) mod link;
 pub(crate) mod ra;
+pub(crate) mod shares;
 pub(crate) mod state;
 
 use crate::address::optional_mac_text;
@@ -27,6 +28,7 @@ use interface::{InterfacePlan, MTU, REDIRECTS, VLAN, VRF_DOC, objective, reverse
 use link::{LINK, LinkPlan};
 use ra::ADVERTISES;
 use serde::Serialize;
+use shares::{SHARE_FILE, SHARES, SharesPlan};
 use state::{PORT_STATE, PortStatePlan};
 use units::Mac;
 
@@ -73,6 +75,8 @@ const KEYS: &[Key] = &[
         "The queueing scheme of the link. The default is `priority` for ports by which a path with a reservation may \
          leave.",
     ),
+    SHARES,
+    SHARE_FILE,
     key(
         "scheme_change",
         Kind::Text(Form::Choice(SchemeChange::NAMES)),
@@ -201,6 +205,9 @@ pub struct PortPlan {
     pub interfaces: Vec<InterfacePlan>,
     /// The queueing scheme of its link.
     pub scheme: Call,
+    /// The shares of its link, for the scheme `share`.
+    #[serde(skip_serializing_if = "SharesPlan::is_empty")]
+    pub shares: SharesPlan,
     /// The treatment of queued packets when the scheme changes.
     pub scheme_change: SchemeChange,
     /// The policy that may change its scheme.
@@ -243,6 +250,8 @@ pub(crate) struct PortContext<'c> {
     /// Packets that an input task processes at once.
     pub batch: Option<u16>,
     pub policies: &'c Policies,
+    /// The name of the configuration file.
+    pub file_name: &'c str,
 }
 
 pub(crate) fn check(report: &mut Report<'_>, root: &Section<'_>, by: &PortContext<'_>) -> (Vec<PortPlan>, Connected) {
@@ -314,10 +323,12 @@ fn port(
     if device.pace == ReplayPace::Fast && section.node("congestion").is_none() {
         cpu.congestion = Congestion::Throttle;
     }
+    let scheme = own_scheme(report, section, by.catalogue);
     PortPlan {
         mac: section.text(report, "mac").and_then(|text| mac(report, &text)),
         interfaces,
-        scheme: own_scheme(report, section, by.catalogue),
+        shares: shares::check(report, section, &scheme, by.file_name),
+        scheme,
         policy: policy(report, section, by.policies),
         scheme_change: section.choice(report, "scheme_change", SchemeChange::ALL).unwrap_or_default(),
         capture: devices.file(report, section, "capture"),
@@ -372,6 +383,7 @@ pub(crate) fn edits(old: &PortPlan, new: &PortPlan) -> Vec<PropertyChange> {
         // The guest may have been rebuilt.
         edit(&mut what, "build", old.scheme.guest_digest(), new.scheme.guest_digest());
     }
+    shares::edits(&old.shares, &new.shares, &mut what);
     edit(&mut what, "scheme_change", old.scheme_change, new.scheme_change);
     edit(&mut what, "policy", or_none(&old.policy), or_none(&new.policy));
     edit(&mut what, "share", or_none(&old.cpu.share), or_none(&new.cpu.share));

@@ -1,6 +1,6 @@
 //! `[set.NAME]`: named sets of addresses or ports, for matches.
 
-use crate::diagnostic::{Report, more_than};
+use crate::diagnostic::{Report, absolute_beside, more_than};
 use crate::diff::{PropertyChange, Step, edit, file, joined, steps};
 use crate::document::{Node, Path, Section};
 use crate::element::{SetEntry, SetKind, wrong_kind};
@@ -140,7 +140,7 @@ fn set(report: &mut Report<'_>, section: &Section<'_>, name: Name, file_name: &s
     elements.reverse();
     elements.sort_by_key(|entry| entry.value);
     elements.dedup_by_key(|entry| entry.value);
-    let file = section.text(report, "file").map(|text| beside(file_name, text.value));
+    let file = section.text(report, "file").map(|text| absolute_beside(file_name, text.value));
     let size = section.integer(report, "size").unwrap_or(1);
     if elements.len() as u64 > size {
         report.error(section.span.clone(), section.path, || {
@@ -153,14 +153,6 @@ fn set(report: &mut Report<'_>, section: &Section<'_>, name: Name, file_name: &s
 
 fn surplus(most: usize) -> (String, String) {
     (format!("there are more than {most} elements"), "write them into a file: file = \"elements.txt\"".to_string())
-}
-
-/// The absolute name of a file that begins at the directory of the configuration file.
-fn beside(configuration: &str, name: &str) -> String {
-    let directory = std::path::Path::new(configuration).parent().unwrap_or(std::path::Path::new(""));
-    let joined = directory.join(name);
-    // It only fails without a working directory.
-    std::path::absolute(&joined).unwrap_or(joined).to_string_lossy().into_owned()
 }
 
 pub(crate) fn diff<'p>(old: &'p [SetPlan], new: &'p [SetPlan]) -> Vec<Step<'p, SetPlan>> {

@@ -42,9 +42,10 @@ const NAMES: [&str; 12] =
     ["site", "circuit", "parent", "address", "mac", "vlan", "down", "up", "down_min", "up_min", "title", "comment"];
 /// The columns that a table needs.
 const NEEDED: [Column; 3] = [Column::Circuit, Column::Down, Column::Up];
+/// A parser of keys.
+type ParseKey = fn(&str) -> Result<CircuitKey, TextError>;
 /// The columns with keys, each with the parser of a key.
-const KEYS: [(Column, fn(&str) -> Result<CircuitKey, TextError>); 3] =
-    [(Column::Address, address), (Column::Mac, mac), (Column::Vlan, vlan)];
+const KEYS: [(Column, ParseKey); 3] = [(Column::Address, address), (Column::Mac, mac), (Column::Vlan, vlan)];
 
 /// The place of each column in the rows; `usize::MAX` for a column that the table does not have.
 struct Layout {

@@ -15,4 +15,5 @@ mod rule_batches;
 mod rules;
 mod schema;
 mod sections;
+mod shares;
 mod state;

@@ -8,12 +8,13 @@ use toml::de::{DeTable, DeValue};
 use units::declare::{Declaration, DeclaredCost};
 
 /// Configurations that together contain every table, with values that are neither the default nor the example.
-const DOCUMENTS: [&str; 5] = [
+const DOCUMENTS: [&str; 6] = [
     include_str!("../../corpus/good-everything.toml"),
     include_str!("../../corpus/good-cpu.toml"),
     include_str!("../../corpus/good-policy.toml"),
     include_str!("../sections/edge.toml"),
     include_str!("../sections/links.toml"),
+    include_str!("../sections/access.toml"),
 ];
 
 /// Keys without an effect of their own: a route has one of several targets, a leak is only a permission, and a file of rules is read beforehand.

@@ -6,7 +6,6 @@ use super::support::{self, RuleUses};
 use crate::Call;
 use crate::connected::Connected;
 use crate::diagnostic::Report;
-use crate::diff::quoted;
 use crate::document::{Section, Text};
 use crate::key::{FILE, Form, Key, Kind, key};
 use crate::matching::{Cover, Shadows};
@@ -16,8 +15,6 @@ use std::ops::Range;
 
 /// Limit of rules of one packet filter.
 pub(super) const MOST_RULES: usize = 1_000_000;
-/// Longer lists of rules are summarized in differences.
-const MOST_LISTED: usize = 32;
 
 pub(crate) const KEYS: &[Key] = &[
     key(
@@ -182,17 +179,4 @@ impl Rules<'_> {
             (reason, "remove this rule, or move it before the other".to_string())
         });
     }
-}
-
-/// Both lists of rules for a difference. Long ones are summarized by their first difference.
-pub(super) fn summaries(old: &[FilterRule], new: &[FilterRule]) -> (String, String) {
-    if old.len() <= MOST_LISTED && new.len() <= MOST_LISTED {
-        return (quoted(old), quoted(new));
-    }
-    let same = old.iter().zip(new).take_while(|(old, new)| old == new).count();
-    let summary = |rules: &[FilterRule]| match rules.get(same) {
-        Some(rule) => format!("{} rules, number {} is '{rule}'", rules.len(), same + 1),
-        None => format!("{} rules", rules.len()),
-    };
-    (summary(old), summary(new))
 }

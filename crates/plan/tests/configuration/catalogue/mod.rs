@@ -29,6 +29,14 @@ const RATE: OptionDeclaration = OptionDeclaration {
     most: u64::MAX,
     doc: "The rate.",
 };
+const SHARED_RATE: OptionDeclaration = OptionDeclaration {
+    name: "rate",
+    unit: Unit::Rate,
+    default: "0bit",
+    least: 0,
+    most: u64::MAX,
+    doc: "The rate of the port.",
+};
 const BURST: OptionDeclaration = OptionDeclaration {
     name: "burst",
     unit: Unit::Size,
@@ -68,6 +76,12 @@ pub fn catalogue() -> Catalogue {
             OrderDeclaration {
                 declaration: declared("drr", "Deficit round robin.", &[BURST]),
                 inner: Inside::Manager,
+                usual: "fifo",
+                queues: None,
+            },
+            OrderDeclaration {
+                declaration: declared("share", "Shares of a link.", &[SHARED_RATE]),
+                inner: Inside::Any,
                 usual: "fifo",
                 queues: None,
             },

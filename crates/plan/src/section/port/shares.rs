@@ -1,0 +1,129 @@
+//! The shares of a port, in the configuration itself and in a file.
+
+use super::PortPlan;
+use crate::diagnostic::{Diagnostics, Report, absolute_beside};
+use crate::diff::{PropertyChange, edit, file, summaries};
+use crate::document::Section;
+use crate::key::{FILE, Form, Key, Kind, key};
+use crate::share::{SHARE_SCHEME, port_rate};
+use crate::share_batch::{ConfiguredShare, ShareChange, share_file};
+use crate::share_tree::{ShareOrigin, ShareTree};
+use crate::{Call, ShareName};
+use serde::{Serialize, Serializer};
+use std::collections::HashMap;
+
+/// Limit of shares in the configuration itself. A file has no limit but that of a port.
+const MOST_INLINE: usize = 65_536;
+
+pub(super) const SHARES: Key = key(
+    "shares",
+    Kind::Texts { form: Form::Pattern(r"^.*\S.*$"), most: MOST_INLINE },
+    "[]",
+    "[\"gold rate 100mbit\", \"voice in gold rate 10mbit priority 0\"]",
+    "The shares by which the scheme `share` divides the link, each behind its parent: `NAME [in PARENT] [rate R] [ceiling R] \
+     [weight N] [burst B] [priority P]`. At most 65536.",
+);
+
+pub(super) const SHARE_FILE: Key = key(
+    "share_file",
+    Kind::Text(FILE),
+    "",
+    "\"lan.shares\"",
+    "A file of further shares, one a line, with comments from `#` on. Their parents may be in `shares`. A relative name begins at the \
+     directory of the configuration file.",
+);
+
+/// The shares of a port. Each change adds a share.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize)]
+pub struct SharesPlan {
+    /// The shares of the configuration, each parent before its children, those of a level by name.
+    #[serde(serialize_with = "as_lines")]
+    pub shares: Vec<ShareChange>,
+    /// The file of further shares.
+    pub file: Option<String>,
+}
+
+impl SharesPlan {
+    /// True if the configuration gives the port no shares.
+    pub fn is_empty(&self) -> bool {
+        self.shares.is_empty() && self.file.is_none()
+    }
+}
+
+impl PortPlan {
+    /// The tree of the port's shares: those of the configuration, then those of its file, given as text and name. Errors are those of the file.
+    pub fn share_tree(&self, file: Option<(&str, &str)>) -> Result<ShareTree, Diagnostics> {
+        let mut tree = ShareTree::new(port_rate(&self.scheme));
+        // `check` has applied them to the same tree.
+        let applied = tree.apply_all(&self.shares.shares, ShareOrigin::Configuration);
+        debug_assert_eq!(applied, Ok(()));
+        if let Some((source, name)) = file {
+            let batch = share_file(source, name)?;
+            let changes = batch.changes.iter().map(|(_, change)| change);
+            let applied = tree.apply_all(changes, ShareOrigin::Configuration);
+            applied.map_err(|(position, reason, hint)| batch.refuse(position, reason, hint))?;
+        }
+        tree.commit();
+        Ok(tree)
+    }
+}
+
+fn as_lines<S: Serializer>(shares: &[ShareChange], serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_seq(lines(shares))
+}
+
+fn lines(shares: &[ShareChange]) -> Vec<String> {
+    shares.iter().map(|share| ConfiguredShare(share).to_string()).collect()
+}
+
+/// `file_name` is that of the configuration.
+pub(super) fn check(report: &mut Report<'_>, section: &Section<'_>, scheme: &Call, file_name: &str) -> SharesPlan {
+    for name in ["shares", "share_file"] {
+        if let Some(node) = section.node(name).filter(|_| scheme.name != SHARE_SCHEME) {
+            report.error(node.span, node.path, || {
+                let reason = format!("the scheme of the port, '{}', has no shares", scheme.name);
+                (reason, format!("write scheme = \"{SHARE_SCHEME}\", or remove the key '{name}'"))
+            });
+        }
+    }
+    let mut tree = ShareTree::new(port_rate(scheme));
+    let mut levels: HashMap<ShareName, usize> = HashMap::new();
+    let mut has_errors = false;
+    let example = "\"gold rate 100mbit\"";
+    let mut shares = section.texts(report, "shares", surplus, example, |report, text| {
+        let change = match ShareChange::configured(text.value) {
+            Ok(change) => change,
+            Err(error) => {
+                has_errors = true;
+                text.wrong(report, error);
+                return None;
+            }
+        };
+        // Without one of the shares, errors of others would be consequences.
+        if has_errors {
+            return None;
+        }
+        if let Err((reason, hint)) = tree.apply(&change, ShareOrigin::Configuration) {
+            has_errors = true;
+            text.error(report, || (reason, hint));
+            return None;
+        }
+        levels.insert(change.name().clone(), tree.get(change.name().as_str()).map_or(0, |share| share.level));
+        Some(change)
+    });
+    shares.sort_by_cached_key(|share| (levels.get(share.name()).copied(), share.name().clone()));
+    let file = section.text(report, "share_file").map(|text| absolute_beside(file_name, text.value));
+    SharesPlan { shares, file }
+}
+
+fn surplus(most: usize) -> (String, String) {
+    (format!("there are more than {most} shares"), "write them into a file: share_file = \"lan.shares\"".to_string())
+}
+
+pub(super) fn edits(old: &SharesPlan, new: &SharesPlan, what: &mut Vec<PropertyChange>) {
+    if old.shares != new.shares {
+        let (old, new) = summaries(&lines(&old.shares), &lines(&new.shares), "shares");
+        edit(what, "shares", old, new);
+    }
+    edit(what, "share_file", file(&old.file), file(&new.file));
+}
