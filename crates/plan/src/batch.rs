@@ -16,7 +16,7 @@
 //! reported at once, each with its line.
 
 use crate::connected::{Connected, MAIN, VrfIndex, address, mac};
-use crate::diagnostic::{Diagnostics, Report};
+use crate::diagnostic::{Diagnostics, Report, refuse_lines};
 use crate::document::{Path, Text};
 use crate::section::route::destination;
 use crate::section::route::hop::{self, NextHopContext};
@@ -67,26 +67,6 @@ impl ChangeBatch<'_> {
     pub fn refuse(&self, wrong: impl IntoIterator<Item = (usize, String, String)>) -> Diagnostics {
         refuse_lines(self.source, &self.file, wrong)
     }
-}
-
-/// Reports errors in lines of a text: the line number, counted from 1 and ascending, the reason and the hint of each.
-pub(crate) fn refuse_lines(
-    source: &str,
-    file: &str,
-    wrong: impl IntoIterator<Item = (usize, String, String)>,
-) -> Diagnostics {
-    let mut report = Report::new(source, file);
-    let mut starts = source.split_inclusive('\n').scan(0, |start, line| {
-        *start += line.len();
-        Some(*start - line.len()..*start - line.len() + line.trim_end().len())
-    });
-    let mut at = 0;
-    for (line, reason, hint) in wrong {
-        let span = starts.nth(line - 1 - at).unwrap_or(0..0);
-        at = line;
-        report.error(span, "", || (reason, hint));
-    }
-    report.finish()
 }
 
 /// Parses `source`, called `file` in messages, and checks it against the running plan.

@@ -392,6 +392,26 @@ pub(crate) fn absolute_beside(configuration: &str, file: &str) -> String {
     std::path::absolute(&joined).unwrap_or(joined).to_string_lossy().into_owned()
 }
 
+/// Reports errors in lines of a text: the line number, counted from 1 and ascending, the reason and the hint of each.
+pub(crate) fn refuse_lines(
+    source: &str,
+    file: &str,
+    wrong: impl IntoIterator<Item = (usize, String, String)>,
+) -> Diagnostics {
+    let mut report = Report::new(source, file);
+    let mut starts = source.split_inclusive('\n').scan(0, |start, line| {
+        *start += line.len();
+        Some(*start - line.len()..*start - line.len() + line.trim_end().len())
+    });
+    let mut at = 0;
+    for (line, reason, hint) in wrong {
+        let span = starts.nth(line - 1 - at).unwrap_or(0..0);
+        at = line;
+        report.error(span, "", || (reason, hint));
+    }
+    report.finish()
+}
+
 /// Reason and hint for a list that exceeds its limit.
 pub(crate) fn more_than(most: usize, what: &str) -> (String, String) {
     (format!("there are more than {most} {what}"), format!("use at most {most}"))

@@ -328,6 +328,14 @@ impl<'a> Section<'a> {
         Some(texts)
     }
 
+    /// The number of elements of a list; zero if it is missing or no list.
+    pub fn list_length(&self, name: &'static str) -> usize {
+        match self.table.get(name).map(|value| value.get_ref()) {
+            Some(DeValue::Array(array)) => array.len(),
+            _ => 0,
+        }
+    }
+
     /// The elements of a list. Empty if it is missing or was reported.
     pub fn list(&'a self, report: &mut Report<'_>, name: &'static str) -> Vec<(usize, Range<usize>, &'a DeValue<'a>)> {
         let Some(node) = self.node(name) else { return Vec::new() };

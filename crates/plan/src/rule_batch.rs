@@ -13,9 +13,9 @@
 //! `path NAME class 7`. The lines are
 //! checked against the running plan. All errors are reported at once, each with its line.
 
-use crate::batch::{connected_subnets, refuse_lines};
+use crate::batch::connected_subnets;
 use crate::connected::Connected;
-use crate::diagnostic::{Diagnostics, Report};
+use crate::diagnostic::{Diagnostics, Report, refuse_lines};
 use crate::section::path::filter::before_comment;
 use crate::section::path::filter::rule::FilterRule;
 use crate::section::path::support::{RuleUses, refuse_match, refuse_rule};

@@ -1,20 +1,18 @@
 //! Changes of a port's shares at run time, one per line:
 //!
 //! ```text
-//! add north rate 300mbit ceiling 1gbit
-//! add "Doe, Jane" in north rate 10mbit ceiling 100mbit weight 2 burst 64kb priority 1 lease 60s
-//! set "Doe, Jane" ceiling none lease none
+//! add north ceiling 1gbit
+//! add "Doe, Jane" in north rate 10mbit lease 60s
+//! set "Doe, Jane" ceiling none
 //! move "Doe, Jane" in root
-//! remove north                       # refused if it has children
-//! remove north all                   # with all shares below it
+//! remove north all
 //! ```
 //!
 //! A name with blanks or one of `#,;` is in double quotes. Options follow in any order, each once. The configuration and its files write a share as
 //! such a line without `add`, and without a lease. All errors are reported at once, each with its line and column. [`crate::ShareTree`] checks the
 //! changes against the present shares.
 
-use crate::batch::refuse_lines;
-use crate::diagnostic::{Diagnostics, Report};
+use crate::diagnostic::{Diagnostics, Report, refuse_lines};
 use crate::element::{LifetimeText, lifetime};
 use crate::share::{ROOT_NAME, SHARE_BURSTS, SHARE_PRIORITIES, SHARE_RATES, SHARE_WEIGHTS, ShareName, ShareSettings};
 use crate::text::{TextError, did_you_mean, quote};
@@ -41,7 +39,7 @@ pub enum ShareChange {
         /// The time after which it is removed, unless `set` renews it; `None` if it stays.
         lease: Option<Nanos>,
     },
-    /// Changes settings of a share. Those that are `None` stay.
+    /// Changes settings of a share. The settings that are `None` here stay.
     Set {
         /// Its name.
         name: ShareName,

@@ -19,7 +19,7 @@ pub const MOST_SHARE_LEVELS: usize = 8;
 /// The reason why a change cannot be made, and a correction.
 type Refused = (String, String);
 
-/// Who added a share.
+/// The source of a share.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ShareOrigin {
     /// The keys `shares` and `share_file` of its port.
@@ -88,7 +88,8 @@ impl Node {
 #[derive(Clone, PartialEq, Eq, Debug)]
 enum Undo {
     Added(Place),
-    Changed(Place, ShareSettings, Option<Nanos>),
+    /// Boxed, because most changes are additions.
+    Changed(Place, Box<(ShareSettings, Option<Nanos>)>),
     Moved {
         node: Place,
         parent: Place,
@@ -114,6 +115,12 @@ impl ShareTree {
         let settings = ShareSettings { rate, ..ShareSettings::default() };
         let port = node(ShareName::of_port(), settings, ShareOrigin::Configuration, None);
         ShareTree { nodes: vec![port], unused: Vec::new(), names: HashMap::new(), log: Vec::new() }
+    }
+
+    /// Prepares for this many more shares.
+    pub fn reserve(&mut self, shares: usize) {
+        self.nodes.reserve_exact(shares);
+        self.names.reserve(shares);
     }
 
     /// The number of shares, without the port.
@@ -209,7 +216,7 @@ impl ShareTree {
                     self.names.remove(&self.nodes[place as usize].name);
                     self.unused.push(place);
                 }
-                Some(Undo::Changed(place, settings, lease)) => self.replace_settings(place, settings, lease),
+                Some(Undo::Changed(place, old)) => self.replace_settings(place, old.0, old.1),
                 Some(Undo::Moved { node, parent, siblings }) => {
                     self.detach(node);
                     self.attach(node, parent, siblings);
@@ -270,7 +277,7 @@ impl ShareTree {
         let guarantee = settings.rate.map_or(sum, Rate::get);
         self.check_sums(parent, self.nodes[place as usize].guarantee(), guarantee)?;
         self.replace_settings(place, settings, lease.unwrap_or(old_lease));
-        Ok(Undo::Changed(place, old, old_lease))
+        Ok(Undo::Changed(place, Box::new((old, old_lease))))
     }
 
     fn move_to(&mut self, name: &ShareName, parent: Option<&ShareName>) -> Result<Undo, Refused> {

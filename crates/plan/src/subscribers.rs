@@ -6,6 +6,7 @@
 mod circuits;
 mod guarantees;
 mod key;
+mod megabits;
 mod network;
 mod own;
 mod shaped;

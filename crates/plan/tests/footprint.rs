@@ -66,6 +66,11 @@ fn dense(bytes: usize) -> Vec<(&'static str, String)> {
         ("whole ports", numbered(|i| format!("[port.p{i}]\ndevice='memory:a{i}'\n"))),
         ("short ports", format!("[port]\n{}", numbered(|i| format!("p{i}={{device='memory:a'}}\n")))),
         ("addresses", format!("[port.p]\ndevice='memory:a'\naddress=[{}]", many("'192.0.2.1/24',"))),
+        (
+            "shares",
+            "[port.p]\ndevice='memory:a'\nscheme='share'\n".to_owned()
+                + &format!("shares=[{}]", numbered(|i| format!("'{i}',"))),
+        ),
         ("neighbours", lan.to_owned() + &many("[[neighbour]]\naddress='192.0.2.9'\nmac='02:00:00:00:00:01'\n")),
         ("paths", lan.to_owned() + &numbered(|i| format!("[[path]]\nname='p{i}'\nmatch='udp'\n"))),
         ("empty paths", many("[[path]]\n")),

@@ -11,7 +11,7 @@ pub(crate) mod state;
 
 use crate::address::optional_mac_text;
 use crate::connected::{Connected, mac};
-use crate::diagnostic::{Report, more_than};
+use crate::diagnostic::{Diagnostics, Report, more_than};
 use crate::diff::{PropertyChange, Step, edit, file, or_none, steps};
 use crate::document::{Node, Path, Section};
 use crate::key::{FILE, Form, Key, Kind, MAC, NAME, PACKET_RATE, PART, PREFIX, key, required};
@@ -19,6 +19,8 @@ use crate::named::named;
 use crate::names::{self, Name, PORT_PATTERN};
 use crate::scheme::scheme;
 use crate::section::policy::Policies;
+use crate::share::port_rate;
+use crate::share_tree::ShareTree;
 use crate::text::{did_you_mean, quote};
 use crate::{Call, Catalogue};
 use cpu::{Congestion, ESTIMATOR, PortCpu};
@@ -224,6 +226,13 @@ pub struct PortPlan {
     pub link: Option<LinkPlan>,
     /// Its processor settings.
     pub cpu: PortCpu,
+}
+
+impl PortPlan {
+    /// The tree of the port's shares: those of the configuration, then those of its file, given as text and name. Errors are those of the file.
+    pub fn share_tree(&self, file: Option<(&str, &str)>) -> Result<ShareTree, Diagnostics> {
+        self.shares.tree(port_rate(&self.scheme), file)
+    }
 }
 
 /// The treatment of packets queued at a scheme that is replaced.

@@ -1,7 +1,7 @@
 //! Guarantees of more than a site's bandwidth: they are reduced in proportion.
 //!
-//! No site can keep guarantees that add up to more than it has. Other shapers accept such plans, so they are no errors here. A site that has more
-//! guarantees below it than bandwidth reduces all of them by the same factor; then the site above it counts what is left.
+//! No site can keep guarantees above its bandwidth. Other shapers accept such plans, so they are no errors here. If the guarantees below a site exceed its
+//! bandwidth, all of them are reduced by the same factor. The site above it then counts the reduced guarantees.
 
 use super::{PlanRates, Subscriber, SubscriberPlan, SubscriberSite};
 use crate::share::{SHARE_RATES, ShareName};
@@ -15,7 +15,7 @@ pub struct OversubscribedSite {
     pub site: Option<ShareName>,
     /// True for the direction toward the subscribers.
     pub is_down: bool,
-    /// The sum of the guarantees below it. Those that a site below it reduced count with what was left.
+    /// The sum of the guarantees below it, as the sites below it reduced them.
     pub guaranteed: Rate,
     /// Its bandwidth, to which they were reduced.
     pub bandwidth: Rate,

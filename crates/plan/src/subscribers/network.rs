@@ -7,7 +7,7 @@
 //! Source: LibreQoS v2.0, `docs/v2.0/configuration-advanced.md`, section Network Hierarchy, and `src/rust/lqos_config/src/network_json.rs`. A virtual
 //! node is left out; its children and circuits belong to the nearest node above it that is not virtual. Unknown members have no effect.
 
-use super::shaped::megabits;
+use super::megabits::megabits;
 use super::sites::{SiteDraft, Sites};
 use crate::diagnostic::Report;
 use crate::share::ShareName;

@@ -1,19 +1,18 @@
 //! The shares of a port, in the configuration itself and in a file.
 
-use super::PortPlan;
+use crate::Call;
 use crate::diagnostic::{Diagnostics, Report, absolute_beside};
 use crate::diff::{PropertyChange, edit, file, summaries};
 use crate::document::Section;
 use crate::key::{FILE, Form, Key, Kind, key};
 use crate::share::{SHARE_SCHEME, port_rate};
 use crate::share_batch::{ConfiguredShare, ShareChange, share_file};
-use crate::share_tree::{ShareOrigin, ShareTree};
-use crate::{Call, ShareName};
+use crate::share_tree::{MOST_SHARE_LEVELS, ShareNode, ShareOrigin, ShareTree};
 use serde::{Serialize, Serializer};
-use std::collections::HashMap;
+use units::Rate;
 
 /// Limit of shares in the configuration itself. A file has no limit but that of a port.
-const MOST_INLINE: usize = 65_536;
+const MOST_INLINE: usize = 16_384;
 
 pub(super) const SHARES: Key = key(
     "shares",
@@ -21,7 +20,7 @@ pub(super) const SHARES: Key = key(
     "[]",
     "[\"gold rate 100mbit\", \"voice in gold rate 10mbit priority 0\"]",
     "The shares by which the scheme `share` divides the link, each behind its parent: `NAME [in PARENT] [rate R] [ceiling R] \
-     [weight N] [burst B] [priority P]`. At most 65536.",
+     [weight N] [burst B] [priority P]`. At most 16384.",
 );
 
 pub(super) const SHARE_FILE: Key = key(
@@ -48,14 +47,12 @@ impl SharesPlan {
     pub fn is_empty(&self) -> bool {
         self.shares.is_empty() && self.file.is_none()
     }
-}
 
-impl PortPlan {
-    /// The tree of the port's shares: those of the configuration, then those of its file, given as text and name. Errors are those of the file.
-    pub fn share_tree(&self, file: Option<(&str, &str)>) -> Result<ShareTree, Diagnostics> {
-        let mut tree = ShareTree::new(port_rate(&self.scheme));
+    /// The tree of these shares, then of those in a file, given as text and name. `rate` is that of the port. Errors are those of the file.
+    pub(super) fn tree(&self, rate: Option<Rate>, file: Option<(&str, &str)>) -> Result<ShareTree, Diagnostics> {
+        let mut tree = ShareTree::new(rate);
         // `check` has applied them to the same tree.
-        let applied = tree.apply_all(&self.shares.shares, ShareOrigin::Configuration);
+        let applied = tree.apply_all(&self.shares, ShareOrigin::Configuration);
         debug_assert_eq!(applied, Ok(()));
         if let Some((source, name)) = file {
             let batch = share_file(source, name)?;
@@ -87,33 +84,40 @@ pub(super) fn check(report: &mut Report<'_>, section: &Section<'_>, scheme: &Cal
         }
     }
     let mut tree = ShareTree::new(port_rate(scheme));
-    let mut levels: HashMap<ShareName, usize> = HashMap::new();
+    tree.reserve(section.list_length("shares").min(MOST_INLINE));
     let mut has_errors = false;
-    let example = "\"gold rate 100mbit\"";
-    let mut shares = section.texts(report, "shares", surplus, example, |report, text| {
-        let change = match ShareChange::configured(text.value) {
-            Ok(change) => change,
+    section.texts(report, "shares", surplus, "\"gold rate 100mbit\"", |report, text| -> Option<()> {
+        match ShareChange::configured(text.value) {
+            // Without one of the shares, errors of others would be consequences.
+            Ok(_) if has_errors => {}
+            Ok(change) => match tree.apply(&change, ShareOrigin::Configuration) {
+                Ok(()) => tree.commit(),
+                Err((reason, hint)) => {
+                    has_errors = true;
+                    text.error(report, || (reason, hint));
+                }
+            },
             Err(error) => {
                 has_errors = true;
                 text.wrong(report, error);
-                return None;
             }
-        };
-        // Without one of the shares, errors of others would be consequences.
-        if has_errors {
-            return None;
         }
-        if let Err((reason, hint)) = tree.apply(&change, ShareOrigin::Configuration) {
-            has_errors = true;
-            text.error(report, || (reason, hint));
-            return None;
-        }
-        levels.insert(change.name().clone(), tree.get(change.name().as_str()).map_or(0, |share| share.level));
-        Some(change)
+        None
     });
-    shares.sort_by_cached_key(|share| (levels.get(share.name()).copied(), share.name().clone()));
+    // Level by level, so that parents precede their children, without a second copy of all shares.
+    let mut shares: Vec<ShareChange> = Vec::with_capacity(tree.len());
+    for level in 2..=MOST_SHARE_LEVELS {
+        let from = shares.len();
+        shares.extend(tree.iter().filter(|share| share.level == level).map(add));
+        shares[from..].sort_unstable_by(|a, b| a.name().cmp(b.name()));
+    }
     let file = section.text(report, "share_file").map(|text| absolute_beside(file_name, text.value));
     SharesPlan { shares, file }
+}
+
+fn add(share: ShareNode<'_>) -> ShareChange {
+    let (name, parent) = (share.name.clone(), share.parent.cloned());
+    ShareChange::Add { name, parent, settings: *share.settings, lease: None }
 }
 
 fn surplus(most: usize) -> (String, String) {
