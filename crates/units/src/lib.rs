@@ -11,6 +11,7 @@ extern crate alloc;
 extern crate std;
 
 mod bucket;
+mod circuit;
 mod counters;
 pub mod declare;
 mod exact_time;
@@ -29,6 +30,7 @@ mod time;
 mod timer_wheel;
 
 pub use bucket::Bucket;
+pub use circuit::CircuitKey;
 pub use counters::{Counter, CounterSet};
 pub use exact_time::ExactTime;
 pub use framing::{Cells, Framing};
