@@ -6,6 +6,7 @@
 //! | file | what | source |
 //! |---|---|---|
 //! | `ethernet` | [`Ethernet`], 802.1Q tag | IEEE 802.3, 802.1Q |
+//! | `tag_stack` | [`TagStack`]: two VLAN tags, IP in a PPPoE session | IEEE 802.1Q, RFC 2516 |
 //! | `arp` | [`Arp`] | RFC 826, 5227 |
 //! | `ipv4`, `ipv4_options` | [`Ipv4`], hot-path checks, options | RFC 791, 1812, 2113 |
 //! | `ipv6`, `ipv6_extensions` | [`Ipv6`], [`Chain`] of extension headers, address forms | RFC 8200, 4291 |
@@ -44,6 +45,7 @@ pub mod ndp;
 pub mod offload;
 mod router_advertisement;
 pub mod summary;
+mod tag_stack;
 pub mod transport;
 
 #[cfg(test)]
@@ -66,6 +68,7 @@ pub use ndp::{Ndp, NdpError};
 pub use offload::{OffloadError, Segmenter};
 pub use router_advertisement::RouterAdvertisement;
 pub use summary::{FrameSummary, IpSummary, ip_summary, summary};
+pub use tag_stack::TagStack;
 pub use transport::{complete_checksum, complete_partial_checksum};
 pub use units::Mac;
 
