@@ -1,4 +1,4 @@
-//! Which crate may use which: `units <- {packet, plan} <- {schemes, cpu, nat, fib, classifier} <- link <- stack <- plane <- {io, esp, ...} <- sim <-
+//! Which crate may use which: `units <- {packet, plan} <- {schemes, cpu, nat, fib, classifier} <- {link, subscribers} <- stack <- plane <- {io, esp, ...} <- sim <-
 //! control <- cli <- lab`.
 //!
 //! Two crates that depend on each other are really one. The rule includes tests: a test that needs a higher crate belongs to that crate.
@@ -10,7 +10,7 @@ const LAYERS: &[&[&str]] = &[
     &["units"],
     &["packet", "plan"],
     &["schemes", "cpu", "nat", "fib", "classifier"],
-    &["link"],
+    &["link", "subscribers"],
     &["stack"],
     &["plane"],
     &["io", "esp", "extension", "slice", "cluster"],

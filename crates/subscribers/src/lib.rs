@@ -1,0 +1,16 @@
+//! Subscribers of an access network: the share that each packet belongs to, and the round-trip times of their connections.
+//!
+//! The control side builds a [`CircuitTable`] and publishes it. Workers look up the packets of each batch in it. A [`RttTable`] is shared by the workers:
+//! it measures the round-trip times of TCP connections that cross the router, without packets of its own.
+
+#![forbid(unsafe_code)]
+
+mod circuits;
+mod exact_keys;
+mod histogram;
+mod rtt;
+mod timestamps;
+
+pub use circuits::{CircuitError, CircuitTable, LookUpDirection};
+pub use histogram::RttHistogram;
+pub use rtt::{RttSide, RttTable};
