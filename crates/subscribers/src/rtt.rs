@@ -5,16 +5,16 @@
 //! and the sender of that packet, with the packet's delay in the router itself. So each connection gives two kinds of samples: toward the subscriber and toward the
 //! Internet.
 //!
-//! Timestamps of segments without data start no sample, unlike in `pping`: their receiver returns the timestamp whenever it sends next, so the sample would have
-//! the idle time of an application in it. Such a timestamp is recorded as used, because a later segment with data and the same timestamp would give a
-//! sample that is too short.
+//! A timestamp that only segments without data have had starts no sample, unlike in `pping`: their receiver returns it whenever it sends next, so the
+//! sample would have the idle time of an application in it. The sample of a segment with data begins when its timestamp was first seen, also if that was on a segment
+//! without data. So a sample may be too long by one step of the sender's clock (1 ms in Linux), and never too short.
 //!
 //! # The table
 //!
-//! One table for all workers has a bounded number of entries and no lock. An entry is one word: 31 bits of a keyed hash, a bit for "used", and the time.
+//! One table for all workers has a bounded number of entries and no lock. An entry is one word: 30 bits of a keyed hash, two bits of state, and the time.
 //! A bucket has four entries, and a new one replaces the oldest. A table of 2^19 entries (4 MB) keeps an entry for a second if hosts create half a
 //! million of them a second. A flood of packets therefore costs samples, and nothing else. Nobody without the key can choose packets that collide. A
-//! packet that returns a timestamp which the router has not seen matches an entry with a probability of 2^-29.
+//! packet that returns a timestamp which the router has not seen matches an entry with a probability of at most 2^-28.
 
 use crate::timestamps::Segment;
 use packet::Packet;
@@ -38,8 +38,10 @@ const MOST: u32 = (10_000_000_000u64 >> TICK_BITS) as u32;
 const EMPTY: u64 = 0;
 /// Set in an entry that gives no sample any more.
 const USED: u64 = 1 << 32;
+/// Set in an entry whose timestamp only segments without data have had.
+const NO_DATA: u64 = 1 << 33;
 /// The position of the hash in an entry.
-const TAG: u32 = 33;
+const TAG: u32 = 34;
 
 // Odd constants with half their bits set, from the fractional part of the square root of two.
 const K0: u64 = 0x6a09_e667_f3bc_c909;
@@ -162,7 +164,7 @@ impl RttTable {
         Place { bucket: hash as usize & (self.buckets.len() - 1), tag: (hash >> TAG).max(1) << TAG }
     }
 
-    /// Records a timestamp, unless it is known. It starts a sample if `starts`.
+    /// Records a timestamp, unless it is known. `starts` if its segment has data.
     #[inline(always)]
     fn begin(&self, place: Place, starts: bool, now: u32) {
         let bucket = &self.buckets[place.bucket].0;
@@ -172,6 +174,10 @@ impl RttTable {
             let age = age(entry, now);
             if entry >> TAG << TAG == place.tag {
                 if age <= MOST {
+                    if starts && entry & (USED | NO_DATA) == NO_DATA {
+                        let _ =
+                            bucket[way].compare_exchange(entry, entry & !NO_DATA, Ordering::Relaxed, Ordering::Relaxed);
+                    }
                     return;
                 }
                 oldest = (way, entry, u32::MAX);
@@ -183,7 +189,7 @@ impl RttTable {
             }
         }
         let (way, before, _) = oldest;
-        let entry = place.tag | if starts { 0 } else { USED } | u64::from(now);
+        let entry = place.tag | if starts { 0 } else { NO_DATA } | u64::from(now);
         // If another worker has changed the entry since, one of the two timestamps is lost.
         let _ = bucket[way].compare_exchange(before, entry, Ordering::Relaxed, Ordering::Relaxed);
     }
@@ -200,9 +206,9 @@ impl RttTable {
             if entry & USED != 0 || age > MOST {
                 return None;
             }
-            // Only one worker ends a sample.
-            let won = slot.compare_exchange(entry, entry | USED, Ordering::Relaxed, Ordering::Relaxed);
-            return won.is_ok().then(|| Nanos::new(u64::from(age) << TICK_BITS));
+            // Only one worker ends a sample. A segment with the same timestamp may follow, and the answer to it has the same echo: that would be too late.
+            let won = slot.compare_exchange(entry, entry | USED, Ordering::Relaxed, Ordering::Relaxed).is_ok();
+            return (won && entry & NO_DATA == 0).then(|| Nanos::new(u64::from(age) << TICK_BITS));
         }
         None
     }
