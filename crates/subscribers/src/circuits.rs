@@ -1,18 +1,16 @@
 //! The circuit table: the share of each packet by the subscriber's addresses, VLAN tags or MAC address.
 //!
-//! A packet belongs to the circuit with the longest prefix of its address. If there is none, the VLAN tags decide, then the MAC address. Prefixes lie in
-//! the forwarding tables of crate `fib`, with the number of the share in place of a route's outcome.
+//! A packet belongs to the circuit with the longest prefix of its address. If there is none, the VLAN tags decide, then the MAC address.
 
 use crate::exact_keys::ExactKeys;
-use fib::{Fib4, Fib6, Outcome};
+use crate::prefixes::{Addresses, BATCH, PrefixAddress, Prefixes};
+use fib::Outcome;
 use packet::wire::TagStack;
 use packet::{Meta, Packet};
 use std::fmt;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use units::{Bytes, CircuitKey, Mac, QueueId, ShareId};
 
-/// Packets that are looked up together.
-const BATCH: usize = 256;
 /// Packets whose headers are prefetched ahead of the one being read.
 const AHEAD: usize = 4;
 /// The largest identifier of a VLAN (IEEE 802.1Q 9.6).
@@ -62,13 +60,12 @@ impl std::error::Error for CircuitError {}
 
 /// The shares of all circuits by their keys. It never changes: the control side builds a new one and publishes it.
 pub struct CircuitTable {
-    /// `None` without prefixes of the family, so that empty tables reserve no address space.
-    prefixes4: Option<Box<Fib4>>,
-    prefixes6: Option<Box<Fib6>>,
+    prefixes4: Prefixes<u32>,
+    prefixes6: Prefixes<u128>,
     /// The share of each outermost tag, zero for none. Empty without such circuits.
     vlans: Box<[u32]>,
-    tag_pairs: ExactKeys,
-    macs: ExactKeys,
+    tag_pairs: ExactKeys<u64>,
+    macs: ExactKeys<u64>,
     keys: usize,
 }
 
@@ -83,18 +80,12 @@ impl CircuitTable {
         if let Some(pair) = entries.windows(2).find(|pair| pair[0].0 == pair[1].0) {
             return Err(CircuitError::Duplicate(pair[0].0));
         }
-        let (mut prefixes4, mut prefixes6) = (None, None);
+        let (mut prefixes4, mut prefixes6) = (Vec::new(), Vec::new());
         let (mut vlans, mut tag_pairs, mut macs) = (Vec::new(), Vec::new(), Vec::new());
         for &(key, share) in &entries {
             match key {
-                CircuitKey::Prefix(IpAddr::V4(address), length) => {
-                    let table: &mut Box<Fib4> = prefixes4.get_or_insert_default();
-                    table.insert(address.to_bits(), length, share.0);
-                }
-                CircuitKey::Prefix(IpAddr::V6(address), length) => {
-                    let table: &mut Box<Fib6> = prefixes6.get_or_insert_default();
-                    table.insert(address.to_bits(), length, share.0);
-                }
+                CircuitKey::Prefix(IpAddr::V4(address), length) => prefixes4.push((address.to_bits(), length, share)),
+                CircuitKey::Prefix(IpAddr::V6(address), length) => prefixes6.push((address.to_bits(), length, share)),
                 CircuitKey::Mac(mac) => macs.push((mac.number(), share)),
                 CircuitKey::Vlan { outer: Some(outer), vlan } => tag_pairs.push((pair_key([outer, vlan]), share)),
                 CircuitKey::Vlan { outer: None, vlan } => {
@@ -104,8 +95,8 @@ impl CircuitTable {
             }
         }
         Ok(CircuitTable {
-            prefixes4,
-            prefixes6,
+            prefixes4: Prefixes::new(&prefixes4),
+            prefixes6: Prefixes::new(&prefixes6),
             vlans: vlans.into(),
             tag_pairs: ExactKeys::new(&tag_pairs),
             macs: ExactKeys::new(&macs),
@@ -118,13 +109,12 @@ impl CircuitTable {
         self.keys
     }
 
-    /// Memory in use for prefixes, tags and MAC addresses, in bytes. Of the first tables of prefixes, which are used page by page, only the address space is
-    /// known: 80 MB for IPv4 and 64 MB for IPv6 prefixes, counted in full.
+    /// Memory in bytes. With more than four lengths of prefixes in a family it includes the reserved address space of a forwarding table, which uses
+    /// memory page by page: 80 MB for IPv4, 64 MB for IPv6.
     pub fn memory(&self) -> Bytes {
-        let fib4 = self.prefixes4.as_ref().map_or(0, |table| table.bytes());
-        let fib6 = self.prefixes6.as_ref().map_or(0, |table| table.bytes());
+        let prefixes = self.prefixes4.bytes() + self.prefixes6.bytes();
         let exact = self.tag_pairs.bytes() + self.macs.bytes() + size_of_val(&*self.vlans);
-        Bytes::new((fib4 + fib6 + exact) as u64)
+        Bytes::new((prefixes + exact) as u64)
     }
 
     /// Writes the share of each packet that belongs to a circuit to its `queue`, and leaves the other packets alone. `l3` and the flag `IPV6` of each
@@ -146,16 +136,16 @@ impl CircuitTable {
                 next.prefetch_bytes();
             }
             match address(direction, &packets[i]) {
-                Some(Address::Four(address)) if self.prefixes4.is_some() => four.push(i, address),
-                Some(Address::Six(address)) if self.prefixes6.is_some() => six.push(i, address),
+                Some(Address::Four(address)) if !self.prefixes4.is_empty() => four.push(i, address),
+                Some(Address::Six(address)) if !self.prefixes6.is_empty() => six.push(i, address),
                 _ => rest.push(i),
             }
         }
-        if let Some(table) = &self.prefixes4 {
-            four.look_up(packets, &mut rest, |addresses, words| table.lookup_bulk(addresses, words));
+        if !four.is_empty() {
+            find(&self.prefixes4, &mut four, packets, &mut rest);
         }
-        if let Some(table) = &self.prefixes6 {
-            six.look_up(packets, &mut rest, |addresses, words| table.lookup_bulk(addresses, words));
+        if !six.is_empty() {
+            find(&self.prefixes6, &mut six, packets, &mut rest);
         }
         if direction != LookUpDirection::Down && !(self.vlans.is_empty() && self.tag_pairs.is_empty()) {
             self.look_up_tags(packets, &mut rest);
@@ -169,16 +159,14 @@ impl CircuitTable {
     #[inline(never)]
     fn look_up_tags(&self, packets: &mut [Packet], rest: &mut Rest) {
         // Identifier zero of no tag is no circuit's either.
-        let mut tags = [[0; 2]; BATCH];
-        for (&i, tags) in rest.packets().iter().zip(&mut tags) {
+        let (mut tags, mut pairs) = ([[0; 2]; BATCH], [0; BATCH]);
+        for ((&i, tags), pair) in rest.packets().iter().zip(&mut tags).zip(&mut pairs) {
             *tags = TagStack::of(packets[usize::from(i)].bytes()).map_or([0; 2], |stack| outermost_first(stack.vlans));
-            self.tag_pairs.prefetch(pair_key(*tags));
+            *pair = pair_key(*tags);
         }
-        rest.retain(|at, i| {
-            let [outermost, inner] = tags[at];
-            let pair = if inner == 0 { None } else { self.tag_pairs.get(pair_key(tags[at])) };
-            let single = self.vlans.get(usize::from(outermost)).copied().filter(|share| *share != 0);
-            settle(&mut packets[i], pair.or(single.map(ShareId)))
+        rest.look_up(packets, &self.tag_pairs, &pairs, |at| {
+            let share = self.vlans.get(usize::from(tags[at][0])).copied();
+            share.filter(|share| *share != 0).map(ShareId)
         });
     }
 
@@ -189,10 +177,16 @@ impl CircuitTable {
         for (&i, mac) in rest.packets().iter().zip(&mut macs) {
             // A frame without both addresses has the key of the zero address, which no circuit has.
             *mac = mac_of(direction, packets[usize::from(i)].bytes()).map_or(0, Mac::number);
-            self.macs.prefetch(*mac);
         }
-        rest.retain(|at, i| settle(&mut packets[i], self.macs.get(macs[at])));
+        rest.look_up(packets, &self.macs, &macs, |_| None);
     }
+}
+
+/// Looks up addresses and stores the shares found. Packets without one are added to `rest`.
+#[inline(always)]
+fn find<A: PrefixAddress>(table: &Prefixes<A>, batch: &mut Addresses<A>, packets: &mut [Packet], rest: &mut Rest) {
+    let found = |i: u8, share: ShareId| packets[usize::from(i)].meta_mut().queue = QueueId(share.0);
+    table.look_up(batch, found, |i| rest.push(i.into()));
 }
 
 impl fmt::Debug for CircuitTable {
@@ -214,12 +208,10 @@ fn checked(key: CircuitKey, share: ShareId) -> Result<CircuitKey, CircuitError> 
     let is_vlan = |vlan: u16| (1..=MOST_VLAN).contains(&vlan);
     match key {
         CircuitKey::Prefix(IpAddr::V4(address), length @ 0..=32) => {
-            let mask = u32::MAX.checked_shl(32 - u32::from(length)).unwrap_or(0);
-            Ok(CircuitKey::Prefix(std::net::Ipv4Addr::from_bits(address.to_bits() & mask).into(), length))
+            Ok(CircuitKey::Prefix(Ipv4Addr::from_bits(address.to_bits().network(length)).into(), length))
         }
         CircuitKey::Prefix(IpAddr::V6(address), length @ 0..=128) => {
-            let mask = u128::MAX.checked_shl(128 - u32::from(length)).unwrap_or(0);
-            Ok(CircuitKey::Prefix(std::net::Ipv6Addr::from_bits(address.to_bits() & mask).into(), length))
+            Ok(CircuitKey::Prefix(Ipv6Addr::from_bits(address.to_bits().network(length)).into(), length))
         }
         CircuitKey::Prefix(..) => Err(CircuitError::PrefixLength(key)),
         CircuitKey::Mac(mac) if !mac.is_unicast() => Err(CircuitError::NotUnicast(key)),
@@ -273,53 +265,6 @@ fn mac_of(direction: LookUpDirection, frame: &[u8]) -> Option<Mac> {
     Some(Mac(*frame.get(at..)?.first_chunk()?))
 }
 
-/// Stores the share of a packet. Returns true if there is none.
-#[inline(always)]
-fn settle(packet: &mut Packet, share: Option<ShareId>) -> bool {
-    match share {
-        Some(share) => packet.meta_mut().queue = QueueId(share.0),
-        None => return true,
-    }
-    false
-}
-
-/// The addresses of some packets of a batch, and the positions of the packets.
-struct Addresses<A> {
-    addresses: [A; BATCH],
-    packets: [u8; BATCH],
-    count: usize,
-}
-
-impl<A: Copy + Default> Addresses<A> {
-    #[inline(always)]
-    fn new() -> Self {
-        const { assert!(BATCH <= 1 << u8::BITS) };
-        Addresses { addresses: [A::default(); BATCH], packets: [0; BATCH], count: 0 }
-    }
-
-    #[inline(always)]
-    fn push(&mut self, packet: usize, address: A) {
-        self.addresses[self.count] = address;
-        self.packets[self.count] = packet as u8;
-        self.count += 1;
-    }
-
-    /// Looks up all addresses and stores the shares found. Packets without one are added to `rest`.
-    #[inline(always)]
-    fn look_up(&self, packets: &mut [Packet], rest: &mut Rest, bulk: impl Fn(&[A], &mut [u32])) {
-        if self.count == 0 {
-            return;
-        }
-        let mut words = [0; BATCH];
-        bulk(&self.addresses[..self.count], &mut words[..self.count]);
-        for (&i, &word) in self.packets[..self.count].iter().zip(&words) {
-            if settle(&mut packets[usize::from(i)], (word != 0).then_some(ShareId(word))) {
-                rest.push(i.into());
-            }
-        }
-    }
-}
-
 /// Positions of the packets of a batch that have no circuit yet.
 struct Rest {
     packets: [u8; BATCH],
@@ -343,17 +288,25 @@ impl Rest {
         &self.packets[..self.count]
     }
 
-    /// Keeps the packets for which `without` returns true. It receives the index in this list, and the position of the packet in the batch.
+    /// Looks up a key of each packet, or else `other`, and stores the share. Keeps the packets without one. `other` receives the position of the key.
     #[inline(always)]
-    fn retain(&mut self, mut without: impl FnMut(usize, usize) -> bool) {
+    fn look_up(
+        &mut self,
+        packets: &mut [Packet],
+        table: &ExactKeys<u64>,
+        keys: &[u64; BATCH],
+        other: impl Fn(usize) -> Option<ShareId>,
+    ) {
+        let Rest { packets: positions, count } = self;
         let mut kept = 0;
-        for at in 0..self.count {
-            let packet = self.packets[at];
-            if without(at, packet.into()) {
-                self.packets[kept] = packet;
+        table.look_up(&keys[..*count], |at, share| match share.or_else(|| other(at)) {
+            Some(share) => packets[usize::from(positions[at])].meta_mut().queue = QueueId(share.0),
+            None => {
+                // At or before the position being read.
+                positions[kept] = positions[at];
                 kept += 1;
             }
-        }
-        self.count = kept;
+        });
+        *count = kept;
     }
 }

@@ -8,6 +8,7 @@
 mod circuits;
 mod exact_keys;
 mod histogram;
+mod prefixes;
 mod rtt;
 mod timestamps;
 

@@ -117,10 +117,25 @@ fn tag() -> impl Strategy<Value = u16> {
     prop_oneof![1u16..4, Just(4094)]
 }
 
-fn key() -> impl Strategy<Value = CircuitKey> {
+/// Keys with prefixes of any length, or of few.
+fn keys() -> impl Strategy<Value = Vec<CircuitKey>> {
+    let any = (
+        proptest::collection::vec(0u8..=32, 5..20),
+        proptest::collection::vec(prop_oneof![30..=64u8, 0..=128u8], 5..20),
+    );
+    let few = (
+        proptest::collection::vec(prop_oneof![Just(32u8), 0..=32u8], 1..5),
+        proptest::collection::vec(0..=128u8, 1..5),
+    );
+    prop_oneof![any, few]
+        .prop_flat_map(|(lengths4, lengths6)| proptest::collection::vec(key(lengths4, lengths6), 0..40))
+}
+
+fn key(lengths4: Vec<u8>, lengths6: Vec<u8>) -> impl Strategy<Value = CircuitKey> {
+    use proptest::sample::select;
     prop_oneof![
-        3 => (address4(), 0u8..=32).prop_map(|(address, length)| CircuitKey::Prefix(address, length)),
-        3 => (address6(), prop_oneof![Just(128u8), 30..=64u8, 0..=128u8]).prop_map(|(address, length)| CircuitKey::Prefix(address, length)),
+        3 => (address4(), select(lengths4)).prop_map(|(address, length)| CircuitKey::Prefix(address, length)),
+        3 => (address6(), select(lengths6)).prop_map(|(address, length)| CircuitKey::Prefix(address, length)),
         1 => mac().prop_map(CircuitKey::Mac),
         1 => (proptest::option::of(tag()), tag()).prop_map(|(outer, vlan)| CircuitKey::Vlan { outer, vlan }),
     ]
@@ -145,7 +160,7 @@ fn frame() -> impl Strategy<Value = Frame> {
 proptest! {
     #[test]
     fn look_up_finds_the_longest_prefix_then_tags_then_mac(
-        keys in proptest::collection::vec(key(), 0..40),
+        keys in keys(),
         frames in proptest::collection::vec(frame(), 0..300),
     ) {
         // Later entries of an equal prefix are left out; equal prefixes may have different bits after their length.
