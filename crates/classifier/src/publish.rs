@@ -22,6 +22,12 @@ struct Values<T> {
     retired: Vec<(u64, Arc<T>)>,
 }
 
+impl<T> std::fmt::Debug for Published<T> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Published, version {}", self.version())
+    }
+}
+
 impl<T> Published<T> {
     /// Publishes the first value.
     pub fn new(value: T) -> Self {

@@ -31,7 +31,7 @@ pub use group_stats::GroupStats;
 pub use queueing::{GuestFactory, Queueing, guest_code};
 pub use random::RandomStream;
 pub use report::{GroupReport, LinkReport, LinkSample, QueueLength, StateSeries};
-pub use shares::{MOST_SHARES, PortShares, ShareCounts, ShareReader};
+pub use shares::{LinkShares, MOST_SHARES, ShareCounts, ShareReader};
 pub use standalone_link::StandaloneLink;
 
 use group_stats::FateCounts;
@@ -253,6 +253,18 @@ impl Link {
     /// [`Link::serve`]: a call to a port costs the same for one packet as for many. Returns the number of packets taken.
     #[inline]
     pub fn offer(&mut self, path: Outgoing<'_>, most: usize, fates: &mut Accounting) -> usize {
+        self.offer_named(path, most, fates, |_| {})
+    }
+
+    /// The same; `name` sets the shares of the packets before the scheme sees them.
+    #[inline]
+    pub fn offer_named(
+        &mut self,
+        path: Outgoing<'_>,
+        most: usize,
+        fates: &mut Accounting,
+        name: impl FnOnce(&mut [Packet]),
+    ) -> usize {
         let Outgoing { path, queue, since } = path;
         if !self.up {
             return self.drop_offered(queue, most, fates);
@@ -270,6 +282,7 @@ impl Link {
         if taken == 0 {
             return 0;
         }
+        name(self.wires.offered.as_mut_slice());
         // Before `arrive`: the sojourn time of a packet begins at the end of its functions.
         since.stamp_function_end(self.wires.offered.as_mut_slice());
         if self.measures_demand {

@@ -1,7 +1,7 @@
 //! A scheme with its queues. It is built where memory may be allocated, and installed on a link where it may not.
 
 use crate::queue_arena::QueueArena;
-use crate::{GroupStats, LinkWires, PortShares, ShareReader};
+use crate::{GroupStats, LinkShares, LinkWires, ShareReader};
 use packet::accounting::Accounting;
 use packet::port::Offloads;
 use packet::segment::{RefitCounts, refit_packets, refit_queue, wire_size};
@@ -364,7 +364,7 @@ impl Queueing {
 
     /// A scheme with the shares of its port: `edits` make all of them.
     #[must_use]
-    pub fn with_shares(mut self, shares: &Arc<PortShares>, edits: &[ShareEdit]) -> Queueing {
+    pub fn with_shares(mut self, shares: &Arc<LinkShares>, edits: &[ShareEdit]) -> Queueing {
         // The tree is made here and not by the worker, which would stop for a moment. It needs wires, which have no packets yet.
         let wires = LinkWires::new(self.queues, self.stats, None, Rate::MAX);
         self.shares = Some(ShareReader::new(shares, || self.scheme.edit_shares(edits, &wires)));

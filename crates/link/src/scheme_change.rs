@@ -1,7 +1,7 @@
 //! Changes of the scheme of a link. The new scheme takes over the waiting packets, or the old one drains or drops them, or only the parameters
 //! change.
 
-use super::Link;
+use super::{Link, ShareReader};
 use crate::queueing::Queueing;
 use packet::DropReason;
 use packet::accounting::Accounting;
@@ -157,6 +157,9 @@ impl Link {
     pub fn restart_empty(&mut self, mut other: Queueing) -> Queueing {
         self.begin_version();
         self.swap_scheme(&mut other);
+        if self.scheme.has_shares() {
+            self.wires.shares = other.shares.take().map(ShareReader::restarted);
+        }
         other.stats.drain_into(&mut self.other_packets);
         self.accept(self.supported_offloads());
         other

@@ -4,7 +4,7 @@
 //! differs it takes the lock. Counters have one writer, and any thread reads them at any time.
 
 use schemes::ShareEdit;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use units::{Bytes, Nanos, ShareId, Size};
 
@@ -131,22 +131,25 @@ fn class_end(class: usize) -> u64 {
 
 /// See the [module](self).
 #[derive(Debug)]
-pub struct PortShares {
+pub struct LinkShares {
     /// The number of batches of changes so far.
     version: AtomicU64,
     /// The batches that the worker may not have seen yet, each with its number.
     changes: Mutex<Vec<(u64, Arc<[ShareEdit]>)>>,
     /// The number of the last batch that the worker has carried out.
     done: AtomicU64,
+    /// The worker has lost all shares in a restart, and asks for them.
+    requested: AtomicBool,
     cells: Box<[OnceLock<Box<[ShareCells; CHUNK]>>]>,
 }
 
-impl Default for PortShares {
-    fn default() -> PortShares {
-        PortShares {
+impl Default for LinkShares {
+    fn default() -> LinkShares {
+        LinkShares {
             version: AtomicU64::new(0),
             changes: Mutex::default(),
             done: AtomicU64::new(0),
+            requested: AtomicBool::new(false),
             cells: (0..MOST_SHARES / CHUNK).map(|_| OnceLock::new()).collect(),
         }
     }
@@ -158,7 +161,7 @@ fn bump(cell: &AtomicU64, count: u64) {
     cell.store(cell.load(Relaxed) + count, Relaxed);
 }
 
-impl PortShares {
+impl LinkShares {
     fn lock(&self) -> MutexGuard<'_, Vec<(u64, Arc<[ShareEdit]>)>> {
         // A panic between two statements of a holder leaves a valid list.
         self.changes.lock().unwrap_or_else(PoisonError::into_inner)
@@ -184,6 +187,11 @@ impl PortShares {
     /// True if the worker has carried out the batch of this number.
     pub fn is_done(&self, number: u64) -> bool {
         self.done.load(Relaxed) >= number
+    }
+
+    /// True if the worker has asked for all shares since the last call.
+    pub fn take_request(&self) -> bool {
+        self.requested.swap(false, Relaxed)
     }
 
     fn make_cells(&self, share: ShareId) {
@@ -240,19 +248,26 @@ impl PortShares {
 /// The worker's end.
 #[derive(Debug)]
 pub struct ShareReader {
-    shares: Arc<PortShares>,
+    shares: Arc<LinkShares>,
     /// The number of the last batch carried out.
     seen: u64,
 }
 
 impl ShareReader {
     /// A reader for a scheme that has all changes so far: `prepare` makes them while no batch is handed over.
-    pub fn new(shares: &Arc<PortShares>, prepare: impl FnOnce()) -> ShareReader {
+    pub fn new(shares: &Arc<LinkShares>, prepare: impl FnOnce()) -> ShareReader {
         let changes = shares.lock();
         prepare();
         let seen = shares.version.load(Relaxed);
         drop(changes);
         ShareReader { shares: shares.clone(), seen }
+    }
+
+    /// The reader for a new scheme without shares, after a failure of the old one. It asks for all shares.
+    #[must_use]
+    pub fn restarted(self) -> ShareReader {
+        self.shares.requested.store(true, Relaxed);
+        self
     }
 
     /// True if there are batches that were not carried out.
@@ -276,6 +291,7 @@ impl ShareReader {
         self.shares.done.store(self.seen, Relaxed);
     }
 
+    /// Counts a packet that joins a queue.
     #[inline(always)]
     pub fn record_enqueue(&self, share: ShareId, bytes: u64) {
         if let Some(cells) = self.shares.cells(share) {

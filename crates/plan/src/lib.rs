@@ -11,7 +11,6 @@ pub mod batch;
 mod call;
 mod change;
 mod check;
-mod circuit_key;
 mod connected;
 mod cost;
 mod diagnostic;
@@ -47,7 +46,6 @@ pub use change::{Change, ValueChange, diff};
 pub use check::{
     CheckResult, check, examine, examine_file, load, load_set, load_shares, load_subscribers, read_file, with_files,
 };
-pub use circuit_key::CircuitKey;
 pub use cost::Cost;
 pub use diagnostic::{Diagnostic, Diagnostics, MOST_DIAGNOSTICS, Report, Severity};
 pub use diff::PropertyChange;

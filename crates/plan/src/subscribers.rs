@@ -17,12 +17,12 @@ pub use guarantees::OversubscribedSite;
 pub use own::subscriber_file;
 pub use shaped::shaped_devices;
 
-use crate::CircuitKey;
 use crate::diagnostic::{Diagnostics, MOST_DIAGNOSTICS};
 use crate::share::{ShareName, ShareSettings};
 use crate::share_batch::ShareChange;
 use crate::share_tree::{ShareOrigin, ShareTree};
 use std::collections::HashSet;
+use units::CircuitKey;
 use units::Rate;
 
 /// Rates of a subscriber in one direction.

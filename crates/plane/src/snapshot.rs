@@ -4,13 +4,14 @@ use crate::function::Ip;
 use crate::hook::{HookConfig, Marks};
 use crate::multicast::MulticastRoutes;
 use crate::packet_log::PacketLog;
-use classifier::{RuleList, SetStore};
+use classifier::{Published, RuleList, SetStore};
 use nat::Nat;
 pub use plan::Layout;
 use plan::{Call, CpuPlan, DispatchRule, Objective, PathCpu, PortCpu};
 use stack::{Interface, LocalProtocolLimits};
 use std::net::Ipv6Addr;
 use std::sync::Arc;
+use subscribers::CircuitTable;
 use units::{Generation, InterfaceId, Mac, Nanos, PathId, PortId, Share};
 
 /// The path of packets that concern the router itself: ARP, neighbour discovery, packets to local addresses, unresolved next hops.
@@ -33,6 +34,15 @@ pub struct PortShares {
     pub output: Share,
 }
 
+/// The side of a port in an access network.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum SubscriberSide {
+    /// Toward the subscribers.
+    Inside,
+    /// Toward the Internet.
+    Outside,
+}
+
 /// A port as the classifier sees it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PortView {
@@ -50,6 +60,8 @@ pub struct PortView {
     pub shares: PortShares,
     /// The pass-through port by which all its frames leave unchanged: the other end of a cable.
     pub passthrough: Option<PortId>,
+    /// The side of the port in an access network; `None` if subscribers do not concern it.
+    pub subscribers: Option<SubscriberSide>,
     /// The interface of frames without a VLAN tag.
     pub untagged: InterfaceId,
     /// The interfaces of VLANs, by VLAN.
@@ -136,6 +148,8 @@ pub struct Snapshot {
     pub rules: Arc<RuleList>,
     /// The named sets that rules use. They change beside the generations.
     pub sets: Arc<SetStore>,
+    /// The circuits of subscribers. They change beside the generations.
+    pub circuits: Arc<Published<CircuitTable>>,
     /// The packets that rules log.
     pub log: Arc<PacketLog>,
     /// The limits of the local protocols.
@@ -205,6 +219,7 @@ impl Snapshot {
             sets,
             limits,
             nat: None,
+            circuits: Arc::new(Published::new(CircuitTable::default())),
             log: Arc::default(),
             translations: Arc::default(),
             multicast: MulticastRoutes::default(),

@@ -267,6 +267,11 @@ pub trait Scheme<W: Wires>: Send {
         None
     }
 
+    /// True for a link-sharing tree.
+    fn has_shares(&self) -> bool {
+        false
+    }
+
     /// Changes the shares of a link-sharing tree, all at once. Other schemes have none.
     fn edit_shares(&mut self, edits: &[ShareEdit], wires: &W) {
         let _ = (edits, wires);

@@ -69,6 +69,20 @@ pub struct CircuitTable {
     keys: usize,
 }
 
+impl Default for CircuitTable {
+    /// A table without circuits.
+    fn default() -> CircuitTable {
+        CircuitTable {
+            prefixes4: Prefixes::new(&[]),
+            prefixes6: Prefixes::new(&[]),
+            vlans: Box::default(),
+            tag_pairs: ExactKeys::new(&[]),
+            macs: ExactKeys::new(&[]),
+            keys: 0,
+        }
+    }
+}
+
 impl CircuitTable {
     /// Builds the table. Entries may have any order. A key may occur again with the same share. Fails at the first key, in the order of keys, that cannot
     /// be used.

@@ -5,13 +5,13 @@ use super::key::words;
 use super::sites::{Sites, too_deep};
 use super::spreadsheet::{Row, cell_place};
 use super::{PlanRates, Subscriber, SubscriberPlan};
-use crate::CircuitKey;
 use crate::diagnostic::Report;
 use crate::share::ShareName;
 use crate::share_tree::{MOST_SHARE_LEVELS, MOST_SHARES};
 use crate::text::{TextError, did_you_mean, quote, tidy};
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
+use units::CircuitKey;
 
 /// The longest title, in characters.
 const LONGEST_TITLE: usize = 200;

@@ -1,9 +1,9 @@
 //! The keys of circuits as tables write them.
 
-use crate::CircuitKey;
 use crate::element::addresses;
 use crate::names::vlan_id;
 use crate::text::{TextError, quote};
+use units::CircuitKey;
 use units::Mac;
 
 /// The words of a cell with several values, which blanks or commas separate, each with its offset.

@@ -14,11 +14,11 @@ use super::key::{address, mac, vlan};
 use super::sites::{SiteDraft, Sites};
 use super::spreadsheet::{Row, Spreadsheet, cell_place};
 use super::{PlanRates, SubscriberResult};
-use crate::CircuitKey;
 use crate::diagnostic::Report;
 use crate::share::{SHARE_RATES, ShareName};
 use crate::text::{TextError, closest, did_you_mean, quote};
 use std::collections::HashMap;
+use units::CircuitKey;
 use units::Rate;
 
 /// A column of the table.

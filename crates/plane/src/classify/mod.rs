@@ -29,7 +29,7 @@ use stack::{ObjectiveSource, ObjectiveTable};
 use std::cell::RefCell;
 use std::ops::Range;
 use std::sync::Arc;
-use units::{AdjacencyId, GroupId, Instant, InterfaceId, Mac, PathId, PortId};
+use units::{AdjacencyId, Instant, InterfaceId, Mac, PathId, PortId};
 
 /// The index of a packet's path instance in the worker.
 pub(crate) type Target = u16;

@@ -19,6 +19,7 @@ mod prepare;
 mod prepared;
 mod rules;
 mod sets;
+mod shares;
 
 pub use crate::parker::WakeFn;
 pub use edit::{EditError, EditSummary, Edits};
@@ -27,6 +28,7 @@ pub use opener::{ApplyError, Opener};
 pub use policies::{PolicyChange, PolicyReport};
 pub use prepared::Prepared;
 pub use rules::PATH_RULES;
+pub use shares::{ShareRefusal, ShareReport, SharesChanged};
 
 use crate::function::{FunctionRegistration, Functions};
 use crate::parker::Parker;
@@ -82,6 +84,7 @@ pub struct Router {
     measured: MeasuredCosts,
     policies: Policies,
     sets: sets::RouterSets,
+    shares: shares::RouterShares,
     /// Makes packet hooks. `None` if the router does not execute instructions.
     hook_maker: Option<Arc<dyn crate::hook::HookMaker>>,
     /// Makes the functions of paths.
@@ -181,6 +184,7 @@ impl Router {
             measured,
             policies: Policies::default(),
             sets: sets::RouterSets::default(),
+            shares: shares::RouterShares::default(),
             hook_maker: None,
             functions: Functions::default(),
             schedulers: Schedulers::default(),
@@ -279,7 +283,7 @@ impl Router {
 
     /// Posts a prepared generation to the workers. Routes that it cannot use are withdrawn first.
     pub fn publish(&mut self, prepared: Prepared) -> PublishedGeneration {
-        let Prepared { plan, snapshot, changes, names, routes, gateways, statics, sets, .. } = prepared;
+        let Prepared { plan, snapshot, changes, names, routes, gateways, statics, sets, shares, .. } = prepared;
         // Before the workers adopt the generation: then they may lack the interfaces of these routes.
         let gone: Vec<RouteKey> = self.routes.without(&routes).collect();
         for key in gone {
@@ -300,6 +304,7 @@ impl Router {
         }
         // Before the workers adopt: a rule of the new generation finds its sets.
         self.publish_sets(sets);
+        self.publish_shares(shares);
         // Before the workers adopt: each then gets its caches from these feeds.
         if plan.route_cache > 0 {
             self.tables.set_route_cache(plan.route_cache as usize);

@@ -7,9 +7,9 @@ use super::opener::ApplyError;
 use super::prepare::unchecked_error;
 use crate::policy::{Controller, Decision};
 use crate::worker::{Command, Reschedule, WorkerReport};
-use link::{Demand, Queueing};
+use link::{Demand, LinkShares, Queueing};
 use plan::{Call, Objective, Plan, PortPlan, SchemeChange};
-use schemes::Sharing;
+use schemes::{ShareEdit, Sharing};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, TryRecvError, channel};
@@ -135,7 +135,7 @@ impl Router {
         let scheme = plan.scheme(port, to);
         let differs = scheme != plan.scheme(port, from);
         // Only building can fail, so it comes before any change.
-        let schemes = if differs { self.schemes(port, scheme)? } else { Vec::new() };
+        let schemes = if differs { self.schemes(port, scheme, self.running_shares(&port.name))? } else { Vec::new() };
         let mut snapshot = (*self.snapshot).clone();
         if let Some(Some(view)) = snapshot.ports.get_mut(id.index()) {
             (view.scheme, view.objective) = (scheme.clone(), Some(to));
@@ -158,7 +158,12 @@ impl Router {
     }
 
     /// A scheme of a port, one for each worker.
-    pub(super) fn schemes(&self, port: &PortPlan, scheme: &Call) -> Result<Vec<Queueing>, ApplyError> {
+    pub(super) fn schemes(
+        &self,
+        port: &PortPlan,
+        scheme: &Call,
+        shares: Option<(&Arc<LinkShares>, Vec<ShareEdit>)>,
+    ) -> Result<Vec<Queueing>, ApplyError> {
         let workers = self.mailboxes.len();
         let (mut sharing, change): (Sharing, SchemeChange) = (Sharing::among(workers), port.scheme_change);
         let one = |worker| {
@@ -166,6 +171,10 @@ impl Router {
             sharing = sharing.of(worker);
             let queueing = Queueing::of(scheme, self.region.frames(), &mut sharing);
             let queueing = queueing.map_err(|error| unchecked_error(format!("port {}", port.name), &error))?;
+            let queueing = match &shares {
+                Some((shares, edits)) if queueing.scheme.has_shares() => queueing.with_shares(shares, edits),
+                _ => queueing,
+            };
             Ok(queueing.changing(change))
         };
         (0..workers).map(one).collect()

@@ -6,10 +6,11 @@ use super::measured_costs::Period;
 use super::opener::{ApplyError, Opener};
 use super::path_specs::{paths, rules};
 use super::prepared::Prepared;
+use super::shares::SharePlans;
 use super::{Names, Router, hooks};
 use crate::multicast::{GroupKey, MulticastRoute, MulticastRoutes};
 use crate::relay::{RelayOwner, relay};
-use crate::snapshot::{CONTROL, GENERAL, PathSpec, PortView, Snapshot};
+use crate::snapshot::{CONTROL, GENERAL, PathSpec, PortView, Snapshot, SubscriberSide};
 use crate::worker::{Decorate, NewFunctions, NewPort, OpenedPort, SPREAD_SEED, SharedQueue, WorkerChange};
 use fib::MOST_VRFS;
 use link::medium::Medium;
@@ -68,8 +69,9 @@ impl Router {
             let hint = "restart the router".to_string();
             return Err(vec![ApplyError { place: "router".into(), reason, hint }]);
         }
+        let trees = self.prepare_shares(plan, opener)?;
         let mut shares: Vec<WorkerParts> = self.mailboxes.iter().map(|_| WorkerParts::default()).collect();
-        self.prepare_ports(plan, opener, &mut names, &mut shares, &mut errors);
+        self.prepare_ports((plan, &trees), opener, &mut names, &mut shares, &mut errors);
         if !errors.is_empty() {
             return Err(errors);
         }
@@ -123,6 +125,7 @@ impl Router {
         // Translated connections survive the change of generation.
         snapshot.translations = self.snapshot.translations.clone();
         snapshot.log = self.snapshot.log.clone();
+        snapshot.circuits = self.shares.circuits.clone();
         (snapshot.multicast, snapshot.route_cache) = (multicast(plan, &names), plan.route_cache > 0);
         let snapshot = Arc::new(snapshot.with_hooks(stations));
         let statics = plan.neighbours.iter().map(|n| ((names.interfaces[&n.interface], n.address), n.mac)).collect();
@@ -147,6 +150,7 @@ impl Router {
             gateways,
             statics,
             sets,
+            shares: trees,
             overflowing,
             overflow_changed: overflow_anew,
         })
@@ -188,7 +192,7 @@ impl Router {
     /// above all a capture file that is being written.
     fn prepare_ports(
         &self,
-        plan: &Plan,
+        (plan, trees): (&Plan, &SharePlans),
         opener: &mut dyn Opener,
         names: &mut Names,
         shares: &mut [WorkerParts],
@@ -208,7 +212,9 @@ impl Router {
             let before = old.zip(self.plan.as_deref()).map(|(old, plan)| self.scheme_of(plan, old, id));
             // An unchanged scheme stays, with its queues and state.
             let scheme = Some(scheme).filter(|scheme| before != Some(*scheme));
-            if let Err(error) = self.prepare_port(new, id, (reopened, redecorated, scheme), opener, names, shares) {
+            if let Err(error) =
+                self.prepare_port((new, trees), id, (reopened, redecorated, scheme), opener, names, shares)
+            {
                 errors.push(error);
             }
             if old.map_or(new.link.is_some(), |old| old.link != new.link) {
@@ -241,7 +247,7 @@ impl Router {
     /// The parts of one port for each worker.
     fn prepare_port(
         &self,
-        plan: &PortPlan,
+        (plan, trees): (&PortPlan, &SharePlans),
         id: PortId,
         (reopened, redecorated, scheme): (bool, bool, Option<&Call>),
         opener: &mut dyn Opener,
@@ -250,7 +256,7 @@ impl Router {
     ) -> Result<(), ApplyError> {
         // The schemes first: if one is faulty, no device is opened.
         let schemes: Vec<Option<Queueing>> = match scheme {
-            Some(scheme) => self.schemes(plan, scheme)?.into_iter().map(Some).collect(),
+            Some(scheme) => self.schemes(plan, scheme, trees.of_port(&plan.name))?.into_iter().map(Some).collect(),
             None => shares.iter().map(|_| None).collect(),
         };
         if reopened {
@@ -339,6 +345,7 @@ impl Router {
                 objective: self.objective_of(port, id),
                 cpu: port.cpu,
                 shares: shares.of_port(port),
+                subscribers: side_of(plan, &port.name),
                 passthrough: through.and_then(|other| names.ports.get(other).copied()),
                 untagged,
                 vlans,
@@ -409,6 +416,13 @@ fn mac_of(plan: &PortPlan, device: Option<Mac>) -> Mac {
         let hash = plan.name.bytes().fold(0xcbf2_9ce4_8422_2325, step);
         Mac::from_number((hash & 0xffff_ffff) | 0x0253_0000_0000)
     })
+}
+
+/// The side of a port in the plan's access network.
+fn side_of(plan: &Plan, port: &plan::Name) -> Option<SubscriberSide> {
+    let network = plan.subscribers.as_ref()?;
+    let inside = network.inside.contains(port).then_some(SubscriberSide::Inside);
+    inside.or(network.outside.contains(port).then_some(SubscriberSide::Outside))
 }
 
 /// Gives each VRF of the plan an id. Existing VRFs keep theirs.

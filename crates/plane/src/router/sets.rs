@@ -86,9 +86,10 @@ impl Router {
         &self.sets.store
     }
 
-    /// Sets the time from which lifetimes of elements in the next configuration count.
+    /// Sets the time from which lifetimes of elements in the next configuration and leases of shares count.
     pub fn set_time(&mut self, now: Instant) {
         self.sets.now = now;
+        self.shares.now = now;
     }
 
     /// True if the file of a set has changed since it was read for the running configuration, and the set's section is the same in `plan`.

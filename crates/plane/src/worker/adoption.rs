@@ -171,6 +171,7 @@ impl Worker {
         self.neighbours.drop_removed(&self.snapshot, &mut self.paths, &mut self.accounting);
         self.ports.publish_port_states(&self.snapshot, &self.tables, &mut self.accounting);
         self.ports.adopt_route_caches(&self.snapshot, &self.tables);
+        self.ports.adopt_circuits(&self.snapshot);
         if self.is_first() {
             self.configure_host();
         }

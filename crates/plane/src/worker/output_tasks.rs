@@ -10,7 +10,9 @@ use super::ports::{PortState, Ports};
 use super::task_table::TaskTable;
 use super::vector::Vector;
 use crate::classify::Target;
+use link::Outgoing;
 use packet::accounting::Accounting;
+use subscribers::LookUpDirection;
 use units::{Instant, PortId};
 
 /// A group of paths whose packets an output task offers.
@@ -31,6 +33,19 @@ impl PortState {
             Part::All => &self.outputs,
             Part::Reserved => &self.reserved,
             Part::Shared => &self.shared,
+        }
+    }
+
+    /// Offers packets of a path to the link. Packets to subscribers get the share of their circuit.
+    #[inline]
+    pub fn offer(&mut self, path: Outgoing<'_>, most: usize, accounting: &mut Accounting) -> usize {
+        match &mut self.circuits {
+            None => self.link.offer(path, most, accounting),
+            Some(circuits) => {
+                let circuits = circuits.refresh();
+                self.link
+                    .offer_named(path, most, accounting, |packets| circuits.look_up(LookUpDirection::Down, packets))
+            }
         }
     }
 
@@ -92,7 +107,9 @@ impl Ports {
         if let Some(lanes) = &state.relays {
             state.link.reserve = lanes.reserve(state.link.port.room());
         }
-        for &target in if part == Part::Shared { &[][..] } else { &state.reserved } {
+        let reserved = if part == Part::Shared { 0 } else { state.reserved.len() };
+        for place in 0..reserved {
+            let target = state.reserved[place];
             // First pass: packets that the reservations cover.
             let Some(instance) = instances.get_mut(target) else { continue };
             let Some(allowance) = instance.allowance.as_mut().filter(|_| !instance.output.is_empty()) else { continue };
@@ -101,7 +118,7 @@ impl Ports {
                 continue;
             }
             let was_full = instance.output.room() == 0;
-            let taken = state.link.offer(instance.outgoing(), ahead, accounting);
+            let taken = state.offer(instance.outgoing(), ahead, accounting);
             instance.record_sent(taken);
             moved += taken;
             if was_full && taken > 0 {
@@ -126,7 +143,7 @@ impl Ports {
             let was_full = instance.output.room() == 0;
             // With a single backlogged path there is no order to keep.
             let together = if paths == 1 { most - moved } else { 1 };
-            let taken = state.link.offer(instance.outgoing(), together, accounting);
+            let taken = state.offer(instance.outgoing(), together, accounting);
             instance.record_sent(taken);
             moved += taken;
             if was_full && taken > 0 {

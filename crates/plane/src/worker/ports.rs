@@ -6,7 +6,8 @@ use super::task_table::{Task, TaskTable};
 use super::vector::Vector;
 use crate::classify::{PortRouteCache, Target};
 use crate::instructions::InstructionFault;
-use crate::snapshot::{PortShares, Snapshot};
+use crate::snapshot::{PortShares, PortView, Snapshot, SubscriberSide};
+use classifier::PublishedReader;
 use cpu::task::TaskTerms;
 use fib::Tables;
 use link::{Link, LinkSetup};
@@ -15,6 +16,7 @@ use packet::event::Event;
 use packet::port::Port;
 use packet::{Batch, DropReason};
 use schemes::Trouble;
+use subscribers::CircuitTable;
 use units::{Instant, Nanos, PortId, TaskId, WorkerId};
 
 /// How long the packets of a removed port may take to leave.
@@ -61,6 +63,8 @@ pub(super) struct PortState {
     /// Sent bytes that the meter has already counted.
     pub metered: u64,
     pub route_cache: PortRouteCache,
+    /// The circuits of subscribers, if the port is toward them.
+    pub circuits: Option<PublishedReader<CircuitTable>>,
 }
 
 impl PortState {
@@ -422,6 +426,15 @@ impl Ports {
         for (port, state) in self.states.open_mut() {
             let view = snapshot.port(port).filter(|view| snapshot.route_cache && view.passthrough.is_none());
             state.route_cache.adopt(view.and_then(|view| tables.route_feed(tables.vrf_of(view.untagged))));
+        }
+    }
+
+    /// Gives each port toward subscribers the circuits.
+    pub(in crate::worker) fn adopt_circuits(&mut self, snapshot: &Snapshot) {
+        for (port, state) in self.states.open_mut() {
+            let inside = |view: &&PortView| view.subscribers == Some(SubscriberSide::Inside);
+            let view = snapshot.port(port).filter(inside);
+            state.circuits = view.map(|_| PublishedReader::new(&snapshot.circuits));
         }
     }
 

@@ -589,6 +589,10 @@ impl<W: Wires + 'static> Scheme<W> for ShareTree<W> {
         Some(self)
     }
 
+    fn has_shares(&self) -> bool {
+        true
+    }
+
     fn edit_shares(&mut self, edits: &[ShareEdit], wires: &W) {
         self.interrupt(wires);
         for edit in edits {

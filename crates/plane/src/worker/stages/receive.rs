@@ -6,6 +6,7 @@ use crate::hook::HookPoint;
 use crate::snapshot::Layout;
 use crate::worker::Worker;
 use cpu::meter::{Work, WorkKind, WorkMeter};
+use subscribers::LookUpDirection;
 use units::PortId;
 
 impl Worker {
@@ -96,6 +97,10 @@ impl Worker {
         let passing = if owned { self.hooks.continue_unexecuted(&mut self.vector) } else { 0 };
         let came = (!stamped).then_some(self.accounting.now);
         self.classify(port, came, passing);
+        if let Some(circuits) = self.ports.states.get_mut(port).and_then(|state| state.circuits.as_mut()) {
+            // Before the functions: address translation hides the subscriber's address.
+            circuits.refresh().look_up(LookUpDirection::Up, self.vector.batch.as_mut_slice());
+        }
         self.enqueue(port);
     }
 }

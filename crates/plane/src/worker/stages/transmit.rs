@@ -40,7 +40,7 @@ impl Ports {
             let target = state.part(part)[place];
             let Some(instance) = instances.get_mut(target) else { continue };
             let was_full = instance.output.room() == 0;
-            let taken = state.link.offer(instance.outgoing(), BATCH, accounting);
+            let taken = state.offer(instance.outgoing(), BATCH, accounting);
             instance.record_sent(taken);
             moved += taken;
             more |= !instance.output.is_empty();

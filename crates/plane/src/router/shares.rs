@@ -1,0 +1,505 @@
+//! The shares of ports, from the configuration, the files of subscribers and edits, and the circuits of subscribers.
+//!
+//! The tree that a port is to have is here. The worker that owns the port has its own form of it, and gets each change through [`LinkShares`]. A share's
+//! number belongs to its name for as long as the router runs: at all ports, and also after the share was removed.
+
+use super::Router;
+use super::opener::{ApplyError, Opener};
+use classifier::Published;
+use link::{LinkShares, MOST_SHARES, ShareCounts};
+use plan::{
+    Name, Plan, PortPlan, ShareChange, ShareName, ShareNode, ShareOrigin, ShareTree, SubscriberSection,
+    subscribers::to_share_changes,
+};
+use schemes::{ShareEdit, ShareSettings};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
+use subscribers::CircuitTable;
+use units::{Bytes, CircuitKey, Instant, Nanos, Rate, ShareId};
+
+/// The default burst: the time for which a share sends at its ceiling after an idle time. It covers the delay until a worker serves the link again.
+const BURST: Nanos = Nanos::millis(4);
+/// The least default burst: two packets of the usual length.
+const LEAST_BURST: Bytes = Bytes::new(2 * 1514);
+/// The name of the scheme.
+const SCHEME: &str = "share";
+
+/// Why a change of shares is refused: its position, the reason, and a hint.
+pub type ShareRefusal = (usize, String, String);
+
+/// The numbers of shares by name.
+#[derive(Clone, Debug, Default)]
+struct ShareIds {
+    ids: HashMap<ShareName, ShareId>,
+    names: Vec<ShareName>,
+}
+
+impl ShareIds {
+    fn get(&self, name: &ShareName) -> Option<ShareId> {
+        self.ids.get(name).copied()
+    }
+
+    /// The number of a name, a new one if it has none. None if the numbers are used up.
+    fn number(&mut self, name: &ShareName) -> Option<ShareId> {
+        if let Some(id) = self.get(name) {
+            return Some(id);
+        }
+        // Number 0 is no share.
+        let id = ShareId::at(self.names.len() + 1);
+        if id.index() >= MOST_SHARES {
+            return None;
+        }
+        self.names.push(name.clone());
+        self.ids.insert(name.clone(), id);
+        Some(id)
+    }
+}
+
+/// The shares of a port.
+struct PortTree {
+    tree: ShareTree,
+    /// When leases end.
+    leases: BTreeMap<ShareName, Instant>,
+    shared: Arc<LinkShares>,
+}
+
+/// All shares of a router.
+pub(super) struct RouterShares {
+    ids: ShareIds,
+    ports: BTreeMap<Name, PortTree>,
+    pub circuits: Arc<Published<CircuitTable>>,
+    /// The titles of subscribers and their circuits' shares.
+    subscribers: Vec<(ShareName, String)>,
+    /// The time from which leases count.
+    pub now: Instant,
+}
+
+impl Default for RouterShares {
+    fn default() -> Self {
+        RouterShares {
+            ids: ShareIds::default(),
+            ports: BTreeMap::new(),
+            circuits: Arc::new(Published::new(CircuitTable::default())),
+            subscribers: Vec::new(),
+            now: Instant::START,
+        }
+    }
+}
+
+/// The shares of a configuration that is being prepared.
+#[derive(Default)]
+pub(super) struct SharePlans {
+    ids: ShareIds,
+    ports: BTreeMap<Name, PlannedTree>,
+    circuits: Option<CircuitTable>,
+    subscribers: Vec<(ShareName, String)>,
+    pub warnings: Vec<String>,
+}
+
+struct PlannedTree {
+    tree: ShareTree,
+    shared: Arc<LinkShares>,
+    /// The changes from the running tree.
+    edits: Vec<ShareEdit>,
+}
+
+impl SharePlans {
+    /// The shares of a port with all edits that make them.
+    pub fn of_port(&self, port: &str) -> Option<(&Arc<LinkShares>, Vec<ShareEdit>)> {
+        let planned = self.ports.get(port)?;
+        Some((&planned.shared, all_edits(&planned.tree, &self.ids)))
+    }
+}
+
+/// The settings of a share as the scheme needs them.
+fn settings(node: &ShareNode<'_>, ids: &ShareIds) -> Option<ShareSettings> {
+    let parent = node.parent.map_or(Some(ShareId(0)), |parent| ids.get(parent))?;
+    let plan::ShareSettings { ceiling, weight, burst, priority, .. } = *node.settings;
+    let rate = ceiling.unwrap_or(node.guarantee);
+    let usual = Bytes::new((u128::from(rate.get()) * u128::from(BURST.get()) / 8_000_000_000) as u64);
+    Some(ShareSettings {
+        parent,
+        rate: node.guarantee,
+        ceiling,
+        weight: weight.unwrap_or(1),
+        burst: burst.unwrap_or(usual.max(LEAST_BURST)),
+        priority: priority.unwrap_or(0),
+    })
+}
+
+fn put(node: &ShareNode<'_>, ids: &ShareIds) -> Option<ShareEdit> {
+    Some(ShareEdit::Put(ids.get(node.name)?, settings(node, ids)?))
+}
+
+fn all_edits(tree: &ShareTree, ids: &ShareIds) -> Vec<ShareEdit> {
+    tree.iter().filter_map(|node| put(&node, ids)).collect()
+}
+
+/// The edits that make `new` of `old`. Each share is put before those below it and removed after them.
+fn difference(old: Option<&ShareTree>, new: &ShareTree, ids: &ShareIds) -> Vec<ShareEdit> {
+    let same = |node: &ShareNode<'_>| {
+        old.and_then(|old| old.get(node.name.as_str())).is_some_and(|before| {
+            (before.parent, before.settings, before.guarantee) == (node.parent, node.settings, node.guarantee)
+        })
+    };
+    let mut edits: Vec<ShareEdit> = new.iter().filter(|node| !same(node)).filter_map(|node| put(&node, ids)).collect();
+    let gone = old.into_iter().flat_map(ShareTree::iter).filter(|node| new.get(node.name.as_str()).is_none());
+    let mut gone: Vec<ShareEdit> = gone.filter_map(|node| Some(ShareEdit::Remove(ids.get(node.name)?))).collect();
+    gone.reverse();
+    edits.extend(gone);
+    edits
+}
+
+/// A share of a port, for reports.
+#[derive(Clone, Debug)]
+pub struct ShareReport {
+    /// Its name.
+    pub name: ShareName,
+    /// The share above it; `None` for the port.
+    pub parent: Option<ShareName>,
+    /// Its level: 1 directly below the port.
+    pub level: usize,
+    /// Who made it.
+    pub origin: ShareOrigin,
+    /// Its settings.
+    pub settings: plan::ShareSettings,
+    /// Its guarantee: its rate, or the sum of the guarantees below it.
+    pub guarantee: Rate,
+    /// The time until its lease ends. `None` if it stays.
+    pub lease_left: Option<Nanos>,
+    /// True if shares are below it.
+    pub has_children: bool,
+    /// Its counts, or for a share with others below the sum of theirs.
+    pub counts: ShareCounts,
+}
+
+/// The result of a batch of changes.
+#[derive(Clone, Debug)]
+pub struct SharesChanged {
+    /// Shares that were added, changed, moved or removed, with those above them whose guarantee changed.
+    pub shares: usize,
+    /// Shares of the port afterwards.
+    pub total: usize,
+    shared: Arc<LinkShares>,
+    number: u64,
+}
+
+impl SharesChanged {
+    /// True if the worker has carried it out.
+    pub fn is_done(&self) -> bool {
+        self.shared.is_done(self.number)
+    }
+}
+
+impl Router {
+    /// The running shares of a port with all edits that make them.
+    pub(super) fn running_shares(&self, port: &str) -> Option<(&Arc<LinkShares>, Vec<ShareEdit>)> {
+        let running = self.shares.ports.get(port)?;
+        Some((&running.shared, all_edits(&running.tree, &self.shares.ids)))
+    }
+
+    /// Reads the shares of a plan, and makes the changes from the running ones.
+    pub(super) fn prepare_shares(&self, plan: &Plan, opener: &mut dyn Opener) -> Result<SharePlans, Vec<ApplyError>> {
+        let mut plans = SharePlans { ids: self.shares.ids.clone(), ..SharePlans::default() };
+        let mut errors = Vec::new();
+        let section = plan.subscribers.as_ref();
+        let network = match section.map(|section| read_subscribers(section, opener)) {
+            Some(Ok((network, warnings))) => {
+                plans.warnings.extend(warnings);
+                Some(network)
+            }
+            Some(Err(wrong)) => {
+                errors.extend(wrong);
+                None
+            }
+            None => None,
+        };
+        let shares = network.as_ref().map(to_share_changes);
+        for port in plan.ports.iter().filter(|port| port.scheme.name == SCHEME) {
+            let of_subscribers = section.zip(shares.as_ref()).and_then(|(section, shares)| {
+                let inside = section.inside.contains(&port.name).then_some(&shares.down);
+                inside.or(section.outside.contains(&port.name).then_some(&shares.up))
+            });
+            let built = self.prepare_tree(port, of_subscribers, opener, &mut plans.warnings);
+            match built {
+                Ok(tree) => drop(self.plan_tree(port, tree, &mut plans).map_err(|error| errors.push(error))),
+                Err(wrong) => errors.extend(wrong),
+            }
+        }
+        if let Some(shares) = &shares {
+            let number = |(key, name): &(CircuitKey, ShareName)| Some((*key, plans.ids.get(name)?));
+            let numbered: Vec<(CircuitKey, ShareId)> = shares.circuits.iter().filter_map(number).collect();
+            let table = CircuitTable::new(numbered.into_iter());
+            let wrong = |error| ApplyError {
+                place: "subscribers".to_string(),
+                reason: format!("{error}"),
+                hint: "give each subscriber keys of its own".to_string(),
+            };
+            plans.circuits = table.map_err(|error| errors.push(wrong(error))).ok();
+        }
+        let title = |one: &plan::subscribers::Subscriber| (one.name.clone(), one.title.clone());
+        plans.subscribers = network.iter().flat_map(|network| network.subscribers.iter().map(title)).collect();
+        if errors.is_empty() { Ok(plans) } else { Err(errors) }
+    }
+
+    /// The tree of a port: its configuration, its subscribers, and the shares that edits have added to the running one.
+    fn prepare_tree(
+        &self,
+        port: &PortPlan,
+        subscribers: Option<&Vec<ShareChange>>,
+        opener: &mut dyn Opener,
+        warnings: &mut Vec<String>,
+    ) -> Result<ShareTree, Vec<ApplyError>> {
+        let place = format!("port {}", port.name);
+        let one = |reason: String, hint: String| vec![ApplyError { place: place.clone(), reason, hint }];
+        let file = port.shares.file.as_deref();
+        let text = file.map(|file| read_text(&place, file, opener)).transpose().map_err(|error| vec![error])?;
+        let tree = port.share_tree(text.as_deref().zip(file));
+        let mut tree = tree.map_err(|found| diagnostics_as_errors(&place, &found))?;
+        if let Some(shares) = subscribers {
+            tree.reserve(shares.len());
+            let applied = tree.apply_all(shares, ShareOrigin::Subscribers);
+            applied.map_err(|(_, reason, hint)| one(reason, hint))?;
+        }
+        let running = self.shares.ports.get(&port.name);
+        for node in running.into_iter().flat_map(|port| port.tree.iter()).filter(|n| n.origin == ShareOrigin::Api) {
+            let (name, parent) = (node.name.clone(), node.parent.cloned());
+            let again = ShareChange::Add { name, parent, settings: *node.settings, lease: node.lease };
+            if let Err((reason, _)) = tree.apply(&again, ShareOrigin::Api) {
+                warnings.push(format!("{place}: the share {} of an edit is removed: {reason}", node.name));
+            }
+        }
+        tree.commit();
+        Ok(tree)
+    }
+
+    fn plan_tree(&self, port: &PortPlan, tree: ShareTree, plans: &mut SharePlans) -> Result<(), ApplyError> {
+        for node in tree.iter() {
+            if plans.ids.number(node.name).is_none() {
+                return Err(ids_used_up(format!("port {}", port.name)));
+            }
+        }
+        let running = self.shares.ports.get(&port.name);
+        let edits = difference(running.map(|port| &port.tree), &tree, &plans.ids);
+        let shared = running.map_or_else(Arc::default, |port| port.shared.clone());
+        plans.ports.insert(port.name.clone(), PlannedTree { tree, shared, edits });
+        Ok(())
+    }
+
+    /// Publishes prepared shares.
+    pub(super) fn publish_shares(&mut self, plans: SharePlans) {
+        let SharePlans { ids, ports, circuits, subscribers, .. } = plans;
+        self.shares.ids = ids;
+        self.shares.subscribers = subscribers;
+        let mut running = std::mem::take(&mut self.shares.ports);
+        for (name, PlannedTree { tree, shared, edits }) in ports {
+            if !edits.is_empty() {
+                shared.change(&edits);
+            }
+            let mut leases = running.remove(&name).map(|port| port.leases).unwrap_or_default();
+            leases.retain(|share, _| tree.get(share.as_str()).is_some());
+            self.shares.ports.insert(name, PortTree { tree, leases, shared });
+        }
+        self.shares.circuits.publish(circuits.unwrap_or_default());
+    }
+
+    /// Changes the shares of a port: all changes, or none.
+    ///
+    /// # Errors
+    /// The position of the change that cannot be made, the reason and a hint.
+    pub fn edit_shares(&mut self, port: &str, changes: &[ShareChange]) -> Result<SharesChanged, ShareRefusal> {
+        let RouterShares { ids, ports, now, .. } = &mut self.shares;
+        let Some(PortTree { tree, leases, shared }) = ports.get_mut(port) else {
+            let hint = "give it scheme = \"share(...)\"".to_string();
+            return Err((0, format!("the port '{port}' has no shares"), hint));
+        };
+        // Before the changes: afterwards the shares below a removed one are unknown.
+        let mut removed: Vec<(usize, ShareName)> = Vec::new();
+        let mut losing: Vec<ShareName> = Vec::new();
+        for (position, change) in changes.iter().enumerate() {
+            if let ShareChange::Remove { name, .. } = change {
+                removed.extend(tree.subtree(name.as_str()).map(|node| (node.level, node.name.clone())));
+            }
+            if let ShareChange::Remove { name, .. } | ShareChange::Move { name, .. } = change {
+                losing.extend(tree.get(name.as_str()).and_then(|node| node.parent.cloned()));
+            }
+            let applied = tree.apply(change, ShareOrigin::Api);
+            let numbered = applied.and_then(|()| match change {
+                ShareChange::Add { name, .. } if ids.number(name).is_none() => {
+                    let ApplyError { reason, hint, .. } = ids_used_up(String::new());
+                    Err((reason, hint))
+                }
+                _ => Ok(()),
+            });
+            if let Err((reason, hint)) = numbered {
+                tree.rollback();
+                return Err((position, reason, hint));
+            }
+        }
+        tree.commit();
+        // The changed shares and all above them, whose guarantees may have changed: the upper levels first.
+        let mut touched: BTreeSet<(usize, ShareName)> = BTreeSet::new();
+        for name in changes.iter().map(ShareChange::name).chain(&losing) {
+            let mut next = tree.get(name.as_str());
+            while let Some(node) = next {
+                if !touched.insert((node.level, node.name.clone())) {
+                    break;
+                }
+                next = node.parent.and_then(|parent| tree.get(parent.as_str()));
+            }
+        }
+        let mut edits: Vec<ShareEdit> =
+            touched.iter().filter_map(|(_, name)| put(&tree.get(name.as_str())?, ids)).collect();
+        removed.retain(|(_, name)| tree.get(name.as_str()).is_none());
+        removed.sort_by_key(|(level, _)| std::cmp::Reverse(*level));
+        edits.extend(removed.iter().filter_map(|(_, name)| Some(ShareEdit::Remove(ids.get(name)?))));
+        for change in changes {
+            note_lease(change, leases, *now);
+        }
+        leases.retain(|name, _| tree.get(name.as_str()).is_some());
+        let number = shared.change(&edits);
+        Ok(SharesChanged { shares: edits.len(), total: tree.len(), shared: shared.clone(), number })
+    }
+
+    /// Removes shares whose lease has ended. Returns them with their ports.
+    pub fn end_share_leases(&mut self, now: Instant) -> Vec<(Name, ShareName)> {
+        self.shares.now = now;
+        let due = |(port, shares): (&Name, &PortTree)| {
+            let ended = shares.leases.iter().filter(|(_, end)| **end <= now);
+            ended.map(|(name, _)| (port.clone(), name.clone())).collect::<Vec<_>>()
+        };
+        let ended: Vec<(Name, ShareName)> = self.shares.ports.iter().flat_map(due).collect();
+        // One at a time: a share with others below it stays until they end.
+        let remove = |(port, name): &(Name, ShareName)| {
+            self.edit_shares(port, &[ShareChange::Remove { name: name.clone(), all: false }]).is_ok()
+        };
+        ended.into_iter().filter(remove).collect()
+    }
+
+    /// The ports that have shares.
+    pub fn share_ports(&self) -> impl Iterator<Item = &Name> {
+        self.shares.ports.keys()
+    }
+
+    /// The shares of a port, each before those below it. `None` if the port has no shares.
+    pub fn shares(&self, port: &str) -> Option<Vec<ShareReport>> {
+        let PortTree { tree, leases, shared } = self.shares.ports.get(port)?;
+        let mut reports: Vec<ShareReport> = Vec::with_capacity(tree.len());
+        for node in tree.iter() {
+            let id = self.shares.ids.get(node.name).unwrap_or_default();
+            reports.push(ShareReport {
+                name: node.name.clone(),
+                parent: node.parent.cloned(),
+                level: node.level - 1,
+                origin: node.origin,
+                settings: *node.settings,
+                guarantee: node.guarantee,
+                lease_left: leases.get(node.name).map(|end| end.since(self.shares.now)),
+                has_children: false,
+                counts: shared.counts(id),
+            });
+        }
+        // From the last to the first, a share has its whole sum before it is added to the one above it, which is the last one before it on a higher level.
+        let mut above: Vec<usize> = Vec::new();
+        let mut parents: Vec<Option<usize>> = Vec::with_capacity(reports.len());
+        for (place, report) in reports.iter().enumerate() {
+            above.truncate(report.level - 1);
+            parents.push(above.last().copied());
+            above.push(place);
+        }
+        for place in (0..reports.len()).rev() {
+            if let Some(parent) = parents[place] {
+                let counts = reports[place].counts;
+                reports[parent].counts.add(&counts);
+                reports[parent].has_children = true;
+            }
+        }
+        Some(reports)
+    }
+
+    /// The subscribers: the share of each, and its title.
+    pub fn subscribers(&self) -> &[(ShareName, String)] {
+        &self.shares.subscribers
+    }
+
+    /// Reads the files of subscribers again, and changes the shares and circuits, all at once and without a new generation.
+    ///
+    /// # Errors
+    /// The faults in the files. Nothing was changed.
+    pub fn reload_subscribers(&mut self, opener: &mut dyn Opener) -> Result<Vec<String>, Vec<ApplyError>> {
+        let Some(plan) = self.plan.clone() else { return Ok(Vec::new()) };
+        let plans = self.prepare_shares(&plan, opener)?;
+        let warnings = plans.warnings.clone();
+        self.publish_shares(plans);
+        Ok(warnings)
+    }
+
+    /// Hands all shares to workers that have lost them in a restart.
+    pub fn restore_shares(&self) {
+        for PortTree { tree, shared, .. } in self.shares.ports.values() {
+            if shared.take_request() {
+                shared.change(&all_edits(tree, &self.shares.ids));
+            }
+        }
+    }
+}
+
+fn note_lease(change: &ShareChange, leases: &mut BTreeMap<ShareName, Instant>, now: Instant) {
+    let (name, lease) = match change {
+        ShareChange::Add { name, lease, .. } => (name, *lease),
+        ShareChange::Set { name, lease: Some(lease), .. } => (name, *lease),
+        _ => return,
+    };
+    match lease {
+        Some(lease) => drop(leases.insert(name.clone(), now + lease)),
+        None => drop(leases.remove(name)),
+    }
+}
+
+fn ids_used_up(place: String) -> ApplyError {
+    let reason = format!("more than {} names of shares were in use since the start", MOST_SHARES - 1);
+    ApplyError { place, reason, hint: "restart the router".to_string() }
+}
+
+fn read_text(place: &str, file: &str, opener: &mut dyn Opener) -> Result<String, ApplyError> {
+    let bytes = opener.read_file(place, file)?;
+    String::from_utf8(bytes).map_err(|error| {
+        let valid = error.utf8_error().valid_up_to();
+        let line = error.as_bytes()[..valid].iter().filter(|byte| **byte == b'\n').count() + 1;
+        let reason = format!("{file}:{line}: the file is not UTF-8");
+        ApplyError { place: place.to_string(), reason, hint: "save the file as UTF-8".to_string() }
+    })
+}
+
+fn diagnostics_as_errors(place: &str, found: &plan::Diagnostics) -> Vec<ApplyError> {
+    let one = |error: &plan::Diagnostic| ApplyError {
+        place: place.to_string(),
+        reason: format!("{}:{}:{}: {}", error.file, error.line, error.column, error.reason),
+        hint: error.hint.clone(),
+    };
+    found.errors().map(one).collect()
+}
+
+type Network = (plan::subscribers::SubscriberPlan, Vec<String>);
+
+/// Reads the files of subscribers.
+fn read_subscribers(section: &SubscriberSection, opener: &mut dyn Opener) -> Result<Network, Vec<ApplyError>> {
+    const PLACE: &str = "subscribers";
+    let mut failed = None;
+    let result = section.source.read(|file| {
+        read_text(PLACE, file, opener).map_err(|error| {
+            let found = plan::Diagnostics::unreadable(file, error.reason.clone(), &error.hint);
+            failed = Some(error);
+            found
+        })
+    });
+    match (result.plan, failed) {
+        (_, Some(error)) => Err(vec![error]),
+        (Some(network), None) => {
+            let warnings = result.diagnostics.warnings();
+            let text = |w: &plan::Diagnostic| format!("{}:{}: {}; {}", w.file, w.line, w.reason, w.hint);
+            Ok((network, warnings.map(text).collect()))
+        }
+        (None, None) => Err(diagnostics_as_errors(PLACE, &result.diagnostics)),
+    }
+}
