@@ -5,7 +5,7 @@ use clap::{Args, ValueHint};
 use std::path::PathBuf;
 
 /// The groups of figures that `switchpath bench` can measure, in the order of measurement.
-pub const BENCH_GROUPS: [&str; 15] = [
+pub const BENCH_GROUPS: [&str; 16] = [
     "forwarding",
     "functions",
     "ephemeral",
@@ -13,6 +13,7 @@ pub const BENCH_GROUPS: [&str; 15] = [
     "routes",
     "rules",
     "schemes",
+    "subscribers",
     "guests",
     "scheduler",
     "sim",

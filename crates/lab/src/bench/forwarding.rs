@@ -219,6 +219,11 @@ impl BenchRouter {
         BenchRouter { rig, meter, counter, frames, forwarded: back, hops: 0, batch: Batch::new() }
     }
 
+    /// Calls the queueing scheme for every packet, also if no packet waits.
+    pub fn call_scheme_always(&mut self) {
+        self.rig.worker.disable_bypass();
+    }
+
     /// The number of passes in a round.
     pub fn passes(&self) -> usize {
         (PACKETS / self.frames.len()).max(1)

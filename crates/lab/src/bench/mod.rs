@@ -18,6 +18,7 @@ mod routes;
 mod rules;
 mod schemes;
 mod sim;
+mod subscribers;
 mod workers;
 mod writer;
 
@@ -53,6 +54,7 @@ const GROUPS: &[Group] = &[
     ("routes", Measure::Here(routes::measure)),
     ("rules", Measure::Here(rules::measure)),
     ("schemes", Measure::Here(schemes::measure)),
+    ("subscribers", Measure::Here(subscribers::measure)),
     ("guests", Measure::Here(guests::measure)),
     ("scheduler", Measure::Here(components::scheduler)),
     ("sim", Measure::Here(sim::measure)),

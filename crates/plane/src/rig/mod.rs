@@ -196,8 +196,17 @@ impl Rig {
     /// # Panics
     /// When the configuration is wrong.
     pub fn offloading(frames: usize, layout: Layout, config: &str, wires: &[(&str, Offloads)]) -> Rig {
+        let offloads = wires.iter().map(|&(wire, takes)| (wire.to_string(), takes)).collect();
+        Rig::running_with(MemoryWires { offloads, ..MemoryWires::default() }, frames, layout, config)
+    }
+
+    /// The same with these settings of wires.
+    ///
+    /// # Panics
+    /// When the configuration is wrong.
+    pub fn running_with(wires: MemoryWires, frames: usize, layout: Layout, config: &str) -> Rig {
         let mut rig = Rig::new(frames, layout, Box::new(Silent));
-        rig.wires.offloads = wires.iter().map(|&(wire, takes)| (wire.to_string(), takes)).collect();
+        rig.wires = wires;
         rig.apply(config).unwrap_or_else(|errors| panic!("{errors:?}"));
         rig.settle();
         let wires: Vec<String> = rig.wires.far.keys().cloned().collect();
