@@ -7,7 +7,7 @@ use crate::relay::RelayOwner;
 use packet::accounting::Accounting;
 use packet::port::{Port, UnsentPackets, refusal_reason};
 use packet::segment::{must_segment, prepare_for_port, wire_length};
-use packet::wire::{ethertype, flow_hash};
+use packet::wire::{TagStack, ethernet, ethertype, flow_hash};
 use packet::{Batch, DropReason, Packet};
 use units::PortId;
 
@@ -283,13 +283,16 @@ fn member(packet: &Packet, workers: u64, key: u64) -> usize {
     ((u64::from(flow_hash(frame, at, key)) * workers) >> 32) as usize
 }
 
-/// The offset of the IP header. `None` in other frames.
+/// The offset of the IP header, after at most two VLAN tags or in a PPPoE session: flows through a pair of pass-through ports are spread over the workers
+/// too. `None` in other frames.
 #[inline]
 pub(super) fn network_header(frame: &[u8]) -> Option<usize> {
-    const VLAN: u16 = 0x8100;
-    let kind = |at: usize| Some(u16::from_be_bytes(*frame.get(at..)?.first_chunk()?));
-    let at = if kind(12)? == VLAN { 16 } else { 12 };
-    matches!(kind(at)?, ethertype::IPV4 | ethertype::IPV6).then_some(at + 2)
+    const KIND: usize = ethernet::HEADER - 2;
+    let kind = u16::from_be_bytes(*frame.get(KIND..)?.first_chunk()?);
+    if matches!(kind, ethertype::IPV4 | ethertype::IPV6) {
+        return Some(ethernet::HEADER);
+    }
+    TagStack::of(frame)?.ip_header(frame).map(|(at, _)| at)
 }
 
 #[cfg(test)]
