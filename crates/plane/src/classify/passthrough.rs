@@ -1,13 +1,14 @@
 //! Pass-through ports: two ports that are the ends of a cable. Frames that arrive at one leave by the other, unchanged (spec E-40).
 //!
 //! Nothing is checked, because a cable carries any frame: frames to other hosts, unknown protocols, malformed frames. Only the offset of the IP
-//! header is recorded, for schemes that classify flows, and for packet hooks and traces.
+//! header is recorded, for schemes that classify flows, and for packet hooks and traces. It may follow VLAN tags and the header of a PPPoE session.
 
 use super::{Classifier, Finding, REFUSED, Target, Witness, refuse, reset_meta};
 use crate::multicast::PASSTHROUGH;
 use crate::snapshot::{BEST_EFFORT, PortView};
 use packet::segment::wire_length;
-use packet::wire::{Ethernet, LengthOrType, ethertype};
+use packet::wire::ethernet::HEADER as ETHERNET;
+use packet::wire::{Family, TagStack, ethertype};
 use packet::{DropReason, Meta, Packet};
 use units::{Instant, PortId};
 
@@ -51,17 +52,26 @@ impl<W: Witness> Classifier<'_, W> {
     }
 }
 
-/// The offset of the IP header in a frame, and the flag of its version. Without an IP header, the offset is the end of the frame, so that
-/// nothing is read as a header.
+/// The offset of the IP header in a frame, and the flag of its version: directly after the addresses, after one or two VLAN tags, or in a PPPoE session.
+/// Without an IP header, the offset is the end of the frame, so that nothing is read as a header.
+#[inline(always)]
 fn find_ip_header(packet: &Packet) -> (u16, u8) {
+    const IPV4: [u8; 2] = ethertype::IPV4.to_be_bytes();
+    const IPV6: [u8; 2] = ethertype::IPV6.to_be_bytes();
     let frame = packet.bytes();
-    let nowhere = frame.len().min(usize::from(u16::MAX)) as u16;
-    match Ethernet::parse(frame) {
-        Ok(link) => match link.length_or_type {
-            LengthOrType::Ethertype(ethertype::IPV4) => (link.payload as u16, 0),
-            LengthOrType::Ethertype(ethertype::IPV6) => (link.payload as u16, Meta::IPV6),
-            _ => (nowhere, 0),
-        },
-        Err(_) => (nowhere, 0),
+    match frame.get(ETHERNET - 2..ETHERNET) {
+        Some(kind) if *kind == IPV4 => (ETHERNET as u16, 0),
+        Some(kind) if *kind == IPV6 => (ETHERNET as u16, Meta::IPV6),
+        _ => find_inner_ip_header(frame),
+    }
+}
+
+/// The same for frames without an IP header directly after the addresses.
+#[inline(never)]
+fn find_inner_ip_header(frame: &[u8]) -> (u16, u8) {
+    match TagStack::of(frame).and_then(|stack| stack.ip_header(frame)) {
+        Some((at, Family::V4)) => (at as u16, 0),
+        Some((at, Family::V6)) => (at as u16, Meta::IPV6),
+        None => (frame.len().min(usize::from(u16::MAX)) as u16, 0),
     }
 }

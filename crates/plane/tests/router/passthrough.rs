@@ -181,3 +181,72 @@ fn explain_predicts_passing_frames() {
     let ExpectedFate::Sent { port, frame, .. } = explained.expected else { panic!("{explained:?}") };
     assert_eq!((port, frame), (named("line"), bytes));
 }
+
+/// A frame of a UDP flow by its source port, behind these link headers.
+fn wrapped(link: &[u8], ipv6: bool, port: u16, length: usize) -> Vec<u8> {
+    let udp = [&port.to_be_bytes()[..], &[0, 9, 0, 0, 0, 0]].concat();
+    let size = (length - 14 - link.len()) as u16;
+    let ip = if ipv6 {
+        [&[0x60, 0, 0, 0][..], &(size - 40).to_be_bytes(), &[17, 64], &[0xfd; 32]].concat()
+    } else {
+        [&[0x45, 0][..], &size.to_be_bytes(), &[0, 0, 0, 0, 64, 17, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2]].concat()
+    };
+    let mut frame = [&[2, 0, 0, 0, 0, 9, 2, 0, 0, 0, 0, 8], link, &ip, &udp].concat();
+    frame.resize(length, 0);
+    frame
+}
+
+/// The link headers of an access network, from the ethertype or tag after the addresses to the ethertype or PPP protocol of IP.
+fn link_headers(ipv6: bool) -> [Vec<u8>; 5] {
+    let ethertype: &[u8] = if ipv6 { &[0x86, 0xdd] } else { &[8, 0] };
+    let session = [&[0x88, 0x64, 0x11, 0, 0, 1, 5, 0][..], if ipv6 { &[0, 0x57] } else { &[0, 0x21] }].concat();
+    [
+        ethertype.to_vec(),
+        [&[0x81, 0, 0, 100], ethertype].concat(),
+        [&[0x88, 0xa8, 0, 100, 0x81, 0, 0, 20], ethertype].concat(),
+        session.clone(),
+        [&[0x91, 0, 0, 100, 0x81, 0, 0, 20], &session[..]].concat(),
+    ]
+}
+
+#[test]
+fn flows_behind_tags_and_pppoe_have_queues_of_their_own() {
+    let config = config().replace(
+        "device = 'memory:router'",
+        "device = 'memory:router'\nscheme = 'shape(rate=100mbit){fq(flows=1024){fifo}}'",
+    );
+    for ipv6 in [false, true] {
+        for link in link_headers(ipv6) {
+            let mut rig = Rig::running(512, Layout::Three, &config);
+            let heavy: Vec<_> = (0..40).map(|_| wrapped(&link, ipv6, 1000, 1200)).collect();
+            heavy.iter().for_each(|frame| rig.send("line", frame));
+            let light = wrapped(&link, ipv6, 2000, 100);
+            rig.send("line", &light);
+            let mut came = Vec::new();
+            while came.len() < heavy.len() + 1 {
+                rig.advance(Nanos::micros(100));
+                came.extend(rig.received("router"));
+            }
+            let at = came.iter().position(|frame| *frame == light).unwrap();
+            assert!(at < 25, "the light flow left after {at} packets of the heavy one behind {link:x?}");
+        }
+    }
+}
+
+#[test]
+fn frames_of_an_access_network_pass_unchanged() {
+    let mut rig = Rig::running(512, Layout::Three, &config());
+    for ipv6 in [false, true] {
+        for link in link_headers(ipv6) {
+            let whole = wrapped(&link, ipv6, 1000, 300);
+            // Every length, down to one byte: a header may end anywhere.
+            for length in (1..=whole.len()).rev() {
+                for (from, to) in [("line", "router"), ("router", "line")] {
+                    rig.send(from, &whole[..length]);
+                    rig.settle();
+                    assert_eq!(rig.received(to), [&whole[..length]], "{length} bytes of {link:x?}");
+                }
+            }
+        }
+    }
+}
