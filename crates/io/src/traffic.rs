@@ -224,12 +224,12 @@ const HIGHEST: i32 = 1;
 const LATE: i32 = 2;
 
 impl UdpSink {
-    /// Attaches a sink to the link with this index, in the network namespace of the calling thread: in its driver, or at the start of the host's
-    /// stack. Needs CAP_BPF and CAP_NET_ADMIN.
+    /// Attaches a sink to the link with this index, in the network namespace of the calling thread: in its driver, or at the start or the end of the
+    /// host's stack. Needs CAP_BPF and CAP_NET_ADMIN.
     pub fn attach(index: u32, hook: BpfHook) -> io::Result<UdpSink> {
         const BEFORE: u8 = 9;
         let (kind, data, drop, pass) = match hook {
-            BpfHook::TcxIngress => {
+            BpfHook::TcxIngress | BpfHook::TcxEgress => {
                 (BpfProgramKind::Classifier, context::CLASSIFIER_DATA, action::CLASSIFIER_DROP, action::CLASSIFIER_NEXT)
             }
             BpfHook::XdpNative | BpfHook::XdpGeneric => {

@@ -29,6 +29,10 @@ pub mod action {
 pub mod call {
     /// `bpf_map_lookup_elem(map, key)`: the address of the value, or zero.
     pub const MAP_LOOKUP: i32 = 1;
+    /// `bpf_skb_vlan_push(context, type of the tag in network byte order, control field)`.
+    pub const VLAN_PUSH: i32 = 18;
+    /// `bpf_skb_vlan_pop(context)`: removes the outermost tag.
+    pub const VLAN_POP: i32 = 19;
     /// `bpf_redirect(index, flags)`.
     pub const REDIRECT: i32 = 23;
     /// `bpf_redirect_map(map, key, flags)`: if the map has no entry, the result is the lower bits of the flags.

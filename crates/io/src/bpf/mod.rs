@@ -39,6 +39,8 @@ pub struct BpfProgram {
 pub enum BpfHook {
     /// tcx ingress (Linux 6.6).
     TcxIngress,
+    /// tcx egress (Linux 6.6).
+    TcxEgress,
     /// XDP in the driver.
     XdpNative,
     /// XDP in the stack, for drivers without XDP.
@@ -50,6 +52,7 @@ impl BpfHook {
     const fn numbers(self) -> (u32, u32) {
         match self {
             BpfHook::TcxIngress => (46, 0),
+            BpfHook::TcxEgress => (47, 0),
             BpfHook::XdpNative => (37, 1 << 2),
             BpfHook::XdpGeneric => (37, 1 << 1),
         }

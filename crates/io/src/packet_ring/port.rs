@@ -6,7 +6,7 @@ use super::{InterfaceChanges, OpenError, PacketDevice, PacketOptions, open};
 use crate::{clock, offload, sys, vnet};
 use packet::pool::{FRAME, SUPER_FRAME};
 use packet::port::{Offloads, Port, PortStatistics, UnsentPackets, WakeSource};
-use packet::wire::complete_checksum;
+use packet::wire::{TagStack, complete_checksum};
 use packet::{Batch, DropReason, Packet, Pool};
 use rustix::io::readv;
 use std::cell::Cell;
@@ -188,8 +188,9 @@ fn arrival_time(stamp: Nanos, epoch: Nanos, now: Instant) -> Instant {
 
 /// Completes the checksum that a sender on this machine left to a network card.
 fn complete(packet: &mut Packet) {
-    let header = if packet.bytes().get(12..14) == Some(&TPID_8021Q.to_be_bytes()) { 18 } else { 14 };
-    if let Some(l3) = packet.bytes_mut().get_mut(header..) {
+    let frame = packet.bytes_mut();
+    let header = TagStack::of(frame).and_then(|stack| stack.ip_header(frame));
+    if let Some(l3) = header.and_then(|(at, _)| frame.get_mut(at..)) {
         // The router itself finds and drops malformed packets.
         let _ = complete_checksum(l3);
     }

@@ -5,7 +5,7 @@ use super::socket::XdpSocket;
 use super::{LINK_HEADER, MOST_MTU};
 use packet::port::{Port, PortStatistics, UnsentPackets, WakeSource, refuse};
 use packet::segment::wire_length;
-use packet::wire::{complete_partial_checksum, ethertype};
+use packet::wire::{TagStack, complete_partial_checksum};
 use packet::{Batch, DropReason, Packet, Pool};
 use plan::Checksums;
 use rustix::event::epoll;
@@ -136,13 +136,9 @@ fn open_epoll(sockets: &[XdpSocket]) -> rustix::io::Result<OwnedFd> {
 /// Completes a checksum that was left to a network card; see adr/0010. The router itself finds and drops malformed packets.
 #[inline]
 fn complete(packet: &mut Packet) {
-    let bytes = packet.bytes_mut();
-    let header = match bytes.get(12..14) {
-        Some([0x81, 0x00]) => 18,
-        _ => 14,
-    };
-    let kind = bytes.get(header - 2..header).map(|kind| u16::from_be_bytes([kind[0], kind[1]]));
-    if let (Some(ethertype::IPV4 | ethertype::IPV6), Some(l3)) = (kind, bytes.get_mut(header..)) {
+    let frame = packet.bytes_mut();
+    let header = TagStack::of(frame).and_then(|stack| stack.ip_header(frame));
+    if let Some(l3) = header.and_then(|(at, _)| frame.get_mut(at..)) {
         complete_partial_checksum(l3);
     }
 }

@@ -3,6 +3,7 @@
 
 #![allow(clippy::print_stdout)]
 
+mod bridge;
 mod hotplug;
 mod mtu;
 mod multicast;

@@ -46,7 +46,8 @@ fn across(from: &LabHost, to: &LabHost, frames: &[Vec<u8>]) -> Vec<Vec<u8>> {
     came
 }
 
-/// Frames of the link: spanning tree, LLDP, LACP, an unknown protocol after two tags, a broadcast ARP, one of 8 KB.
+/// Frames of the link: spanning tree, LLDP, LACP, ARP, neighbour discovery, one and two tags, tags of an old type and priority tags, PPPoE discovery and
+/// sessions, MACsec, unknown protocols, the shortest frame, the longest frame.
 fn frames(longest: usize) -> Vec<Vec<u8>> {
     let source = [2, 0, 0, 0, 0, 0x5e];
     let of = |station: [u8; 6], rest: &[u8], length: usize| {
@@ -61,6 +62,19 @@ fn frames(longest: usize) -> Vec<Vec<u8>> {
         of([2, 0, 0, 0, 9, 9], &[0x81, 0, 0x60, 7, 0x86, 0xdd], 300),
         of([2, 0, 0, 0, 9, 9], &[0x88, 0xa8, 0, 5, 0x81, 0, 0, 9, 0x88, 0xb5], 1000),
         of([1, 0, 0x5e, 1, 2, 3], &[0x88, 0xb5], longest),
+        of([0x33, 0x33, 0xff, 0, 0, 2], &[0x86, 0xdd, 0x60, 0, 0, 0, 0, 32, 58, 255], 86),
+        of([2, 0, 0, 0, 9, 9], &[0x81, 0, 0xe0, 0, 8, 0, 0x45], 64),
+        of(
+            [2, 0, 0, 0, 9, 9],
+            &[0x88, 0xa8, 0, 5, 0x81, 0, 0, 9, 0x88, 0x64, 0x11, 0, 0, 1, 0, 42, 0, 0x21, 0x45],
+            longest,
+        ),
+        of([2, 0, 0, 0, 9, 9], &[0x91, 0, 0, 5, 0x81, 0, 0, 9, 0x86, 0xdd, 0x60], 600),
+        of([0xff; 6], &[0x88, 0x63, 0x11, 9, 0, 0, 0, 4], 60),
+        of([2, 0, 0, 0, 9, 9], &[0x88, 0x64, 0x11, 0, 0, 1, 0, 42, 0, 0x57, 0x60], 200),
+        of([2, 0, 0, 0, 9, 9], &[0x88, 0xe5, 0x2c], 300),
+        of([2, 0, 0, 0, 9, 9], &[0xfa, 0xce], 1000),
+        of([2, 0, 0, 0, 9, 9], &[0xfa, 0xce], 14),
     ]
 }
 

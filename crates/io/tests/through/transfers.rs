@@ -11,9 +11,9 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::thread;
 
 /// Bytes of each transfer.
-const BYTES: usize = 24 << 20;
+pub const BYTES: usize = 24 << 20;
 /// Payload of a TCP segment on a link with MTU 1500.
-const SEGMENT: u64 = 1448;
+pub const SEGMENT: u64 = 1448;
 const CHUNK: usize = 256 << 10;
 
 /// The byte stream of a seed (splitmix64).
