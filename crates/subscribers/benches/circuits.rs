@@ -1,5 +1,6 @@
-//! Look-ups in tables of 10^5 circuits: `cargo bench -p subscribers --bench circuits`. The addresses of each batch are random, so the table is not in the first-level
-//! cache by repetition; the headers of the packets are, as after classification. The time of a batch divided by its packets is that of a look-up.
+//! Look-ups in tables of 10^5 circuits: `cargo bench -p subscribers --bench circuits`. The addresses of each batch are random, so the table is not in the
+//! first-level cache by repetition. The headers of the packets are, as after classification. The time of a batch divided by its packets is that of a
+//! look-up.
 
 #![allow(clippy::print_stdout, reason = "a benchmark prints its results")]
 

@@ -1,19 +1,19 @@
 //! Passive round-trip times of TCP connections, by their timestamps (RFC 7323).
 //!
 //! The method is that of Nichols ("Listening to networks", Pollere 2017; `pping`). The router records when it sees a timestamp of a flow for the first
-//! time. The first packet of the other direction that returns this timestamp ends the sample: the time in between is the round-trip time between the router
-//! and the sender of that packet, with the packet's delay in the router itself. So each connection gives two kinds of samples: toward the subscriber and toward the
-//! Internet.
+//! time. The first packet of the other direction that returns this timestamp ends the sample. The time in between is the round-trip time between the
+//! router and the sender of that packet. It includes the packet's delay in the router itself. So each connection gives two kinds of samples: toward the
+//! subscriber and toward the Internet.
 //!
 //! A timestamp that only segments without data have had starts no sample, unlike in `pping`: their receiver returns it whenever it sends next, so the
-//! sample would have the idle time of an application in it. The sample of a segment with data begins when its timestamp was first seen, also if that was on a segment
-//! without data. So a sample may be too long by one step of the sender's clock (1 ms in Linux), and never too short.
+//! sample would contain the idle time of an application. The sample of a segment with data begins when its timestamp was first seen, also if that was
+//! on a segment without data. So a sample may be too long by one step of the sender's clock (1 ms in Linux), and never too short.
 //!
 //! # The table
 //!
 //! One table for all workers has a bounded number of entries and no lock. An entry is one word: 30 bits of a keyed hash, two bits of state, and the time.
 //! A bucket has four entries, and a new one replaces the oldest. A table of 2^19 entries (4 MB) keeps an entry for a second if hosts create half a
-//! million of them a second. A flood of packets therefore costs samples, and nothing else. Nobody without the key can choose packets that collide. A
+//! million of them a second. A flood of packets therefore costs samples, and nothing else. An attacker without the key cannot choose packets that collide. A
 //! packet that returns a timestamp which the router has not seen matches an entry with a probability of at most 2^-28.
 
 use crate::timestamps::Segment;

@@ -46,8 +46,7 @@ fn across(from: &LabHost, to: &LabHost, frames: &[Vec<u8>]) -> Vec<Vec<u8>> {
     came
 }
 
-/// Frames of the link: spanning tree, LLDP, LACP, ARP, neighbour discovery, one and two tags, tags of an old type and priority tags, PPPoE discovery and
-/// sessions, MACsec, unknown protocols, the shortest frame, the longest frame.
+/// Frames of link protocols (spanning tree, LLDP, LACP, ARP, neighbour discovery, MACsec), with tags and PPPoE, of unknown protocols, short and long.
 fn frames(longest: usize) -> Vec<Vec<u8>> {
     let source = [2, 0, 0, 0, 0, 0x5e];
     let of = |station: [u8; 6], rest: &[u8], length: usize| {
