@@ -60,6 +60,19 @@ impl Meter {
         self.credit >= 0
     }
 
+    /// The same for a meter whose packets are charged with [`Meter::charge_at`]. It costs a comparison while there is credit, which time only increases.
+    #[inline(always)]
+    pub fn has_credit(&mut self, now: Instant) -> bool {
+        self.credit >= 0 || self.allows(now)
+    }
+
+    /// Subtracts packets of `size` bytes that are being sent at this time.
+    #[inline]
+    pub fn charge_at(&mut self, size: Bytes, now: Instant) {
+        self.refill(now);
+        self.charge(size);
+    }
+
     /// Bytes that may be sent now without making the credit negative.
     #[inline]
     pub fn available(&mut self, now: Instant) -> Bytes {

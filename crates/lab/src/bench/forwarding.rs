@@ -174,6 +174,8 @@ pub struct BenchRouter {
     /// How often every frame was forwarded since it was renewed.
     hops: u8,
     batch: Batch,
+    /// The router's time that each step takes, besides a nanosecond.
+    pub step_time: Nanos,
 }
 
 impl BenchRouter {
@@ -216,7 +218,16 @@ impl BenchRouter {
         frames.iter_mut().for_each(reset_ttl);
         let back = Vec::with_capacity(frames.len());
         let meter = VectorMeter { counter: counter.clone(), last: counter.read() };
-        BenchRouter { rig, meter, counter, frames, forwarded: back, hops: 0, batch: Batch::new() }
+        BenchRouter {
+            rig,
+            meter,
+            counter,
+            frames,
+            forwarded: back,
+            hops: 0,
+            batch: Batch::new(),
+            step_time: Nanos::ZERO,
+        }
     }
 
     /// Calls the queueing scheme for every packet, also if no packet waits.
@@ -246,6 +257,7 @@ impl BenchRouter {
                 let start = self.counter.read();
                 let mut steps = 0;
                 while far.waiting() < offered {
+                    self.rig.now += self.step_time;
                     self.rig.step(&mut self.meter);
                     steps += 1;
                     assert!(steps < STEPS, "a frame was lost: the machine stood still, or the router is at fault");

@@ -8,11 +8,14 @@ use plane::rig::{MemoryWires, Rig};
 use plane::snapshot::Layout;
 use std::fmt::Write as _;
 use std::io;
+use units::Nanos;
 
 /// The most time over plain forwarding, in nanoseconds a packet.
 const BUDGET: f64 = 120.0;
 /// The most that the time may grow from the fewest to the most subscribers.
 const GROWTH: f64 = 2.0;
+/// The time of a step, about that of a batch: without it meters would stand still.
+const STEP: Nanos = Nanos::micros(5);
 /// The numbers of subscribers.
 const COUNTS: [usize; 3] = [100, 10_000, 100_000];
 /// Subscribers of a tower, and of a region.
@@ -56,13 +59,15 @@ fn router(count: usize, shares: bool) -> BenchRouter {
             "[subscribers]\ninside = [\"out\"]\noutside = [\"in\"]\nfile = \"/subscribers{count}.csv\"\n"
         );
     }
-    let wires = MemoryWires { read_file: Some(table), ..MemoryWires::default() };
+    let mut wires = MemoryWires::default();
+    wires.read_file = Some(table);
     let rig = Rig::running_with(wires, count + SPARE, Layout::Three, &config);
     // A walk with a step that is prime to the number visits all of them, and no two of a tower after each other.
     let step = 7919;
     let mut router = BenchRouter::of(rig, (0..count).map(|i| frame(address(i * step % count))));
     // The scheme is called for every packet, also if no packet waits.
     router.call_scheme_always();
+    router.step_time = STEP;
     router
 }
 

@@ -266,9 +266,9 @@ impl<W: Wires + 'static> ShareTree<W> {
         let mut place = leaf;
         while place != ROOT {
             let node = &mut self.nodes.all[place as usize];
-            node.charge_ceiling(bytes);
+            node.charge_ceiling(bytes, now);
             if guaranteed & 1 != 0 {
-                node.charge_guarantee(bytes);
+                node.charge_guarantee(bytes, now);
             } else {
                 node.charge_excess(bytes);
             }
@@ -286,7 +286,7 @@ impl<W: Wires + 'static> ShareTree<W> {
             place = above;
         }
         let root = &mut self.nodes.all[ROOT as usize];
-        root.charge_ceiling(bytes);
+        root.charge_ceiling(bytes, now);
         let backlog = if root.ready_children > 0 { Next::Ready } else { Next::Idle };
         self.update(ROOT, backlog, now);
         if self.nodes.all[leaf as usize].closing {

@@ -12,6 +12,8 @@ pub(super) const ROOT: u32 = 0;
 pub(super) const DEFAULT: u32 = 1;
 /// Priorities: 0 is the first.
 pub(super) const PRIORITIES: usize = 8;
+/// The least credit of a guarantee: a packet of the usual length and a short one.
+const LEAST_CREDIT: Bytes = Bytes::new(2000);
 /// Virtual time of a byte, for a weight of one.
 const BYTE: u64 = 1 << 24;
 /// A child that comes back may be ahead of the virtual time by at most a turn with the longest super-frame at weight one.
@@ -136,7 +138,10 @@ impl Node {
         self.has_ceiling = ceiling.is_some();
         // 2^16 bytes are 2^19 bits.
         self.pace = (1 << (16 + 3)) * 1_000_000_000 / rate.get().max(1);
-        self.guarantee.reconfigure(&meter(rate, burst), now);
+        // The burst is for the ceiling. A guarantee has the same time: its credit must not keep others waiting.
+        let part = |ceiling: Rate| u128::from(burst.get()) * u128::from(rate.get()) / u128::from(ceiling.get().max(1));
+        let credit = ceiling.map_or(burst, |ceiling| Bytes::new(part(ceiling) as u64).max(LEAST_CREDIT.min(burst)));
+        self.guarantee.reconfigure(&meter(rate, credit), now);
         if let Some(ceiling) = ceiling {
             self.ceiling.reconfigure(&meter(ceiling, burst), now);
         }
@@ -145,7 +150,7 @@ impl Node {
     /// True if the ceiling allows a packet.
     #[inline(always)]
     pub fn is_below_ceiling(&mut self, now: Instant) -> bool {
-        !self.has_ceiling || self.ceiling.allows(now)
+        !self.has_ceiling || self.ceiling.has_credit(now)
     }
 
     /// Takes over the ceiling of another node. A debt stays.
@@ -162,7 +167,7 @@ impl Node {
     /// True if a packet is within the guarantee.
     #[inline(always)]
     pub fn is_within_guarantee(&mut self, now: Instant) -> bool {
-        self.has_rate && self.guarantee.allows(now)
+        self.has_rate && self.guarantee.has_credit(now)
     }
 
     /// When the next packet is within the guarantee.
@@ -172,16 +177,16 @@ impl Node {
 
     /// Charges a turn to the ceiling.
     #[inline(always)]
-    pub fn charge_ceiling(&mut self, bytes: u64) {
+    pub fn charge_ceiling(&mut self, bytes: u64, now: Instant) {
         if self.has_ceiling {
-            self.ceiling.charge(Bytes::new(bytes));
+            self.ceiling.charge_at(Bytes::new(bytes), now);
         }
     }
 
     /// Charges a turn within the guarantee.
     #[inline(always)]
-    pub fn charge_guarantee(&mut self, bytes: u64) {
-        self.guarantee.charge(Bytes::new(bytes));
+    pub fn charge_guarantee(&mut self, bytes: u64, now: Instant) {
+        self.guarantee.charge_at(Bytes::new(bytes), now);
         self.eligible += (bytes * self.pace) >> 16;
     }
 
