@@ -285,6 +285,38 @@ impl Link {
         name(self.wires.offered.as_mut_slice());
         // Before `arrive`: the sojourn time of a packet begins at the end of its functions.
         since.stamp_function_end(self.wires.offered.as_mut_slice());
+        self.take_offered(fates)
+    }
+
+    /// Raises `Arrival` for packets that another worker has offered to its end of this port. Returns their number.
+    pub fn offer_batch(&mut self, batch: &mut Batch, fates: &mut Accounting) -> usize {
+        std::mem::swap(&mut self.wires.offered, batch);
+        if self.up {
+            return self.take_offered(fates);
+        }
+        let refused = self.wires.offered.len();
+        self.wires.counters.offered += refused as u64;
+        self.other_packets.record_drop(DropReason::PortDown, refused as u64);
+        while let Some(packet) = self.wires.offered.pop_front() {
+            self.drop_unqueued(packet);
+        }
+        self.settle(fates);
+        refused
+    }
+
+    /// Drops a packet that the scheme has not seen, because the medium is down.
+    fn drop_unqueued(&mut self, packet: Packet) {
+        // `settle` counts it as a packet that was enqueued.
+        if let Some(shares) = &self.wires.shares {
+            shares.record_enqueue(share_of(&packet), packet.len() as u64);
+        }
+        self.wires.dropped.push((packet, DropReason::PortDown));
+    }
+
+    /// Passes the packets in `offered` to the scheme. Returns their number.
+    #[inline(always)]
+    fn take_offered(&mut self, fates: &mut Accounting) -> usize {
+        let taken = self.wires.offered.len();
         if self.measures_demand {
             self.demand.add(self.wires.offered.as_slice(), |packet| self.wires.length(packet));
         }
@@ -377,14 +409,9 @@ impl Link {
         self.wires.counters.offered += refused as u64;
         // The scheme never sees these packets, so they belong to no group of its queues.
         self.other_packets.record_drop(DropReason::PortDown, refused as u64);
-        let packets = std::iter::from_fn(|| path.pop()).take(refused);
-        let packets = packets.inspect(|packet| {
-            // `settle` counts them as packets that were enqueued.
-            if let Some(shares) = &self.wires.shares {
-                shares.record_enqueue(share_of(packet), packet.len() as u64);
-            }
-        });
-        self.wires.dropped.extend(packets.map(|packet| (packet, DropReason::PortDown)));
+        for packet in std::iter::from_fn(|| path.pop()).take(refused) {
+            self.drop_unqueued(packet);
+        }
         self.settle(fates);
         refused
     }
@@ -401,6 +428,12 @@ impl Link {
     /// Sets whether the port is a relay or a device.
     pub fn set_relayed(&mut self, relayed: bool) {
         self.relayed = relayed;
+    }
+
+    /// True if the scheme is a tree of shares, which has a single owner: packets of other workers pass it too.
+    #[inline(always)]
+    pub fn has_shares(&self) -> bool {
+        self.wires.shares.is_some()
     }
 
     /// True if the medium was up at the last check.

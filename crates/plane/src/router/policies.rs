@@ -5,6 +5,7 @@
 use super::Router;
 use super::opener::ApplyError;
 use super::prepare::unchecked_error;
+use super::shares::is_shared;
 use crate::policy::{Controller, Decision};
 use crate::worker::{Command, Reschedule, WorkerReport};
 use link::{Demand, LinkShares, Queueing};
@@ -135,7 +136,8 @@ impl Router {
         let scheme = plan.scheme(port, to);
         let differs = scheme != plan.scheme(port, from);
         // Only building can fail, so it comes before any change.
-        let schemes = if differs { self.schemes(port, scheme, self.running_shares(&port.name))? } else { Vec::new() };
+        let schemes =
+            if differs { self.schemes((port, id), scheme, self.running_shares(&port.name))? } else { Vec::new() };
         let mut snapshot = (*self.snapshot).clone();
         if let Some(Some(view)) = snapshot.ports.get_mut(id.index()) {
             (view.scheme, view.objective) = (scheme.clone(), Some(to));
@@ -160,19 +162,24 @@ impl Router {
     /// A scheme of a port, one for each worker.
     pub(super) fn schemes(
         &self,
-        port: &PortPlan,
+        (port, id): (&PortPlan, PortId),
         scheme: &Call,
         shares: Option<(&Arc<LinkShares>, Vec<ShareEdit>)>,
     ) -> Result<Vec<Queueing>, ApplyError> {
         let workers = self.mailboxes.len();
         let (mut sharing, change): (Sharing, SchemeChange) = (Sharing::among(workers), port.scheme_change);
+        // A tree of shares has one owner. The other workers hand their packets to it.
+        let owner = |worker| self.queue_of(worker, id, 1) == Some(0);
+        // Like the tree they split super-frames, for which they need a scheme of its kind.
+        let plain = Call::scheme("share(leaves=2){fifo}", &link::catalogue()).ok();
         let one = |worker| {
+            let kept = if is_shared(scheme) && !owner(worker) { plain.as_ref().unwrap_or(scheme) } else { scheme };
             // One value for all workers, so that their schemes share the meters of the port.
             sharing = sharing.of(worker);
-            let queueing = Queueing::of(scheme, self.region.frames(), &mut sharing);
+            let queueing = Queueing::of(kept, self.region.frames(), &mut sharing);
             let queueing = queueing.map_err(|error| unchecked_error(format!("port {}", port.name), &error))?;
             let queueing = match &shares {
-                Some((shares, edits)) if queueing.scheme.has_shares() => queueing.with_shares(shares, edits),
+                Some((shares, edits)) if is_shared(scheme) && owner(worker) => queueing.with_shares(shares, edits),
                 _ => queueing,
             };
             Ok(queueing.changing(change))

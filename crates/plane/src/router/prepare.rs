@@ -6,7 +6,7 @@ use super::measured_costs::Period;
 use super::opener::{ApplyError, Opener};
 use super::path_specs::{paths, rules};
 use super::prepared::Prepared;
-use super::shares::SharePlans;
+use super::shares::{SharePlans, is_shared};
 use super::{Names, Router, hooks};
 use crate::multicast::{GroupKey, MulticastRoute, MulticastRoutes};
 use crate::relay::{RelayOwner, relay};
@@ -205,7 +205,9 @@ impl Router {
             let next = names.next[0];
             let id = *names.ports.entry(new.name.clone()).or_insert_with(|| PortId::at(next));
             names.next[0] = next.max(id.index() + 1);
-            let reopened = old.is_none_or(|old| old.device != new.device);
+            // A tree of shares has one owner, so its port has one queue.
+            let one_queue = |port: &PortPlan| self.mailboxes.len() > 1 && is_shared(&port.scheme);
+            let reopened = old.is_none_or(|old| old.device != new.device || one_queue(old) != one_queue(new));
             let redecorated =
                 reopened || old.is_some_and(|old| (&old.capture, old.faults) != (&new.capture, new.faults));
             let scheme = self.scheme_of(plan, new, id);
@@ -256,11 +258,14 @@ impl Router {
     ) -> Result<(), ApplyError> {
         // The schemes first: if one is faulty, no device is opened.
         let schemes: Vec<Option<Queueing>> = match scheme {
-            Some(scheme) => self.schemes(plan, scheme, trees.of_port(&plan.name))?.into_iter().map(Some).collect(),
+            Some(scheme) => {
+                self.schemes((plan, id), scheme, trees.of_port(&plan.name))?.into_iter().map(Some).collect()
+            }
             None => shares.iter().map(|_| None).collect(),
         };
         if reopened {
-            let queues = opener.open(plan, &self.region, shares.len())?;
+            let most = if is_shared(&plan.scheme) { 1 } else { shares.len() };
+            let queues = opener.open(plan, &self.region, most)?;
             assert!((1..=shares.len()).contains(&queues.len()), "a port for each queue, and at most as many as asked");
             // The reopened device may report another address, or none.
             names.devices.remove(&id);
@@ -293,7 +298,7 @@ impl Router {
 
     /// The queue of port `id` that `worker` owns, of `queues`. If there are fewer queues than workers, the first owner differs from port to
     /// port, so that all workers share the receiving.
-    fn queue_of(&self, worker: usize, id: PortId, queues: usize) -> Option<usize> {
+    pub(super) fn queue_of(&self, worker: usize, id: PortId, queues: usize) -> Option<usize> {
         let workers = self.mailboxes.len();
         let shift = if queues == workers { 0 } else { id.index() % workers };
         Some((worker + workers - shift) % workers).filter(|&queue| queue < queues)

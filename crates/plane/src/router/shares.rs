@@ -8,7 +8,7 @@ use super::opener::{ApplyError, Opener};
 use classifier::Published;
 use link::{LinkShares, MOST_SHARES, ShareCounts};
 use plan::{
-    Name, Plan, PortPlan, ShareChange, ShareName, ShareNode, ShareOrigin, ShareTree, SubscriberSection,
+    Call, Name, Plan, PortPlan, ShareChange, ShareName, ShareNode, ShareOrigin, ShareTree, SubscriberSection,
     subscribers::to_share_changes,
 };
 use schemes::{ShareEdit, ShareSettings};
@@ -23,6 +23,11 @@ const BURST: Nanos = Nanos::millis(4);
 const LEAST_BURST: Bytes = Bytes::new(2 * 1514);
 /// The name of the scheme.
 const SCHEME: &str = "share";
+
+/// True if a scheme is a tree of shares.
+pub(super) fn is_shared(scheme: &Call) -> bool {
+    scheme.name == SCHEME
+}
 
 /// Why a change of shares is refused: its position, the reason, and a hint.
 pub type ShareRefusal = (usize, String, String);
@@ -215,7 +220,7 @@ impl Router {
             None => None,
         };
         let shares = network.as_ref().map(to_share_changes);
-        for port in plan.ports.iter().filter(|port| port.scheme.name == SCHEME) {
+        for port in plan.ports.iter().filter(|port| is_shared(&port.scheme)) {
             let of_subscribers = section.zip(shares.as_ref()).and_then(|(section, shares)| {
                 let inside = section.inside.contains(&port.name).then_some(&shares.down);
                 inside.or(section.outside.contains(&port.name).then_some(&shares.up))

@@ -4,11 +4,12 @@
 //! owner transmits the packets of the others in turns, besides those of its own link.
 
 use crate::relay::RelayOwner;
+use link::Link;
 use packet::accounting::Accounting;
 use packet::port::{Port, UnsentPackets, refusal_reason};
 use packet::segment::{must_segment, prepare_for_port, wire_length};
 use packet::wire::{TagStack, ethernet, ethertype, flow_hash};
-use packet::{Batch, DropReason, Packet};
+use packet::{BATCH, Batch, DropReason, Packet};
 use units::PortId;
 
 /// The value of `rounds`, until classification, of a packet that belongs to the worker that received it, regardless of its flow.
@@ -117,6 +118,21 @@ impl SharedQueue {
             refuse(lane, sorted, batch);
         }
         spread
+    }
+
+    /// Passes packets of other workers to the scheme of the link, which has a single owner. Returns their number.
+    pub fn offer(&mut self, link: &mut Link, accounting: &mut Accounting) -> usize {
+        let (count, mut offered) = (self.relays.len(), 0);
+        for i in 0..count {
+            let lane = &mut self.relays[(self.next_relay + i) % count];
+            let taken = lane.accept(&mut self.out, BATCH, &mut accounting.pool);
+            if taken > 0 {
+                accounting.ledger.take_over(taken as u64);
+                offered += link.offer_batch(&mut self.out, accounting);
+            }
+        }
+        self.next_relay = (self.next_relay + 1) % count;
+        offered
     }
 
     /// Transmits packets of other workers, as far as `port`, called `id`, has room. Returns their number.

@@ -32,6 +32,7 @@ mod rules;
 mod scheme_swaps;
 mod schemes;
 mod seams;
+mod shares;
 mod simulation;
 mod sojourn;
 mod sources;

@@ -17,7 +17,14 @@ impl Worker {
         let Some(state) = self.ports.states.get_mut(port) else { return done };
         if let Some(lanes) = &mut state.relays {
             // Packets that other workers transmit through this queue are the oldest: transmit them before anything is received.
-            done.drained = lanes.drain(port, &mut *state.link.port, &mut self.accounting);
+            done.drained = if state.link.has_shares() {
+                lanes.offer(&mut state.link, &mut self.accounting)
+            } else {
+                lanes.drain(port, &mut *state.link.port, &mut self.accounting)
+            };
+            if state.link.has_shares() && done.drained > 0 {
+                self.tasks.wake_output(state.output, self.accounting.now);
+            }
             if state.closing.is_some() || !lanes.is_attached() {
                 done.used = self.lap(meter, Work::new(WorkKind::Input, done.drained, 0).at(port));
                 return done;

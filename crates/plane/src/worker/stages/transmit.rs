@@ -49,6 +49,9 @@ impl Ports {
                 tasks.record_arrivals(target, instance, 0, accounting.now);
             }
         }
+        if let Some(lanes) = state.relays.as_mut().filter(|_| state.link.has_shares()) {
+            moved += lanes.offer(&mut state.link, accounting);
+        }
         // A task that offers one packet and transmits another counts one moved packet.
         moved = moved.max(state.serve(part, moved, accounting));
         self.after_transmission((port, part), moved, more, vector, tasks, accounting)
@@ -88,7 +91,7 @@ impl Ports {
                 *blocked_since = now;
             }
         }
-        if let Some(lanes) = &mut state.relays {
+        if let Some(lanes) = state.relays.as_mut().filter(|_| !state.link.has_shares()) {
             moved += lanes.drain(port, &mut *state.link.port, accounting);
         }
         if let Some(end) = state.closing
