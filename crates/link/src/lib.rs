@@ -28,7 +28,7 @@ pub use demand::Demand;
 pub use emulation::{EmulationStats, LinkObserver, LinkSetup};
 pub use fallback::panic_text;
 pub use group_stats::GroupStats;
-pub use queueing::{GuestFactory, Queueing, guest_code};
+pub use queueing::{GuestFactory, Queueing, guest_code, share_memory};
 pub use random::RandomStream;
 pub use report::{GroupReport, LinkReport, LinkSample, QueueLength, StateSeries};
 pub use shares::{LinkShares, MOST_SHARES, ShareCounts, ShareReader};

@@ -343,6 +343,20 @@ impl Queues {
     }
 }
 
+/// The scheme of a call of the configuration, for `schemes`.
+fn layer(call: &Call) -> Layer<'_> {
+    Layer { name: call.name, options: &call.options, inside: call.inner.iter().map(layer).collect() }
+}
+
+/// The most memory of the shares of a port with this scheme: see [`schemes::share_memory`].
+///
+/// # Errors
+///
+/// The scheme has no shares, or the scheme of its leaves or one of its options is unknown.
+pub fn share_memory(call: &Call, shares: usize, leaves: usize) -> Result<Bytes, BuildError> {
+    schemes::share_memory(&layer(call), shares, leaves)
+}
+
 impl Queueing {
     /// `scheme` with queues for at most `capacity` packets together, or for as many as the scheme admits.
     pub fn new(scheme: Box<dyn Scheme<LinkWires>>, capacity: usize) -> Queueing {
@@ -382,9 +396,6 @@ impl Queueing {
     ///
     /// The scheme or one of its options is unknown, it has too many queues, or a guest does not start.
     pub fn of(call: &Call, capacity: usize, sharing: &mut Sharing) -> Result<Queueing, BuildError> {
-        fn layer(call: &Call) -> Layer<'_> {
-            Layer { name: call.name, options: &call.options, inside: call.inner.iter().map(layer).collect() }
-        }
         let scheme = match &call.code {
             Some(code) => of_guest(code, call)?,
             None => schemes::build_for(&layer(call), sharing)?,

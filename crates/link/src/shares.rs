@@ -226,6 +226,19 @@ impl LinkShares {
         }
     }
 
+    /// The bytes that each share has sent so far, by its number. Shares behind the last that ever had settings are left out.
+    pub fn sent_bytes(&self) -> Vec<u64> {
+        let mut bytes = Vec::new();
+        for (number, chunk) in self.cells.iter().enumerate() {
+            if let Some(cells) = chunk.get() {
+                // Chunks between may belong to names of other ports.
+                bytes.resize(number * CHUNK, 0);
+                bytes.extend(cells.iter().map(|cells| cells.bytes.load(Relaxed)));
+            }
+        }
+        bytes
+    }
+
     /// Resets the longest sojourn time of all shares.
     pub fn reset_longest(&self) {
         for chunk in self.cells.iter().filter_map(OnceLock::get) {

@@ -38,7 +38,7 @@ pub use build::{DECLARATIONS, build, build_for};
 pub use disciplines::ORDERS;
 pub use inspect::{Group, Tell};
 pub use options::{BuildError, Layer, OptionValues};
-pub use share::{ShareEdit, ShareSettings};
+pub use share::{ShareEdit, ShareSettings, share_memory};
 pub use sharing::Sharing;
 pub use units::{SEGMENTS, Size};
 pub use wires::{Ahead, Next, Progress, Record, Scheme, Trouble, Wires};

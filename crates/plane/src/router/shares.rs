@@ -158,6 +158,8 @@ fn difference(old: Option<&ShareTree>, new: &ShareTree, ids: &ShareIds) -> Vec<S
 /// A share of a port, for reports.
 #[derive(Clone, Debug)]
 pub struct ShareReport {
+    /// Its number.
+    pub id: ShareId,
     /// Its name.
     pub name: ShareName,
     /// The share above it; `None` for the port.
@@ -386,6 +388,11 @@ impl Router {
         self.shares.ports.keys()
     }
 
+    /// The counters of the shares of each port.
+    pub fn share_counters(&self) -> impl Iterator<Item = (&Name, &Arc<LinkShares>)> {
+        self.shares.ports.iter().map(|(port, running)| (port, &running.shared))
+    }
+
     /// The shares of a port, each before those below it. `None` if the port has no shares.
     pub fn shares(&self, port: &str) -> Option<Vec<ShareReport>> {
         let PortTree { tree, leases, shared } = self.shares.ports.get(port)?;
@@ -393,6 +400,7 @@ impl Router {
         for node in tree.iter() {
             let id = self.shares.ids.get(node.name).unwrap_or_default();
             reports.push(ShareReport {
+                id,
                 name: node.name.clone(),
                 parent: node.parent.cloned(),
                 level: node.level - 1,

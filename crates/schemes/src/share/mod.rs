@@ -23,11 +23,13 @@
 //! the delay.
 
 mod leaves;
+mod memory;
 mod node;
 mod order;
 #[cfg(test)]
 mod tests;
 
+pub use memory::share_memory;
 pub use node::{ShareEdit, ShareSettings};
 
 use crate::aqm::Evaluation;
