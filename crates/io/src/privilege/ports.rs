@@ -31,7 +31,15 @@ fn needs(port: &PortPlan) -> Vec<Need> {
         _ => {}
     }
     port.capture.as_deref().into_iter().for_each(|path| add(path, true));
+    // Read again with each configuration, and when the subscribers change.
+    port.shares.file.as_deref().into_iter().for_each(|path| add(path, false));
     needs
+}
+
+/// The files of subscribers, which are read again when they change.
+fn files_of_subscribers(plan: &Plan) -> Vec<Need> {
+    let files = plan.subscribers.iter().flat_map(|section| section.source.files());
+    files.map(|path| Need { path: path.into(), write: false }).collect()
 }
 
 /// The file of a set, which each apply reads again.
@@ -50,6 +58,7 @@ pub fn directories(plan: &Plan) -> (Vec<PathBuf>, Vec<PathBuf>) {
     let key = plan.state.as_ref().and_then(|state| state.key.as_deref());
     let key = key.map(|path| Need { path: path.into(), write: false });
     let needs = plan.ports.iter().flat_map(needs).chain(key).chain(plan.sets.iter().filter_map(file_of));
+    let needs = needs.chain(files_of_subscribers(plan));
     let (write, read): (Vec<Need>, Vec<Need>) = needs.partition(|need| need.write);
     let directories = |needs: Vec<Need>| needs.iter().filter_map(|need| directory_of(&need.path).ok()).collect();
     (directories(read), directories(write))
@@ -74,7 +83,8 @@ impl PrivilegeLimits {
         };
         let ports = new.ports.iter().flat_map(|port| self.problems_of(port, is_open(port)));
         let files = new.sets.iter().flat_map(|set| self.outside(&format!("set {}", set.name), file_of(set)));
-        ports.chain(files).collect()
+        let subscribers = self.outside("subscribers", files_of_subscribers(new));
+        ports.chain(files).chain(subscribers).collect()
     }
 
     fn problems_of(&self, port: &PortPlan, is_open: bool) -> Vec<ApplyError> {
