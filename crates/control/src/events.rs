@@ -3,12 +3,15 @@
 //! Each kind of event has a ring of its own, so that one kind cannot displace another. Events of one kind about one port, interface or path are
 //! limited by a token bucket. Events beyond it are counted, and a later event reports their number.
 
+mod shares;
+
 use crate::advisories;
 use crate::api::{self, Author};
 use crate::names::Names;
 use packet::LinkCounters;
 use packet::event::{Event, NeighbourState, SchemeTransition};
 use parking_lot::{Condvar, Mutex};
+pub(crate) use shares::ShareEvent;
 use std::collections::{BTreeMap, VecDeque};
 use std::net::{IpAddr, Ipv6Addr};
 use std::time::Duration;
@@ -69,6 +72,7 @@ pub(crate) enum LoggedEvent {
         edited: api::RulesEdited,
         author: Author,
     },
+    Shares(Box<ShareEvent>),
     PacketLogged {
         path: PathId,
         text: String,
@@ -219,6 +223,7 @@ impl LoggedEvent {
             LoggedEvent::Edited { .. } => api::EventKind::Edited,
             LoggedEvent::SetEdited { .. } => api::EventKind::SetEdited,
             LoggedEvent::RulesEdited { .. } => api::EventKind::RulesEdited,
+            LoggedEvent::Shares(event) => event.kind(),
             LoggedEvent::PacketLogged { .. } => api::EventKind::PacketLogged,
             LoggedEvent::Adopted { .. } => api::EventKind::Adopted,
             LoggedEvent::PortLink { .. } => api::EventKind::PortLink,
@@ -300,6 +305,7 @@ impl LoggedEvent {
             | LoggedEvent::Edited { name, .. } => Some(name.clone()),
             LoggedEvent::SetEdited { set, .. } => Some(set.clone()),
             LoggedEvent::RulesEdited { list, .. } => Some(list.clone()),
+            LoggedEvent::Shares(event) => event.subject(),
             _ => None,
         }
     }
@@ -334,6 +340,7 @@ impl LoggedEvent {
             LoggedEvent::RulesEdited { edited: e, author, .. } => {
                 format!("rules: {} added, {} removed, {} in the list; by {author}", e.added.len(), e.removed, e.total)
             }
+            LoggedEvent::Shares(event) => event.to_string(),
             LoggedEvent::PacketLogged { text, .. } => text.clone(),
             LoggedEvent::Adopted { worker, generation } => format!("worker {worker} runs generation {generation}"),
             LoggedEvent::PortLink { up: true, .. } => "the link is up".into(),

@@ -17,6 +17,11 @@ pub fn store_limits(plan: &Plan) -> Vec<(String, Bytes)> {
     ports.map(of_port).chain(central).collect()
 }
 
+/// Returns the most memory of a port's tree of shares, of which so many are leaves; zero if the port has another scheme.
+pub fn share_limit(port: &plan::PortPlan, shares: usize, leaves: usize) -> Bytes {
+    link::share_memory(&port.scheme, shares, leaves).unwrap_or(Bytes::ZERO)
+}
+
 /// Returns a warning if the stores of a configuration may need more memory than this machine has left.
 pub fn warning(plan: &Plan) -> Option<String> {
     exceeding(&store_limits(plan), io::memory::available()?)

@@ -2,6 +2,7 @@
 
 mod ephemeral;
 mod format;
+mod shares;
 
 use crate::api::{
     ApiError, CoreReply, LatencyReply, LinkReply, ObjectiveReply, Path, PortPolicy, PortReply, QueueGroup, QueueReply,
@@ -160,6 +161,7 @@ pub(crate) fn page(daemon: &Daemon) -> Result<String, ApiError> {
     queues(daemon, r)?;
     ephemeral::register(&daemon.ephemeral()?, r);
     workers(daemon, r);
+    shares::register(daemon, r)?;
     let mut text = String::new();
     encode(&mut text, &registry).expect("writing to a string does not fail");
     Ok(text)

@@ -1,7 +1,7 @@
 //! Parses HTTP requests into requests for the router: one pure function, so that it can be fuzzed.
 
-use crate::api::{AccessLevel, ApiError, ENDPOINTS, ErrorKind};
-use crate::daemon::{RollbackTarget, SetCommand};
+use crate::api::{AccessLevel, ApiError, ENDPOINTS, ErrorKind, ShareOrder};
+use crate::daemon::{RollbackTarget, SetCommand, ShareQuery};
 use crate::explain::{ExplainPacket, Probe};
 use fib::Origin;
 use io::login::Login;
@@ -15,6 +15,8 @@ const ROUTES: (usize, usize) = (1000, 1_000_000);
 const CONNECTIONS: (u64, u64) = (1000, 100_000);
 /// The default and the largest number of elements of a set, or rules of a list, in an answer.
 const ELEMENTS: (u64, u64) = (1000, 1_000_000);
+/// The default and the largest number of shares of a port, or of subscribers, in an answer: a port has no more.
+const SHARES: (u64, u64) = (1000, 1 << 20);
 /// The least `snaplen` of a capture: an Ethernet header.
 const LEAST_SNAPLEN: u64 = 14;
 /// The shortest and the longest trial.
@@ -96,6 +98,14 @@ pub enum Request {
     },
     /// Changes rules of the list of this name.
     RuleEdit(String, ConfigText),
+    /// Shares of ports.
+    Shares(ShareQuery),
+    /// Changes shares of the port of this name.
+    ShareEdit(String, ConfigText),
+    /// The subscribers: the order, if not that of their file, and the most of them.
+    Subscribers(Option<ShareOrder>, usize),
+    /// Reads the files of subscribers again.
+    ReloadSubscribers,
     /// The functions of paths.
     Functions,
     /// Address translation, with at most this many connections.
@@ -282,6 +292,22 @@ pub fn parse(method: &str, path: &str, query: &str, body: impl Into<Vec<u8>>) ->
             let missing = || bad("the parameter list is missing", "give `paths` or the name of a path: list=guests");
             Request::RuleEdit(list.ok_or_else(missing)?, text()?)
         }
+        "/v1/shares" => Request::Shares(ShareQuery {
+            port: query.get("port").map(str::to_owned),
+            only_leaves: flag(&query, "leaves")?,
+            order: query.get("sort").map(share_order).transpose()?,
+            limit: query.number("limit", 1, SHARES.1)?.unwrap_or(SHARES.0) as usize,
+        }),
+        "/v1/shares/batch" => {
+            let port = query.get("port").map(str::to_owned);
+            let missing = || bad("the parameter port is missing", "give the name of a port with shares: port=lan");
+            Request::ShareEdit(port.ok_or_else(missing)?, text()?)
+        }
+        "/v1/subscribers" => Request::Subscribers(
+            query.get("worst").map(share_order).transpose()?,
+            query.number("limit", 1, SHARES.1)?.unwrap_or(SHARES.0) as usize,
+        ),
+        "/v1/subscribers/reload" => Request::ReloadSubscribers,
         "/v1/functions" => Request::Functions,
         "/v1/state" => Request::Ephemeral,
         "/v1/state/entries" => {
@@ -316,6 +342,10 @@ pub fn parse(method: &str, path: &str, query: &str, body: impl Into<Vec<u8>>) ->
         "/v1/openapi.json" => Request::OpenApi,
         other => unreachable!("{other} is declared"),
     })
+}
+
+fn share_order(text: &str) -> Result<ShareOrder, ApiError> {
+    text.parse().map_err(|hint: String| bad(format!("shares have no order {}", plan::quote(text)), hint))
 }
 
 fn set_name(query: &Query) -> Result<String, ApiError> {

@@ -64,6 +64,12 @@ pub(crate) fn respond(daemon: &Daemon, caller: &Caller, request: Request, format
         Request::RuleEdit(list, text) => {
             Reply::of_apply(daemon.edit_rules(&list, (&text.text, &text.name), &caller.author))
         }
+        Request::Shares(wanted) => Reply::of_apply(daemon.shares(&wanted)),
+        Request::ShareEdit(port, text) => {
+            Reply::of_apply(daemon.edit_shares(&port, (&text.text, &text.name), &caller.author))
+        }
+        Request::Subscribers(order, limit) => Reply::json(&daemon.subscribers(order, limit)),
+        Request::ReloadSubscribers => Reply::of_apply(daemon.reload_subscribers(&caller.author)),
         Request::Functions => Reply::of(daemon.functions()),
         Request::Ephemeral => Reply::of(daemon.ephemeral()),
         Request::EphemeralEntries(port, limit) => Reply::of(daemon.ephemeral_entries(port.as_deref(), limit)),

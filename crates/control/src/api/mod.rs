@@ -6,6 +6,7 @@
 
 mod changes;
 mod counters;
+mod description;
 mod endpoints;
 mod ephemeral;
 mod explained;
@@ -18,6 +19,7 @@ mod policy;
 mod reports;
 mod rules;
 mod sets;
+mod shares;
 mod traced;
 mod workers;
 
@@ -25,8 +27,9 @@ pub use changes::{
     ApiError, Applied, ChangeReply, Changes, CheckReply, Config, DiagnosticReply, Edited, Editing, ErrorKind, Problem,
 };
 pub use counters::{CounterFields, CounterValue, CountersReply};
+pub use description::{openapi, reference};
 pub(crate) use endpoints::LINES;
-pub use endpoints::{AccessLevel, ENDPOINTS, Endpoint, Parameter, openapi, reference};
+pub use endpoints::{AccessLevel, ENDPOINTS, Endpoint, Parameter};
 pub use ephemeral::{
     Ephemeral, EphemeralAbort, EphemeralEntries, EphemeralEntry, EphemeralInstruction, EphemeralPlace, EphemeralStore,
     EphemeralTrace,
@@ -47,5 +50,9 @@ pub use reports::{
 };
 pub use rules::{FlowCacheReply, RuleListReply, RuleLists, RuleReply, RulesEdited};
 pub use sets::{SetEdited, SetElementReply, SetElements, SetReply, SetsReply};
+pub use shares::{
+    PortSharesReply, ShareOrder, ShareReply, ShareTraffic, SharesEdited, SharesReply, SubscriberReply,
+    SubscribersReloaded, SubscribersReply,
+};
 pub use traced::{Injected, TracedPacket, TracedStage};
 pub use workers::{CoreReply, Task, TasksReply, WorkerReply, WorkerState, Workers};

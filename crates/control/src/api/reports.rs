@@ -383,6 +383,12 @@ pub enum EventKind {
     SetEdited,
     /// Rules of a list were changed.
     RulesEdited,
+    /// Shares of a port were changed.
+    SharesEdited,
+    /// The lease of a share has ended, and the share was removed.
+    ShareExpired,
+    /// The files of subscribers were read again.
+    SubscribersReloaded,
     /// A rule has logged a packet.
     PacketLogged,
     /// A worker uses a new configuration.

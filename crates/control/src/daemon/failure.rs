@@ -17,6 +17,10 @@ pub enum ApplyFailure {
     Set(classifier::SetWriteError),
     /// There is no list of rules with this name; these are.
     UnknownRules(String, Vec<String>),
+    /// There is no port with this name that has shares; these have.
+    NoShares(String, Vec<String>),
+    /// The configuration has no subscribers.
+    NoSubscribers,
     /// It changes these keys, which need a restart of the router.
     RestartNeeded(Vec<String>),
     /// It cannot run here now.
@@ -62,6 +66,18 @@ impl From<&ApplyFailure> for ApiError {
                 };
                 ApiError::new(ErrorKind::NotFound, format!("there is no list of rules {}", plan::quote(name)), hint)
             }
+            ApplyFailure::NoShares(port, known) => {
+                let hint = match known.is_empty() {
+                    true => "give a port scheme = \"share(...)\"".to_string(),
+                    false => plan::did_you_mean(port, known.iter().map(String::as_str)),
+                };
+                ApiError::new(ErrorKind::NotFound, format!("no port {} has shares", plan::quote(port)), hint)
+            }
+            ApplyFailure::NoSubscribers => ApiError::new(
+                ErrorKind::NotFound,
+                "the configuration has no subscribers",
+                "name their file in the section [subscribers]",
+            ),
             ApplyFailure::RestartNeeded(changes) => ApiError::new(
                 ErrorKind::RestartNeeded,
                 format!("these changes require a restart: {}", changes.join("; ")),

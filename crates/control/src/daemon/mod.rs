@@ -20,6 +20,8 @@ mod report;
 mod rules;
 mod secret;
 mod sets;
+mod shares;
+mod subscribers;
 mod watchdog;
 mod worker_thread;
 mod workers;
@@ -27,6 +29,7 @@ mod workers;
 pub use apply_request::{ApplyRequest, RollbackTarget};
 pub use failure::ApplyFailure;
 pub use sets::SetCommand;
+pub use shares::ShareQuery;
 
 use crate::api::{self, Author, HistoryState, Via};
 use crate::arrivals::ReceivedFrames;
@@ -249,6 +252,8 @@ pub struct Daemon {
     arrivals: Arc<ReceivedFrames>,
     traces: Arc<Traces>,
     recording: recording::CpuRecording,
+    /// The bytes of all shares at the last two seconds.
+    share_samples: shares::ShareSamples,
     notice: Arc<dyn Fn(Notice) + Send + Sync>,
     state: Arc<AtomicU8>,
     stop: Arc<AtomicBool>,
@@ -384,6 +389,7 @@ impl Daemon {
             arrivals,
             traces,
             recording: recording::CpuRecording::default(),
+            share_samples: shares::ShareSamples::default(),
             notice: Arc::from(notice),
             state: Arc::new(AtomicU8::new(RUNNING)),
             stop: Arc::new(AtomicBool::new(false)),
@@ -418,6 +424,7 @@ impl Daemon {
         self.start_policies().map_err(StartError::System)?;
         self.start_cleaning(cleaners).map_err(StartError::System)?;
         self.start_expiry().map_err(StartError::System)?;
+        self.start_share_upkeep().map_err(StartError::System)?;
         let log = self.log.clone();
         let journal = self.spawn_background("journal", Daemon::write_journal, move |next| {
             drop(log.wait_since(next, JOURNAL_INTERVAL))

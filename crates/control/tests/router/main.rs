@@ -12,5 +12,6 @@ mod policies;
 mod replaying;
 mod rig;
 mod rules;
+mod shares;
 mod tracing;
 mod workers;

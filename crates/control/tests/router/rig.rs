@@ -45,8 +45,12 @@ impl Rig {
 
     /// Starts a router with other options.
     pub fn with(more: &str, change: impl FnOnce(DaemonOptions) -> DaemonOptions) -> Rig {
+        Rig::of(config(more), change)
+    }
+
+    /// Starts a router with another configuration.
+    pub fn of(text: String, change: impl FnOnce(DaemonOptions) -> DaemonOptions) -> Rig {
         let directory = tempfile::tempdir().unwrap();
-        let text = config(more);
         let plan = plan::check(&text, "test.toml", &plane::catalogue()).unwrap_or_else(|errors| panic!("{errors}"));
         let mut devices = Devices::new(clock::epoch());
         let ends = ["lan", "wan"].map(|name| devices.take_end(name));
