@@ -5,6 +5,7 @@ use crate::failure::ConfigurationErrors;
 use crate::output::print_json;
 use crate::reservations::{self, ReservationCheck};
 use crate::set_files::{self, SetCheck};
+use crate::share_files::{self, SharesCheck};
 use crate::{guests, store_bounds};
 use anyhow::{Context, Result};
 use control::api::{Applied, ChangeReply, Changes, CheckReply, Config, DiagnosticReply};
@@ -64,11 +65,14 @@ pub fn read_valid(path: &Path, catalogue: &Catalogue) -> Result<(Configuration, 
     require_valid(read(path, catalogue)?)
 }
 
-/// Reads a configuration that the router gets. If it has sets with files, its name is absolute: the router looks for these files beside the
-/// configuration, and may have another working directory.
+/// Reads a configuration that the router gets. If it names files of sets, shares or subscribers, its name is absolute: the router looks for these
+/// files beside the configuration, and may have another working directory.
 fn read_for_router(path: &Path, catalogue: &Catalogue) -> Result<Configuration> {
     let (mut read, plan) = read_valid(path, catalogue)?;
-    if plan.sets.iter().any(|set| set.file.is_some()) && path != Path::new("-") {
+    let names_files = plan.sets.iter().any(|set| set.file.is_some())
+        || plan.ports.iter().any(|port| port.shares.file.is_some())
+        || plan.subscribers.is_some();
+    if names_files && path != Path::new("-") {
         read.name = std::path::absolute(path)?.to_string_lossy().into_owned();
     }
     Ok(read)
@@ -87,21 +91,25 @@ pub fn require_valid(mut read: Configuration) -> Result<(Configuration, Plan)> {
 pub fn check(arguments: &CheckArguments) -> Result<ExitCode> {
     let Configuration { name, checked, .. } = read(&arguments.file, &catalogue_of(&arguments.guests)?)?;
     let (sets, wrong_files) = checked.plan.as_ref().map(set_files::of).unwrap_or_default();
-    let is_valid = checked.plan.is_some() && wrong_files.is_empty();
+    let (shares, share_files) = checked.plan.as_ref().map(share_files::of).unwrap_or_default();
+    let is_valid =
+        checked.plan.is_some() && wrong_files.is_empty() && !share_files.iter().any(|(_, has_errors)| *has_errors);
     let code = if is_valid { ExitCode::SUCCESS } else { ExitCode::FAILURE };
     let asked = |plan: &&Plan| arguments.shares || reservations::has_reservations(plan);
     let promises = checked.plan.as_ref().filter(asked).map(ReservationCheck::of);
     let stores = checked.plan.as_ref().map(store_bounds::of).unwrap_or_default();
     let memory = checked.plan.as_ref().and_then(control::memory::warning);
     if arguments.json {
-        let found = std::iter::once(&checked.diagnostics).chain(&wrong_files);
+        let of_shares = share_files.iter().map(|(found, _)| found);
+        let found = std::iter::once(&checked.diagnostics).chain(&wrong_files).chain(of_shares);
         let diagnostics = found.flat_map(|found| found.list()).map(DiagnosticReply::from).collect();
         let checked = CheckReply { ok: is_valid, diagnostics };
-        print_json(&mut stdout(), &CheckOutput { checked, promises, stores, sets, memory })?;
+        print_json(&mut stdout(), &CheckOutput { checked, promises, stores, sets, shares, memory })?;
         return Ok(code);
     }
     show_diagnostics(&checked.diagnostics)?;
     wrong_files.iter().try_for_each(show_diagnostics)?;
+    share_files.iter().try_for_each(|(found, _)| show_diagnostics(found))?;
     if let Some(warning) = memory {
         writeln!(stderr(), "warning: {warning}")?;
     }
@@ -111,6 +119,7 @@ pub fn check(arguments: &CheckArguments) -> Result<ExitCode> {
             [count(plan.ports.len(), "port"), count(plan.routes.len(), "route"), count(plan.paths.len(), "path")];
         writeln!(stdout(), "{name}: {}", parts.join(", "))?;
         set_files::print(&sets, &mut stdout())?;
+        share_files::print(&shares, &mut stdout())?;
     }
     if !stores.is_empty() {
         writeln!(stdout())?;
@@ -136,6 +145,9 @@ struct CheckOutput {
     /// The named sets, with the elements of their files.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     sets: Vec<SetCheck>,
+    /// The shares of ports, with those of files, and the subscribers.
+    #[serde(flatten)]
+    shares: SharesCheck,
     /// A warning if the stores can use more memory than this machine has left.
     #[serde(rename = "memory_warning", skip_serializing_if = "Option::is_none")]
     memory: Option<String>,

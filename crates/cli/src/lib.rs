@@ -28,6 +28,8 @@ mod rules;
 mod run;
 mod set_files;
 mod sets;
+mod share_files;
+mod shares;
 mod show;
 mod state;
 mod stats;
@@ -63,6 +65,8 @@ pub fn main() -> ExitCode {
         CliCommand::Neighbour(neighbour) => routes::neighbour(&neighbour),
         CliCommand::Rule(options) => rules::rule(&options),
         CliCommand::Set(options) => sets::set(&options),
+        CliCommand::Share(options) => shares::share(&options),
+        CliCommand::Subscribers(options) => shares::subscribers(&options),
         CliCommand::State(options) => state::state(&options),
         CliCommand::Capture(capture) => capture::capture(&capture),
         CliCommand::Certificate(options) => certificate::certificate(&options),

@@ -8,9 +8,10 @@ mod policy;
 mod ports;
 mod rules;
 mod sets;
+mod shares;
 mod state;
 
-use crate::arguments::{RuleSelection, ShowArguments, ShowTarget};
+use crate::arguments::{RuleSelection, ShareSelection, ShowArguments, ShowTarget, SubscriberSelection};
 use crate::output::{Rows, brief, is_coloured, or_dash, print_json, short, span, time_of_day};
 use anyhow::{Result, bail};
 use control::Client;
@@ -18,6 +19,7 @@ use control::api;
 use io::wait::{Sleeper, Waker};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
+pub(crate) use shares::{SUBSCRIBER_COLUMNS, subscriber_cells, subscribers_target};
 pub use state::entries;
 use std::io::{Write, stdout};
 use std::process::ExitCode;
@@ -54,6 +56,12 @@ pub fn show(arguments: &ShowArguments) -> Result<ExitCode> {
         ShowTarget::Functions => screen.show::<api::FunctionsReply>(&client, "/v1/functions"),
         ShowTarget::Nat { limit } => screen.show::<api::NatReply>(&client, &format!("/v1/nat?limit={limit}")),
         ShowTarget::Rules(selection) => screen.show::<api::RuleLists>(&client, &rules_target(&selection)),
+        ShowTarget::Shares(selection) => {
+            screen.show::<api::SharesReply>(&client, &shares::shares_target(&selection, arguments.json))
+        }
+        ShowTarget::Subscribers(selection) => {
+            screen.show::<api::SubscribersReply>(&client, &subscribers_target(&selection, arguments.json))
+        }
         ShowTarget::Sets => screen.show::<api::SetsReply>(&client, "/v1/sets"),
         ShowTarget::State => screen.show::<api::Ephemeral>(&client, "/v1/state"),
         ShowTarget::Policy => screen.show::<api::Policies>(&client, "/v1/policy"),
@@ -85,6 +93,18 @@ fn rules_target(RuleSelection { list, unused, limit }: &RuleSelection) -> String
         query.append_pair("list", list);
     }
     format!("/v1/rules?{}", query.finish())
+}
+
+/// Shows shares, once.
+pub fn shares(client: &Client, selection: &ShareSelection, json: bool) -> Result<ExitCode> {
+    let target = shares::shares_target(selection, json);
+    ShowOptions { json, watch: None }.show::<api::SharesReply>(client, &target)
+}
+
+/// Shows subscribers, once.
+pub fn subscribers(client: &Client, selection: &SubscriberSelection, json: bool) -> Result<ExitCode> {
+    let target = subscribers_target(selection, json);
+    ShowOptions { json, watch: None }.show::<api::SubscribersReply>(client, &target)
 }
 
 /// Shows all sets, once.

@@ -1,6 +1,6 @@
 //! The options of commands that inspect a router, running or not.
 
-use super::{EXIT, GuestDirectory, RuleSelection, Socket};
+use super::{EXIT, GuestDirectory, RuleSelection, ShareSelection, Socket, SubscriberSelection};
 use clap::{Args, Subcommand, ValueHint};
 use control::replay::Speed;
 use std::path::PathBuf;
@@ -71,6 +71,10 @@ pub enum ShowTarget {
     Functions,
     /// Show the rules that select paths and those of filters: packets, bytes, time since the last packet.
     Rules(RuleSelection),
+    /// Show the shares of ports: their settings, packets, drops, sojourn times, and rates.
+    Shares(ShareSelection),
+    /// Show the subscribers of an access network, with the packets of both directions.
+    Subscribers(SubscriberSelection),
     /// Show address translation and its connections.
     Nat {
         /// Show at most this many connections.
@@ -146,23 +150,34 @@ Examples:
   switchpath top --interval 250ms
   switchpath top --once                  print everything once, as text
   switchpath top -j --interval 5s        print everything once, as JSON with rates over five seconds
+  switchpath top subscribers             the subscribers with the highest rates
 
 Keys: q quit, tab or arrows next pane, s sort, p pause, d drops with their meanings, b backlog and waiting times of links,
 ? help. Without a terminal, everything is printed once.
 
 {EXIT}"))]
 pub struct TopArguments {
+    /// Watch one thing instead of the router as a whole.
+    #[command(subcommand)]
+    pub view: Option<TopView>,
     /// Ask the router this often.
-    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = interval)]
+    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = interval, global = true)]
     pub interval: Nanos,
     /// Print everything once as text, and end.
-    #[arg(long)]
+    #[arg(long, global = true)]
     pub once: bool,
     /// Print everything once as JSON, and end.
-    #[arg(short, long)]
+    #[arg(short, long, global = true)]
     pub json: bool,
     #[command(flatten)]
     pub socket: Socket,
+}
+
+/// Subcommands of `top`.
+#[derive(Subcommand, Debug, Clone)]
+pub enum TopView {
+    /// Watch the subscribers of an access network, those with the highest rates first. Keys: q quit, s sort, p pause, arrows scroll.
+    Subscribers,
 }
 
 fn interval(text: &str) -> Result<Nanos, String> {

@@ -11,6 +11,7 @@ mod routes;
 mod rules;
 mod run;
 mod sets;
+mod shares;
 mod simulation;
 mod state;
 
@@ -26,6 +27,7 @@ pub use routes::*;
 pub use rules::*;
 pub use run::*;
 pub use sets::*;
+pub use shares::*;
 pub use simulation::*;
 pub use state::*;
 use std::fmt;
@@ -98,6 +100,10 @@ pub enum CliCommand {
     Rule(RuleArguments),
     /// List and change named sets of addresses and ports while the router runs.
     Set(SetArguments),
+    /// List and change the shares of ports while the router runs.
+    Share(ShareArguments),
+    /// List the subscribers of an access network, and read their files again.
+    Subscribers(SubscribersArguments),
     /// Translate rules of other programs for the function `filter`.
     Filter(FilterArguments),
     /// Use ephemeral state: values that packets leave in routers for a while, and computations of hosts with them.
