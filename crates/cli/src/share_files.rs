@@ -101,21 +101,25 @@ fn summary(port: &PortPlan, tree: &ShareTree) -> ShareCheck {
     }
 }
 
+fn count(n: usize, one: &str, many: &str) -> String {
+    format!("{n} {}", if n == 1 { one } else { many })
+}
+
 /// Prints a line for each tree, and one for the subscribers.
 pub fn print(checked: &SharesCheck, out: &mut dyn Write) -> Result<()> {
     if let Some(SubscriberCheck { subscribers, sites, circuits }) = &checked.subscribers {
-        writeln!(out, "subscribers: {subscribers} with {circuits} addresses and other keys, {sites} sites")?;
+        let (keys, sites) = (count(*circuits, "address", "addresses"), count(*sites, "site", "sites"));
+        writeln!(out, "subscribers: {subscribers} with {keys} and other keys, {sites}")?;
     }
     for tree in &checked.trees {
         let megabytes = tree.memory_bytes as f64 / 1e6;
         writeln!(
             out,
-            "shares of {}: {} in {} level{}, {} leaves, {} guaranteed; at most {megabytes:.1} MB of memory",
+            "shares of {}: {} in {}, {}, {} guaranteed; at most {megabytes:.1} MB of memory",
             tree.port,
             tree.shares,
-            tree.levels,
-            if tree.levels == 1 { "" } else { "s" },
-            tree.leaves,
+            count(tree.levels, "level", "levels"),
+            count(tree.leaves, "leaf", "leaves"),
             crate::output::rate(tree.guarantee_bps as f64),
         )?;
     }

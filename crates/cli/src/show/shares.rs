@@ -67,9 +67,8 @@ impl ShowView for api::SharesReply {
             }
             rows(port).print(out)?;
             let shown = port.shares.len() as u64;
-            let wanted = if port.is_tree { port.total } else { port.total.min(port.leaves.max(shown)) };
-            if shown < wanted {
-                writeln!(out, "{shown} of {}; see -n and --sort", count(wanted, "share", "shares"))?;
+            if shown < port.selected {
+                writeln!(out, "{shown} of {}; see -n and --sort", count(port.selected, "share", "shares"))?;
             }
         }
         Ok(())

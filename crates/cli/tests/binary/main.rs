@@ -22,6 +22,7 @@ mod rig;
 mod routes;
 mod schemas;
 mod sets;
+mod shares;
 mod show;
 mod start;
 mod state;

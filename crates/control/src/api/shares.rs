@@ -24,6 +24,8 @@ pub struct PortSharesReply {
     pub total: u64,
     /// The number of shares without others below them.
     pub leaves: u64,
+    /// The number of shares that were asked for, those behind the limit included.
+    pub selected: u64,
     /// True if the shares are in the order of the tree: each share is before those below it.
     pub is_tree: bool,
     /// The shares, as far as they were asked for.

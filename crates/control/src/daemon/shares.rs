@@ -104,7 +104,8 @@ impl MeasuredShare {
         let ShareReport { settings, guarantee, counts, .. } = &self.report;
         let ceiling = settings.ceiling.map(|ceiling| ceiling.get());
         let part = |(sent, ceiling): (u64, u64)| (u128::from(sent) * 1_000_000 / u128::from(ceiling.max(1))) as u64;
-        let percentile = |part| counts.sojourn(part).map(Nanos::get);
+        // A percentile is the end of a class of times, which may be behind the longest.
+        let percentile = |part| counts.sojourn(part).map(|time| time.min(counts.longest).get());
         ShareTraffic {
             guarantee_bps: guarantee.get(),
             ceiling_bps: ceiling,
@@ -190,9 +191,10 @@ impl Daemon {
             if let Some(order) = wanted.order {
                 shares.sort_by_cached_key(|share| order.key(&share.traffic()));
             }
+            let selected = shares.len() as u64;
             let is_tree = !wanted.only_leaves && wanted.order.is_none();
             let shares = shares.iter().take(wanted.limit).map(MeasuredShare::reply).collect();
-            Some(api::PortSharesReply { port: port.to_string(), total, leaves, is_tree, shares })
+            Some(api::PortSharesReply { port: port.to_string(), total, leaves, selected, is_tree, shares })
         };
         Ok(api::SharesReply { time_ns: self.now_ns(), ports: ports.into_iter().filter_map(of_port).collect() })
     }

@@ -15,7 +15,7 @@ use units::Nanos;
 /// The most errors of a file that become events.
 const MOST_ERRORS: usize = 20;
 /// A file that was written so shortly before the configuration was applied may have changed after the router has read it.
-const RECENT: Nanos = Nanos::secs(5);
+const RECENT: Nanos = Nanos::secs(2);
 
 /// What a change of a file changes: its size, its time in nanoseconds since 1970-01-01 UTC, and its inode.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -65,7 +65,10 @@ fn routes_are_found_by_prefix_and_limited() {
 #[test]
 fn every_answer_has_the_documented_form() {
     let rig = busy();
-    let with_set = crate::rig::config(&format!("{PATH}\n[set.bad]\n"));
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("subscribers.csv");
+    std::fs::write(&file, crate::shares::TABLE).unwrap();
+    let with_set = crate::shares::sharing("", &format!("{PATH}\n[set.bad]\n{}", crate::shares::section(&file)));
     rig.daemon.apply(&with_set, "sets.toml").unwrap();
     let document = api::openapi();
     let mut checked = 0;
@@ -77,6 +80,7 @@ fn every_answer_has_the_documented_form() {
             "/v1/routes" if endpoint.takes_text => "add 10.0.0.0/8 via 198.51.100.9 via 198.51.100.8\n".into(),
             "/v1/inject" => "0200000000010200000000090800\n".into(),
             path if endpoint.takes_text && path.starts_with("/v1/sets/") => "192.0.2.7\n".into(),
+            "/v1/shares/batch" => "add gold in North rate 1mbit lease 60s\n".into(),
             "/v1/rules/batch" => "add before 1 tcp dport 22 path best-effort\nremove 1\n".into(),
             _ if endpoint.takes_text => rig.daemon.config().text,
             _ => String::new(),
@@ -88,6 +92,7 @@ fn every_answer_has_the_documented_form() {
         let address = match endpoint.path {
             "/v1/inject" => "/v1/inject?port=lan".to_string(),
             "/v1/rules/batch" => "/v1/rules/batch?list=paths".to_string(),
+            "/v1/shares/batch" => "/v1/shares/batch?port=wan".to_string(),
             path if endpoint.parameters.iter().any(|parameter| parameter.name == "set") => format!("{path}?set=bad"),
             path => path.to_string(),
         };

@@ -6,7 +6,7 @@ use std::fs;
 use std::path::Path;
 
 /// Both ports have shares; `of_wan` are further keys of the port `wan`, and `more` further sections.
-fn sharing(of_wan: &str, more: &str) -> String {
+pub fn sharing(of_wan: &str, more: &str) -> String {
     let text = config(more);
     let scheme = "scheme = \"share(rate=1gbit){codel}\"\n";
     text.replace("[port.lan]\n", &format!("[port.lan]\n{scheme}"))
@@ -56,8 +56,10 @@ fn batch_of_shares_is_made_whole_or_not_at_all() {
     // The second change cannot be made: the parent is missing, and the sum of the rates would be too high.
     let error = batch(&rig, "wan", "add a in gold\n\nadd b in north\n").unwrap_err().to_string();
     assert!(error.contains("batch:3:1: error: there is no share 'north'"), "{error}");
-    let error = batch(&rig, "wan", "set voice rate 90mbit\n").unwrap_err().to_string();
-    assert!(error.contains("batch:1:1: error: ") && error.contains("100mbit"), "{error}");
+    let error = batch(&rig, "wan", "set \"Doe, Jane\" rate 50mbit\nset voice rate 55mbit ceiling 60mbit\n")
+        .unwrap_err()
+        .to_string();
+    assert!(error.contains("batch:2:1: error: ") && error.contains("100mbit"), "{error}");
     let error = batch(&rig, "wan", "add a rate 10mbps\nput b\n").unwrap_err().to_string();
     assert!(error.contains("batch:1:12: error") && error.contains("batch:2:1: error"), "{error}");
     let error = batch(&rig, "wan", "remove gold all\n").unwrap_err().to_string();
@@ -81,12 +83,16 @@ fn share_leaves_when_its_lease_ends() {
     assert_eq!(events(&rig, api::EventKind::ShareExpired), ["the lease of the share 'short' has ended"]);
 }
 
-const TABLE: &str = "site,circuit,parent,address,down,up,title\nNorth,,,,1gbit,500mbit,\n\
+pub const TABLE: &str = "site,circuit,parent,address,down,up,title\nNorth,,,,1gbit,500mbit,\n\
                      ,10001,North,192.0.2.7,100mbit,20mbit,Jane\n,10002,North,192.0.2.8,50mbit,10mbit,\n";
 
+/// The section with these subscribers.
+pub fn section(file: &Path) -> String {
+    format!("[subscribers]\ninside = ['lan']\noutside = ['wan']\nfile = '{}'\n", file.display())
+}
+
 fn with_subscribers(file: &Path) -> Rig {
-    let section = format!("[subscribers]\ninside = ['lan']\noutside = ['wan']\nfile = '{}'\n", file.display());
-    start(sharing("", &section))
+    start(sharing("", &section(file)))
 }
 
 fn subscribers(rig: &Rig, query: &str) -> Vec<api::SubscriberReply> {
@@ -145,10 +151,10 @@ fn changed_file_of_subscribers_is_read_again() {
     // A wrong file changes nothing, and each of its errors is an event.
     fs::write(&file, TABLE.replace("192.0.2.8", "192.0.2.300").replace("100mbit", "100mbps")).unwrap();
     let refused = until(|| Some(events(&rig, api::EventKind::Refused)).filter(|refused| refused.len() == 2));
-    assert!(refused[0].contains("subscribers.csv:3:25") && refused[1].contains("subscribers.csv:4:15"), "{refused:?}");
+    assert!(refused[0].contains("subscribers.csv:3:24") && refused[1].contains("subscribers.csv:4:14"), "{refused:?}");
     assert_eq!(names(&rig, "").len(), 5);
     let error = rig.client.post_with::<api::SubscribersReloaded>("/v1/subscribers/reload", &[], "").unwrap_err();
-    assert!(error.to_string().contains("subscribers.csv:3:25"), "{error}");
+    assert!(error.to_string().contains("subscribers.csv:3:24"), "{error}");
     fs::write(&file, TABLE).unwrap();
     let read: api::SubscribersReloaded = rig.client.post_with("/v1/subscribers/reload", &[], "").unwrap();
     assert_eq!((read.subscribers, read.added, read.removed), (2, 1, 2));
