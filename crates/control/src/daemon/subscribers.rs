@@ -17,7 +17,7 @@ const MOST_ERRORS: usize = 20;
 /// A file that was written so shortly before the configuration was applied may have changed after the router has read it.
 const RECENT: Nanos = Nanos::secs(2);
 
-/// What a change of a file changes: its size, its time in nanoseconds since 1970-01-01 UTC, and its inode.
+/// The version of a file: its size, its time of modification in nanoseconds since 1970-01-01 UTC, and its inode.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct FileStamp {
     size: u64,
@@ -220,7 +220,7 @@ mod tests {
         assert!(!look(&one, stamps(30, 103 * second), 103), "it was");
         assert!(look(&one, stamps(30, 103 * second), 104));
         assert!(!look(&one, stamps(30, 103 * second), 105), "it is read once");
-        // Back to what was read, before the second look.
+        // The former version is restored before the second look.
         assert!(!look(&one, vec![None], 106));
         assert!(!look(&one, stamps(30, 103 * second), 107));
         assert!(!look(&one, vec![None], 108));

@@ -8,7 +8,7 @@ use std::cmp::Reverse;
 
 /// The shares of each port with metrics of their own: those that have sent most bytes.
 const MOST_SHARES: usize = 100;
-/// The shares directly below each port with others below them, such as sites, which have metrics whatever they have sent: at most so many.
+/// The most shares directly below each port with others below them, such as sites, that have metrics regardless of their bytes.
 const MOST_SITES: usize = 1000;
 
 /// Returns whether each share has metrics of its own.
