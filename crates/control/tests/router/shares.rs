@@ -64,8 +64,8 @@ fn batch_of_shares_is_made_whole_or_not_at_all() {
     assert!(error.contains("batch:1:12: error") && error.contains("batch:2:1: error"), "{error}");
     let error = batch(&rig, "wan", "remove gold all\n").unwrap_err().to_string();
     assert!(error.contains("configuration"), "{error}");
-    let error = batch(&rig, "wlan", "add a\n").unwrap_err().to_string();
-    assert!(error.contains("no port 'wlan' has shares") && error.contains("did you mean 'wan'"), "{error}");
+    let error = batch(&rig, "wann", "add a\n").unwrap_err().to_string();
+    assert!(error.contains("no port 'wann' has shares") && error.contains("did you mean 'wan'"), "{error}");
     assert_eq!(names(&rig, "").len(), 3);
     let texts = events(&rig, api::EventKind::SharesEdited);
     assert!(texts.len() == 1 && texts[0].starts_with("shares: 3 changed, 3 at the port; by "), "{texts:?}");
