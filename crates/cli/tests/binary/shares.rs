@@ -85,7 +85,7 @@ fn subscribers_are_listed_and_reloaded() {
     until(|| (up() == Some(30_000_000)).then_some(()));
     place.write("subscribers.csv", &TABLE.replace("20mbit", "20mbps"));
     let said = place.run_failing(1, &["subscribers", "reload"]);
-    assert!(said.contains("subscribers.csv:3:34: "), "{said}");
+    assert!(said.contains("subscribers.csv:3:32: "), "{said}");
     assert_eq!(up(), Some(30_000_000));
     router.stop();
 }

@@ -20,6 +20,7 @@ mod report;
 mod rules;
 mod secret;
 mod sets;
+mod share_upkeep;
 mod shares;
 mod subscribers;
 mod watchdog;

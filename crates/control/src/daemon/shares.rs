@@ -1,12 +1,10 @@
-//! Shares of ports while the router runs: reports with rates, changes, leases, and upkeep.
+//! Shares of ports while the router runs: reports with rates, changes, and leases.
 
 use super::failure::ApplyFailure;
-use super::subscribers::SubscriberFiles;
-use super::{ADOPTION_TIMEOUT, Control, Daemon, RUNNING};
+use super::{ADOPTION_TIMEOUT, Daemon, RUNNING};
 use crate::api::{self, Author, ShareOrder, ShareReply, ShareTraffic};
 use crate::events::{LoggedEvent, ShareEvent};
 use io::clock;
-use io::wait::{Sleeper, Waker};
 use link::LinkShares;
 use parking_lot::Mutex;
 use plan::{Name, ShareChange, ShareOrigin, share_batch};
@@ -17,8 +15,6 @@ use std::sync::atomic::Ordering;
 use std::thread;
 use units::{Instant, Nanos, ShareId};
 
-/// The interval of upkeep and of samples, which rates cover.
-const UPKEEP_INTERVAL: Nanos = Nanos::secs(1);
 /// The longest wait until the worker has carried out a batch, and the interval of checks. An idle worker looks every 100 ms.
 const CARRY_OUT_TIMEOUT: Nanos = Nanos::secs(1);
 const CARRY_OUT_CHECK: Nanos = Nanos::millis(1);
@@ -71,7 +67,7 @@ impl ShareRates {
 }
 
 impl ShareSamples {
-    fn record(&self, now: Instant, ports: Vec<(Name, Arc<LinkShares>)>) {
+    pub fn record(&self, now: Instant, ports: Vec<(Name, Arc<LinkShares>)>) {
         // Outside of the lock: a hundred thousand shares take some milliseconds.
         let samples: Vec<(Name, ShareSample)> = ports
             .into_iter()
@@ -163,7 +159,7 @@ fn measured(reports: Vec<ShareReport>, rates: &ShareRates) -> Vec<MeasuredShare>
 }
 
 /// Removes the shares whose leases have ended.
-fn end_leases(router: &mut Router, log: &crate::events::EventLog) {
+pub(super) fn end_leases(router: &mut Router, log: &crate::events::EventLog) {
     let now = clock::now();
     for (port, share) in router.end_share_leases(now) {
         let (port, share) = (port.to_string(), share.as_str().to_owned());
@@ -251,28 +247,6 @@ impl Daemon {
             total: changed.total as u64,
             carried_out: changed.is_done(),
         })
-    }
-
-    /// Starts the thread that ends leases, restores the shares of restarted workers, samples counters, and watches the files of subscribers.
-    pub(super) fn start_share_upkeep(self: &Arc<Self>) -> std::io::Result<()> {
-        let mut sleeper = Sleeper::new(Waker::new()?);
-        let mut files = SubscriberFiles::default();
-        let work = move |daemon: &Daemon| {
-            daemon.maintain_shares();
-            daemon.follow_subscriber_files(&mut files);
-        };
-        self.spawn_background("share-upkeep", work, move |()| drop(sleeper.sleep([], UPKEEP_INTERVAL)))
-    }
-
-    fn maintain_shares(&self) {
-        let ports = {
-            let mut guard = self.control.lock();
-            let Control { router, .. } = &mut *guard;
-            end_leases(router, &self.log);
-            router.restore_shares();
-            router.share_counters().map(|(port, shares)| (port.clone(), shares.clone())).collect()
-        };
-        self.share_samples.record(clock::now(), ports);
     }
 }
 

@@ -1,0 +1,36 @@
+//! The upkeep of shares: ends leases, restores the shares of restarted workers, samples counters, and follows the files of subscribers.
+
+use super::shares::end_leases;
+use super::subscribers::SubscriberFiles;
+use super::{Control, Daemon};
+use io::clock;
+use io::wait::{Sleeper, Waker};
+use std::sync::Arc;
+use units::Nanos;
+
+/// The interval of upkeep and of samples, which rates cover.
+const UPKEEP_INTERVAL: Nanos = Nanos::secs(1);
+
+impl Daemon {
+    /// Starts the thread of the upkeep.
+    pub(super) fn start_share_upkeep(self: &Arc<Self>) -> std::io::Result<()> {
+        let mut sleeper = Sleeper::new(Waker::new()?);
+        let mut files = SubscriberFiles::default();
+        let work = move |daemon: &Daemon| {
+            daemon.maintain_shares();
+            daemon.follow_subscriber_files(&mut files);
+        };
+        self.spawn_background("share-upkeep", work, move |()| drop(sleeper.sleep([], UPKEEP_INTERVAL)))
+    }
+
+    fn maintain_shares(&self) {
+        let ports = {
+            let mut guard = self.control.lock();
+            let Control { router, .. } = &mut *guard;
+            end_leases(router, &self.log);
+            router.restore_shares();
+            router.share_counters().map(|(port, shares)| (port.clone(), shares.clone())).collect()
+        };
+        self.share_samples.record(clock::now(), ports);
+    }
+}
