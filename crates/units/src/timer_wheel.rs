@@ -120,7 +120,7 @@ impl TimerWheel {
     /// The time of the next timer, or an earlier one; never if none runs.
     #[inline]
     pub fn next(&self) -> Instant {
-        Instant::new(self.next.checked_mul(1 << TICK_BITS).unwrap_or(u64::MAX))
+        Instant::new(self.next.saturating_mul(1 << TICK_BITS))
     }
 
     /// The first slot with items and the tick at which it begins.

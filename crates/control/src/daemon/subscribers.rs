@@ -82,8 +82,9 @@ impl Daemon {
             |ports: fn(&SubscriberSection) -> &Vec<Name>| section.as_ref().and_then(|s| ports(s).first().cloned());
         let (inside, outside) = (port(|section| &section.inside), port(|section| &section.outside));
         let [down, up] = [&inside, &outside].map(|port| self.shares_by_name(port.as_ref()));
-        let mut rows: Vec<(&(ShareName, String), Option<&MeasuredShare>, Option<&MeasuredShare>)> =
-            subscribers.iter().map(|one| (one, down.get(&one.0), up.get(&one.0))).collect();
+        // The name and title of a subscriber, and its shares down and up.
+        type Row<'r> = (&'r (ShareName, String), Option<&'r MeasuredShare>, Option<&'r MeasuredShare>);
+        let mut rows: Vec<Row<'_>> = subscribers.iter().map(|one| (one, down.get(&one.0), up.get(&one.0))).collect();
         if let Some(order) = order {
             // The worse direction counts.
             let key = |share: &Option<&MeasuredShare>| {
