@@ -12,7 +12,6 @@ use super::vector::Vector;
 use crate::classify::Target;
 use link::Outgoing;
 use packet::accounting::Accounting;
-use subscribers::LookUpDirection;
 use units::{Instant, PortId};
 
 /// A group of paths whose packets an output task offers.
@@ -41,10 +40,9 @@ impl PortState {
     pub fn offer(&mut self, path: Outgoing<'_>, most: usize, accounting: &mut Accounting) -> usize {
         match &mut self.circuits {
             None => self.link.offer(path, most, accounting),
-            Some(circuits) => {
+            Some((circuits, direction)) => {
                 let circuits = circuits.refresh();
-                self.link
-                    .offer_named(path, most, accounting, |packets| circuits.look_up(LookUpDirection::Down, packets))
+                self.link.offer_named(path, most, accounting, |packets| circuits.look_up(*direction, packets))
             }
         }
     }

@@ -16,7 +16,7 @@ use packet::event::Event;
 use packet::port::Port;
 use packet::{Batch, DropReason};
 use schemes::Trouble;
-use subscribers::CircuitTable;
+use subscribers::{CircuitTable, LookUpDirection};
 use units::{Instant, Nanos, PortId, TaskId, WorkerId};
 
 /// How long the packets of a removed port may take to leave.
@@ -63,8 +63,8 @@ pub(super) struct PortState {
     /// Sent bytes that the meter has already counted.
     pub metered: u64,
     pub route_cache: PortRouteCache,
-    /// The circuits of subscribers, if the port is toward them.
-    pub circuits: Option<PublishedReader<CircuitTable>>,
+    /// The circuits of subscribers, if the port is toward them, and how packets to them are looked up.
+    pub circuits: Option<(PublishedReader<CircuitTable>, LookUpDirection)>,
 }
 
 impl PortState {
@@ -434,7 +434,12 @@ impl Ports {
         for (port, state) in self.states.open_mut() {
             let inside = |view: &&PortView| view.subscribers == Some(SubscriberSide::Inside);
             let view = snapshot.port(port).filter(inside);
-            state.circuits = view.map(|_| PublishedReader::new(&snapshot.circuits));
+            // A frame that crosses a bridge has its tags already.
+            let bridged = |view: &PortView| match view.passthrough {
+                Some(_) => LookUpDirection::DownBridged,
+                None => LookUpDirection::Down,
+            };
+            state.circuits = view.map(|view| (PublishedReader::new(&snapshot.circuits), bridged(view)));
         }
     }
 

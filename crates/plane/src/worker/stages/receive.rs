@@ -104,7 +104,7 @@ impl Worker {
         let passing = if owned { self.hooks.continue_unexecuted(&mut self.vector) } else { 0 };
         let came = (!stamped).then_some(self.accounting.now);
         self.classify(port, came, passing);
-        if let Some(circuits) = self.ports.states.get_mut(port).and_then(|state| state.circuits.as_mut()) {
+        if let Some((circuits, _)) = self.ports.states.get_mut(port).and_then(|state| state.circuits.as_mut()) {
             // Before the functions: address translation hides the subscriber's address.
             circuits.refresh().look_up(LookUpDirection::Up, self.vector.batch.as_mut_slice());
         }
