@@ -193,9 +193,7 @@ mod tests {
         assert_eq!((lines.len(), lines[5].trim()), (6, KEYS));
         assert_eq!(view.key(KeyCode::PageDown), KeyAction::Draw);
         assert!(drawn(&mut view)[2].starts_with("c10 "), "{:?}", drawn(&mut view));
-        for _ in 0..5 {
-            view.key(KeyCode::PageDown);
-        }
+        (0..5).for_each(|_| assert_eq!(view.key(KeyCode::PageDown), KeyAction::Draw));
         assert!(drawn(&mut view)[2].starts_with("c29 "), "the last one stays in view");
         // The next order begins at its first subscriber.
         assert_eq!((view.key(KeyCode::Char('s')), view.question()), (KeyAction::Ask, ShareOrder::Use));

@@ -7,6 +7,7 @@ use crate::api::{self, ApiError, Author, ShareOrder, ShareTraffic};
 use crate::events::{LoggedEvent, ShareEvent};
 use io::clock;
 use plan::{Name, ShareName, SubscriberSection};
+use std::cmp::Reverse;
 use std::collections::{HashMap, HashSet};
 use std::os::unix::fs::MetadataExt;
 use std::sync::atomic::Ordering;
@@ -70,6 +71,35 @@ impl SubscriberFiles {
     }
 }
 
+/// A subscriber with the shares of both directions.
+struct SubscriberRow<'s> {
+    name: &'s ShareName,
+    title: &'s str,
+    down: Option<&'s MeasuredShare>,
+    up: Option<&'s MeasuredShare>,
+}
+
+impl SubscriberRow<'_> {
+    /// The key by which to sort: that of the worse direction.
+    fn key(&self, order: ShareOrder) -> Reverse<(u64, u64)> {
+        let of = |share: Option<&MeasuredShare>| {
+            order.key(&share.map_or_else(ShareTraffic::default, MeasuredShare::traffic))
+        };
+        of(self.down).min(of(self.up))
+    }
+
+    fn reply(&self) -> api::SubscriberReply {
+        let site = self.down.or(self.up).and_then(|share| share.report.parent.as_ref());
+        api::SubscriberReply {
+            name: self.name.as_str().to_owned(),
+            title: self.title.to_owned(),
+            site: site.map(|site| site.as_str().to_owned()),
+            down: self.down.map(MeasuredShare::traffic),
+            up: self.up.map(MeasuredShare::traffic),
+        }
+    }
+}
+
 impl Daemon {
     /// Returns the subscribers, those that are worst in an order first, with the counters of both directions.
     pub fn subscribers(&self, order: Option<ShareOrder>, limit: usize) -> api::SubscribersReply {
@@ -82,33 +112,17 @@ impl Daemon {
             |ports: fn(&SubscriberSection) -> &Vec<Name>| section.as_ref().and_then(|s| ports(s).first().cloned());
         let (inside, outside) = (port(|section| &section.inside), port(|section| &section.outside));
         let [down, up] = [&inside, &outside].map(|port| self.shares_by_name(port.as_ref()));
-        // The name and title of a subscriber, and its shares down and up.
-        type Row<'r> = (&'r (ShareName, String), Option<&'r MeasuredShare>, Option<&'r MeasuredShare>);
-        let mut rows: Vec<Row<'_>> = subscribers.iter().map(|one| (one, down.get(&one.0), up.get(&one.0))).collect();
+        let row = |(name, title)| SubscriberRow { name, title, down: down.get(name), up: up.get(name) };
+        let mut rows: Vec<SubscriberRow<'_>> = subscribers.iter().map(|(name, title)| row((name, &**title))).collect();
         if let Some(order) = order {
-            // The worse direction counts.
-            let key = |share: &Option<&MeasuredShare>| {
-                order.key(&share.map_or_else(ShareTraffic::default, |share| share.traffic()))
-            };
-            rows.sort_by_cached_key(|(_, down, up)| key(down).min(key(up)));
+            rows.sort_by_cached_key(|row| row.key(order));
         }
-        let reply = |((name, title), down, up): ((_, _), Option<&MeasuredShare>, Option<&MeasuredShare>)| {
-            let (name, title): (&ShareName, &String) = (name, title);
-            let site = down.or(up).and_then(|share| share.report.parent.as_ref());
-            api::SubscriberReply {
-                name: name.as_str().to_owned(),
-                title: title.clone(),
-                site: site.map(|site| site.as_str().to_owned()),
-                down: down.map(MeasuredShare::traffic),
-                up: up.map(MeasuredShare::traffic),
-            }
-        };
         api::SubscribersReply {
             time_ns: self.now_ns(),
             inside: inside.map(|port| port.to_string()),
             outside: outside.map(|port| port.to_string()),
             total: rows.len() as u64,
-            subscribers: rows.into_iter().take(limit).map(|((n, t), down, up)| reply(((n, t), down, up))).collect(),
+            subscribers: rows.iter().take(limit).map(SubscriberRow::reply).collect(),
         }
     }
 
