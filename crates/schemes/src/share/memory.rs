@@ -6,10 +6,11 @@ use crate::options::{BuildError, Layer, Values};
 use alloc::string::ToString;
 use units::Bytes;
 
-/// Bytes of a share: its node, its entries in the order of its parent and its counters, about 500; its name, settings and circuit on the control side.
-/// A router with 200,000 shares of subscribers used 1130 bytes for each.
+/// Bytes of a share: its node, its entries in the order of its parent, its counters, and on the control side its name, settings and circuit. The resident
+/// memory of a router grew by 1130 bytes for each of 181,800 shares of subscribers.
 const SHARE: usize = 1280;
-/// Bytes of a queue of a leaf's scheme, and of its place in the link. A leaf with `fq(flows=64){codel}` used 62 bytes for each of its queues.
+/// Bytes of a queue of a leaf's scheme, and of its place in the link. With `fq(flows=64){codel}` in 7900 leaves it grew by about 62 bytes for each queue,
+/// without the frames of the packets.
 const QUEUE: usize = 96;
 
 /// The most memory of a tree with so many shares and leaves, in the scheme `share` of this layer, without packets. A leaf needs a scheme only while it
