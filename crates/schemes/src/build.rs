@@ -49,7 +49,7 @@ pub fn build_for<W: Wires + 'static>(
 ) -> Result<Box<dyn Scheme<W>>, BuildError> {
     let stage: Box<dyn Scheme<W>> = match (layer.name, &layer.inside[..]) {
         // Only as the whole scheme of a port: its shares belong to the port.
-        ("share", [inside]) => share::build(&Values(layer.options), inside)?,
+        ("share", [inside]) => share::build(&Values(layer.options), inside, managed_alone)?,
         _ => managed::<W>(layer, sharing)?,
     };
     // The options bound each order, but branches add up: sixteen with 2^17 queues each exceed the 2^20 of a link.
@@ -59,11 +59,13 @@ pub fn build_for<W: Wires + 'static>(
     Ok(stage)
 }
 
+/// Builds a scheme for a leaf of a tree of shares.
+pub(crate) fn managed_alone<W: Wires + 'static>(layer: &Layer<'_>) -> Result<Box<dyn Stage<W>>, BuildError> {
+    managed(layer, &mut Sharing::alone())
+}
+
 /// Builds a scheme that may be placed inside another.
-pub(crate) fn managed<W: Wires + 'static>(
-    layer: &Layer<'_>,
-    sharing: &mut Sharing,
-) -> Result<Box<dyn Stage<W>>, BuildError> {
+fn managed<W: Wires + 'static>(layer: &Layer<'_>, sharing: &mut Sharing) -> Result<Box<dyn Stage<W>>, BuildError> {
     // Only a scheme that manages a single queue has no other inside.
     if layer.inside.is_empty() { single_queue(layer.name, &Values(layer.options)) } else { composed(layer, sharing) }
 }

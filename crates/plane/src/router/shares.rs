@@ -11,7 +11,7 @@ use plan::{
     Call, Name, Plan, PortPlan, ShareChange, ShareName, ShareNode, ShareOrigin, ShareTree, SubscriberSection,
     subscribers::to_share_changes,
 };
-use schemes::{ShareEdit, ShareSettings};
+use schemes::{ShareEdit, ShareParameters};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 use subscribers::CircuitTable;
@@ -117,12 +117,12 @@ impl SharePlans {
 }
 
 /// The settings of a share as the scheme needs them.
-fn settings(node: &ShareNode<'_>, ids: &ShareIds) -> Option<ShareSettings> {
+fn settings(node: &ShareNode<'_>, ids: &ShareIds) -> Option<ShareParameters> {
     let parent = node.parent.map_or(Some(ShareId(0)), |parent| ids.get(parent))?;
     let plan::ShareSettings { ceiling, weight, burst, priority, .. } = *node.settings;
     let rate = ceiling.unwrap_or(node.guarantee);
     let usual = Bytes::new((u128::from(rate.get()) * u128::from(BURST.get()) / 8_000_000_000) as u64);
-    Some(ShareSettings {
+    Some(ShareParameters {
         parent,
         rate: node.guarantee,
         ceiling,

@@ -3,7 +3,7 @@
 use super::node::NONE;
 use crate::options::BuildError;
 use crate::stage::{self, Stage};
-use crate::{Layer, Sharing, Wires};
+use crate::{Layer, Wires};
 use alloc::boxed::Box;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
@@ -33,11 +33,10 @@ impl OwnedLayer {
     fn layer(&self) -> Layer<'_> {
         Layer { name: &self.name, options: &self.options, inside: self.inside.iter().map(OwnedLayer::layer).collect() }
     }
-
-    pub fn build<W: Wires + 'static>(&self) -> Result<Box<dyn Stage<W>>, BuildError> {
-        crate::build::managed(&self.layer(), &mut Sharing::alone())
-    }
 }
+
+/// Builds the scheme of a leaf.
+pub(crate) type MakeStage<W> = fn(&Layer<'_>) -> Result<Box<dyn Stage<W>>, BuildError>;
 
 /// A scheme, and the leaf that has it.
 pub(super) struct LeafScheme<W> {
@@ -53,6 +52,7 @@ pub(super) struct LeafScheme<W> {
 /// See the [module](self).
 pub(super) struct LeafSchemes<W> {
     layer: OwnedLayer,
+    make: MakeStage<W>,
     schemes: Vec<LeafScheme<W>>,
     /// The most schemes, and the queues of each.
     most: u32,
@@ -64,10 +64,10 @@ pub(super) struct LeafSchemes<W> {
 }
 
 impl<W: Wires + 'static> LeafSchemes<W> {
-    pub fn new(layer: &Layer<'_>, most: u32) -> Result<LeafSchemes<W>, BuildError> {
+    pub fn new(layer: &Layer<'_>, most: u32, make: MakeStage<W>) -> Result<LeafSchemes<W>, BuildError> {
+        let queues = make(layer)?.queues();
         let layer = OwnedLayer::of(layer);
-        let queues = layer.build::<W>()?.queues();
-        Ok(LeafSchemes { layer, schemes: Vec::new(), most, queues, busy: 0, hand: 0 })
+        Ok(LeafSchemes { layer, make, schemes: Vec::new(), most, queues, busy: 0, hand: 0 })
     }
 
     pub fn queues(&self) -> u32 {
@@ -140,7 +140,7 @@ impl<W: Wires + 'static> LeafSchemes<W> {
             return Some((number as u32, before));
         }
         let number = self.schemes.len() as u32;
-        let mut stage = self.layer.build().ok().filter(|_| may_grow)?;
+        let mut stage = (self.make)(&self.layer.layer()).ok().filter(|_| may_grow)?;
         stage.begin_at(number * self.queues);
         self.schemes.push(LeafScheme { stage, node, busy: false, used: false });
         Some((number, NONE))
@@ -148,16 +148,16 @@ impl<W: Wires + 'static> LeafSchemes<W> {
 
     /// Whether the schemes need hashes of flows, and of hosts.
     pub fn wants(&self) -> (bool, bool) {
-        let stage = self.layer.build::<W>();
+        let stage = (self.make)(&self.layer.layer());
         stage.map_or((false, false), |stage| (stage.wants_flow_hash(), stage.wants_hosts()))
     }
 
     /// Gives all schemes the parameters of another of the same kind. False if they differ in more.
     pub fn tune(&mut self, layer: &OwnedLayer, wires: &W) -> bool {
-        let Ok(other) = layer.build::<W>() else { return false };
+        let Ok(other) = (self.make)(&layer.layer()) else { return false };
         let tuned = self.schemes.iter_mut().all(|scheme| stage::tune(&mut *scheme.stage, &*other, wires));
         // Schemes made later must be of the same kind as well, also if there is none yet.
-        let mut fresh = self.layer.build::<W>();
+        let mut fresh = (self.make)(&self.layer.layer());
         let like = fresh.as_mut().is_ok_and(|fresh| stage::tune(&mut **fresh, &*other, wires));
         if tuned && like {
             self.layer = layer.clone();

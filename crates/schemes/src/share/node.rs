@@ -21,7 +21,7 @@ const FAR_AHEAD: u64 = BYTE << 18;
 
 /// The settings of a share.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct ShareSettings {
+pub struct ShareParameters {
     /// The share above it; 0 for the link itself.
     pub parent: ShareId,
     /// The guaranteed rate; zero for none.
@@ -36,10 +36,10 @@ pub struct ShareSettings {
     pub priority: u8,
 }
 
-impl Default for ShareSettings {
+impl Default for ShareParameters {
     /// A share below the link without guarantee and ceiling, of weight one.
-    fn default() -> ShareSettings {
-        ShareSettings {
+    fn default() -> ShareParameters {
+        ShareParameters {
             parent: ShareId(0),
             rate: Rate::ZERO,
             ceiling: None,
@@ -54,12 +54,13 @@ impl Default for ShareSettings {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ShareEdit {
     /// Adds a share, or gives it other settings. Its parent was added before.
-    Put(ShareId, ShareSettings),
+    Put(ShareId, ShareParameters),
     /// Removes a share without children. Its packets leave first.
     Remove(ShareId),
 }
 
 /// A node.
+// Large: the state that a turn reads and writes lies together.
 #[derive(Clone, Debug)]
 pub(super) struct Node {
     pub parent: u32,
@@ -101,7 +102,7 @@ fn meter(rate: Rate, burst: Bytes) -> Meter {
 
 impl Node {
     /// A node with these settings.
-    pub fn new(parent: u32, share: ShareId, settings: &ShareSettings) -> Node {
+    pub fn new(parent: u32, share: ShareId, settings: &ShareParameters) -> Node {
         let mut node = Node {
             parent,
             branch: NONE,
@@ -130,8 +131,8 @@ impl Node {
     }
 
     /// Gives it other settings. Debts at its meters stay.
-    pub fn set(&mut self, settings: &ShareSettings, now: Instant) {
-        let &ShareSettings { rate, ceiling, weight, burst, priority, .. } = settings;
+    pub fn set(&mut self, settings: &ShareParameters, now: Instant) {
+        let &ShareParameters { rate, ceiling, weight, burst, priority, .. } = settings;
         self.priority = priority.min(PRIORITIES as u8 - 1);
         self.advance = BYTE / u64::from(weight.max(1));
         self.has_rate = rate > Rate::ZERO;
@@ -320,8 +321,8 @@ pub(super) struct Nodes {
 
 impl Nodes {
     /// The link with its default leaf.
-    pub fn new(root: &ShareSettings) -> Nodes {
-        let other = ShareSettings { burst: root.burst, ..ShareSettings::default() };
+    pub fn new(root: &ShareParameters) -> Nodes {
+        let other = ShareParameters { burst: root.burst, ..ShareParameters::default() };
         let mut nodes = Nodes {
             all: [Node::new(NONE, ShareId(0), root), Node::new(ROOT, ShareId(0), &other)].into(),
             free: Vec::new(),

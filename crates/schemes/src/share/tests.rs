@@ -7,11 +7,11 @@ use units::{Bytes, Nanos};
 /// The most leaves with packets.
 const LEAVES: u32 = 64;
 
-fn settings(parent: u32) -> ShareSettings {
-    ShareSettings { parent: ShareId(parent), burst: Bytes::new(20_000), ..ShareSettings::default() }
+fn settings(parent: u32) -> ShareParameters {
+    ShareParameters { parent: ShareId(parent), burst: Bytes::new(20_000), ..ShareParameters::default() }
 }
 
-fn put(share: u32, settings: ShareSettings) -> ShareEdit {
+fn put(share: u32, settings: ShareParameters) -> ShareEdit {
     ShareEdit::Put(ShareId(share), settings)
 }
 
@@ -42,7 +42,7 @@ fn tree(leaves: u32, rate: u64) -> ShareTree<Model> {
         ("leaves", leaves.into()),
         ("quantum", 1514),
     ];
-    of(&Values(&options), &inside).expect("all options are there")
+    of(&Values(&options), &inside, crate::build::managed_alone).expect("all options are there")
 }
 
 impl Link {
@@ -115,9 +115,9 @@ fn excess_is_divided_by_weight_below_the_ceilings() {
         Link::new(
             mbit(100),
             &[
-                put(1, ShareSettings { rate: mbit(10), ..settings(0) }),
-                put(2, ShareSettings { rate: mbit(20), weight: 3, ..settings(0) }),
-                put(3, ShareSettings { ceiling: Some(mbit(ceiling)), ..settings(0) }),
+                put(1, ShareParameters { rate: mbit(10), ..settings(0) }),
+                put(2, ShareParameters { rate: mbit(20), weight: 3, ..settings(0) }),
+                put(3, ShareParameters { ceiling: Some(mbit(ceiling)), ..settings(0) }),
             ],
         )
     };
@@ -136,7 +136,7 @@ fn borrowing_follows_the_published_example_of_htb() {
     let (a, web, mail, b) = (1, 2, 3, 4);
     let share = |parent, rate: u64, ceiling: u64, weight| {
         let (rate, ceiling) = (Rate::bits(rate * 8000), Some(Rate::bits(ceiling * 8000)));
-        ShareSettings { rate, ceiling, weight, ..settings(parent) }
+        ShareParameters { rate, ceiling, weight, ..settings(parent) }
     };
     let link = || {
         Link::new(
@@ -165,7 +165,7 @@ fn each_of_eight_levels_is_exact() {
     let mut edits = Vec::new();
     let mut rate = 800_000_000.0_f64;
     for level in 1..8 {
-        let settings_of = |parent, rate: f64| ShareSettings {
+        let settings_of = |parent, rate: f64| ShareParameters {
             rate: Rate::bits(rate as u64),
             ceiling: Some(Rate::bits(rate as u64)),
             ..settings(parent)
@@ -188,20 +188,20 @@ fn first_priority_gets_all_excess_but_no_guarantee_of_others() {
     let mut link = Link::new(
         mbit(100),
         &[
-            put(1, ShareSettings { priority: 1, rate: mbit(10), ..settings(0) }),
-            put(2, ShareSettings { priority: 0, ceiling: Some(mbit(70)), ..settings(0) }),
-            put(3, ShareSettings { priority: 2, ..settings(0) }),
+            put(1, ShareParameters { priority: 1, rate: mbit(10), ..settings(0) }),
+            put(2, ShareParameters { priority: 0, ceiling: Some(mbit(70)), ..settings(0) }),
+            put(3, ShareParameters { priority: 2, ..settings(0) }),
         ],
     );
     let kinds = [(1, 1500), (2, 200), (3, 1500)];
     link.assert_rates(&kinds, &[(1, 30.0), (2, 70.0), (3, 0.0)]);
-    link.edit(&[put(2, ShareSettings { priority: 0, ..settings(0) })]);
+    link.edit(&[put(2, ShareParameters { priority: 0, ..settings(0) })]);
     link.assert_rates(&kinds, &[(1, 10.0), (2, 90.0)]);
 }
 
 #[test]
 fn unused_rate_is_shared_within_fifty_milliseconds() {
-    let share = |weight| ShareSettings { weight, rate: mbit(30), ..settings(0) };
+    let share = |weight| ShareParameters { weight, rate: mbit(30), ..settings(0) };
     let mut link = Link::new(mbit(100), &[put(1, share(1)), put(2, share(1)), put(3, share(3))]);
     link.run(Nanos::millis(300), &[(1, 1500), (2, 1500), (3, 1500)]);
     // The packets of share 3 that wait leave within a few milliseconds.
@@ -220,7 +220,7 @@ fn packets_without_a_share_use_the_default_leaf() {
 
 #[test]
 fn removed_leaf_sends_its_packets_and_then_uses_the_default_leaf() {
-    let slow = ShareSettings { ceiling: Some(mbit(1)), ..settings(0) };
+    let slow = ShareParameters { ceiling: Some(mbit(1)), ..settings(0) };
     let mut link = Link::new(mbit(100), &[put(1, slow)]);
     link.arrive(&[(1, 1000); 40]);
     link.run(Nanos::millis(1), &[]);
@@ -237,7 +237,7 @@ fn removed_leaf_sends_its_packets_and_then_uses_the_default_leaf() {
 
 #[test]
 fn leaf_with_packets_becomes_a_branch_and_a_leaf_again() {
-    let mut link = Link::new(mbit(10), &[put(1, ShareSettings { ceiling: Some(mbit(5)), ..settings(0) })]);
+    let mut link = Link::new(mbit(10), &[put(1, ShareParameters { ceiling: Some(mbit(5)), ..settings(0) })]);
     link.arrive(&[(1, 1000); 30]);
     link.edit(&[put(2, settings(1))]);
     link.arrive(&[(2, 1000); 3]);
@@ -330,7 +330,7 @@ proptest! {
                         continue;
                     }
                     parents.insert(share, parent);
-                    link.edit(&[put(share, ShareSettings {
+                    link.edit(&[put(share, ShareParameters {
                         rate: mbit(rate.into()),
                         ceiling: (ceiling > 0).then(|| mbit(u64::from(ceiling) * 5)),
                         weight: u32::from(rate) * 7 + 1,

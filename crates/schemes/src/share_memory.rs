@@ -1,6 +1,6 @@
 //! A bound of the memory of a link-sharing tree.
 
-use super::leaves::OwnedLayer;
+use crate::build::build;
 use crate::model::Model;
 use crate::options::{BuildError, Layer, Values};
 use alloc::string::ToString;
@@ -21,7 +21,7 @@ const QUEUE: usize = 96;
 /// A [`BuildError`] if the scheme of the leaves or an option is unknown.
 pub fn share_memory(layer: &Layer<'_>, shares: usize, leaves: usize) -> Result<Bytes, BuildError> {
     let Some(inside) = layer.inside.first() else { return Err(BuildError::Unknown(layer.name.to_string())) };
-    let stage = OwnedLayer::of(inside).build::<Model>()?;
+    let stage = build::<Model>(inside)?;
     let scheme = core::mem::size_of_val(&*stage) + stage.queues() as usize * QUEUE;
     // The default leaf has one too.
     let active = (leaves + 1).min(Values(layer.options).count("leaves")? as usize);
