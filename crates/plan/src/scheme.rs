@@ -39,7 +39,11 @@ impl Call {
         let queues = call.queues(catalogue);
         if queues > QUEUES {
             let reason = format!("the scheme has {queues} queues; a link has {QUEUES} at most");
-            let hint = "give fewer 'flows' or branches".to_string();
+            let hint = match call.option("leaves") {
+                Some(_) => "give fewer 'leaves', or fewer 'flows' for each",
+                None => "give fewer 'flows' or branches",
+            };
+            let hint = hint.to_string();
             return Err(TextError { offset: 0, length: text.trim_end().len(), reason, hint });
         }
         Ok(call)
@@ -54,7 +58,11 @@ impl Call {
     fn queues(&self, catalogue: &Catalogue) -> u64 {
         let order = catalogue.orders.iter().find(|order| order.declaration.name == self.name);
         let said = order.and_then(|order| self.option(order.queues?));
-        said.unwrap_or_else(|| self.inner.iter().map(|inner| inner.queues(catalogue)).sum::<u64>().max(1))
+        // Each leaf of a tree of shares has the scheme inside.
+        let is_share = order.is_some_and(|order| matches!(order.inner, Inside::Leaves));
+        let leaves = self.option("leaves").filter(|_| is_share).unwrap_or(1);
+        let inside = || self.inner.iter().map(|inner| inner.queues(catalogue)).sum::<u64>().max(1);
+        said.unwrap_or_else(|| leaves.saturating_mul(inside()))
     }
 }
 
@@ -429,11 +437,11 @@ mod tests {
         let mut catalogue = catalogue();
         catalogue.orders[0].declaration.options = MANY;
         let two = |inside: &str| format!("tree{{branch{{{inside}}},branch(class=1){{{inside}}}}}");
-        let many = two(&two("fq(flows=300000)"));
+        let many = two(&two(&two("fq(flows=600000)")));
         let error = Call::scheme(&many, &catalogue).unwrap_err();
         assert_eq!((error.offset, error.length), (0, many.len()));
-        assert_eq!(error.reason, "the scheme has 1200000 queues; a link has 1048576 at most");
-        assert!(Call::scheme(&two(&two("fq(flows=200000)")), &catalogue).is_ok());
+        assert_eq!(error.reason, "the scheme has 4800000 queues; a link has 4194304 at most");
+        assert!(Call::scheme(&two(&two(&two("fq(flows=500000)"))), &catalogue).is_ok());
     }
 
     fn check(expected: Expect, texts: &[&str]) {
