@@ -260,7 +260,8 @@ mod tests {
 
     fn shares(sent: &[(u32, u64)]) -> Arc<LinkShares> {
         let shared = Arc::new(LinkShares::default());
-        let put = |(share, _): &(u32, u64)| schemes::ShareEdit::Put(ShareId(*share), schemes::ShareSettings::default());
+        let put =
+            |(share, _): &(u32, u64)| schemes::ShareEdit::Put(ShareId(*share), schemes::ShareParameters::default());
         shared.change(&sent.iter().map(put).collect::<Vec<_>>());
         let reader = link::ShareReader::new(&shared, || {});
         for (share, bytes) in sent {

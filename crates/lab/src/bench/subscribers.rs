@@ -14,7 +14,7 @@ use units::Nanos;
 const BUDGET: f64 = 120.0;
 /// The most that the time may grow from the fewest to the most subscribers.
 const GROWTH: f64 = 2.0;
-/// The time of a step, about that of a batch: without it meters would stand still.
+/// The time of a step, about that of a batch. Without it the meters would earn no credit.
 const STEP: Nanos = Nanos::micros(5);
 /// The numbers of subscribers.
 const COUNTS: [usize; 3] = [100, 10_000, 100_000];

@@ -59,7 +59,7 @@ pub(super) struct LeafSchemes<W> {
     queues: u32,
     /// The schemes that hold packets.
     busy: u32,
-    /// Where the next search for an idle scheme begins.
+    /// The position at which the next search for an idle scheme begins.
     hand: usize,
 }
 
@@ -146,7 +146,7 @@ impl<W: Wires + 'static> LeafSchemes<W> {
         Some((number, NONE))
     }
 
-    /// Whether the schemes need hashes of flows, and of hosts.
+    /// True if the schemes need hashes of flows, and true if they need hashes of hosts.
     pub fn wants(&self) -> (bool, bool) {
         let stage = (self.make)(&self.layer.layer());
         stage.map_or((false, false), |stage| (stage.wants_flow_hash(), stage.wants_hosts()))

@@ -2,10 +2,10 @@
 //!
 //! **Semantics.** A node has a guaranteed rate, a ceiling, a weight, a burst and a priority. At each node one child gets the next turn:
 //!
-//! 1. Of the children within their guarantee (a token bucket of rate and burst), the one that has been so for the longest: its turn moves this time on by
-//!    length over rate (virtual clock; Zhang, SIGCOMM 1990).
-//! 2. If there is none, of the children of the first priority, the one with the least virtual time: its turn adds length over weight (start-time fair
-//!    queueing, Goyal, Vin and Cheng, SIGCOMM 1996, section 3, as a hierarchy).
+//! 1. The children within their guarantee (a token bucket of rate and burst) precede the others. The first is the one that has been so for the longest. Its
+//!    turn increases this time by length over rate (virtual clock; Zhang, SIGCOMM 1990).
+//! 2. Without such a child, the first is the child of the first priority with the least virtual time. Its turn adds length over weight to this time
+//!    (start-time fair queueing, Goyal, Vin and Cheng, SIGCOMM 1996, section 3, as a hierarchy).
 //!
 //! A child at its ceiling takes no part. Turns of the second kind are not charged to the guarantee. So for children that always have packets, below a node
 //! that gets the rate C, with guarantees R, ceilings M and weights w of one priority,
@@ -133,7 +133,7 @@ fn of<W: Wires + 'static>(
 }
 
 impl<W: Wires + 'static> ShareTree<W> {
-    /// Whether a node has packets that may leave, apart from its ceiling.
+    /// When the packets of a node may leave, apart from its ceiling.
     #[inline(always)]
     fn backlog(&mut self, place: u32, wires: &W) -> Next {
         let backlog = self.present_backlog(place, wires);

@@ -16,7 +16,7 @@ pub(super) const PRIORITIES: usize = 8;
 const LEAST_CREDIT: Bytes = Bytes::new(2000);
 /// Virtual time of a byte, for a weight of one.
 const BYTE: u64 = 1 << 24;
-/// A child that comes back may be ahead of the virtual time by at most a turn with the longest super-frame at weight one.
+/// A child that gets packets again may be ahead of the virtual time by at most a turn with the longest super-frame at weight one.
 const FAR_AHEAD: u64 = BYTE << 18;
 
 /// The settings of a share.
@@ -231,7 +231,7 @@ impl Branch {
     #[inline]
     pub fn enter_excess(&mut self, nodes: &mut [Node], child: u32) {
         let node = &mut nodes[child as usize];
-        // A child that was idle restarts at the present virtual time, without credit. It keeps what it is ahead.
+        // A child that was idle restarts at the present virtual time, without credit. If its own is ahead of that, it stays.
         let present = self.virtual_times[usize::from(node.priority)];
         let ahead = node.start.wrapping_sub(present);
         if ahead > FAR_AHEAD {

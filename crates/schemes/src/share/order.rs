@@ -1,6 +1,6 @@
 //! The order of the children of a node: a heap whose entries may be out of date.
 //!
-//! Keys of a child only grow: it is served, or comes back after an idle time. So nothing is done when a key changes. An entry whose key is out of date is put
+//! Keys of a child only grow: when it is served, and when it gets packets after an idle time. So nothing is done when a key changes. An entry whose key is out of date is put
 //! in its place when it is the first. A child that left the active set keeps its entry until then. A change of a child therefore touches no other
 //! child's memory.
 
