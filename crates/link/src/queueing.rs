@@ -7,7 +7,7 @@ use packet::port::Offloads;
 use packet::segment::{RefitCounts, refit_packets, refit_queue, wire_size};
 use packet::{Batch, Packet, Queue};
 use plan::{Call, GuestCode, SchemeChange};
-use schemes::{BuildError, Layer, Scheme, ShareEdit, Sharing, Size};
+use schemes::{BuildError, Layer, Scheme, ShareEdit, ShareEdits, Sharing, Size};
 use std::fmt;
 use std::sync::Arc;
 use units::{Bytes, Rate};
@@ -381,7 +381,7 @@ impl Queueing {
     pub fn with_shares(mut self, shares: &Arc<LinkShares>, edits: &[ShareEdit]) -> Queueing {
         // The tree is made here and not by the worker, which would stop for a moment. It needs wires, which have no packets yet.
         let wires = LinkWires::new(self.queues, self.stats, None, Rate::MAX);
-        self.shares = Some(ShareReader::new(shares, || self.scheme.edit_shares(edits, &wires)));
+        self.shares = Some(ShareReader::new(shares, || self.scheme.edit_shares(&ShareEdits(edits.into()), &wires)));
         Queueing { queues: wires.queues, stats: wires.stats, ..self }
     }
 

@@ -3,7 +3,7 @@
 //! A batch of changes is one entry of the list, so the worker sees all of it or none. The worker compares one number with each batch of packets; only if it
 //! differs it takes the lock. Counters have one writer, and any thread reads them at any time.
 
-use schemes::ShareEdit;
+use schemes::{ShareEdit, ShareEdits};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use units::{Bytes, Nanos, ShareId, Size};
@@ -135,7 +135,7 @@ pub struct LinkShares {
     /// The number of batches of changes so far.
     version: AtomicU64,
     /// The batches that the worker may not have seen yet, each with its number.
-    changes: Mutex<Vec<(u64, Arc<[ShareEdit]>)>>,
+    changes: Mutex<Vec<(u64, ShareEdits)>>,
     /// The number of the last batch that the worker has carried out.
     done: AtomicU64,
     /// The worker has lost all shares in a restart, and asks for them.
@@ -162,7 +162,7 @@ fn bump(cell: &AtomicU64, count: u64) {
 }
 
 impl LinkShares {
-    fn lock(&self) -> MutexGuard<'_, Vec<(u64, Arc<[ShareEdit]>)>> {
+    fn lock(&self) -> MutexGuard<'_, Vec<(u64, ShareEdits)>> {
         // A panic between two statements of a holder leaves a valid list.
         self.changes.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -179,7 +179,7 @@ impl LinkShares {
         let done = self.done.load(Relaxed);
         changes.retain(|(number, _)| *number > done);
         let number = self.version.load(Relaxed) + 1;
-        changes.push((number, edits.into()));
+        changes.push((number, ShareEdits(edits.into())));
         self.version.store(number, Relaxed);
         number
     }
@@ -291,7 +291,7 @@ impl ShareReader {
 
     /// Calls `carry_out` for each batch that was not carried out yet.
     #[cold]
-    pub fn catch_up(&mut self, mut carry_out: impl FnMut(&[ShareEdit])) {
+    pub fn catch_up(&mut self, mut carry_out: impl FnMut(&ShareEdits)) {
         loop {
             let next = {
                 let changes = self.shares.lock();

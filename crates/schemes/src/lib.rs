@@ -39,7 +39,7 @@ pub use build::{DECLARATIONS, build, build_for};
 pub use disciplines::ORDERS;
 pub use inspect::{Group, Tell};
 pub use options::{BuildError, Layer, OptionValues};
-pub use share::{ShareEdit, ShareParameters};
+pub use share::{ShareEdit, ShareEdits, ShareParameters};
 pub use share_memory::share_memory;
 pub use sharing::Sharing;
 pub use units::{SEGMENTS, Size};

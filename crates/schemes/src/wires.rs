@@ -5,7 +5,7 @@
 //! packet.
 
 use crate::inspect::{Group, Tell};
-use crate::{SEGMENTS, ShareEdit, Size};
+use crate::{SEGMENTS, Size};
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::any::Any;
@@ -272,8 +272,8 @@ pub trait Scheme<W: Wires>: Send {
         false
     }
 
-    /// Changes the shares of a link-sharing tree, all at once. Other schemes have none.
-    fn edit_shares(&mut self, edits: &[ShareEdit], wires: &W) {
+    /// Changes the shares of a link-sharing tree, all at once. `edits` is a `ShareEdits`. Other schemes have no shares.
+    fn edit_shares(&mut self, edits: &dyn Any, wires: &W) {
         let _ = (edits, wires);
     }
 

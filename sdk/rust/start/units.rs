@@ -13,7 +13,7 @@ mod size;
 mod text;
 mod time;
 
-pub use id::{AdjacencyId, Generation, GroupId, InterfaceId, PathId, PortId, QueueId, TaskId, VrfId, WorkerId};
+pub use id::{AdjacencyId, Generation, GroupId, InterfaceId, PathId, PortId, QueueId, ShareId, TaskId, VrfId, WorkerId};
 pub use quantity::{Bytes, PacketRate, Parts, Rate, Share};
 pub use size::{SEGMENTS, Size};
 pub use text::UnitError;

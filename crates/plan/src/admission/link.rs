@@ -254,6 +254,9 @@ impl ClassDelay {
                 "'{}' ignores classes: it gives a best-effort flow as much as this one",
                 scheme.name
             ))),
+            "share" => {
+                Err(LinkFault::Scheme("'share' ignores classes: packets without a share have a leaf together".into()))
+            }
             "cake" => Err(LinkFault::Scheme("'cake' ignores classes: it sorts packets by code point and host".into())),
             _ => self.queue(scheme, all, server),
         }

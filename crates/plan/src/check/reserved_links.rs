@@ -150,6 +150,14 @@ impl LeavingPaths<'_> {
                 let inner = Some(self.brief(scheme)).filter(|inner| inner != "fifo");
                 format!("{USUAL}{levels}{}", inner.map_or(String::new(), |inner| format!("{{{inner}}}")))
             }
+            // The tree has its own rate, and its leaves' scheme serves best effort.
+            "share" => {
+                let inside = scheme.inner.first().map_or("fq".into(), |inner| self.brief(inner));
+                match scheme.option("rate").filter(|rate| *rate > 0) {
+                    Some(rate) => format!("{}{{{}}}", self.head(scheme, "shape"), branches(&inside, Some(rate))),
+                    None => branches(&inside, self.link(scheme).rate.map(units::Rate::get)),
+                }
+            }
             // Keep the queue management of best effort.
             "priority" => branches(&scheme.inner.first().map_or("fifo".into(), |inner| self.brief(inner)), None),
             name if name.starts_with("guest:") || name.is_empty() => USUAL.to_string(),

@@ -47,7 +47,8 @@ fn schemes() -> Vec<String> {
             all.extend(queues.iter().map(|queue| format!("{name}(by=class){{{queue}}}")));
         }
     }
-    let inside = all.clone();
+    // A tree of shares divides a whole link.
+    let inside: Vec<String> = all.iter().filter(|scheme| !scheme.starts_with("share")).cloned().collect();
     all.extend(
         inside
             .iter()

@@ -29,7 +29,7 @@ mod order;
 #[cfg(test)]
 mod tests;
 
-pub use node::{ShareEdit, ShareParameters};
+pub use node::{ShareEdit, ShareEdits, ShareParameters};
 
 use crate::aqm::Evaluation;
 use crate::options::{BuildError, Layer, Values};
@@ -456,9 +456,10 @@ impl<W: Wires + 'static> Scheme<W> for ShareTree<W> {
         true
     }
 
-    fn edit_shares(&mut self, edits: &[ShareEdit], wires: &W) {
+    fn edit_shares(&mut self, edits: &dyn Any, wires: &W) {
+        let Some(ShareEdits(edits)) = edits.downcast_ref() else { return };
         self.interrupt(wires);
-        for edit in edits {
+        for edit in edits.iter() {
             match edit {
                 ShareEdit::Put(share, settings) => self.put(*share, settings, wires),
                 ShareEdit::Remove(share) => self.remove(*share, wires),

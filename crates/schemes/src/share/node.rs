@@ -1,6 +1,7 @@
 //! The nodes of a link-sharing tree.
 
 use super::order::{LazyHeap, OrderEntry, OrderKey, is_before};
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 use units::{Bytes, Instant, Meter, Rate, ShareId};
 
@@ -58,6 +59,10 @@ pub enum ShareEdit {
     /// Removes a share without children. Its packets leave first.
     Remove(ShareId),
 }
+
+/// Changes that are made together.
+#[derive(Clone, Debug)]
+pub struct ShareEdits(pub Arc<[ShareEdit]>);
 
 /// A node.
 // Large: the state that a turn reads and writes lies together.

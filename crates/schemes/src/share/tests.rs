@@ -54,7 +54,7 @@ impl Link {
     }
 
     fn edit(&mut self, edits: &[ShareEdit]) {
-        self.tree.edit_shares(edits, &self.model);
+        self.tree.edit_shares(&ShareEdits(edits.into()), &self.model);
         self.tree.assert_consistent(&self.model);
     }
 
