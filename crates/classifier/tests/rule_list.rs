@@ -255,7 +255,7 @@ fn readers_never_miss_a_rule_while_the_list_changes() {
         let last = list.rules().pop().expect("there are rules");
         assert_eq!((last.count.packets, last.count.bytes), (packets, packets * 64));
         assert_eq!(last.count.last, Some(Instant::new(5)));
-        // Whatever was changed while the table was made anew is in it.
+        // The table made anew has the changes that were made meanwhile.
         let (rules, mut reader) = (list.rules(), RuleReader::new(&list));
         reader.refresh();
         for fields in (0..32).map(|source| fields((10 << 24) + source / 3, (source % 3) as u16 + 1)) {

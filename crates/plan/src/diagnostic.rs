@@ -123,6 +123,15 @@ impl Diagnostics {
 
     /// A single error for a file that could not be read.
     pub fn unreadable(file: &str, reason: String, hint: &str) -> Diagnostics {
+        Diagnostics::of_file(file, reason, hint, Severity::Error)
+    }
+
+    /// A single warning about a file as a whole.
+    pub fn warning_of(file: &str, reason: String, hint: &str) -> Diagnostics {
+        Diagnostics::of_file(file, reason, hint, Severity::Warning)
+    }
+
+    fn of_file(file: &str, reason: String, hint: &str, severity: Severity) -> Diagnostics {
         let diagnostic = Diagnostic {
             file: Arc::from(tidy(file, MESSAGE)),
             line: 0,
@@ -130,7 +139,7 @@ impl Diagnostics {
             path: String::new(),
             reason: tidy(&reason, MESSAGE),
             hint: hint.to_string(),
-            severity: Severity::Error,
+            severity,
             excerpt: None,
         };
         Diagnostics { list: vec![diagnostic], omitted: 0 }

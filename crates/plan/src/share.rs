@@ -20,6 +20,13 @@ const QUOTED_IN_NAMES: [char; 3] = ['#', ',', ';'];
 /// The scheme of ports that have shares.
 pub(crate) const SHARE_SCHEME: &str = "share";
 
+impl Call {
+    /// True for the scheme that divides a link among shares.
+    pub fn has_shares(&self) -> bool {
+        self.name == SHARE_SCHEME
+    }
+}
+
 /// The rate of a port that its scheme gives; `None` if it has none.
 pub(crate) fn port_rate(scheme: &Call) -> Option<Rate> {
     scheme.option("rate").filter(|rate| (1..u64::MAX).contains(rate)).map(Rate::bits)

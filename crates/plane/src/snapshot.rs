@@ -34,15 +34,6 @@ pub struct PortShares {
     pub output: Share,
 }
 
-/// The side of a port in an access network.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum SubscriberSide {
-    /// Toward the subscribers.
-    Inside,
-    /// Toward the Internet.
-    Outside,
-}
-
 /// A port as the classifier sees it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PortView {
@@ -60,8 +51,8 @@ pub struct PortView {
     pub shares: PortShares,
     /// The pass-through port by which all its frames leave unchanged: the other end of a cable.
     pub passthrough: Option<PortId>,
-    /// The side of the port in an access network; `None` if subscribers do not concern it.
-    pub subscribers: Option<SubscriberSide>,
+    /// True if subscribers of an access network are behind the port.
+    pub toward_subscribers: bool,
     /// The interface of frames without a VLAN tag.
     pub untagged: InterfaceId,
     /// The interfaces of VLANs, by VLAN.

@@ -6,8 +6,12 @@ use crate::document::Section;
 use crate::key::{FILE, Key, Kind, NAME, key, required};
 use crate::names::Name;
 use crate::section::port::PortPlan;
-use crate::share::SHARE_SCHEME;
-use crate::subscribers::{SubscriberResult, shaped_devices, subscriber_file};
+use crate::share::{SHARE_SCHEME, port_rate};
+use crate::share_batch::ShareChange;
+use crate::subscribers::{
+    OversubscribedSite, SubscriberPlan, SubscriberResult, SubscriberShares, shaped_devices, subscriber_file,
+    to_share_changes,
+};
 use crate::text::{did_you_mean, quote};
 use serde::Serialize;
 use std::fmt;
@@ -112,6 +116,36 @@ impl SubscriberSource {
     }
 }
 
+impl SubscriberSection {
+    /// The shares of the subscribers at the ports of a plan. Guarantees that exceed the rate of a port are reduced in proportion, each with a warning.
+    pub fn shares(&self, mut network: SubscriberPlan, ports: &[PortPlan]) -> (SubscriberShares, Vec<String>) {
+        let slowest = |names: &[Name]| {
+            let rates =
+                ports.iter().filter(|port| names.contains(&port.name)).filter_map(|port| port_rate(&port.scheme));
+            rates.min()
+        };
+        let reduced = network.reduce_guarantees(slowest(&self.inside), slowest(&self.outside));
+        let warning = |site: &OversubscribedSite| {
+            let (names, direction) = if site.is_down { (&self.inside, "down") } else { (&self.outside, "up") };
+            format!(
+                "the guarantees of subscribers add up to {} {direction}, more than the {} of {}: they are reduced in proportion",
+                site.guaranteed,
+                site.bandwidth,
+                names.join(" and ")
+            )
+        };
+        // The files were read with the bandwidths of the sites, so only ports are left.
+        let warnings = reduced.iter().filter(|site| site.site.is_none()).map(warning).collect();
+        (to_share_changes(&network), warnings)
+    }
+
+    /// The shares of subscribers at this port; `None` if it is on neither side.
+    pub fn shares_of<'s>(&self, port: &Name, shares: &'s SubscriberShares) -> Option<&'s Vec<ShareChange>> {
+        let inside = self.inside.contains(port).then_some(&shares.down);
+        inside.or(self.outside.contains(port).then_some(&shares.up))
+    }
+}
+
 impl fmt::Display for SubscriberSection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "inside {} outside {} ", self.inside.join(" "), self.outside.join(" "))?;
@@ -144,7 +178,7 @@ pub(crate) fn check(
                     let hint = did_you_mean(text.value, ports.iter().map(|port| &*port.name));
                     (format!("there is no port {}", quote(text.value)), hint)
                 }
-                Some(port) if port.scheme.name != SHARE_SCHEME => {
+                Some(port) if !port.scheme.has_shares() => {
                     let reason = format!(
                         "the scheme of the port '{}' is '{}', which has no shares",
                         port.name, port.scheme.name

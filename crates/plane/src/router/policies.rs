@@ -5,7 +5,6 @@
 use super::Router;
 use super::opener::ApplyError;
 use super::prepare::unchecked_error;
-use super::shares::is_shared;
 use crate::policy::{Controller, Decision};
 use crate::worker::{Command, Reschedule, WorkerReport};
 use link::{Demand, LinkShares, Queueing};
@@ -173,13 +172,13 @@ impl Router {
         // Like the tree they split super-frames, for which they need a scheme of its kind.
         let plain = Call::scheme("share(leaves=2){fifo}", &link::catalogue()).ok();
         let one = |worker| {
-            let kept = if is_shared(scheme) && !owner(worker) { plain.as_ref().unwrap_or(scheme) } else { scheme };
+            let kept = if scheme.has_shares() && !owner(worker) { plain.as_ref().unwrap_or(scheme) } else { scheme };
             // One value for all workers, so that their schemes share the meters of the port.
             sharing = sharing.of(worker);
             let queueing = Queueing::of(kept, self.region.frames(), &mut sharing);
             let queueing = queueing.map_err(|error| unchecked_error(format!("port {}", port.name), &error))?;
             let queueing = match &shares {
-                Some((shares, edits)) if is_shared(scheme) && owner(worker) => queueing.with_shares(shares, edits),
+                Some((shares, edits)) if scheme.has_shares() && owner(worker) => queueing.with_shares(shares, edits),
                 _ => queueing,
             };
             Ok(queueing.changing(change))

@@ -6,11 +6,11 @@ use super::measured_costs::Period;
 use super::opener::{ApplyError, Opener};
 use super::path_specs::{paths, rules};
 use super::prepared::Prepared;
-use super::shares::{SharePlans, is_shared};
+use super::shares::SharePlans;
 use super::{Names, Router, hooks};
 use crate::multicast::{GroupKey, MulticastRoute, MulticastRoutes};
 use crate::relay::{RelayOwner, relay};
-use crate::snapshot::{CONTROL, GENERAL, PathSpec, PortView, Snapshot, SubscriberSide};
+use crate::snapshot::{CONTROL, GENERAL, PathSpec, PortView, Snapshot};
 use crate::worker::{Decorate, NewFunctions, NewPort, OpenedPort, SPREAD_SEED, SharedQueue, WorkerChange};
 use fib::MOST_VRFS;
 use link::medium::Medium;
@@ -206,7 +206,7 @@ impl Router {
             let id = *names.ports.entry(new.name.clone()).or_insert_with(|| PortId::at(next));
             names.next[0] = next.max(id.index() + 1);
             // A tree of shares has one owner, so its port has one queue.
-            let one_queue = |port: &PortPlan| self.mailboxes.len() > 1 && is_shared(&port.scheme);
+            let one_queue = |port: &PortPlan| self.mailboxes.len() > 1 && port.scheme.has_shares();
             let reopened = old.is_none_or(|old| old.device != new.device || one_queue(old) != one_queue(new));
             let redecorated =
                 reopened || old.is_some_and(|old| (&old.capture, old.faults) != (&new.capture, new.faults));
@@ -264,7 +264,7 @@ impl Router {
             None => shares.iter().map(|_| None).collect(),
         };
         if reopened {
-            let most = if is_shared(&plan.scheme) { 1 } else { shares.len() };
+            let most = if plan.scheme.has_shares() { 1 } else { shares.len() };
             let queues = opener.open(plan, &self.region, most)?;
             assert!((1..=shares.len()).contains(&queues.len()), "a port for each queue, and at most as many as asked");
             // The reopened device may report another address, or none.
@@ -350,7 +350,10 @@ impl Router {
                 objective: self.objective_of(port, id),
                 cpu: port.cpu,
                 shares: shares.of_port(port),
-                subscribers: side_of(plan, &port.name),
+                toward_subscribers: plan
+                    .subscribers
+                    .as_ref()
+                    .is_some_and(|network| network.inside.contains(&port.name)),
                 passthrough: through.and_then(|other| names.ports.get(other).copied()),
                 untagged,
                 vlans,
@@ -421,13 +424,6 @@ fn mac_of(plan: &PortPlan, device: Option<Mac>) -> Mac {
         let hash = plan.name.bytes().fold(0xcbf2_9ce4_8422_2325, step);
         Mac::from_number((hash & 0xffff_ffff) | 0x0253_0000_0000)
     })
-}
-
-/// The side of a port in the plan's access network.
-fn side_of(plan: &Plan, port: &plan::Name) -> Option<SubscriberSide> {
-    let network = plan.subscribers.as_ref()?;
-    let inside = network.inside.contains(port).then_some(SubscriberSide::Inside);
-    inside.or(network.outside.contains(port).then_some(SubscriberSide::Outside))
 }
 
 /// Gives each VRF of the plan an id. Existing VRFs keep theirs.

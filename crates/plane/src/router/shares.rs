@@ -7,10 +7,7 @@ use super::Router;
 use super::opener::{ApplyError, Opener};
 use classifier::Published;
 use link::{LinkShares, MOST_SHARES, ShareCounts};
-use plan::{
-    Call, Name, Plan, PortPlan, ShareChange, ShareName, ShareNode, ShareOrigin, ShareTree, SubscriberSection,
-    subscribers::to_share_changes,
-};
+use plan::{Name, Plan, PortPlan, ShareChange, ShareName, ShareNode, ShareOrigin, ShareTree, SubscriberSection};
 use schemes::{ShareEdit, ShareParameters};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
@@ -21,13 +18,6 @@ use units::{Bytes, CircuitKey, Instant, Nanos, Rate, ShareId};
 const BURST: Nanos = Nanos::millis(4);
 /// The least default burst: two packets of the usual length.
 const LEAST_BURST: Bytes = Bytes::new(2 * 1514);
-/// The name of the scheme.
-const SCHEME: &str = "share";
-
-/// True if a scheme is a tree of shares.
-pub(super) fn is_shared(scheme: &Call) -> bool {
-    scheme.name == SCHEME
-}
 
 /// Why a change of shares is refused: its position, the reason, and a hint.
 pub type ShareRefusal = (usize, String, String);
@@ -221,12 +211,14 @@ impl Router {
             }
             None => None,
         };
-        let shares = network.as_ref().map(to_share_changes);
-        for port in plan.ports.iter().filter(|port| is_shared(&port.scheme)) {
-            let of_subscribers = section.zip(shares.as_ref()).and_then(|(section, shares)| {
-                let inside = section.inside.contains(&port.name).then_some(&shares.down);
-                inside.or(section.outside.contains(&port.name).then_some(&shares.up))
-            });
+        let shares = section.zip(network.as_ref()).map(|(section, network)| {
+            let (shares, warnings) = section.shares(network.clone(), &plan.ports);
+            plans.warnings.extend(warnings);
+            shares
+        });
+        for port in plan.ports.iter().filter(|port| port.scheme.has_shares()) {
+            let of_subscribers = section.zip(shares.as_ref());
+            let of_subscribers = of_subscribers.and_then(|(section, shares)| section.shares_of(&port.name, shares));
             let built = self.prepare_tree(port, of_subscribers, opener, &mut plans.warnings);
             match built {
                 Ok(tree) => drop(self.plan_tree(port, tree, &mut plans).map_err(|error| errors.push(error))),

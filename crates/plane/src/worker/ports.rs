@@ -6,7 +6,7 @@ use super::task_table::{Task, TaskTable};
 use super::vector::Vector;
 use crate::classify::{PortRouteCache, Target};
 use crate::instructions::InstructionFault;
-use crate::snapshot::{PortShares, PortView, Snapshot, SubscriberSide};
+use crate::snapshot::{PortShares, PortView, Snapshot};
 use classifier::PublishedReader;
 use cpu::task::TaskTerms;
 use fib::Tables;
@@ -432,8 +432,7 @@ impl Ports {
     /// Gives each port toward subscribers the circuits.
     pub(in crate::worker) fn adopt_circuits(&mut self, snapshot: &Snapshot) {
         for (port, state) in self.states.open_mut() {
-            let inside = |view: &&PortView| view.subscribers == Some(SubscriberSide::Inside);
-            let view = snapshot.port(port).filter(inside);
+            let view = snapshot.port(port).filter(|view| view.toward_subscribers);
             // A frame that crosses a bridge has its tags already.
             let bridged = |view: &PortView| match view.passthrough {
                 Some(_) => LookUpDirection::DownBridged,

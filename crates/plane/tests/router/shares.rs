@@ -158,6 +158,27 @@ fn edits_change_shares_at_once_and_refused_batches_change_nothing() {
 }
 
 #[test]
+fn guarantees_above_the_rate_of_a_port_are_reduced_with_a_warning() {
+    let read: plane::rig::ReadFile = |_| {
+        let text = "circuit,address,down,up,down_min\na,10.0.0.1,80mbit,5mbit,60mbit\nb,10.0.0.2,80mbit,5mbit,60mbit\n";
+        Ok(text.as_bytes().to_vec())
+    };
+    let mut wires = MemoryWires::default();
+    wires.read_file = Some(read);
+    let config = CONFIG.replace("shares = [\"gold rate 20mbit\", \"voice in gold rate 5mbit priority 0\"]\n", "");
+    let rig = Rig::running_with(wires, 1024, Layout::Three, &config);
+    let guarantees: Vec<u64> =
+        rig.router.shares("lan").expect("shares").iter().map(|share| share.guarantee.get() / 1_000_000).collect();
+    assert_eq!(guarantees, [50, 50], "120 Mbit/s of guarantees on 100");
+    let plan = plan::check(&config, "test.toml", &plane::catalogue()).unwrap_or_else(|wrong| panic!("{wrong}"));
+    let mut wires = MemoryWires::default();
+    wires.read_file = Some(read);
+    let prepared = rig.router.prepare(&plan, &mut wires).unwrap_or_else(|wrong| panic!("{wrong:?}"));
+    let warnings: Vec<String> = prepared.advisories().collect();
+    assert!(warnings.iter().any(|text| text.contains("120mbit down, more than the 100mbit of lan")), "{warnings:?}");
+}
+
+#[test]
 fn leases_of_shares_end_and_other_shares_stay() {
     let mut rig = Rig::running_with(wires(), 1024, Layout::Three, CONFIG);
     let start = rig.now;

@@ -36,6 +36,7 @@ use crate::options::{BuildError, Layer, Values};
 use crate::shape;
 use crate::{Group, Next, Progress, Record, Scheme, Size, Tell, Wires};
 use alloc::boxed::Box;
+use alloc::string::String;
 use alloc::vec::Vec;
 use core::any::Any;
 use leaves::{LeafSchemes, MakeStage};
@@ -96,8 +97,9 @@ pub(crate) struct ShareTree<W> {
     quantum: u64,
     /// The arrival time of the oldest packet in the default leaf, and when it was looked up.
     default_arrival: (Instant, Instant),
-    /// Packets refused because all schemes of leaves held packets.
+    /// Packets refused because all schemes of leaves held packets, and whether the operator was told.
     refused: u64,
+    told: bool,
 }
 
 /// Builds the scheme from its options.
@@ -129,6 +131,7 @@ fn of<W: Wires + 'static>(
         quantum: options.bytes("quantum")?.get(),
         default_arrival: (Instant::START, Instant::START),
         refused: 0,
+        told: false,
     })
 }
 
@@ -450,6 +453,16 @@ impl<W: Wires + 'static> Scheme<W> for ShareTree<W> {
 
     fn tunable(&self) -> Option<&dyn Any> {
         Some(self)
+    }
+
+    fn next_message(&mut self) -> Option<String> {
+        if self.refused == 0 || core::mem::replace(&mut self.told, true) {
+            return None;
+        }
+        let most = self.leaves.most();
+        Some(alloc::format!(
+            "all {most} leaves hold packets: packets of other leaves are dropped; raise 'leaves' of the scheme 'share'"
+        ))
     }
 
     fn has_shares(&self) -> bool {

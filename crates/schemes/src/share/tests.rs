@@ -263,6 +263,9 @@ fn more_leaves_than_schemes_take_turns_and_excess_packets_are_refused() {
     (1..200).for_each(|share| link.arrive(&[(share, 1000)]));
     let refused = link.model.count_fates(|fate| matches!(fate, ModelFate::Refused(_)));
     assert_eq!((refused, link.tree.refused), (199 - LEAVES as usize, 199 - u64::from(LEAVES)));
+    let message = Scheme::<Model>::next_message(&mut link.tree).expect("the operator is told");
+    assert!(message.contains("all 64 leaves"), "{message}");
+    assert_eq!(Scheme::<Model>::next_message(&mut link.tree), None, "once");
 }
 
 impl ShareTree<Model> {

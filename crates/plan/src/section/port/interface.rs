@@ -29,7 +29,7 @@ pub(super) const REDIRECTS: Key = key(
     Kind::Boolean,
     "false",
     "true",
-    "Whether the interface sends ICMP redirects to hosts on its link that have a better first hop there. Packets \
+    "If true, the interface sends ICMP redirects to hosts on its link that have a better first hop there. Packets \
      that leave by their input interface then take the slower general path.",
 );
 /// A key of ports, and of VLANs that differ from their port. `default` is the default of the section.

@@ -76,7 +76,7 @@ fn lines(shares: &[ShareChange]) -> Vec<String> {
 /// `file_name` is that of the configuration.
 pub(super) fn check(report: &mut Report<'_>, section: &Section<'_>, scheme: &Call, file_name: &str) -> SharesPlan {
     for name in ["shares", "share_file"] {
-        if let Some(node) = section.node(name).filter(|_| scheme.name != SHARE_SCHEME) {
+        if let Some(node) = section.node(name).filter(|_| !scheme.has_shares()) {
             report.error(node.span, node.path, || {
                 let reason = format!("the scheme of the port, '{}', has no shares", scheme.name);
                 (reason, format!("write scheme = \"{SHARE_SCHEME}\", or remove the key '{name}'"))
