@@ -212,6 +212,15 @@ fn unused_rate_is_shared_within_fifty_milliseconds() {
 }
 
 #[test]
+fn idle_share_gets_no_credit_for_its_idle_time() {
+    let mut link = Link::new(mbit(100), &[put(1, settings(0)), put(2, settings(0))]);
+    link.run(Nanos::millis(100), &[(1, 1000), (2, 1000)]);
+    link.run(Nanos::millis(500), &[(1, 1000)]);
+    let sent = link.run(Nanos::millis(100), &[(1, 1000), (2, 1000)]);
+    assert!(sent[&1].abs_diff(sent[&2]) <= 4000, "{sent:?}");
+}
+
+#[test]
 fn packets_without_a_share_use_the_default_leaf() {
     let mut link = Link::new(mbit(100), &[put(1, settings(0)), put(2, settings(1))]);
     // Share 7 is not in the tree, and share 1 has a child.
