@@ -403,7 +403,7 @@ mod tests {
     }
 
     #[test]
-    fn sojourn_times_are_read_to_half_a_power_of_two() {
+    fn counts_tell_waiting_packets_and_sojourn_times() {
         let shares = Arc::new(LinkShares::default());
         shares.change(&[ShareEdit::Put(ShareId(7), schemes::ShareParameters::default())]);
         let reader = ShareReader::new(&shares, || {});
@@ -412,7 +412,12 @@ mod tests {
             reader.record_departure(ShareId(7), 100, Nanos::millis(millis));
         }
         reader.record_enqueue(ShareId(7), 60);
+        // One is dropped while it waits, and one that was never enqueued.
+        reader.record_enqueue(ShareId(7), 70);
+        reader.record_drop(ShareId(7), 70, true);
+        reader.record_drop(ShareId(7), 80, false);
         let counts = shares.counts(ShareId(7));
+        assert_eq!(counts.dropped, 2);
         assert_eq!((counts.packets, counts.waiting), (100, Size { packets: 1, bytes: Bytes::new(60) }));
         for (part, exact) in [(0.5, 50.0), (0.95, 95.0), (1.0, 100.0)] {
             let found = counts.sojourn(part).expect("there are packets").as_secs_f64() * 1e3;

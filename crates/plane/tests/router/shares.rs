@@ -158,6 +158,31 @@ fn edits_change_shares_at_once_and_refused_batches_change_nothing() {
 }
 
 #[test]
+fn guarantee_of_a_site_follows_those_below_it() {
+    let mut rig = Rig::running_with(wires(), 8192, Layout::Three, CONFIG);
+    // The site gets no excess while others want it, so it sends what is guaranteed below it.
+    rig.router.edit_shares("lan", &changes("set north priority 7")).unwrap();
+    rig.router.edit_shares("lan", &changes("set alice rate 20mbit")).unwrap();
+    let step = Nanos::micros(250);
+    let mut measure = |rig: &mut Rig, time: Nanos| {
+        let before = sent(&rig.router, "lan")["alice"];
+        for _ in 0..time.get() / step.get() {
+            (0..2).for_each(|port| rig.send("wan", &frame(ALICE, true, port)));
+            (0..6).for_each(|port| rig.send("wan", &frame(STRANGER, true, port)));
+            rig.advance(step);
+            drop(rig.received("lan"));
+        }
+        rate(sent(&rig.router, "lan")["alice"] - before, time)
+    };
+    let raised = measure(&mut rig, Nanos::millis(400));
+    assert!((19.5..21.5).contains(&raised), "{raised} Mbit/s");
+    rig.router.edit_shares("lan", &changes("set alice rate 5mbit")).unwrap();
+    measure(&mut rig, Nanos::millis(100));
+    let lowered = measure(&mut rig, Nanos::millis(400));
+    assert!((4.5..6.0).contains(&lowered), "{lowered} Mbit/s");
+}
+
+#[test]
 fn guarantees_above_the_rate_of_a_port_are_reduced_with_a_warning() {
     let read: plane::rig::ReadFile = |_| {
         let text = "circuit,address,down,up,down_min\na,10.0.0.1,80mbit,5mbit,60mbit\nb,10.0.0.2,80mbit,5mbit,60mbit\n";
