@@ -164,7 +164,7 @@ fn guarantee_of_a_site_follows_those_below_it() {
     rig.router.edit_shares("lan", &changes("set north priority 7")).unwrap();
     rig.router.edit_shares("lan", &changes("set alice rate 20mbit")).unwrap();
     let step = Nanos::micros(250);
-    let mut measure = |rig: &mut Rig, time: Nanos| {
+    let measure = |rig: &mut Rig, time: Nanos| {
         let before = sent(&rig.router, "lan")["alice"];
         for _ in 0..time.get() / step.get() {
             (0..2).for_each(|port| rig.send("wan", &frame(ALICE, true, port)));
