@@ -6,7 +6,7 @@ use packet::{Packet, Pool, Region};
 use std::cell::RefCell;
 use std::hint::black_box;
 use subscribers::{RttSide, RttTable};
-use units::Instant;
+use units::{Instant, QueueId};
 
 const BATCH: usize = 256;
 
@@ -41,6 +41,7 @@ fn packet(protocol: u8, timestamps: bool, pool: &mut Pool) -> Packet {
     let mut packet = pool.take().expect("the region is large enough");
     assert!(packet.fill(&bytes));
     packet.meta_mut().l3 = 14;
+    packet.meta_mut().queue = QueueId(1);
     packet
 }
 

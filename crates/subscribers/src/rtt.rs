@@ -21,7 +21,7 @@ use packet::Packet;
 use packet::pool::prefetch;
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
-use units::{Bytes, Instant, Nanos};
+use units::{Bytes, Instant, Nanos, QueueId};
 
 /// Packets whose entries are prefetched together.
 const BATCH: usize = 64;
@@ -106,8 +106,8 @@ impl RttTable {
         Bytes::new(size_of_val(&*self.buckets) as u64)
     }
 
-    /// Reads the TCP timestamps of packets that arrived from one side. Calls `sample` with the position of each packet that ends a sample, and the
-    /// round-trip time between the router and that side. The time of arrival, `l3` and the flag `IPV6` of each packet are set.
+    /// Reads the TCP timestamps of packets that arrived from one side and belong to a share. Calls `sample` with the position of each packet that ends a
+    /// sample, and the round-trip time between the router and that side. The time of arrival, `l3`, `queue` and the flag `IPV6` of each packet are set.
     #[inline]
     pub fn observe(&self, from: RttSide, packets: &[Packet], mut sample: impl FnMut(usize, Nanos)) {
         for (number, packets) in packets.chunks(BATCH).enumerate() {
@@ -130,6 +130,10 @@ impl RttTable {
         for (i, packet) in packets.iter().enumerate() {
             if let Some(next) = packets.get(i + AHEAD) {
                 next.prefetch_bytes();
+            }
+            // Nobody reads the samples of packets without a circuit, and their timestamps would displace those of others.
+            if packet.meta().queue == QueueId(0) {
+                continue;
             }
             let Some(segment) = Segment::of(packet) else { continue };
             let now = ticks(packet.meta().timestamp);
