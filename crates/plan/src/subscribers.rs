@@ -26,7 +26,7 @@ use units::CircuitKey;
 use units::Rate;
 
 /// Rates of a subscriber in one direction.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
 pub struct PlanRates {
     /// The guaranteed rate; `None` without a guarantee.
     pub rate: Option<Rate>,

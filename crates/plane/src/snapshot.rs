@@ -11,7 +11,7 @@ use plan::{Call, CpuPlan, DispatchRule, Objective, PathCpu, PortCpu};
 use stack::{Interface, LocalProtocolLimits};
 use std::net::Ipv6Addr;
 use std::sync::Arc;
-use subscribers::CircuitTable;
+use subscribers::{CircuitTable, RoundTrips};
 use units::{Generation, InterfaceId, Mac, Nanos, PathId, PortId, Share};
 
 /// The path of packets that concern the router itself: ARP, neighbour discovery, packets to local addresses, unresolved next hops.
@@ -141,6 +141,8 @@ pub struct Snapshot {
     pub sets: Arc<SetStore>,
     /// The circuits of subscribers. They change beside the generations.
     pub circuits: Arc<Published<CircuitTable>>,
+    /// The round-trip times of subscribers' connections, which outlive generations. `None` if they are not measured.
+    pub round_trips: Option<Arc<RoundTrips>>,
     /// The packets that rules log.
     pub log: Arc<PacketLog>,
     /// The limits of the local protocols.
@@ -211,6 +213,7 @@ impl Snapshot {
             limits,
             nat: None,
             circuits: Arc::new(Published::new(CircuitTable::default())),
+            round_trips: None,
             log: Arc::default(),
             translations: Arc::default(),
             multicast: MulticastRoutes::default(),

@@ -225,6 +225,7 @@ mod tests {
             inside: vec!["lan".into()],
             outside: vec!["wan".into()],
             source: plan::SubscriberSource::File(file.into()),
+            rtt: true,
         };
         let second = 1_000_000_000;
         let (one, mut files) = (section("/a.csv"), SubscriberFiles::default());

@@ -61,6 +61,13 @@ const KEYS: &[Key] = &[
         "\"network.json\"",
         "With `shaped_devices`: the tree of sites in the format of LibreQoS. Without it all subscribers are below the port.",
     ),
+    key(
+        "rtt",
+        Kind::Boolean,
+        "true",
+        "false",
+        "Whether the router measures the round-trip times of the subscribers' TCP connections, on both sides, from the timestamps in their packets.",
+    ),
 ];
 
 /// The access network of the configuration.
@@ -72,6 +79,8 @@ pub struct SubscriberSection {
     pub outside: Vec<Name>,
     /// The files with the subscribers.
     pub source: SubscriberSource,
+    /// Round-trip times of TCP connections are measured.
+    pub rtt: bool,
 }
 
 /// The files with the subscribers, by their absolute names.
@@ -155,7 +164,8 @@ impl fmt::Display for SubscriberSection {
                 write!(f, "shaped_devices {devices:?}")?;
                 network.as_ref().map_or(Ok(()), |network| write!(f, " network {network:?}"))
             }
-        }
+        }?;
+        if self.rtt { Ok(()) } else { f.write_str(" rtt false") }
     }
 }
 
@@ -208,8 +218,9 @@ pub(crate) fn check(
         names.sort_unstable();
         names
     });
+    let rtt = section.boolean(report, "rtt");
     let source = source(report, &section, file_name)?;
-    Some(SubscriberSection { inside, outside, source })
+    Some(SubscriberSection { inside, outside, source, rtt })
 }
 
 /// The files with the subscribers. `None` if it was reported.

@@ -126,6 +126,7 @@ impl Router {
         snapshot.translations = self.snapshot.translations.clone();
         snapshot.log = self.snapshot.log.clone();
         snapshot.circuits = self.shares.circuits.clone();
+        snapshot.round_trips = trees.round_trips.clone();
         (snapshot.multicast, snapshot.route_cache) = (multicast(plan, &names), plan.route_cache > 0);
         let snapshot = Arc::new(snapshot.with_hooks(stations));
         let statics = plan.neighbours.iter().map(|n| ((names.interfaces[&n.interface], n.address), n.mac)).collect();

@@ -5,13 +5,15 @@
 
 use super::Router;
 use super::opener::{ApplyError, Opener};
+use crate::worker::ROUND_TRIPS;
 use classifier::Published;
 use link::{LinkShares, MOST_SHARES, ShareCounts};
 use plan::{Name, Plan, PortPlan, ShareChange, ShareName, ShareNode, ShareOrigin, ShareTree, SubscriberSection};
 use schemes::{ShareEdit, ShareParameters};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
-use subscribers::CircuitTable;
+use subscribers::{CircuitTable, RoundTrips, RttSlots};
 use units::{Bytes, CircuitKey, Instant, Nanos, Rate, ShareId};
 
 /// The default burst: the time for which a share sends at its ceiling after an idle time. It covers the delay until a worker serves the link again.
@@ -63,6 +65,8 @@ pub(super) struct RouterShares {
     ids: ShareIds,
     ports: BTreeMap<Name, PortTree>,
     pub circuits: Arc<Published<CircuitTable>>,
+    /// The slots of round-trip times. `None` if they are not measured.
+    round_trips: Option<RttSlots>,
     /// The titles of subscribers and their circuits' shares.
     subscribers: Vec<(ShareName, String)>,
     /// The time from which leases count.
@@ -75,6 +79,7 @@ impl Default for RouterShares {
             ids: ShareIds::default(),
             ports: BTreeMap::new(),
             circuits: Arc::new(Published::new(CircuitTable::default())),
+            round_trips: None,
             subscribers: Vec::new(),
             now: Instant::START,
         }
@@ -87,6 +92,9 @@ pub(super) struct SharePlans {
     ids: ShareIds,
     ports: BTreeMap<Name, PlannedTree>,
     circuits: Option<CircuitTable>,
+    pub round_trips: Option<Arc<RoundTrips>>,
+    /// The share of each circuit, with the fingerprint of its settings.
+    settings: Vec<(ShareId, u64)>,
     subscribers: Vec<(ShareName, String)>,
     pub warnings: Vec<String>,
 }
@@ -236,9 +244,17 @@ impl Router {
             };
             plans.circuits = table.map_err(|error| errors.push(wrong(error))).ok();
         }
-        let title = |one: &plan::subscribers::Subscriber| (one.name.clone(), one.title.clone());
-        plans.subscribers = network.iter().flat_map(|network| network.subscribers.iter().map(title)).collect();
+        plans.round_trips = section.filter(|section| section.rtt).map(|_| self.round_trips());
+        let subscribers = || network.iter().flat_map(|network| &network.subscribers);
+        plans.settings = subscribers().filter_map(|one| Some((plans.ids.get(&one.name)?, fingerprint(one)))).collect();
+        plans.subscribers = subscribers().map(|one| (one.name.clone(), one.title.clone())).collect();
         if errors.is_empty() { Ok(plans) } else { Err(errors) }
+    }
+
+    /// The running round-trip times, or new ones.
+    fn round_trips(&self) -> Arc<RoundTrips> {
+        let running = self.shares.round_trips.as_ref().map(|slots| slots.shared().clone());
+        running.unwrap_or_else(|| Arc::new(RoundTrips::new(self.build.limits.key(ROUND_TRIPS))))
     }
 
     /// The tree of a port: its configuration, its subscribers, and the shares that edits have added to the running one.
@@ -287,8 +303,16 @@ impl Router {
 
     /// Publishes prepared shares.
     pub(super) fn publish_shares(&mut self, plans: SharePlans) {
-        let SharePlans { ids, ports, circuits, subscribers, .. } = plans;
+        let SharePlans { ids, ports, circuits, round_trips, settings, subscribers, .. } = plans;
         self.shares.ids = ids;
+        // Before the circuits: a worker that finds one has its slot.
+        let running = self.shares.round_trips.take();
+        self.shares.round_trips = round_trips.map(|shared| {
+            let same = running.filter(|slots| Arc::ptr_eq(slots.shared(), &shared));
+            let mut slots = same.unwrap_or_else(|| RttSlots::new(shared));
+            slots.assign(settings.into_iter());
+            slots
+        });
         self.shares.subscribers = subscribers;
         let mut running = std::mem::take(&mut self.shares.ports);
         for (name, PlannedTree { tree, shared, edits }) in ports {
@@ -447,6 +471,14 @@ impl Router {
             }
         }
     }
+}
+
+/// A number that changes with the settings of a subscriber that its round-trip times depend on: not with its title.
+fn fingerprint(subscriber: &plan::subscribers::Subscriber) -> u64 {
+    let plan::subscribers::Subscriber { parent, down, up, keys, .. } = subscriber;
+    let mut hasher = DefaultHasher::new();
+    (parent, down, up, keys).hash(&mut hasher);
+    hasher.finish()
 }
 
 fn note_lease(change: &ShareChange, leases: &mut BTreeMap<ShareName, Instant>, now: Instant) {

@@ -313,6 +313,7 @@ pub(super) fn network_header(frame: &[u8]) -> Option<usize> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::ROUND_TRIPS;
     use super::*;
     use crate::relay::{Relay, relay};
     use crate::rig::UdpFrame;
@@ -340,13 +341,13 @@ mod tests {
 
     #[test]
     fn each_hash_has_its_own_key_for_each_secret() {
-        let purposes = [1u64, 2, link::FLOWS, SPREAD_SEED];
+        let purposes = [1u64, 2, link::FLOWS, SPREAD_SEED, ROUND_TRIPS];
         let keys = |secret| {
             purposes.map(|purpose| LocalProtocolLimits { secret, ..LocalProtocolLimits::default() }.key(purpose))
         };
         assert_eq!(keys(0), purposes, "without a secret runs repeat");
         let all: BTreeSet<u64> = (0..1000).flat_map(keys).collect();
-        assert_eq!(all.len(), 4000);
+        assert_eq!(all.len(), 5000);
         // The difference between two keys depends on the secret.
         let [one, other, ..] = keys(77);
         let [third, fourth, ..] = keys(78);

@@ -29,6 +29,7 @@ mod restart;
 mod segment;
 mod stages;
 mod stalled;
+mod subscriber_side;
 mod task_table;
 mod vector;
 
@@ -43,6 +44,7 @@ pub use report::{
     LinksReport, PathReport, PortReport, QueueReport, StoreReaders, TaskReport, TraceReport, WorkerReport, add_counters,
 };
 pub use restart::AdoptionUnfinished;
+pub(crate) use subscriber_side::ROUND_TRIPS;
 
 use crate::classify::Target;
 use crate::parker::Parker;

@@ -38,12 +38,9 @@ impl PortState {
     /// Offers packets of a path to the link. Packets to subscribers get the share of their circuit.
     #[inline]
     pub fn offer(&mut self, path: Outgoing<'_>, most: usize, accounting: &mut Accounting) -> usize {
-        match &mut self.circuits {
+        match &mut self.subscribers {
             None => self.link.offer(path, most, accounting),
-            Some((circuits, direction)) => {
-                let circuits = circuits.refresh();
-                self.link.offer_named(path, most, accounting, |packets| circuits.look_up(*direction, packets))
-            }
+            Some(side) => self.link.offer_named(path, most, accounting, |packets| side.transmit(packets)),
         }
     }
 

@@ -2,12 +2,12 @@
 
 use super::Worker;
 use super::handoff::SharedQueue;
+use super::subscriber_side::SubscriberSide;
 use super::task_table::{Task, TaskTable};
 use super::vector::Vector;
 use crate::classify::{PortRouteCache, Target};
 use crate::instructions::InstructionFault;
-use crate::snapshot::{PortShares, PortView, Snapshot};
-use classifier::PublishedReader;
+use crate::snapshot::{PortShares, Snapshot};
 use cpu::task::TaskTerms;
 use fib::Tables;
 use link::{Link, LinkSetup};
@@ -16,7 +16,6 @@ use packet::event::Event;
 use packet::port::Port;
 use packet::{Batch, DropReason};
 use schemes::Trouble;
-use subscribers::{CircuitTable, LookUpDirection};
 use units::{Instant, Nanos, PortId, TaskId, WorkerId};
 
 /// How long the packets of a removed port may take to leave.
@@ -63,8 +62,8 @@ pub(super) struct PortState {
     /// Sent bytes that the meter has already counted.
     pub metered: u64,
     pub route_cache: PortRouteCache,
-    /// The circuits of subscribers, if the port is toward them, and how packets to them are looked up.
-    pub circuits: Option<(PublishedReader<CircuitTable>, LookUpDirection)>,
+    /// The circuits of subscribers, if the port is toward them.
+    pub subscribers: Option<SubscriberSide>,
 }
 
 impl PortState {
@@ -433,12 +432,7 @@ impl Ports {
     pub(in crate::worker) fn adopt_circuits(&mut self, snapshot: &Snapshot) {
         for (port, state) in self.states.open_mut() {
             let view = snapshot.port(port).filter(|view| view.toward_subscribers);
-            // A frame that crosses a bridge has its tags already.
-            let bridged = |view: &PortView| match view.passthrough {
-                Some(_) => LookUpDirection::DownBridged,
-                None => LookUpDirection::Down,
-            };
-            state.circuits = view.map(|view| (PublishedReader::new(&snapshot.circuits), bridged(view)));
+            state.subscribers = view.map(|view| SubscriberSide::new(snapshot, view));
         }
     }
 

@@ -26,6 +26,7 @@ mod random;
 mod reload;
 mod reservations;
 mod restarts;
+mod round_trips;
 mod route_cache;
 mod routes;
 mod rules;

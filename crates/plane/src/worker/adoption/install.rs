@@ -92,7 +92,7 @@ impl Ports {
             mtu: (None, 0),
             metered: 0,
             route_cache: PortRouteCache::default(),
-            circuits: None,
+            subscribers: None,
         };
         self.states.insert(id, state);
         retired

@@ -6,7 +6,6 @@ use crate::hook::HookPoint;
 use crate::snapshot::Layout;
 use crate::worker::Worker;
 use cpu::meter::{Work, WorkKind, WorkMeter};
-use subscribers::LookUpDirection;
 use units::PortId;
 
 impl Worker {
@@ -104,9 +103,9 @@ impl Worker {
         let passing = if owned { self.hooks.continue_unexecuted(&mut self.vector) } else { 0 };
         let came = (!stamped).then_some(self.accounting.now);
         self.classify(port, came, passing);
-        if let Some((circuits, _)) = self.ports.states.get_mut(port).and_then(|state| state.circuits.as_mut()) {
+        if let Some(side) = self.ports.states.get_mut(port).and_then(|state| state.subscribers.as_mut()) {
             // Before the functions: address translation hides the subscriber's address.
-            circuits.refresh().look_up(LookUpDirection::Up, self.vector.batch.as_mut_slice());
+            side.receive(self.vector.batch.as_mut_slice());
         }
         self.enqueue(port);
     }
