@@ -22,6 +22,12 @@ pub fn share_limit(port: &plan::PortPlan, shares: usize, leaves: usize) -> Bytes
     link::share_memory(&port.scheme, shares, leaves).unwrap_or(Bytes::ZERO)
 }
 
+/// Returns the most memory of round-trip times with so many subscribers, among so many names of shares; zero if they are not measured.
+pub fn round_trip_limit(plan: &Plan, subscribers: usize, names: usize) -> Bytes {
+    let measured = plan.subscribers.as_ref().is_some_and(|section| section.rtt);
+    if measured { subscribers::RoundTrips::memory_limit(subscribers, names) } else { Bytes::ZERO }
+}
+
 /// Returns a warning if the stores of a configuration may need more memory than this machine has left.
 pub fn warning(plan: &Plan) -> Option<String> {
     exceeding(&store_limits(plan), io::memory::available()?)

@@ -1,6 +1,6 @@
 //! Parses HTTP requests into requests for the router: one pure function, so that it can be fuzzed.
 
-use crate::api::{AccessLevel, ApiError, ENDPOINTS, ErrorKind, ShareOrder};
+use crate::api::{AccessLevel, ApiError, ENDPOINTS, ErrorKind, ShareOrder, SubscriberOrder};
 use crate::daemon::{RollbackTarget, SetCommand, ShareQuery};
 use crate::explain::{ExplainPacket, Probe};
 use fib::Origin;
@@ -103,7 +103,9 @@ pub enum Request {
     /// Changes shares of the port of this name.
     ShareEdit(String, ConfigText),
     /// The subscribers: the order, if not that of their file, and the most of them.
-    Subscribers(Option<ShareOrder>, usize),
+    Subscribers(Option<SubscriberOrder>, usize),
+    /// The sites: the order, if not that of the tree, and the most of them.
+    Sites(Option<SubscriberOrder>, usize),
     /// Reads the files of subscribers again.
     ReloadSubscribers,
     /// The functions of paths.
@@ -303,10 +305,11 @@ pub fn parse(method: &str, path: &str, query: &str, body: impl Into<Vec<u8>>) ->
             let missing = || bad("the parameter port is missing", "give the name of a port with shares: port=lan");
             Request::ShareEdit(port.ok_or_else(missing)?, text()?)
         }
-        "/v1/subscribers" => Request::Subscribers(
-            query.get("worst").map(share_order).transpose()?,
-            query.number("limit", 1, SHARES.1)?.unwrap_or(SHARES.0) as usize,
-        ),
+        "/v1/subscribers" | "/v1/sites" => {
+            let order = query.get("worst").map(subscriber_order).transpose()?;
+            let limit = query.number("limit", 1, SHARES.1)?.unwrap_or(SHARES.0) as usize;
+            if path == "/v1/sites" { Request::Sites(order, limit) } else { Request::Subscribers(order, limit) }
+        }
         "/v1/subscribers/reload" => Request::ReloadSubscribers,
         "/v1/functions" => Request::Functions,
         "/v1/state" => Request::Ephemeral,
@@ -346,6 +349,10 @@ pub fn parse(method: &str, path: &str, query: &str, body: impl Into<Vec<u8>>) ->
 
 fn share_order(text: &str) -> Result<ShareOrder, ApiError> {
     text.parse().map_err(|hint: String| bad(format!("shares have no order {}", plan::quote(text)), hint))
+}
+
+fn subscriber_order(text: &str) -> Result<SubscriberOrder, ApiError> {
+    text.parse().map_err(|hint: String| bad(format!("subscribers have no order {}", plan::quote(text)), hint))
 }
 
 fn set_name(query: &Query) -> Result<String, ApiError> {

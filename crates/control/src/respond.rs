@@ -69,6 +69,7 @@ pub(crate) fn respond(daemon: &Daemon, caller: &Caller, request: Request, format
             Reply::of_apply(daemon.edit_shares(&port, (&text.text, &text.name), &caller.author))
         }
         Request::Subscribers(order, limit) => Reply::json(&daemon.subscribers(order, limit)),
+        Request::Sites(order, limit) => Reply::json(&daemon.sites(order, limit)),
         Request::ReloadSubscribers => Reply::of_apply(daemon.reload_subscribers(&caller.author)),
         Request::Functions => Reply::of(daemon.functions()),
         Request::Ephemeral => Reply::of(daemon.ephemeral()),

@@ -254,15 +254,30 @@ pub const ENDPOINTS: &[Endpoint] = &[
             Parameter {
                 name: "worst",
                 example: "drops",
-                doc: "The subscribers with most `bytes`, `drops`, `sojourn`, `rate` or `use` in a direction first. The default is \
-                      the order of their file.",
+                doc: "The subscribers with most `bytes`, `drops`, `sojourn`, `rate` or `use` in a direction first, or with the \
+                      longest 95th percentile of round-trip times toward them (`rtt`). The default is the order of their file.",
             },
             Parameter { name: "limit", example: "100", doc: "The limit of subscribers. The default is 1000." },
         ],
         ..get(
             "/v1/subscribers",
-            "The subscribers of the access network, with the counters and rates of both directions.",
+            "The subscribers of the access network, with the counters and rates of both directions, and round-trip times.",
             json::<SubscribersReply>("SubscribersReply"),
+        )
+    },
+    Endpoint {
+        parameters: &[
+            Parameter {
+                name: "worst",
+                example: "use",
+                doc: "The sites that are worst in this order first, as for subscribers. The default is the order of the tree.",
+            },
+            Parameter { name: "limit", example: "100", doc: "The limit of sites. The default is 1000." },
+        ],
+        ..get(
+            "/v1/sites",
+            "The sites of the access network, each with the counters, rates and round-trip times of all subscribers below it.",
+            json::<SitesReply>("SitesReply"),
         )
     },
     Endpoint {

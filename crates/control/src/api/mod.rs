@@ -20,6 +20,7 @@ mod reports;
 mod rules;
 mod sets;
 mod shares;
+mod subscribers;
 mod traced;
 mod workers;
 
@@ -50,9 +51,10 @@ pub use reports::{
 };
 pub use rules::{FlowCacheReply, RuleListReply, RuleLists, RuleReply, RulesEdited};
 pub use sets::{SetEdited, SetElementReply, SetElements, SetReply, SetsReply};
-pub use shares::{
-    PortSharesReply, ShareOrder, ShareReply, ShareTraffic, SharesEdited, SharesReply, SubscriberReply,
-    SubscribersReloaded, SubscribersReply,
+pub use shares::{PortSharesReply, ShareOrder, ShareReply, ShareTraffic, SharesEdited, SharesReply};
+pub use subscribers::{
+    RttReply, RttSideReply, SiteReply, SitesReply, SubscriberOrder, SubscriberReply, SubscribersReloaded,
+    SubscribersReply,
 };
 pub use traced::{Injected, TracedPacket, TracedStage};
 pub use workers::{CoreReply, Task, TasksReply, WorkerReply, WorkerState, Workers};

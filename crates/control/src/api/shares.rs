@@ -1,4 +1,4 @@
-//! Shares of ports, and subscribers.
+//! Shares of ports.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -103,49 +103,6 @@ pub struct SharesEdited {
     pub total: u64,
     /// True if the worker of the port has carried them out. False if it did not within 1 s: it carries them out before its next packets.
     pub carried_out: bool,
-}
-
-/// The subscribers of the access network.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
-pub struct SubscribersReply {
-    /// The time of the answer, since 1970-01-01 UTC.
-    pub time_ns: u64,
-    /// The port whose shares are the downlinks: the first one inside. Null without subscribers.
-    pub inside: Option<String>,
-    /// The port whose shares are the uplinks: the first one outside.
-    pub outside: Option<String>,
-    /// The number of all subscribers.
-    pub total: u64,
-    /// The subscribers, as far as they were asked for.
-    pub subscribers: Vec<SubscriberReply>,
-}
-
-/// A subscriber.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
-pub struct SubscriberReply {
-    /// The name of the circuit, and of its shares.
-    pub name: String,
-    /// The name for people; may be empty.
-    pub title: String,
-    /// The site above it; null for the port.
-    pub site: Option<String>,
-    /// The packets to the subscriber; null if the port does not have its share any more.
-    pub down: Option<ShareTraffic>,
-    /// The packets from the subscriber.
-    pub up: Option<ShareTraffic>,
-}
-
-/// The result of reading the files of subscribers again.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
-pub struct SubscribersReloaded {
-    /// The number of subscribers now.
-    pub subscribers: u64,
-    /// The number of new subscribers.
-    pub added: u64,
-    /// The number of subscribers that are gone.
-    pub removed: u64,
-    /// Warnings about the files.
-    pub warnings: Vec<String>,
 }
 
 /// An order of shares by their packets.

@@ -22,6 +22,7 @@ mod secret;
 mod sets;
 mod share_upkeep;
 mod shares;
+mod sites;
 mod subscribers;
 mod watchdog;
 mod worker_thread;

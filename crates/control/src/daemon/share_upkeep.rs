@@ -1,4 +1,5 @@
-//! The upkeep of shares: ends leases, restores the shares of restarted workers, samples counters, and follows the files of subscribers.
+//! The upkeep of shares: ends leases, restores the shares of restarted workers, samples counters, lets round-trip times fade, and follows the files of
+//! subscribers.
 
 use super::shares::end_leases;
 use super::subscribers::SubscriberFiles;
@@ -24,13 +25,17 @@ impl Daemon {
     }
 
     fn maintain_shares(&self) {
-        let ports = {
+        let (ports, round_trips) = {
             let mut guard = self.control.lock();
             let Control { router, .. } = &mut *guard;
             end_leases(router, &self.log);
             router.restore_shares();
-            router.share_counters().map(|(port, shares)| (port.clone(), shares.clone())).collect()
+            let ports = router.share_counters().map(|(port, shares)| (port.clone(), shares.clone())).collect();
+            (ports, router.snapshot().round_trips.clone())
         };
-        self.share_samples.record(clock::now(), ports);
+        let now = clock::now();
+        self.share_samples.record(now, ports);
+        // Without the lock: once a minute it reads and halves the histograms of all circuits.
+        round_trips.into_iter().for_each(|times| times.fade(now));
     }
 }

@@ -3,14 +3,16 @@
 use super::failure::ApplyFailure;
 use super::shares::MeasuredShare;
 use super::{ADOPTION_TIMEOUT, Control, Daemon, RUNNING};
-use crate::api::{self, ApiError, Author, ShareOrder, ShareTraffic};
+use crate::api::{self, ApiError, Author, RttReply, RttSideReply, ShareTraffic, SubscriberOrder};
 use crate::events::{LoggedEvent, ShareEvent};
 use io::clock;
 use plan::{Name, ShareName, SubscriberSection};
 use std::cmp::Reverse;
 use std::collections::{HashMap, HashSet};
 use std::os::unix::fs::MetadataExt;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use subscribers::{RoundTrips, RttHistogram, RttHistograms};
 use units::Nanos;
 
 /// The most errors of a file that become events.
@@ -71,21 +73,51 @@ impl SubscriberFiles {
     }
 }
 
+/// The percentiles of histograms.
+pub(super) fn rtt_reply(times: &RttHistograms) -> RttReply {
+    let side = |histogram: &RttHistogram| RttSideReply {
+        p50_ns: histogram.quantile(500).map(Nanos::get),
+        p95_ns: histogram.quantile(950).map(Nanos::get),
+        weight: histogram.weight(),
+    };
+    RttReply { subscriber: side(&times.subscriber), internet: side(&times.internet) }
+}
+
+/// The key by which to sort a subscriber or a site: the worst have the least.
+pub(super) fn order_key(
+    order: SubscriberOrder,
+    directions: [Option<&MeasuredShare>; 2],
+    rtt: impl FnOnce() -> Option<RttReply>,
+) -> Reverse<(u64, u64)> {
+    let traffic = directions.map(|share| share.map_or_else(ShareTraffic::default, MeasuredShare::traffic));
+    match order {
+        // The worse direction counts.
+        SubscriberOrder::Traffic(order) => order.key(&traffic[0]).min(order.key(&traffic[1])),
+        SubscriberOrder::Rtt => {
+            let longest = rtt().and_then(|rtt| rtt.subscriber.p95_ns).unwrap_or(0);
+            Reverse((longest, traffic.iter().map(|traffic| traffic.bytes).sum()))
+        }
+    }
+}
+
 /// A subscriber with the shares of both directions.
 struct SubscriberRow<'s> {
     name: &'s ShareName,
     title: &'s str,
     down: Option<&'s MeasuredShare>,
     up: Option<&'s MeasuredShare>,
+    round_trips: Option<&'s RoundTrips>,
 }
 
 impl SubscriberRow<'_> {
-    /// The key by which to sort: that of the worse direction.
-    fn key(&self, order: ShareOrder) -> Reverse<(u64, u64)> {
-        let of = |share: Option<&MeasuredShare>| {
-            order.key(&share.map_or_else(ShareTraffic::default, MeasuredShare::traffic))
-        };
-        of(self.down).min(of(self.up))
+    fn key(&self, order: SubscriberOrder) -> Reverse<(u64, u64)> {
+        order_key(order, [self.down, self.up], || self.rtt())
+    }
+
+    fn rtt(&self) -> Option<RttReply> {
+        // The share has the same number at both ports.
+        let share = self.down.or(self.up)?;
+        Some(rtt_reply(&self.round_trips?.of(share.report.id)))
     }
 
     fn reply(&self) -> api::SubscriberReply {
@@ -96,23 +128,39 @@ impl SubscriberRow<'_> {
             site: site.map(|site| site.as_str().to_owned()),
             down: self.down.map(MeasuredShare::traffic),
             up: self.up.map(MeasuredShare::traffic),
+            rtt: self.rtt(),
         }
     }
 }
 
+/// The subscribers of the running configuration, before the counters are read.
+pub(super) struct AccessNetwork {
+    /// The first port inside, and the first one outside.
+    pub inside: Option<Name>,
+    pub outside: Option<Name>,
+    /// The shares of subscribers, and their titles.
+    pub subscribers: Vec<(ShareName, String)>,
+    pub round_trips: Option<Arc<RoundTrips>>,
+}
+
 impl Daemon {
+    pub(super) fn access_network(&self) -> AccessNetwork {
+        let router = &self.control.lock().router;
+        let section = router.plan().and_then(|plan| plan.subscribers.as_ref());
+        AccessNetwork {
+            inside: section.and_then(|section| section.inside.first().cloned()),
+            outside: section.and_then(|section| section.outside.first().cloned()),
+            subscribers: router.subscribers().to_vec(),
+            round_trips: router.snapshot().round_trips.clone(),
+        }
+    }
+
     /// Returns the subscribers, those that are worst in an order first, with the counters of both directions.
-    pub fn subscribers(&self, order: Option<ShareOrder>, limit: usize) -> api::SubscribersReply {
-        let (section, subscribers) = {
-            let router = &self.control.lock().router;
-            let section = router.plan().and_then(|plan| plan.subscribers.clone());
-            (section, router.subscribers().to_vec())
-        };
-        let port =
-            |ports: fn(&SubscriberSection) -> &Vec<Name>| section.as_ref().and_then(|s| ports(s).first().cloned());
-        let (inside, outside) = (port(|section| &section.inside), port(|section| &section.outside));
+    pub fn subscribers(&self, order: Option<SubscriberOrder>, limit: usize) -> api::SubscribersReply {
+        let AccessNetwork { inside, outside, subscribers, round_trips } = self.access_network();
         let [down, up] = [&inside, &outside].map(|port| self.shares_by_name(port.as_ref()));
-        let row = |(name, title)| SubscriberRow { name, title, down: down.get(name), up: up.get(name) };
+        let round_trips = round_trips.as_deref();
+        let row = |(name, title)| SubscriberRow { name, title, down: down.get(name), up: up.get(name), round_trips };
         let mut rows: Vec<SubscriberRow<'_>> = subscribers.iter().map(|(name, title)| row((name, &**title))).collect();
         if let Some(order) = order {
             rows.sort_by_cached_key(|row| row.key(order));
@@ -126,7 +174,7 @@ impl Daemon {
         }
     }
 
-    fn shares_by_name(&self, port: Option<&Name>) -> HashMap<ShareName, MeasuredShare> {
+    pub(super) fn shares_by_name(&self, port: Option<&Name>) -> HashMap<ShareName, MeasuredShare> {
         let shares = port.and_then(|port| self.measured_shares(port)).unwrap_or_default();
         shares.into_iter().map(|share| (share.report.name.clone(), share)).collect()
     }

@@ -1,7 +1,7 @@
 //! Metrics of shares: all of a port together, and those of some shares, so that a hundred thousand subscribers do not become as many time series.
 
 use super::{DropLabels, PortLabel, counter, gauge};
-use crate::api::{ApiError, ShareReply, ShareTraffic};
+use crate::api::{self, ApiError, RttReply, RttSideReply, ShareReply, ShareTraffic};
 use crate::daemon::{Daemon, ShareQuery};
 use prometheus_client::registry::Registry;
 use std::cmp::Reverse;
@@ -64,7 +64,46 @@ pub(super) fn register(daemon: &Daemon, r: &mut Registry) -> Result<(), ApiError
     gauge(r, "share_waiting_packets", "Packets of these shares that wait.", of(|t| Some(t.waiting_packets)));
     gauge(r, "share_ceiling_bps", "Ceilings of these shares in bits per second.", of(|t| t.ceiling_bps));
     gauge(r, "share_sojourn_p99_ns", "99th percentile of the sojourn times in these shares.", of(|t| t.p99_ns));
+    register_round_trips(daemon, r);
     Ok(())
+}
+
+/// Registers the round-trip times of all subscribers together, and those of each site directly below the port. Sites further down have none, so that the
+/// number of time series follows that of the largest sites.
+fn register_round_trips(daemon: &Daemon, r: &mut Registry) {
+    let api::SitesReply { rtt: all, mut sites, .. } = daemon.sites(None, usize::MAX);
+    sites.retain(|site| site.level == 1);
+    sites.sort_by_key(|site| Reverse(site.down.as_ref().map_or(0, |traffic| traffic.bytes)));
+    let sides = |rtt: &RttReply| [("subscriber", rtt.subscriber), ("internet", rtt.internet)];
+    let of_all: Vec<(PortLabel, RttSideReply)> =
+        all.iter().flat_map(sides).map(|(side, times)| ([("side", side.to_owned())], times)).collect();
+    let of_sites: Vec<(DropLabels, RttSideReply)> = sites
+        .iter()
+        .take(MOST_SITES)
+        .flat_map(|site| site.rtt.iter().flat_map(sides).map(|(side, times)| (site.name.clone(), side, times)))
+        .map(|(site, side, times)| ([("site", site), ("side", side.to_owned())], times))
+        .collect();
+    let median = |times: &RttSideReply| times.p50_ns;
+    let p95 = |times: &RttSideReply| times.p95_ns;
+    let help =
+        "Median of the round-trip times of TCP connections between the router and one side, over the last minutes.";
+    gauge(r, "subscribers_rtt_p50_ns", help, present(&of_all, median));
+    gauge(r, "subscribers_rtt_p95_ns", "95th percentile of these round-trip times.", present(&of_all, p95));
+    let help = "Median of the round-trip times of the subscribers of a site directly below the port.";
+    gauge(r, "site_rtt_p50_ns", help, present(&of_sites, median));
+    gauge(r, "site_rtt_p95_ns", "95th percentile of these round-trip times.", present(&of_sites, p95));
+    let weight = |times: &RttSideReply| Some(times.weight);
+    gauge(
+        r,
+        "site_rtt_samples",
+        "Samples in these percentiles, whose weight halves every minute.",
+        present(&of_sites, weight),
+    );
+}
+
+/// The values that exist, with their labels.
+fn present<L: Clone>(all: &[(L, RttSideReply)], value: fn(&RttSideReply) -> Option<u64>) -> Vec<(L, u64)> {
+    all.iter().filter_map(|(labels, times)| Some((labels.clone(), value(times)?))).collect()
 }
 
 #[cfg(test)]
