@@ -1,7 +1,7 @@
 //! Tables and colours; without colours if the output is no terminal.
 
 use anyhow::Result;
-use comfy_table::{Attribute, Cell, CellAlignment, ContentArrangement, Table, presets};
+use comfy_table::{Attribute, Cell, CellAlignment, Color, ContentArrangement, Table, presets};
 use plan::Diagnostics;
 use serde::Serialize;
 use std::io::{IsTerminal, Write};
@@ -48,11 +48,18 @@ impl Rows {
     /// Adds a row whose number of cells is only known at run time.
     pub fn line(&mut self, cells: Vec<String>) {
         debug_assert_eq!(cells.len(), self.columns.len());
-        let cell = |(column, text): (&String, String)| {
-            let align = if column.starts_with('>') { CellAlignment::Right } else { CellAlignment::Left };
-            Cell::new(text).set_alignment(align)
+        self.table.add_row(self.columns.iter().zip(cells).map(|(column, text)| aligned(column, text)));
+    }
+
+    /// Adds a row with the colour of each cell.
+    pub fn shaded(&mut self, cells: Vec<(String, Option<Heat>)>) {
+        let coloured = is_coloured(&std::io::stdout());
+        let (texts, heats): (Vec<String>, Vec<Option<Heat>>) = cells.into_iter().unzip();
+        let cell = |((column, text), heat): ((&String, String), Option<Heat>)| {
+            let cell = aligned(column, text);
+            heat.filter(|_| coloured).map_or(cell.clone(), |heat| cell.fg(heat.colour()))
         };
-        self.table.add_row(self.columns.iter().zip(cells).map(cell));
+        self.table.add_row(self.columns.iter().zip(texts).zip(heats).map(cell));
     }
 
     /// Prints the table.
@@ -61,6 +68,37 @@ impl Rows {
             writeln!(out, "{}", line.trim_end())?;
         }
         Ok(())
+    }
+}
+
+fn aligned(column: &str, text: String) -> Cell {
+    let align = if column.starts_with('>') { CellAlignment::Right } else { CellAlignment::Left };
+    Cell::new(text).set_alignment(align)
+}
+
+/// How much of a link is in use, in tenths.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Heat(usize);
+
+impl Heat {
+    /// The heat of a use in millionths of the ceiling. A burst may exceed the ceiling for a moment.
+    pub fn of_ppm(ppm: u64) -> Heat {
+        Heat((ppm.saturating_add(50_000) / 100_000).min(10) as usize)
+    }
+
+    /// A bar of ten characters.
+    pub fn bar(self) -> String {
+        let [full, empty] = if is_coloured(&std::io::stdout()) { ["\u{2588}", "\u{2591}"] } else { ["#", "."] };
+        full.repeat(self.0) + &empty.repeat(10 - self.0)
+    }
+
+    /// Green, yellow from 65 %, red from 85 %.
+    fn colour(self) -> Color {
+        match self.0 {
+            9.. => Color::Red,
+            7.. => Color::Yellow,
+            _ => Color::Green,
+        }
     }
 }
 

@@ -1,7 +1,7 @@
 //! The shares of a configuration as `check` lists them, with those of its files and of subscribers.
 
 use anyhow::Result;
-use control::memory::share_limit;
+use control::memory::{round_trip_limit, share_limit};
 use plan::subscribers::{SubscriberPlan, SubscriberShares};
 use plan::{Diagnostics, Plan, PortPlan, ShareOrigin, ShareTree};
 use serde::Serialize;
@@ -25,6 +25,8 @@ pub struct SubscriberCheck {
     subscribers: usize,
     sites: usize,
     circuits: usize,
+    /// The most memory of their round-trip times; zero if they are not measured.
+    round_trip_memory_bytes: u64,
 }
 
 /// The shares of a configuration.
@@ -63,7 +65,14 @@ pub fn of(plan: &Plan) -> (SharesCheck, Vec<(Diagnostics, bool)>) {
     }
     let subscribers = network.as_ref().zip(shares.as_ref()).map(|(network, shares)| {
         let SubscriberPlan { sites, subscribers } = network;
-        SubscriberCheck { subscribers: subscribers.len(), sites: sites.len(), circuits: shares.circuits.len() }
+        // A share has the same name at all ports, so this is the most names that there can be.
+        let names = trees.iter().map(|tree| tree.shares).sum();
+        SubscriberCheck {
+            subscribers: subscribers.len(),
+            sites: sites.len(),
+            circuits: shares.circuits.len(),
+            round_trip_memory_bytes: round_trip_limit(plan, subscribers.len(), names).get(),
+        }
     });
     (SharesCheck { trees, subscribers }, found)
 }
@@ -109,9 +118,14 @@ fn count(n: usize, one: &str, many: &str) -> String {
 
 /// Prints a line for each tree, and one for the subscribers.
 pub fn print(checked: &SharesCheck, out: &mut dyn Write) -> Result<()> {
-    if let Some(SubscriberCheck { subscribers, sites, circuits }) = &checked.subscribers {
+    if let Some(SubscriberCheck { subscribers, sites, circuits, round_trip_memory_bytes: times }) = &checked.subscribers
+    {
         let (keys, sites) = (count(*circuits, "address", "addresses"), count(*sites, "site", "sites"));
-        writeln!(out, "subscribers: {subscribers} with {keys} and other keys, {sites}")?;
+        let times = match times {
+            0 => "not measured (rtt = false)".to_owned(),
+            times => format!("at most {:.1} MB of memory", *times as f64 / 1e6),
+        };
+        writeln!(out, "subscribers: {subscribers} with {keys} and other keys, {sites}; round-trip times: {times}")?;
     }
     for tree in &checked.trees {
         let megabytes = tree.memory_bytes as f64 / 1e6;

@@ -10,6 +10,7 @@ mod rules;
 mod sets;
 mod shares;
 mod state;
+mod subscribers;
 
 use crate::arguments::{RuleSelection, ShareSelection, ShowArguments, ShowTarget, SubscriberSelection};
 use crate::output::{Rows, brief, is_coloured, or_dash, print_json, short, span, time_of_day};
@@ -19,10 +20,10 @@ use control::api;
 use io::wait::{Sleeper, Waker};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
-pub(crate) use shares::{SUBSCRIBER_COLUMNS, subscriber_cells, subscribers_target};
 pub use state::entries;
 use std::io::{Write, stdout};
 use std::process::ExitCode;
+pub(crate) use subscribers::{SUBSCRIBER_COLUMNS, subscriber_cells, subscribers_target};
 use units::Nanos;
 
 /// A view: its address in the API, and its table.
@@ -61,6 +62,9 @@ pub fn show(arguments: &ShowArguments) -> Result<ExitCode> {
         }
         ShowTarget::Subscribers(selection) => {
             screen.show::<api::SubscribersReply>(&client, &subscribers_target(&selection, arguments.json))
+        }
+        ShowTarget::Sites(selection) => {
+            screen.show::<api::SitesReply>(&client, &subscribers::sites_target(&selection, arguments.json))
         }
         ShowTarget::Sets => screen.show::<api::SetsReply>(&client, "/v1/sets"),
         ShowTarget::State => screen.show::<api::Ephemeral>(&client, "/v1/state"),

@@ -14,6 +14,8 @@ Examples:
   switchpath show ports --watch              rates, once a second
   switchpath show queues wan                 waiting times, drops and scheme state of one port
   switchpath show routes --prefix 192.0.2.0/24
+  switchpath show subscribers --worst rtt    the longest round-trip times toward subscribers first
+  switchpath show sites --worst use -n 20    the 20 sites that use most of their ceiling
   switchpath show drops -j                   JSON, as documented in docs/reference/control-api.md
 
 {EXIT}"))]
@@ -73,8 +75,10 @@ pub enum ShowTarget {
     Rules(RuleSelection),
     /// Show the shares of ports: their settings, packets, drops, sojourn times, and rates.
     Shares(ShareSelection),
-    /// Show the subscribers of an access network, with the packets of both directions.
+    /// Show the subscribers of an access network, with the packets of both directions and round-trip times.
     Subscribers(SubscriberSelection),
+    /// Show the sites of an access network: how much of each link is in use, and the round-trip times of the subscribers below it.
+    Sites(SubscriberSelection),
     /// Show address translation and its connections.
     Nat {
         /// Show at most this many connections.

@@ -2,7 +2,7 @@
 
 use super::{EXIT, Socket};
 use clap::{Args, Subcommand, ValueHint};
-use control::api::ShareOrder;
+use control::api::{ShareOrder, SubscriberOrder};
 use std::path::PathBuf;
 
 /// The default number of shares, or subscribers, in a table.
@@ -90,6 +90,7 @@ pub enum ShareSubcommand {
 #[command(after_help = format!("\
 Examples:
   switchpath subscribers list --worst drops    the 50 subscribers with most drops
+  switchpath subscribers list --worst rtt      those with the longest round-trip times
   switchpath subscribers reload                read changed files now
 
 The router reads the files again by itself when one has changed (docs/operate/shares.md).
@@ -106,13 +107,14 @@ pub struct SubscribersArguments {
     pub socket: Socket,
 }
 
-/// The subscribers to list.
+/// The subscribers, or the sites, to list.
 #[derive(Args, Debug, Clone, Default)]
 pub struct SubscriberSelection {
-    /// List the subscribers with most of this in a direction first: bytes, drops, sojourn, rate, use [default: the order of their file].
+    /// List those with most of this first: rtt (round-trip time toward the subscriber), or in one of the directions bytes, drops, sojourn, rate, use
+    /// [default: the order of the file].
     #[arg(long, value_name = "ORDER")]
-    pub worst: Option<ShareOrder>,
-    /// List at most this many subscribers [default: 50, or all with --json].
+    pub worst: Option<SubscriberOrder>,
+    /// List at most this many [default: 50, or all with --json].
     #[arg(short = 'n', long, value_parser = clap::value_parser!(u64).range(1..=1_048_576))]
     pub limit: Option<u64>,
 }

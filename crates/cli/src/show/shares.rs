@@ -1,7 +1,7 @@
-//! `switchpath show shares` and `switchpath share list`; `switchpath show subscribers` and `switchpath subscribers list`.
+//! `switchpath show shares` and `switchpath share list`.
 
 use super::ShowView;
-use crate::arguments::{LISTED, ShareSelection, SubscriberSelection};
+use crate::arguments::{LISTED, ShareSelection};
 use crate::output::{Rows, brief, or_dash, rate, short, span};
 use anyhow::Result;
 use control::api::{self, ShareTraffic};
@@ -10,7 +10,7 @@ use std::io::Write;
 /// The limit if none is given: programs want all.
 const ALL: u64 = 1 << 20;
 
-fn limit(given: Option<u64>, json: bool) -> u64 {
+pub(super) fn limit(given: Option<u64>, json: bool) -> u64 {
     given.unwrap_or(if json { ALL } else { LISTED })
 }
 
@@ -27,26 +27,20 @@ pub(super) fn shares_target(selection: &ShareSelection, json: bool) -> String {
     format!("/v1/shares?{}", query.finish())
 }
 
-/// The address of subscribers in the API.
-pub(crate) fn subscribers_target(selection: &SubscriberSelection, json: bool) -> String {
-    let worst = selection.worst.map_or_else(String::new, |order| format!("&worst={order}"));
-    format!("/v1/subscribers?limit={}{worst}", limit(selection.limit, json))
-}
-
-fn bits(bps: Option<u64>) -> String {
+pub(super) fn bits(bps: Option<u64>) -> String {
     bps.map_or_else(|| "-".into(), |bps| rate(bps as f64))
 }
 
-fn percent(ppm: Option<u64>) -> String {
+pub(super) fn percent(ppm: Option<u64>) -> String {
     ppm.map_or_else(|| "-".into(), |ppm| format!("{:.0}%", ppm as f64 / 1e4))
 }
 
-fn time(ns: Option<u64>) -> String {
+pub(super) fn time(ns: Option<u64>) -> String {
     ns.map_or_else(|| "-".into(), brief)
 }
 
 /// The rate of the last second and its part of the ceiling.
-fn load(traffic: &ShareTraffic) -> [String; 2] {
+pub(super) fn load(traffic: &ShareTraffic) -> [String; 2] {
     [bits(traffic.sent_bps), percent(traffic.use_ppm)]
 }
 
@@ -120,62 +114,5 @@ fn rows(port: &api::PortSharesReply) -> Rows {
         }
         rows.line(cells);
     }
-    rows
-}
-
-impl ShowView for api::SubscribersReply {
-    fn table(&self, _: Option<&Self>, out: &mut dyn Write) -> Result<()> {
-        let (Some(inside), Some(outside)) = (&self.inside, &self.outside) else {
-            return Ok(writeln!(out, "the configuration has no subscribers: see [subscribers]")?);
-        };
-        subscriber_rows(self).print(out)?;
-        let shown = self.subscribers.len() as u64;
-        let plural = if self.total == 1 { "" } else { "s" };
-        let part = if shown < self.total { format!("{shown} of ") } else { String::new() };
-        writeln!(out, "{part}{} subscriber{plural}; down at {inside}, up at {outside}", self.total)?;
-        Ok(())
-    }
-}
-
-/// The columns of a table of subscribers.
-pub(crate) const SUBSCRIBER_COLUMNS: [&str; 15] = [
-    "subscriber",
-    "title",
-    "site",
-    ">down",
-    ">use",
-    ">of",
-    ">p99",
-    ">drops",
-    ">bytes",
-    ">up",
-    ">use",
-    ">of",
-    ">p99",
-    ">drops",
-    ">bytes",
-];
-
-/// The cells of a subscriber.
-pub(crate) fn subscriber_cells(subscriber: &api::SubscriberReply) -> [String; 15] {
-    let side = |traffic: &Option<ShareTraffic>| {
-        traffic.as_ref().map_or_else(
-            || std::array::from_fn(|_| "-".to_owned()),
-            |traffic| {
-                let [sent, load] = load(traffic);
-                let drops = traffic.dropped_packets.to_string();
-                [sent, load, bits(traffic.ceiling_bps), time(traffic.p99_ns), drops, short(traffic.bytes as f64)]
-            },
-        )
-    };
-    let [a, b, c, d, e, f]: [String; 6] = side(&subscriber.down);
-    let [g, h, i, j, k, l] = side(&subscriber.up);
-    let title = or_dash(Some(&*subscriber.title).filter(|title| !title.is_empty()));
-    [subscriber.name.clone(), title, or_dash(subscriber.site.as_deref()), a, b, c, d, e, f, g, h, i, j, k, l]
-}
-
-fn subscriber_rows(reply: &api::SubscribersReply) -> Rows {
-    let mut rows = Rows::new(&SUBSCRIBER_COLUMNS);
-    reply.subscribers.iter().for_each(|subscriber| rows.add(subscriber_cells(subscriber)));
     rows
 }

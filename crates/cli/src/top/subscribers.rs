@@ -7,7 +7,7 @@ use crate::arguments::{LISTED, SubscriberSelection, TopArguments};
 use crate::output::time_of_day;
 use crate::show::{self, SUBSCRIBER_COLUMNS, subscriber_cells, subscribers_target};
 use anyhow::Result;
-use control::api::{ShareOrder, SubscribersReply};
+use control::api::{ShareOrder, SubscriberOrder, SubscribersReply};
 use control::{Client, ClientError};
 use ratatui::Frame;
 use ratatui::crossterm::event::KeyCode;
@@ -18,8 +18,14 @@ use std::io::{IsTerminal, stdout};
 use std::process::ExitCode;
 
 /// The orders that the key `s` selects in turn.
-const ORDERS: [ShareOrder; 5] =
-    [ShareOrder::Rate, ShareOrder::Use, ShareOrder::Drops, ShareOrder::Sojourn, ShareOrder::Bytes];
+const ORDERS: [SubscriberOrder; 6] = [
+    SubscriberOrder::Traffic(ShareOrder::Rate),
+    SubscriberOrder::Traffic(ShareOrder::Use),
+    SubscriberOrder::Rtt,
+    SubscriberOrder::Traffic(ShareOrder::Drops),
+    SubscriberOrder::Traffic(ShareOrder::Sojourn),
+    SubscriberOrder::Traffic(ShareOrder::Bytes),
+];
 /// The most subscribers asked for: enough to scroll through.
 const MOST: u64 = 500;
 /// The widest column of text.
@@ -53,7 +59,7 @@ struct SubscriberView {
 }
 
 impl SubscriberView {
-    fn order(&self) -> ShareOrder {
+    fn order(&self) -> SubscriberOrder {
         ORDERS[self.order % ORDERS.len()]
     }
 
@@ -72,14 +78,14 @@ impl SubscriberView {
 }
 
 impl TopScreen for SubscriberView {
-    type Question = ShareOrder;
+    type Question = SubscriberOrder;
     type Answer = SubscribersReply;
 
-    fn ask(client: &Client, order: ShareOrder) -> Result<SubscribersReply, ClientError> {
+    fn ask(client: &Client, order: SubscriberOrder) -> Result<SubscribersReply, ClientError> {
         client.get(&subscribers_target(&SubscriberSelection { worst: Some(order), limit: Some(MOST) }, false))
     }
 
-    fn question(&self) -> ShareOrder {
+    fn question(&self) -> SubscriberOrder {
         self.order()
     }
 
@@ -145,7 +151,7 @@ impl TopScreen for SubscriberView {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use control::api::{ShareTraffic, SubscriberReply};
+    use control::api::{RttReply, RttSideReply, ShareTraffic, SubscriberReply};
     use ratatui::Terminal;
     use ratatui::backend::TestBackend;
 
@@ -164,6 +170,10 @@ mod tests {
             site: Some("North".into()),
             down: Some(traffic(95_000_000 - number * 1_000_000)),
             up: None,
+            rtt: Some(RttReply {
+                subscriber: RttSideReply { p50_ns: Some(9_000_000), p95_ns: Some(31_000_000), weight: 8 },
+                internet: RttSideReply::default(),
+            }),
         };
         SubscribersReply {
             time_ns: 0,
@@ -175,7 +185,7 @@ mod tests {
     }
 
     fn drawn(view: &mut SubscriberView) -> Vec<String> {
-        let mut terminal = Terminal::new(TestBackend::new(110, 6)).unwrap();
+        let mut terminal = Terminal::new(TestBackend::new(150, 6)).unwrap();
         super::super::lines(terminal.draw(|frame| view.draw(frame)).unwrap().buffer)
             .lines()
             .map(str::to_owned)
@@ -189,14 +199,20 @@ mod tests {
         let lines = drawn(&mut view);
         assert!(lines[0].starts_with("900 subscribers by rate, down at lan, up at wan"), "{lines:?}");
         let words = |line: &str| line.split_whitespace().map(str::to_owned).collect::<Vec<_>>().join(" ");
-        assert_eq!(words(&lines[2]), "c0 Jane North 95.0Mbit 95% 100mbit 1.50ms 7 0 - - - - - -".replace('M', "m"));
+        assert_eq!(
+            words(&lines[2]),
+            "c0 Jane North 9.00ms 31.0ms - - 95.0Mbit 95% 100mbit 1.50ms 7 0 - - - - - -".replace("Mb", "mb")
+        );
         assert_eq!((lines.len(), lines[5].trim()), (6, KEYS));
         assert_eq!(view.key(KeyCode::PageDown), KeyAction::Draw);
         assert!(drawn(&mut view)[2].starts_with("c10 "), "{:?}", drawn(&mut view));
         (0..5).for_each(|_| assert_eq!(view.key(KeyCode::PageDown), KeyAction::Draw));
         assert!(drawn(&mut view)[2].starts_with("c29 "), "the last one stays in view");
         // The next order begins at its first subscriber.
-        assert_eq!((view.key(KeyCode::Char('s')), view.question()), (KeyAction::Ask, ShareOrder::Use));
+        assert_eq!(
+            (view.key(KeyCode::Char('s')), view.question()),
+            (KeyAction::Ask, SubscriberOrder::Traffic(ShareOrder::Use))
+        );
         view.key(KeyCode::Char('p'));
         let lines = drawn(&mut view);
         assert!(view.is_paused() && lines[0].contains("by use") && lines[0].contains("paused"), "{lines:?}");
