@@ -74,6 +74,16 @@ fn subscribers_are_listed_and_reloaded() {
     assert!(listed.contains("Jane") && listed.ends_with("2 subscribers; down at lan, up at wan\n"), "{listed}");
     let worst = place.run_ok(&["subscribers", "list", "--worst", "bytes", "-n", "1"]);
     assert!(worst.contains("1 of 2 subscribers"), "{worst}");
+    let worst = place.run_ok(&["show", "subscribers", "--worst", "rtt"]);
+    assert!(worst.lines().next().is_some_and(|head| head.contains("rtt p50") && head.contains("net p50")), "{worst}");
+    let said = place.run_failing(2, &["show", "sites", "--worst", "delay"]);
+    assert!(said.contains("rtt, bytes, drops, sojourn, rate or use"), "{said}");
+    let sites = place.run_ok(&["show", "sites"]);
+    assert_eq!(column(&sites, "site")[..2], ["North", "1"], "{sites}");
+    assert!(sites.contains("heat") && sites.ends_with("1 site; down at lan, up at wan\n"), "{sites}");
+    let sites = place.json(&["show", "sites", "--worst", "use"]);
+    assert_eq!(sites["sites"][0]["subscribers"].as_u64(), Some(2), "{sites}");
+    assert_eq!(sites["sites"][0]["rtt"]["subscriber"]["weight"].as_u64(), Some(0), "{sites}");
     let once = place.run_ok(&["top", "subscribers"]);
     assert!(once.contains("10002") && once.contains("2 subscribers; down at lan"), "{once}");
     place.write("subscribers.csv", &TABLE.replace("10002", "10003"));
@@ -96,7 +106,9 @@ fn check_reads_files_of_shares_and_subscribers() {
     place.write("wan.shares", "gold rate 100mbit\nvoice in gold # comment\n").write("subscribers.csv", TABLE);
     place.write("run.toml", &sharing("share_file = 'wan.shares'\n", SUBSCRIBERS));
     let said = place.run_ok(&["check", "run.toml"]);
-    assert!(said.contains("subscribers: 2 with 2 addresses and other keys, 1 site\n"), "{said}");
+    let subscribers =
+        "subscribers: 2 with 2 addresses and other keys, 1 site; round-trip times: at most 4.4 MB of memory\n";
+    assert!(said.contains(subscribers), "{said}");
     assert!(said.contains("shares of wan: 5 in 2 levels, 3 leaves, 100mbit guaranteed; at most "), "{said}");
     let checked = place.json(&["check", "run.toml"]);
     assert_eq!(checked["share_trees"][1]["shares"].as_u64(), Some(5), "{checked}");

@@ -130,7 +130,17 @@ fn subscribers_are_listed_with_both_directions_and_rates() {
     let site = &shares(&rig, "&sort=bytes")[0];
     assert_eq!((site.name.as_str(), site.is_leaf), ("North", false));
     assert!(site.traffic.packets >= rate.packets && site.traffic.sent_bps.is_some());
+    // UDP has no round-trip times.
+    let none = api::RttReply::default();
+    assert_eq!((worst[0].rtt, subscribers(&rig, "?worst=rtt&limit=1")[0].rtt), (Some(none), Some(none)));
+    let sites: api::SitesReply = rig.client.get("/v1/sites?worst=use").unwrap();
+    assert_eq!((sites.total, sites.is_tree, sites.rtt), (1, false, Some(none)));
+    let north = &sites.sites[0];
+    assert_eq!((north.name.as_str(), north.level, north.subscribers, north.rtt), ("North", 1, 2, Some(none)));
+    let up = north.up.as_ref().unwrap();
+    assert!(up.packets >= rate.packets && up.ceiling_bps == Some(500_000_000), "{up:?}");
     let page = String::from_utf8(rig.client.fetch("GET", "/metrics", b"").unwrap()).unwrap();
+    assert!(page.contains("switchpath_site_rtt_samples{site=\"North\",side=\"subscriber\"} 0"), "{page}");
     assert!(page.contains("switchpath_port_shares{port=\"wan\"} 3"), "{page}");
     assert!(page.contains("switchpath_share_bytes_total{port=\"wan\",share=\"North\"}"), "{page}");
     assert!(page.contains("switchpath_share_ceiling_bps{port=\"lan\",share=\"10001\"} 100000000"), "{page}");
