@@ -39,19 +39,22 @@ const REQUESTS: usize = 120;
 /// The router and both hosts share two cores with whatever else runs.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// The round-trip time of a host's only connection to the server in milliseconds, as `ss` prints it. `None` without `ss`.
-fn kernel_rtt(host: &LabHost) -> Option<f64> {
+/// The least and the average round-trip time of a host's only connection to the server in milliseconds, as `ss` prints them. `None` without `ss`.
+fn kernel_rtt(host: &LabHost) -> Option<[f64; 2]> {
     let mut command = Command::new("ss");
     command.args(["-tin", "state", "established", "dst", &SERVER.to_string()]).stdout(Stdio::piped());
     let output = host.spawn(command).ok()?.wait_with_output().ok()?;
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    let rtt = text.split_whitespace().find_map(|word| word.strip_prefix("rtt:")?.split('/').next()?.parse().ok());
-    assert!(rtt.is_some(), "ss shows the connection: {text}");
-    rtt
+    let value = |name: &str| {
+        let mut values = text.split_whitespace().filter_map(|word| word.strip_prefix(name));
+        let value = values.next().and_then(|value| value.split('/').next()?.parse().ok());
+        value.unwrap_or_else(|| panic!("ss shows the connection: {text}"))
+    };
+    Some([value("minrtt:"), value("rtt:")])
 }
 
 #[test]
-fn round_trip_times_of_kernel_tcp_add_up_to_that_of_the_kernel() {
+fn round_trip_times_of_kernel_tcp_add_up_to_those_of_the_kernel() {
     let lab = match Lab::new() {
         Ok(lab) => lab,
         Err(forbidden) => return println!("skipped: {forbidden}"),
@@ -101,12 +104,13 @@ fn round_trip_times_of_kernel_tcp_add_up_to_that_of_the_kernel() {
     let rtt = listed[0].rtt.unwrap();
     let (near, far) = (millis(rtt.subscriber.p50_ns), millis(rtt.internet.p50_ns));
     println!(
-        "toward the subscriber {near:.2} ms, toward the Internet {far:.2} ms; the kernel of the client {kernel:?} ms"
+        "toward the subscriber {near:.2} ms, toward the Internet {far:.2} ms; least and average of the kernel {kernel:?} ms"
     );
     assert!((6.0..9.0).contains(&near) && (19.0..22.0).contains(&far), "{near} and {far} ms");
     assert!(rtt.subscriber.weight > 60 && rtt.internet.weight > 60, "{rtt:?}");
-    if let Some(kernel) = kernel {
-        assert!((near + far - kernel).abs() < 3.0, "{near} and {far} ms, {kernel} ms together for the kernel");
+    if let Some([least, average]) = kernel {
+        // The average of the kernel follows single late answers of a busy machine; a median does not.
+        assert!((least - 1.0..average + 3.0).contains(&(near + far)), "{near} and {far} ms; {least} to {average} ms");
     }
     let bob = listed[1].rtt.unwrap();
     assert_eq!((bob.subscriber.weight, bob.internet.p50_ns), (0, None), "bob has no connection");
