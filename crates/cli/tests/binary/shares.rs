@@ -107,7 +107,7 @@ fn check_reads_files_of_shares_and_subscribers() {
     place.write("run.toml", &sharing("share_file = 'wan.shares'\n", SUBSCRIBERS));
     let said = place.run_ok(&["check", "run.toml"]);
     let subscribers =
-        "subscribers: 2 with 2 addresses and other keys, 1 site; round-trip times: at most 4.4 MB of memory\n";
+        "subscribers: 2 with 2 addresses and other keys, 1 site; round-trip times: at most 4.3 MB of memory\n";
     assert!(said.contains(subscribers), "{said}");
     assert!(said.contains("shares of wan: 5 in 2 levels, 3 leaves, 100mbit guaranteed; at most "), "{said}");
     let checked = place.json(&["check", "run.toml"]);
