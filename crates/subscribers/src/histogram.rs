@@ -143,7 +143,7 @@ impl RttHistogram {
             below >= rank
         })?;
         let (start, end) = (u64::from(BOUNDS[bucket]) * 1000, u64::from(BOUNDS[bucket + 1]) * 1000);
-        Some(Nanos::new(start + ((end - start) * u64::from(self.means[bucket]) >> 16)))
+        Some(Nanos::new(start + (((end - start) * u64::from(self.means[bucket])) >> 16)))
     }
 }
 
