@@ -36,7 +36,7 @@ const CLIENT: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 7);
 const SERVER: Ipv4Addr = Ipv4Addr::new(198, 51, 100, 9);
 /// Requests, each of which is answered before the next: the kernel's average then covers the last ones.
 const REQUESTS: usize = 120;
-/// The router and both hosts share two cores with whatever else runs.
+/// The longest wait for a host: the machine may be busy.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// The least and the average round-trip time of a host's only connection to the server in milliseconds, as `ss` prints them. `None` without `ss`.

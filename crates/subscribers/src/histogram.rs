@@ -18,8 +18,8 @@ const BOUNDS: [u32; BUCKETS + 1] = [
 /// The most samples that a mean remembers. A mean of 16 bits would not move by less than a 256th of the difference.
 const MEMORY: i32 = 256;
 
-/// A bucket of a histogram in one word, so that a sample is one atomic change: the weight of its times in the upper 16 bits, and in the lower ones their
-/// mean, as a part of the bucket's width.
+/// A bucket of a histogram. It is stored in one word, so that a sample is one atomic change: the weight of the bucket's times in the upper 16 bits, their
+/// mean in the lower ones. The mean counts 65536ths of the bucket's width.
 #[derive(Clone, Copy, Default)]
 struct Bucket {
     weight: u16,

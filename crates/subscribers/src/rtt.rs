@@ -131,7 +131,7 @@ impl RttTable {
             if let Some(next) = packets.get(i + AHEAD) {
                 next.prefetch_bytes();
             }
-            // Nobody reads the samples of packets without a circuit, and their timestamps would displace those of others.
+            // Packets without a circuit have no histogram, and their timestamps would displace those of others.
             if packet.meta().queue == QueueId(0) {
                 continue;
             }

@@ -53,7 +53,7 @@ impl Daemon {
         let up = self.shares_by_name(outside.as_ref());
         let subscribers: HashSet<_> = subscribers.iter().map(|(name, _)| name).collect();
         let rtt = |below: &Below| round_trips.as_ref().map(|_| rtt_reply(&below.times));
-        // From the last share to the first, those below a share are before it. An entry has what is below the next share of the level above.
+        // From the last share to the first, those below a share are before it. An entry counts the subscribers below the next share of the level above.
         let mut levels: Vec<Below> = vec![Below::default()];
         let mut rows: Vec<SiteRow<'_>> = Vec::new();
         for share in down.iter().rev() {

@@ -66,7 +66,7 @@ const KEYS: &[Key] = &[
         Kind::Boolean,
         "true",
         "false",
-        "Whether the router measures the round-trip times of the subscribers' TCP connections, on both sides, from the timestamps in their packets.",
+        "If true, the router measures the round-trip times of the subscribers' TCP connections, on both sides, from the timestamps in their packets.",
     ),
 ];
 
