@@ -73,7 +73,7 @@ impl Rows {
 
 fn aligned(column: &str, text: String) -> Cell {
     let align = if column.starts_with('>') { CellAlignment::Right } else { CellAlignment::Left };
-    Cell::new(text).set_alignment(align)
+    Cell::new_owned(text).set_alignment(align)
 }
 
 /// How much of a link is in use, in tenths.
