@@ -8,5 +8,8 @@
 #![allow(clippy::print_stdout)]
 
 mod access;
+mod bridge;
+mod nat;
 mod plans;
+mod super_frames;
 mod traffic;

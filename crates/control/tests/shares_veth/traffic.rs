@@ -19,8 +19,10 @@ const ROUND: Nanos = Nanos::millis(2);
 const PROBERS: usize = 4;
 /// The time between the probes of a thread.
 const PROBE_SPACE: Nanos = Nanos::millis(5);
-/// Headers of a TCP segment with timestamps in an Ethernet frame.
-const HEADERS: f64 = 14.0 + 20.0 + 32.0;
+/// Headers of a TCP segment with timestamps in an IP packet.
+const HEADERS: usize = 20 + 32;
+/// The header of an Ethernet frame without tags.
+const ETHERNET: usize = 14;
 
 /// The direction of a load.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -35,6 +37,8 @@ pub enum Direction {
 struct Bulk {
     sender: TcpStream,
     receiver: TcpStream,
+    /// The bytes of a frame before the segment.
+    headers: f64,
 }
 
 impl Bulk {
@@ -71,11 +75,24 @@ fn connect_from(from: Ipv4Addr, to: SocketAddr) -> TcpStream {
 
 impl Load {
     /// Opens a connection of the subscriber with this number to this address of the host of the Internet.
-    pub fn connect(&mut self, access: &Access, to: Ipv4Addr, number: usize, direction: Direction) {
+    /// Returns the address that the latter sees.
+    pub fn connect(&mut self, access: &Access, to: Ipv4Addr, number: usize, direction: Direction) -> SocketAddr {
+        self.connect_behind(access, to, number, direction, ETHERNET)
+    }
+
+    /// The same where the frames at the router have link headers of this many bytes.
+    pub fn connect_behind(
+        &mut self,
+        access: &Access,
+        to: Ipv4Addr,
+        number: usize,
+        direction: Direction,
+        link: usize,
+    ) -> SocketAddr {
         let listener = access.internet.run(|| TcpListener::bind("0.0.0.0:0").unwrap()).unwrap();
         let to = SocketAddr::from((to, listener.local_addr().unwrap().port()));
         let inside = access.subscribers.run(|| connect_from(address(number), to)).unwrap();
-        let outside = listener.accept().unwrap().0;
+        let (outside, peer) = listener.accept().unwrap();
         for stream in [&inside, &outside] {
             stream.set_nonblocking(true).unwrap();
         }
@@ -83,7 +100,8 @@ impl Load {
             Direction::Down => (outside, inside),
             Direction::Up => (inside, outside),
         };
-        self.connections.push(Bulk { sender, receiver });
+        self.connections.push(Bulk { sender, receiver, headers: (HEADERS + link) as f64 });
+        peer
     }
 
     /// Sends and receives for this time. Returns the time it really took.
@@ -120,7 +138,7 @@ impl Load {
         for (one, before) in self.connections.iter().zip(before) {
             let (delivered, segment) = one.delivered();
             let segment = f64::from(segment);
-            let frames = (delivered - before) as f64 * (segment + HEADERS) / segment;
+            let frames = (delivered - before) as f64 * (segment + one.headers) / segment;
             result.rates.push(frames * 8.0 / passed.as_secs_f64());
             let smoothed = io::tcp::info(&one.sender).unwrap().smoothed_rtt_us;
             result.smoothed.push(Nanos::micros(u64::from(smoothed)));
