@@ -22,8 +22,8 @@ const FOREIGN_NAMES: &[(&str, &str)] = &[
     ("prio", "priority"),
     ("strict", "priority"),
     ("tbf", "shape"),
-    ("htb", "tree"),
-    ("hfsc", "tree"),
+    ("htb", "share"),
+    ("hfsc", "share"),
     ("cbq", "tree"),
     ("wrr", "drr"),
     ("ets", "drr"),
@@ -40,10 +40,14 @@ impl Call {
         if queues > QUEUES {
             let reason = format!("the scheme has {queues} queues; a link has {QUEUES} at most");
             let hint = match call.option("leaves") {
-                Some(_) => "give fewer 'leaves', or fewer 'flows' for each",
-                None => "give fewer 'flows' or branches",
+                Some(leaves) => {
+                    format!(
+                        "give fewer 'leaves', or at most {} 'flows' for each of the {leaves}",
+                        QUEUES / leaves.max(1)
+                    )
+                }
+                None => "give fewer 'flows' or branches".to_string(),
             };
-            let hint = hint.to_string();
             return Err(TextError { offset: 0, length: text.trim_end().len(), reason, hint });
         }
         Ok(call)
@@ -463,7 +467,7 @@ mod tests {
             "fq_codel",
             "fq{fq_codel}",
             "tbf(rate=1mbit)",
-            "htb{fq}",
+            "cbq{fq}",
             "other",
             "fq{ fifo(limit=0) }",
             "fq{fifo(limti=1)}",
@@ -497,7 +501,7 @@ mod tests {
                 fq_codel               0+8 fq_codel no scheme is called 'fq_codel'; did you mean 'fq{codel}'?
                 fq{fq_codel}           3+8 fq_codel no scheme is called 'fq_codel'; did you mean 'codel'?
                 tbf(rate=1mbit)        0+3 tbf      no scheme is called 'tbf'; did you mean 'shape'?
-                htb{fq}                0+3 htb      no scheme with braces is called 'htb'; did you mean 'tree'?
+                cbq{fq}                0+3 cbq      no scheme with braces is called 'cbq'; did you mean 'tree'?
                 other                  0+5 other    no scheme is called 'other'; use one of fifo, codel, fq, drr, shape, tree
                 fq{ fifo(limit=0) }    15+1 0        limit=0 is below the minimum, 1; give 1 to 9999; the default is 1000
                 fq{fifo(limti=1)}      8+5 limti    'fifo' has no option 'limti'; did you mean 'limit'?

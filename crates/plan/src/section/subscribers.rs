@@ -188,6 +188,8 @@ pub(crate) fn check(
                     let hint = did_you_mean(text.value, ports.iter().map(|port| &*port.name));
                     (format!("there is no port {}", quote(text.value)), hint)
                 }
+                // The fault in its scheme was reported.
+                Some(port) if port.scheme.name.is_empty() => return None,
                 Some(port) if !port.scheme.has_shares() => {
                     let reason = format!(
                         "the scheme of the port '{}' is '{}', which has no shares",

@@ -75,8 +75,10 @@ fn lines(shares: &[ShareChange]) -> Vec<String> {
 
 /// `file_name` is that of the configuration.
 pub(super) fn check(report: &mut Report<'_>, section: &Section<'_>, scheme: &Call, file_name: &str) -> SharesPlan {
+    // A scheme with a fault, which was reported, has no name.
+    let has_no_shares = !scheme.has_shares() && !scheme.name.is_empty();
     for name in ["shares", "share_file"] {
-        if let Some(node) = section.node(name).filter(|_| !scheme.has_shares()) {
+        if let Some(node) = section.node(name).filter(|_| has_no_shares) {
             report.error(node.span, node.path, || {
                 let reason = format!("the scheme of the port, '{}', has no shares", scheme.name);
                 (reason, format!("write scheme = \"{SHARE_SCHEME}\", or remove the key '{name}'"))
