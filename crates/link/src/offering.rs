@@ -7,6 +7,13 @@ use packet::event::Stage;
 use packet::{BATCH, Batch, DropReason, Packet, Queue};
 use schemes::Wires as _;
 
+/// A port with this part of the router's frames in its queues looks whether frames are scarce.
+const FEW: usize = 8;
+/// The part of the frames that no full leaf may use.
+const RESERVE: usize = 4;
+/// The packets that a leaf may hold even if frames are scarce.
+const LEAST_WAITING: usize = 2;
+
 impl Link {
     /// Raises `Arrival` for at most `most` packets of a path's output queue. Packets that may bypass the scheme on an idle link leave with the next
     /// [`Link::serve`]: a call to a port costs the same for one packet as for many. Returns the number of packets taken.
@@ -88,6 +95,9 @@ impl Link {
             self.begin_service();
         }
         self.wires.counters.offered += taken as u64;
+        if self.wires.shares.is_some() && self.backlog().packets as usize > fates.pool.region().frames() / FEW {
+            self.bound_shares(fates);
+        }
         if self.incoming.is_none() {
             self.arrive();
         } else {
@@ -96,6 +106,29 @@ impl Link {
         self.wires.peak_packets = self.wires.peak_packets.max(self.backlog().packets);
         self.settle(fates);
         taken
+    }
+
+    /// Drops packets of shares that hold more packets than the router has spare frames beyond a reserve. Each full leaf has its own limit, but together
+    /// they could use up all frames, and the router could receive nothing. The frames are divided among the full leaves, and the reserve stays for all
+    /// others: dynamic thresholds (Choudhury and Hahne, IEEE/ACM Transactions on Networking 6(2), 1998).
+    #[cold]
+    fn bound_shares(&mut self, fates: &Accounting) {
+        let Some(shares) = &self.wires.shares else { return };
+        let region = fates.pool.region();
+        let most = region.spare().saturating_sub(region.frames() / RESERVE).max(LEAST_WAITING) as u64;
+        let exceeds = |packet: &Packet| shares.waiting(share_of(packet)) >= most;
+        if !self.wires.offered.as_slice().iter().any(exceeds) {
+            return;
+        }
+        let mut kept = Batch::new();
+        for packet in self.wires.offered.drain() {
+            if exceeds(&packet) {
+                self.wires.dropped.push((packet, DropReason::SchemeArrival));
+            } else {
+                kept.push(packet);
+            }
+        }
+        self.wires.offered = kept;
     }
 
     /// Raises `Arrival` for the offered packets.

@@ -328,6 +328,13 @@ impl ShareReader {
         }
     }
 
+    /// The packets of a share that wait.
+    #[inline]
+    pub fn waiting(&self, share: ShareId) -> u64 {
+        let waiting = |cells: &ShareCells| cells.enqueued.load(Relaxed).saturating_sub(cells.packets.load(Relaxed));
+        self.shares.cells(share).map_or(0, waiting)
+    }
+
     /// Counts packets that leave.
     #[inline(always)]
     pub fn record_departure(&self, share: ShareId, bytes: u64, waited: Nanos) {
