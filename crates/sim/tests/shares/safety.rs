@@ -21,6 +21,18 @@ site,,,,40mbit,40mbit
 ,unknown,,0.0.0.0/0,1mbit,1mbit
 ";
 
+/// The attackers of [`many`].
+const MANY: u8 = 60;
+
+/// Many attackers whose leaves could hold more packets than the router has frames, and their neighbour.
+pub fn many() -> String {
+    let mut text = "site,circuit,parent,address,down,up\nsite,,,,60mbit,60mbit\n".to_owned();
+    for number in 0..MANY {
+        text += &format!(",attacker{number},site,10.0.1.{number},200kbit,200kbit\n");
+    }
+    text + ",neighbour,site,10.0.0.2,10mbit,10mbit\n"
+}
+
 /// The same subscribers by their VLANs.
 pub const VLANS: &str = "\
 site,circuit,parent,vlan,down,up
@@ -128,6 +140,20 @@ fn super_frames_of_a_subscriber_do_not_harm_its_neighbour() {
     for (direction, port) in [(Direction::Down, "lan"), (Direction::Up, "wan")] {
         check_neighbour(Stream::super_frames(ATTACKER, direction, 60.0), direction, port);
     }
+}
+
+#[test]
+fn full_leaves_of_many_subscribers_leave_frames_for_their_neighbour() {
+    let mut network = Network::new(&config("many.csv", ""));
+    add_neighbour(&mut network, Direction::Down);
+    for number in 0..MANY {
+        network.add(Stream::constant(Ipv4Addr::new(10, 0, 1, number), Direction::Down, 2.0, 250));
+    }
+    network.run(Nanos::secs(2));
+    let rates = network.rates("lan", Nanos::secs(1));
+    let waiting: u64 = (0..MANY).map(|number| network.waiting("lan", &format!("attacker{number}")).0).sum();
+    println!("neighbour {:.2} Mbit/s while {waiting} packets of others wait", rates["neighbour"]);
+    assert!(is_near(rates["neighbour"], PLAN.1, PART), "{}", rates["neighbour"]);
 }
 
 /// The rates in Mbit/s at `wan` of the attacker, of the neighbour, of the circuit for unknown addresses, and of all packets with the source.
