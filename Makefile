@@ -11,6 +11,8 @@ SOAK_FAULTS ?= 1000000
 SOAK_PACKETS ?= 1000000
 # Keys for which each list of rules is compared with the same list tried in order.
 SOAK_KEYS ?= 1000000
+# Subscribers measured at once with the kernel's TCP; `make test` has a fifth of these.
+SOAK_SUBSCRIBERS ?= 100
 # Seconds for each fuzz target, and which ones.
 FUZZ_SECONDS ?= 60
 FUZZ_TARGETS ?= $(basename $(notdir $(wildcard fuzz/targets/*.rs)))
@@ -49,12 +51,13 @@ reproduce: ## run every published experiment in virtual time; results/index.html
 	@.ci/setup build
 	$(CARGO) run --locked --profile $(PROFILE) --bin switchpath-lab -- reproduce --out results $(ARGS)
 
-soak: ## long: ten million frames, random and mutated (SOAK_FRAMES), a million faults of guests, a million packets of each scheme as a guest, a million keys in each list of rules and in filters of tenants; as root, published experiments on real packets, three hours, or with ARGS='--repeat 1' one
+soak: ## long: ten million frames, random and mutated (SOAK_FRAMES), a million faults of guests, a million packets of each scheme as a guest, a million keys in each list of rules and in filters of tenants, plans of a hundred subscribers; as root, published experiments on real packets, three hours, or with ARGS='--repeat 1' one
 	@.ci/setup build
 	SWITCHPATH_FRAMES=$(SOAK_FRAMES) .ci/cargo-test --profile soak -p plane -p plan --test soak --test robust
 	SWITCHPATH_FAULTS=$(SOAK_FAULTS) SWITCHPATH_PACKETS=$(SOAK_PACKETS) \
 		.ci/cargo-test --profile soak -p extension --test guests -- containment conformance
 	SWITCHPATH_KEYS=$(SOAK_KEYS) .ci/cargo-test --profile soak -p classifier --test lists --test tenants
+	SWITCHPATH_SUBSCRIBERS=$(SOAK_SUBSCRIBERS) .ci/cargo-test --profile soak -p control --test shares_veth
 	@if [ "$$(id -u)" = 0 ]; then \
 		$(CARGO) run --locked --profile $(PROFILE) --bin switchpath-lab -- reproduce scheduling --real --out results/real $(ARGS); \
 	else echo "published experiments on real packets are left out: they need root"; fi

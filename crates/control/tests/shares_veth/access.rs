@@ -8,7 +8,7 @@ use io::netns::{Lab, LabHost};
 use std::fs;
 use std::net::Ipv4Addr;
 use std::os::fd::AsFd;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use units::Nanos;
 
 /// The address of the host of the Internet behind a router.
@@ -28,9 +28,21 @@ pub struct Access {
     pub router: LabHost,
 }
 
-/// The laboratory, or none where namespaces are forbidden.
-pub fn lab() -> Option<Lab> {
-    Lab::new().inspect_err(|forbidden| println!("skipped: {forbidden}")).ok()
+/// A laboratory, and the turn of the test that has it: tests that load the machine at the same time would spoil each other's measurements. None where
+/// namespaces are forbidden.
+pub fn lab() -> Option<(Lab, MutexGuard<'static, ()>)> {
+    static TURN: Mutex<()> = Mutex::new(());
+    let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+    let lab = Lab::new().inspect_err(|forbidden| println!("skipped: {forbidden}")).ok()?;
+    Some((lab, turn))
+}
+
+/// The time before a measurement and that of a measurement, longer in `make soak`.
+pub fn spans() -> [Nanos; 2] {
+    match std::env::var("SWITCHPATH_SUBSCRIBERS") {
+        Ok(_) => [Nanos::secs(2), Nanos::secs(5)],
+        Err(_) => [Nanos::millis(1500), Nanos::secs(3)],
+    }
 }
 
 impl Access {

@@ -7,7 +7,7 @@
 //! Both hosts speak plain Ethernet. The modem and the concentrator wrap the packets of each subscriber into the headers of its access network, which
 //! the kernel may be unable to do (8021q and pppoe are modules).
 
-use crate::access::{ATTEMPTS, Access, address, is_near, lab};
+use crate::access::{ATTEMPTS, Access, address, is_near, lab, spans};
 use crate::traffic::{Direction, Load};
 use io::clock;
 use io::netlink::Netlink;
@@ -186,7 +186,7 @@ fn bridge_shapes_circuits_behind_tags_and_in_pppoe_sessions() {
                           [port.core]\ndevice = 'packet:core'\nscheme = 'share(rate=1gbit){fq(flows=64){codel}}'\n\
                           [[passthrough]]\nports = ['access', 'core']\n\
                           [subscribers]\ninside = ['access']\noutside = ['core']\nfile = 'FILE'\n";
-    let Some(lab) = lab() else { return };
+    let Some((lab, _turn)) = lab() else { return };
     let (access, boxes) = lay(&lab);
     let _running = access.start(CONFIG, &table());
     let over = AtomicBool::new(false);
@@ -207,7 +207,7 @@ fn measure(access: &Access, direction: Direction) {
         load.connect_behind(access, GATEWAY, number, direction, 12 + wrapping.header.len());
     }
     for attempt in 1..=ATTEMPTS {
-        let rates = load.run(Nanos::secs(2), Nanos::secs(4)).rates;
+        let rates = load.run(spans()).rates;
         let parts: Vec<f64> = (wrappings.iter().zip(&rates))
             .map(|(wrapping, rate)| {
                 let (down, up) = wrapping.plan;

@@ -1,8 +1,7 @@
 //! Circuits by addresses that the router translates.
 
-use crate::access::{ATTEMPTS, Access, INTERNET, is_near, lab, routed_config};
+use crate::access::{ATTEMPTS, Access, INTERNET, is_near, lab, routed_config, spans};
 use crate::traffic::{Direction, Load};
-use units::Nanos;
 
 /// The part of the plan by which a rate may differ.
 const PART: f64 = 0.05;
@@ -10,7 +9,7 @@ const TABLE: &str = "circuit,address,down,up\nC0,100.64.1.0,6mbit,3mbit\nC1,100.
 
 #[test]
 fn both_directions_of_translated_circuits_are_shaped() {
-    let Some(lab) = lab() else { return };
+    let Some((lab, _turn)) = lab() else { return };
     let access = Access::routed(&lab, 0..2);
     let nat = "[nat]\noutside = 'wan'\n[[path]]\nname = 'home'\nmatch = 'any'\nfunctions = ['nat', 'ip']\n";
     let running = access.start(&routed_config(nat), TABLE);
@@ -25,7 +24,7 @@ fn both_directions_of_translated_circuits_are_shaped() {
             );
         }
         let attempt = || {
-            let rates = load.run(Nanos::secs(2), Nanos::secs(4)).rates;
+            let rates = load.run(spans()).rates;
             println!("{direction:?}: {:.2} of 1", rates.iter().sum::<f64>() / plans.iter().sum::<f64>());
             rates.iter().zip(plans).all(|(rate, plan)| is_near(*rate, plan, PART)).then_some(()).ok_or(rates)
         };

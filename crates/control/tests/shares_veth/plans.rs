@@ -1,6 +1,6 @@
 //! Ten thousand subscribers: each gets the rate of its plan, also while others change.
 
-use crate::access::{ATTEMPTS, Access, INTERNET, Running, address, is_near, lab, millis, p95, routed_config};
+use crate::access::{ATTEMPTS, Access, INTERNET, Running, address, is_near, lab, millis, p95, routed_config, spans};
 use crate::traffic::{Direction, Load, probing};
 use control::api::{Author, Via};
 use io::clock;
@@ -100,7 +100,7 @@ fn change_others(running: &Running, measured: &[usize], over: &AtomicBool) -> (u
 /// Measures the load once. Returns the fault, if there is one.
 fn measure(access: &Access, load: &mut Load, of: (&[usize], &[Direction]), base: Nanos, what: &str) -> Option<String> {
     let (numbers, directions) = of;
-    let (result, mut times) = probing(access, INTERNET, numbers, || load.run(Nanos::secs(2), Nanos::secs(5)));
+    let (result, mut times) = probing(access, INTERNET, numbers, || load.run(spans()));
     let (probes, delay) = (times.len(), p95(&mut times).saturating_sub(base));
     let mut smoothed = result.smoothed;
     let smoothed = p95(&mut smoothed);
@@ -128,7 +128,7 @@ fn measure(access: &Access, load: &mut Load, of: (&[usize], &[Direction]), base:
 
 #[test]
 fn random_subscribers_get_their_plans_while_others_change() {
-    let Some(lab) = lab() else { return };
+    let Some((lab, _turn)) = lab() else { return };
     let numbers = selected(measured_count());
     let access = Access::routed(&lab, numbers.iter().copied());
     let running = access.start(&routed_config(""), &table());
@@ -225,7 +225,7 @@ fn receive(sockets: &[UdpSocket], over: &AtomicBool, stop: &AtomicBool) -> Vec<u
 
 #[test]
 fn ten_thousand_changes_lose_no_packet_of_traffic_within_its_plan() {
-    let Some(lab) = lab() else { return };
+    let Some((lab, _turn)) = lab() else { return };
     let numbers = selected(20);
     let access = Access::routed(&lab, numbers.iter().copied());
     let running = access.start(&routed_config(""), &table());

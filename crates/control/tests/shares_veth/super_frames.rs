@@ -1,6 +1,6 @@
 //! A subscriber whose packets arrive in super-frames of 64 KB, and its neighbour at the same site.
 
-use crate::access::{ATTEMPTS, Access, INTERNET, Running, is_near, lab, millis, p95, routed_config};
+use crate::access::{ATTEMPTS, Access, INTERNET, Running, is_near, lab, millis, p95, routed_config, spans};
 use crate::traffic::{Direction, Load, probing};
 use io::wait::{Sleeper, Waker};
 use units::Nanos;
@@ -21,7 +21,7 @@ fn received(running: &Running, port: &str) -> (u64, u64) {
 
 #[test]
 fn super_frames_of_a_subscriber_do_not_delay_its_neighbour() {
-    let Some(lab) = lab() else { return };
+    let Some((lab, _turn)) = lab() else { return };
     let access = Access::routed_with_offloads(&lab, 0..2);
     for host in [&access.subscribers, &access.internet] {
         // Otherwise the kernel makes super-frames of slow connections small.
@@ -40,7 +40,7 @@ fn super_frames_of_a_subscriber_do_not_delay_its_neighbour() {
         }
         let attempt = || {
             let before = received(&running, port);
-            let (result, mut times) = probing(&access, INTERNET, &[1], || load.run(Nanos::secs(2), Nanos::secs(4)));
+            let (result, mut times) = probing(&access, INTERNET, &[1], || load.run(spans()));
             let after = received(&running, port);
             let rates = result.rates;
             let delay = p95(&mut times).saturating_sub(base);

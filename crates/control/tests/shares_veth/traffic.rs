@@ -130,7 +130,7 @@ impl Load {
     }
 
     /// Sends for `warm_up` and then for `span`; measures in the latter.
-    pub fn run(&mut self, warm_up: Nanos, span: Nanos) -> LoadResult {
+    pub fn run(&mut self, [warm_up, span]: [Nanos; 2]) -> LoadResult {
         self.drive(warm_up);
         let before: Vec<u64> = self.connections.iter().map(|one| one.delivered().0).collect();
         let passed = self.drive(span);
