@@ -25,7 +25,7 @@ use units::{Mac, Nanos};
 
 /// The address of the host of the Internet: it is in the network of the subscribers.
 const GATEWAY: Ipv4Addr = Ipv4Addr::new(100, 64, 0, 1);
-/// The MAC address of the host of all subscribers, and that which the modem gives the packets of one of them.
+/// The MAC address of the host of all subscribers. The modem replaces it with its own in the packets of one subscriber.
 const HOST: Mac = Mac([2, 0, 0, 0, 0, 9]);
 const MODEM: Mac = Mac([2, 0, 0, 0, 7, 7]);
 /// The part of the plan by which a rate may differ.
@@ -66,8 +66,8 @@ fn wrappings() -> Vec<Wrapping> {
     ]
 }
 
-/// The box at one side of the bridge.
-struct Box {
+/// The modem or the concentrator.
+struct Converter {
     /// Toward the host, and toward the bridge.
     near: PacketPort,
     far: PacketPort,
@@ -77,10 +77,10 @@ struct Box {
     sleeper: Sleeper,
 }
 
-impl Box {
-    fn open(host: &LabHost, is_modem: bool) -> Box {
+impl Converter {
+    fn open(host: &LabHost, is_modem: bool) -> Converter {
         let open = |link: &str| host.run(|| PacketPort::open(link, &PacketOptions::default()).unwrap().0).unwrap();
-        Box {
+        Converter {
             near: open("near"),
             far: open("far"),
             is_modem,
@@ -151,8 +151,8 @@ impl Box {
     }
 }
 
-/// Lays the cables and configures the hosts. Returns the boxes.
-fn lay(lab: &Lab) -> (Access, [Box; 2]) {
+/// Lays the cables and configures the hosts. Returns the converters.
+fn lay(lab: &Lab) -> (Access, [Converter; 2]) {
     let access = Access::hosts(lab);
     let [modem, concentrator] = ["modem", "concentrator"].map(|name| lab.host(name).unwrap());
     [&modem, &concentrator].iter().for_each(|host| host.silence_kernel().unwrap());
@@ -167,7 +167,7 @@ fn lay(lab: &Lab) -> (Access, [Box; 2]) {
     }
     access.add_addresses(0..wrappings().len(), 10);
     access.internet.add_address("eth0", GATEWAY.into(), 10).unwrap();
-    (access, [Box::open(&modem, true), Box::open(&concentrator, false)])
+    (access, [Converter::open(&modem, true), Converter::open(&concentrator, false)])
 }
 
 fn table() -> String {
@@ -187,11 +187,11 @@ fn bridge_shapes_circuits_behind_tags_and_in_pppoe_sessions() {
                           [[passthrough]]\nports = ['access', 'core']\n\
                           [subscribers]\ninside = ['access']\noutside = ['core']\nfile = 'FILE'\n";
     let Some((lab, _turn)) = lab() else { return };
-    let (access, boxes) = lay(&lab);
+    let (access, converters) = lay(&lab);
     let _running = access.start(CONFIG, &table());
     let over = AtomicBool::new(false);
     thread::scope(|scope| {
-        for one in boxes {
+        for one in converters {
             scope.spawn(|| one.run(&over));
         }
         let measured = std::panic::catch_unwind(|| [Direction::Down, Direction::Up].map(|way| measure(&access, way)));

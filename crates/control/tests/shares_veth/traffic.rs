@@ -56,7 +56,7 @@ pub struct Load {
     connections: Vec<Bulk>,
 }
 
-/// What a load measured.
+/// The measurements of a load.
 pub struct LoadResult {
     /// The rate of each connection in frames on the link, in bits per second.
     pub rates: Vec<f64>,

@@ -109,7 +109,7 @@ pub fn frame(address: Ipv4Addr, direction: Direction, ports: (u16, u16), length:
     UdpFrame { link, network, ports, ttl: 64, length }
 }
 
-/// What sends the packets of a stream.
+/// The sender of a stream's packets.
 enum Source {
     /// A TCP connection that always has data, and the acknowledgements on their way to it.
     Tcp(Box<(Sender, Receiver)>, VecDeque<(Instant, Ack)>),

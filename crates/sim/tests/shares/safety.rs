@@ -12,7 +12,7 @@ site,,,,25mbit,25mbit,,
 ,neighbour,site,10.0.0.2,10mbit,10mbit,10mbit,10mbit
 ";
 
-/// Two subscribers, and a circuit for all addresses of nobody.
+/// Two subscribers, and a circuit for all other addresses.
 pub const CATCH_ALL: &str = "\
 site,circuit,parent,address,down,up
 site,,,,40mbit,40mbit
@@ -61,7 +61,7 @@ file = '/vlan.csv'
 const ATTACKER: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
 const NEIGHBOUR: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 2);
 /// An address in the network of the subscribers that belongs to none.
-const NOBODY: Ipv4Addr = Ipv4Addr::new(10, 9, 9, 9);
+const UNASSIGNED: Ipv4Addr = Ipv4Addr::new(10, 9, 9, 9);
 /// The part of the plan by which the neighbour's rate may differ.
 const PART: f64 = 0.05;
 /// The most by which the neighbour's packets may be late.
@@ -175,12 +175,12 @@ fn spoof(config: &str, source: Ipv4Addr, link: &[u8], neighbour: &[u8]) -> ([f64
 const UNTAGGED: [u8; 2] = [8, 0];
 
 #[test]
-fn spoofed_source_of_nobody_uses_the_default_leaf_unless_a_circuit_has_all_addresses() {
-    let ([attacker, neighbour, _], sent) = spoof(&config("safety.csv", ""), NOBODY, &UNTAGGED, &UNTAGGED);
+fn spoofed_unassigned_source_uses_the_default_leaf_unless_a_circuit_has_all_addresses() {
+    let ([attacker, neighbour, _], sent) = spoof(&config("safety.csv", ""), UNASSIGNED, &UNTAGGED, &UNTAGGED);
     // It exceeds the plan of the attacker, and does no harm to the neighbour.
     assert!(attacker == 0.0 && sent > 55.0, "{attacker} {sent}");
     assert!(is_near(neighbour, PLAN.1, PART), "{neighbour}");
-    let ([_, neighbour, unknown], sent) = spoof(&config("catch-all.csv", ""), NOBODY, &UNTAGGED, &UNTAGGED);
+    let ([_, neighbour, unknown], sent) = spoof(&config("catch-all.csv", ""), UNASSIGNED, &UNTAGGED, &UNTAGGED);
     assert!(is_near(unknown, 1.0, PART) && is_near(sent, 1.0, PART), "{unknown} {sent}");
     assert!(is_near(neighbour, PLAN.1, PART), "{neighbour}");
 }
