@@ -180,6 +180,8 @@ pub(crate) fn check(
     let mut used: Vec<Name> = Vec::new();
     let [inside, outside] = ["inside", "outside"].map(|side| {
         let before = report.error_count();
+        // The fault in the scheme of a named port was reported.
+        let mut is_faulty = false;
         let mut names = section.texts(report, side, surplus, "\"lan\"", |report, text| {
             let port = ports.iter().find(|port| *port.name == *text.value);
             let (reason, hint) = match port {
@@ -188,8 +190,10 @@ pub(crate) fn check(
                     let hint = did_you_mean(text.value, ports.iter().map(|port| &*port.name));
                     (format!("there is no port {}", quote(text.value)), hint)
                 }
-                // The fault in its scheme was reported.
-                Some(port) if port.scheme.name.is_empty() => return None,
+                Some(port) if port.scheme.name.is_empty() => {
+                    is_faulty = true;
+                    return None;
+                }
                 Some(port) if !port.scheme.has_shares() => {
                     let reason = format!(
                         "the scheme of the port '{}' is '{}', which has no shares",
@@ -209,7 +213,12 @@ pub(crate) fn check(
             text.error(report, || (reason, hint));
             None
         });
-        if names.is_empty() && !is_incomplete && report.error_count() == before && section.node(side).is_some() {
+        if names.is_empty()
+            && !is_incomplete
+            && !is_faulty
+            && report.error_count() == before
+            && section.node(side).is_some()
+        {
             report.error(section.place(side), section.path, || {
                 (
                     format!("'{side}' names no port"),
