@@ -2,8 +2,8 @@
 
 use crate::{Bytes, Instant, Nanos, Rate};
 
-/// The credit of one bit per second over a second, in bits times nanoseconds.
-const SECOND: u128 = 1_000_000_000;
+/// The credit of a byte, in bits times nanoseconds: eight bits over a second.
+const BYTE: i64 = 8_000_000_000;
 
 /// A token bucket for packets whose length is known only after they are sent. A packet may be sent while the credit is not negative. Its bytes are
 /// then subtracted, and the credit may become negative.
@@ -13,17 +13,26 @@ const SECOND: u128 = 1_000_000_000;
 pub struct Meter {
     rate: u64,
     /// The largest credit, in bits times nanoseconds.
-    depth: i128,
+    depth: i64,
     /// The current credit; negative after a packet that was longer than the credit.
-    credit: i128,
+    credit: i64,
     /// When the credit was last updated.
     at: Instant,
 }
 
+/// The credit of so many bytes.
+#[inline(always)]
+fn credit_of(size: Bytes) -> i64 {
+    i64::try_from(size.get()).unwrap_or(i64::MAX).saturating_mul(BYTE)
+}
+
 impl Meter {
-    /// A meter of `rate` with a burst of `burst` bytes. It is full at the start.
+    /// The largest burst. The credit of more bytes would not fit into 64 bits.
+    pub const MOST_BURST: Bytes = Bytes::new(1 << 30);
+
+    /// A meter of `rate` with a burst of `burst` bytes, at most [`Meter::MOST_BURST`]. It is full at the start.
     pub fn new(rate: Rate, burst: Bytes) -> Meter {
-        let depth = (u128::from(burst.get()) * 8 * SECOND) as i128;
+        let depth = credit_of(burst.min(Meter::MOST_BURST));
         Meter { rate: rate.get(), depth, credit: depth, at: Instant::START }
     }
 
@@ -42,11 +51,12 @@ impl Meter {
     #[inline]
     fn refill(&mut self, now: Instant) {
         if now > self.at {
-            let earned = u128::from(now.since(self.at).get()) * u128::from(self.rate);
-            self.credit += earned as i128;
+            // More than the largest number is more than any burst.
+            let earned = now.since(self.at).get().checked_mul(self.rate).and_then(|earned| i64::try_from(earned).ok());
+            self.credit = self.credit.saturating_add(earned.unwrap_or(i64::MAX));
             // The cap applies only if a whole nanosecond is in excess. Otherwise the fraction of the nanosecond in which the bucket filled up would
             // be lost.
-            if self.credit >= self.depth + i128::from(self.rate) {
+            if self.credit >= self.depth.saturating_add_unsigned(self.rate) {
                 self.credit = self.depth;
             }
             self.at = now;
@@ -77,21 +87,20 @@ impl Meter {
     #[inline]
     pub fn available(&mut self, now: Instant) -> Bytes {
         self.refill(now);
-        Bytes::new(u64::try_from(self.credit.max(0) as u128 / (8 * SECOND)).unwrap_or(u64::MAX))
+        Bytes::new((self.credit.max(0) / BYTE) as u64)
     }
 
     /// Subtracts a packet of `size` bytes that is being sent.
     #[inline]
     pub fn charge(&mut self, size: Bytes) {
-        self.credit -= (u128::from(size.get()) * 8 * SECOND) as i128;
+        self.credit = self.credit.saturating_sub(credit_of(size));
     }
 
     /// When the next packet may be sent, if none is sent before. The time is in the past if one may be sent now, and never at rate zero.
     pub fn ready(&self) -> Instant {
         let owed = self.credit.min(0).unsigned_abs();
         // Rounded up: at this time the credit is not negative any more.
-        let wait = owed.div_ceil(u128::from(self.rate).max(1));
-        let wait = if self.rate == 0 && owed > 0 { u64::MAX } else { u64::try_from(wait).unwrap_or(u64::MAX) };
+        let wait = if self.rate == 0 && owed > 0 { u64::MAX } else { owed.div_ceil(self.rate.max(1)) };
         self.at + Nanos::new(wait)
     }
 }

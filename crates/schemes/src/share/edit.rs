@@ -12,25 +12,33 @@ impl<W: Wires + 'static> ShareTree<W> {
         self.nodes.find_leaf(share);
         let leaf = self.nodes.leaf_of(share);
         if before == DEFAULT && leaf != before && self.present_backlog(before, wires) != Next::Idle {
-            self.nodes.all[leaf as usize].follows = Some(wires.now());
+            self.nodes.all[leaf as usize].follows = wires.now();
             // The default leaf may have got packets since the last check at the same time.
             self.default_arrival = (Instant::START, Instant::START);
         }
     }
 
-    /// Frees a leaf that was removed, once it is empty.
+    /// Frees a leaf that was removed, once it is empty, and the branches above it that were removed too.
     pub(super) fn finish_closing(&mut self, leaf: u32, wires: &W) {
         let node = &self.nodes.all[leaf as usize];
-        let (scheme, share, parent) = (node.scheme, node.share, node.parent);
-        if !node.closing || self.leaves.get(scheme).is_some_and(|scheme| scheme.busy) {
+        if !node.closing || self.leaves.get(node.scheme).is_some_and(|scheme| scheme.busy) {
             return;
         }
-        self.nodes.all[leaf as usize].closing = false;
-        self.leaves.free(scheme);
-        self.wheel.stop(leaf);
-        self.nodes.free(leaf);
-        self.release(parent, wires);
-        self.find_leaf(share, wires);
+        let mut place = leaf;
+        loop {
+            let Node { scheme, share, parent, .. } = self.nodes.all[place as usize];
+            self.withdraw(place, wires.now());
+            self.nodes.all[place as usize].closing = false;
+            self.leaves.free(scheme);
+            self.nodes.free(place);
+            self.find_leaf(share, wires);
+            self.release(parent, wires);
+            let above = &self.nodes.all[parent as usize];
+            if !above.closing || above.branch != NONE {
+                return;
+            }
+            place = parent;
+        }
     }
 
     /// A node loses a child. Without any it is a leaf again.
@@ -89,7 +97,7 @@ impl<W: Wires + 'static> ShareTree<W> {
     fn make_branch(&mut self, place: u32, wires: &W) {
         let now = wires.now();
         let node = &self.nodes.all[place as usize];
-        if node.children > 0 || place == ROOT {
+        if node.branch != NONE {
             return;
         }
         let (scheme, share) = (node.scheme, node.share);
@@ -101,7 +109,7 @@ impl<W: Wires + 'static> ShareTree<W> {
             return;
         }
         let mut rest = Node::new(place, share, &ShareParameters::default());
-        let follows = self.nodes.all[place as usize].follows.take();
+        let follows = core::mem::replace(&mut self.nodes.all[place as usize].follows, Instant::NEVER);
         (rest.scheme, rest.closing, rest.follows) = (scheme, true, follows);
         let rest = self.nodes.add(rest);
         self.wheel.grow(self.nodes.all.len());
@@ -117,35 +125,17 @@ impl<W: Wires + 'static> ShareTree<W> {
     pub(super) fn remove(&mut self, share: ShareId, wires: &W) {
         let now = wires.now();
         let Some(place) = self.nodes.node_of(share).filter(|node| *node != ROOT) else { return };
-        let Node { parent, children, scheme, .. } = self.nodes.all[place as usize];
+        let Node { branch, scheme, .. } = self.nodes.all[place as usize];
         self.nodes.set_node(share, None);
-        if children > 0 {
-            // Only leaves that are closing are left: they leave below the parent.
-            self.withdraw(place, now);
-            for leaf in self.nodes.children_of(place) {
-                let backlog = self.backlog(leaf, wires);
-                self.withdraw(leaf, now);
-                self.nodes.adopt(parent);
-                self.nodes.all[leaf as usize].parent = parent;
-                self.nodes.release(place);
-                self.update(leaf, backlog, now);
-            }
-        } else if self.leaves.get(scheme).is_some_and(|scheme| scheme.busy) {
-            // Its packets leave without its ceiling.
-            let backlog = self.backlog(place, wires);
-            self.nodes.all[place as usize].has_ceiling = false;
-            self.nodes.all[place as usize].closing = true;
-            self.update(place, backlog, now);
-            return;
-        } else {
-            self.leaves.free(scheme);
+        // Its packets leave without its ceiling. Below a branch only leaves that are closing are left.
+        let backlog = self.backlog(place, wires);
+        let node = &mut self.nodes.all[place as usize];
+        (node.closing, node.has_ceiling) = (true, false);
+        self.update(place, backlog, now);
+        if branch == NONE && !self.leaves.get(scheme).is_some_and(|scheme| scheme.busy) {
+            self.finish_closing(place, wires);
+        } else if branch != NONE {
+            self.nodes.find_leaf(share);
         }
-        self.withdraw(place, now);
-        self.wheel.stop(place);
-        self.nodes.free(place);
-        self.nodes.release(parent);
-        self.nodes.find_leaf(share);
-        let share = self.nodes.all[parent as usize].share;
-        self.find_leaf(share, wires);
     }
 }

@@ -40,7 +40,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::any::Any;
 use leaves::{LeafSchemes, MakeStage};
-use node::{NONE, Nodes, ROOT};
+use node::{Branch, NONE, Nodes, ROOT};
 use units::declare::{OptionDeclaration, Unit};
 use units::{Framing, Instant, Nanos, QueueId, Rate, ShareId, TimerWheel};
 
@@ -141,16 +141,16 @@ impl<W: Wires + 'static> ShareTree<W> {
     fn backlog(&mut self, place: u32, wires: &W) -> Next {
         let backlog = self.present_backlog(place, wires);
         match self.nodes.all[place as usize].follows {
-            None => backlog,
-            Some(since) => self.backlog_behind_default(place, backlog, since, wires),
+            Instant::NEVER => backlog,
+            since => self.backlog_behind_default(place, backlog, since, wires),
         }
     }
 
     #[inline(always)]
     fn present_backlog(&self, place: u32, wires: &W) -> Next {
         let node = &self.nodes.all[place as usize];
-        if node.children > 0 {
-            return if node.ready_children > 0 { Next::Ready } else { Next::Idle };
+        if let Some(branch) = self.nodes.branches.get(node.branch as usize) {
+            return branch.backlog();
         }
         self.leaves.get(node.scheme).map_or(Next::Idle, |scheme| scheme.stage.next(wires))
     }
@@ -159,7 +159,7 @@ impl<W: Wires + 'static> ShareTree<W> {
     #[cold]
     fn backlog_behind_default(&mut self, place: u32, backlog: Next, since: Instant, wires: &W) -> Next {
         if self.default_arrival(wires) > since {
-            self.nodes.all[place as usize].follows = None;
+            self.nodes.all[place as usize].follows = Instant::NEVER;
             return backlog;
         }
         match backlog {
@@ -187,7 +187,7 @@ impl<W: Wires + 'static> ShareTree<W> {
     fn update(&mut self, mut place: u32, mut backlog: Next, now: Instant) {
         loop {
             let node = &mut self.nodes.all[place as usize];
-            if node.children == 0 {
+            if node.branch == NONE {
                 node.waits_inside = matches!(backlog, Next::At(_));
                 self.leaves.set_busy(node.scheme, backlog != Next::Idle);
             }
@@ -221,10 +221,10 @@ impl<W: Wires + 'static> ShareTree<W> {
             if ready == was_ready {
                 return;
             }
-            let above = &mut all[parent as usize];
-            above.ready_children = if ready { above.ready_children + 1 } else { above.ready_children - 1 };
+            let count = &mut branches[branch].ready;
+            *count = if ready { *count + 1 } else { *count - 1 };
             // Only the first and the last child change the parent.
-            if above.ready_children > 1 || (above.ready_children == 1) != ready {
+            if *count > 1 || (*count == 1) != ready {
                 return;
             }
             backlog = if ready { Next::Ready } else { Next::Idle };
@@ -246,7 +246,7 @@ impl<W: Wires + 'static> ShareTree<W> {
             guaranteed = guaranteed << 1 | u16::from(within);
             place = child;
             let node = &all[place as usize];
-            if node.children == 0 {
+            if node.branch == NONE {
                 for soon in branch.soon() {
                     wires.prefetch(&all[soon as usize]);
                 }
@@ -272,19 +272,13 @@ impl<W: Wires + 'static> ShareTree<W> {
             guaranteed >>= 1;
             let above = node.parent;
             // A leaf may be empty. A node above may have reached its ceiling, or the end of its guarantee.
-            let backlog = if place == leaf {
-                backlog
-            } else if node.ready_children > 0 {
-                Next::Ready
-            } else {
-                Next::Idle
-            };
+            let branch = self.nodes.branches.get(node.branch as usize);
+            let backlog = branch.map_or(backlog, Branch::backlog);
             self.update(place, backlog, now);
             place = above;
         }
-        let root = &mut self.nodes.all[ROOT as usize];
-        root.charge_ceiling(bytes, now);
-        let backlog = if root.ready_children > 0 { Next::Ready } else { Next::Idle };
+        self.nodes.all[ROOT as usize].charge_ceiling(bytes, now);
+        let backlog = self.present_backlog(ROOT, wires);
         self.update(ROOT, backlog, now);
         if self.nodes.all[leaf as usize].closing {
             self.finish_closing(leaf, wires);

@@ -1,6 +1,7 @@
 //! The nodes of a link-sharing tree.
 
 use super::order::{LazyHeap, OrderEntry, OrderKey, is_before};
+use crate::Next;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use units::{Bytes, Instant, Meter, Rate, ShareId};
@@ -64,19 +65,26 @@ pub enum ShareEdit {
 #[derive(Clone, Debug)]
 pub struct ShareEdits(pub Arc<[ShareEdit]>);
 
-/// A node.
+/// A node: two cache lines. The first has what the order needs, the second the meters.
 // Large: the state that a turn reads and writes lies together.
 #[derive(Clone, Debug)]
+#[repr(C, align(64))]
 pub(super) struct Node {
     pub parent: u32,
-    /// Its place in the branches, if it has children.
+    /// The number of its branch, if it has children.
     pub branch: u32,
     /// The number of its scheme, if it is a leaf that has one.
     pub scheme: u32,
-    /// Its children that may send.
-    pub ready_children: u32,
-    pub children: u32,
     pub share: ShareId,
+    /// The virtual time of its next turn.
+    start: u64,
+    /// The time for which it is first among those within their guarantee, in nanoseconds, and nanoseconds of 2^16 bytes at the guaranteed rate.
+    eligible: u64,
+    pace: u64,
+    /// A leaf that is new since then: packets before its own may wait in the default leaf. Otherwise never.
+    pub follows: Instant,
+    /// Virtual time of a byte: at most [`BYTE`].
+    advance: u32,
     pub priority: u8,
     /// It has packets, and its ceiling allows one.
     pub ready: bool,
@@ -86,20 +94,13 @@ pub(super) struct Node {
     pub in_guaranteed: bool,
     /// It was removed, and is freed when it is empty.
     pub closing: bool,
-    /// A leaf that is new since then: packets before its own may wait in the default leaf.
-    pub follows: Option<Instant>,
     pub has_ceiling: bool,
     pub has_rate: bool,
-    /// The virtual time of its next turn.
-    start: u64,
-    /// Virtual time of a byte.
-    advance: u64,
-    /// The time for which it is first among those within their guarantee, in nanoseconds, and nanoseconds of 2^16 bytes at the guaranteed rate.
-    eligible: u64,
-    pace: u64,
     guarantee: Meter,
     ceiling: Meter,
 }
+
+const _: () = assert!(size_of::<Node>() == 128, "a node is two cache lines");
 
 fn meter(rate: Rate, burst: Bytes) -> Meter {
     Meter::new(rate, burst)
@@ -112,8 +113,6 @@ impl Node {
             parent,
             branch: NONE,
             scheme: NONE,
-            ready_children: 0,
-            children: 0,
             share,
             priority: 0,
             ready: false,
@@ -121,7 +120,7 @@ impl Node {
             in_excess: false,
             in_guaranteed: false,
             closing: false,
-            follows: None,
+            follows: Instant::NEVER,
             has_ceiling: false,
             has_rate: false,
             start: 0,
@@ -139,7 +138,7 @@ impl Node {
     pub fn set(&mut self, settings: &ShareParameters, now: Instant) {
         let &ShareParameters { rate, ceiling, weight, burst, priority, .. } = settings;
         self.priority = priority.min(PRIORITIES as u8 - 1);
-        self.advance = BYTE / u64::from(weight.max(1));
+        self.advance = BYTE as u32 / weight.max(1);
         self.has_rate = rate > Rate::ZERO;
         self.has_ceiling = ceiling.is_some();
         // 2^16 bytes are 2^19 bits.
@@ -200,7 +199,7 @@ impl Node {
     #[inline(always)]
     pub fn charge_excess(&mut self, bytes: u64) {
         // At least one unit, so that every turn counts.
-        self.start = self.start.wrapping_add((bytes * self.advance).max(1));
+        self.start = self.start.wrapping_add((bytes * u64::from(self.advance)).max(1));
     }
 
     fn excess_key(&self) -> OrderKey {
@@ -217,6 +216,9 @@ impl Node {
 pub(super) struct Branch {
     /// The node.
     pub node: u32,
+    children: u32,
+    /// The children that may send.
+    pub ready: u32,
     /// Children within their guarantee: by the time since when they are.
     guaranteed: LazyHeap,
     /// All children that may send: by priority, then by virtual time.
@@ -226,10 +228,18 @@ pub(super) struct Branch {
 }
 
 impl Branch {
-    pub fn reserve(&mut self, children: u32) {
-        // Twice: entries of children that were removed or moved stay until they are the first.
-        self.guaranteed.reserve(2 * children as usize + 2);
-        self.excess.reserve(2 * children as usize + 2);
+    /// Whether a child may send.
+    #[inline(always)]
+    pub fn backlog(&self) -> Next {
+        if self.ready > 0 { Next::Ready } else { Next::Idle }
+    }
+
+    fn add_child(&mut self) {
+        self.children += 1;
+        // Twice: entries of children that were removed or moved stay until they are the first. In steps, so that many children cost few allocations.
+        let entries = 2 * self.children.next_power_of_two() as usize + 2;
+        self.guaranteed.reserve(entries);
+        self.excess.reserve(entries);
     }
 
     /// A child may send from now on.
@@ -367,18 +377,13 @@ impl Nodes {
         }
     }
 
-    /// The children of a node: a search of all nodes.
-    pub fn children_of(&self, parent: u32) -> Vec<u32> {
-        (0..self.all.len() as u32).filter(|place| self.all[*place as usize].parent == parent).collect()
-    }
-
     /// Finds the leaf of a share's packets anew, unless a leaf that is closing still has some.
     pub fn find_leaf(&mut self, share: ShareId) {
         let present = self.leaf_of(share);
         if present != DEFAULT && self.all[present as usize].closing {
             return;
         }
-        let own = self.node_of(share).filter(|node| self.all[*node as usize].children == 0);
+        let own = self.node_of(share).filter(|node| self.all[*node as usize].branch == NONE);
         if let Some(leaf) = self.leaf_of.get_mut(share.index()) {
             *leaf = own.unwrap_or(DEFAULT);
         }
@@ -408,8 +413,6 @@ impl Nodes {
     /// A node gets a child.
     pub fn adopt(&mut self, place: u32) {
         let node = &mut self.all[place as usize];
-        node.children += 1;
-        let children = node.children;
         if node.branch == NONE {
             node.branch = self.free_branches.pop().unwrap_or_else(|| {
                 self.branches.push(Branch::default());
@@ -417,19 +420,18 @@ impl Nodes {
             });
             self.branches[node.branch as usize].node = place;
         }
-        let branch = &mut self.branches[node.branch as usize];
-        // In steps, so that many children cost few allocations.
-        branch.reserve(children.next_power_of_two());
+        self.branches[node.branch as usize].add_child();
     }
 
     /// A node loses a child.
     pub fn release(&mut self, place: u32) {
-        let node = &mut self.all[place as usize];
-        node.children -= 1;
-        if node.children == 0 && place != ROOT {
-            let branch = core::mem::replace(&mut node.branch, NONE);
-            self.branches[branch as usize] = Branch::default();
-            self.free_branches.push(branch);
+        let number = self.all[place as usize].branch;
+        let branch = &mut self.branches[number as usize];
+        branch.children -= 1;
+        if branch.children == 0 && place != ROOT {
+            *branch = Branch::default();
+            self.all[place as usize].branch = NONE;
+            self.free_branches.push(number);
         }
     }
 }

@@ -286,10 +286,11 @@ impl ShareTree<Model> {
             if place != ROOT && node.parent == NONE {
                 continue;
             }
-            let children = self.nodes.children_of(place);
-            assert_eq!(node.children as usize, children.len(), "children of {place}");
+            let below = |child: &u32| all[*child as usize].parent == place;
+            let children: Vec<u32> = (0..all.len() as u32).filter(below).collect();
             let ready = children.iter().filter(|child| all[**child as usize].ready).count();
-            assert_eq!(node.ready_children as usize, ready, "ready children of {place}");
+            let counted = self.nodes.branches.get(node.branch as usize).map_or(0, |branch| branch.ready);
+            assert_eq!(counted as usize, ready, "ready children of {place}");
             assert_eq!(node.branch == NONE, children.is_empty(), "branch of {place}");
             if let Some(scheme) = self.leaves.get(node.scheme) {
                 assert_eq!(scheme.node, place);
