@@ -3,6 +3,7 @@
 //! A batch of changes is one entry of the list, so the worker sees all of it or none. The worker compares one number with each batch of packets; only if it
 //! differs it takes the lock. Counters have one writer, and any thread reads them at any time.
 
+use packet::pool::prefetch;
 use schemes::{ShareEdit, ShareEdits};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
@@ -316,6 +317,14 @@ impl ShareReader {
             let Some((number, edits)) = next else { break };
             carry_out(&edits);
             self.seen.store(number, Relaxed);
+        }
+    }
+
+    /// Prefetches the counters of a share.
+    #[inline(always)]
+    pub fn prefetch(&self, share: ShareId) {
+        if let Some(cells) = self.shares.cells(share) {
+            prefetch(cells);
         }
     }
 

@@ -5,7 +5,7 @@ use super::{LinkWires, share_of};
 use packet::pool::prefetch;
 use packet::{DropReason, Packet, wire};
 use schemes::{Record, Size, Wires};
-use units::{Bytes, Instant, QueueId, Rate};
+use units::{Bytes, Instant, QueueId, Rate, ShareId};
 
 impl Wires for LinkWires {
     #[inline(always)]
@@ -202,6 +202,9 @@ impl Wires for LinkWires {
             return None;
         }
         let record = self.arrival(self.offered.as_slice().get(self.peeked.len())?);
+        if let Some(shares) = &self.shares {
+            shares.prefetch(ShareId(record.queue.0));
+        }
         self.peeked.add(record.flow_hash);
         Some(record)
     }

@@ -9,6 +9,14 @@ pub(crate) trait Stage<W: Wires>: Scheme<W> {
     fn begin_at(&mut self, first: u32);
     /// Forgets all state. Its queues are empty.
     fn reset(&mut self);
+    /// Prefetches its own state, which is used soon.
+    fn fetch(&self, wires: &W) {
+        let _ = wires;
+    }
+    /// Prefetches the state for a packet that arrives soon, after [`Stage::fetch`].
+    fn fetch_arrival(&self, wires: &W, packet: &Record) {
+        let _ = (wires, packet);
+    }
     /// Enqueues, marks or refuses the arriving packet.
     fn arrive(&mut self, wires: &mut W, packet: &Record);
     /// One evaluation: drops or sends at most one packet.

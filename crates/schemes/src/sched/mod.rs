@@ -468,6 +468,24 @@ impl<W: Wires, O: BinOrder + 'static> Stage<W> for BinScheme<O> {
         (self.packets, self.bytes) = (0, 0);
     }
 
+    #[inline]
+    fn fetch(&self, wires: &W) {
+        // The parts lie on different cache lines. Only their addresses are computed here.
+        wires.prefetch(&self.order);
+        wires.prefetch(&self.aqm);
+        wires.prefetch(&self.longest);
+        wires.prefetch(&self.limit);
+        wires.prefetch(&self.bytes);
+    }
+
+    #[inline]
+    fn fetch_arrival(&self, wires: &W, packet: &Record) {
+        let bin = self.bin(packet);
+        wires.prefetch_queue(self.queue(bin));
+        self.order.fetch(bin, wires);
+        self.aqm.fetch(bin, wires);
+    }
+
     #[inline(always)]
     fn arrive(&mut self, wires: &mut W, packet: &Record) {
         self.enqueue(wires, packet);

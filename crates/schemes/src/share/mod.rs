@@ -77,6 +77,9 @@ pub(crate) const OPTIONS: &[OptionDeclaration] = &[
 /// The time between two checks whether the packets before those of a new leaf have left.
 const CHECK: Nanos = Nanos::micros(500);
 
+/// Packets for which memory is prefetched together.
+const AHEAD: usize = 16;
+
 /// The packets that leave in one turn.
 #[derive(Clone, Copy, Debug)]
 struct Turn {
@@ -307,6 +310,37 @@ impl<W: Wires + 'static> ShareTree<W> {
         Some(scheme)
     }
 
+    /// Prefetches for the next packets. Each of the passes reads what the one before has prefetched, so the memory accesses of all packets overlap.
+    #[inline]
+    fn fetch_arrivals(&self, wires: &mut W) {
+        let mut packets = [Record::default(); AHEAD];
+        let mut count = 0;
+        while count < AHEAD
+            && let Some(packet) = wires.peek_arriving()
+        {
+            wires.prefetch(&self.nodes.all[self.nodes.leaf_of(ShareId(packet.queue.0)) as usize]);
+            packets[count] = packet;
+            count += 1;
+        }
+        let scheme_of = |packet: &Record| self.nodes.all[self.nodes.leaf_of(ShareId(packet.queue.0)) as usize].scheme;
+        let packets = &packets[..count];
+        for packet in packets {
+            if let Some(scheme) = self.leaves.get(scheme_of(packet)) {
+                wires.prefetch(scheme);
+            }
+        }
+        for packet in packets {
+            if let Some(scheme) = self.leaves.get(scheme_of(packet)) {
+                scheme.stage.fetch(wires);
+            }
+        }
+        for packet in packets {
+            if let Some(scheme) = self.leaves.get(scheme_of(packet)) {
+                scheme.stage.fetch_arrival(wires, packet);
+            }
+        }
+    }
+
     /// Enqueues, marks or refuses the arriving packet.
     #[inline]
     fn arrive(&mut self, wires: &mut W, packet: &Record) {
@@ -362,8 +396,12 @@ impl<W: Wires + 'static> ShareTree<W> {
 
 impl<W: Wires + 'static> Scheme<W> for ShareTree<W> {
     fn arrival(&mut self, wires: &mut W) {
-        while let Some(packet) = wires.arriving() {
-            self.arrive(wires, &packet);
+        loop {
+            self.fetch_arrivals(wires);
+            for _ in 0..AHEAD {
+                let Some(packet) = wires.arriving() else { return };
+                self.arrive(wires, &packet);
+            }
         }
     }
 
