@@ -17,8 +17,8 @@ pub const MOST_SHARES: usize = 1 << 20;
 const CLASSES: usize = 36;
 const SHORTEST: u32 = 15;
 
-/// The counters of a share at a port.
-#[repr(align(64))]
+/// The counters of a share at a port. A packet that waits for a short time only touches the first cache line.
+#[repr(C, align(64))]
 #[derive(Debug)]
 struct ShareCells {
     packets: AtomicU64,

@@ -62,11 +62,11 @@ impl Call {
     fn queues(&self, catalogue: &Catalogue) -> u64 {
         let order = catalogue.orders.iter().find(|order| order.declaration.name == self.name);
         let said = order.and_then(|order| self.option(order.queues?));
-        // Each leaf of a tree of shares has the scheme inside.
+        // Each leaf of a tree of shares has the scheme inside, and a queue for a lone packet.
         let is_share = order.is_some_and(|order| matches!(order.inner, Inside::Leaves));
-        let leaves = self.option("leaves").filter(|_| is_share).unwrap_or(1);
+        let leaves = self.option("leaves").filter(|_| is_share);
         let inside = || self.inner.iter().map(|inner| inner.queues(catalogue)).sum::<u64>().max(1);
-        said.unwrap_or_else(|| leaves.saturating_mul(inside()))
+        said.unwrap_or_else(|| leaves.map_or_else(inside, |leaves| leaves.saturating_mul(inside() + 1)))
     }
 }
 

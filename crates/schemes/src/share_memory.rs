@@ -22,7 +22,8 @@ const QUEUE: usize = 96;
 pub fn share_memory(layer: &Layer<'_>, shares: usize, leaves: usize) -> Result<Bytes, BuildError> {
     let Some(inside) = layer.inside.first() else { return Err(BuildError::Unknown(layer.name.to_string())) };
     let stage = build::<Model>(inside)?;
-    let scheme = core::mem::size_of_val(&*stage) + stage.queues() as usize * QUEUE;
+    // A queue for a lone packet as well.
+    let scheme = core::mem::size_of_val(&*stage) + (stage.queues() as usize + 1) * QUEUE;
     // The default leaf has one too.
     let active = (leaves + 1).min(Values(layer.options).count("leaves")? as usize);
     Ok(Bytes::new((shares * SHARE + active * scheme) as u64))

@@ -21,7 +21,7 @@ impl<W: Wires + 'static> ShareTree<W> {
     /// Frees a leaf that was removed, once it is empty, and the branches above it that were removed too.
     pub(super) fn finish_closing(&mut self, leaf: u32, wires: &W) {
         let node = &self.nodes.all[leaf as usize];
-        if !node.closing || self.leaves.get(node.scheme).is_some_and(|scheme| scheme.busy) {
+        if !node.closing || node.busy {
             return;
         }
         let mut place = leaf;
@@ -100,23 +100,23 @@ impl<W: Wires + 'static> ShareTree<W> {
         if node.branch != NONE {
             return;
         }
-        let (scheme, share) = (node.scheme, node.share);
-        let held = self.leaves.get(scheme).is_some_and(|scheme| scheme.busy);
+        let (scheme, share, busy) = (node.scheme, node.share, node.busy);
         self.withdraw(place, now);
         self.nodes.all[place as usize].scheme = NONE;
-        if !held {
+        if !busy {
             self.leaves.free(scheme);
             return;
         }
         let mut rest = Node::new(place, share, &ShareParameters::default());
-        let follows = core::mem::replace(&mut self.nodes.all[place as usize].follows, Instant::NEVER);
-        (rest.scheme, rest.closing, rest.follows) = (scheme, true, follows);
+        let node = &mut self.nodes.all[place as usize];
+        (rest.scheme, rest.closing) = (scheme, true);
+        rest.follows = core::mem::replace(&mut node.follows, Instant::NEVER);
+        rest.has_lone_packet = core::mem::take(&mut node.has_lone_packet);
+        rest.uses_scheme = core::mem::take(&mut node.uses_scheme);
         let rest = self.nodes.add(rest);
         self.wheel.grow(self.nodes.all.len());
         self.nodes.adopt(place);
-        if let Some(scheme) = self.leaves.get_mut(scheme) {
-            scheme.node = rest;
-        }
+        self.leaves.hand_over(scheme, rest);
         self.nodes.set_leaf(share, rest);
         let backlog = self.backlog(rest, wires);
         self.update(rest, backlog, now);
@@ -125,14 +125,14 @@ impl<W: Wires + 'static> ShareTree<W> {
     pub(super) fn remove(&mut self, share: ShareId, wires: &W) {
         let now = wires.now();
         let Some(place) = self.nodes.node_of(share).filter(|node| *node != ROOT) else { return };
-        let Node { branch, scheme, .. } = self.nodes.all[place as usize];
+        let branch = self.nodes.all[place as usize].branch;
         self.nodes.set_node(share, None);
         // Its packets leave without its ceiling. Below a branch only leaves that are closing are left.
         let backlog = self.backlog(place, wires);
         let node = &mut self.nodes.all[place as usize];
         (node.closing, node.has_ceiling) = (true, false);
         self.update(place, backlog, now);
-        if branch == NONE && !self.leaves.get(scheme).is_some_and(|scheme| scheme.busy) {
+        if branch == NONE && !self.nodes.all[place as usize].busy {
             self.finish_closing(place, wires);
         } else if branch != NONE {
             self.nodes.find_leaf(share);

@@ -1,6 +1,6 @@
 //! The schemes at the leaves: made when first needed, lent to a leaf while it has packets, and given to another leaf when it is idle.
 
-use super::node::NONE;
+use super::node::{NONE, Node};
 use crate::options::BuildError;
 use crate::stage::{self, Stage};
 use crate::{Layer, Wires};
@@ -8,6 +8,7 @@ use alloc::boxed::Box;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::ops::Range;
+use units::QueueId;
 use units::declare::OptionValue;
 
 /// The steps of one search for an idle scheme, which bound the time of a packet.
@@ -38,15 +39,12 @@ impl OwnedLayer {
 /// Builds the scheme of a leaf.
 pub(crate) type MakeStage<W> = fn(&Layer<'_>) -> Result<Box<dyn Stage<W>>, BuildError>;
 
-/// A scheme, and the leaf that has it.
-pub(super) struct LeafScheme<W> {
-    pub stage: Box<dyn Stage<W>>,
+/// The queues and the scheme that a leaf has while it has packets. The scheme is made when the leaf first has two packets: most leaves of a link that is
+/// not full have one at a time, which needs no scheme.
+struct LeafScheme<W> {
+    stage: Option<Box<dyn Stage<W>>>,
     /// The node of the leaf.
-    pub node: u32,
-    /// It holds packets.
-    pub busy: bool,
-    /// It held packets since the search came by.
-    used: bool,
+    node: u32,
 }
 
 /// See the [module](self).
@@ -54,20 +52,36 @@ pub(super) struct LeafSchemes<W> {
     layer: OwnedLayer,
     make: MakeStage<W>,
     schemes: Vec<LeafScheme<W>>,
-    /// The most schemes, and the queues of each.
+    /// The most schemes, and the queues of each: the first is for a lone packet, the others are those of the scheme.
     most: u32,
     queues: u32,
-    /// The schemes that hold packets.
+    /// A lone packet may leave without the scheme.
+    passes_lone: bool,
+    /// The leaves that have packets.
     busy: u32,
     /// The position at which the next search for an idle scheme begins.
     hand: usize,
 }
 
+/// True if a packet that arrives at an idle scheme, and leaves before any other arrives, needs no scheme.
+fn passes_lone<W: Wires>(stage: &dyn Stage<W>) -> bool {
+    // Where a class precedes others, a later packet may have to leave before the first one.
+    stage.passes_when_idle() && !stage.ranks_classes()
+}
+
+#[cold]
+fn made<W: Wires>(make: MakeStage<W>, layer: &OwnedLayer, first: u32) -> Option<Box<dyn Stage<W>>> {
+    let mut stage = make(&layer.layer()).ok()?;
+    stage.begin_at(first);
+    Some(stage)
+}
+
 impl<W: Wires + 'static> LeafSchemes<W> {
     pub fn new(layer: &Layer<'_>, most: u32, make: MakeStage<W>) -> Result<LeafSchemes<W>, BuildError> {
-        let queues = make(layer)?.queues();
+        let stage = make(layer)?;
+        let (queues, passes_lone) = (stage.queues().saturating_add(1), passes_lone(&*stage));
         let layer = OwnedLayer::of(layer);
-        Ok(LeafSchemes { layer, make, schemes: Vec::new(), most, queues, busy: 0, hand: 0 })
+        Ok(LeafSchemes { layer, make, schemes: Vec::new(), most, queues, passes_lone, busy: 0, hand: 0 })
     }
 
     pub fn queues(&self) -> u32 {
@@ -82,68 +96,122 @@ impl<W: Wires + 'static> LeafSchemes<W> {
         self.most
     }
 
+    /// True if a lone packet of a leaf may leave without the leaf's scheme.
+    #[inline(always)]
+    pub fn passes_lone(&self) -> bool {
+        self.passes_lone
+    }
+
+    /// The queue of the lone packet of a leaf with this scheme.
+    #[inline(always)]
+    pub fn lone_queue(&self, number: u32) -> QueueId {
+        QueueId(number * self.queues)
+    }
+
     /// The scheme that has this queue.
-    pub fn of_queue(&self, queue: u32) -> Option<&LeafScheme<W>> {
-        self.schemes.get((queue / self.queues.max(1)) as usize)
+    pub fn of_queue(&self, queue: u32) -> Option<&dyn Stage<W>> {
+        self.get(queue / self.queues)
     }
 
     /// The queues of a scheme.
     pub fn range(&self, number: u32) -> Range<u32> {
-        self.get(number).map_or(0..0, |_| number * self.queues..(number + 1) * self.queues)
+        self.schemes.get(number as usize).map_or(0..0, |_| number * self.queues..(number + 1) * self.queues)
     }
 
+    /// A scheme, if it was made.
     #[inline(always)]
-    pub fn get(&self, number: u32) -> Option<&LeafScheme<W>> {
-        self.schemes.get(number as usize)
+    pub fn get(&self, number: u32) -> Option<&dyn Stage<W>> {
+        self.schemes.get(number as usize)?.stage.as_deref()
     }
 
-    #[inline(always)]
-    pub fn get_mut(&mut self, number: u32) -> Option<&mut LeafScheme<W>> {
-        self.schemes.get_mut(number as usize)
+    /// The node of the leaf that has a scheme.
+    #[cfg(test)]
+    pub fn node_of(&self, number: u32) -> u32 {
+        self.schemes[number as usize].node
     }
 
-    /// The number of schemes made so far.
-    pub fn made(&self) -> usize {
-        self.schemes.len()
-    }
-
-    /// Sets whether a scheme holds packets.
-    #[inline(always)]
-    pub fn set_busy(&mut self, number: u32, busy: bool) {
+    /// A leaf gives its scheme, with the packets, to another one.
+    pub fn hand_over(&mut self, number: u32, leaf: u32) {
         if let Some(scheme) = self.schemes.get_mut(number as usize) {
-            self.busy = self.busy + u32::from(busy) - u32::from(scheme.busy);
-            scheme.busy = busy;
-            scheme.used |= busy;
+            scheme.node = leaf;
         }
     }
 
-    /// True if no scheme holds packets.
+    /// Counts the packets of a scheme anew. Returns the node of its leaf.
+    pub fn recount(&mut self, number: u32, wires: &W) -> u32 {
+        // The link may have put packets into the queues of a scheme that was not made yet.
+        if self.range(number).skip(1).any(|queue| wires.size(QueueId(queue)).packets > 0) {
+            self.stage(number);
+        }
+        let Some(LeafScheme { stage, node }) = self.schemes.get_mut(number as usize) else { return NONE };
+        stage.iter_mut().for_each(|stage| stage.recount(wires));
+        *node
+    }
+
+    /// A scheme, made if it was not.
+    #[inline(always)]
+    pub fn stage(&mut self, number: u32) -> Option<&mut dyn Stage<W>> {
+        let LeafSchemes { schemes, make, layer, queues, .. } = self;
+        let scheme = schemes.get_mut(number as usize)?;
+        if scheme.stage.is_none() {
+            scheme.stage = made(*make, layer, number * *queues + 1);
+        }
+        scheme.stage.as_deref_mut().map(|stage| stage as _)
+    }
+
+    /// Prefetches the record of a scheme.
+    #[inline(always)]
+    pub fn fetch(&self, number: u32, wires: &W) {
+        if let Some(scheme) = self.schemes.get(number as usize) {
+            wires.prefetch(scheme);
+        }
+    }
+
+    /// The number of schemes lent so far.
+    pub fn lent(&self) -> usize {
+        self.schemes.len()
+    }
+
+    /// Sets whether a leaf has packets.
+    #[inline(always)]
+    pub fn set_busy(&mut self, leaf: &mut Node, busy: bool) {
+        self.busy = self.busy + u32::from(busy) - u32::from(leaf.busy);
+        leaf.busy = busy;
+        leaf.used |= busy;
+    }
+
+    /// True if no leaf has packets.
     #[inline(always)]
     pub fn are_idle(&self) -> bool {
         self.busy == 0
     }
 
-    /// A scheme for a leaf: one that was idle for some time, or a new one. Returns its number, and the node that had it before. None if all hold packets.
+    /// A scheme for a leaf: one that was idle for some time, or another one. Returns its number. None if all leaves that have one have packets.
     #[cold]
-    pub fn lend(&mut self, node: u32) -> Option<(u32, u32)> {
+    pub fn lend(&mut self, nodes: &mut [Node], leaf: u32) -> Option<u32> {
         let may_grow = self.schemes.len() < self.most as usize;
-        // While new ones may be made, only a few steps: a leaf that has just become idle keeps the state of its scheme.
+        // While there may be more, only a few steps: a leaf that has just become idle keeps the state of its scheme.
         for _ in 0..if may_grow { 4 } else { STEPS }.min(2 * self.schemes.len()) {
             let number = self.hand;
             self.hand = if self.hand + 1 < self.schemes.len() { self.hand + 1 } else { 0 };
             let scheme = &mut self.schemes[number];
-            if scheme.busy || core::mem::take(&mut scheme.used) {
-                continue;
+            if let Some(before) = nodes.get_mut(scheme.node as usize) {
+                if before.busy || core::mem::take(&mut before.used) {
+                    continue;
+                }
+                before.scheme = NONE;
             }
-            let before = core::mem::replace(&mut scheme.node, node);
-            scheme.stage.reset();
-            return Some((number as u32, before));
+            scheme.node = leaf;
+            if let Some(stage) = &mut scheme.stage {
+                stage.reset();
+            }
+            return Some(number as u32);
         }
-        let number = self.schemes.len() as u32;
-        let mut stage = (self.make)(&self.layer.layer()).ok().filter(|_| may_grow)?;
-        stage.begin_at(number * self.queues);
-        self.schemes.push(LeafScheme { stage, node, busy: false, used: false });
-        Some((number, NONE))
+        if !may_grow {
+            return None;
+        }
+        self.schemes.push(LeafScheme { stage: None, node: leaf });
+        Some(self.schemes.len() as u32 - 1)
     }
 
     /// True if the schemes need hashes of flows, and true if they need hashes of hosts.
@@ -155,21 +223,20 @@ impl<W: Wires + 'static> LeafSchemes<W> {
     /// Gives all schemes the parameters of another of the same kind. False if they differ in more.
     pub fn tune(&mut self, layer: &OwnedLayer, wires: &W) -> bool {
         let Ok(other) = (self.make)(&layer.layer()) else { return false };
-        let tuned = self.schemes.iter_mut().all(|scheme| stage::tune(&mut *scheme.stage, &*other, wires));
+        let mut made = self.schemes.iter_mut().filter_map(|scheme| scheme.stage.as_deref_mut());
+        let tuned = made.all(|made| stage::tune(made, &*other, wires));
         // Schemes made later must be of the same kind as well, also if there is none yet.
         let mut fresh = (self.make)(&self.layer.layer());
         let like = fresh.as_mut().is_ok_and(|fresh| stage::tune(&mut **fresh, &*other, wires));
         if tuned && like {
             self.layer = layer.clone();
+            self.passes_lone = passes_lone(&*other);
         }
         tuned && like
     }
 
-    /// The leaf of a scheme was removed. It holds no packets.
+    /// The leaf of a scheme was removed, or has children now. It has no packets.
     pub fn free(&mut self, number: u32) {
-        if let Some(scheme) = self.schemes.get_mut(number as usize) {
-            self.busy -= u32::from(scheme.busy);
-            (scheme.node, scheme.busy, scheme.used) = (NONE, false, false);
-        }
+        self.hand_over(number, NONE);
     }
 }

@@ -78,7 +78,7 @@ pub(crate) const OPTIONS: &[OptionDeclaration] = &[
 const CHECK: Nanos = Nanos::micros(500);
 
 /// Packets for which memory is prefetched together.
-const AHEAD: usize = 16;
+const AHEAD: usize = 32;
 
 /// The packets that leave in one turn.
 #[derive(Clone, Copy, Debug)]
@@ -155,7 +155,14 @@ impl<W: Wires + 'static> ShareTree<W> {
         if let Some(branch) = self.nodes.branches.get(node.branch as usize) {
             return branch.backlog();
         }
-        self.leaves.get(node.scheme).map_or(Next::Idle, |scheme| scheme.stage.next(wires))
+        if node.has_lone_packet {
+            return Next::Ready;
+        }
+        // Checked here, because the record of the scheme lies on another cache line.
+        if !node.uses_scheme {
+            return Next::Idle;
+        }
+        self.leaves.get(node.scheme).map_or(Next::Idle, |stage| stage.next(wires))
     }
 
     /// Earlier packets of a new leaf may wait in the default leaf: its own wait for those, or they would overtake.
@@ -189,45 +196,47 @@ impl<W: Wires + 'static> ShareTree<W> {
     #[inline]
     fn update(&mut self, mut place: u32, mut backlog: Next, now: Instant) {
         loop {
-            let node = &mut self.nodes.all[place as usize];
+            let Nodes { all, branches, .. } = &mut self.nodes;
+            let node = &mut all[place as usize];
             if node.branch == NONE {
                 node.waits_inside = matches!(backlog, Next::At(_));
-                self.leaves.set_busy(node.scheme, backlog != Next::Idle);
+                self.leaves.set_busy(node, backlog != Next::Idle);
             }
             let was_ready = node.ready;
-            node.ready = backlog == Next::Ready && node.is_below_ceiling(now);
+            let ready = backlog == Next::Ready && node.is_below_ceiling(now);
+            let within = ready && node.is_within_guarantee(now);
+            node.ready = ready;
             // The timer of the node: for its ceiling, its leaf's scheme or its guarantee.
             let timer = match backlog {
-                Next::Ready if node.ready && (!node.has_rate || node.is_within_guarantee(now)) => Instant::NEVER,
-                Next::Ready if node.ready => node.guarantee_ready(),
+                Next::Ready if ready && (within || !node.has_rate()) => Instant::NEVER,
+                Next::Ready if ready => node.guarantee_ready(),
                 Next::Ready => node.ceiling_ready(),
                 Next::At(time) => time.max(node.ceiling_ready()),
                 Next::Idle => Instant::NEVER,
             };
-            let (ready, parent) = (node.ready, node.parent);
-            if timer != Instant::NEVER {
+            // Checked here, because the timer lies on another cache line. A node that stays ready without its guarantee has used excess: the time of its
+            // guarantee is as before.
+            if timer == Instant::NEVER {
+                if core::mem::take(&mut node.timer_runs) {
+                    self.wheel.stop(place);
+                }
+            } else if !(was_ready && ready && node.timer_runs) {
                 self.wheel.start(place, timer);
-            } else if self.wheel.contains(place) {
-                self.wheel.stop(place);
+                node.timer_runs = true;
             }
+            let parent = node.parent;
             if place == ROOT {
                 return;
             }
-            let Nodes { all, branches, .. } = &mut self.nodes;
-            let branch = all[parent as usize].branch as usize;
-            if ready {
-                branches[branch].enter_excess(all, place);
-                if timer == Instant::NEVER && all[place as usize].has_rate {
-                    branches[branch].enter_guaranteed(all, place, now);
-                }
+            let branch = &mut branches[all[parent as usize].branch as usize];
+            match (was_ready, ready) {
+                (true, true) => return branch.keep(all, place, within, now),
+                (false, false) => return,
+                (false, true) => branch.enter(all, place, within, now),
+                (true, false) => branch.leave(place),
             }
-            if ready == was_ready {
-                return;
-            }
-            let count = &mut branches[branch].ready;
-            *count = if ready { *count + 1 } else { *count - 1 };
             // Only the first and the last child change the parent.
-            if *count > 1 || (*count == 1) != ready {
+            if branch.ready > 1 || (branch.ready == 1) != ready {
                 return;
             }
             backlog = if ready { Next::Ready } else { Next::Idle };
@@ -251,7 +260,7 @@ impl<W: Wires + 'static> ShareTree<W> {
             let node = &all[place as usize];
             if node.branch == NONE {
                 for soon in branch.soon() {
-                    wires.prefetch(&all[soon as usize]);
+                    all[soon as usize].prefetch(wires);
                 }
                 return Some(Turn { leaf: place, bytes: 0, guaranteed });
             }
@@ -299,15 +308,12 @@ impl<W: Wires + 'static> ShareTree<W> {
 
     #[cold]
     fn lend(&mut self, leaf: u32) -> Option<u32> {
-        let Some((scheme, before)) = self.leaves.lend(leaf) else {
-            self.refused += 1;
-            return None;
-        };
-        if let Some(before) = self.nodes.all.get_mut(before as usize) {
-            before.scheme = NONE;
+        let scheme = self.leaves.lend(&mut self.nodes.all, leaf);
+        match scheme {
+            Some(scheme) => self.nodes.all[leaf as usize].scheme = scheme,
+            None => self.refused += 1,
         }
-        self.nodes.all[leaf as usize].scheme = scheme;
-        Some(scheme)
+        scheme
     }
 
     /// Prefetches for the next packets. Each of the passes reads what the one before has prefetched, so the memory accesses of all packets overlap.
@@ -318,25 +324,45 @@ impl<W: Wires + 'static> ShareTree<W> {
         while count < AHEAD
             && let Some(packet) = wires.peek_arriving()
         {
-            wires.prefetch(&self.nodes.all[self.nodes.leaf_of(ShareId(packet.queue.0)) as usize]);
+            self.nodes.all[self.nodes.leaf_of(ShareId(packet.queue.0)) as usize].prefetch(wires);
             packets[count] = packet;
             count += 1;
         }
-        let scheme_of = |packet: &Record| self.nodes.all[self.nodes.leaf_of(ShareId(packet.queue.0)) as usize].scheme;
+        let leaf_of = |packet: &Record| &self.nodes.all[self.nodes.leaf_of(ShareId(packet.queue.0)) as usize];
         let packets = &packets[..count];
+        let mut busy = false;
         for packet in packets {
-            if let Some(scheme) = self.leaves.get(scheme_of(packet)) {
-                wires.prefetch(scheme);
+            let leaf = leaf_of(packet);
+            if leaf.busy {
+                self.leaves.fetch(leaf.scheme, wires);
+                busy = true;
+            } else if leaf.scheme != NONE {
+                wires.prefetch_queue(self.leaves.lone_queue(leaf.scheme));
+            }
+            if let Some(above) = self.nodes.all.get(leaf.parent as usize) {
+                above.prefetch(wires);
             }
         }
         for packet in packets {
-            if let Some(scheme) = self.leaves.get(scheme_of(packet)) {
-                scheme.stage.fetch(wires);
+            let leaf = leaf_of(packet);
+            let above = self.nodes.all.get(leaf.parent as usize);
+            if let Some(branch) = above.and_then(|above| self.nodes.branches.get(above.branch as usize)) {
+                branch.prefetch(wires);
+            }
+            if leaf.busy
+                && let Some(stage) = self.leaves.get(leaf.scheme)
+            {
+                stage.fetch(wires);
             }
         }
-        for packet in packets {
-            if let Some(scheme) = self.leaves.get(scheme_of(packet)) {
-                scheme.stage.fetch_arrival(wires, packet);
+        if busy {
+            for packet in packets {
+                let leaf = leaf_of(packet);
+                if leaf.busy
+                    && let Some(stage) = self.leaves.get(leaf.scheme)
+                {
+                    stage.fetch_arrival(wires, packet);
+                }
             }
         }
     }
@@ -346,14 +372,39 @@ impl<W: Wires + 'static> ShareTree<W> {
     fn arrive(&mut self, wires: &mut W, packet: &Record) {
         let leaf = self.nodes.leaf_of(ShareId(packet.queue.0));
         // Without a scheme the packet stays in the register, and the link drops it.
-        let Some(scheme) = self.scheme_of(leaf).and_then(|scheme| self.leaves.get_mut(scheme)) else { return };
-        scheme.stage.arrive(wires, packet);
-        let node = &self.nodes.all[leaf as usize];
+        let Some(scheme) = self.scheme_of(leaf) else { return };
+        let node = &mut self.nodes.all[leaf as usize];
+        if !node.busy && self.leaves.passes_lone() {
+            node.has_lone_packet = wires.enqueue(self.leaves.lone_queue(scheme));
+        } else if let Some(stage) = self.leaves.stage(scheme) {
+            node.uses_scheme = true;
+            stage.arrive(wires, packet);
+        }
         // A leaf that is ready stays so, and one at its ceiling waits for its timer.
-        if !node.ready && (node.waits_inside || !scheme.busy) {
+        if !node.ready && (node.waits_inside || !node.busy) {
             let backlog = self.backlog(leaf, wires);
             self.update(leaf, backlog, wires.now());
         }
+    }
+
+    /// One evaluation of a leaf, and its backlog then. A lone packet precedes those of the scheme, which arrived later.
+    #[inline(always)]
+    fn evaluate_leaf(&mut self, leaf: u32, wires: &mut W) -> (Evaluation, Next) {
+        let node = &mut self.nodes.all[leaf as usize];
+        if node.has_lone_packet {
+            let queue = self.leaves.lone_queue(node.scheme);
+            let sent = wires.dequeue(queue).map(|packet| {
+                wires.transmit();
+                packet.length
+            });
+            // More than one after the link has moved packets from another scheme.
+            node.has_lone_packet = wires.size(queue).packets > 0;
+            return (sent.map_or(Evaluation::Nothing, Evaluation::Sent), self.present_backlog(leaf, wires));
+        }
+        let Some(stage) = self.leaves.stage(node.scheme) else { return (Evaluation::Nothing, Next::Idle) };
+        let (evaluation, next) = (stage.evaluate(wires), stage.next(wires));
+        node.uses_scheme = next != Next::Idle;
+        (evaluation, next)
     }
 
     /// One evaluation: drops or sends at most one packet.
@@ -362,18 +413,13 @@ impl<W: Wires + 'static> ShareTree<W> {
         while self.wheel.is_due(now)
             && let Some(place) = self.wheel.pop(now)
         {
+            self.nodes.all[place as usize].timer_runs = false;
             let backlog = self.backlog(place, wires);
             self.update(place, backlog, now);
         }
         loop {
             let Some(mut turn) = self.turn.take().or_else(|| self.pick(now, wires)) else { return Evaluation::Nothing };
-            let scheme = self.nodes.all[turn.leaf as usize].scheme;
-            let Some(scheme) = self.leaves.get_mut(scheme) else {
-                self.end_turn(turn, Next::Idle, wires);
-                continue;
-            };
-            let evaluation = scheme.stage.evaluate(wires);
-            let next = scheme.stage.next(wires);
+            let (evaluation, next) = self.evaluate_leaf(turn.leaf, wires);
             match evaluation {
                 Evaluation::Sent(length) => turn.bytes += self.line.line_bytes(length).get(),
                 Evaluation::Dropped => {}
@@ -444,23 +490,27 @@ impl<W: Wires + 'static> Scheme<W> for ShareTree<W> {
     }
 
     fn queue_of(&self, packet: &Record) -> Option<QueueId> {
-        let leaf = self.nodes.leaf_of(ShareId(packet.queue.0));
-        self.leaves.get(self.nodes.all[leaf as usize].scheme)?.stage.queue_of(packet)
+        let leaf = &self.nodes.all[self.nodes.leaf_of(ShareId(packet.queue.0)) as usize];
+        if leaf.scheme != NONE && !leaf.busy && self.leaves.passes_lone() {
+            return Some(self.leaves.lone_queue(leaf.scheme));
+        }
+        self.leaves.get(leaf.scheme)?.queue_of(packet)
     }
 
     fn state(&self, queue: QueueId, now: Instant, waiting: Size, tell: &mut Tell<'_>) {
-        if let Some(scheme) = self.leaves.of_queue(queue.0) {
-            scheme.stage.state(queue, now, waiting, tell);
+        if let Some(stage) = self.leaves.of_queue(queue.0) {
+            stage.state(queue, now, waiting, tell);
         }
     }
 
     fn recount(&mut self, wires: &W) {
         self.interrupt(wires);
-        for scheme in 0..self.leaves.made() as u32 {
-            let Some(lent) = self.leaves.get_mut(scheme) else { continue };
-            lent.stage.recount(wires);
-            let (leaf, backlog) = (lent.node, lent.stage.next(wires));
-            if leaf != NONE {
+        for scheme in 0..self.leaves.lent() as u32 {
+            let leaf = self.leaves.recount(scheme, wires);
+            if let Some(node) = self.nodes.all.get_mut(leaf as usize) {
+                node.has_lone_packet = wires.size(self.leaves.lone_queue(scheme)).packets > 0;
+                node.uses_scheme = true;
+                let backlog = self.present_backlog(leaf, wires);
                 self.update(leaf, backlog, wires.now());
                 self.finish_closing(leaf, wires);
             }

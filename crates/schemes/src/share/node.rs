@@ -1,7 +1,7 @@
 //! The nodes of a link-sharing tree.
 
 use super::order::{LazyHeap, OrderEntry, OrderKey, is_before};
-use crate::Next;
+use crate::{Next, Wires};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use units::{Bytes, Instant, Meter, Rate, ShareId};
@@ -78,7 +78,8 @@ pub(super) struct Node {
     pub share: ShareId,
     /// The virtual time of its next turn.
     start: u64,
-    /// The time for which it is first among those within their guarantee, in nanoseconds, and nanoseconds of 2^16 bytes at the guaranteed rate.
+    /// The time for which it is first among those within their guarantee, in nanoseconds, and nanoseconds of 2^16 bytes at the guaranteed rate: zero
+    /// without a guarantee.
     eligible: u64,
     pace: u64,
     /// A leaf that is new since then: packets before its own may wait in the default leaf. Otherwise never.
@@ -88,14 +89,23 @@ pub(super) struct Node {
     pub priority: u8,
     /// It has packets, and its ceiling allows one.
     pub ready: bool,
+    /// The leaf has packets.
+    pub busy: bool,
+    /// The leaf had packets since the search for an idle scheme came by.
+    pub used: bool,
+    /// The leaf has a packet outside its scheme: one that arrived when it had no other.
+    pub has_lone_packet: bool,
+    /// The leaf's scheme may have packets.
+    pub uses_scheme: bool,
     /// The leaf's scheme holds its packets back until a time.
     pub waits_inside: bool,
+    /// Its timer runs.
+    pub timer_runs: bool,
     pub in_excess: bool,
     pub in_guaranteed: bool,
     /// It was removed, and is freed when it is empty.
     pub closing: bool,
     pub has_ceiling: bool,
-    pub has_rate: bool,
     guarantee: Meter,
     ceiling: Meter,
 }
@@ -116,13 +126,17 @@ impl Node {
             share,
             priority: 0,
             ready: false,
+            busy: false,
+            used: false,
+            has_lone_packet: false,
+            uses_scheme: false,
             waits_inside: false,
+            timer_runs: false,
             in_excess: false,
             in_guaranteed: false,
             closing: false,
             follows: Instant::NEVER,
             has_ceiling: false,
-            has_rate: false,
             start: 0,
             advance: 0,
             eligible: 0,
@@ -139,10 +153,9 @@ impl Node {
         let &ShareParameters { rate, ceiling, weight, burst, priority, .. } = settings;
         self.priority = priority.min(PRIORITIES as u8 - 1);
         self.advance = BYTE as u32 / weight.max(1);
-        self.has_rate = rate > Rate::ZERO;
         self.has_ceiling = ceiling.is_some();
         // 2^16 bytes are 2^19 bits.
-        self.pace = (1 << (16 + 3)) * 1_000_000_000 / rate.get().max(1);
+        self.pace = ((1 << (16 + 3)) * 1_000_000_000_u64).checked_div(rate.get()).map_or(0, |pace| pace.max(1));
         // The burst is for the ceiling. A guarantee has the same time: its credit must not keep others waiting.
         let part = |ceiling: Rate| u128::from(burst.get()) * u128::from(rate.get()) / u128::from(ceiling.get().max(1));
         let credit = ceiling.map_or(burst, |ceiling| Bytes::new(part(ceiling) as u64).max(LEAST_CREDIT.min(burst)));
@@ -169,15 +182,28 @@ impl Node {
         if self.has_ceiling { self.ceiling.ready() } else { Instant::START }
     }
 
+    /// True if it has a guaranteed rate.
+    #[inline(always)]
+    pub fn has_rate(&self) -> bool {
+        self.pace != 0
+    }
+
     /// True if a packet is within the guarantee.
     #[inline(always)]
     pub fn is_within_guarantee(&mut self, now: Instant) -> bool {
-        self.has_rate && self.guarantee.has_credit(now)
+        self.has_rate() && self.guarantee.has_credit(now)
     }
 
     /// When the next packet is within the guarantee.
     pub fn guarantee_ready(&self) -> Instant {
-        if self.has_rate { self.guarantee.ready() } else { Instant::NEVER }
+        if self.has_rate() { self.guarantee.ready() } else { Instant::NEVER }
+    }
+
+    /// Prefetches a node.
+    #[inline(always)]
+    pub fn prefetch<W: Wires>(&self, wires: &W) {
+        wires.prefetch(self);
+        wires.prefetch(&self.guarantee);
     }
 
     /// Charges a turn to the ceiling.
@@ -211,20 +237,32 @@ impl Node {
     }
 }
 
-/// The children of a node, in order.
-#[derive(Debug, Default)]
+/// The children of a node, in order: two cache lines.
+#[derive(Debug)]
+#[repr(C, align(64))]
 pub(super) struct Branch {
     /// The node.
     pub node: u32,
     children: u32,
     /// The children that may send.
     pub ready: u32,
+    /// The only child that may send, if it was the first. It is not in the heaps: most branches have one such child at a time.
+    pub only: u32,
     /// Children within their guarantee: by the time since when they are.
     guaranteed: LazyHeap,
-    /// All children that may send: by priority, then by virtual time.
+    /// The other children that may send: by priority, then by virtual time.
     excess: LazyHeap,
     /// The virtual time of each priority: that of the child served last.
     virtual_times: [u64; PRIORITIES],
+}
+
+const _: () = assert!(size_of::<Branch>() == 128, "a branch is two cache lines");
+
+impl Default for Branch {
+    fn default() -> Branch {
+        let (guaranteed, excess) = Default::default();
+        Branch { node: NONE, children: 0, ready: 0, only: NONE, guaranteed, excess, virtual_times: [0; PRIORITIES] }
+    }
 }
 
 impl Branch {
@@ -242,30 +280,58 @@ impl Branch {
         self.excess.reserve(entries);
     }
 
-    /// A child may send from now on.
+    /// A child may send from now on. It is within its guarantee or not.
     #[inline]
-    pub fn enter_excess(&mut self, nodes: &mut [Node], child: u32) {
+    pub fn enter(&mut self, nodes: &mut [Node], child: u32, within: bool, now: Instant) {
         let node = &mut nodes[child as usize];
         // A child that was idle restarts at the present virtual time, without credit. If its own is ahead of that, it stays.
         let present = self.virtual_times[usize::from(node.priority)];
-        let ahead = node.start.wrapping_sub(present);
-        if ahead > FAR_AHEAD {
+        if node.start.wrapping_sub(present) > FAR_AHEAD {
             node.start = present;
         }
-        if !core::mem::replace(&mut node.in_excess, true) {
-            let key = node.excess_key();
-            self.push(false, OrderEntry { key, child }, nodes);
+        self.ready += 1;
+        if self.ready == 1 {
+            self.only = child;
+        } else {
+            self.keep(nodes, child, within, now);
         }
     }
 
-    /// A child is within its guarantee from now on.
+    /// A child that may send is within its guarantee or not.
     #[inline]
-    pub fn enter_guaranteed(&mut self, nodes: &mut [Node], child: u32, now: Instant) {
+    pub fn keep(&mut self, nodes: &mut [Node], child: u32, within: bool, now: Instant) {
+        if self.only == child {
+            return;
+        }
+        if self.only != NONE {
+            let other = core::mem::replace(&mut self.only, NONE);
+            let within = nodes[other as usize].is_within_guarantee(now);
+            self.insert(nodes, other, within, now);
+        }
+        self.insert(nodes, child, within, now);
+    }
+
+    /// A child may not send any more.
+    #[inline]
+    pub fn leave(&mut self, child: u32) {
+        self.ready -= 1;
+        if self.only == child {
+            self.only = NONE;
+        }
+    }
+
+    #[inline]
+    fn insert(&mut self, nodes: &mut [Node], child: u32, within: bool, now: Instant) {
         let node = &mut nodes[child as usize];
-        if !core::mem::replace(&mut node.in_guaranteed, true) {
-            node.eligible = now.get();
-            let key = node.guarantee_key();
-            self.push(true, OrderEntry { key, child }, nodes);
+        if within {
+            if !core::mem::replace(&mut node.in_guaranteed, true) {
+                node.eligible = now.get();
+                let key = node.guarantee_key();
+                self.push(true, OrderEntry { key, child }, nodes);
+            }
+        } else if !core::mem::replace(&mut node.in_excess, true) {
+            let key = node.excess_key();
+            self.push(false, OrderEntry { key, child }, nodes);
         }
     }
 
@@ -281,6 +347,13 @@ impl Branch {
     /// The child whose turn it is, and whether the turn is within its guarantee.
     #[inline]
     pub fn pick(&mut self, nodes: &mut [Node], now: Instant) -> Option<(u32, bool)> {
+        if let Some(node) = nodes.get_mut(self.only as usize) {
+            let within = node.is_within_guarantee(now);
+            if !within {
+                self.advance(node);
+            }
+            return Some((self.only, within));
+        }
         while let Some(OrderEntry { key, child }) = self.guaranteed.first() {
             let node = &mut nodes[child as usize];
             if node.parent != self.node {
@@ -288,6 +361,9 @@ impl Branch {
             } else if !node.ready || !node.is_within_guarantee(now) {
                 node.in_guaranteed = false;
                 self.guaranteed.pop();
+                if nodes[child as usize].ready {
+                    self.insert(nodes, child, false, now);
+                }
             } else if key != node.guarantee_key() {
                 self.guaranteed.replace_first(node.guarantee_key());
             } else {
@@ -304,14 +380,27 @@ impl Branch {
             } else if key != node.excess_key() {
                 self.excess.replace_first(node.excess_key());
             } else {
-                let present = &mut self.virtual_times[usize::from(node.priority)];
-                if is_before(*present, node.start) {
-                    *present = node.start;
-                }
+                self.advance(node);
                 return Some((child, false));
             }
         }
         None
+    }
+
+    /// The virtual time is that of the child that is served with excess.
+    #[inline(always)]
+    fn advance(&mut self, node: &Node) {
+        let present = &mut self.virtual_times[usize::from(node.priority)];
+        if is_before(*present, node.start) {
+            *present = node.start;
+        }
+    }
+
+    /// Prefetches the branch.
+    #[inline(always)]
+    pub fn prefetch<W: Wires>(&self, wires: &W) {
+        wires.prefetch(self);
+        wires.prefetch(&self.virtual_times);
     }
 
     /// Children whose turns come soon.

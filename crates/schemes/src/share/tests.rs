@@ -47,7 +47,7 @@ fn tree(leaves: u32, rate: u64) -> ShareTree<Model> {
 
 impl Link {
     fn new(rate: Rate, edits: &[ShareEdit]) -> Link {
-        let (tree, model) = (tree(LEAVES, 0), Model::with_queues(LEAVES as usize));
+        let (tree, model) = (tree(LEAVES, 0), Model::with_queues(2 * LEAVES as usize));
         let mut link = Link { tree, model, rate, packets: Vec::new(), waiting: BTreeMap::new(), seen: 0 };
         link.edit(edits);
         link
@@ -268,7 +268,7 @@ fn more_leaves_than_schemes_take_turns_and_excess_packets_are_refused() {
         link.run(Nanos::micros(50), &[]);
     }
     assert_eq!(link.model.count_fates(|fate| matches!(fate, ModelFate::Sent(_))), 199);
-    assert!(link.tree.leaves.made() <= LEAVES as usize);
+    assert!(link.tree.leaves.lent() <= LEAVES as usize);
     (1..200).for_each(|share| link.arrive(&[(share, 1000)]));
     let refused = link.model.count_fates(|fate| matches!(fate, ModelFate::Refused(_)));
     assert_eq!((refused, link.tree.refused), (199 - LEAVES as usize, 199 - u64::from(LEAVES)));
@@ -292,14 +292,20 @@ impl ShareTree<Model> {
             let counted = self.nodes.branches.get(node.branch as usize).map_or(0, |branch| branch.ready);
             assert_eq!(counted as usize, ready, "ready children of {place}");
             assert_eq!(node.branch == NONE, children.is_empty(), "branch of {place}");
-            if let Some(scheme) = self.leaves.get(node.scheme) {
-                assert_eq!(scheme.node, place);
-                assert_eq!(scheme.busy, scheme.stage.next(model) != Next::Idle, "scheme of {place}");
+            if node.scheme != NONE {
+                assert_eq!(self.leaves.node_of(node.scheme), place);
+                let packets =
+                    self.leaves.range(node.scheme).map(|queue| model.size(QueueId(queue)).packets).sum::<u32>();
+                assert_eq!(node.busy, packets > 0, "packets of {place}");
                 assert!(children.is_empty(), "only a leaf has a scheme");
             }
             if node.ready && place != ROOT {
-                assert!(node.in_excess, "node {place} is in the order");
+                let branch = &self.nodes.branches[all[node.parent as usize].branch as usize];
+                let only = branch.only == place;
+                assert!(only || node.in_excess || node.in_guaranteed, "node {place} is in the order");
+                assert!(!only || branch.ready == 1);
             }
+            assert_eq!(node.timer_runs, self.wheel.contains(place), "timer of {place}");
             let waits = self.present_backlog(place, model) != Next::Idle;
             assert!(!waits || node.ready || self.wheel.contains(place), "node {place} is ready or has a timer");
         }
