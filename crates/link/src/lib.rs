@@ -115,7 +115,7 @@ pub struct Link {
 /// The share of a packet.
 #[inline(always)]
 fn share_of(packet: &Packet) -> ShareId {
-    ShareId(packet.meta().queue.0)
+    packet.meta().share()
 }
 
 /// The output queue of a path, to be offered to a link.

@@ -6,7 +6,7 @@ use packet::port::Offloads;
 use packet::segment::wire_size;
 use packet::{DropReason, Packet, wire};
 use schemes::{Record, Size, Wires as _};
-use units::{Bytes, Instant, Nanos};
+use units::{Bytes, Instant, Nanos, QueueId};
 
 #[inline(always)]
 pub(super) fn size(super_frames: bool, packet: &Packet) -> Size {
@@ -96,7 +96,7 @@ impl LinkWires {
             length: size.bytes.get() as u32,
             more: size.packets - 1,
             timestamp: meta.timestamp,
-            queue: meta.queue,
+            queue: QueueId(meta.share().0),
             class: meta.class,
             ecn: meta.ecn,
             ..Record::default()

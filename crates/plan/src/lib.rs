@@ -61,7 +61,7 @@ pub use medium::{
 pub use names::Name;
 pub use plan::Plan;
 pub use ring::Ring;
-pub use rule_batch::{RuleBatch, RuleChange, RuleListKind, RulePlace, RuleText, rule_batch};
+pub use rule_batch::{PathRule, RuleBatch, RuleChange, RuleListKind, RulePlace, RuleText, rule_batch};
 pub use schema::schema;
 pub use section::cpu::{
     Admission, Batching, Charge, CpuPlan, CpuSchedulerChoice, DEFAULT_PREEMPTIBLE_SLICE, Grouping, InputShare, Layout,

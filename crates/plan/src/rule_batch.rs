@@ -9,9 +9,9 @@
 //! # a comment
 //! ```
 //!
-//! Numbers are ids of rules, which never change. A rule of a filter ends with its verdict, a rule that selects a path with `path NAME` or
-//! `path NAME class 7`. The lines are
-//! checked against the running plan. All errors are reported at once, each with its line.
+//! Numbers are ids of rules, which never change. A rule of a filter ends with its verdict. A rule that selects a path ends with `path NAME`, and may give its
+//! packets a class and a share of their output port: `path NAME class 7 share voice`. The lines are checked against the running plan. All errors are reported
+//! at once, each with its line.
 
 use crate::batch::connected_subnets;
 use crate::connected::Connected;
@@ -19,6 +19,8 @@ use crate::diagnostic::{Diagnostics, Report, refuse_lines};
 use crate::section::path::filter::before_comment;
 use crate::section::path::filter::rule::FilterRule;
 use crate::section::path::support::{RuleUses, refuse_match, refuse_rule};
+use crate::share::ShareName;
+use crate::share_batch::Words;
 use crate::text::{TextError, did_you_mean, quote};
 use crate::{Match, Plan};
 
@@ -34,11 +36,24 @@ pub enum RuleListKind {
     Filter,
 }
 
+/// A rule that selects the path of its packets.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct PathRule {
+    /// Its packets.
+    pub matching: Match,
+    /// The name of the path.
+    pub path: String,
+    /// The class of the packets; without one that of the path.
+    pub class: Option<u8>,
+    /// The share of their output port; without one that of their circuit.
+    pub share: Option<ShareName>,
+}
+
 /// A rule of either kind.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum RuleText {
-    /// Selects the path of this name. Its packets get this class; without one that of the path.
-    Path(Match, String, Option<u8>),
+    /// Selects a path.
+    Path(PathRule),
     /// Decides in a filter.
     Filter(FilterRule),
 }
@@ -183,34 +198,38 @@ impl Reader<'_> {
 
     fn path_rule(&mut self, text: &str) -> Result<RuleText, TextError> {
         const EXAMPLE: &str = "end the rule with the path of its packets: ip saddr 10.0.0.0/8 path gold";
-        let mut rest = text.trim_end();
-        let mut class = None;
-        if let Some((front, number)) = rest.rsplit_once(' ').filter(|(front, _)| front.ends_with(" class")) {
-            let Ok(value) = number.parse() else {
-                let (offset, length) = (rest.len() - number.len(), number.len());
-                let (reason, hint) =
-                    (format!("{} is no class", quote(number)), "write a number from 0 to 255".to_string());
-                return Err(TextError { offset, length, reason, hint });
-            };
-            class = Some(value);
-            rest = front.trim_end_matches("class").trim_end();
-        }
-        let (front, name) = rest.rsplit_once(' ').unwrap_or(("", rest));
-        let Some(front) =
-            front.trim_end().strip_suffix("path").filter(|front| front.is_empty() || front.ends_with(' '))
-        else {
-            return Err(TextError::whole(text, "the rule names no path", EXAMPLE));
-        };
+        // No match has the word `path`.
+        let start = if text.starts_with("path ") { Some(0) } else { text.find(" path ").map(|at| at + 1) };
+        let Some(start) = start else { return Err(TextError::whole(text, "the rule names no path", EXAMPLE)) };
+        let mut words = Words { text, at: start + "path".len() };
+        let name = words.needed("the name of the path", EXAMPLE)?;
         let known = || self.plan.paths.iter().map(|path| &*path.name).chain(["best-effort"]);
-        if !known().any(|known| known == name) {
-            let hint = did_you_mean(name, known());
-            let (offset, length) = (rest.len() - name.len(), name.len());
-            return Err(TextError { offset, length, reason: format!("there is no path {}", quote(name)), hint });
+        if !known().any(|known| known == name.text) {
+            return Err(name.wrong(format!("there is no path {}", quote(name.text)), did_you_mean(name.text, known())));
         }
-        let matching = Match::parse(front.trim_end())?;
+        let (mut class, mut share) = (None, None);
+        while let Some(option) = words.next()? {
+            match option.text {
+                "class" if class.is_none() => {
+                    let number = words.needed("the class", "path gold class 7")?;
+                    let wrong =
+                        |_| number.wrong(format!("{} is no class", quote(number.text)), "write a number from 0 to 255");
+                    class = Some(number.text.parse().map_err(wrong)?);
+                }
+                "share" if share.is_none() => share = Some(words.share_name("path gold share voice")?),
+                "class" | "share" => {
+                    return Err(option.wrong(format!("'{}' is given twice", option.text), "write it once"));
+                }
+                other => {
+                    let hint = "after the path, write 'class' and 'share': path gold class 7 share voice";
+                    return Err(option.wrong(format!("unexpected {}", quote(other)), hint));
+                }
+            }
+        }
+        let matching = Match::parse(text[..start].trim_end())?;
         refuse_match(text, &matching, &mut self.uses)?;
         self.interface(text, &matching)?;
-        Ok(RuleText::Path(matching, name.to_string(), class))
+        Ok(RuleText::Path(PathRule { matching, path: name.text.to_string(), class, share }))
     }
 
     fn interface(&self, text: &str, matching: &Match) -> Result<(), TextError> {

@@ -199,9 +199,9 @@ const EXAMPLE: &str = "add gold in north rate 10mbit ceiling 100mbit";
 
 /// A word of a line.
 #[derive(Clone, Copy)]
-struct Word<'t> {
+pub(crate) struct Word<'t> {
     /// The word, without its quotes.
-    text: &'t str,
+    pub text: &'t str,
     /// Its position in the line, with its quotes.
     offset: usize,
     length: usize,
@@ -209,7 +209,7 @@ struct Word<'t> {
 }
 
 impl Word<'_> {
-    fn wrong(self, reason: impl Into<String>, hint: impl Into<String>) -> TextError {
+    pub fn wrong(self, reason: impl Into<String>, hint: impl Into<String>) -> TextError {
         TextError { offset: self.offset, length: self.length, reason: reason.into(), hint: hint.into() }
     }
 
@@ -284,9 +284,9 @@ impl Options {
 }
 
 /// The words of a line that have not been read.
-struct Words<'t> {
-    text: &'t str,
-    at: usize,
+pub(crate) struct Words<'t> {
+    pub text: &'t str,
+    pub at: usize,
 }
 
 impl<'t> Words<'t> {
@@ -295,7 +295,7 @@ impl<'t> Words<'t> {
     }
 
     /// The next word; `None` at the end of the line or before a comment.
-    fn next(&mut self) -> Result<Option<Word<'t>>, TextError> {
+    pub fn next(&mut self) -> Result<Option<Word<'t>>, TextError> {
         let rest = self.text[self.at..].trim_start();
         let offset = self.text.len() - rest.len();
         self.at = offset;
@@ -323,8 +323,13 @@ impl<'t> Words<'t> {
         Ok(Some(word))
     }
 
+    /// The next word as the name of a share.
+    pub fn share_name(&mut self, example: &str) -> Result<ShareName, TextError> {
+        self.needed("the name of the share", example)?.name()
+    }
+
     /// The next word, which must be there.
-    fn needed(&mut self, what: &str, example: &str) -> Result<Word<'t>, TextError> {
+    pub fn needed(&mut self, what: &str, example: &str) -> Result<Word<'t>, TextError> {
         self.next()?.ok_or_else(|| {
             let (offset, reason) = (self.text[..self.at].trim_end().len(), format!("{what} is missing"));
             TextError { offset, length: 0, reason, hint: format!("write it, as in '{example}'") }

@@ -1,8 +1,9 @@
 //! The rules of paths and packet filters, as lists that workers look up.
 
 use classifier::{ListedRule, RuleResult};
-use plan::{FilterRule, FilterStatement, FilterVerdict, Match};
-use units::{InterfaceId, VrfId};
+use packet::Meta;
+use plan::{FilterRule, FilterStatement, FilterVerdict, Match, ShareName};
+use units::{InterfaceId, ShareId, VrfId};
 
 /// The input interface and the VRF that a match names. An interface that no longer exists has an id that is never given out.
 pub type RuleOrigin = (Option<InterfaceId>, Option<VrfId>);
@@ -76,29 +77,63 @@ pub fn filter_rule(rule: &FilterRule, (interface, vrf): RuleOrigin) -> ListedRul
     ListedRule { matching: rule.matching.clone(), interface, vrf, text: rule.to_string().into(), result, limit }
 }
 
-/// The action of a rule that gives its packets a class of its own.
+// Actions of a rule that selects a path: it gives its packets a class, and a share.
 const OWN_CLASS: u32 = 1;
+const OWN_SHARE: u32 = 2;
 
-/// The rule that selects the path at position `path` of the generation, called `name`. Its packets get `class`, or that of the path.
+/// What the rule of a path gives its packets.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct PathMarks {
+    /// A class of its own; `None` for that of the path.
+    pub class: Option<u8>,
+    /// A share of the output port; `None` for that of the packet's circuit.
+    pub share: Option<ShareId>,
+}
+
+impl PathMarks {
+    #[inline]
+    pub fn of(result: RuleResult) -> PathMarks {
+        let class = (result.action & OWN_CLASS != 0).then_some(result.class as u8);
+        PathMarks { class, share: (result.action & OWN_SHARE != 0).then_some(ShareId(result.queue)) }
+    }
+
+    /// True if it gives its packets neither.
+    #[inline]
+    pub fn is_empty(self) -> bool {
+        self == PathMarks::default()
+    }
+
+    /// Marks a packet that has the class of its path.
+    #[inline]
+    pub fn mark(self, meta: &mut Meta) {
+        if let Some(class) = self.class {
+            meta.class = class;
+        }
+        if let Some(share) = self.share {
+            meta.set_share_by_rule(share);
+        }
+    }
+}
+
+/// The rule that selects the path at position `path` of the generation, called `name`, and the share with its number.
 pub fn path_rule(
     matching: &Match,
     (interface, vrf): RuleOrigin,
     (path, name): (usize, &str),
-    class: Option<u8>,
+    (class, share): (Option<u8>, Option<(&ShareName, ShareId)>),
 ) -> ListedRule {
-    let action = if class.is_some() { OWN_CLASS } else { 0 };
-    let result = RuleResult { path: path as u16, class: class.unwrap_or(0).into(), action, ..RuleResult::default() };
+    let action = if class.is_some() { OWN_CLASS } else { 0 } | if share.is_some() { OWN_SHARE } else { 0 };
+    let queue = share.map_or(0, |(_, id)| id.0);
+    let class_number = class.unwrap_or(0).into();
+    let result = RuleResult { path: path as u16, class: class_number, queue, action, ..RuleResult::default() };
     let mut text = format!("{matching} path {name}");
     if let Some(class) = class {
         text += &format!(" class {class}");
     }
+    if let Some((share, _)) = share {
+        text += &format!(" share {share}");
+    }
     ListedRule { matching: matching.clone(), interface, vrf, text: text.into(), result, limit: None }
-}
-
-/// The class that the packets of a path's rule get; `None` if it is that of the path.
-#[inline]
-pub(crate) fn own_class(result: RuleResult) -> Option<u8> {
-    (result.action & OWN_CLASS != 0).then_some(result.class as u8)
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use packet::{Packet, Pool, Region};
 use std::cell::RefCell;
 use std::hint::black_box;
 use subscribers::{RttSide, RttTable};
-use units::{Instant, QueueId};
+use units::{Instant, ShareId};
 
 const BATCH: usize = 256;
 
@@ -41,7 +41,7 @@ fn packet(protocol: u8, timestamps: bool, pool: &mut Pool) -> Packet {
     let mut packet = pool.take().expect("the region is large enough");
     assert!(packet.fill(&bytes));
     packet.meta_mut().l3 = 14;
-    packet.meta_mut().queue = QueueId(1);
+    packet.meta_mut().set_share(ShareId(1));
     packet
 }
 

@@ -9,7 +9,7 @@ use packet::wire::TagStack;
 use packet::{Meta, Packet};
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
-use units::{Bytes, CircuitKey, Mac, QueueId, ShareId};
+use units::{Bytes, CircuitKey, Mac, ShareId};
 
 /// Packets whose headers are prefetched ahead of the one being read.
 const AHEAD: usize = 4;
@@ -199,7 +199,7 @@ impl CircuitTable {
 /// Looks up addresses and stores the shares found. Packets without one are added to `rest`.
 #[inline(always)]
 fn find<A: PrefixAddress>(table: &Prefixes<A>, batch: &mut Addresses<A>, packets: &mut [Packet], rest: &mut Rest) {
-    let found = |i: u8, share: ShareId| packets[usize::from(i)].meta_mut().queue = QueueId(share.0);
+    let found = |i: u8, share: ShareId| packets[usize::from(i)].meta_mut().set_share(share);
     table.look_up(batch, found, |i| rest.push(i.into()));
 }
 
@@ -314,7 +314,7 @@ impl Rest {
         let Rest { packets: positions, count } = self;
         let mut kept = 0;
         table.look_up(&keys[..*count], |at, share| match share.or_else(|| other(at)) {
-            Some(share) => packets[usize::from(positions[at])].meta_mut().queue = QueueId(share.0),
+            Some(share) => packets[usize::from(positions[at])].meta_mut().set_share(share),
             None => {
                 // At or before the position being read.
                 positions[kept] = positions[at];

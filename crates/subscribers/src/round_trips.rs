@@ -100,7 +100,7 @@ impl RoundTrips {
     /// arrival. Packets without a share are skipped.
     #[inline]
     pub fn observe(&self, from: RttSide, packets: &[Packet]) {
-        self.table.observe(from, packets, |at, time| self.record(ShareId(packets[at].meta().queue.0), from, time));
+        self.table.observe(from, packets, |at, time| self.record(packets[at].meta().share(), from, time));
     }
 
     /// Records a round-trip time. Shares that are no circuits have none.

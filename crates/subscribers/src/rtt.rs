@@ -21,7 +21,7 @@ use packet::Packet;
 use packet::pool::prefetch;
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
-use units::{Bytes, Instant, Nanos, QueueId};
+use units::{Bytes, Instant, Nanos, ShareId};
 
 /// Packets whose entries are prefetched together.
 const BATCH: usize = 64;
@@ -132,7 +132,7 @@ impl RttTable {
                 next.prefetch_bytes();
             }
             // Packets without a circuit have no histogram, and their timestamps would displace those of others.
-            if packet.meta().queue == QueueId(0) {
+            if packet.meta().share() == ShareId(0) {
                 continue;
             }
             let Some(segment) = Segment::of(packet) else { continue };

@@ -5,10 +5,10 @@ use packet::{Meta, Packet, Pool, Region};
 use proptest::prelude::*;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use subscribers::{CircuitError, CircuitTable, LookUpDirection};
-use units::{CircuitKey, Mac, QueueId, ShareId};
+use units::{CircuitKey, Mac, ShareId};
 
 /// A queue that packets have before a look-up.
-const BEFORE: QueueId = QueueId(7_000_000);
+const BEFORE: ShareId = ShareId(7_000_000);
 
 /// A frame to look up: its tags, outermost first, its MAC addresses and its IP addresses.
 #[derive(Clone, Debug)]
@@ -49,7 +49,8 @@ impl Frame {
         let found = TagStack::of(&bytes).and_then(|stack| stack.ip_header(&bytes));
         let (l3, family) = found.unwrap_or((bytes.len(), packet::wire::Family::V4));
         let meta = packet.meta_mut();
-        (meta.l3, meta.queue) = (l3 as u16, BEFORE);
+        meta.l3 = l3 as u16;
+        meta.set_share(BEFORE);
         meta.flags = if family == packet::wire::Family::V6 { Meta::IPV6 } else { 0 };
         packet
     }
@@ -181,8 +182,8 @@ proptest! {
             let mut packets: Vec<Packet> = frames.iter().map(|frame| frame.packet(&mut pool)).collect();
             table.look_up(direction, &mut packets);
             for (packet, frame) in packets.iter().zip(&frames) {
-                let expected = frame.expected(direction, &circuits).map_or(BEFORE, |share| QueueId(share.0));
-                prop_assert_eq!(packet.meta().queue, expected, "{:?} {:?} in {:?}", direction, frame, circuits);
+                let expected = frame.expected(direction, &circuits).unwrap_or(BEFORE);
+                prop_assert_eq!(packet.meta().share(), expected, "{:?} {:?} in {:?}", direction, frame, circuits);
                 prop_assert_eq!(packet.bytes(), frame.bytes());
             }
             packets.into_iter().for_each(|packet| pool.give(packet));
@@ -235,9 +236,21 @@ fn hundred_thousand_macs_and_tag_pairs_are_found() {
         let mut packets = [plain, tagged, unknown].map(|frame| frame.packet(&mut pool));
         table.look_up(LookUpDirection::Up, &mut packets);
         assert_eq!(
-            packets.each_ref().map(|packet| packet.meta().queue),
-            [QueueId(n + 1), QueueId(n + 200_001), BEFORE]
+            packets.each_ref().map(|packet| packet.meta().share()),
+            [ShareId(n + 1), ShareId(n + 200_001), BEFORE]
         );
         packets.into_iter().for_each(|packet| pool.give(packet));
     }
+}
+
+#[test]
+fn share_of_a_rule_precedes_that_of_the_circuit() {
+    let mac = Mac::from_number(0x02_0000_0000_01);
+    let table = CircuitTable::new([(CircuitKey::Mac(mac), ShareId(5))].into_iter()).unwrap();
+    let frame = Frame { macs: [mac, Mac::BROADCAST], tags: vec![], addresses: None, length: 100 };
+    let mut pool = Pool::new(Region::new(16));
+    let mut packets = [frame.packet(&mut pool), frame.packet(&mut pool)];
+    packets[1].meta_mut().set_share_by_rule(ShareId(9));
+    table.look_up(LookUpDirection::Up, &mut packets);
+    assert_eq!(packets.each_ref().map(|packet| packet.meta().share()), [ShareId(5), ShareId(9)]);
 }

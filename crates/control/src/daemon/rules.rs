@@ -86,24 +86,30 @@ impl Daemon {
         let Some(plan) = router.plan() else { return Err(ApplyFailure::Unavailable) };
         let batch = rule_batch(text, source, plan, kind).map_err(ApplyFailure::Batch)?;
         let mut removed = 0;
-        let edits = batch.changes.iter().map(|(_, change)| match change {
-            RuleChange::Add(place, rule) => {
-                let place = match *place {
-                    RulePlace::End => Place::End,
-                    RulePlace::Before(id) => Place::Before(id),
-                    RulePlace::After(id) => Place::After(id),
-                };
-                RuleEdit::Add(place, router.listed_rule(rule))
-            }
-            RuleChange::Remove(id) => {
-                removed += 1;
-                RuleEdit::Remove(*id)
-            }
-            RuleChange::Replace(id, rule) => {
-                removed += 1;
-                RuleEdit::Replace(*id, router.listed_rule(rule))
-            }
+        let listed = |position: usize, rule| {
+            router.listed_rule(rule).map_err(|(reason, hint)| ApplyFailure::Batch(batch.refuse(position, reason, hint)))
+        };
+        let edits = batch.changes.iter().enumerate().map(|(position, (_, change))| {
+            Ok(match change {
+                RuleChange::Add(place, rule) => {
+                    let place = match *place {
+                        RulePlace::End => Place::End,
+                        RulePlace::Before(id) => Place::Before(id),
+                        RulePlace::After(id) => Place::After(id),
+                    };
+                    RuleEdit::Add(place, listed(position, rule)?)
+                }
+                RuleChange::Remove(id) => {
+                    removed += 1;
+                    RuleEdit::Remove(*id)
+                }
+                RuleChange::Replace(id, rule) => {
+                    removed += 1;
+                    RuleEdit::Replace(*id, listed(position, rule)?)
+                }
+            })
         });
+        let edits = edits.collect::<Result<Vec<RuleEdit>, ApplyFailure>>()?;
         let added = list.edit(edits).map_err(|(position, error)| {
             let hint = format!("`switchpath rule list {name}` shows the rules with their ids");
             ApplyFailure::Batch(batch.refuse(position, error.to_string(), hint))

@@ -5,7 +5,7 @@ use super::{FRAME, HEADROOM, STRIDE, SUPER_FRAME, SUPER_STRIDE, TAIL_AT};
 use std::fmt;
 use std::mem::{forget, offset_of};
 use std::ptr::NonNull;
-use units::{AdjacencyId, Instant, InterfaceId, PathId, PortId, QueueId};
+use units::{AdjacencyId, Instant, InterfaceId, PathId, PortId, ShareId};
 
 /// Metadata of a packet. One cache line, together with the private part of its slot.
 // Large: all metadata that stages share, in one cache line.
@@ -22,8 +22,8 @@ pub struct Meta {
     pub l3: u16,
     /// The time from its arrival to the end of its functions, in nanoseconds, saturating. Set when it waits at a link.
     pub function_time: u32,
-    /// Its queue on the egress link.
-    pub queue: QueueId,
+    /// Its share of the egress link, with a flag: see [`Meta::share`] and [`Meta::set_share`].
+    pub share_mark: u32,
     /// Its path.
     pub path: PathId,
     /// Its ingress port.
@@ -50,7 +50,30 @@ pub struct Meta {
     pub connection: u8,
 }
 
+/// In `share_mark`: a rule has selected it.
+const BY_RULE: u32 = 1 << 31;
+
 impl Meta {
+    /// Its share of the egress link; 0 for none.
+    #[inline(always)]
+    pub fn share(&self) -> ShareId {
+        ShareId(self.share_mark & !BY_RULE)
+    }
+
+    /// Sets its share to that of its circuit, unless a rule has selected another one.
+    #[inline(always)]
+    pub fn set_share(&mut self, share: ShareId) {
+        if self.share_mark & BY_RULE == 0 {
+            self.share_mark = share.0;
+        }
+    }
+
+    /// Sets its share by a rule.
+    #[inline(always)]
+    pub fn set_share_by_rule(&mut self, share: ShareId) {
+        self.share_mark = share.0 | BY_RULE;
+    }
+
     /// The frame arrived at a link-layer group address.
     pub const GROUP: u8 = 1;
     /// The frame arrived as IPv6.

@@ -15,6 +15,7 @@ use crate::names::{self, PATH_PATTERN, RESERVED_PATHS, WHOLE_PATH};
 use crate::section::cpu::Layout;
 use crate::section::objectives::Objective;
 use crate::section::port::PortPlan;
+use crate::share::ShareName;
 use crate::text::{TextError, did_you_mean, quote};
 use crate::{Call, Catalogue, Match};
 use cpu::PathCpu;
@@ -40,6 +41,8 @@ const DEFAULT_FUNCTION: &str = "ip";
 /// The longest intended cost of a packet on a path without preemption.
 const MOST_UNINTERRUPTED: Nanos = Nanos::millis(10);
 
+/// The name of a share.
+const SHARE_NAME: Form = Form::Pattern("^[^\"]{1,63}$");
 const QUEUE: Kind = Kind::Integer { least: 1, most: 65_536 };
 
 pub(crate) const KEYS: &[Key] = &[
@@ -98,6 +101,14 @@ pub(crate) const KEYS: &[Key] = &[
         "2",
         "The class for queueing schemes. The default is 1 with `reserve` and 0 without. The router's own packets \
          have class 255.",
+    ),
+    key(
+        "link_share",
+        Kind::Text(SHARE_NAME),
+        "",
+        "\"voice\"",
+        "The share of the output port that its packets belong to, by name; see `shares` of a port. Without it, packets belong to the share of \
+         their circuit, or to the default leaf.",
     ),
     key(
         "objective",
@@ -190,6 +201,9 @@ pub struct PathPlan {
     pub output_queue: u32,
     /// The class for the queueing scheme.
     pub class: u8,
+    /// The share of the output port that its packets belong to; without one that of their circuit.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub link_share: Option<ShareName>,
     /// The objective of its packets, which overrides their code points.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub objective: Option<Objective>,
@@ -260,6 +274,7 @@ pub(crate) fn check(
             Some(_) => section.integer(report, "class").unwrap_or(0) as u8,
             None => u8::from(cpu.reservation.is_some()),
         };
+        let link_share = section.parsed::<ShareName>(report, "link_share");
         let objective = section.choice(report, "objective", Objective::ALL);
         if let (Some(name), Some((_, matching))) = (name, matching) {
             leads.extend(dispatch.iter().enumerate().map(|(rule, lead)| (index, rule, lead.path.clone())));
@@ -272,6 +287,7 @@ pub(crate) fn check(
                 input_queue,
                 output_queue,
                 class,
+                link_share,
                 objective,
                 cpu,
             });
@@ -471,6 +487,7 @@ pub(crate) fn edits(old: &PathPlan, new: &PathPlan) -> Vec<PropertyChange> {
     edit(&mut what, "dispatch", quoted(&old.dispatch), quoted(&new.dispatch));
     edit(&mut what, "queue", queues(old), queues(new));
     edit(&mut what, "class", old.class, new.class);
+    edit(&mut what, "link_share", share_name(old), share_name(new));
     edit(&mut what, "objective", objective_name(old), objective_name(new));
     cpu::edits(&old.cpu, &new.cpu, &mut what);
     what
@@ -479,6 +496,11 @@ pub(crate) fn edits(old: &PathPlan, new: &PathPlan) -> Vec<PropertyChange> {
 /// The objective of its packets, or `none`.
 fn objective_name(path: &PathPlan) -> &'static str {
     path.objective.map_or("as they say", Objective::name)
+}
+
+/// The share that it names, or `none`.
+fn share_name(path: &PathPlan) -> String {
+    path.link_share.as_ref().map_or_else(|| "none".to_string(), ShareName::to_string)
 }
 
 /// `512`, or `128/1024` before and after the functions.
@@ -507,5 +529,6 @@ pub(crate) fn summary(path: &PathPlan) -> String {
     let mut what = Vec::new();
     cpu::edits(&PathCpu::default(), &path.cpu, &mut what);
     let rest: String = what.iter().map(|edit| format!(" {} {}", edit.what, edit.new)).collect();
-    format!("match {matching} functions {functions} queue {queue} class {class}{objective}{rest}")
+    let share = path.link_share.as_ref().map_or_else(String::new, |share| format!(" link_share {share}"));
+    format!("match {matching} functions {functions} queue {queue} class {class}{share}{objective}{rest}")
 }

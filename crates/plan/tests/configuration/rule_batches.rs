@@ -1,7 +1,7 @@
 //! Changes of lists of rules.
 
 use crate::catalogue::catalogue;
-use plan::{FilterRule, Match, Plan, RuleChange, RuleListKind, RulePlace, RuleText, rule_batch};
+use plan::{FilterRule, Match, PathRule, Plan, RuleChange, RuleListKind, RulePlace, RuleText, rule_batch};
 
 const CONFIG: &str = r#"version = 1
 [port.lan]
@@ -36,13 +36,22 @@ fn changes_are_read() {
     assert_eq!(batch.changes, wanted);
     let text = "add after 1 iif lan udp path best-effort";
     let batch = rule_batch(text, "x", &plan, RuleListKind::Paths).expect("it is right");
-    let matching = Match::parse("iif lan udp").expect("it is a match");
-    let wanted = RuleChange::Add(RulePlace::After(1), RuleText::Path(matching, "best-effort".into(), None));
+    let path_rule = |matching, path: &str, class, share: Option<&str>| {
+        let matching = Match::parse(matching).expect("it is a match");
+        let share = share.map(|name| name.parse().expect("it is a name"));
+        RuleText::Path(PathRule { matching, path: path.into(), class, share })
+    };
+    let wanted = RuleChange::Add(RulePlace::After(1), path_rule("iif lan udp", "best-effort", None, None));
     assert_eq!(batch.changes, [(1, wanted)]);
-    let classed = rule_batch("add udp path gold class 7", "x", &plan, RuleListKind::Paths).expect("it is right");
-    let matching = Match::parse("udp").expect("it is a match");
-    let wanted = RuleChange::Add(RulePlace::End, RuleText::Path(matching, "gold".into(), Some(7)));
-    assert_eq!(classed.changes, [(1, wanted)]);
+    for (text, class, share) in [
+        ("add udp path gold class 7", Some(7), None),
+        ("add udp path gold share voice class 7 # why", Some(7), Some("voice")),
+        ("add udp path gold share \"Doe, path 3\"", None, Some("Doe, path 3")),
+    ] {
+        let marked = rule_batch(text, "x", &plan, RuleListKind::Paths).expect("it is right");
+        let wanted = RuleChange::Add(RulePlace::End, path_rule("udp", "gold", class, share));
+        assert_eq!(marked.changes, [(1, wanted)]);
+    }
     let refused = batch.refuse(0, "no".into(), "why".into());
     assert_eq!(refused.to_string().trim_end(), "x:1:1: error: no; why");
 }
@@ -62,6 +71,10 @@ fn errors_have_lines_and_columns() {
         (RuleListKind::Filter, "add udp limit rate 1/day limit rate 2/day drop", "the rule has two limits"),
         (RuleListKind::Paths, "add udp path golf", "x:1:14: error: there is no path 'golf'; did you mean 'gold'?"),
         (RuleListKind::Paths, "add udp path gold class 256", "x:1:25: error: '256' is no class"),
+        (RuleListKind::Paths, "add udp path gold class", "the class is missing"),
+        (RuleListKind::Paths, "add udp path gold class 1 class 2", "x:1:27: error: 'class' is given twice"),
+        (RuleListKind::Paths, "add udp path gold clas 2", "x:1:19: error: unexpected 'clas'"),
+        (RuleListKind::Paths, "add udp path gold share \"a", "x:1:25: error: the quote is not closed"),
         (RuleListKind::Paths, "add udp path golf class 2", "x:1:14: error: there is no path 'golf'"),
         (RuleListKind::Paths, "add udp gold", "x:1:5: error: the rule names no path"),
         (RuleListKind::Paths, "add udpath gold", "x:1:5: error: the rule names no path"),

@@ -2,7 +2,7 @@
 
 use super::{Classifier, Exception, Finding, Outcome, REFUSED, REPLICATED, Target, Witness, refuse};
 use crate::fields::match_fields;
-use crate::filter::own_class;
+use crate::filter::PathMarks;
 use crate::multicast::{REPLICA, SEVERAL_INTERFACES};
 use crate::snapshot::{PortView, Snapshot};
 use classifier::RuleStatus;
@@ -21,8 +21,8 @@ pub(crate) const OPTIONS_DONE: u8 = 0x80;
 
 type Verdict = Result<Target, DropReason>;
 
-/// The path of a packet by the rules: its position in the snapshot, and the class if the rule has one of its own.
-pub(super) type PathChoice = (usize, Option<u8>);
+/// The path of a packet by the rules: its position in the snapshot, and what the rule gives the packet.
+pub(super) type PathChoice = (usize, PathMarks);
 
 impl<W: Witness> Classifier<'_, W> {
     /// Classifies one packet of any kind.
@@ -288,7 +288,7 @@ impl<W: Witness> Classifier<'_, W> {
         if !rules.is_ours(u32::from_be_bytes(*destination)) {
             return None;
         }
-        let (position, class) = known.or_else(|| self.match_rule(packet))?;
+        let (position, marks) = known.or_else(|| self.match_rule(packet))?;
         let path = self.snapshot.paths.get(position).filter(|path| path.translates)?;
         // The output port follows from the new destination, which is not known yet.
         let target = self.dispatch.instance(position, packet.meta().in_port);
@@ -297,7 +297,8 @@ impl<W: Witness> Classifier<'_, W> {
         }
         self.witness.observe(|| Finding::Path(position));
         let meta = packet.meta_mut();
-        (meta.path, meta.class) = (path.id, class.unwrap_or(path.class));
+        (meta.path, meta.class) = (path.id, path.class);
+        marks.mark(meta);
         meta.flags |= Meta::LOCAL;
         Some(target)
     }
@@ -365,11 +366,12 @@ impl<W: Witness> Classifier<'_, W> {
         if options && packet.meta().rounds & OPTIONS_DONE == 0 {
             return Ok(self.punt(packet, Exception::Options));
         }
-        let (path, class) = self.path_choice(packet, known);
+        let (path, marks) = self.path_choice(packet, known);
         self.witness.observe(|| Finding::Path(path));
         let spec = &self.snapshot.paths[path];
         let meta = packet.meta_mut();
-        (meta.path, meta.class) = (spec.id, class.unwrap_or(spec.class));
+        (meta.path, meta.class) = (spec.id, spec.class);
+        marks.mark(meta);
         // Not routed by an adjacency, so replication finds the positions of route and path in these fields.
         (meta.adjacency, meta.version) = (AdjacencyId::at(position), path as u16);
         meta.out_interface = SEVERAL_INTERFACES;
@@ -453,17 +455,15 @@ impl<W: Witness> Classifier<'_, W> {
         if egress.redirects && out == packet.meta().in_interface && packet.meta().rounds & OPTIONS_DONE == 0 {
             return self.punt(packet, Exception::Redirect);
         }
-        let (position, class) = self.path_choice(packet, known);
+        let (position, marks) = self.path_choice(packet, known);
         let target = self.select_path(packet, position, (adjacency, link, out), egress);
-        if let Some(class) = class {
-            packet.meta_mut().class = class;
-        }
+        marks.mark(packet.meta_mut());
         target
     }
 
     /// The known path of the packet, or that of the first rule it matches, or `best-effort`.
     fn path_choice(&self, packet: &Packet, known: Option<PathChoice>) -> PathChoice {
-        known.or_else(|| self.match_rule(packet)).unwrap_or((self.dispatch.best_effort, None))
+        known.or_else(|| self.match_rule(packet)).unwrap_or((self.dispatch.best_effort, PathMarks::default()))
     }
 
     /// The path of the first rule that the packet matches.
@@ -481,7 +481,7 @@ impl<W: Witness> Classifier<'_, W> {
         let came = packet.meta().in_interface;
         let result = rules.find(&fields, (came, self.tables.vrf_of(came)));
         rules.count(result, packet.len(), packet.meta().timestamp);
-        result.map(|result| (result.path.into(), own_class(result)))
+        result.map(|result| (result.path.into(), PathMarks::of(result)))
     }
 }
 
@@ -502,7 +502,7 @@ fn try_rules(snapshot: &Snapshot, tables: &Tables, witness: impl Witness, packet
         let result = rule.result;
         witness.observe(|| Finding::Rule { id, rule, unmet });
         if unmet.is_none() {
-            return Some((result.path.into(), own_class(result)));
+            return Some((result.path.into(), PathMarks::of(result)));
         }
     }
     None

@@ -15,7 +15,7 @@ pub(crate) use scratch::Scratch;
 pub use witness::{Finding, Unwitnessed, Witness};
 
 use crate::fields::push_key;
-use crate::filter::own_class;
+use crate::filter::PathMarks;
 use crate::hook::Marks;
 use crate::snapshot::{Egress, PathSpec, PortView, Snapshot};
 use classifier::{RuleList, RuleReader};
@@ -219,8 +219,8 @@ impl<W: Witness> Classifier<'_, W> {
                 self.match_rules((view.untagged, arrival), packets, (from, scratch));
             }
             self.second_pass((id, view, wants), arrival, packets, (from, scratch), has_rules);
-            if !scratch.classes.is_empty() {
-                scratch.set_classes(packets, from);
+            if !scratch.marks.is_empty() {
+                scratch.mark_packets(packets, from);
             }
         }
         bytes
@@ -235,9 +235,9 @@ impl<W: Witness> Classifier<'_, W> {
         packets: &[Packet],
         (from, scratch): (usize, &mut Scratch),
     ) {
-        let Scratch { rule_keys, fields, targets, classes, .. } = scratch;
+        let Scratch { rule_keys, fields, targets, marks, .. } = scratch;
         let mut rules = self.dispatch.rules.borrow_mut();
-        if let Some(result) = rules.always().filter(|result| own_class(*result).is_none()) {
+        if let Some(result) = rules.always().filter(|result| PathMarks::of(*result).is_empty()) {
             let (mut count, mut bytes) = (0, 0);
             for (i, packet) in packets.iter().enumerate().take(CHUNK).filter(|(i, _)| targets[from + i] == UNDECIDED) {
                 fields.words[i] = fields.words[i] & ROUTE | u32::from(result.path) << ROUTE_BITS;
@@ -263,7 +263,10 @@ impl<W: Witness> Classifier<'_, W> {
             let (packet, result) = (&packets[i], matched[i]);
             if let Some(result) = result {
                 fields.words[i] = fields.words[i] & ROUTE | u32::from(result.path) << ROUTE_BITS;
-                classes.extend(own_class(result).map(|class| (i as u8, class)));
+                let own = PathMarks::of(result);
+                if !own.is_empty() {
+                    marks.push((i as u8, own));
+                }
             }
             rules.count(result, packet.len(), arrival.unwrap_or(packet.meta().timestamp));
         }
@@ -480,8 +483,8 @@ impl<W: Witness> Classifier<'_, W> {
                 return (target, if whole && target != REFUSED { mtu } else { 0 });
             }
         }
-        // The rules were looked up for the whole chunk, and a class of a rule's own is set with those of the others.
-        (self.slow_path_route4(packet, Outcome::decode(word), Some((position, None))), 0)
+        // The rules were looked up for the whole chunk, and what a rule gives this packet is set with that of the others.
+        (self.slow_path_route4(packet, Outcome::decode(word), Some((position, PathMarks::default()))), 0)
     }
 
     /// The outcome of a route; for a group, the member for the packet's flow. Fragments are hashed by their addresses only, because later fragments have no

@@ -1,6 +1,7 @@
 //! A worker's working memory for one batch of the classifier, and the memos of routes.
 
 use super::{REFUSED, Target};
+use crate::filter::PathMarks;
 use classifier::PacketKeys;
 use packet::{BATCH, Meta, Packet};
 use stack::ObjectiveTable;
@@ -90,8 +91,8 @@ pub(super) fn apply_memos(
 pub(crate) struct Scratch {
     /// The keys of a chunk for the rules of paths.
     pub(super) rule_keys: PacketKeys,
-    /// The packets of a chunk whose rule gives them a class of its own, by position in the chunk. Memos have the class of the path.
-    pub(super) classes: Vec<(u8, u8)>,
+    /// The packets of a chunk whose rule gives them a class or a share, by position in the chunk. Memos have the class of the path.
+    pub(super) marks: Vec<(u8, PathMarks)>,
     pub(super) fields: ChunkFields,
     pub(super) memos: Memos,
     /// The target of the `i`th packet.
@@ -110,7 +111,7 @@ impl Scratch {
         let (keys, words, lengths, tos) = ([0; CHUNK], [0; CHUNK], [0; CHUNK], [0; CHUNK]);
         Box::new(Scratch {
             rule_keys: PacketKeys::default(),
-            classes: Vec::with_capacity(CHUNK),
+            marks: Vec::with_capacity(CHUNK),
             fields: ChunkFields { keys, words, lengths, tos },
             memos: Memos { words: [u32::MAX; MEMOS], memos: [memo; MEMOS] },
             targets: [REFUSED; BATCH],
@@ -122,13 +123,13 @@ impl Scratch {
 }
 
 impl Scratch {
-    /// Gives packets the classes of their rules. The chunk begins at packet `from` of the batch.
+    /// Gives packets the classes and shares of their rules. The chunk begins at packet `from` of the batch.
     #[cold]
-    pub(super) fn set_classes(&mut self, packets: &mut [Packet], from: usize) {
-        for (i, class) in self.classes.drain(..) {
+    pub(super) fn mark_packets(&mut self, packets: &mut [Packet], from: usize) {
+        for (i, marks) in self.marks.drain(..) {
             let i = usize::from(i);
             if self.targets[from + i] != REFUSED {
-                packets[i].meta_mut().class = class;
+                marks.mark(packets[i].meta_mut());
             }
         }
     }

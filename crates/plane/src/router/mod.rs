@@ -19,6 +19,7 @@ mod prepare;
 mod prepared;
 mod rules;
 mod sets;
+mod share_ids;
 mod shares;
 
 pub use crate::parker::WakeFn;

@@ -2,6 +2,7 @@
 
 use super::Names;
 use super::cpu_shares::CpuShares;
+use super::shares::SharePlans;
 use crate::filter::{RuleOrigin, filter_rule, path_rule};
 use crate::function;
 use crate::snapshot::{BEST_EFFORT, BUILT_IN, CONTROL, GENERAL, PathSpec};
@@ -83,9 +84,17 @@ pub(super) fn came_by(matching: &plan::Match, names: &Names) -> RuleOrigin {
 }
 
 /// The rules that select the configured paths, which come after the three built-in ones.
-pub(super) fn rules(plan: &Plan, names: &Names, (old, sets): (&Arc<RuleList>, &Arc<SetStore>)) -> Arc<RuleList> {
+pub(super) fn rules(
+    plan: &Plan,
+    names: &Names,
+    shares: &SharePlans,
+    (old, sets): (&Arc<RuleList>, &Arc<SetStore>),
+) -> Arc<RuleList> {
     let rule = |(position, path): (usize, &plan::PathPlan)| {
-        path_rule(&path.matching, came_by(&path.matching, names), (position + BUILT_IN, &path.name), None)
+        // The check of the shares ensures that they exist.
+        let share = path.link_share.as_ref().and_then(|share| Some((share, shares.id(share).ok()?)));
+        let origin = came_by(&path.matching, names);
+        path_rule(&path.matching, origin, (position + BUILT_IN, &path.name), (None, share))
     };
     shared_list(plan.paths.iter().enumerate().map(rule).collect(), sets, Some(old))
 }

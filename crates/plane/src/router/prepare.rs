@@ -114,7 +114,7 @@ impl Router {
             self.views(plan, &parts, &names),
             interfaces,
             paths,
-            (rules(plan, &names, (&self.snapshot.rules, &self.sets.store)), self.sets.store.clone()),
+            (rules(plan, &names, &trees, (&self.snapshot.rules, &self.sets.store)), self.sets.store.clone()),
             LocalProtocolLimits {
                 icmp_rate: plan.icmp_rate.into(),
                 icmp_burst: plan.icmp_burst.into(),

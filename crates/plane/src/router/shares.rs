@@ -5,12 +5,13 @@
 
 use super::Router;
 use super::opener::{ApplyError, Opener};
+use super::share_ids::ShareIds;
 use crate::worker::ROUND_TRIPS;
 use classifier::Published;
 use link::{LinkShares, MOST_SHARES, ShareCounts};
 use plan::{Name, Plan, PortPlan, ShareChange, ShareName, ShareNode, ShareOrigin, ShareTree, SubscriberSection};
 use schemes::{ShareEdit, ShareParameters};
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 use subscribers::{CircuitTable, RoundTrips, RttSlots};
@@ -23,34 +24,6 @@ const LEAST_BURST: Bytes = Bytes::new(2 * 1514);
 
 /// Why a change of shares is refused: its position, the reason, and a hint.
 pub type ShareRefusal = (usize, String, String);
-
-/// The numbers of shares by name.
-#[derive(Clone, Debug, Default)]
-struct ShareIds {
-    ids: HashMap<ShareName, ShareId>,
-    names: Vec<ShareName>,
-}
-
-impl ShareIds {
-    fn get(&self, name: &ShareName) -> Option<ShareId> {
-        self.ids.get(name).copied()
-    }
-
-    /// The number of a name, a new one if it has none. None if the numbers are used up.
-    fn number(&mut self, name: &ShareName) -> Option<ShareId> {
-        if let Some(id) = self.get(name) {
-            return Some(id);
-        }
-        // Number 0 is no share.
-        let id = ShareId::at(self.names.len() + 1);
-        if id.index() >= MOST_SHARES {
-            return None;
-        }
-        self.names.push(name.clone());
-        self.ids.insert(name.clone(), id);
-        Some(id)
-    }
-}
 
 /// The shares of a port.
 struct PortTree {
@@ -86,6 +59,13 @@ impl Default for RouterShares {
     }
 }
 
+impl RouterShares {
+    /// The number of a share that some port has, or the reason why there is none, and a hint.
+    pub fn id(&self, name: &ShareName) -> Result<ShareId, (String, String)> {
+        self.ids.id_in(name, self.ports.values().map(|port| &port.tree))
+    }
+}
+
 /// The shares of a configuration that is being prepared.
 #[derive(Default)]
 pub(super) struct SharePlans {
@@ -107,6 +87,20 @@ struct PlannedTree {
 }
 
 impl SharePlans {
+    /// The number of a share that some port has, or the reason why there is none, and a hint.
+    pub fn id(&self, name: &ShareName) -> Result<ShareId, (String, String)> {
+        self.ids.id_in(name, self.ports.values().map(|port| &port.tree))
+    }
+
+    /// The errors of paths that name a share which no port has.
+    fn unknown_shares(&self, plan: &Plan) -> impl Iterator<Item = ApplyError> {
+        let named = plan.paths.iter().filter_map(|path| Some((path, path.link_share.as_ref()?)));
+        named.filter_map(|(path, share)| {
+            let (reason, hint) = self.id(share).err()?;
+            Some(ApplyError { place: format!("path {}", path.name), reason, hint })
+        })
+    }
+
     /// The shares of a port with all edits that make them.
     pub fn of_port(&self, port: &str) -> Option<(&Arc<LinkShares>, Vec<ShareEdit>)> {
         let planned = self.ports.get(port)?;
@@ -244,6 +238,7 @@ impl Router {
             };
             plans.circuits = table.map_err(|error| errors.push(wrong(error))).ok();
         }
+        errors.extend(plans.unknown_shares(plan));
         plans.round_trips = section.filter(|section| section.rtt).map(|_| self.round_trips());
         let subscribers = || network.iter().flat_map(|network| &network.subscribers);
         plans.settings = subscribers().filter_map(|one| Some((plans.ids.get(&one.name)?, fingerprint(one)))).collect();

@@ -238,7 +238,8 @@ fn rule_gives_its_packets_a_class_of_their_own() {
     let (_, _, list) = rig.router.rule_lists().remove(0);
     for (dscp, class) in [(0x2e, 5), (0x30, 1)] {
         let matching = plan::Match::parse(&format!("ip dscp {dscp}")).unwrap();
-        let rule = rig.router.listed_rule(&plan::RuleText::Path(matching, "gold".into(), Some(class)));
+        let rule = plan::PathRule { matching, path: "gold".into(), class: Some(class), share: None };
+        let rule = rig.router.listed_rule(&plan::RuleText::Path(rule)).unwrap();
         list.edit([classifier::RuleEdit::Add(classifier::Place::Before(1), rule)]).unwrap();
     }
     send(&mut rig, WIRE);

@@ -125,9 +125,9 @@ fn change(rig: &Rig, list: &RuleList, kind: plan::RuleListKind, text: &str) -> V
         plan::RulePlace::After(id) => Place::After(id),
     };
     let edits = batch.changes.iter().map(|(_, change)| match change {
-        plan::RuleChange::Add(at, rule) => RuleEdit::Add(place(*at), rig.router.listed_rule(rule)),
+        plan::RuleChange::Add(at, rule) => RuleEdit::Add(place(*at), rig.router.listed_rule(rule).unwrap()),
         plan::RuleChange::Remove(id) => RuleEdit::Remove(*id),
-        plan::RuleChange::Replace(id, rule) => RuleEdit::Replace(*id, rig.router.listed_rule(rule)),
+        plan::RuleChange::Replace(id, rule) => RuleEdit::Replace(*id, rig.router.listed_rule(rule).unwrap()),
     });
     list.edit(edits).unwrap()
 }

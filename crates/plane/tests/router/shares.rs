@@ -130,6 +130,47 @@ fn packets_without_a_circuit_are_not_held_by_those_of_subscribers() {
 }
 
 #[test]
+fn rules_of_paths_select_shares_before_circuits() {
+    let calls = "[[path]]\nname = \"calls\"\nmatch = \"udp dport 9 udp sport 5060\"\nlink_share = \"voice\"\n";
+    let other = "[[path]]\nname = \"other\"\nmatch = \"any\"\n";
+    let config = format!("{CONFIG}{calls}{other}");
+    let mut rig = Rig::running_with(wires(), 4096, Layout::Three, &config);
+    let counts = |rig: &mut Rig| {
+        for port in [5060, 7000, 8000] {
+            rig.send("wan", &frame(ALICE, true, port));
+        }
+        rig.advance(Nanos::millis(5));
+        assert_eq!(rig.received("lan").len(), 3);
+        let sent = sent(&rig.router, "lan");
+        ["alice", "voice", "gold"].map(|name| sent[name] / 1000)
+    };
+    // A share counts the packets of those below it.
+    assert_eq!(counts(&mut rig), [2, 1, 1]);
+    let rule = |share: &str| {
+        let matching = plan::Match::parse("udp sport 7000").expect("it is a match");
+        let share = Some(share.parse().expect("it is a name"));
+        plan::RuleText::Path(plan::PathRule { matching, path: "other".into(), class: Some(3), share })
+    };
+    let (_, _, list) = rig.router.rule_lists().remove(0);
+    rig.router.edit_shares("lan", &changes("add extra in gold")).expect("there is room");
+    let listed = rig.router.listed_rule(&rule("extra")).expect("there is such a share");
+    assert_eq!(&*listed.text, "udp sport 7000 path other class 3 share extra");
+    list.edit([classifier::RuleEdit::Add(classifier::Place::Before(1), listed)]).expect("there is room");
+    assert_eq!(counts(&mut rig), [3, 2, 3]);
+    // The packets of a share that was removed use the default leaf.
+    rig.router.edit_shares("lan", &changes("remove extra")).expect("an edit has added it");
+    let before = sent(&rig.router, "lan")["alice"];
+    assert_eq!(rig.router.listed_rule(&rule("extra")).expect_err("it was removed").0, "no port has a share 'extra'");
+    rig.send("wan", &frame(ALICE, true, 7000));
+    rig.advance(Nanos::millis(5));
+    assert_eq!((rig.received("lan").len(), sent(&rig.router, "lan")["alice"]), (1, before));
+    let wrong = config.replace("link_share = \"voice\"", "link_share = \"voise\"");
+    let plan = plan::check(&wrong, "test.toml", &plane::catalogue()).unwrap_or_else(|wrong| panic!("{wrong}"));
+    let Err(errors) = rig.router.prepare(&plan, &mut wires()) else { panic!("the path names no share") };
+    assert_eq!(errors[0].to_string(), "path calls: no port has a share 'voise'; did you mean 'voice'?");
+}
+
+#[test]
 fn edits_change_shares_at_once_and_refused_batches_change_nothing() {
     let mut rig = Rig::running_with(wires(), 4096, Layout::Three, CONFIG);
     let names = |rig: &Rig| sent(&rig.router, "lan").into_keys().collect::<Vec<_>>();

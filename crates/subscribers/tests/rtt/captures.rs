@@ -6,7 +6,7 @@ use pcap_parser::{Linktype, PcapCapture};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use subscribers::{RttSide, RttTable};
-use units::{Instant, Nanos, QueueId};
+use units::{Instant, Nanos, ShareId};
 
 fn capture(name: &str) -> Option<PathBuf> {
     let beside = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/data");
@@ -76,7 +76,8 @@ fn packets(path: &Path, pool: &mut Pool) -> Vec<(RttSide, Packet)> {
         let port = ip.get(header..header + 2).map_or(0, |port| u16::from_be_bytes([port[0], port[1]]));
         let meta = packet.meta_mut();
         meta.timestamp = Instant::new(u64::from(block.ts_sec) * 1_000_000_000 + u64::from(block.ts_usec) * 1000);
-        (meta.l3, meta.flags, meta.queue) = (l3 as u16, if version == 6 { Meta::IPV6 } else { 0 }, QueueId(1));
+        (meta.l3, meta.flags) = (l3 as u16, if version == 6 { Meta::IPV6 } else { 0 });
+        meta.set_share(ShareId(1));
         (side(port), packet)
     };
     capture.blocks.iter().map(packet).collect()

@@ -2,7 +2,7 @@
 
 use crate::definition::Observed;
 use packet::{Meta, Packet, Pool};
-use units::{Instant, QueueId};
+use units::{Instant, ShareId};
 
 /// A segment between a subscriber and a server.
 #[derive(Clone, Copy, Debug)]
@@ -63,7 +63,7 @@ impl Segment {
         assert!(packet.fill(&self.bytes()));
         let meta = packet.meta_mut();
         (meta.l3, meta.timestamp, meta.flags) = (14, self.time, if self.ipv6 { Meta::IPV6 } else { 0 });
-        meta.queue = QueueId(1);
+        meta.set_share(ShareId(1));
         packet
     }
 
