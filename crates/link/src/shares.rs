@@ -17,9 +17,9 @@ pub const MOST_SHARES: usize = 1 << 20;
 const CLASSES: usize = 36;
 const SHORTEST: u32 = 15;
 
-/// The counters of a share at a port. A packet that waits for a short time only touches the first cache line.
+/// The counters of a share at a port: a cache line.
 #[repr(C, align(64))]
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct ShareCells {
     packets: AtomicU64,
     bytes: AtomicU64,
@@ -28,14 +28,31 @@ struct ShareCells {
     enqueued: AtomicU64,
     enqueued_bytes: AtomicU64,
     longest: AtomicU64,
-    sojourn: [AtomicU32; CLASSES],
+    /// The packets with a sojourn time of the first class, so that most packets touch no other line.
+    shortest: AtomicU32,
 }
 
-impl Default for ShareCells {
-    fn default() -> ShareCells {
-        let [packets, bytes, dropped, marked, enqueued, enqueued_bytes, longest] = Default::default();
-        let sojourn = std::array::from_fn(|_| AtomicU32::new(0));
-        ShareCells { packets, bytes, dropped, marked, enqueued, enqueued_bytes, longest, sojourn }
+/// The counters of shares with neighbouring numbers.
+#[derive(Debug)]
+struct CellChunk {
+    cells: [ShareCells; CHUNK],
+    /// Packets by class of their sojourn time, but the first class.
+    sojourn: [[AtomicU32; CLASSES]; CHUNK],
+}
+
+impl Default for CellChunk {
+    fn default() -> CellChunk {
+        let counts = |_| std::array::from_fn(|_| AtomicU32::new(0));
+        CellChunk { cells: std::array::from_fn(|_| ShareCells::default()), sojourn: std::array::from_fn(counts) }
+    }
+}
+
+impl CellChunk {
+    /// The counter of a class of sojourn times.
+    #[inline(always)]
+    fn sojourn(&self, share: ShareId, class: usize) -> &AtomicU32 {
+        let at = share.index() % CHUNK;
+        if class == 0 { &self.cells[at].shortest } else { &self.sojourn[at][class] }
     }
 }
 
@@ -156,7 +173,7 @@ pub struct LinkShares {
     changes: Mutex<PendingChanges>,
     /// The worker has lost all shares in a restart, and asks for them.
     requested: AtomicBool,
-    cells: Box<[OnceLock<Box<[ShareCells; CHUNK]>>]>,
+    chunks: Box<[OnceLock<Box<CellChunk>>]>,
 }
 
 impl Default for LinkShares {
@@ -165,7 +182,7 @@ impl Default for LinkShares {
             version: AtomicU64::new(0),
             changes: Mutex::default(),
             requested: AtomicBool::new(false),
-            cells: (0..MOST_SHARES / CHUNK).map(|_| OnceLock::new()).collect(),
+            chunks: (0..MOST_SHARES / CHUNK).map(|_| OnceLock::new()).collect(),
         }
     }
 }
@@ -211,19 +228,24 @@ impl LinkShares {
     }
 
     fn make_cells(&self, share: ShareId) {
-        if let Some(chunk) = self.cells.get(share.index() / CHUNK) {
-            chunk.get_or_init(|| Box::new(std::array::from_fn(|_| ShareCells::default())));
+        if let Some(chunk) = self.chunks.get(share.index() / CHUNK) {
+            chunk.get_or_init(Box::default);
         }
     }
 
     #[inline(always)]
+    fn chunk(&self, share: ShareId) -> Option<&CellChunk> {
+        self.chunks.get(share.index() / CHUNK)?.get().map(|chunk| &**chunk)
+    }
+
+    #[inline(always)]
     fn cells(&self, share: ShareId) -> Option<&ShareCells> {
-        Some(&self.cells.get(share.index() / CHUNK)?.get()?[share.index() % CHUNK])
+        self.chunk(share).map(|chunk| &chunk.cells[share.index() % CHUNK])
     }
 
     /// The counts of a share; zeros if it has sent nothing yet.
     pub fn counts(&self, share: ShareId) -> ShareCounts {
-        let Some(cells) = self.cells(share) else { return ShareCounts::default() };
+        let Some((chunk, cells)) = self.chunk(share).zip(self.cells(share)) else { return ShareCounts::default() };
         let of = |cell: &AtomicU64| cell.load(Relaxed);
         let (packets, bytes, dropped) = (of(&cells.packets), of(&cells.bytes), of(&cells.dropped));
         // The cells are read one after the other while the worker counts, so the differences may be off by a batch.
@@ -238,18 +260,18 @@ impl LinkShares {
             marked: of(&cells.marked),
             waiting,
             longest: Nanos::new(of(&cells.longest)),
-            sojourn: std::array::from_fn(|class| cells.sojourn[class].load(Relaxed)),
+            sojourn: std::array::from_fn(|class| chunk.sojourn(share, class).load(Relaxed)),
         }
     }
 
     /// The bytes that each share has sent so far, by its number. Shares behind the last that ever had settings are left out.
     pub fn sent_bytes(&self) -> Vec<u64> {
         let mut bytes = Vec::new();
-        for (number, chunk) in self.cells.iter().enumerate() {
-            if let Some(cells) = chunk.get() {
+        for (number, chunk) in self.chunks.iter().enumerate() {
+            if let Some(chunk) = chunk.get() {
                 // Chunks between may belong to names of other ports.
                 bytes.resize(number * CHUNK, 0);
-                bytes.extend(cells.iter().map(|cells| cells.bytes.load(Relaxed)));
+                bytes.extend(chunk.cells.iter().map(|cells| cells.bytes.load(Relaxed)));
             }
         }
         bytes
@@ -257,19 +279,19 @@ impl LinkShares {
 
     /// Resets the longest sojourn time of all shares.
     pub fn reset_longest(&self) {
-        for chunk in self.cells.iter().filter_map(OnceLock::get) {
-            chunk.iter().for_each(|cells| cells.longest.store(0, Relaxed));
+        for chunk in self.chunks.iter().filter_map(OnceLock::get) {
+            chunk.cells.iter().for_each(|cells| cells.longest.store(0, Relaxed));
         }
     }
 
     /// Sets all counts of a share to zero: its number now belongs to another name.
     pub fn forget(&self, share: ShareId) {
-        if let Some(cells) = self.cells(share) {
-            let ShareCells { packets, bytes, dropped, marked, enqueued, enqueued_bytes, longest, sojourn } = cells;
+        if let Some((chunk, cells)) = self.chunk(share).zip(self.cells(share)) {
+            let ShareCells { packets, bytes, dropped, marked, enqueued, enqueued_bytes, longest, shortest: _ } = cells;
             for cell in [packets, bytes, dropped, marked, enqueued, enqueued_bytes, longest] {
                 cell.store(0, Relaxed);
             }
-            sojourn.iter().for_each(|cell| cell.store(0, Relaxed));
+            (0..CLASSES).for_each(|class| chunk.sojourn(share, class).store(0, Relaxed));
         }
     }
 }
@@ -347,13 +369,13 @@ impl ShareReader {
     /// Counts packets that leave.
     #[inline(always)]
     pub fn record_departure(&self, share: ShareId, bytes: u64, waited: Nanos) {
-        if let Some(cells) = self.shares.cells(share) {
+        if let Some((chunk, cells)) = self.shares.chunk(share).zip(self.shares.cells(share)) {
             bump(&cells.packets, 1);
             bump(&cells.bytes, bytes);
             if waited.get() > cells.longest.load(Relaxed) {
                 cells.longest.store(waited.get(), Relaxed);
             }
-            let class = &cells.sojourn[class_of(waited)];
+            let class = chunk.sojourn(share, class_of(waited));
             class.store(class.load(Relaxed).wrapping_add(1), Relaxed);
         }
     }

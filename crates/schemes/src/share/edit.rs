@@ -1,7 +1,7 @@
 //! Changes of a link-sharing tree. No packet is lost or overtakes another of its share.
 
-use super::ShareTree;
 use super::node::{DEFAULT, NONE, Node, ROOT, ShareParameters};
+use super::{ShareTree, Turn};
 use crate::{Next, Wires};
 use units::{Instant, ShareId};
 
@@ -48,11 +48,11 @@ impl<W: Wires + 'static> ShareTree<W> {
         self.find_leaf(share, wires);
     }
 
-    /// Ends the present turn early, before a change.
+    /// Ends the present turns early, before a change.
     pub(super) fn interrupt(&mut self, wires: &W) {
-        if let Some(turn) = self.turn.take() {
-            let backlog = self.backlog(turn.leaf, wires);
-            self.end_turn(turn, backlog, wires);
+        while let Some(&Turn { node, .. }) = self.turns.last() {
+            let backlog = self.backlog(node, wires);
+            self.end_turn(backlog, wires);
         }
     }
 

@@ -52,7 +52,7 @@ pub(super) struct LeafSchemes<W> {
     layer: OwnedLayer,
     make: MakeStage<W>,
     schemes: Vec<LeafScheme<W>>,
-    /// The most schemes, and the queues of each: the first is for a lone packet, the others are those of the scheme.
+    /// The most schemes, and the queues of each. The queues of lone packets come before those of all schemes, side by side.
     most: u32,
     queues: u32,
     /// A lone packet may leave without the scheme.
@@ -79,13 +79,13 @@ fn made<W: Wires>(make: MakeStage<W>, layer: &OwnedLayer, first: u32) -> Option<
 impl<W: Wires + 'static> LeafSchemes<W> {
     pub fn new(layer: &Layer<'_>, most: u32, make: MakeStage<W>) -> Result<LeafSchemes<W>, BuildError> {
         let stage = make(layer)?;
-        let (queues, passes_lone) = (stage.queues().saturating_add(1), passes_lone(&*stage));
+        let (queues, passes_lone) = (stage.queues(), passes_lone(&*stage));
         let layer = OwnedLayer::of(layer);
         Ok(LeafSchemes { layer, make, schemes: Vec::new(), most, queues, passes_lone, busy: 0, hand: 0 })
     }
 
     pub fn queues(&self) -> u32 {
-        self.queues.saturating_mul(self.most)
+        self.queues.saturating_add(1).saturating_mul(self.most)
     }
 
     pub fn layer(&self) -> &OwnedLayer {
@@ -105,17 +105,27 @@ impl<W: Wires + 'static> LeafSchemes<W> {
     /// The queue of the lone packet of a leaf with this scheme.
     #[inline(always)]
     pub fn lone_queue(&self, number: u32) -> QueueId {
-        QueueId(number * self.queues)
+        QueueId(number)
     }
 
     /// The scheme that has this queue.
     pub fn of_queue(&self, queue: u32) -> Option<&dyn Stage<W>> {
-        self.get(queue / self.queues)
+        self.get(queue.checked_sub(self.most)? / self.queues.max(1))
     }
 
-    /// The queues of a scheme.
-    pub fn range(&self, number: u32) -> Range<u32> {
-        self.schemes.get(number as usize).map_or(0..0, |_| number * self.queues..(number + 1) * self.queues)
+    /// The queues of a scheme, without that of the lone packet.
+    fn range(&self, number: u32) -> Range<u32> {
+        let first = self.most + number * self.queues;
+        first..first + self.queues
+    }
+
+    /// The queues of a leaf with this scheme.
+    pub fn queues_of(&self, number: u32) -> impl Iterator<Item = QueueId> {
+        let lent = self
+            .schemes
+            .get(number as usize)
+            .map(|_| [self.lone_queue(number)].into_iter().chain(self.range(number).map(QueueId)));
+        lent.into_iter().flatten()
     }
 
     /// A scheme, if it was made.
@@ -140,7 +150,7 @@ impl<W: Wires + 'static> LeafSchemes<W> {
     /// Counts the packets of a scheme anew. Returns the node of its leaf.
     pub fn recount(&mut self, number: u32, wires: &W) -> u32 {
         // The link may have put packets into the queues of a scheme that was not made yet.
-        if self.range(number).skip(1).any(|queue| wires.size(QueueId(queue)).packets > 0) {
+        if self.range(number).any(|queue| wires.size(QueueId(queue)).packets > 0) {
             self.stage(number);
         }
         let Some(LeafScheme { stage, node }) = self.schemes.get_mut(number as usize) else { return NONE };
@@ -151,10 +161,10 @@ impl<W: Wires + 'static> LeafSchemes<W> {
     /// A scheme, made if it was not.
     #[inline(always)]
     pub fn stage(&mut self, number: u32) -> Option<&mut dyn Stage<W>> {
-        let LeafSchemes { schemes, make, layer, queues, .. } = self;
+        let LeafSchemes { schemes, make, layer, most, queues, .. } = self;
         let scheme = schemes.get_mut(number as usize)?;
         if scheme.stage.is_none() {
-            scheme.stage = made(*make, layer, number * *queues + 1);
+            scheme.stage = made(*make, layer, *most + number * *queues);
         }
         scheme.stage.as_deref_mut().map(|stage| stage as _)
     }

@@ -40,7 +40,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::any::Any;
 use leaves::{LeafSchemes, MakeStage};
-use node::{Branch, NONE, Nodes, ROOT};
+use node::{NONE, Nodes, ROOT};
 use units::declare::{OptionDeclaration, Unit};
 use units::{Framing, Instant, Nanos, QueueId, Rate, ShareId, TimerWheel};
 
@@ -70,24 +70,27 @@ pub(crate) const OPTIONS: &[OptionDeclaration] = &[
         default: "1514b",
         least: 64,
         most: 1 << 17,
-        doc: "the bytes of a turn: a leaf sends packets until it has sent so many",
+        doc: "the bytes of a turn: a share sends packets until it has sent so many",
     },
 ];
 
 /// The time between two checks whether the packets before those of a new leaf have left.
 const CHECK: Nanos = Nanos::micros(500);
 
+/// The most levels below the link: a leaf of packets that wait for their leave is one more than configured.
+const DEEPEST: usize = 16;
+
 /// Packets for which memory is prefetched together.
 const AHEAD: usize = 32;
 
-/// The packets that leave in one turn.
+/// The turn of a node. A node is charged when its turn ends: small packets of one site cost one step for the nodes above them.
 #[derive(Clone, Copy, Debug)]
 struct Turn {
-    leaf: u32,
-    /// Bytes sent so far.
+    node: u32,
+    /// It is within the guarantee.
+    within: bool,
+    /// Bytes sent in the turns below that have ended, or by the leaf.
     bytes: u64,
-    /// A bit for each level from the leaf on: its node has the turn within its guarantee.
-    guaranteed: u16,
 }
 
 /// See the [module](self).
@@ -95,7 +98,8 @@ pub(crate) struct ShareTree<W> {
     nodes: Nodes,
     leaves: LeafSchemes<W>,
     wheel: TimerWheel,
-    turn: Option<Turn>,
+    /// The turns that have not ended, from the top: each is of a child of the one before. The last one may be that of a leaf.
+    turns: Vec<Turn>,
     line: Framing,
     quantum: u64,
     /// The arrival time of the oldest packet in the default leaf, and when it was looked up.
@@ -129,7 +133,7 @@ fn of<W: Wires + 'static>(
         nodes: Nodes::new(&root),
         leaves: LeafSchemes::new(inside, options.count("leaves")?, make)?,
         wheel,
-        turn: None,
+        turns: Vec::with_capacity(DEEPEST),
         line: shape::framing(options)?,
         quantum: options.bytes("quantum")?.get(),
         default_arrival: (Instant::START, Instant::START),
@@ -186,7 +190,7 @@ impl<W: Wires + 'static> ShareTree<W> {
             return arrival;
         }
         let scheme = self.nodes.all[node::DEFAULT as usize].scheme;
-        let heads = self.leaves.range(scheme).filter_map(|queue| wires.head(QueueId(queue)));
+        let heads = self.leaves.queues_of(scheme).filter_map(|queue| wires.head(queue));
         let arrival = heads.map(|head| head.timestamp).min().unwrap_or(Instant::NEVER);
         self.default_arrival = (arrival, wires.now());
         arrival
@@ -244,55 +248,67 @@ impl<W: Wires + 'static> ShareTree<W> {
         }
     }
 
-    /// The leaf that sends next.
+    /// Begins turns down to a leaf, which sends next. None if no leaf may send.
     #[inline]
-    fn pick(&mut self, now: Instant, wires: &W) -> Option<Turn> {
-        let Nodes { all, branches, .. } = &mut self.nodes;
-        if !all[ROOT as usize].ready {
+    fn pick(&mut self, wires: &W) -> Option<u32> {
+        let now = wires.now();
+        if self.turns.is_empty() && !self.nodes.all[ROOT as usize].ready {
             return None;
         }
-        let (mut place, mut guaranteed) = (ROOT, 0);
+        let mut place = self.turns.last().map_or(ROOT, |turn| turn.node);
         loop {
-            let branch = branches.get_mut(all[place as usize].branch as usize)?;
-            let (child, within) = branch.pick(all, now)?;
-            guaranteed = guaranteed << 1 | u16::from(within);
-            place = child;
-            let node = &all[place as usize];
-            if node.branch == NONE {
+            let Nodes { all, branches, .. } = &mut self.nodes;
+            // A leaf has no branch.
+            let Some(branch) = branches.get_mut(all[place as usize].branch as usize) else { return Some(place) };
+            let Some((child, within)) = branch.pick(all, now) else {
+                // A node above the others without a child that may send: its turn ends.
+                self.turns.last()?;
+                self.end_turn(Next::Idle, wires);
+                place = self.turns.last().map_or(ROOT, |turn| turn.node);
+                continue;
+            };
+            if all[child as usize].branch == NONE {
                 for soon in branch.soon() {
                     all[soon as usize].prefetch(wires);
                 }
-                return Some(Turn { leaf: place, bytes: 0, guaranteed });
             }
+            self.turns.push(Turn { node: child, within, bytes: 0 });
+            place = child;
         }
     }
 
-    /// Charges a turn to all nodes above the leaf, which has this backlog now.
+    /// Ends the last turn, of a node with this backlog, and those of the nodes above that have sent a quantum or have no more child that may send.
     #[inline]
-    fn end_turn(&mut self, turn: Turn, backlog: Next, wires: &W) {
+    fn end_turn(&mut self, mut backlog: Next, wires: &W) {
         let now = wires.now();
-        let Turn { leaf, bytes, mut guaranteed } = turn;
-        let mut place = leaf;
-        while place != ROOT {
+        let mut closing = None;
+        while let Some(Turn { node: place, within, bytes }) = self.turns.pop() {
             let node = &mut self.nodes.all[place as usize];
             node.charge_ceiling(bytes, now);
-            if guaranteed & 1 != 0 {
+            if within {
                 node.charge_guarantee(bytes, now);
             } else {
                 node.charge_excess(bytes);
             }
-            guaranteed >>= 1;
-            let above = node.parent;
+            if node.closing && node.branch == NONE {
+                closing = Some(place);
+            }
             // A leaf may be empty. A node above may have reached its ceiling, or the end of its guarantee.
-            let branch = self.nodes.branches.get(node.branch as usize);
-            let backlog = branch.map_or(backlog, Branch::backlog);
             self.update(place, backlog, now);
-            place = above;
+            let Some(above) = self.turns.last_mut() else {
+                self.nodes.all[ROOT as usize].charge_ceiling(bytes, now);
+                let backlog = self.present_backlog(ROOT, wires);
+                self.update(ROOT, backlog, now);
+                break;
+            };
+            above.bytes += bytes;
+            let (node, sent) = (above.node, above.bytes);
+            backlog = self.present_backlog(node, wires);
+            if sent < self.quantum && backlog == Next::Ready {
+                break;
+            }
         }
-        self.nodes.all[ROOT as usize].charge_ceiling(bytes, now);
-        let backlog = self.present_backlog(ROOT, wires);
-        self.update(ROOT, backlog, now);
-        if self.nodes.all[leaf as usize].closing {
+        if let Some(leaf) = closing {
             self.finish_closing(leaf, wires);
         }
     }
@@ -418,22 +434,22 @@ impl<W: Wires + 'static> ShareTree<W> {
             self.update(place, backlog, now);
         }
         loop {
-            let Some(mut turn) = self.turn.take().or_else(|| self.pick(now, wires)) else { return Evaluation::Nothing };
-            let (evaluation, next) = self.evaluate_leaf(turn.leaf, wires);
-            match evaluation {
-                Evaluation::Sent(length) => turn.bytes += self.line.line_bytes(length).get(),
-                Evaluation::Dropped => {}
+            let Some(leaf) = self.pick(wires) else { return Evaluation::Nothing };
+            let (evaluation, next) = self.evaluate_leaf(leaf, wires);
+            let sent = match evaluation {
+                Evaluation::Sent(length) => self.line.line_bytes(length).get(),
+                Evaluation::Dropped => 0,
                 Evaluation::Nothing => {
                     // A scheme that says it is ready and does nothing would be asked for ever.
-                    let next = if next == Next::Ready { Next::Idle } else { next };
-                    self.end_turn(turn, next, wires);
+                    self.end_turn(if next == Next::Ready { Next::Idle } else { next }, wires);
                     continue;
                 }
-            }
-            if turn.bytes >= self.quantum || next != Next::Ready {
-                self.end_turn(turn, next, wires);
-            } else {
-                self.turn = Some(turn);
+            };
+            if let Some(turn) = self.turns.last_mut() {
+                turn.bytes += sent;
+                if turn.bytes >= self.quantum || next != Next::Ready {
+                    self.end_turn(next, wires);
+                }
             }
             return evaluation;
         }
@@ -459,7 +475,7 @@ impl<W: Wires + 'static> Scheme<W> for ShareTree<W> {
         if self.leaves.are_idle() {
             return Next::Idle;
         }
-        if self.turn.is_some() || self.nodes.all[ROOT as usize].ready || self.wheel.is_due(wires.now()) {
+        if !self.turns.is_empty() || self.nodes.all[ROOT as usize].ready || self.wheel.is_due(wires.now()) {
             return Next::Ready;
         }
         match self.wheel.next() {

@@ -294,8 +294,7 @@ impl ShareTree<Model> {
             assert_eq!(node.branch == NONE, children.is_empty(), "branch of {place}");
             if node.scheme != NONE {
                 assert_eq!(self.leaves.node_of(node.scheme), place);
-                let packets =
-                    self.leaves.range(node.scheme).map(|queue| model.size(QueueId(queue)).packets).sum::<u32>();
+                let packets = self.leaves.queues_of(node.scheme).map(|queue| model.size(queue).packets).sum::<u32>();
                 assert_eq!(node.busy, packets > 0, "packets of {place}");
                 assert!(children.is_empty(), "only a leaf has a scheme");
             }
