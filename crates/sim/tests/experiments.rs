@@ -135,6 +135,8 @@ experiments! {
     a_lifetime_is_exact: "ephemeral" "EX15"
     engines_scale: "ephemeral" "EX17"
     a_small_cache_of_ranges_answers_nine_of_ten_lookups: "panama" "F6"
+    shares_borrow_as_in_the_manual_of_htb: "sharing" "borrowing"
+    circuits_get_their_plans_below_full_sites: "sharing" "sites"
 }
 
 /// A golden file as Markdown: its tables with their titles.
@@ -171,7 +173,7 @@ fn cells(line: &str) -> Vec<String> {
 
 #[test]
 fn readme_has_golden_tables() {
-    for paper in ["scheduling", "queueing", "ephemeral", "panama"] {
+    for paper in ["scheduling", "queueing", "ephemeral", "panama", "sharing"] {
         let path = folder().join(paper).join("README.md");
         let text = std::fs::read_to_string(&path).unwrap();
         let mut body = String::from("\n");

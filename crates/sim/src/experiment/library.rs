@@ -91,7 +91,12 @@ const PANAMA: &[ExperimentFile] = folder!("panama":
     "F6.toml"
 );
 
+const SHARING: &[ExperimentFile] = folder!("sharing":
+    "borrowing.toml"
+    "sites.toml"
+);
+
 /// Every file, in the order in which experiments are run.
 pub fn entries() -> impl Iterator<Item = &'static ExperimentFile> {
-    SCHEDULING.iter().chain(QUEUEING).chain(EPHEMERAL).chain(PANAMA)
+    SCHEDULING.iter().chain(QUEUEING).chain(EPHEMERAL).chain(PANAMA).chain(SHARING)
 }
