@@ -327,11 +327,11 @@ impl Branch {
             if !core::mem::replace(&mut node.in_guaranteed, true) {
                 node.eligible = now.get();
                 let key = node.guarantee_key();
-                self.push(true, OrderEntry { key, child }, nodes);
+                self.push(true, OrderEntry::new(key, child), nodes);
             }
         } else if !core::mem::replace(&mut node.in_excess, true) {
             let key = node.excess_key();
-            self.push(false, OrderEntry { key, child }, nodes);
+            self.push(false, OrderEntry::new(key, child), nodes);
         }
     }
 
@@ -354,7 +354,8 @@ impl Branch {
             }
             return Some((self.only, within));
         }
-        while let Some(OrderEntry { key, child }) = self.guaranteed.first() {
+        while let Some(entry) = self.guaranteed.first() {
+            let (key, child) = (entry.key(), entry.child);
             let node = &mut nodes[child as usize];
             if node.parent != self.node {
                 self.guaranteed.pop();
@@ -370,7 +371,8 @@ impl Branch {
                 return Some((child, true));
             }
         }
-        while let Some(OrderEntry { key, child }) = self.excess.first() {
+        while let Some(entry) = self.excess.first() {
+            let (key, child) = (entry.key(), entry.child);
             let node = &mut nodes[child as usize];
             if node.parent != self.node {
                 self.excess.pop();

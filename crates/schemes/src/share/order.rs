@@ -26,11 +26,26 @@ pub(super) fn is_before(one: u64, other: u64) -> bool {
     (one.wrapping_sub(other) as i64) < 0
 }
 
-/// A child and its key at some time.
+/// A child and its key at some time: 16 bytes, so that the four below another in the heap may fill a cache line.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct OrderEntry {
-    pub key: OrderKey,
+    time: u64,
+    rank: u32,
     pub child: u32,
+}
+
+impl OrderEntry {
+    /// A child with this key.
+    #[inline(always)]
+    pub fn new(key: OrderKey, child: u32) -> OrderEntry {
+        OrderEntry { time: key.time, rank: key.rank, child }
+    }
+
+    /// The key.
+    #[inline(always)]
+    pub fn key(self) -> OrderKey {
+        OrderKey { rank: self.rank, time: self.time }
+    }
 }
 
 /// A heap with four children a node.
@@ -79,7 +94,7 @@ impl LazyHeap {
     #[inline]
     pub fn replace_first(&mut self, key: OrderKey) {
         if let Some(first) = self.0.first_mut() {
-            first.key = key;
+            *first = OrderEntry::new(key, first.child);
             self.sink(0);
         }
     }
@@ -100,7 +115,7 @@ impl LazyHeap {
         let entry = self.0[place];
         while place > 0 {
             let parent = (place - 1) / CHILDREN;
-            if !entry.key.precedes(self.0[parent].key) {
+            if !entry.key().precedes(self.0[parent].key()) {
                 break;
             }
             self.0[place] = self.0[parent];
@@ -114,13 +129,13 @@ impl LazyHeap {
         loop {
             let first = place * CHILDREN + 1;
             let children = self.0.get(first..(first + CHILDREN).min(self.0.len())).unwrap_or(&[]);
-            let Some((mut least, mut key)) = children.first().map(|child| (first, child.key)) else { break };
+            let Some((mut least, mut key)) = children.first().map(|child| (first, child.key())) else { break };
             for (child, at) in children.iter().zip(first..).skip(1) {
-                if child.key.precedes(key) {
-                    (least, key) = (at, child.key);
+                if child.key().precedes(key) {
+                    (least, key) = (at, child.key());
                 }
             }
-            if !key.precedes(entry.key) {
+            if !key.precedes(entry.key()) {
                 break;
             }
             self.0[place] = self.0[least];
@@ -137,7 +152,7 @@ mod tests {
 
     fn entry((rank, time): (u32, u64), child: usize) -> OrderEntry {
         // Close to the end of the number range, so that times pass it.
-        OrderEntry { key: OrderKey { rank, time: time.wrapping_sub(500) }, child: child as u32 }
+        OrderEntry::new(OrderKey { rank, time: time.wrapping_sub(500) }, child as u32)
     }
 
     proptest! {
@@ -151,7 +166,7 @@ mod tests {
             left.sort_unstable();
             for (rank, time) in left {
                 let first = heap.first().expect("all are there");
-                prop_assert_eq!(first.key, entry((rank, time), 0).key);
+                prop_assert_eq!(first.key(), entry((rank, time), 0).key());
                 heap.pop();
             }
             prop_assert!(heap.first().is_none());
@@ -167,16 +182,16 @@ mod tests {
             let mut present = keys.clone();
             for more in growth {
                 let first = heap.first().expect("none is removed");
-                let least = present.iter().map(|key| entry(*key, 0).key).reduce(|a, b| if b.precedes(a) { b } else { a });
-                prop_assert_eq!(Some(first.key), least);
+                let least = present.iter().map(|key| entry(*key, 0).key()).reduce(|a, b| if b.precedes(a) { b } else { a });
+                prop_assert_eq!(Some(first.key()), least);
                 present[first.child as usize].1 += more;
-                heap.replace_first(entry(present[first.child as usize], 0).key);
+                heap.replace_first(entry(present[first.child as usize], 0).key());
             }
             heap.clean(|entry| entry.child % 2 == 0);
             let mut even: Vec<(u32, u64)> = present.iter().step_by(2).copied().collect();
             even.sort_unstable();
             for key in even {
-                prop_assert_eq!(heap.first().map(|first| first.key), Some(entry(key, 0).key));
+                prop_assert_eq!(heap.first().map(|first| first.key()), Some(entry(key, 0).key()));
                 heap.pop();
             }
         }
