@@ -207,11 +207,9 @@ impl LinkShares {
                 self.make_cells(*share);
             }
         }
+        self.forget_done();
         let mut changes = self.lock();
-        let latest = self.version.load(Relaxed);
-        let done = changes.done(latest);
-        changes.batches.retain(|(number, _)| *number > done);
-        let number = latest + 1;
+        let number = self.version.load(Relaxed) + 1;
         changes.batches.push((number, ShareEdits(edits.into())));
         self.version.store(number, Relaxed);
         number
@@ -220,6 +218,17 @@ impl LinkShares {
     /// True if the worker has carried out the batch of this number.
     pub fn is_done(&self, number: u64) -> bool {
         self.lock().done(self.version.load(Relaxed)) >= number
+    }
+
+    /// Frees the batches that all readers have carried out: each has 56 bytes for a share.
+    fn forget_done(&self) {
+        let mut changes = self.lock();
+        let done = changes.done(self.version.load(Relaxed));
+        let (kept, gone) = std::mem::take(&mut changes.batches).into_iter().partition(|(number, _)| *number > done);
+        changes.batches = kept;
+        drop(changes);
+        // Freed after the lock.
+        let _: Vec<(u64, ShareEdits)> = gone;
     }
 
     /// True if the worker has asked for all shares since the last call.
@@ -340,6 +349,7 @@ impl ShareReader {
             carry_out(&edits);
             self.seen.store(number, Relaxed);
         }
+        self.shares.forget_done();
     }
 
     /// Prefetches the counters of a share.

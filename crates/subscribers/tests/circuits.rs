@@ -245,7 +245,7 @@ fn hundred_thousand_macs_and_tag_pairs_are_found() {
 
 #[test]
 fn share_of_a_rule_precedes_that_of_the_circuit() {
-    let mac = Mac::from_number(0x02_0000_0000_01);
+    let mac = Mac::from_number(0x0200_0000_0001);
     let table = CircuitTable::new([(CircuitKey::Mac(mac), ShareId(5))].into_iter()).unwrap();
     let frame = Frame { macs: [mac, Mac::BROADCAST], tags: vec![], addresses: None, length: 100 };
     let mut pool = Pool::new(Region::new(16));

@@ -274,8 +274,10 @@ impl Branch {
 
     fn add_child(&mut self) {
         self.children += 1;
-        // Twice: entries of children that were removed or moved stay until they are the first. In steps, so that many children cost few allocations.
-        let entries = 2 * self.children.next_power_of_two() as usize + 2;
+        // Half as many again: entries of children that were removed or moved stay until they are the first. In steps, so that many children cost few
+        // allocations.
+        let step = (self.children.next_power_of_two() / 8).max(4);
+        let entries = (self.children + self.children / 2 + 2).next_multiple_of(step) as usize;
         self.guaranteed.reserve(entries);
         self.excess.reserve(entries);
     }

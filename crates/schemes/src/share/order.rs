@@ -57,7 +57,7 @@ const CHILDREN: usize = 4;
 impl LazyHeap {
     /// Makes room for so many entries.
     pub fn reserve(&mut self, entries: usize) {
-        self.0.reserve(entries.saturating_sub(self.0.len()));
+        self.0.reserve_exact(entries.saturating_sub(self.0.len()));
     }
 
     #[inline(always)]

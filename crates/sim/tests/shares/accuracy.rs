@@ -94,7 +94,6 @@ fn each_level_has_its_rate_in_each_second_under_tcp_and_udp() {
             let rates = network.rates(port, Nanos::secs(1));
             for (name, expected) in &expected[1..] {
                 let rate = rates[*name];
-                println!("{direction:?} {second}: {name} {rate:.3} of {expected:.3} Mbit/s");
                 assert!(is_near(rate, *expected, PART), "{direction:?}, second {second}: {name} {rate} of {expected}");
             }
             let link = rates["west"] + rates["east"];

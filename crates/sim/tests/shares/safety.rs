@@ -111,14 +111,6 @@ fn check_neighbour(attack: Stream, direction: Direction, port: &str) {
     let after = network.sent(port);
     let rate = |name: &str| (after[name] - before[name]) as f64 * 8e-6;
     let delay = p95(&mut network, probes);
-    println!(
-        "{direction:?}: attacker {:.2} Mbit/s with at most {most_waiting} packets and {most_bytes} bytes waiting, neighbour {:.2} Mbit/s, p95 of its delays {:.2} ms, {:.2} \
-         before",
-        rate("attacker"),
-        rate("neighbour"),
-        delay.as_secs_f64() * 1e3,
-        base.as_secs_f64() * 1e3
-    );
     assert!(is_near(rate("neighbour"), PLAN.1, PART), "{}", rate("neighbour"));
     assert!(is_near(rate("attacker"), REST, PART), "{}", rate("attacker"));
     assert!(delay <= base + DELAY, "{delay:?} {base:?}");
@@ -152,7 +144,7 @@ fn full_leaves_of_many_subscribers_leave_frames_for_their_neighbour() {
     network.run(Nanos::secs(2));
     let rates = network.rates("lan", Nanos::secs(1));
     let waiting: u64 = (0..MANY).map(|number| network.waiting("lan", &format!("attacker{number}")).0).sum();
-    println!("neighbour {:.2} Mbit/s while {waiting} packets of others wait", rates["neighbour"]);
+    assert!(waiting > 8000, "{waiting} packets of others wait");
     assert!(is_near(rates["neighbour"], PLAN.1, PART), "{}", rates["neighbour"]);
 }
 
