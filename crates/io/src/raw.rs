@@ -1,10 +1,12 @@
 //! Raw IP sockets of one protocol (raw(7), ipv6(7)). The kernel writes and reads the IP headers. Opening one needs root or CAP_NET_RAW.
 
+use crate::sys::set_option;
 use packet::wire::Ipv4;
 use rustix::net::{AddressFamily, Protocol, SocketFlags, SocketType, socket_with};
 use std::io;
 use std::net::UdpSocket;
 use std::num::NonZeroU32;
+use std::os::fd::AsFd;
 
 /// A socket for IPv4 or IPv6 packets of this protocol. It is not a datagram socket, but std's type has all the calls for it; ports have no meaning
 /// and are 0. Received IPv4 packets begin with their header ([`behind_header`]), IPv6 packets do not.
@@ -16,6 +18,12 @@ pub fn socket(is_ipv4: bool, protocol: u8) -> io::Result<UdpSocket> {
     let family = if is_ipv4 { AddressFamily::INET } else { AddressFamily::INET6 };
     let protocol = NonZeroU32::new(protocol.into()).map(Protocol::from_raw);
     Ok(socket_with(family, SocketType::RAW, SocketFlags::CLOEXEC, protocol)?.into())
+}
+
+/// Sets the priority of the packets of a socket, by which a queueing discipline of the kernel may select their class (socket(7)). Numbers above 6 need
+/// CAP_NET_ADMIN.
+pub fn set_priority(socket: impl AsFd, priority: u32) -> io::Result<()> {
+    set_option(socket, libc::SOL_SOCKET, libc::SO_PRIORITY, &priority)
 }
 
 /// The payload of an IPv4 packet that was received with its header.

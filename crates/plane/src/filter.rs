@@ -81,7 +81,7 @@ pub fn filter_rule(rule: &FilterRule, (interface, vrf): RuleOrigin) -> ListedRul
 const OWN_CLASS: u32 = 1;
 const OWN_SHARE: u32 = 2;
 
-/// What the rule of a path gives its packets.
+/// The class and the share that the rule of a path gives its packets.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct PathMarks {
     /// A class of its own; `None` for that of the path.

@@ -10,6 +10,7 @@ mod forwarding;
 mod functions;
 pub mod guests;
 mod io;
+mod kernel_htb;
 mod link;
 mod preempt;
 mod reservations;
@@ -54,7 +55,7 @@ const GROUPS: &[Group] = &[
     ("routes", Measure::Here(routes::measure)),
     ("rules", Measure::Here(rules::measure)),
     ("schemes", Measure::Here(schemes::measure)),
-    ("subscribers", Measure::Here(subscribers::measure)),
+    ("subscribers", Measure::WithKernel(subscribers::measure)),
     ("guests", Measure::Here(guests::measure)),
     ("scheduler", Measure::Here(components::scheduler)),
     ("sim", Measure::Here(sim::measure)),

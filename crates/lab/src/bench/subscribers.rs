@@ -3,7 +3,8 @@
 //! Both routers forward the same frames, one to each subscriber in turn. One has the scheme `fifo` at its port, the other a tree of shares.
 
 use super::forwarding::{BenchRouter, BenchTable, SPARE, frame};
-use super::{BenchFigure, Rounds, median};
+use super::kernel_htb::{KernelHtb, MOST_LEAVES};
+use super::{BenchFigure, Progress, Rounds, median};
 use plane::rig::{MemoryWires, Rig};
 use plane::snapshot::Layout;
 use std::fmt::Write as _;
@@ -71,12 +72,15 @@ fn router(count: usize, shares: bool) -> BenchRouter {
     router
 }
 
-/// Measures the group.
-pub fn measure(Rounds(rounds): Rounds) -> Vec<BenchFigure> {
+/// Measures the group. Without the right to make network namespaces, the kernel's HTB is left out.
+pub fn measure(Rounds(rounds): Rounds, progress: &Progress) -> anyhow::Result<Vec<BenchFigure>> {
     let mut figures = Vec::new();
     let mut costs = Vec::new();
     for count in COUNTS {
         let (mut plain, mut shared) = (router(count, false), router(count, true));
+        let htb = (count <= MOST_LEAVES).then(|| KernelHtb::new(count, TOWER, REGION));
+        let htb = htb.and_then(|made| made.map_err(|why| progress.note(&format!("HTB is left out: {why:#}"))).ok());
+        let mut htb_more = Vec::new();
         let mut more = Vec::new();
         let mut pairs = Vec::new();
         for round in 0..=rounds {
@@ -84,6 +88,9 @@ pub fn measure(Rounds(rounds): Rounds) -> Vec<BenchFigure> {
             let pair = (shared.run_router(passes), plain.run_router(passes));
             // The first round only warms up.
             if round > 0 {
+                if let Some(htb) = &htb {
+                    htb_more.push(htb.time_over_plain()?);
+                }
                 more.push(pair.0 - pair.1);
                 pairs.push(pair);
             }
@@ -107,6 +114,11 @@ pub fn measure(Rounds(rounds): Rounds) -> Vec<BenchFigure> {
             "ns/packet",
             budget,
         ));
+        if !htb_more.is_empty() {
+            let htb = median(htb_more);
+            let name = format!("{name}, beside what the kernel's HTB with pfifo leaves adds to its packets");
+            figures.push(BenchFigure::against("subscribers", name, (over, htb, over / htb), "ns/packet", None));
+        }
     }
     let growth = costs[COUNTS.len() - 1] / costs[0];
     figures.push(BenchFigure::alone(
@@ -116,5 +128,5 @@ pub fn measure(Rounds(rounds): Rounds) -> Vec<BenchFigure> {
         "",
         Some(GROWTH),
     ));
-    figures
+    Ok(figures)
 }

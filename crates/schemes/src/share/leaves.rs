@@ -65,7 +65,7 @@ pub(super) struct LeafSchemes<W> {
 
 /// True if a packet that arrives at an idle scheme, and leaves before any other arrives, needs no scheme.
 fn passes_lone<W: Wires>(stage: &dyn Stage<W>) -> bool {
-    // Where a class precedes others, a later packet may have to leave before the first one.
+    // Otherwise a later packet of a higher class would wait for the first one.
     stage.passes_when_idle() && !stage.ranks_classes()
 }
 

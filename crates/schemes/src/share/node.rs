@@ -266,7 +266,7 @@ impl Default for Branch {
 }
 
 impl Branch {
-    /// Whether a child may send.
+    /// Ready if a child may send, or idle.
     #[inline(always)]
     pub fn backlog(&self) -> Next {
         if self.ready > 0 { Next::Ready } else { Next::Idle }
