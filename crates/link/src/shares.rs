@@ -12,7 +12,7 @@ use units::{Bytes, Nanos, ShareId, Size};
 /// The counters of so many shares are allocated at once.
 const CHUNK: usize = 256;
 /// The most shares of a router.
-pub const MOST_SHARES: usize = 1 << 20;
+pub const MOST_SHARES: usize = ShareId::MOST as usize;
 /// The classes of sojourn times: two for each power of two, from 32 us to 4 s.
 const CLASSES: usize = 36;
 const SHORTEST: u32 = 15;

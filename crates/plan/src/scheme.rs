@@ -43,7 +43,7 @@ impl Call {
                 Some(leaves) => {
                     format!(
                         "give fewer 'leaves', or at most {} 'flows' for each of the {leaves}",
-                        QUEUES / leaves.max(1)
+                        (QUEUES / leaves.max(1)).saturating_sub(1)
                     )
                 }
                 None => "give fewer 'flows' or branches".to_string(),
@@ -441,10 +441,10 @@ mod tests {
         let mut catalogue = catalogue();
         catalogue.orders[0].declaration.options = MANY;
         let two = |inside: &str| format!("tree{{branch{{{inside}}},branch(class=1){{{inside}}}}}");
-        let many = two(&two(&two("fq(flows=600000)")));
+        let many = two(&two(&two("fq(flows=700000)")));
         let error = Call::scheme(&many, &catalogue).unwrap_err();
         assert_eq!((error.offset, error.length), (0, many.len()));
-        assert_eq!(error.reason, "the scheme has 4800000 queues; a link has 4194304 at most");
+        assert_eq!(error.reason, "the scheme has 5600000 queues; a link has 5242880 at most");
         assert!(Call::scheme(&two(&two(&two("fq(flows=500000)"))), &catalogue).is_ok());
     }
 

@@ -9,10 +9,10 @@ use crate::share::{ShareName, ShareSettings};
 use crate::share_batch::ShareChange;
 use std::collections::HashMap;
 use std::fmt;
-use units::{Nanos, QueueId, Rate};
+use units::{Nanos, Rate, ShareId};
 
 /// The most shares of a port.
-pub const MOST_SHARES: usize = QueueId::MOST as usize;
+pub const MOST_SHARES: usize = ShareId::MOST as usize;
 /// The most levels of shares. The port itself is the first level.
 pub const MOST_SHARE_LEVELS: usize = 8;
 

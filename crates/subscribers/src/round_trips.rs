@@ -17,7 +17,7 @@ use units::{Bytes, Instant, Nanos, ShareId};
 /// Timestamps of the table: 4 MB, which keeps them for a second if hosts create half a million of them a second.
 const TIMESTAMPS: usize = 1 << 19;
 /// The numbers of shares, as forwarding tables hold them.
-const MOST_SHARES: usize = 1 << 20;
+const MOST_SHARES: usize = ShareId::MOST as usize;
 /// Shares whose slots, and slots whose histograms, are allocated at once.
 const NUMBERS: usize = 4096;
 const SLOTS: usize = 256;

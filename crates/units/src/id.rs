@@ -52,8 +52,13 @@ ids! {
 }
 
 impl QueueId {
-    /// The most queues of a link. It bounds their memory, and a count of queues fits into any integer type in use.
-    pub const MOST: u32 = 1 << 22;
+    /// The most queues of a link: 2^22 of schemes, and one for a lone packet of each share. It bounds their memory.
+    pub const MOST: u32 = (1 << 22) + ShareId::MOST;
+}
+
+impl ShareId {
+    /// The most shares of a router, and of a port.
+    pub const MOST: u32 = 1 << 20;
 }
 
 impl VrfId {
