@@ -237,7 +237,7 @@ impl<W: Wires + 'static> ShareTree<W> {
                 (true, true) => return branch.keep(all, place, within, now),
                 (false, false) => return,
                 (false, true) => branch.enter(all, place, within, now),
-                (true, false) => branch.leave(place),
+                (true, false) => branch.leave(all, place),
             }
             // Only the first and the last child change the parent.
             if branch.ready > 1 || (branch.ready == 1) != ready {

@@ -315,10 +315,22 @@ impl Branch {
 
     /// A child may not send any more.
     #[inline]
-    pub fn leave(&mut self, child: u32) {
+    pub fn leave(&mut self, nodes: &mut [Node], child: u32) {
         self.ready -= 1;
         if self.only == child {
             self.only = NONE;
+            return;
+        }
+        // After its turn its entry is the first. It is removed while the node is in the cache; other entries stay until they are the first.
+        let node = &mut nodes[child as usize];
+        let is_first = |heap: &LazyHeap| heap.first().is_some_and(|entry| entry.child == child);
+        if node.in_guaranteed && is_first(&self.guaranteed) {
+            node.in_guaranteed = false;
+            self.guaranteed.pop();
+        }
+        if node.in_excess && is_first(&self.excess) {
+            node.in_excess = false;
+            self.excess.pop();
         }
     }
 
