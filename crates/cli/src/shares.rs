@@ -63,8 +63,8 @@ pub fn subscribers(arguments: &SubscribersArguments) -> Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     reloaded.warnings.iter().try_for_each(|warning| writeln!(stderr(), "warning: {warning}"))?;
-    let SubscribersReloaded { subscribers, added, removed, .. } = reloaded;
-    writeln!(out, "{added} added, {removed} removed; {subscribers} subscribers")?;
+    let SubscribersReloaded { subscribers, added, changed, removed, .. } = reloaded;
+    writeln!(out, "{added} added, {changed} changed, {removed} removed; {subscribers} subscribers")?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -29,7 +29,7 @@ mod worker;
 pub use path::PathCounters;
 pub use router::{
     ApplyError, Build, EditError, EditSummary, Edits, KnownCosts, Opener, PATH_RULES, PolicyChange, PolicyReport,
-    Prepared, PublishedGeneration, Router, ShareRefusal, ShareReport, SharesChanged, WakeFn,
+    Prepared, PublishedGeneration, Router, RunningSubscriber, ShareRefusal, ShareReport, SharesChanged, WakeFn,
 };
 pub use worker::{
     Adopted, AdoptionUnfinished, Command, Decorate, LinksReport, Mailbox, NewFunctions, NewHook, NewPort, PathReport,

@@ -103,6 +103,8 @@ pub struct SubscribersReloaded {
     pub subscribers: u64,
     /// The number of new subscribers.
     pub added: u64,
+    /// The number of subscribers with another site, other rates or keys than before.
+    pub changed: u64,
     /// The number of subscribers that are gone.
     pub removed: u64,
     /// Warnings about the files.

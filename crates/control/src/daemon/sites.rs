@@ -51,7 +51,7 @@ impl Daemon {
         let AccessNetwork { inside, outside, subscribers, round_trips } = self.access_network();
         let down = inside.as_ref().and_then(|port| self.measured_shares(port)).unwrap_or_default();
         let up = self.shares_by_name(outside.as_ref());
-        let subscribers: HashSet<_> = subscribers.iter().map(|(name, _)| name).collect();
+        let subscribers: HashSet<_> = subscribers.iter().map(|one| &one.name).collect();
         let rtt = |below: &Below| round_trips.as_ref().map(|_| rtt_reply(&below.times));
         // From the last share to the first, those below a share are before it. An entry counts the subscribers below the next share of the level above.
         let mut levels: Vec<Below> = vec![Below::default()];

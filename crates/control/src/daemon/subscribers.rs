@@ -7,8 +7,9 @@ use crate::api::{self, ApiError, Author, RttReply, RttSideReply, ShareTraffic, S
 use crate::events::{LoggedEvent, ShareEvent};
 use io::clock;
 use plan::{Name, ShareName, SubscriberSection};
+use plane::RunningSubscriber;
 use std::cmp::Reverse;
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::os::unix::fs::MetadataExt;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -138,8 +139,7 @@ pub(super) struct AccessNetwork {
     /// The first port inside, and the first one outside.
     pub inside: Option<Name>,
     pub outside: Option<Name>,
-    /// The shares of subscribers, and their titles.
-    pub subscribers: Vec<(ShareName, String)>,
+    pub subscribers: Vec<RunningSubscriber>,
     pub round_trips: Option<Arc<RoundTrips>>,
 }
 
@@ -160,8 +160,11 @@ impl Daemon {
         let AccessNetwork { inside, outside, subscribers, round_trips } = self.access_network();
         let [down, up] = [&inside, &outside].map(|port| self.shares_by_name(port.as_ref()));
         let round_trips = round_trips.as_deref();
-        let row = |(name, title)| SubscriberRow { name, title, down: down.get(name), up: up.get(name), round_trips };
-        let mut rows: Vec<SubscriberRow<'_>> = subscribers.iter().map(|(name, title)| row((name, &**title))).collect();
+        let mut rows: Vec<SubscriberRow<'_>> = Vec::with_capacity(subscribers.len());
+        rows.extend(subscribers.iter().map(|RunningSubscriber { name, title, .. }| {
+            let (down, up) = (down.get(name), up.get(name));
+            SubscriberRow { name, title, down, up, round_trips }
+        }));
         if let Some(order) = order {
             rows.sort_by_cached_key(|row| row.key(order));
         }
@@ -222,16 +225,20 @@ impl Daemon {
         if router.plan().is_none_or(|plan| plan.subscribers.is_none()) {
             return Err(ApplyFailure::NoSubscribers);
         }
-        let names = |router: &plane::Router| -> HashSet<ShareName> {
-            router.subscribers().iter().map(|(name, _)| name.clone()).collect()
+        let settings = |router: &plane::Router| -> HashMap<ShareName, u64> {
+            router.subscribers().iter().map(|one| (one.name.clone(), one.settings)).collect()
         };
-        let before = names(router);
+        let before = settings(router);
         let warnings = router.reload_subscribers(&mut **opener).map_err(ApplyFailure::CannotRun)?;
-        let after = names(router);
+        let after = settings(router);
+        let count = |is: &dyn Fn(Option<&u64>, &u64) -> bool| {
+            after.iter().filter(|(name, settings)| is(before.get(*name), settings)).count() as u64
+        };
         Ok(api::SubscribersReloaded {
             subscribers: after.len() as u64,
-            added: after.difference(&before).count() as u64,
-            removed: before.difference(&after).count() as u64,
+            added: count(&|before, _| before.is_none()),
+            changed: count(&|before, settings| before.is_some_and(|before| before != settings)),
+            removed: before.keys().filter(|name| !after.contains_key(*name)).count() as u64,
             warnings,
         })
     }

@@ -10,7 +10,11 @@ use units::declare::{Declaration, Inside, OptionDeclaration, Unit};
 type Options = Vec<(&'static str, u64)>;
 
 fn defaults(declaration: &Declaration) -> Options {
-    let default = |o: &OptionDeclaration| (o.name, o.unit.read(o.default).expect("defaults are checked"));
+    let default = |o: &OptionDeclaration| match o.name {
+        // A guest has fewer queues than a link.
+        "leaves" => (o.name, 64),
+        _ => (o.name, o.unit.read(o.default).expect("defaults are checked")),
+    };
     declaration.options.iter().map(default).collect()
 }
 

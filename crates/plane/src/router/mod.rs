@@ -29,7 +29,7 @@ pub use opener::{ApplyError, Opener};
 pub use policies::{PolicyChange, PolicyReport};
 pub use prepared::Prepared;
 pub use rules::PATH_RULES;
-pub use shares::{ShareRefusal, ShareReport, SharesChanged};
+pub use shares::{RunningSubscriber, ShareRefusal, ShareReport, SharesChanged};
 
 use crate::function::{FunctionRegistration, Functions};
 use crate::parker::Parker;

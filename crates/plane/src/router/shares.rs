@@ -40,8 +40,7 @@ pub(super) struct RouterShares {
     pub circuits: Arc<Published<CircuitTable>>,
     /// The slots of round-trip times. `None` if they are not measured.
     round_trips: Option<RttSlots>,
-    /// The titles of subscribers and their circuits' shares.
-    subscribers: Vec<(ShareName, String)>,
+    subscribers: Vec<RunningSubscriber>,
     /// The time from which leases count.
     pub now: Instant,
 }
@@ -75,7 +74,7 @@ pub(super) struct SharePlans {
     pub round_trips: Option<Arc<RoundTrips>>,
     /// The share of each circuit, with the fingerprint of its settings.
     settings: Vec<(ShareId, u64)>,
-    subscribers: Vec<(ShareName, String)>,
+    subscribers: Vec<RunningSubscriber>,
     pub warnings: Vec<String>,
 }
 
@@ -241,8 +240,9 @@ impl Router {
         errors.extend(plans.unknown_shares(plan));
         plans.round_trips = section.filter(|section| section.rtt).map(|_| self.round_trips());
         let subscribers = || network.iter().flat_map(|network| &network.subscribers);
-        plans.settings = subscribers().filter_map(|one| Some((plans.ids.get(&one.name)?, fingerprint(one)))).collect();
-        plans.subscribers = subscribers().map(|one| (one.name.clone(), one.title.clone())).collect();
+        plans.subscribers = subscribers().map(RunningSubscriber::of).collect();
+        let settings = plans.subscribers.iter().filter_map(|one| Some((plans.ids.get(&one.name)?, one.settings)));
+        plans.settings = settings.collect();
         if errors.is_empty() { Ok(plans) } else { Err(errors) }
     }
 
@@ -441,8 +441,8 @@ impl Router {
         Some(reports)
     }
 
-    /// The subscribers: the share of each, and its title.
-    pub fn subscribers(&self) -> &[(ShareName, String)] {
+    /// The subscribers.
+    pub fn subscribers(&self) -> &[RunningSubscriber] {
         &self.shares.subscribers
     }
 
@@ -468,12 +468,24 @@ impl Router {
     }
 }
 
-/// A number that changes with the settings of a subscriber that its round-trip times depend on: not with its title.
-fn fingerprint(subscriber: &plan::subscribers::Subscriber) -> u64 {
-    let plan::subscribers::Subscriber { parent, down, up, keys, .. } = subscriber;
-    let mut hasher = DefaultHasher::new();
-    (parent, down, up, keys).hash(&mut hasher);
-    hasher.finish()
+/// A subscriber whose circuit has shares.
+#[derive(Clone, Debug)]
+pub struct RunningSubscriber {
+    /// The name of its shares.
+    pub name: ShareName,
+    /// Its title.
+    pub title: String,
+    /// A number that changes with its site, rates and keys, on which its round-trip times depend.
+    pub settings: u64,
+}
+
+impl RunningSubscriber {
+    fn of(subscriber: &plan::subscribers::Subscriber) -> RunningSubscriber {
+        let plan::subscribers::Subscriber { name, title, parent, down, up, keys, .. } = subscriber;
+        let mut hasher = DefaultHasher::new();
+        (parent, down, up, keys).hash(&mut hasher);
+        RunningSubscriber { name: name.clone(), title: title.clone(), settings: hasher.finish() }
+    }
 }
 
 fn note_lease(change: &ShareChange, leases: &mut BTreeMap<ShareName, Instant>, now: Instant) {
