@@ -1,4 +1,4 @@
-//! The kernel's HTB with as many leaves, in the same four levels: what it adds to the time of a packet that the kernel sends.
+//! The time that the kernel's HTB adds to a packet that the kernel sends, with as many leaves in the same four levels.
 //!
 //! A host has two cables, one of them with HTB. The priority of a socket selects the leaf, so HTB looks up no filter. The kernel sends each packet at once,
 //! as the router of this benchmark does. The leaves have drop-tail queues.
