@@ -86,6 +86,7 @@ fn router(count: usize) -> (Rig, i64) {
     });
     let mut rig = Rig::running_with(wires, 16_384, Layout::Three, &format!("{CONFIG}file = \"/{count}\"\n"));
     rig.advance(Nanos::millis(2));
+    rig.router.restore_shares();
     (rig, LIVE.load(Ordering::Relaxed) - before)
 }
 

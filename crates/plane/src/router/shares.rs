@@ -458,9 +458,10 @@ impl Router {
         Ok(warnings)
     }
 
-    /// Hands all shares to workers that have lost them in a restart.
+    /// Hands all shares to workers that have lost them in a restart, and frees changes that all workers have carried out.
     pub fn restore_shares(&self) {
         for PortTree { tree, shared, .. } in self.shares.ports.values() {
+            shared.forget_done();
             if shared.take_request() {
                 shared.change(&all_edits(tree, &self.shares.ids));
             }

@@ -201,7 +201,7 @@ fn edits_change_shares_at_once_and_refused_batches_change_nothing() {
 #[test]
 fn guarantee_of_a_site_follows_those_below_it() {
     let mut rig = Rig::running_with(wires(), 8192, Layout::Three, CONFIG);
-    // The site gets no excess while others want it, so it sends what is guaranteed below it.
+    // The other shares use all the excess, so the site sends at the rate guaranteed below it.
     rig.router.edit_shares("lan", &changes("set north priority 7")).unwrap();
     rig.router.edit_shares("lan", &changes("set alice rate 20mbit")).unwrap();
     let step = Nanos::micros(250);
