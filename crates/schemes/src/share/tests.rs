@@ -260,6 +260,17 @@ fn leaf_with_packets_becomes_a_branch_and_a_leaf_again() {
 }
 
 #[test]
+fn lone_packet_passes_only_schemes_without_ranks() {
+    let fifo = [("limit", 10), ("bytes", 1 << 40), ("drop", 0), ("unbounded", 1)];
+    let plain = || Layer { name: "fifo", options: &fifo, inside: Vec::new() };
+    let ranked = Layer { name: "priority", options: &[("levels", 3)], inside: [plain()].into() };
+    let passes = |layer: &Layer<'_>| {
+        LeafSchemes::<Model>::new(layer, 4, crate::build::managed_alone).map(|leaves| leaves.passes_lone())
+    };
+    assert_eq!((passes(&plain()), passes(&ranked)), (Ok(true), Ok(false)));
+}
+
+#[test]
 fn more_leaves_than_schemes_take_turns_and_excess_packets_are_refused() {
     let edits: Vec<ShareEdit> = (1..200).map(|share| put(share, settings(0))).collect();
     let mut link = Link::new(mbit(1000), &edits);
@@ -291,6 +302,8 @@ impl ShareTree<Model> {
             let ready = children.iter().filter(|child| all[**child as usize].ready).count();
             let counted = self.nodes.branches.get(node.branch as usize).map_or(0, |branch| branch.ready);
             assert_eq!(counted as usize, ready, "ready children of {place}");
+            let only = self.nodes.branches.get(node.branch as usize).map_or(NONE, |branch| branch.only);
+            assert!(only == NONE || counted == 1, "only child of {place}");
             assert_eq!(node.branch == NONE, children.is_empty(), "branch of {place}");
             if node.scheme != NONE {
                 assert_eq!(self.leaves.node_of(node.scheme), place);
