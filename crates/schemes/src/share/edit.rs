@@ -79,12 +79,14 @@ impl<W: Wires + 'static> ShareTree<W> {
                     self.release(before, wires);
                 }
                 self.nodes.all[place as usize].set(settings, now);
+                self.leaves.set_queue_limit(place, settings.queue);
                 self.update(place, backlog, now);
             }
             None if share == ShareId(0) => {}
             None => {
                 let place = self.nodes.add(Node::new(parent, share, settings));
                 self.wheel.grow(self.nodes.all.len());
+                self.leaves.set_queue_limit(place, settings.queue);
                 self.nodes.adopt(parent);
                 self.find_leaf(settings.parent, wires);
                 self.nodes.set_node(share, Some(place));

@@ -8,8 +8,8 @@ use alloc::boxed::Box;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::ops::Range;
-use units::QueueId;
 use units::declare::OptionValue;
+use units::{Bytes, QueueId};
 
 /// The steps of one search for an idle scheme, which bound the time of a packet.
 const STEPS: usize = 64;
@@ -57,6 +57,8 @@ pub(super) struct LeafSchemes<W> {
     queues: u32,
     /// A lone packet may leave without the scheme.
     passes_lone: bool,
+    /// By node: the bytes of a leaf that has one queue instead of a scheme. Only as long as such leaves need it.
+    limits: Vec<u32>,
     /// The leaves that have packets.
     busy: u32,
     /// The position at which the next search for an idle scheme begins.
@@ -81,7 +83,17 @@ impl<W: Wires + 'static> LeafSchemes<W> {
         let stage = make(layer)?;
         let (queues, passes_lone) = (stage.queues(), passes_lone(&*stage));
         let layer = OwnedLayer::of(layer);
-        Ok(LeafSchemes { layer, make, schemes: Vec::new(), most, queues, passes_lone, busy: 0, hand: 0 })
+        Ok(LeafSchemes {
+            layer,
+            make,
+            schemes: Vec::new(),
+            most,
+            queues,
+            passes_lone,
+            limits: Vec::new(),
+            busy: 0,
+            hand: 0,
+        })
     }
 
     pub fn queues(&self) -> u32 {
@@ -102,7 +114,24 @@ impl<W: Wires + 'static> LeafSchemes<W> {
         self.passes_lone
     }
 
-    /// The queue of the lone packet of a leaf with this scheme.
+    /// The bytes that the own queue of a leaf holds.
+    #[inline(always)]
+    pub fn queue_limit(&self, leaf: u32) -> u64 {
+        self.limits.get(leaf as usize).copied().unwrap_or(0).into()
+    }
+
+    /// Sets how many bytes the own queue of a leaf holds.
+    pub fn set_queue_limit(&mut self, leaf: u32, limit: Bytes) {
+        if limit == Bytes::ZERO {
+            return;
+        }
+        if self.limits.len() <= leaf as usize {
+            self.limits.resize(leaf as usize + 1, 0);
+        }
+        self.limits[leaf as usize] = u32::try_from(limit.get()).unwrap_or(u32::MAX);
+    }
+
+    /// The queue of the lone packet of a leaf with this scheme, or of all packets of a leaf with its own queue.
     #[inline(always)]
     pub fn lone_queue(&self, number: u32) -> QueueId {
         QueueId(number)

@@ -2,8 +2,10 @@
 //!
 //! **Semantics.** A node has a guaranteed rate, a ceiling, a weight, a burst and a priority. At each node one child gets the next turn:
 //!
-//! 1. The children within their guarantee (a token bucket of rate and burst) precede the others. The first is the one that has been so for the longest. Its
-//!    turn increases this time by length over rate (virtual clock; Zhang, SIGCOMM 1990).
+//! 1. The children within their guarantee (a token bucket of rate and burst) precede the others. The first is the one with the earliest deadline: the end
+//!    of its next turn at its rate. Its turn increases this time by length over rate (virtual clock; Zhang, SIGCOMM 1990). As long as the guarantees fit
+//!    the rate of the node, a packet leaves at most a turn of another child after its deadline (Figueira and Pasquale, IEEE/ACM Transactions on
+//!    Networking 3(4), 1995).
 //! 2. Without such a child, the first is the child of the first priority with the least virtual time. Its turn adds length over weight to this time
 //!    (start-time fair queueing, Goyal, Vin and Cheng, SIGCOMM 1996, section 3, as a hierarchy).
 //!
@@ -22,6 +24,8 @@
 //! entry of a heap. A node at its ceiling waits in a timing wheel, not in the order. Meters are exact, so a late timer loses no rate while the burst covers
 //! the delay.
 
+#[cfg(test)]
+mod delay_tests;
 mod edit;
 mod leaves;
 mod node;
@@ -390,7 +394,13 @@ impl<W: Wires + 'static> ShareTree<W> {
         // Without a scheme the packet stays in the register, and the link drops it.
         let Some(scheme) = self.scheme_of(leaf) else { return };
         let node = &mut self.nodes.all[leaf as usize];
-        if !node.busy && self.leaves.passes_lone() {
+        // A leaf that has got its own queue meanwhile: the packets in its scheme leave first.
+        if node.has_own_queue() && !node.uses_scheme {
+            let queue = self.leaves.lone_queue(scheme);
+            if wires.size(queue).bytes.get() + u64::from(packet.length) <= self.leaves.queue_limit(leaf) {
+                node.has_lone_packet |= wires.enqueue(queue);
+            }
+        } else if !node.busy && self.leaves.passes_lone() {
             node.has_lone_packet = wires.enqueue(self.leaves.lone_queue(scheme));
         } else if let Some(stage) = self.leaves.stage(scheme) {
             node.uses_scheme = true;
@@ -413,7 +423,7 @@ impl<W: Wires + 'static> ShareTree<W> {
                 wires.transmit();
                 packet.length
             });
-            // More than one after the link has moved packets from another scheme.
+            // More than one in a queue of its own, or after the link has moved packets from another scheme.
             node.has_lone_packet = wires.size(queue).packets > 0;
             return (sent.map_or(Evaluation::Nothing, Evaluation::Sent), self.present_backlog(leaf, wires));
         }
@@ -507,7 +517,7 @@ impl<W: Wires + 'static> Scheme<W> for ShareTree<W> {
 
     fn queue_of(&self, packet: &Record) -> Option<QueueId> {
         let leaf = &self.nodes.all[self.nodes.leaf_of(ShareId(packet.queue.0)) as usize];
-        if leaf.scheme != NONE && !leaf.busy && self.leaves.passes_lone() {
+        if leaf.scheme != NONE && (leaf.has_own_queue() || !leaf.busy && self.leaves.passes_lone()) {
             return Some(self.leaves.lone_queue(leaf.scheme));
         }
         self.leaves.get(leaf.scheme)?.queue_of(packet)

@@ -18,6 +18,8 @@ pub(super) const PRIORITIES: usize = 8;
 const LEAST_CREDIT: Bytes = Bytes::new(2000);
 /// Virtual time of a byte, for a weight of one.
 const BYTE: u64 = 1 << 24;
+/// The packets of the leaf wait in one queue, without a scheme.
+const OWN_QUEUE: u8 = 0x80;
 /// A child that gets packets again may be ahead of the virtual time by at most a turn with the longest super-frame at weight one.
 const FAR_AHEAD: u64 = BYTE << 18;
 
@@ -36,6 +38,8 @@ pub struct ShareParameters {
     pub burst: Bytes,
     /// Excess goes to children of the least priority first: 0 to 7.
     pub priority: u8,
+    /// The packets of a leaf wait in one queue of at most so many bytes. Zero: in the scheme of all leaves.
+    pub queue: Bytes,
 }
 
 impl Default for ShareParameters {
@@ -48,6 +52,7 @@ impl Default for ShareParameters {
             weight: 1,
             burst: Bytes::ZERO,
             priority: 0,
+            queue: Bytes::ZERO,
         }
     }
 }
@@ -78,15 +83,16 @@ pub(super) struct Node {
     pub share: ShareId,
     /// The virtual time of its next turn.
     start: u64,
-    /// The time for which it is first among those within their guarantee, in nanoseconds, and nanoseconds of 2^16 bytes at the guaranteed rate: zero
-    /// without a guarantee.
+    /// The time of its next turn within its guarantee, in nanoseconds, and nanoseconds of 2^16 bytes at the guaranteed rate: zero without a
+    /// guarantee.
     eligible: u64,
     pace: u64,
     /// A leaf that is new since then: packets before its own may wait in the default leaf. Otherwise never.
     pub follows: Instant,
     /// Virtual time of a byte: at most [`BYTE`].
     advance: u32,
-    pub priority: u8,
+    /// Its priority, and [`OWN_QUEUE`].
+    flags: u8,
     /// It has packets, and its ceiling allows one.
     pub ready: bool,
     /// The leaf has packets.
@@ -124,7 +130,7 @@ impl Node {
             branch: NONE,
             scheme: NONE,
             share,
-            priority: 0,
+            flags: 0,
             ready: false,
             busy: false,
             used: false,
@@ -150,12 +156,16 @@ impl Node {
 
     /// Gives it other settings. Debts at its meters stay.
     pub fn set(&mut self, settings: &ShareParameters, now: Instant) {
-        let &ShareParameters { rate, ceiling, weight, burst, priority, .. } = settings;
-        self.priority = priority.min(PRIORITIES as u8 - 1);
+        let &ShareParameters { rate, ceiling, weight, burst, priority, queue, .. } = settings;
+        self.flags = priority.min(PRIORITIES as u8 - 1) | if queue > Bytes::ZERO { OWN_QUEUE } else { 0 };
         self.advance = BYTE as u32 / weight.max(1);
         self.has_ceiling = ceiling.is_some();
         // 2^16 bytes are 2^19 bits.
-        self.pace = ((1 << (16 + 3)) * 1_000_000_000_u64).checked_div(rate.get()).map_or(0, |pace| pace.max(1));
+        let pace = ((1 << (16 + 3)) * 1_000_000_000_u64).checked_div(rate.get()).map_or(0, |pace| pace.max(1));
+        if core::mem::replace(&mut self.pace, pace) != pace {
+            // Its time was that of another rate.
+            self.eligible = 0;
+        }
         // The burst is for the ceiling. A guarantee has the same time: its credit must not keep others waiting.
         let part = |ceiling: Rate| u128::from(burst.get()) * u128::from(rate.get()) / u128::from(ceiling.get().max(1));
         let credit = ceiling.map_or(burst, |ceiling| Bytes::new(part(ceiling) as u64).max(LEAST_CREDIT.min(burst)));
@@ -163,6 +173,18 @@ impl Node {
         if let Some(ceiling) = ceiling {
             self.ceiling.reconfigure(&meter(ceiling, burst), now);
         }
+    }
+
+    /// Its turn at the excess: 0 is the first.
+    #[inline(always)]
+    pub fn priority(&self) -> u8 {
+        self.flags & !OWN_QUEUE
+    }
+
+    /// True if the packets of the leaf wait in one queue, without a scheme.
+    #[inline(always)]
+    pub fn has_own_queue(&self) -> bool {
+        self.flags & OWN_QUEUE != 0
     }
 
     /// True if the ceiling allows a packet.
@@ -229,11 +251,12 @@ impl Node {
     }
 
     fn excess_key(&self) -> OrderKey {
-        OrderKey { rank: self.priority.into(), time: self.start }
+        OrderKey { rank: self.priority().into(), time: self.start }
     }
 
     fn guarantee_key(&self) -> OrderKey {
-        OrderKey { rank: 0, time: self.eligible }
+        // The deadline of its next turn: when a turn of 2^11 bytes ends that begins at its time and has its rate.
+        OrderKey { rank: 0, time: self.eligible.saturating_add(self.pace >> 5) }
     }
 }
 
@@ -248,7 +271,7 @@ pub(super) struct Branch {
     pub ready: u32,
     /// The only child that may send, if it was the first. It is not in the heaps: most branches have one such child at a time.
     pub only: u32,
-    /// Children within their guarantee: by the time since when they are.
+    /// Children within their guarantee: by their deadlines.
     guaranteed: LazyHeap,
     /// The other children that may send: by priority, then by virtual time.
     excess: LazyHeap,
@@ -287,7 +310,7 @@ impl Branch {
     pub fn enter(&mut self, nodes: &mut [Node], child: u32, within: bool, now: Instant) {
         let node = &mut nodes[child as usize];
         // A child that was idle restarts at the present virtual time, without credit. If its own is ahead of that, it stays.
-        let present = self.virtual_times[usize::from(node.priority)];
+        let present = self.virtual_times[usize::from(node.priority())];
         if node.start.wrapping_sub(present) > FAR_AHEAD {
             node.start = present;
         }
@@ -339,7 +362,8 @@ impl Branch {
         let node = &mut nodes[child as usize];
         if within {
             if !core::mem::replace(&mut node.in_guaranteed, true) {
-                node.eligible = now.get();
+                // Not earlier than after its last turn: the deadlines of a burst follow its rate.
+                node.eligible = node.eligible.max(now.get());
                 let key = node.guarantee_key();
                 self.push(true, OrderEntry::new(key, child), nodes);
             }
@@ -406,7 +430,7 @@ impl Branch {
     /// The virtual time is that of the child that is served with excess.
     #[inline(always)]
     fn advance(&mut self, node: &Node) {
-        let present = &mut self.virtual_times[usize::from(node.priority)];
+        let present = &mut self.virtual_times[usize::from(node.priority())];
         if is_before(*present, node.start) {
             *present = node.start;
         }

@@ -7,11 +7,11 @@ use units::{Bytes, Nanos};
 /// The most leaves with packets.
 const LEAVES: u32 = 64;
 
-fn settings(parent: u32) -> ShareParameters {
+pub(super) fn settings(parent: u32) -> ShareParameters {
     ShareParameters { parent: ShareId(parent), burst: Bytes::new(20_000), ..ShareParameters::default() }
 }
 
-fn put(share: u32, settings: ShareParameters) -> ShareEdit {
+pub(super) fn put(share: u32, settings: ShareParameters) -> ShareEdit {
     ShareEdit::Put(ShareId(share), settings)
 }
 
@@ -20,12 +20,12 @@ fn mbit(megabits: u64) -> Rate {
 }
 
 /// A link with a tree whose leaves are drop-tail queues.
-struct Link {
-    tree: ShareTree<Model>,
-    model: Model,
+pub(super) struct Link {
+    pub tree: ShareTree<Model>,
+    pub model: Model,
     rate: Rate,
     /// By packet number: its share and its length.
-    packets: Vec<(u32, u32)>,
+    pub packets: Vec<(u32, u32)>,
     waiting: BTreeMap<u32, usize>,
     seen: usize,
 }
@@ -46,19 +46,19 @@ fn tree(leaves: u32, rate: u64) -> ShareTree<Model> {
 }
 
 impl Link {
-    fn new(rate: Rate, edits: &[ShareEdit]) -> Link {
+    pub fn new(rate: Rate, edits: &[ShareEdit]) -> Link {
         let (tree, model) = (tree(LEAVES, 0), Model::with_queues(2 * LEAVES as usize));
         let mut link = Link { tree, model, rate, packets: Vec::new(), waiting: BTreeMap::new(), seen: 0 };
         link.edit(edits);
         link
     }
 
-    fn edit(&mut self, edits: &[ShareEdit]) {
+    pub fn edit(&mut self, edits: &[ShareEdit]) {
         self.tree.edit_shares(&ShareEdits(edits.into()), &self.model);
         self.tree.assert_consistent(&self.model);
     }
 
-    fn arrive(&mut self, packets: &[(u32, u32)]) {
+    pub fn arrive(&mut self, packets: &[(u32, u32)]) {
         self.packets.extend(packets);
         packets.iter().for_each(|(share, _)| *self.waiting.entry(*share).or_default() += 1);
         let records =
