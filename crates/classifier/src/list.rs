@@ -30,6 +30,7 @@ use plan::{FilterLimit, Match};
 use ranks::Ranks;
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
+use std::ops::Bound;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use units::{InterfaceId, VrfId};
 
@@ -183,6 +184,15 @@ impl RuleList {
         }
     }
 
+    /// A list of the same rules of the configuration, without the changes since then.
+    pub fn as_configured(&self) -> Arc<RuleList> {
+        let rules: Vec<ListedRule> = self.configured.iter().map(|rule| ListedRule::clone(rule)).collect();
+        let list = RuleList::new(rules, &self.sets);
+        Arc::new(
+            list.unwrap_or_else(|(rule, error)| unreachable!("rule {rule}: {error}: the list was made of it before")),
+        )
+    }
+
     /// The rules in their order, with their counts.
     pub fn rules(&self) -> Vec<RuleStatus> {
         let writer = self.lock();
@@ -219,6 +229,16 @@ impl RuleList {
         let writer = self.lock();
         let rules = writer.entries.values().map(|entry| &entry.rule);
         rules.filter(|rule| rule.result.path == path).cloned().collect()
+    }
+
+    /// The id of the rule behind the one with this id, or of the first rule without one. None at the end, and if there is no such rule.
+    pub fn rule_behind(&self, id: Option<u32>) -> Option<u32> {
+        let writer = self.lock();
+        let from = match id {
+            Some(id) => Bound::Excluded(*writer.ranks.get(&id)?),
+            None => Bound::Unbounded,
+        };
+        writer.entries.range((from, Bound::Unbounded)).next().map(|(_, entry)| entry.id)
     }
 
     /// The number of rules.

@@ -21,18 +21,20 @@ mod costs;
 mod demand;
 mod division;
 mod error;
+mod flows;
 mod link;
 mod wait;
 
 pub use crate::cost::{CostEstimate, CostSource};
-pub use costs::{Costs, PathCosts, PortCosts, exits};
+pub use costs::{Costs, PathCosts, PortCosts, exits, exits_of};
 pub use error::{AdmissionError, Shortage, Warning};
+pub use flows::{FlowLink, FlowTerms, PathFlows, flow_load};
 
 use crate::{Admission, Batching, InputShare, Layout, Name, PathPlan, Plan, PortPlan, Reservation, throttle};
 use demand::{Load, ReservationDemand, Stages, WHOLE, load_of, part, parts};
 pub(crate) use link::{Link, LinkFault, Stream};
 use serde::{Serialize, Serializer};
-use units::{Nanos, PacketRate, Parts, Rate, Share};
+use units::{Bytes, Nanos, PacketRate, Parts, Rate, Share};
 
 /// The allotment of one task.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
@@ -151,8 +153,13 @@ fn optional_text<T: std::fmt::Display, S: Serializer>(value: &Option<T>, seriali
 ///
 /// `costs` has an entry for each port and each path of the plan, in its order.
 pub fn admit(plan: &Plan, costs: &Costs) -> Result<Allotment, AdmissionError> {
+    admit_flows(plan, costs, &[])
+}
+
+/// The same, with the flows that are reserved on each path while the router runs, in the order of the plan; empty for none.
+pub fn admit_flows(plan: &Plan, costs: &Costs, flows: &[PathFlows]) -> Result<Allotment, AdmissionError> {
     assert_eq!((costs.ports.len(), costs.paths.len()), (plan.ports.len(), plan.paths.len()), "costs of this plan");
-    let stages = Stages::of(plan, costs);
+    let stages = Stages::of(plan, costs, flows);
     let claims = demand::reservation_demands(&stages);
     check_cpu(&stages, &claims)?;
     check_input_shares(plan, &claims)?;
@@ -193,7 +200,7 @@ fn check_cpu(stages: &Stages<'_>, claims: &[ReservationDemand]) -> Result<(), Ad
         if needed > left {
             let shortage = Shortage::Cpu { needed: parts(needed), available: Parts::millionths((left / 1000) as u32) };
             let path = &stages.plan.paths[claim.path];
-            let said = path.cpu.reservation.expect("a claim has a reservation");
+            let said = stages.reservation(claim.path).expect("a claim has a reservation");
             return Err(AdmissionError { path: path.name.clone(), shortage, hint: fitting(stages, claim, left, said) });
         }
         left -= needed;
@@ -273,7 +280,10 @@ fn check_links(
     let others: Vec<usize> = (0..plan.paths.len()).filter(|&path| plan.paths[path].cpu.reservation.is_none()).collect();
     for (index, port) in plan.ports.iter().enumerate() {
         let leaving: Vec<usize> = (0..claims.len()).filter(|&claim| claims[claim].exits.contains(&index)).collect();
-        if leaving.is_empty() {
+        // Flows have shares of their own there, which the tree of the port checks.
+        let (flows, leaving): (Vec<usize>, Vec<usize>) =
+            leaving.into_iter().partition(|&claim| stages.plan.paths[claims[claim].path].cpu.reservations);
+        if leaving.is_empty() && flows.is_empty() {
             continue;
         }
         // If no reservation has an output task of its own here, best effort's serves the link.
@@ -285,6 +295,12 @@ fn check_links(
                 .others_run_time(runs.outputs[index])
                 .max(runs.time_between_runs(runs.outputs[index], division.outputs[index])),
         };
+        let frame = u64::from(stages.costs.ports[index].transmit.unwrap_or(0)) * link::FULL_FRAME.get();
+        let ring = stages.costs.ports[index].link.map_or(Nanos::ZERO, |rate| rate.time_for(Bytes::new(frame)));
+        flows.into_iter().for_each(|at| waits[at].link = waits[at].link.max(serve + ring));
+        if leaving.is_empty() {
+            continue;
+        }
         let stream = |&at: &usize| {
             let claim = &claims[at];
             // All packets that arrive during the worst wait may reach the link in one burst, with the one at hand.
@@ -351,9 +367,9 @@ fn threshold(stages: &Stages<'_>, path: usize) -> u32 {
 
 /// The cost of a packet in a path's task.
 fn cost(stages: &Stages<'_>, path: usize) -> Nanos {
-    let entries = stages.entries(&stages.plan.paths[path]);
+    let entries = stages.entries(path);
     let exits = stages.exits(path, &entries);
-    let size = stages.plan.paths[path].packet_size();
+    let size = stages.packet_size(path);
     let [input, forwarding, _] = stages.packet(stages.costs.paths[path].functions, size, (&entries, &exits));
     if stages.plan.cpu.layout == Layout::One { input } else { forwarding }
 }
@@ -511,7 +527,7 @@ impl AllotmentInputs<'_> {
                 cost,
                 source: costs.paths[index].functions.source,
                 threshold: threshold(stages, index),
-                max_wait: demand::max_wait(&plan.cpu, path),
+                max_wait: demand::max_wait(stages, index),
                 wait: runs.others_run_time(runs.paths[index]),
                 link: claim.map(|at| waits[at].link),
                 through: claim.map(|at| waits[at].through),

@@ -17,6 +17,7 @@ mod diagnostic;
 mod diff;
 mod document;
 mod element;
+mod flow_batch;
 mod footprint;
 pub mod import;
 mod include;
@@ -39,6 +40,7 @@ pub mod subscribers;
 mod table;
 mod text;
 pub mod throttle;
+mod words;
 
 pub use address::Prefix;
 pub use call::{Call, Catalogue, CpuSchedulerDeclaration, GuestCode, Guests, InstructionDeclaration, Lag};
@@ -50,6 +52,7 @@ pub use cost::Cost;
 pub use diagnostic::{Diagnostic, Diagnostics, MOST_DIAGNOSTICS, Report, Severity};
 pub use diff::PropertyChange;
 pub use element::{SetEntry, SetKind, SetValue, lifetime, set_entries};
+pub use flow_batch::{FlowBatch, FlowChange, ReservedFlow, flow_batch};
 pub use footprint::footprint;
 pub use matching::{
     AddressMatch, Condition, MOST_COMBINATIONS, MOST_SETS_USED, Match, MatchError, MatchFamily, MatchFields,

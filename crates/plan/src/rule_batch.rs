@@ -20,8 +20,8 @@ use crate::section::path::filter::before_comment;
 use crate::section::path::filter::rule::FilterRule;
 use crate::section::path::support::{RuleUses, refuse_match, refuse_rule};
 use crate::share::ShareName;
-use crate::share_batch::Words;
 use crate::text::{TextError, did_you_mean, quote};
+use crate::words::Words;
 use crate::{Match, Plan};
 
 /// The most lines of a batch.
@@ -106,7 +106,7 @@ pub fn rule_batch<'s>(
 ) -> Result<RuleBatch<'s>, Diagnostics> {
     let mut report = Report::new(source, file);
     let connected = connected_subnets(plan);
-    let mut reader = Reader { plan, kind, connected: &connected, uses: RuleUses::new(&connected) };
+    let mut reader = Reader { plan, kind, matches: CheckedMatches::new(&connected) };
     let mut changes = Vec::new();
     let mut start = 0;
     for (number, line) in source.split_inclusive('\n').enumerate() {
@@ -131,11 +131,39 @@ pub fn rule_batch<'s>(
     if report.failed() { Err(report.finish()) } else { Ok(RuleBatch { source, file: file.to_string(), changes }) }
 }
 
+/// Parses matches, and checks them against the interfaces, VRFs and sets of a plan.
+pub(crate) struct CheckedMatches<'p> {
+    connected: &'p Connected,
+    uses: RuleUses<'p>,
+}
+
+impl<'p> CheckedMatches<'p> {
+    pub fn new(connected: &'p Connected) -> CheckedMatches<'p> {
+        CheckedMatches { connected, uses: RuleUses::new(connected) }
+    }
+
+    pub fn parse(&mut self, text: &str) -> Result<Match, TextError> {
+        let matching = Match::parse(text)?;
+        refuse_match(text, &matching, &mut self.uses)?;
+        self.interface(text, &matching)?;
+        Ok(matching)
+    }
+
+    fn interface(&self, text: &str, matching: &Match) -> Result<(), TextError> {
+        match matching.iif.as_deref().filter(|name| self.connected.interface(name).is_none()) {
+            None => Ok(()),
+            Some(name) => {
+                let (reason, hint) = self.connected.no_interface(name);
+                Err(TextError { offset: text.find(name).unwrap_or(0), length: name.len(), reason, hint })
+            }
+        }
+    }
+}
+
 struct Reader<'p> {
     plan: &'p Plan,
     kind: RuleListKind,
-    connected: &'p Connected,
-    uses: RuleUses<'p>,
+    matches: CheckedMatches<'p>,
 }
 
 const VERBS: [&str; 3] = ["add", "remove", "replace"];
@@ -191,8 +219,8 @@ impl Reader<'_> {
 
     fn filter_rule(&mut self, text: &str) -> Result<FilterRule, TextError> {
         let rule = FilterRule::parse(text)?;
-        refuse_rule(text, &rule, &mut self.uses)?;
-        self.interface(text, &rule.matching)?;
+        refuse_rule(text, &rule, &mut self.matches.uses)?;
+        self.matches.interface(text, &rule.matching)?;
         Ok(rule)
     }
 
@@ -226,20 +254,8 @@ impl Reader<'_> {
                 }
             }
         }
-        let matching = Match::parse(text[..start].trim_end())?;
-        refuse_match(text, &matching, &mut self.uses)?;
-        self.interface(text, &matching)?;
+        let matching = self.matches.parse(text[..start].trim_end())?;
         Ok(RuleText::Path(PathRule { matching, path: name.text.to_string(), class, share }))
-    }
-
-    fn interface(&self, text: &str, matching: &Match) -> Result<(), TextError> {
-        match matching.iif.as_deref().filter(|name| self.connected.interface(name).is_none()) {
-            None => Ok(()),
-            Some(name) => {
-                let (reason, hint) = self.connected.no_interface(name);
-                Err(TextError { offset: text.find(name).unwrap_or(0), length: name.len(), reason, hint })
-            }
-        }
     }
 }
 

@@ -8,7 +8,7 @@ use std::fmt;
 use std::ops::RangeInclusive;
 use std::str::FromStr;
 use std::sync::Arc;
-use units::{Bytes, Rate, UnitError};
+use units::{Bytes, Cells, Framing, Rate, UnitError};
 
 /// The longest name of a share, in bytes.
 const LONGEST_NAME: usize = 63;
@@ -21,6 +21,18 @@ const QUOTED_IN_NAMES: [char; 3] = ['#', ',', ';'];
 pub(crate) const SHARE_SCHEME: &str = "share";
 
 impl Call {
+    /// The framing of the line behind a scheme with a rate, as its options state it.
+    pub(crate) fn framing(&self) -> Framing {
+        let option = |name: &str| self.option(name).unwrap_or(0);
+        let cells = [Cells::None, Cells::Atm, Cells::Ptm];
+        let small = |name| u32::try_from(option(name)).unwrap_or(u32::MAX);
+        Framing {
+            overhead: small("overhead"),
+            minimum: small("minimum"),
+            cells: cells.get(option("cells") as usize).copied().unwrap_or_default(),
+        }
+    }
+
     /// True for the scheme that divides a link among shares.
     pub fn has_shares(&self) -> bool {
         self.name == SHARE_SCHEME
@@ -123,6 +135,8 @@ pub struct ShareSettings {
     pub burst: Option<Bytes>,
     /// Its turn at the excess, 0 (first) to 7.
     pub priority: Option<u8>,
+    /// A leaf's packets wait in one queue of so many bytes, 64b to 1gb, instead of the scheme of all leaves.
+    pub queue: Option<Bytes>,
 }
 
 impl ShareSettings {
@@ -134,6 +148,7 @@ impl ShareSettings {
             weight: other.weight.or(self.weight),
             burst: other.burst.or(self.burst),
             priority: other.priority.or(self.priority),
+            queue: other.queue.or(self.queue),
         }
     }
 }
@@ -149,6 +164,7 @@ impl fmt::Display for ShareSettings {
         one("ceiling", self.ceiling.as_ref().map(|ceiling| ceiling as _))?;
         one("weight", self.weight.as_ref().map(|weight| weight as _))?;
         one("burst", self.burst.as_ref().map(|burst| burst as _))?;
-        one("priority", self.priority.as_ref().map(|priority| priority as _))
+        one("priority", self.priority.as_ref().map(|priority| priority as _))?;
+        one("queue", self.queue.as_ref().map(|queue| queue as _))
     }
 }

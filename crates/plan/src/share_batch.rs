@@ -16,11 +16,11 @@ use crate::diagnostic::{Diagnostics, Report, refuse_lines};
 use crate::element::{LifetimeText, lifetime};
 use crate::share::{ROOT_NAME, SHARE_BURSTS, SHARE_PRIORITIES, SHARE_RATES, SHARE_WEIGHTS, ShareName, ShareSettings};
 use crate::text::{TextError, did_you_mean, quote};
+use crate::words::{Word, Words};
 use serde::{Serialize, Serializer};
 use std::fmt;
-use std::ops::RangeInclusive;
 use std::str::FromStr;
-use units::{Nanos, UnitError};
+use units::Nanos;
 
 /// The most lines of a batch.
 const MOST_LINES: usize = 2_000_000;
@@ -192,69 +192,10 @@ fn lines<'s>(
 }
 
 const VERBS: [&str; 4] = ["add", "set", "move", "remove"];
-const ADDED: [&str; 7] = ["in", "rate", "ceiling", "weight", "burst", "priority", "lease"];
-const CONFIGURED: [&str; 6] = ["in", "rate", "ceiling", "weight", "burst", "priority"];
-const CHANGED: [&str; 6] = ["rate", "ceiling", "weight", "burst", "priority", "lease"];
+const ADDED: [&str; 8] = ["in", "rate", "ceiling", "weight", "burst", "priority", "queue", "lease"];
+const CONFIGURED: [&str; 7] = ["in", "rate", "ceiling", "weight", "burst", "priority", "queue"];
+const CHANGED: [&str; 7] = ["rate", "ceiling", "weight", "burst", "priority", "queue", "lease"];
 const EXAMPLE: &str = "add gold in north rate 10mbit ceiling 100mbit";
-
-/// A word of a line.
-#[derive(Clone, Copy)]
-pub(crate) struct Word<'t> {
-    /// The word, without its quotes.
-    pub text: &'t str,
-    /// Its position in the line, with its quotes.
-    offset: usize,
-    length: usize,
-    is_quoted: bool,
-}
-
-impl Word<'_> {
-    pub fn wrong(self, reason: impl Into<String>, hint: impl Into<String>) -> TextError {
-        TextError { offset: self.offset, length: self.length, reason: reason.into(), hint: hint.into() }
-    }
-
-    fn is(self, keyword: &str) -> bool {
-        !self.is_quoted && self.text == keyword
-    }
-
-    fn name(self) -> Result<ShareName, TextError> {
-        if !self.is_quoted && ShareName::needs_quotes(self.text) {
-            let reason = format!("the name {} has a character that separates names elsewhere", quote(self.text));
-            return Err(self.wrong(reason, format!("write it in quotes: \"{}\"", self.text)));
-        }
-        ShareName::new(self.text).map_err(|error| self.wrong(error.reason, error.hint))
-    }
-
-    /// The value of an option with its unit, within a range.
-    fn quantity<T>(self, range: RangeInclusive<T>) -> Result<T, TextError>
-    where
-        T: FromStr<Err = UnitError> + PartialOrd + fmt::Display,
-    {
-        let value = self.text.parse::<T>().map_err(|error| self.wrong(error.reason, error.hint))?;
-        self.within(value, range)
-    }
-
-    /// The value of an option without a unit, within a range.
-    fn number<T>(self, range: RangeInclusive<T>, what: &str) -> Result<T, TextError>
-    where
-        T: FromStr + PartialOrd + fmt::Display,
-    {
-        // `parse` accepts "+8"; a line does not.
-        let value = if self.text.starts_with('+') { None } else { self.text.parse::<T>().ok() };
-        let Some(value) = value else {
-            let hint = format!("write a number from {} to {}", range.start(), range.end());
-            return Err(self.wrong(format!("{} is no {what}", quote(self.text)), hint));
-        };
-        self.within(value, range)
-    }
-
-    fn within<T: PartialOrd + fmt::Display>(self, value: T, range: RangeInclusive<T>) -> Result<T, TextError> {
-        if range.contains(&value) {
-            return Ok(value);
-        }
-        Err(self.wrong(format!("{value} is out of range"), format!("give {} to {}", range.start(), range.end())))
-    }
-}
 
 /// The options of a line as far as they were read.
 #[derive(Default)]
@@ -278,71 +219,13 @@ impl Options {
             "weight" => self.settings.weight.is_some(),
             "burst" => self.settings.burst.is_some(),
             "priority" => self.settings.priority.is_some(),
+            "queue" => self.settings.queue.is_some(),
             _ => self.lease.is_some(),
         }
     }
 }
 
-/// The words of a line that have not been read.
-pub(crate) struct Words<'t> {
-    pub text: &'t str,
-    pub at: usize,
-}
-
-impl<'t> Words<'t> {
-    fn is_blank(&self) -> bool {
-        matches!(self.text.trim_start().bytes().next(), None | Some(b'#'))
-    }
-
-    /// The next word; `None` at the end of the line or before a comment.
-    pub fn next(&mut self) -> Result<Option<Word<'t>>, TextError> {
-        let rest = self.text[self.at..].trim_start();
-        let offset = self.text.len() - rest.len();
-        self.at = offset;
-        if rest.is_empty() || rest.starts_with('#') {
-            return Ok(None);
-        }
-        let end = match rest.strip_prefix('"') {
-            Some(inner) => match inner.find('"') {
-                Some(end) => end + 2,
-                None => {
-                    let word = Word { text: rest, offset, length: rest.trim_end().len(), is_quoted: true };
-                    return Err(word.wrong("the quote is not closed", "add '\"' after the name"));
-                }
-            },
-            None => rest.find(|c: char| c.is_whitespace() || c == '#').unwrap_or(rest.len()),
-        };
-        let (whole, behind) = rest.split_at(end);
-        let is_quoted = whole.starts_with('"');
-        let text = if is_quoted { &whole[1..end - 1] } else { whole };
-        let word = Word { text, offset, length: end, is_quoted };
-        if is_quoted && !behind.is_empty() && !behind.starts_with(|c: char| c.is_whitespace() || c == '#') {
-            return Err(word.wrong("a quote ends in the middle of a word", "write a blank after the closing quote"));
-        }
-        self.at += end;
-        Ok(Some(word))
-    }
-
-    /// The next word as the name of a share.
-    pub fn share_name(&mut self, example: &str) -> Result<ShareName, TextError> {
-        self.needed("the name of the share", example)?.name()
-    }
-
-    /// The next word, which must be there.
-    pub fn needed(&mut self, what: &str, example: &str) -> Result<Word<'t>, TextError> {
-        self.next()?.ok_or_else(|| {
-            let (offset, reason) = (self.text[..self.at].trim_end().len(), format!("{what} is missing"));
-            TextError { offset, length: 0, reason, hint: format!("write it, as in '{example}'") }
-        })
-    }
-
-    fn end(&mut self) -> Result<(), TextError> {
-        match self.next()? {
-            None => Ok(()),
-            Some(word) => Err(word.wrong(format!("unexpected {}", quote(word.text)), "remove it")),
-        }
-    }
-
+impl Words<'_> {
     fn change(&mut self) -> Result<ShareChange, TextError> {
         let verb = self.needed("the change", EXAMPLE)?;
         match verb.text {
@@ -422,6 +305,7 @@ impl<'t> Words<'t> {
                 "weight" => settings.weight = Some(value.number(SHARE_WEIGHTS, "weight")?),
                 "burst" => settings.burst = Some(value.quantity(SHARE_BURSTS)?),
                 "priority" => settings.priority = Some(value.number(SHARE_PRIORITIES, "priority")?),
+                "queue" => settings.queue = Some(value.quantity(SHARE_BURSTS)?),
                 _ if removes && value.is("none") => options.lease = Some(None),
                 _ => {
                     let wrong = |error: TextError| value.wrong(error.reason, error.hint);

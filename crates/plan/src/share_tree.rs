@@ -28,6 +28,8 @@ pub enum ShareOrigin {
     Subscribers,
     /// A command or a request while the router runs.
     Api,
+    /// A flow that was reserved while the router runs.
+    Flow,
 }
 
 /// A share in a tree.
@@ -168,8 +170,14 @@ impl ShareTree {
             ShareChange::Add { name, parent, settings, lease } => {
                 self.add(node(name.clone(), *settings, origin, *lease), parent.as_ref())?
             }
-            ShareChange::Set { name, settings, no_ceiling, lease } => self.set(name, settings, *no_ceiling, *lease)?,
-            ShareChange::Move { name, parent } => self.move_to(name, parent.as_ref())?,
+            ShareChange::Set { name, settings, no_ceiling, lease } => {
+                self.refuse_flow(name, origin)?;
+                self.set(name, settings, *no_ceiling, *lease)?
+            }
+            ShareChange::Move { name, parent } => {
+                self.refuse_flow(name, origin)?;
+                self.move_to(name, parent.as_ref())?
+            }
             ShareChange::Remove { name, all } => self.remove(name, *all, origin)?,
         };
         self.log.push(undo);
@@ -319,6 +327,7 @@ impl ShareTree {
         if let (ShareOrigin::Api, Some(node)) = (origin, foreign) {
             let (whose, hint) = match node.origin {
                 ShareOrigin::Subscribers => ("the files of [subscribers]", "remove it there, and apply them again"),
+                ShareOrigin::Flow => ("a reserved flow", "remove that: `switchpath reserve remove NAME`"),
                 _ => ("the configuration", "remove it there, and apply the configuration"),
             };
             return Err((format!("the share '{}' belongs to {whose}", node.name.as_str()), hint.to_string()));
@@ -328,6 +337,39 @@ impl ShareTree {
         }
         self.detach(place);
         Ok(Undo::Removed(place))
+    }
+
+    /// Refuses a change of the share of a reserved flow, unless the reservation itself makes it.
+    fn refuse_flow(&self, name: &ShareName, origin: ShareOrigin) -> Result<(), Refused> {
+        let is_flow = |name: &ShareName| self.get(name.as_str()).is_some_and(|node| node.origin == ShareOrigin::Flow);
+        if origin == ShareOrigin::Flow || !is_flow(name) {
+            return Ok(());
+        }
+        let hint = "reserve it anew with other values: `switchpath reserve remove`, then `add`";
+        Err((format!("the share '{}' belongs to a reserved flow", name.as_str()), hint.to_string()))
+    }
+
+    /// The rates of a share and of those above it, up to the port. A reserved flow below it needs all of them, because they bound its delay.
+    ///
+    /// # Errors
+    /// There is no such share, or one of them has no rate of its own.
+    pub fn rates_above(&self, parent: Option<&ShareName>) -> Result<Vec<Rate>, (String, String)> {
+        let rate = |place: Place| {
+            self.nodes[place as usize].settings.rate.ok_or_else(|| {
+                let hint = match place {
+                    PORT => "give the scheme of the port a rate, like share(rate=1gbit)".to_string(),
+                    _ => format!("give it one: 'set {} rate 100mbit'", self.nodes[place as usize].name),
+                };
+                (format!("{} has no rate of its own", self.label(place)), hint)
+            })
+        };
+        self.path_up(self.parent(parent)?).map(rate).collect()
+    }
+
+    /// The rate that shares below `parent` may still guarantee, if it has a rate of its own.
+    pub fn rate_left(&self, parent: Option<&ShareName>) -> Option<Rate> {
+        let node = &self.nodes[self.parent(parent).ok()? as usize];
+        Some(Rate::bits(node.settings.rate?.get().saturating_sub(node.sum)))
     }
 
     fn find(&self, name: &ShareName) -> Result<Place, Refused> {

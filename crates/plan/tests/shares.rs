@@ -146,8 +146,16 @@ fn any_name() -> impl Strategy<Value = ShareName> {
 fn any_settings() -> impl Strategy<Value = ShareSettings> {
     let rate = || prop::option::of((1_000u64..=1_000_000_000_000).prop_map(Rate::bits));
     let bytes = prop::option::of((64u64..=1 << 30).prop_map(Bytes::new));
-    (rate(), rate(), prop::option::of(1u32..=10_000), bytes, prop::option::of(0u8..=7))
-        .prop_map(|(rate, ceiling, weight, burst, priority)| ShareSettings { rate, ceiling, weight, burst, priority })
+    (rate(), rate(), prop::option::of(1u32..=10_000), bytes, prop::option::of(0u8..=7)).prop_map(
+        |(rate, ceiling, weight, burst, priority)| ShareSettings {
+            rate,
+            ceiling,
+            weight,
+            burst,
+            priority,
+            queue: burst.filter(|burst| burst.get() % 2 == 0),
+        },
+    )
 }
 
 fn any_change() -> impl Strategy<Value = ShareChange> {

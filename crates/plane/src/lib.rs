@@ -28,8 +28,9 @@ mod worker;
 
 pub use path::PathCounters;
 pub use router::{
-    ApplyError, Build, EditError, EditSummary, Edits, KnownCosts, Opener, PATH_RULES, PolicyChange, PolicyReport,
-    Prepared, PublishedGeneration, Router, RunningSubscriber, ShareRefusal, ShareReport, SharesChanged, WakeFn,
+    ApplyError, Build, EditError, EditSummary, Edits, FlowPromise, FlowRefusal, FlowReport, FlowsChanged, KnownCosts,
+    Opener, PATH_RULES, PolicyChange, PolicyReport, Prepared, PublishedGeneration, Router, RunningSubscriber,
+    ShareRefusal, ShareReport, SharesChanged, WakeFn,
 };
 pub use worker::{
     Adopted, AdoptionUnfinished, Command, Decorate, LinksReport, Mailbox, NewFunctions, NewHook, NewPort, PathReport,

@@ -106,6 +106,15 @@ impl Allowance {
         })
     }
 
+    /// Sets another rate from now on. The tokens stay.
+    pub fn set_rate(&mut self, rate: PacketRate, now: Instant) {
+        if self.rate != rate {
+            let new = Allowance::of(rate, self.queue, None);
+            self.rate = rate;
+            self.meter.reconfigure(&new.meter, now);
+        }
+    }
+
     /// The number of packets that may be sent first now.
     #[inline]
     pub fn packets(&mut self, now: Instant) -> usize {

@@ -126,6 +126,7 @@ impl MeasuredShare {
             ShareOrigin::Configuration => "configuration",
             ShareOrigin::Subscribers => "subscribers",
             ShareOrigin::Api => "api",
+            ShareOrigin::Flow => "flow",
         };
         ShareReply {
             name: report.name.as_str().to_owned(),

@@ -1,7 +1,7 @@
 //! Costs as the caller knows them: measured in the daemon, declared in the configuration, or assumed.
 
 use crate::cost::{CostEstimate, CostSource};
-use crate::{LinkService, PathPlan, Plan, PortPlan, Prefix, RouteAction};
+use crate::{LinkService, Match, PathPlan, Plan, PortPlan, Prefix, RouteAction};
 use units::{Nanos, PacketRate, Rate};
 
 /// The costs and properties of a port.
@@ -90,7 +90,12 @@ pub(crate) fn emulated(port: &PortPlan) -> Option<Rate> {
 /// The ports by which the packets of a path leave, according to subnets and static routes. Empty if the match has no destination, a named set, or
 /// destinations without a route.
 pub fn exits(plan: &Plan, path: &PathPlan) -> Vec<usize> {
-    let to = path.matching.destination.networks();
+    path.matching.as_ref().map_or_else(Vec::new, |matching| exits_of(plan, matching))
+}
+
+/// The ports by which the packets of a match leave; see [`exits`].
+pub fn exits_of(plan: &Plan, matching: &Match) -> Vec<usize> {
+    let to = matching.destination.networks();
     let mut exits: Vec<Exits> = to.iter().map(|&to| Exits { to, longest: None, ports: Vec::new() }).collect();
     let mut within = Vec::new();
     // Networks are sorted and disjoint. Few of a million routes overlap one, and those are skipped quickly.

@@ -1,9 +1,10 @@
 //! The demand of each reservation on the processor, stage by stage: its work, and the switches between tasks.
 
 use super::costs::{Costs, PortCosts};
+use super::flows::PathFlows;
 use super::link::ETHERNET;
 use crate::cost::CostEstimate;
-use crate::{Batching, Charge, CpuPlan, Layout, PathPlan, Plan, Receive, throttle};
+use crate::{Batching, Charge, CpuPlan, Layout, PathPlan, Plan, Receive, Reservation, throttle};
 use units::{Bytes, Nanos, PacketRate, Parts};
 
 /// A whole processor in nanoseconds per second.
@@ -128,18 +129,21 @@ fn within(slice: Nanos, cost: Nanos) -> u32 {
 pub(super) struct Stages<'a> {
     pub plan: &'a Plan,
     pub costs: &'a Costs,
+    /// The flows reserved on each path; empty for none.
+    pub flows: &'a [PathFlows],
     pub input: TaskBatching,
     pub forwarding: TaskBatching,
     pub output: TaskBatching,
 }
 
 impl<'a> Stages<'a> {
-    pub fn of(plan: &'a Plan, costs: &'a Costs) -> Stages<'a> {
+    pub fn of(plan: &'a Plan, costs: &'a Costs, flows: &'a [PathFlows]) -> Stages<'a> {
         let switch = costs.switch;
         let way = |batching| TaskBatching { batching, switch };
         Stages {
             plan,
             costs,
+            flows,
             input: way(plan.cpu.input),
             forwarding: way(at_worst(&plan.cpu, switch)),
             output: way(plan.cpu.output),
@@ -172,18 +176,41 @@ impl<'a> Stages<'a> {
         }
     }
 
+    /// The reservation of a path: as configured, or that of its flows.
+    pub fn reservation(&self, index: usize) -> Option<Reservation> {
+        let said = self.plan.paths[index].cpu.reservation?;
+        Some(self.flows_of(index).map_or(said, PathFlows::reservation))
+    }
+
+    /// The flows reserved on a path; `None` without any.
+    pub fn flows_of(&self, index: usize) -> Option<&'a PathFlows> {
+        self.flows.get(index).filter(|flows| !flows.is_empty())
+    }
+
+    /// The packet size for the costs of a path.
+    pub fn packet_size(&self, index: usize) -> Bytes {
+        self.reservation(index).map_or(Bytes::new(64), |reservation| reservation.packet_size())
+    }
+
     /// How many packets a forwarding task may wait for.
     pub fn room(&self, path: &PathPlan) -> u32 {
         if self.plan.cpu.strict { u32::MAX } else { path.queue_capacity(self.plan.cpu.layout) }
     }
 
     /// The ports by which a path's packets may enter.
-    pub fn entries(&self, path: &PathPlan) -> Vec<usize> {
+    pub fn entries(&self, index: usize) -> Vec<usize> {
+        if let Some(flows) = self.flows_of(index) {
+            return flows.entries.clone();
+        }
+        let path = &self.plan.paths[index];
         (0..self.plan.ports.len()).filter(|&port| path.may_enter_by(&self.plan.ports[port])).collect()
     }
 
     /// The ports by which they may leave; if unknown, any but the only one they enter by.
     pub fn exits(&self, index: usize, entries: &[usize]) -> Vec<usize> {
+        if let Some(flows) = self.flows_of(index) {
+            return flows.exits.clone();
+        }
         let known = &self.costs.paths[index].exits;
         if !known.is_empty() {
             return known.clone();
@@ -215,6 +242,8 @@ pub(super) struct ReservationDemand {
     pub input: Load,
     pub forwarding: Load,
     pub output: Load,
+    /// The packets that its flows may send at once.
+    pub burst: u64,
     /// The cost of its time-outs (section 4.3): a switch for each run with fewer packets than it waits for.
     pub tax: u64,
 }
@@ -239,17 +268,18 @@ pub(super) fn reservation_demands(stages: &Stages<'_>) -> Vec<ReservationDemand>
 }
 
 fn reservation_demand(stages: &Stages<'_>, index: usize, path: &PathPlan) -> Option<ReservationDemand> {
-    let reservation = path.cpu.reservation?;
-    let (rate, size) = (reservation.packets, path.packet_size());
-    let entries = stages.entries(path);
+    let reservation = stages.reservation(index)?;
+    let (rate, size) = (reservation.packets, reservation.packet_size());
+    let burst = stages.flows_of(index).map_or(0, |flows| flows.burst);
+    let entries = stages.entries(index);
     let exits = stages.exits(index, &entries);
     let [input, forwarding, output] = stages.packet(stages.costs.paths[index].functions, size, (&entries, &exits));
     let room = stages.room(path);
     let layout = stages.plan.cpu.layout;
     // A task finishes a packet in the time that the packet takes at the task's share. That is long for a low rate. Half of the delay is reserved for
     // that, for both tasks together.
-    let own = (forwarding + output).get();
-    // own * 2 / delay of the processor finishes the packet within half of the delay.
+    let own = (forwarding + output).get().saturating_mul(burst.max(1));
+    // own * 2 / delay of the processor finishes the packet, or the burst, within half of the delay.
     let prompt = reservation.delay.map_or(0, |delay| part(WHOLE, own.saturating_mul(2), delay.get()).min(WHOLE));
     let at_least = |load: Load| Load { work: load.work.max(prompt), ..load };
     let forwards = match path.cpu.share {
@@ -266,26 +296,28 @@ fn reservation_demand(stages: &Stages<'_>, index: usize, path: &PathPlan) -> Opt
             Layout::Three => at_least(stages.output.load(rate, output, u32::MAX)),
             _ => Load::default(),
         },
-        tax: timeout_cost(stages, path, rate),
+        burst,
+        tax: timeout_cost(stages, index, rate),
         entries,
         exits,
     })
 }
 
 /// The cost of time-outs: a switch for each, and at most one per packet.
-fn timeout_cost(stages: &Stages<'_>, path: &PathPlan, rate: PacketRate) -> u64 {
-    let Some(wait) = max_wait(&stages.plan.cpu, path) else { return 0 };
+fn timeout_cost(stages: &Stages<'_>, index: usize, rate: PacketRate) -> u64 {
+    let Some(wait) = max_wait(stages, index) else { return 0 };
     let timeouts = WHOLE.div_ceil(wait.get().max(1)).min(rate.get());
     bounded(u128::from(timeouts) * u128::from(stages.costs.switch.get()))
 }
 
 /// How long a path waits for more packets: its own setting, or the default. If neither is set, a quarter of its delay bound. `None`: no limit, or it
 /// never waits.
-pub(super) fn max_wait(cpu: &CpuPlan, path: &PathPlan) -> Option<Nanos> {
+pub(super) fn max_wait(stages: &Stages<'_>, index: usize) -> Option<Nanos> {
+    let (cpu, path) = (&stages.plan.cpu, &stages.plan.paths[index]);
     if !matches!(cpu.forwarding, Batching::Throttle { .. }) || cpu.layout == Layout::One {
         return None;
     }
     let said = path.cpu.max_wait.or(cpu.max_wait).filter(|wait| *wait != Nanos::MAX);
-    let delay = path.cpu.reservation.and_then(|reservation| reservation.delay);
+    let delay = stages.reservation(index).and_then(|reservation| reservation.delay);
     said.or_else(|| delay.map(|delay| Nanos::new((delay.get() / 4).max(1))))
 }

@@ -271,13 +271,7 @@ impl ClassDelay {
 
     fn shaped(&self, scheme: &Call, all: &Traffic<'_>, outside: Server) -> Result<Nanos, LinkFault> {
         let option = |name: &str| scheme.option(name).unwrap_or(0);
-        let cells = [Cells::None, Cells::Atm, Cells::Ptm];
-        let small = |name| u32::try_from(option(name)).unwrap_or(u32::MAX);
-        let line = Framing {
-            overhead: small("overhead"),
-            minimum: small("minimum"),
-            cells: cells.get(option("cells") as usize).copied().unwrap_or_default(),
-        };
+        let line = scheme.framing();
         let rate = option("rate");
         let shaper = Server { rate: Some(rate), line, ..outside };
         shaper.check_rate(&all.reserved, "the rate of the shaper")?;

@@ -49,7 +49,7 @@ impl Runs {
         let path = |(index, path): (usize, &PathPlan)| {
             let functions = stages.costs.paths[index].functions;
             let cost = match path.cpu.reservation {
-                Some(_) => functions.cost.of(path.packet_size()),
+                Some(_) => functions.cost.of(stages.packet_size(index)),
                 None => longest(functions),
             };
             match layout {
@@ -139,12 +139,11 @@ pub(super) fn worst_wait(
     inputs: &[u64],
     threshold: u32,
 ) -> WorstWait {
-    let path = &stages.plan.paths[claim.path];
     let (cpu, turn) = (&stages.plan.cpu, runs.others_run_time(runs.paths[claim.path]));
     let packet = stages.packet(stages.costs.paths[claim.path].functions, claim.size, (&claim.entries, &claim.exits));
     let work = packet.iter().fold(Nanos::ZERO, |sum, stage| sum + *stage + stages.costs.switch);
     let sleep = claim.entries.iter().map(|&port| sleep(stages, port)).max().unwrap_or(Nanos::ZERO);
-    let gather = max_wait(&stages.plan.cpu, path).unwrap_or(Nanos::ZERO);
+    let gather = max_wait(stages, claim.path).unwrap_or(Nanos::ZERO);
     // A task waits for one run of every other task, and longer if its share is small.
     let by_shares = cpu.scheduler.respects_shares();
     let own =
@@ -153,13 +152,16 @@ pub(super) fn worst_wait(
     let receives = |port: &usize| if polled { own(runs.inputs[*port], inputs[*port]) } else { turn };
     let input = claim.entries.iter().map(receives).max().unwrap_or(turn);
     let forwarding = own(packet[1], claim.forwarding.share(cpu.charge));
+    // The flows of a path share its queue: a packet waits for the bursts of all others.
+    let bursts = |packet: Nanos, load: u64| Nanos::new(part((packet * claim.burst).get(), WHOLE, load));
+    let behind = bursts(packet[1], claim.forwarding.share(cpu.charge));
     let waits = match cpu.layout {
-        Layout::One => turn,
-        Layout::Two => input + forwarding,
-        Layout::Three => input + forwarding + own(packet[2], claim.output.share(cpu.charge)),
+        Layout::One => turn + packet[0] * claim.burst,
+        Layout::Two => input + forwarding + behind,
+        Layout::Three => input + forwarding + behind + own(packet[2], claim.output.share(cpu.charge)),
     };
     // The queue holds the packets that the task waits for, plus those that arrive until it runs.
-    let come = claim.rate.within(forwarding).saturating_add(u64::from(threshold));
+    let come = claim.rate.within(forwarding).saturating_add(u64::from(threshold)).saturating_add(claim.burst);
     let queue = u32::try_from(come).unwrap_or(u32::MAX);
     WorstWait { link: Nanos::ZERO, through: waits + work + sleep + gather, queue }
 }
@@ -188,7 +190,7 @@ pub(super) fn check(stages: &Stages<'_>, claim: &ReservationDemand, wait: WorstW
         let shortage = Shortage::Queue { needed: wait.queue, available: path.input_queue };
         return refused(shortage, format!("write input_queue = {}, or give all tasks shorter slices", wait.queue));
     }
-    match path.cpu.reservation.and_then(|reservation| reservation.delay) {
+    match stages.reservation(claim.path).and_then(|reservation| reservation.delay) {
         Some(delay) if wait.through > delay => {
             let shortage = Shortage::Delay { needed: wait.through, available: delay };
             refused(

@@ -14,6 +14,11 @@ const USUAL: &str = "priority";
 /// The weight of a branch for reservations at a link of unknown rate.
 const WEIGHT: u64 = 10;
 
+/// True if the configuration reserves a rate for the path. Flows that are reserved later have shares of their own.
+fn states_reservation(path: &PathPlan) -> bool {
+    path.cpu.reservation.is_some() && !path.cpu.reservations
+}
+
 /// Sets the default scheme of these ports, and reports the ports that do not keep a reservation.
 pub(super) fn set_default_schemes(
     report: &mut Report<'_>,
@@ -21,7 +26,7 @@ pub(super) fn set_default_schemes(
     plan: &mut Plan,
     catalogue: &Catalogue,
 ) {
-    if report.failed() || plan.paths.iter().all(|path| path.cpu.reservation.is_none()) {
+    if report.failed() || plan.paths.iter().all(|path| !states_reservation(path)) {
         return;
     }
     let places = KeyPositions(table);
@@ -29,11 +34,12 @@ pub(super) fn set_default_schemes(
     let by_port: Vec<Vec<usize>> =
         (0..plan.ports.len()).map(|port| (0..plan.paths.len()).filter(|path| leaves[*path][port]).collect()).collect();
     for (index, paths) in by_port.iter().enumerate() {
-        let reserved = |path: &usize| plan.paths[*path].cpu.reservation.is_some();
+        let reserved = |path: &usize| states_reservation(&plan.paths[*path]);
         let mut leaving: Vec<usize> = paths.iter().copied().filter(reserved).collect();
         // The smallest demand first, in the order of admission.
         leaving.sort_by_key(|&path| plan.paths[path].cpu.reservation.map(|reservation| reservation.packets));
-        let others: Vec<usize> = paths.iter().copied().filter(|path| !reserved(path)).collect();
+        let others: Vec<usize> =
+            paths.iter().copied().filter(|path| plan.paths[*path].cpu.reservation.is_none()).collect();
         if leaving.is_empty() {
             continue;
         }

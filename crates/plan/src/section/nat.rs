@@ -291,8 +291,9 @@ fn check_path_order(
     let parent = Path::Key(&root.path, "path");
     for (index, span, value) in root.list(report, "path").into_iter().take(last) {
         let Some(path) = paths.get(index).filter(|path| !translates(path)) else { continue };
-        let what = match (leaves(&path.matching), comes(&path.matching)) {
-            _ if path.matching.family == MatchFamily::V6 => continue,
+        let Some(matching) = &path.matching else { continue };
+        let what = match (leaves(matching), comes(matching)) {
+            _ if matching.family == MatchFamily::V6 => continue,
             (true, _) => "leave with the addresses of inside hosts",
             (false, true) => "end at the router, also replies to inside hosts",
             (false, false) => continue,

@@ -47,11 +47,20 @@ const QUEUE: Kind = Kind::Integer { least: 1, most: 65_536 };
 
 pub(crate) const KEYS: &[Key] = &[
     required("name", Kind::Text(Form::Except(WHOLE_PATH, RESERVED_PATHS)), "\"voice\"", "The name of the path."),
-    required(
+    key(
         "match",
         Kind::Text(Form::Pattern(crate::matching::FIRST_WORDS)),
+        "",
         "\"ip dscp ef udp dport 5060\"",
-        "The packets of the path; see Matches.",
+        "The packets of the path; see Matches. Required, except with `reservations`.",
+    ),
+    key(
+        "reservations",
+        Kind::Boolean,
+        "false",
+        "true",
+        "Whether flows can be reserved on this path while the router runs (`switchpath reserve`). Without a `match` it has the packets of these \
+         flows, and of rules that name it.",
     ),
     key(
         "functions",
@@ -185,9 +194,9 @@ pub(crate) const KEYS: &[Key] = &[
 pub struct PathPlan {
     /// Its name.
     pub name: String,
-    /// Its packets, unless an earlier path matches them.
-    #[serde(rename = "match")]
-    pub matching: Match,
+    /// Its packets, unless an earlier path matches them. `None`: only reservations and rules added while the router runs select it.
+    #[serde(rename = "match", skip_serializing_if = "Option::is_none")]
+    pub matching: Option<Match>,
     /// The functions for each packet, in order.
     pub functions: Vec<Call>,
     /// The rules of its function `filter`, in order; empty without it.
@@ -224,7 +233,7 @@ impl PathPlan {
 
     /// True if a packet of the path may enter by the port.
     pub fn may_enter_by(&self, port: &PortPlan) -> bool {
-        let interface = self.matching.iif.as_deref();
+        let interface = self.matching.as_ref().and_then(|matching| matching.iif.as_deref());
         interface.is_none_or(|name| port.interfaces.iter().any(|interface| *interface.name == *name))
     }
 }
@@ -246,7 +255,8 @@ pub(crate) fn check(
     let mut names: HashMap<String, usize> = HashMap::new();
     let mut leads: Vec<(usize, usize, String)> = Vec::new();
     let mut paths: Vec<PathPlan> = Vec::with_capacity(list.len());
-    let mut shadows = Shadows::default();
+    // Only paths with a match: the numbers of `shadows` are those of `matched`.
+    let (mut shadows, mut matched) = (Shadows::default(), Vec::new());
     for (index, span, value) in list {
         let node = Node::new(value, span, Path::Index(&parent, index));
         let Some(section) = node.section(report, KEYS, "[[path]]") else { continue };
@@ -254,9 +264,17 @@ pub(crate) fn check(
         if let Some(text) = &name {
             check_name(report, text, &mut names, index);
         }
+        let has_match = section.node("match").is_some();
+        if !has_match && !section.boolean(report, "reservations") {
+            report.error(section.span.clone(), section.path, || {
+                let reason = "the path has no match".to_string();
+                (reason, "add match = \"ip daddr 203.0.113.0/24\", or reservations = true".to_string())
+            });
+        }
         let matching = matching(report, &section, connected, &mut uses);
-        if let (Some((text, matching)), Some(_)) = (&matching, &name) {
-            warn_if_covered(report, text, shadows.add(matching, true), &paths);
+        if let (Some((text, matching)), Some(name)) = (&matching, &name) {
+            warn_if_covered(report, text, shadows.add(matching, true), &matched);
+            matched.push(name.value.to_string());
         }
         let functions = functions(report, &section, catalogue);
         let filter = filter::check(report, &section, connected, &functions);
@@ -276,11 +294,11 @@ pub(crate) fn check(
         };
         let link_share = section.parsed::<ShareName>(report, "link_share");
         let objective = section.choice(report, "objective", Objective::ALL);
-        if let (Some(name), Some((_, matching))) = (name, matching) {
+        if let Some(name) = name.filter(|_| matching.is_some() || !has_match) {
             leads.extend(dispatch.iter().enumerate().map(|(rule, lead)| (index, rule, lead.path.clone())));
             paths.push(PathPlan {
                 name: name.value.to_string(),
-                matching,
+                matching: matching.map(|(_, matching)| matching),
                 functions,
                 filter,
                 dispatch,
@@ -298,9 +316,9 @@ pub(crate) fn check(
 }
 
 /// Warns of a path that earlier paths make useless.
-fn warn_if_covered(report: &mut Report<'_>, text: &Text<'_>, cover: Option<Cover>, paths: &[PathPlan]) {
+fn warn_if_covered(report: &mut Report<'_>, text: &Text<'_>, cover: Option<Cover>, earlier: &[String]) {
     let Some(cover) = cover else { return };
-    let name = |number: usize| paths.get(number).map_or("an earlier path", |path| path.name.as_str());
+    let name = |number: usize| earlier.get(number).map_or("an earlier path", String::as_str);
     report.warning(text.span.clone(), text.path, || match cover {
         Cover::One(one) => {
             let reason = format!("no packet can match this path: '{}' before it matches them all", name(one));
@@ -480,7 +498,7 @@ pub(crate) fn diff<'p>(old: &'p [PathPlan], new: &'p [PathPlan]) -> Vec<Step<'p,
 
 pub(crate) fn edits(old: &PathPlan, new: &PathPlan) -> Vec<PropertyChange> {
     let mut what = Vec::new();
-    edit(&mut what, "match", &old.matching, &new.matching);
+    edit(&mut what, "match", match_text(old), match_text(new));
     edit(&mut what, "functions", joined(&old.functions), joined(&new.functions));
     let (old_rules, new_rules) = summaries(&old.filter, &new.filter, "rules");
     edit(&mut what, "filter", old_rules, new_rules);
@@ -491,6 +509,11 @@ pub(crate) fn edits(old: &PathPlan, new: &PathPlan) -> Vec<PropertyChange> {
     edit(&mut what, "objective", objective_name(old), objective_name(new));
     cpu::edits(&old.cpu, &new.cpu, &mut what);
     what
+}
+
+/// Its match, or `none`.
+fn match_text(path: &PathPlan) -> String {
+    path.matching.as_ref().map_or_else(|| "none".to_string(), Match::to_string)
 }
 
 /// The objective of its packets, or `none`.
@@ -523,7 +546,7 @@ pub(crate) fn order(old: &[PathPlan], new: &[PathPlan]) -> Option<Vec<String>> {
 
 /// `match ip dscp ef functions ip queue 512 class 0`, and all values other than the default.
 pub(crate) fn summary(path: &PathPlan) -> String {
-    let PathPlan { matching, class, .. } = path;
+    let (matching, class) = (match_text(path), path.class);
     let (functions, queue) = (joined(&path.functions), queues(path));
     let objective = path.objective.map_or_else(String::new, |objective| format!(" objective {objective}"));
     let mut what = Vec::new();

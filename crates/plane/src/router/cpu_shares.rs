@@ -5,7 +5,7 @@ use super::measured_costs::Period;
 use super::opener::ApplyError;
 use crate::snapshot::{BEST_EFFORT, BUILT_IN, CONTROL, GENERAL, PortShares};
 use crate::worker::Command;
-use plan::admission::{Allotment, CostSource, Costs, PathAllotment, PortAllotment, admit};
+use plan::admission::{Allotment, CostSource, Costs, PathAllotment, PathFlows, PortAllotment, admit_flows};
 use plan::{Admission, PathPlan, Plan, PortPlan};
 use std::sync::Arc;
 use units::{Nanos, PathId, Share};
@@ -15,8 +15,8 @@ pub(super) struct CpuShares(Option<Allotment>);
 
 impl CpuShares {
     /// The shares of `plan` at these costs. A reservation that does not fit is refused, unless `admission` only warns.
-    pub fn of(plan: &Plan, costs: &Costs, admission: Admission) -> Result<CpuShares, ApplyError> {
-        match admit(plan, costs) {
+    pub fn of(plan: &Plan, costs: &Costs, admission: Admission, flows: &[PathFlows]) -> Result<CpuShares, ApplyError> {
+        match admit_flows(plan, costs, flows) {
             Ok(allotment) => Ok(CpuShares(Some(allotment))),
             // Without an allotment each task gets the share that its configuration requests, or a default.
             Err(_) if admission == Admission::Warn => Ok(CpuShares(None)),
@@ -84,15 +84,21 @@ impl Router {
     /// router that receives more than it can transmit wastes the work (spec Q-27). The generation stays the same. Returns true if the share of
     /// some task changes. If all changes are small, or a reservation would not fit, all tasks keep their shares.
     pub fn divide_cpu(&mut self) -> bool {
+        self.divide_cpu_with(differs_notably)
+    }
+
+    /// The same, if some share differs so.
+    pub(super) fn divide_cpu_with(&mut self, matters: fn(Share, Share) -> bool) -> bool {
         let Some(plan) = &self.plan else { return false };
         let costs = self.measured.costs(plan, &self.names, Some(plan), Period::Recent);
+        let flows = self.flows.path_flows();
         // Also if the configuration only warns: `Warn` would replace the shares of the last division by defaults.
-        let Ok(shares) = CpuShares::of(plan, &costs, Admission::Refuse) else { return false };
+        let Ok(shares) = CpuShares::of(plan, &costs, Admission::Refuse, &flows) else { return false };
         let mut snapshot = (*self.snapshot).clone();
         let mut differs = false;
         // All shares are set, but the workers get them only if one differs notably.
         let mut give = |has: &mut Share, share: Share| {
-            differs |= differs_notably(*has, share);
+            differs |= matters(*has, share);
             *has = share;
         };
         for port in &plan.ports {
@@ -107,8 +113,12 @@ impl Router {
         // A snapshot has the configured paths in the order of the plan, behind the built-in ones.
         let (own, configured) = snapshot.paths.split_at_mut(BUILT_IN);
         own.iter_mut().for_each(|path| give(&mut path.share, shares.built_in(path.id)));
-        for (spec, path) in configured.iter_mut().zip(&plan.paths) {
+        for (index, (spec, path)) in configured.iter_mut().zip(&plan.paths).enumerate() {
             give(&mut spec.share, shares.of_path(path));
+            if path.cpu.reservations {
+                let reserved = flows.get(index).filter(|flows| !flows.is_empty());
+                spec.cpu.reservation = reserved.map(PathFlows::reservation).or(path.cpu.reservation);
+            }
             // Not compared: a new wait reaches the workers with the next notable change of a share.
             spec.cpu.max_wait = shares.max_wait(path);
         }

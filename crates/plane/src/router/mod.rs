@@ -9,12 +9,17 @@
 pub(crate) mod config_routes;
 mod cpu_shares;
 mod edit;
+mod flow_admission;
+mod flow_plans;
+mod flow_sums;
+mod flows;
 mod hooks;
 mod known_costs;
 mod measured_costs;
 mod opener;
 mod path_specs;
 mod policies;
+mod port_tree;
 mod prepare;
 mod prepared;
 mod rules;
@@ -24,12 +29,15 @@ mod shares;
 
 pub use crate::parker::WakeFn;
 pub use edit::{EditError, EditSummary, Edits};
+pub use flow_admission::FlowRefusal;
+pub use flows::{FlowPromise, FlowReport, FlowsChanged};
 pub use known_costs::KnownCosts;
 pub use opener::{ApplyError, Opener};
 pub use policies::{PolicyChange, PolicyReport};
+pub use port_tree::SharesChanged;
 pub use prepared::Prepared;
 pub use rules::PATH_RULES;
-pub use shares::{RunningSubscriber, ShareRefusal, ShareReport, SharesChanged};
+pub use shares::{RunningSubscriber, ShareRefusal, ShareReport};
 
 use crate::function::{FunctionRegistration, Functions};
 use crate::parker::Parker;
@@ -86,6 +94,7 @@ pub struct Router {
     policies: Policies,
     sets: sets::RouterSets,
     shares: shares::RouterShares,
+    flows: flows::RouterFlows,
     /// Makes packet hooks. `None` if the router does not execute instructions.
     hook_maker: Option<Arc<dyn crate::hook::HookMaker>>,
     /// Makes the functions of paths.
@@ -186,6 +195,7 @@ impl Router {
             policies: Policies::default(),
             sets: sets::RouterSets::default(),
             shares: shares::RouterShares::default(),
+            flows: flows::RouterFlows::default(),
             hook_maker: None,
             functions: Functions::default(),
             schedulers: Schedulers::default(),
@@ -284,7 +294,7 @@ impl Router {
 
     /// Posts a prepared generation to the workers. Routes that it cannot use are withdrawn first.
     pub fn publish(&mut self, prepared: Prepared) -> PublishedGeneration {
-        let Prepared { plan, snapshot, changes, names, routes, gateways, statics, sets, shares, .. } = prepared;
+        let Prepared { plan, snapshot, changes, names, routes, gateways, statics, sets, shares, flows, .. } = prepared;
         // Before the workers adopt the generation: then they may lack the interfaces of these routes.
         let gone: Vec<RouteKey> = self.routes.without(&routes).collect();
         for key in gone {
@@ -306,6 +316,7 @@ impl Router {
         // Before the workers adopt: a rule of the new generation finds its sets.
         self.publish_sets(sets);
         self.publish_shares(shares);
+        self.publish_flows(flows);
         // Before the workers adopt: each then gets its caches from these feeds.
         if plan.route_cache > 0 {
             self.tables.set_route_cache(plan.route_cache as usize);

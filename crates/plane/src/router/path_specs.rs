@@ -91,12 +91,13 @@ pub(super) fn rules(
     (old, sets): (&Arc<RuleList>, &Arc<SetStore>),
 ) -> Arc<RuleList> {
     let rule = |(position, path): (usize, &plan::PathPlan)| {
+        let matching = path.matching.as_ref()?;
         // The check of the shares ensures that they exist.
         let share = path.link_share.as_ref().and_then(|share| Some((share, shares.id(share).ok()?)));
-        let origin = came_by(&path.matching, names);
-        path_rule(&path.matching, origin, (position + BUILT_IN, &path.name), (None, share))
+        let origin = came_by(matching, names);
+        Some(path_rule(matching, origin, (position + BUILT_IN, &path.name), (None, share)))
     };
-    shared_list(plan.paths.iter().enumerate().map(rule).collect(), sets, Some(old))
+    shared_list(plan.paths.iter().enumerate().filter_map(rule).collect(), sets, Some(old))
 }
 
 /// The list of these rules: that of the last generation if it was made from the same, for a list of many rules takes time to make.

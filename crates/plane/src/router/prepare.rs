@@ -10,7 +10,7 @@ use super::shares::SharePlans;
 use super::{Names, Router, hooks};
 use crate::multicast::{GroupKey, MulticastRoute, MulticastRoutes};
 use crate::relay::{RelayOwner, relay};
-use crate::snapshot::{CONTROL, GENERAL, PathSpec, PortView, Snapshot};
+use crate::snapshot::{BUILT_IN, CONTROL, GENERAL, PathSpec, PortView, Snapshot};
 use crate::worker::{Decorate, NewFunctions, NewPort, OpenedPort, SPREAD_SEED, SharedQueue, WorkerChange};
 use fib::MOST_VRFS;
 use link::medium::Medium;
@@ -69,7 +69,8 @@ impl Router {
             let hint = "restart the router".to_string();
             return Err(vec![ApplyError { place: "router".into(), reason, hint }]);
         }
-        let trees = self.prepare_shares(plan, opener)?;
+        let trees = self.prepare_shares(plan, opener, is_rollback)?;
+        let mut flows = self.prepare_flows(plan, &trees, is_rollback)?;
         let mut shares: Vec<WorkerParts> = self.mailboxes.iter().map(|_| WorkerParts::default()).collect();
         self.prepare_ports((plan, &trees), opener, &mut names, &mut shares, &mut errors);
         if !errors.is_empty() {
@@ -82,11 +83,15 @@ impl Router {
         let interfaces = interfaces(plan, &mut names);
         // Averages since the start, so that a moment does not decide about admission.
         let costs = self.measured.costs(plan, &names, self.plan.as_deref(), Period::Always);
-        let parts = match CpuShares::of(plan, &costs, admission) {
+        let sums = flows.path_flows();
+        let parts = match CpuShares::of(plan, &costs, admission, &sums) {
             Ok(parts) => parts,
             Err(refused) => return Err(vec![refused]),
         };
-        let paths = paths(plan, &parts, &mut names, (&self.snapshot.paths, &self.sets.store));
+        let mut paths = paths(plan, &parts, &mut names, (&self.snapshot.paths, &self.sets.store));
+        for (spec, flows) in paths.iter_mut().skip(BUILT_IN).zip(&sums).filter(|(_, flows)| !flows.is_empty()) {
+            spec.cpu.reservation = Some(flows.reservation());
+        }
         let routes = Routes::of(plan, &names, &interfaces);
         errors.extend(self.table_overflow(&routes));
         errors.extend(self.neighbour_overflow(plan, &names));
@@ -107,6 +112,8 @@ impl Router {
             (None, Vec::new())
         });
         let (Ok(gateways), true) = (gateways, errors.is_empty()) else { return Err(errors) };
+        let list = rules(plan, &names, &trees, (&self.snapshot.rules, &self.sets.store));
+        let list = self.list_flows(plan, &names, list, &mut flows);
         let nat = plan.nat.as_ref().map(|nat| translation(nat, &names, &interfaces, self.build.limits.secret));
         let mut snapshot = Snapshot::new(
             Generation(self.snapshot.generation.0 + 1),
@@ -114,7 +121,7 @@ impl Router {
             self.views(plan, &parts, &names),
             interfaces,
             paths,
-            (rules(plan, &names, &trees, (&self.snapshot.rules, &self.sets.store)), self.sets.store.clone()),
+            (list, self.sets.store.clone()),
             LocalProtocolLimits {
                 icmp_rate: plan.icmp_rate.into(),
                 icmp_burst: plan.icmp_burst.into(),
@@ -152,6 +159,7 @@ impl Router {
             statics,
             sets,
             shares: trees,
+            flows,
             overflowing,
             overflow_changed: overflow_anew,
         })

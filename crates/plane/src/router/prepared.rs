@@ -2,6 +2,7 @@
 
 use super::Names;
 use super::config_routes::{Gateways, Routes};
+use super::flow_plans::FlowPlans;
 use super::opener::ApplyError;
 use super::sets::SetChanges;
 use super::shares::SharePlans;
@@ -24,6 +25,7 @@ pub struct Prepared {
     pub(super) statics: HashMap<(InterfaceId, IpAddr), Mac>,
     pub(super) sets: SetChanges,
     pub(super) shares: SharePlans,
+    pub(super) flows: FlowPlans,
     /// Ports whose devices can overflow their stores.
     pub(super) overflowing: Vec<ApplyError>,
     /// True if these ports or their numbers differ from those of the running generation.
@@ -36,7 +38,7 @@ impl Prepared {
         let ports = if self.overflow_changed { &self.overflowing[..] } else { &[] };
         // One warning for all ports, because on a router with many ports it mostly concerns all.
         let (first, more) = (ports.first(), ports.len().saturating_sub(1));
-        let sets = self.sets.warnings.iter().chain(&self.shares.warnings).cloned();
+        let sets = self.sets.warnings.iter().chain(&self.shares.warnings).chain(&self.flows.warnings).cloned();
         let overflow = first.into_iter().map(move |first| match more {
             0 => first.to_string(),
             1 => format!("{first} (and the same for another port)"),

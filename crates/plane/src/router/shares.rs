@@ -5,13 +5,14 @@
 
 use super::Router;
 use super::opener::{ApplyError, Opener};
+use super::port_tree::{PortTree, SharesChanged, StagedShares};
 use super::share_ids::ShareIds;
 use crate::worker::ROUND_TRIPS;
 use classifier::Published;
 use link::{LinkShares, MOST_SHARES, ShareCounts};
 use plan::{Name, Plan, PortPlan, ShareChange, ShareName, ShareNode, ShareOrigin, ShareTree, SubscriberSection};
 use schemes::{ShareEdit, ShareParameters};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 use subscribers::{CircuitTable, RoundTrips, RttSlots};
@@ -25,18 +26,10 @@ const LEAST_BURST: Bytes = Bytes::new(2 * 1514);
 /// Why a change of shares is refused: its position, the reason, and a hint.
 pub type ShareRefusal = (usize, String, String);
 
-/// The shares of a port.
-struct PortTree {
-    tree: ShareTree,
-    /// When leases end.
-    leases: BTreeMap<ShareName, Instant>,
-    shared: Arc<LinkShares>,
-}
-
 /// All shares of a router.
 pub(super) struct RouterShares {
-    ids: ShareIds,
-    ports: BTreeMap<Name, PortTree>,
+    pub ids: ShareIds,
+    pub ports: BTreeMap<Name, PortTree>,
     pub circuits: Arc<Published<CircuitTable>>,
     /// The slots of round-trip times. `None` if they are not measured.
     round_trips: Option<RttSlots>,
@@ -100,6 +93,11 @@ impl SharePlans {
         })
     }
 
+    /// The tree that a port is to have.
+    pub fn tree(&self, port: &str) -> Option<&ShareTree> {
+        self.ports.get(port).map(|planned| &planned.tree)
+    }
+
     /// The shares of a port with all edits that make them.
     pub fn of_port(&self, port: &str) -> Option<(&Arc<LinkShares>, Vec<ShareEdit>)> {
         let planned = self.ports.get(port)?;
@@ -110,7 +108,7 @@ impl SharePlans {
 /// The settings of a share as the scheme needs them.
 fn settings(node: &ShareNode<'_>, ids: &ShareIds) -> Option<ShareParameters> {
     let parent = node.parent.map_or(Some(ShareId(0)), |parent| ids.get(parent))?;
-    let plan::ShareSettings { ceiling, weight, burst, priority, .. } = *node.settings;
+    let plan::ShareSettings { ceiling, weight, burst, priority, queue, .. } = *node.settings;
     let rate = ceiling.unwrap_or(node.guarantee);
     let usual = Bytes::new((u128::from(rate.get()) * u128::from(BURST.get()) / 8_000_000_000) as u64);
     Some(ShareParameters {
@@ -120,10 +118,11 @@ fn settings(node: &ShareNode<'_>, ids: &ShareIds) -> Option<ShareParameters> {
         weight: weight.unwrap_or(1),
         burst: burst.unwrap_or(usual.max(LEAST_BURST)),
         priority: priority.unwrap_or(0),
+        queue: queue.unwrap_or(Bytes::ZERO),
     })
 }
 
-fn put(node: &ShareNode<'_>, ids: &ShareIds) -> Option<ShareEdit> {
+pub(super) fn put(node: &ShareNode<'_>, ids: &ShareIds) -> Option<ShareEdit> {
     Some(ShareEdit::Put(ids.get(node.name)?, settings(node, ids)?))
 }
 
@@ -171,24 +170,6 @@ pub struct ShareReport {
     pub counts: ShareCounts,
 }
 
-/// The result of a batch of changes.
-#[derive(Clone, Debug)]
-pub struct SharesChanged {
-    /// Shares that were added, changed, moved or removed, with those above them whose guarantee changed.
-    pub shares: usize,
-    /// Shares of the port afterwards.
-    pub total: usize,
-    shared: Arc<LinkShares>,
-    number: u64,
-}
-
-impl SharesChanged {
-    /// True if the worker has carried it out.
-    pub fn is_done(&self) -> bool {
-        self.shared.is_done(self.number)
-    }
-}
-
 impl Router {
     /// The running shares of a port with all edits that make them.
     pub(super) fn running_shares(&self, port: &str) -> Option<(&Arc<LinkShares>, Vec<ShareEdit>)> {
@@ -197,7 +178,12 @@ impl Router {
     }
 
     /// Reads the shares of a plan, and makes the changes from the running ones.
-    pub(super) fn prepare_shares(&self, plan: &Plan, opener: &mut dyn Opener) -> Result<SharePlans, Vec<ApplyError>> {
+    pub(super) fn prepare_shares(
+        &self,
+        plan: &Plan,
+        opener: &mut dyn Opener,
+        is_rollback: bool,
+    ) -> Result<SharePlans, Vec<ApplyError>> {
         let mut plans = SharePlans { ids: self.shares.ids.clone(), ..SharePlans::default() };
         let mut errors = Vec::new();
         let section = plan.subscribers.as_ref();
@@ -220,7 +206,8 @@ impl Router {
         for port in plan.ports.iter().filter(|port| port.scheme.has_shares()) {
             let of_subscribers = section.zip(shares.as_ref());
             let of_subscribers = of_subscribers.and_then(|(section, shares)| section.shares_of(&port.name, shares));
-            let built = self.prepare_tree(port, of_subscribers, opener, &mut plans.warnings);
+            let flows = (plan, is_rollback);
+            let built = self.prepare_tree(port, of_subscribers, opener, flows, &mut plans.warnings);
             match built {
                 Ok(tree) => drop(self.plan_tree(port, tree, &mut plans).map_err(|error| errors.push(error))),
                 Err(wrong) => errors.extend(wrong),
@@ -258,6 +245,7 @@ impl Router {
         port: &PortPlan,
         subscribers: Option<&Vec<ShareChange>>,
         opener: &mut dyn Opener,
+        (plan, is_rollback): (&Plan, bool),
         warnings: &mut Vec<String>,
     ) -> Result<ShareTree, Vec<ApplyError>> {
         let place = format!("port {}", port.name);
@@ -272,11 +260,25 @@ impl Router {
             applied.map_err(|(_, reason, hint)| one(reason, hint))?;
         }
         let running = self.shares.ports.get(&port.name);
-        for node in running.into_iter().flat_map(|port| port.tree.iter()).filter(|n| n.origin == ShareOrigin::Api) {
+        for node in running.into_iter().flat_map(|port| port.tree.iter()) {
+            match node.origin {
+                ShareOrigin::Api => {}
+                // `prepare_flows` refuses the configuration, or a rollback ends the reservation.
+                ShareOrigin::Flow if self.flow_place(plan, node.name).is_ok() => {}
+                _ => continue,
+            }
             let (name, parent) = (node.name.clone(), node.parent.cloned());
             let again = ShareChange::Add { name, parent, settings: *node.settings, lease: node.lease };
-            if let Err((reason, _)) = tree.apply(&again, ShareOrigin::Api) {
-                warnings.push(format!("{place}: the share {} of an edit is removed: {reason}", node.name));
+            match tree.apply(&again, node.origin) {
+                Err((reason, hint)) if node.origin == ShareOrigin::Flow && !is_rollback => {
+                    let hint =
+                        format!("{hint}, or end the reservation first: `switchpath reserve remove {}`", node.name);
+                    return Err(one(format!("the reserved flow {} loses its share: {reason}", node.name), hint));
+                }
+                Err((reason, _)) => {
+                    warnings.push(format!("{place}: the share {} of an edit is removed: {reason}", node.name));
+                }
+                Ok(()) => {}
             }
         }
         tree.commit();
@@ -327,56 +329,21 @@ impl Router {
     /// The position of the change that cannot be made, the reason and a hint.
     pub fn edit_shares(&mut self, port: &str, changes: &[ShareChange]) -> Result<SharesChanged, ShareRefusal> {
         let RouterShares { ids, ports, now, .. } = &mut self.shares;
-        let Some(PortTree { tree, leases, shared }) = ports.get_mut(port) else {
+        let Some(port) = ports.get_mut(port) else {
             let hint = "give it scheme = \"share(...)\"".to_string();
             return Err((0, format!("the port '{port}' has no shares"), hint));
         };
-        // Before the changes: afterwards the shares below a removed one are unknown.
-        let mut removed: Vec<(usize, ShareName)> = Vec::new();
-        let mut losing: Vec<ShareName> = Vec::new();
+        let mut staged = StagedShares::default();
         for (position, change) in changes.iter().enumerate() {
-            if let ShareChange::Remove { name, .. } = change {
-                removed.extend(tree.subtree(name.as_str()).map(|node| (node.level, node.name.clone())));
-            }
-            if let ShareChange::Remove { name, .. } | ShareChange::Move { name, .. } = change {
-                losing.extend(tree.get(name.as_str()).and_then(|node| node.parent.cloned()));
-            }
-            let applied = tree.apply(change, ShareOrigin::Api);
-            let numbered = applied.and_then(|()| match change {
-                ShareChange::Add { name, .. } if ids.number(name).is_none() => {
-                    let ApplyError { reason, hint, .. } = ids_used_up(String::new());
-                    Err((reason, hint))
-                }
-                _ => Ok(()),
-            });
-            if let Err((reason, hint)) = numbered {
-                tree.rollback();
+            if let Err((reason, hint)) = port.stage(change, ShareOrigin::Api, ids, &mut staged) {
+                port.tree.rollback();
                 return Err((position, reason, hint));
             }
         }
-        tree.commit();
-        // The changed shares and all above them, whose guarantees may have changed: the upper levels first.
-        let mut touched: BTreeSet<(usize, ShareName)> = BTreeSet::new();
-        for name in changes.iter().map(ShareChange::name).chain(&losing) {
-            let mut next = tree.get(name.as_str());
-            while let Some(node) = next {
-                if !touched.insert((node.level, node.name.clone())) {
-                    break;
-                }
-                next = node.parent.and_then(|parent| tree.get(parent.as_str()));
-            }
-        }
-        let mut edits: Vec<ShareEdit> =
-            touched.iter().filter_map(|(_, name)| put(&tree.get(name.as_str())?, ids)).collect();
-        removed.retain(|(_, name)| tree.get(name.as_str()).is_none());
-        removed.sort_by_key(|(level, _)| std::cmp::Reverse(*level));
-        edits.extend(removed.iter().filter_map(|(_, name)| Some(ShareEdit::Remove(ids.get(name)?))));
         for change in changes {
-            note_lease(change, leases, *now);
+            note_lease(change, &mut port.leases, *now);
         }
-        leases.retain(|name, _| tree.get(name.as_str()).is_some());
-        let number = shared.change(&edits);
-        Ok(SharesChanged { shares: edits.len(), total: tree.len(), shared: shared.clone(), number })
+        Ok(port.commit(staged, ids))
     }
 
     /// Removes shares whose lease has ended. Returns them with their ports.
@@ -452,7 +419,7 @@ impl Router {
     /// The faults in the files. Nothing was changed.
     pub fn reload_subscribers(&mut self, opener: &mut dyn Opener) -> Result<Vec<String>, Vec<ApplyError>> {
         let Some(plan) = self.plan.clone() else { return Ok(Vec::new()) };
-        let plans = self.prepare_shares(&plan, opener)?;
+        let plans = self.prepare_shares(&plan, opener, false)?;
         let warnings = plans.warnings.clone();
         self.publish_shares(plans);
         Ok(warnings)
@@ -501,7 +468,7 @@ fn note_lease(change: &ShareChange, leases: &mut BTreeMap<ShareName, Instant>, n
     }
 }
 
-fn ids_used_up(place: String) -> ApplyError {
+pub(super) fn ids_used_up(place: String) -> ApplyError {
     let reason = format!("more than {} names of shares were in use since the start", MOST_SHARES - 1);
     ApplyError { place, reason, hint: "restart the router".to_string() }
 }

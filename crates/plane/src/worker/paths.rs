@@ -17,7 +17,7 @@ use packet::latency::QueueEntryTimes;
 use packet::{DropReason, Packet, Queue};
 use plan::Grouping;
 use std::collections::BTreeMap;
-use units::{PathId, PortId, TaskId};
+use units::{Instant, PathId, PortId, TaskId};
 
 /// The property that paths with a common task share (spec ).
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -94,6 +94,16 @@ impl Default for Paths {
 }
 
 impl Paths {
+    /// Gives the paths of reserved flows the rates of their present sums.
+    pub fn set_flow_rates(&mut self, snapshot: &Snapshot, now: Instant) {
+        for path in snapshot.paths.iter().filter(|path| path.cpu.reservations) {
+            let Some(reserved) = path.cpu.reservation else { continue };
+            for instance in self.instances.iter_mut().filter(|instance| instance.path == path.id) {
+                instance.allowance.iter_mut().for_each(|allowance| allowance.set_rate(reserved.packets, now));
+            }
+        }
+    }
+
     /// The task that runs the functions of a path.
     pub(in crate::worker) fn forwarder(
         &mut self,

@@ -7,6 +7,7 @@ mod batches;
 mod emulated_link;
 mod explain;
 mod floods;
+mod flows;
 mod forwarding;
 mod fragments;
 mod functions;

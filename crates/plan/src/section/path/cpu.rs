@@ -45,6 +45,8 @@ pub struct PathCpu {
     pub limit: Option<Nanos>,
     /// True if its functions are preempted at the end of their slice, also within a packet.
     pub preemptible: bool,
+    /// True if flows can be reserved on it while the router runs. Its reservation is then the sum of theirs; the configuration states none.
+    pub reservations: bool,
 }
 
 /// The reservation of a path.
@@ -65,6 +67,9 @@ pub struct Reservation {
 }
 
 impl Reservation {
+    /// The reservation of a path without reserved flows.
+    pub const NO_FLOWS: Reservation = Reservation { packets: PacketRate::pps(1), size: None, rate: None, delay: None };
+
     /// The packet size for computations: the smallest Ethernet frame if it is not set.
     pub fn packet_size(&self) -> Bytes {
         self.size.unwrap_or(Bytes::new(64))
@@ -80,6 +85,7 @@ pub(super) fn check(report: &mut Report<'_>, section: &Section<'_>) -> PathCpu {
         cost: cost(report, section),
         limit: section.within(report, "cpu_limit", Nanos::new(1)..=MOST_COST),
         preemptible: section.boolean(report, "preemptible"),
+        reservations: section.boolean(report, "reservations"),
     };
     let size = cpu.reservation.map_or(Bytes::new(64), |reservation| reservation.packet_size());
     if let (Some(limit), Some(cost), Some(node)) = (cpu.limit, cpu.cost, section.node("cpu_limit"))
@@ -95,6 +101,17 @@ pub(super) fn check(report: &mut Report<'_>, section: &Section<'_>) -> PathCpu {
 }
 
 fn reservation(report: &mut Report<'_>, section: &Section<'_>) -> Option<Reservation> {
+    if section.boolean(report, "reservations") {
+        for node in
+            ["reserve", "packet_size", "max_delay", "cpu_share"].into_iter().filter_map(|name| section.node(name))
+        {
+            report.error(node.span, node.path, || {
+                let reason = "a path with 'reservations' reserves what its flows reserve".to_string();
+                (reason, "remove the key, or use another path".to_string())
+            });
+        }
+        return Some(Reservation::NO_FLOWS);
+    }
     let size = section.within(report, "packet_size", Bytes::new(20)..=Bytes::new(65_549));
     let delay = section.within(report, "max_delay", Nanos::new(1)..=MOST_WAIT);
     let Some(text) = section.text(report, "reserve") else {
@@ -157,6 +174,7 @@ fn cost(report: &mut Report<'_>, section: &Section<'_>) -> Option<Cost> {
 
 pub(super) fn edits(old: &PathCpu, new: &PathCpu, what: &mut Vec<PropertyChange>) {
     let wait = |wait: Option<Nanos>| wait.map_or("as [cpu]".to_string(), wait_text);
+    edit(what, "reservations", old.reservations, new.reservations);
     edit(what, "reserve", or_none(&rate_text(old)), or_none(&rate_text(new)));
     let of = |cpu: &PathCpu, get: fn(&Reservation) -> Option<String>| or_none(&cpu.reservation.as_ref().and_then(get));
     let size = |reservation: &Reservation| reservation.size.map(|size| size.to_string());
@@ -172,5 +190,7 @@ pub(super) fn edits(old: &PathCpu, new: &PathCpu, what: &mut Vec<PropertyChange>
 
 /// The rate as configured: in bits or in packets.
 fn rate_text(cpu: &PathCpu) -> Option<String> {
-    cpu.reservation.map(|r| r.rate.map_or_else(|| r.packets.to_string(), |rate| rate.to_string()))
+    cpu.reservation
+        .filter(|_| !cpu.reservations)
+        .map(|r| r.rate.map_or_else(|| r.packets.to_string(), |rate| rate.to_string()))
 }

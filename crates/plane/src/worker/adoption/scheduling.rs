@@ -96,6 +96,8 @@ impl Worker {
             change.snapshot = snapshot;
         } else if self.snapshot.generation == snapshot.generation {
             self.apply_rules(&snapshot, now);
+            self.paths.set_flow_rates(&snapshot, now);
+            self.paths.set_reserved_rates(&snapshot, &mut self.tasks);
             self.snapshot = snapshot;
         }
     }

@@ -1,0 +1,272 @@
+//! Admission of one flow beside all others: its share of the link, its delay, and the largest reservation that would fit.
+
+use super::Router;
+use super::flow_sums::PathSums;
+use super::flows::FlowPromise;
+use plan::admission::{
+    AdmissionError, Allotment, Costs, FlowLink, FlowTerms, Shortage, admit_flows, exits_of, flow_load,
+};
+use plan::{Name, Plan, ReservedFlow};
+use units::{Nanos, Parts, Rate};
+
+/// The frames that the queues of flows may need together, of all: the rest is for other traffic and for receiving.
+const QUEUE_PART: u64 = 2;
+/// The steps of a search for the largest reservation that fits: each halves the interval.
+const SEARCH: u32 = 24;
+
+/// The parts of a delay for the tasks that are tried, in eighths: the rest is for the link.
+const PARTS: [u64; 5] = [4, 2, 6, 1, 7];
+
+/// The rate that a port may still guarantee below the parent of a flow.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct LinkLeft<'p> {
+    /// The port.
+    pub port: &'p Name,
+    /// The rate.
+    pub rate: Rate,
+}
+
+/// The place of a flow in the router, by indexes in the plan.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct FlowPlace {
+    /// Its path.
+    pub path: usize,
+    /// The ports by which it may enter.
+    pub entries: Vec<usize>,
+    /// The port by which it leaves.
+    pub exit: usize,
+}
+
+/// Why a flow is not admitted.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct FlowRefusal {
+    /// The position of the change.
+    pub position: usize,
+    /// The resource that ran out: `cpu`, `link`, `buffer`, `delay`. `None`: the change itself is wrong.
+    pub resource: Option<&'static str>,
+    /// What it needs, and what is left.
+    pub reason: String,
+    /// The largest reservation that would fit, or a correction.
+    pub hint: String,
+}
+
+impl FlowRefusal {
+    pub(super) fn wrong(reason: String, hint: impl Into<String>) -> FlowRefusal {
+        FlowRefusal { position: 0, resource: None, reason, hint: hint.into() }
+    }
+}
+
+impl Router {
+    /// The place of the flow's share at its port.
+    pub(super) fn flow_link(
+        &self,
+        plan: &Plan,
+        costs: &Costs,
+        (name, exit): (&Name, usize),
+        flow: &ReservedFlow,
+    ) -> Result<FlowLink, FlowRefusal> {
+        let Some(port) = self.shares.ports.get(name) else {
+            let reason = format!("the port '{name}' has no shares");
+            return Err(FlowRefusal::wrong(
+                reason,
+                "give it scheme = \"share(rate=1gbit)\", with the rate of its link",
+            ));
+        };
+        let above = port.tree.rates_above(flow.parent.as_ref());
+        let above = above.map_err(|(reason, hint)| FlowRefusal::wrong(reason, hint))?;
+        let (said, link) = (above.last().copied().unwrap_or(Rate::ZERO), costs.ports[exit].link);
+        if let Some(link) = link.filter(|link| *link < said) {
+            let reason = format!("the scheme of '{name}' has a rate of {said}, but its link has {link}");
+            return Err(FlowRefusal::wrong(reason, format!("write share(rate={link})")));
+        }
+        Ok(FlowLink::new(&plan.ports[exit].scheme, above))
+    }
+
+    /// The promise to a flow at the side of all others, or the resource that is short.
+    pub(super) fn promise(
+        &self,
+        plan: &Plan,
+        costs: &Costs,
+        (place, link): (&FlowPlace, &FlowLink),
+        (flow, left): (&ReservedFlow, LinkLeft<'_>),
+    ) -> Result<FlowPromise, FlowRefusal> {
+        let FlowPlace { path, entries, exit } = place;
+        let allot = |latest: Option<Nanos>| {
+            let mut sums = self.flows.path_flows();
+            sums.resize_with(plan.paths.len(), Default::default);
+            PathSums::add_one(&mut sums[*path], flow, latest, (entries, *exit));
+            admit_flows(plan, costs, &sums)
+        };
+        let cpu = flow_load(costs, flow, *path, (entries.first().copied().unwrap_or(*exit), *exit));
+        let short = |error: AdmissionError| short_of(cpu, &error, self.cpu_left(plan, costs));
+        let through = |allotment: &Allotment| allotment.paths[*path].through.unwrap_or(Nanos::ZERO);
+        let promised = |terms: FlowTerms, allotment: &Allotment| {
+            let bound = through(allotment) + terms.wait;
+            self.check_frames(flow, FlowPromise { terms, bound, queue: link.queue(flow, bound), cpu })
+        };
+        let Some(delay) = flow.delay else {
+            let allotment = allot(None).map_err(short)?;
+            let terms = link.terms(flow, Nanos::ZERO).map_err(|least| short_of_delay(flow, least))?;
+            return fits_link(flow, terms, left).and_then(|()| promised(terms, &allotment));
+        };
+        // The delay is divided between the tasks and the link. A larger part for one needs less of its resource.
+        let mut refusal: Option<FlowRefusal> = None;
+        for eighths in PARTS {
+            let latest = Nanos::new(delay.get() / 8 * eighths);
+            let tried = link.terms(flow, latest).map_err(|least| short_of_delay(flow, least));
+            let tried = tried.and_then(|terms| fits_link(flow, terms, left).map(|()| terms));
+            match tried.and_then(|terms| promised(terms, &allot(Some(latest)).map_err(short)?)) {
+                Ok(promise) => return Ok(promise),
+                // Another division may help against a delay that is too short, but not against the lack of a resource with the best division.
+                Err(refused) if refusal.as_ref().is_none_or(|first| first.resource == Some("delay")) => {
+                    refusal = Some(refused);
+                }
+                Err(_) => {}
+            }
+        }
+        Err(refusal.unwrap_or_else(|| short_of_delay(flow, delay)))
+    }
+
+    /// The frames for the flow's queue, at the side of all others.
+    fn check_frames(&self, flow: &ReservedFlow, promise: FlowPromise) -> Result<FlowPromise, FlowRefusal> {
+        let all = self.region.frames() as u64 / QUEUE_PART;
+        let (needed, left) = (promise.frames(flow), all.saturating_sub(self.flows.frames));
+        if needed <= left {
+            return Ok(promise);
+        }
+        let reason = format!("its queue needs {needed} frames, but {left} of the {all} for queues of flows are left");
+        let hint = "give the router more frames, or reserve a smaller burst".to_string();
+        Err(FlowRefusal { position: 0, resource: Some("buffer"), reason, hint })
+    }
+
+    /// The part of the processor that no reservation has.
+    fn cpu_left(&self, plan: &Plan, costs: &Costs) -> Parts {
+        let mut sums = self.flows.path_flows();
+        sums.resize_with(plan.paths.len(), Default::default);
+        admit_flows(plan, costs, &sums).map_or(Parts::millionths(0), |allotment| allotment.left)
+    }
+
+    /// The largest reservation of this kind that would fit: a lower rate, or else a longer delay.
+    pub(super) fn largest(
+        &self,
+        plan: &Plan,
+        costs: &Costs,
+        at: (&FlowPlace, &FlowLink),
+        (flow, left): (&ReservedFlow, LinkLeft<'_>),
+    ) -> Option<String> {
+        let fits = |flow: &ReservedFlow| self.promise(plan, costs, at, (flow, left)).is_ok();
+        let at_rate = |bits: u64| ReservedFlow { rate: Rate::bits(bits), ..flow.clone() };
+        if let Some(bits) = highest((1000, flow.rate.get()), |bits| fits(&at_rate(bits))) {
+            // Three digits, rounded down.
+            let mut unit = 1;
+            while bits / unit >= 1000 {
+                unit *= 10;
+            }
+            return Some(format!("rate {} would fit", Rate::bits(bits / unit * unit)));
+        }
+        let most = Nanos::secs(10);
+        let at_delay = |nanos: u64| ReservedFlow { delay: Some(Nanos::new(nanos)), ..flow.clone() };
+        let delay = flow.delay?;
+        // The search finds the longest delay that fails.
+        let fails = highest((delay.get(), most.get()), |nanos| !fits(&at_delay(nanos)))?;
+        if fails >= most.get() {
+            return None;
+        }
+        let mut unit = 1;
+        while fails / unit >= 100 {
+            unit *= 10;
+        }
+        Some(format!("delay {} would fit", Nanos::new((fails / unit + 1) * unit)))
+    }
+}
+
+/// The highest number of an interval for which `holds`, if it holds for the lowest, and for all below one for which it holds.
+fn highest((least, most): (u64, u64), holds: impl Fn(u64) -> bool) -> Option<u64> {
+    if least > most || !holds(least) {
+        return None;
+    }
+    let (mut low, mut high) = (least, most);
+    if holds(most) {
+        return Some(most);
+    }
+    for _ in 0..SEARCH {
+        let middle = low + (high - low) / 2;
+        if middle == low {
+            break;
+        }
+        if holds(middle) { low = middle } else { high = middle }
+    }
+    Some(low)
+}
+
+/// The output port of a flow: as it names it, or that of the route to its destination.
+pub(super) fn output_port(plan: &Plan, flow: &ReservedFlow) -> Result<Name, FlowRefusal> {
+    if let Some(port) = &flow.port {
+        return Ok(port.clone());
+    }
+    match exits_of(plan, &flow.matching)[..] {
+        [port] => Ok(plan.ports[port].name.clone()),
+        [] => {
+            let reason = "the output port is unknown: the match has no destination with a route of the configuration";
+            Err(FlowRefusal::wrong(reason.to_string(), "add the port: out wan"))
+        }
+        _ => Err(FlowRefusal::wrong("its packets leave by several ports".to_string(), "reserve it at each: out wan")),
+    }
+}
+
+fn short_of(cpu: Parts, error: &AdmissionError, left: Parts) -> FlowRefusal {
+    let resource = Some(error.shortage.resource());
+    let (reason, hint) = match &error.shortage {
+        Shortage::Cpu { .. } => {
+            let reason =
+                format!("its packets need {cpu} of the processor, and switches to its path, but {left} is left");
+            (reason, "reserve less, or use a cheaper function or another core".to_string())
+        }
+        Shortage::Queue { needed, available } => {
+            let reason = format!(
+                "up to {needed} packets arrive while other tasks run, but the queue of '{}' holds {available}",
+                error.path
+            );
+            (reason, format!("give the path input_queue = {needed}"))
+        }
+        Shortage::Delay { needed, available } => {
+            let reason = format!(
+                "a packet may need {} before its share of the link, but the flows of '{}' allow {}",
+                needed.rounded(),
+                error.path,
+                available.rounded()
+            );
+            (reason, "reserve a longer delay, or give all tasks shorter slices".to_string())
+        }
+        other => (other.to_string(), error.hint.clone()),
+    };
+    FlowRefusal { position: 0, resource, reason, hint }
+}
+
+fn short_of_delay(flow: &ReservedFlow, least: Nanos) -> FlowRefusal {
+    let asked = flow.delay.unwrap_or(Nanos::MAX);
+    let reason = format!("a packet may need {} besides its own burst, but the delay is {asked}", least.rounded());
+    FlowRefusal { position: 0, resource: Some("delay"), reason, hint: "reserve a longer delay".to_string() }
+}
+
+/// Checks that the share of a flow fits below its parent.
+fn fits_link(flow: &ReservedFlow, terms: FlowTerms, left: LinkLeft<'_>) -> Result<(), FlowRefusal> {
+    if terms.rate <= left.rate {
+        return Ok(());
+    }
+    let port = left.port;
+    let below =
+        flow.parent.as_ref().map_or_else(|| format!("'{port}'"), |parent| format!("the share {parent} of '{port}'"));
+    let reason = format!("it needs {} of the link, but {} of {below} is left", terms.rate, left.rate);
+    let hint = "end other reservations first".to_string();
+    Err(FlowRefusal { position: 0, resource: Some("link"), reason, hint })
+}
+
+/// The ports by which a flow may enter: that of its input interface, or all but the one by which it leaves.
+pub(super) fn entries(plan: &Plan, flow: &ReservedFlow, exit: usize) -> Vec<usize> {
+    let all = 0..plan.ports.len();
+    match flow.matching.iif.as_deref() {
+        Some(name) => all.filter(|&port| plan.ports[port].interfaces.iter().any(|i| *i.name == *name)).collect(),
+        None => all.filter(|&port| port != exit || plan.ports.len() == 1).collect(),
+    }
+}

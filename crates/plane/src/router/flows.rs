@@ -1,0 +1,405 @@
+//! Flows that are reserved while the router runs (Panama, sections 4.1 and 4.3).
+//!
+//! A reserved flow is a rule of the list `paths`, a share of its output port, and a part of the share that its path has of the processor. Admission needs
+//! only the sum of the flows of each path, so one more flow costs the same with ten thousand of them.
+
+use super::Router;
+use super::flow_admission::{FlowPlace, FlowRefusal, LinkLeft, entries, output_port};
+use super::flow_sums::PathSums;
+use super::measured_costs::Period;
+use super::path_specs::came_by;
+use super::port_tree::{SharesChanged, StagedShares};
+use crate::filter::path_rule;
+use crate::snapshot::BUILT_IN;
+use classifier::{ListedRule, Place, RuleEdit};
+use plan::admission::{Costs, FlowTerms};
+use plan::{FlowChange, Name, Plan, ReservedFlow, ShareChange, ShareName, ShareOrigin, ShareSettings};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use units::{Bytes, Instant, Nanos, Parts, Rate, ShareId};
+
+/// A flow as the router keeps it.
+#[derive(Clone, Debug)]
+pub(super) struct RunningFlow {
+    pub flow: ReservedFlow,
+    /// The output port.
+    pub port: Name,
+    /// The id of its rule.
+    pub rule: u32,
+    /// Its place among the rules of flows.
+    order: u64,
+    pub promise: FlowPromise,
+    /// When its lease ends.
+    ends: Option<Instant>,
+}
+
+/// What the router has promised to a flow.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct FlowPromise {
+    /// Its share of the link.
+    pub terms: FlowTerms,
+    /// The longest delay of its packets through the router.
+    pub bound: Nanos,
+    /// The bytes of its queue at the link.
+    pub queue: Bytes,
+    /// Its part of the processor, at its rate.
+    pub cpu: Parts,
+}
+
+impl FlowPromise {
+    /// The delay in the rest of the router that keeps the bound of the flow.
+    pub(super) fn latest(&self, flow: &ReservedFlow) -> Option<Nanos> {
+        flow.delay.map(|delay| delay.saturating_sub(self.terms.wait))
+    }
+
+    /// The frames that its queue may hold.
+    pub(super) fn frames(&self, flow: &ReservedFlow) -> u64 {
+        self.queue.get().div_ceil(flow.packet.get().max(1))
+    }
+}
+
+/// All reserved flows.
+#[derive(Clone, Debug, Default)]
+pub(super) struct RouterFlows {
+    pub flows: BTreeMap<ShareName, RunningFlow>,
+    /// By their places: the last rule of a flow is behind all others of flows.
+    order: BTreeMap<u64, ShareName>,
+    next: u64,
+    /// Of each path, in the order of the plan.
+    sums: Vec<PathSums>,
+    /// Frames that the queues of all flows may hold.
+    pub frames: u64,
+}
+
+/// A reserved flow for reports.
+#[derive(Clone, Debug)]
+pub struct FlowReport {
+    /// The flow.
+    pub flow: ReservedFlow,
+    /// The output port.
+    pub port: Name,
+    /// The number of its share.
+    pub share: ShareId,
+    /// The id of its rule in the list `paths`.
+    pub rule: u32,
+    /// What it was promised.
+    pub promise: FlowPromise,
+    /// The time until its lease ends. `None` if it stays.
+    pub lease_left: Option<Nanos>,
+    /// The counts of its share.
+    pub counts: link::ShareCounts,
+}
+
+/// The result of a batch of changes.
+#[derive(Clone, Debug, Default)]
+pub struct FlowsChanged {
+    /// The flows that were reserved, in the order of the batch.
+    pub added: Vec<(ReservedFlow, Name, FlowPromise)>,
+    /// The number of reservations that were renewed.
+    pub renewed: usize,
+    /// The number of reservations that were ended.
+    pub removed: usize,
+    /// The number of reserved flows afterwards.
+    pub total: usize,
+    shares: Vec<SharesChanged>,
+}
+
+impl FlowsChanged {
+    /// True if the workers of all ports have carried out the changes of their shares.
+    pub fn is_done(&self) -> bool {
+        self.shares.iter().all(SharesChanged::is_done)
+    }
+}
+
+/// A step of a batch that can be undone.
+enum Done {
+    Added(ShareName),
+    Removed(Box<RunningFlow>),
+    Renewed(ShareName, (Option<Nanos>, Option<Instant>)),
+}
+
+/// The state of a batch that is being checked.
+struct Batch {
+    plan: Arc<Plan>,
+    costs: Costs,
+    done: Vec<Done>,
+    staged: BTreeMap<Name, StagedShares>,
+    rules: Vec<RuleEdit>,
+    /// The flows whose rules are added, in the order of `rules`.
+    adding: Vec<ShareName>,
+    behind: Place,
+}
+
+impl RouterFlows {
+    /// The admission sums of each path.
+    pub fn path_flows(&self) -> Vec<plan::admission::PathFlows> {
+        self.sums.iter().map(PathSums::flows).collect()
+    }
+
+    /// No flows yet, for the paths of a plan; those of the running router will follow.
+    pub fn for_plan(&self, plan: &Plan) -> RouterFlows {
+        let sums = plan.paths.iter().map(|_| PathSums::default()).collect();
+        RouterFlows { next: self.next, sums, ..RouterFlows::default() }
+    }
+
+    /// The place of a flow under a plan. None if its path or its port is missing.
+    pub fn place(plan: &Plan, flow: &ReservedFlow, port: &str) -> Option<FlowPlace> {
+        let path = plan.paths.iter().position(|path| path.name == flow.path && path.cpu.reservations)?;
+        let exit = plan.ports.iter().position(|known| *known.name == *port)?;
+        Some(FlowPlace { path, entries: entries(plan, flow, exit), exit })
+    }
+
+    fn count(&mut self, plan: &Plan, running: &RunningFlow, add: bool) {
+        let RunningFlow { flow, port, promise, .. } = running;
+        let Some(FlowPlace { path, entries, exit }) = RouterFlows::place(plan, flow, port) else { return };
+        self.sums.resize_with(plan.paths.len(), PathSums::default);
+        self.sums[path].change(flow, promise.latest(flow), (&entries, exit), add);
+        let frames = promise.frames(flow);
+        self.frames = if add { self.frames + frames } else { self.frames - frames };
+    }
+
+    pub fn insert(&mut self, plan: &Plan, running: RunningFlow) {
+        self.count(plan, &running, true);
+        self.order.insert(running.order, running.flow.name.clone());
+        self.flows.insert(running.flow.name.clone(), running);
+    }
+
+    fn take(&mut self, plan: &Plan, name: &ShareName) -> Option<RunningFlow> {
+        let running = self.flows.remove(name)?;
+        self.order.remove(&running.order);
+        self.count(plan, &running, false);
+        Some(running)
+    }
+
+    /// The flow that has the rule with this id.
+    fn of_rule(&self, rule: u32) -> Option<&ShareName> {
+        self.flows.values().find(|running| running.rule == rule).map(|running| &running.flow.name)
+    }
+
+    /// The flows in the order of their rules.
+    pub fn in_order(&self) -> impl Iterator<Item = &RunningFlow> {
+        self.order.values().filter_map(|name| self.flows.get(name))
+    }
+}
+
+fn settings(flow: &ReservedFlow, promise: &FlowPromise) -> ShareSettings {
+    // The tree takes no burst below 64 bytes, which no packet of a flow is.
+    ShareSettings {
+        rate: Some(promise.terms.rate),
+        burst: Some(promise.terms.burst.max(flow.packet)),
+        queue: Some(promise.queue),
+        ..ShareSettings::default()
+    }
+}
+
+fn share_of(flow: &ReservedFlow, promise: &FlowPromise) -> ShareChange {
+    let (name, parent) = (flow.name.clone(), flow.parent.clone());
+    ShareChange::Add { name, parent, settings: settings(flow, promise), lease: None }
+}
+
+impl Router {
+    /// The reserved flows, by name.
+    pub fn flows(&self) -> Vec<FlowReport> {
+        let report = |running: &RunningFlow| {
+            let share = self.shares.ids.get(&running.flow.name).unwrap_or_default();
+            let port = self.shares.ports.get(&running.port);
+            FlowReport {
+                flow: running.flow.clone(),
+                port: running.port.clone(),
+                share,
+                rule: running.rule,
+                promise: running.promise,
+                lease_left: running.ends.map(|end| end.since(self.shares.now)),
+                counts: port.map(|port| port.shared.counts(share)).unwrap_or_default(),
+            }
+        };
+        self.flows.flows.values().map(report).collect()
+    }
+
+    /// The reserved flow whose rule has this id in the list `paths`.
+    pub fn flow_of_rule(&self, rule: u32) -> Option<&ShareName> {
+        self.flows.of_rule(rule)
+    }
+
+    /// Reserves flows, renews and ends reservations: all changes, or none. With `is_trial` none, but with the same answer.
+    ///
+    /// # Errors
+    /// The first change that cannot be made: the resource that ran out and the largest reservation that would fit, or what is wrong.
+    pub fn edit_flows(&mut self, changes: &[FlowChange], is_trial: bool) -> Result<FlowsChanged, FlowRefusal> {
+        let Some(plan) = self.plan.clone() else {
+            return Err(FlowRefusal::wrong("the router has no configuration".to_string(), "apply one"));
+        };
+        let costs = self.measured.costs(&plan, &self.names, Some(&plan), Period::Always);
+        let list = self.snapshot.rules.clone();
+        let last = self.flows.in_order().last().map(|running| running.rule);
+        let behind = list.rule_behind(last).map_or(Place::End, Place::Before);
+        let (done, rules, adding) = (Vec::new(), Vec::new(), Vec::new());
+        let mut batch = Batch { plan, costs, done, staged: BTreeMap::new(), rules, adding, behind };
+        let mut changed = FlowsChanged::default();
+        for (position, change) in changes.iter().enumerate() {
+            if let Err(refused) = self.stage(change, &mut batch, &mut changed) {
+                self.undo(batch);
+                return Err(FlowRefusal { position, ..refused });
+            }
+        }
+        changed.total = self.flows.flows.len();
+        if is_trial {
+            self.undo(batch);
+            return Ok(changed);
+        }
+        match list.edit(std::mem::take(&mut batch.rules)) {
+            Ok(ids) => {
+                for (name, id) in batch.adding.iter().zip(ids) {
+                    if let Some(running) = self.flows.flows.get_mut(name) {
+                        running.rule = id;
+                    }
+                }
+            }
+            Err((_, error)) => {
+                self.undo(batch);
+                return Err(FlowRefusal::wrong(error.to_string(), "use a match with fewer combinations"));
+            }
+        }
+        for (port, staged) in batch.staged {
+            if let Some(tree) = self.shares.ports.get_mut(&port) {
+                changed.shares.push(tree.commit(staged, &self.shares.ids));
+            }
+        }
+        if !changed.added.is_empty() || changed.removed > 0 {
+            self.divide_cpu_with(|before, after| before != after);
+        }
+        Ok(changed)
+    }
+
+    /// Ends the reservations whose leases are over. Returns their names.
+    pub fn end_flow_leases(&mut self, now: Instant) -> Vec<ShareName> {
+        self.shares.now = now;
+        let ended = self.flows.flows.values().filter(|running| running.ends.is_some_and(|end| end <= now));
+        let ended: Vec<ShareName> = ended.map(|running| running.flow.name.clone()).collect();
+        if ended.is_empty() {
+            return ended;
+        }
+        let changes: Vec<FlowChange> = ended.iter().cloned().map(FlowChange::Remove).collect();
+        match self.edit_flows(&changes, false) {
+            Ok(_) => ended,
+            Err(_) => Vec::new(),
+        }
+    }
+
+    fn stage(&mut self, change: &FlowChange, batch: &mut Batch, changed: &mut FlowsChanged) -> Result<(), FlowRefusal> {
+        match change {
+            FlowChange::Add(flow) => {
+                let (port, promise) = self.admit(flow, batch)?;
+                changed.added.push((flow.clone(), port, promise));
+            }
+            FlowChange::Renew { name, lease } => {
+                let now = self.shares.now;
+                let running = self.flows.flows.get_mut(name).ok_or_else(|| unknown(name))?;
+                let before = (running.flow.lease, running.ends);
+                running.flow.lease = lease.or(running.flow.lease);
+                running.ends = running.flow.lease.map(|lease| now + lease);
+                batch.done.push(Done::Renewed(name.clone(), before));
+                changed.renewed += 1;
+            }
+            FlowChange::Remove(name) => {
+                let running = self.flows.take(&batch.plan, name).ok_or_else(|| unknown(name))?;
+                let remove = ShareChange::Remove { name: name.clone(), all: false };
+                let staged = self.stage_share(&running.port, &remove, batch);
+                let (rule, is_new) = (running.rule, batch.adding.contains(name));
+                batch.done.push(Done::Removed(Box::new(running)));
+                staged?;
+                if is_new {
+                    let hint = "leave out both lines";
+                    return Err(FlowRefusal::wrong(format!("the same batch reserves {name}"), hint));
+                }
+                // The operator cannot remove the rule of a flow.
+                batch.rules.push(RuleEdit::Remove(rule));
+                changed.removed += 1;
+            }
+        }
+        Ok(())
+    }
+
+    /// Changes the share of a flow in the tree of its port, which can be undone.
+    fn stage_share(&mut self, port: &Name, change: &ShareChange, batch: &mut Batch) -> Result<(), FlowRefusal> {
+        let wrong = |(reason, hint): (String, String)| FlowRefusal::wrong(reason, hint);
+        let Some(tree) = self.shares.ports.get_mut(port) else { return Ok(()) };
+        let staged = batch.staged.entry(port.clone()).or_default();
+        tree.stage(change, ShareOrigin::Flow, &mut self.shares.ids, staged).map_err(wrong)
+    }
+
+    fn undo(&mut self, batch: Batch) {
+        let Batch { plan, done, staged, .. } = batch;
+        for done in done.into_iter().rev() {
+            match done {
+                Done::Added(name) => drop(self.flows.take(&plan, &name)),
+                Done::Removed(running) => self.flows.insert(&plan, *running),
+                Done::Renewed(name, (lease, ends)) => {
+                    if let Some(running) = self.flows.flows.get_mut(&name) {
+                        (running.flow.lease, running.ends) = (lease, ends);
+                    }
+                }
+            }
+        }
+        for port in staged.keys() {
+            if let Some(port) = self.shares.ports.get_mut(port) {
+                port.tree.rollback();
+            }
+        }
+    }
+
+    /// Admits a flow, and stages its share and its rule.
+    fn admit(&mut self, flow: &ReservedFlow, batch: &mut Batch) -> Result<(Name, FlowPromise), FlowRefusal> {
+        if self.flows.flows.contains_key(&flow.name) {
+            let hint = format!("use another name, renew it, or end it first: remove {}", flow.name);
+            return Err(FlowRefusal::wrong(format!("there is a reserved flow {} already", flow.name), hint));
+        }
+        let plan = batch.plan.clone();
+        let port = output_port(&plan, flow)?;
+        let Some(place) = RouterFlows::place(&plan, flow, &port) else {
+            let reason = format!("no flows can be reserved on the path {}", plan::quote(&flow.path));
+            return Err(FlowRefusal::wrong(reason, "give it reservations = true in the configuration"));
+        };
+        let link = self.flow_link(&plan, &batch.costs, (&port, place.exit), flow)?;
+        let left = self.shares.ports.get(&port).and_then(|port| port.tree.rate_left(flow.parent.as_ref()));
+        let left = LinkLeft { port: &port, rate: left.unwrap_or(Rate::ZERO) };
+        let promise = self.promise(&plan, &batch.costs, (&place, &link), (flow, left)).map_err(|refused| {
+            let largest = self.largest(&plan, &batch.costs, (&place, &link), (flow, left));
+            let hint = largest.unwrap_or(refused.hint);
+            FlowRefusal { hint, ..refused }
+        })?;
+        self.stage_share(&port, &share_of(flow, &promise), batch)?;
+        let running = RunningFlow {
+            flow: flow.clone(),
+            port: port.clone(),
+            rule: 0,
+            order: self.flows.next,
+            promise,
+            ends: flow.lease.map(|lease| self.shares.now + lease),
+        };
+        self.flows.next += 1;
+        let rule = self.flow_rule(&plan, &running);
+        self.flows.insert(&plan, running);
+        batch.done.push(Done::Added(flow.name.clone()));
+        batch.rules.push(RuleEdit::Add(batch.behind, rule));
+        batch.adding.push(flow.name.clone());
+        Ok((port, promise))
+    }
+
+    /// The rule that gives the packets of a flow its path and its share.
+    fn flow_rule(&self, plan: &Plan, running: &RunningFlow) -> ListedRule {
+        rule_of(plan, &self.names, running, self.shares.ids.get(&running.flow.name).unwrap_or_default())
+    }
+}
+
+fn unknown(name: &ShareName) -> FlowRefusal {
+    FlowRefusal::wrong(format!("there is no reserved flow {name}"), "`switchpath reserve list` shows them")
+}
+
+/// The rule that gives the packets of a flow its path and its share.
+pub(super) fn rule_of(plan: &Plan, names: &super::Names, running: &RunningFlow, share: ShareId) -> ListedRule {
+    let flow = &running.flow;
+    let position = plan.paths.iter().position(|path| path.name == flow.path).unwrap_or(0) + BUILT_IN;
+    let origin = came_by(&flow.matching, names);
+    path_rule(&flow.matching, origin, (position, &flow.path), (None, Some((&flow.name, share))))
+}

@@ -1,0 +1,255 @@
+//! Flows that are reserved while the router runs: admission, their rules, shares and leases, and changes of the configuration around them.
+
+use plan::{FlowChange, flow_batch};
+use plane::rig::{MemoryWires, Rig, UdpFrame};
+use plane::snapshot::Layout;
+use plane::{FlowRefusal, FlowReport, FlowsChanged};
+use std::net::Ipv4Addr;
+use units::{Instant, Mac, Nanos};
+
+const CONFIG: &str = r#"
+version = 1
+[cpu]
+forwarding = "timeslice(packets=32, slice=100us)"
+[port.lan]
+device = "memory:lan"
+mac = "02:00:00:00:00:01"
+address = ["192.0.2.1/24"]
+line_rate = "1488kpps"
+[port.wan]
+device = "memory:wan"
+mac = "02:00:00:00:00:02"
+address = ["198.51.100.1/24"]
+scheme = "share(rate=100mbit, leaves=64)"
+shares = ["gold rate 20mbit", "open weight 2"]
+[[neighbour]]
+address = "198.51.100.9"
+mac = "02:00:00:00:00:22"
+port = "wan"
+[[path]]
+name = "reserved"
+reservations = true
+[[path]]
+name = "heavy"
+reservations = true
+cost = "100us"
+"#;
+
+fn rig() -> Rig {
+    Rig::running_with(MemoryWires::default(), 4096, Layout::Three, CONFIG)
+}
+
+fn changes(rig: &Rig, text: &str) -> Vec<FlowChange> {
+    let plan = rig.router.plan().expect("it runs").clone();
+    let batch = flow_batch(text, "test", &plan).unwrap_or_else(|wrong| panic!("{wrong}"));
+    batch.changes.into_iter().map(|(_, change)| change).collect()
+}
+
+fn edit(rig: &mut Rig, text: &str) -> Result<FlowsChanged, FlowRefusal> {
+    let changes = changes(rig, text);
+    rig.router.edit_flows(&changes, false)
+}
+
+fn flow(rig: &Rig, name: &str) -> FlowReport {
+    rig.router.flows().into_iter().find(|report| report.flow.name.as_str() == name).expect("it is reserved")
+}
+
+fn frame(port: u16) -> Vec<u8> {
+    let link = (Mac([2, 0, 0, 0, 0, 0x99]), Mac([2, 0, 0, 0, 0, 1]));
+    let network = (Ipv4Addr::new(192, 0, 2, 9), Ipv4Addr::new(198, 51, 100, 9));
+    UdpFrame { link, network, ports: (9, port), ttl: 64, length: 1000 }.frame(&[])
+}
+
+/// Packets to each of these UDP ports, and then the packets that a flow's share has sent.
+fn sent(rig: &mut Rig, ports: &[u16], name: &str) -> u64 {
+    ports.iter().for_each(|port| rig.send("lan", &frame(*port)));
+    rig.advance(Nanos::millis(5));
+    assert_eq!(rig.received("wan").len(), ports.len());
+    flow(rig, name).counts.packets
+}
+
+/// Everything that a change could leave half done.
+fn state(rig: &Rig) -> (usize, Vec<String>, Vec<String>, Vec<(u64, u64)>) {
+    let rules = rig.router.snapshot().rules.rules();
+    let shares = rig.router.shares("wan").expect("it has shares");
+    let tasks = rig.router.snapshot().paths.iter().map(|path| {
+        (path.share.as_f64().to_bits(), path.cpu.reservation.map_or(0, |reservation| reservation.packets.get()))
+    });
+    (
+        rig.router.flows().len(),
+        rules.iter().map(|status| status.rule.text.to_string()).collect(),
+        shares.iter().map(|share| format!("{} {}", share.name, share.guarantee)).collect(),
+        tasks.collect(),
+    )
+}
+
+const CALL: &str =
+    "add call rate 2mbit packet 1000b burst 4kb delay 20ms match iif lan udp dport 5060 ip daddr 198.51.100.9\n";
+
+#[test]
+fn reserved_flow_has_a_rule_a_share_and_processor_time() {
+    let mut rig = rig();
+    let before = state(&rig);
+    let changed = edit(&mut rig, CALL).expect("it fits");
+    assert_eq!((changed.added.len(), changed.total), (1, 1));
+    let call = flow(&rig, "call");
+    assert_eq!(&*call.port, "wan", "the port of the route to its destination");
+    let promise = call.promise;
+    assert!(promise.bound <= Nanos::millis(20) && promise.bound > Nanos::millis(1), "{promise:?}");
+    assert!(promise.terms.rate.get() >= 2_000_000, "{promise:?}");
+    assert!(promise.queue.get() >= 4000, "{promise:?}");
+    assert_eq!(sent(&mut rig, &[5060, 5060, 7000], "call"), 2, "the packets of the flow use its share");
+    let (_, rules, shares, paths) = state(&rig);
+    assert!(rules[0].ends_with("path reserved share call"), "{rules:?}");
+    assert!(shares.iter().any(|share| share.starts_with("call ")), "{shares:?}");
+    assert_ne!(paths, before.3, "the path has a larger share of the processor");
+    edit(&mut rig, "remove call\n").expect("it is there");
+    assert_eq!(state(&rig), before, "nothing is left of it");
+    rig.report();
+}
+
+#[test]
+fn delay_bound_raises_the_rate_of_the_share() {
+    let mut rig = rig();
+    let slow = "add slow rate 1mbit packet 1000b burst 10kb out wan match udp dport 1\n";
+    let fast = "add fast rate 1mbit packet 1000b burst 10kb delay 10ms out wan match udp dport 2\n";
+    edit(&mut rig, &format!("{slow}{fast}")).expect("both fit");
+    let [slow, fast] = ["slow", "fast"].map(|name| flow(&rig, name).promise);
+    assert!(slow.terms.rate.get() < 1_100_000, "the long-term rate: {slow:?}");
+    // A burst of 10 kB within 10 ms takes 8 Mbit/s, and half of the delay is for the tasks.
+    assert!((8_000_000..24_000_000).contains(&fast.terms.rate.get()), "{fast:?}");
+    assert!(fast.bound <= Nanos::millis(10) && slow.bound > Nanos::millis(80), "{slow:?} {fast:?}");
+}
+
+/// Asserts that a flow is refused for this resource, and that the largest one of the hint fits: `key` is changed to it.
+#[track_caller]
+fn assert_refused(line: &str, resource: &str, key: &str) {
+    let mut rig = rig();
+    let before = state(&rig);
+    let refused = edit(&mut rig, line).expect_err(line);
+    assert_eq!(refused.resource, Some(resource), "{refused:?}");
+    assert_eq!(state(&rig), before, "a refused flow changes nothing");
+    let fits = refused.hint.strip_suffix(" would fit").and_then(|hint| hint.strip_prefix(key));
+    let fits = fits.unwrap_or_else(|| panic!("the hint names the largest {key}: {refused:?}")).trim();
+    let start = line.find(&format!(" {key} ")).expect("the line has the key") + key.len() + 2;
+    let end = start + line[start..].find(' ').expect("more follows");
+    let smaller = format!("{}{fits}{}", &line[..start], &line[end..]);
+    edit(&mut rig, &smaller).unwrap_or_else(|refused| panic!("{smaller}: {refused:?}"));
+}
+
+#[test]
+fn refusal_names_the_resource_and_the_largest_that_fits() {
+    assert_refused("add big rate 120mbit packet 1000b out wan match udp dport 1\n", "link", "rate");
+    assert_refused("add big in gold rate 30mbit packet 1000b out wan match udp dport 1\n", "link", "rate");
+    assert_refused("add slow path heavy rate 90mbit packet 1000b out wan match udp dport 1\n", "cpu", "rate");
+    assert_refused("add soon rate 1mbit packet 1000b delay 20us out wan match udp dport 1\n", "delay", "delay");
+    let mut rig = rig();
+    let refused = edit(&mut rig, "add many rate 10mbit packet 64b burst 300kb out wan match udp dport 1\n");
+    let refused = refused.expect_err("its burst is larger than the queue of the path");
+    assert_eq!(refused.resource, Some("buffer"));
+    assert!(refused.hint.starts_with("give the path input_queue = 4"), "{refused:?}");
+}
+
+#[test]
+fn wrong_flow_is_refused_with_a_hint() {
+    let mut rig = rig();
+    edit(&mut rig, CALL).expect("it fits");
+    let before = state(&rig);
+    for (line, reason, hint) in [
+        (CALL, "there is a reserved flow call already", "use another name, renew it, or end it first: remove call"),
+        ("remove nobody", "there is no reserved flow nobody", "`switchpath reserve list` shows them"),
+        ("renew nobody", "there is no reserved flow nobody", "`switchpath reserve list` shows them"),
+        (
+            "add x rate 1mbit packet 100b match udp dport 1",
+            "the output port is unknown: the match has no destination with a route of the configuration",
+            "add the port: out wan",
+        ),
+        (
+            "add x out lan rate 1mbit packet 100b match udp dport 1",
+            "the port 'lan' has no shares",
+            "give it scheme = \"share(rate=1gbit)\", with the rate of its link",
+        ),
+        (
+            "add x out wan in open rate 1mbit packet 100b match udp dport 1",
+            "'open' has no rate of its own",
+            "give it one: 'set open rate 100mbit'",
+        ),
+        (
+            "add gold out wan rate 1mbit packet 100b match udp dport 1",
+            "there is a share 'gold' already",
+            "use another name, or change it with 'set gold'",
+        ),
+    ] {
+        let refused = edit(&mut rig, line).expect_err(line);
+        assert_eq!((refused.resource, &*refused.reason, &*refused.hint), (None, reason, hint), "{line}");
+        assert_eq!(state(&rig), before, "{line}");
+    }
+}
+
+#[test]
+fn batch_makes_all_changes_or_none() {
+    let mut rig = rig();
+    edit(&mut rig, CALL).expect("it fits");
+    let before = state(&rig);
+    let add = |name: &str, rate: &str, port: u16| {
+        format!("add {name} rate {rate} packet 1000b out wan match udp dport {port}\n")
+    };
+    let wrong = format!("remove call\n{}{}", add("a", "30mbit", 1), add("b", "80mbit", 2));
+    let refused = edit(&mut rig, &wrong).expect_err("both do not fit");
+    assert_eq!((refused.position, refused.resource), (2, Some("link")));
+    assert_eq!(state(&rig), before);
+    // A trial answers the same and changes nothing.
+    let right = format!("remove call\n{}{}", add("a", "30mbit", 1), add("b", "50mbit", 2));
+    let right = changes(&rig, &right);
+    let trial = rig.router.edit_flows(&right, true).expect("both fit");
+    assert_eq!(state(&rig), before);
+    let made = rig.router.edit_flows(&right, false).expect("both fit");
+    assert_eq!(trial.added, made.added);
+    assert_eq!((made.removed, made.total), (1, 2));
+    assert_eq!(sent(&mut rig, &[2, 2, 5060], "b"), 2);
+    // Their rules are in the order of the batch, before those of the configuration.
+    let (_, rules, ..) = state(&rig);
+    assert!(rules[0].ends_with("share a") && rules[1].ends_with("share b"), "{rules:?}");
+}
+
+#[test]
+fn lease_ends_unless_renewed() {
+    let mut rig = rig();
+    let lease = |name: &str, port: u16| {
+        format!("add {name} rate 1mbit packet 1000b lease 10s out wan match udp dport {port}\n")
+    };
+    let at = |seconds: u64| Instant::new(seconds * 1_000_000_000);
+    assert!(rig.router.end_flow_leases(at(100)).is_empty());
+    edit(&mut rig, &format!("{}{}", lease("a", 1), lease("b", 2))).expect("both fit");
+    assert!(rig.router.end_flow_leases(at(109)).is_empty());
+    assert_eq!(flow(&rig, "a").lease_left, Some(Nanos::secs(1)));
+    edit(&mut rig, "renew b\n").expect("it is there");
+    let ended = rig.router.end_flow_leases(at(110));
+    assert_eq!(ended.iter().map(|name| name.as_str()).collect::<Vec<_>>(), ["a"]);
+    assert_eq!(rig.router.flows().len(), 1);
+    edit(&mut rig, "renew b lease 1m\n").expect("it is there");
+    assert!(rig.router.end_flow_leases(at(169)).is_empty());
+    assert_eq!(rig.router.end_flow_leases(at(170)).len(), 1);
+    assert!(rig.router.shares("wan").expect("shares").iter().all(|share| share.name.as_str() != "b"));
+}
+
+#[test]
+fn flows_survive_other_configurations() {
+    let mut rig = rig();
+    edit(&mut rig, CALL).expect("it fits");
+    assert_eq!(sent(&mut rig, &[5060], "call"), 1);
+    // Another path before that of the flow moves its position, and a rule makes the list anew.
+    let rule = "[[path]]\nname = \"other\"\nmatch = \"udp dport 5060\"\n[[path]]\nname = \"reserved\"";
+    let with_rule = CONFIG.replace("[[path]]\nname = \"reserved\"", rule);
+    rig.apply(&with_rule).expect("it fits");
+    assert_eq!(sent(&mut rig, &[5060, 7000], "call"), 2);
+    // Only the position changes, not the rules.
+    let last =
+        CONFIG.replace("name = \"reserved\"", "name = \"first\"\nreservations = true\n[[path]]\nname = \"reserved\"");
+    rig.apply(CONFIG).expect("it fits");
+    assert_eq!(sent(&mut rig, &[5060], "call"), 3);
+    rig.apply(&last).expect("it fits");
+    assert_eq!(sent(&mut rig, &[5060], "call"), 4);
+    edit(&mut rig, "remove call\n").expect("it is there");
+    assert!(rig.router.snapshot().rules.is_empty());
+}
