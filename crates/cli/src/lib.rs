@@ -23,6 +23,7 @@ pub mod output;
 mod reference;
 mod replay;
 mod reservations;
+mod reserve;
 mod routes;
 mod rules;
 mod run;
@@ -66,6 +67,7 @@ pub fn main() -> ExitCode {
         CliCommand::Rule(options) => rules::rule(&options),
         CliCommand::Set(options) => sets::set(&options),
         CliCommand::Share(options) => shares::share(&options),
+        CliCommand::Reserve(options) => reserve::reserve(&options),
         CliCommand::Subscribers(options) => shares::subscribers(&options),
         CliCommand::State(options) => state::state(&options),
         CliCommand::Capture(capture) => capture::capture(&capture),

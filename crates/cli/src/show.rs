@@ -1,6 +1,7 @@
 //! `switchpath show`: the state of the running router, as tables or JSON.
 
 mod counters;
+mod flows;
 mod links;
 mod multicast;
 mod nat;
@@ -109,6 +110,12 @@ pub fn shares(client: &Client, selection: &ShareSelection, json: bool) -> Result
 pub fn subscribers(client: &Client, selection: &SubscriberSelection, json: bool) -> Result<ExitCode> {
     let target = subscribers_target(selection, json);
     ShowOptions { json, watch: None }.show::<api::SubscribersReply>(client, &target)
+}
+
+/// Shows reserved flows, once.
+pub fn flows(client: &Client, limit: Option<u64>, json: bool) -> Result<ExitCode> {
+    let target = format!("/v1/reservations?limit={}", shares::limit(limit, json));
+    ShowOptions { json, watch: None }.show::<api::FlowsReply>(client, &target)
 }
 
 /// Shows all sets, once.

@@ -3,11 +3,13 @@
 //! Each kind of event has a ring of its own, so that one kind cannot displace another. Events of one kind about one port, interface or path are
 //! limited by a token bucket. Events beyond it are counted, and a later event reports their number.
 
+mod flows;
 mod shares;
 
 use crate::advisories;
 use crate::api::{self, Author};
 use crate::names::Names;
+pub(crate) use flows::FlowEvent;
 use packet::LinkCounters;
 use packet::event::{Event, NeighbourState, SchemeTransition};
 use parking_lot::{Condvar, Mutex};
@@ -73,6 +75,8 @@ pub(crate) enum LoggedEvent {
         author: Author,
     },
     Shares(Box<ShareEvent>),
+    /// Reserved flows were changed.
+    Flows(Box<FlowEvent>),
     PacketLogged {
         path: PathId,
         text: String,
@@ -224,6 +228,7 @@ impl LoggedEvent {
             LoggedEvent::SetEdited { .. } => api::EventKind::SetEdited,
             LoggedEvent::RulesEdited { .. } => api::EventKind::RulesEdited,
             LoggedEvent::Shares(event) => event.kind(),
+            LoggedEvent::Flows(event) => event.kind(),
             LoggedEvent::PacketLogged { .. } => api::EventKind::PacketLogged,
             LoggedEvent::Adopted { .. } => api::EventKind::Adopted,
             LoggedEvent::PortLink { .. } => api::EventKind::PortLink,
@@ -306,6 +311,7 @@ impl LoggedEvent {
             LoggedEvent::SetEdited { set, .. } => Some(set.clone()),
             LoggedEvent::RulesEdited { list, .. } => Some(list.clone()),
             LoggedEvent::Shares(event) => event.subject(),
+            LoggedEvent::Flows(event) => event.subject(),
             _ => None,
         }
     }
@@ -341,6 +347,7 @@ impl LoggedEvent {
                 format!("rules: {} added, {} removed, {} in the list; by {author}", e.added.len(), e.removed, e.total)
             }
             LoggedEvent::Shares(event) => event.to_string(),
+            LoggedEvent::Flows(event) => event.to_string(),
             LoggedEvent::PacketLogged { text, .. } => text.clone(),
             LoggedEvent::Adopted { worker, generation } => format!("worker {worker} runs generation {generation}"),
             LoggedEvent::PortLink { up: true, .. } => "the link is up".into(),

@@ -102,6 +102,10 @@ pub enum Request {
     Shares(ShareQuery),
     /// Changes shares of the port of this name.
     ShareEdit(String, ConfigText),
+    /// The reserved flows, at most this many.
+    Flows(usize),
+    /// Changes the reserved flows. With true it is a trial.
+    FlowEdit(ConfigText, bool),
     /// The subscribers: the order, if not that of their file, and the most of them.
     Subscribers(Option<SubscriberOrder>, usize),
     /// The sites: the order, if not that of the tree, and the most of them.
@@ -304,6 +308,11 @@ pub fn parse(method: &str, path: &str, query: &str, body: impl Into<Vec<u8>>) ->
             let port = query.get("port").map(str::to_owned);
             let missing = || bad("the parameter port is missing", "give the name of a port with shares: port=lan");
             Request::ShareEdit(port.ok_or_else(missing)?, text()?)
+        }
+        "/v1/reservations" => Request::Flows(query.number("limit", 1, SHARES.1)?.unwrap_or(SHARES.0) as usize),
+        "/v1/reservations/batch" => {
+            let trial = flag(&query, "trial")?;
+            Request::FlowEdit(text()?, trial)
         }
         "/v1/subscribers" | "/v1/sites" => {
             let order = query.get("worst").map(subscriber_order).transpose()?;

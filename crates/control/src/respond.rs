@@ -68,6 +68,10 @@ pub(crate) fn respond(daemon: &Daemon, caller: &Caller, request: Request, format
         Request::ShareEdit(port, text) => {
             Reply::of_apply(daemon.edit_shares(&port, (&text.text, &text.name), &caller.author))
         }
+        Request::Flows(limit) => Reply::json(&daemon.flows(limit)),
+        Request::FlowEdit(text, trial) => {
+            Reply::of_apply(daemon.edit_flows((&text.text, &text.name), trial, &caller.author))
+        }
         Request::Subscribers(order, limit) => Reply::json(&daemon.subscribers(order, limit)),
         Request::Sites(order, limit) => Reply::json(&daemon.sites(order, limit)),
         Request::ReloadSubscribers => Reply::of_apply(daemon.reload_subscribers(&caller.author)),

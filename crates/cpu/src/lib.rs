@@ -11,6 +11,7 @@ mod drr;
 mod eevdf;
 mod estimator;
 pub mod meter;
+mod potential;
 mod round_robin;
 pub mod run_queue;
 mod sfq;
@@ -30,6 +31,7 @@ pub use drr::Drr;
 pub use eevdf::Eevdf;
 pub use estimator::Estimator;
 pub use plan::Ring;
+pub use potential::PotentialTasks;
 pub use round_robin::RoundRobin;
 pub use run_queue::RunQueue;
 pub use sfq::Sfq;
@@ -122,6 +124,8 @@ pub const SCHEDULERS: &[SchedulerRegistration] = &[
     eevdf::REGISTRATION,
     drr::REGISTRATION,
     round_robin::REGISTRATION,
+    potential::SPFQ,
+    potential::LITERAL,
 ];
 
 /// The CPU schedulers that a configuration may name.

@@ -203,6 +203,11 @@ impl Link {
         refused
     }
 
+    /// Carries out changes of shares that were made since the last call, also if no packet waits.
+    pub fn carry_out_shares(&mut self) {
+        self.refresh_shares();
+    }
+
     /// Carries out changes of shares that were made since the last call.
     #[inline(always)]
     pub(super) fn refresh_shares(&mut self) {

@@ -514,12 +514,14 @@ impl AllotmentInputs<'_> {
         });
         let paths = plan.paths.iter().enumerate().map(|(index, path)| {
             let claim = claims.iter().position(|claim| claim.path == index);
+            // A path for reserved flows promises nothing without any.
+            let promised = claim.filter(|_| !path.cpu.reservations || stages.flows_of(index).is_some());
             let reserved = claim.map_or(Load::default(), |at| claims[at].forwarding);
             let cost = cost(stages, index);
             let batch = stages.forwarding.batch(cost, stages.room(path));
             PathAllotment {
                 name: path.name.clone(),
-                rate: claim.map(|at| claims[at].rate),
+                rate: promised.map(|at| claims[at].rate),
                 task: match plan.cpu.layout {
                     Layout::One => TaskAllotment::default(),
                     _ => task(reserved, division.paths[index], batch, runs.paths[index]),
@@ -529,9 +531,9 @@ impl AllotmentInputs<'_> {
                 threshold: threshold(stages, index),
                 max_wait: demand::max_wait(stages, index),
                 wait: runs.others_run_time(runs.paths[index]),
-                link: claim.map(|at| waits[at].link),
-                through: claim.map(|at| waits[at].through),
-                queue_needed: claim.map_or(0, |at| waits[at].queue),
+                link: promised.map(|at| waits[at].link),
+                through: promised.map(|at| waits[at].through),
+                queue_needed: promised.map_or(0, |at| waits[at].queue),
                 queue: path.input_queue,
             }
         });

@@ -137,6 +137,8 @@ pub struct ShareSettings {
     pub priority: Option<u8>,
     /// A leaf's packets wait in one queue of so many bytes, 64b to 1gb, instead of the scheme of all leaves.
     pub queue: Option<Bytes>,
+    /// The bytes of a turn of a leaf with its own queue: one packet. Only reserved flows set it, and lines do not write it.
+    pub turn: Option<Bytes>,
 }
 
 impl ShareSettings {
@@ -149,6 +151,7 @@ impl ShareSettings {
             burst: other.burst.or(self.burst),
             priority: other.priority.or(self.priority),
             queue: other.queue.or(self.queue),
+            turn: other.turn.or(self.turn),
         }
     }
 }

@@ -154,6 +154,7 @@ fn any_settings() -> impl Strategy<Value = ShareSettings> {
             burst,
             priority,
             queue: burst.filter(|burst| burst.get() % 2 == 0),
+            turn: None,
         },
     )
 }

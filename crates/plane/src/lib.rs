@@ -9,8 +9,11 @@ pub mod classify;
 pub mod explain;
 pub mod fields;
 pub mod filter;
+mod flow_queues;
+mod flow_rates;
 pub mod function;
 pub mod hook;
+mod input_queue;
 pub mod instructions;
 pub mod multicast;
 pub mod packet_log;
@@ -26,6 +29,7 @@ pub mod snapshot;
 mod sync;
 mod worker;
 
+pub use flow_rates::{FlowGrant, FlowRates};
 pub use path::PathCounters;
 pub use router::{
     ApplyError, Build, EditError, EditSummary, Edits, FlowPromise, FlowRefusal, FlowReport, FlowsChanged, KnownCosts,

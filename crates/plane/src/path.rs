@@ -4,6 +4,7 @@
 //! built-in paths of the local protocols also have one instance each that receives and belongs to no port.
 
 use crate::function::Function;
+use crate::input_queue::InputQueue;
 use crate::preempt::ThreadSlot;
 use link::Outgoing;
 use packet::latency::QueueEntryTimes;
@@ -56,7 +57,7 @@ pub(crate) struct Instance {
     pub class: u8,
     /// The task that runs its functions.
     pub task: TaskId,
-    pub input: Queue,
+    pub input: InputQueue,
     pub output: Queue,
     /// A super-frame from the front of the input queue, some of whose segments are on the output queue.
     pub half: Option<PacketSplitter>,

@@ -1,5 +1,6 @@
 //! One generation of the configuration, as workers read it: immutable, shared, replaced as a whole.
 
+use crate::flow_rates::FlowRates;
 use crate::function::Ip;
 use crate::hook::{HookConfig, Marks};
 use crate::multicast::MulticastRoutes;
@@ -137,6 +138,8 @@ pub struct Snapshot {
     pub paths: Vec<PathSpec>,
     /// The rules that select paths: the result has the position of the path. They can change beside the generations.
     pub rules: Arc<RuleList>,
+    /// The rates of reserved flows. They change beside the generations.
+    pub flow_rates: Arc<FlowRates>,
     /// The named sets that rules use. They change beside the generations.
     pub sets: Arc<SetStore>,
     /// The circuits of subscribers. They change beside the generations.
@@ -210,6 +213,7 @@ impl Snapshot {
             paths,
             rules,
             sets,
+            flow_rates: Arc::default(),
             limits,
             nat: None,
             circuits: Arc::new(Published::new(CircuitTable::default())),

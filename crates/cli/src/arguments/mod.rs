@@ -7,6 +7,7 @@ mod guests;
 mod inspection;
 mod link;
 mod machine;
+mod reserve;
 mod routes;
 mod rules;
 mod run;
@@ -23,6 +24,7 @@ pub use guests::*;
 pub use inspection::*;
 pub use link::*;
 pub use machine::*;
+pub use reserve::*;
 pub use routes::*;
 pub use rules::*;
 pub use run::*;
@@ -100,6 +102,8 @@ pub enum CliCommand {
     Rule(RuleArguments),
     /// List and change named sets of addresses and ports while the router runs.
     Set(SetArguments),
+    /// Reserve rate and delay for flows while the router runs.
+    Reserve(ReserveArguments),
     /// List and change the shares of ports while the router runs.
     Share(ShareArguments),
     /// List the subscribers of an access network, and read their files again.

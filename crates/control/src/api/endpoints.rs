@@ -96,6 +96,11 @@ const SHARE_PORT: Parameter = Parameter { name: "port", example: "lan", doc: "Th
 
 const EDIT_SHARES: &[Parameter] = &[SHARE_PORT, NAME[0]];
 
+const EDIT_FLOWS: &[Parameter] = &[
+    NAME[0],
+    Parameter { name: "trial", example: "true", doc: "Changes nothing, and says whether the batch would fit." },
+];
+
 const EDIT_SET: &[Parameter] = &[SET, NAME[0]];
 
 const INJECT: &[Parameter] = &[
@@ -248,6 +253,21 @@ pub const ENDPOINTS: &[Endpoint] = &[
          `docs/operate/shares.md` describes them. Answers when the worker has carried them out, after 1 s at the latest.",
         EDIT_SHARES,
         json::<SharesEdited>("SharesEdited"),
+    ),
+    Endpoint {
+        parameters: &[Parameter { name: "limit", example: "100", doc: "The limit of flows. The default is 1000." }],
+        ..get(
+            "/v1/reservations",
+            "The reserved flows, with what they were promised and the packets of their shares.",
+            json::<FlowsReply>("FlowsReply"),
+        )
+    },
+    post(
+        "/v1/reservations/batch",
+        "Reserves flows, renews and ends reservations: all, or none. The body has one change a line; \
+         `docs/operate/reservations.md` describes them. Answers when the workers have carried them out, after 1 s at the latest.",
+        EDIT_FLOWS,
+        json::<FlowsEdited>("FlowsEdited"),
     ),
     Endpoint {
         parameters: &[

@@ -10,6 +10,7 @@ mod description;
 mod endpoints;
 mod ephemeral;
 mod explained;
+mod flows;
 mod functions;
 mod history;
 mod latency;
@@ -36,6 +37,7 @@ pub use ephemeral::{
     EphemeralTrace,
 };
 pub use explained::{DropExplained, ExplainReply, ExplainedStep, FieldChange, StepOutcome};
+pub use flows::{FlowAdded, FlowPromiseReply, FlowRefusedReply, FlowReply, FlowsEdited, FlowsReply};
 pub use functions::{FunctionCounter, FunctionReply, FunctionsReply, NatConnection, NatHost, NatReply};
 pub use history::{Author, Confirmed, History, HistoryEntry, HistoryState, Pending, Via};
 pub use latency::{LatencyBucket, LatencyReply};

@@ -387,6 +387,10 @@ pub enum EventKind {
     SharesEdited,
     /// The lease of a share has ended, and the share was removed.
     ShareExpired,
+    /// Flows were reserved, renewed or ended.
+    FlowsEdited,
+    /// The lease of a reserved flow has ended.
+    FlowExpired,
     /// The files of subscribers were read again.
     SubscribersReloaded,
     /// A rule has logged a packet.

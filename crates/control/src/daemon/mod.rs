@@ -9,6 +9,7 @@ mod cpu_shares;
 mod edit;
 mod ephemeral;
 mod failure;
+mod flows;
 mod functions;
 mod guard;
 mod heartbeat;
@@ -410,6 +411,7 @@ impl Daemon {
             daemon.stop();
             return Err(error);
         }
+        daemon.restore_flows();
         daemon.log.push(clock::now(), LoggedEvent::Started);
         Ok(daemon)
     }

@@ -7,7 +7,7 @@ use crate::events::LoggedEvent;
 use classifier::{FlowCacheCounters, FlowCacheUse, Place, RuleEdit, RuleList, RuleStatus};
 use io::clock;
 use packet::wire::summary;
-use plan::{FilterRule, FilterStatement, RuleChange, RulePlace, rule_batch};
+use plan::{FilterRule, FilterStatement, RuleChange, RuleListKind, RulePlace, rule_batch};
 use plane::Router;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -86,6 +86,10 @@ impl Daemon {
         let Some(plan) = router.plan() else { return Err(ApplyFailure::Unavailable) };
         let batch = rule_batch(text, source, plan, kind).map_err(ApplyFailure::Batch)?;
         let mut removed = 0;
+        let flow_of = |id: u32| match kind {
+            RuleListKind::Paths => router.flow_of_rule(id).map(|name| name.as_str().to_owned()),
+            RuleListKind::Filter => None,
+        };
         let listed = |position: usize, rule| {
             router.listed_rule(rule).map_err(|(reason, hint)| ApplyFailure::Batch(batch.refuse(position, reason, hint)))
         };
@@ -98,6 +102,12 @@ impl Daemon {
                         RulePlace::After(id) => Place::After(id),
                     };
                     RuleEdit::Add(place, listed(position, rule)?)
+                }
+                RuleChange::Remove(id) | RuleChange::Replace(id, _) if flow_of(*id).is_some() => {
+                    let name = flow_of(*id).unwrap_or_default();
+                    let reason = format!("rule {id} belongs to the reserved flow {}", plan::quote(&name));
+                    let hint = format!("end the reservation: `switchpath reserve remove {name}`");
+                    return Err(ApplyFailure::Batch(batch.refuse(position, reason, hint)));
                 }
                 RuleChange::Remove(id) => {
                     removed += 1;

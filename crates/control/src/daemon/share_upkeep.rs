@@ -3,7 +3,7 @@
 
 use super::shares::end_leases;
 use super::subscribers::SubscriberFiles;
-use super::{Control, Daemon};
+use super::{Control, Daemon, flows};
 use io::clock;
 use io::wait::{Sleeper, Waker};
 use std::sync::Arc;
@@ -27,6 +27,7 @@ impl Daemon {
     fn maintain_shares(&self) {
         let (ports, round_trips) = {
             let mut guard = self.control.lock();
+            flows::end_leases(&mut guard, &self.log);
             let Control { router, .. } = &mut *guard;
             end_leases(router, &self.log);
             router.restore_shares();

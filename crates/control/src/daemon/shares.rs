@@ -5,7 +5,7 @@ use super::{ADOPTION_TIMEOUT, Daemon, RUNNING};
 use crate::api::{self, Author, ShareOrder, ShareReply, ShareTraffic};
 use crate::events::{LoggedEvent, ShareEvent};
 use io::clock;
-use link::LinkShares;
+use link::{LinkShares, ShareCounts};
 use parking_lot::Mutex;
 use plan::{Name, ShareChange, ShareOrigin, share_batch};
 use plane::{Router, ShareReport};
@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::thread;
-use units::{Instant, Nanos, ShareId};
+use units::{Instant, Nanos, Rate, ShareId};
 
 /// The longest wait until the worker has carried out a batch, and the interval of checks. An idle worker looks every 100 ms.
 const CARRY_OUT_TIMEOUT: Nanos = Nanos::secs(1);
@@ -45,21 +45,21 @@ pub(super) struct ShareSamples(Mutex<BTreeMap<Name, ShareRates>>);
 
 /// The bytes that the shares of a port have sent between the last two samples.
 #[derive(Clone, Debug, Default)]
-struct ShareRates {
+pub(super) struct ShareRates {
     before: Option<Arc<ShareSample>>,
     last: Arc<ShareSample>,
 }
 
 impl ShareRates {
     /// The bytes of a share itself, without those below it.
-    fn bytes(&self, share: ShareId) -> u64 {
+    pub fn bytes(&self, share: ShareId) -> u64 {
         let of = |sample: &ShareSample| sample.bytes.get(share.index()).copied().unwrap_or(0);
         // A share without a count in the earlier sample has sent nothing before.
         self.before.as_ref().map_or(0, |before| of(&self.last).saturating_sub(of(before)))
     }
 
     /// Bits per second; none before the second sample.
-    fn rate(&self, bytes: u64) -> Option<u64> {
+    pub fn rate(&self, bytes: u64) -> Option<u64> {
         let time = self.last.time.since(self.before.as_ref()?.time).get();
         let bits = u128::from(bytes) * 8 * 1_000_000_000;
         (time > 0).then(|| (bits / u128::from(time)) as u64)
@@ -84,7 +84,7 @@ impl ShareSamples {
         }
     }
 
-    fn of(&self, port: &str) -> ShareRates {
+    pub fn of(&self, port: &str) -> ShareRates {
         self.0.lock().get(port).cloned().unwrap_or_default()
     }
 }
@@ -95,29 +95,38 @@ pub(super) struct MeasuredShare {
     sent: Option<u64>,
 }
 
+/// The counts of a share with its guarantee, its ceiling, and the rate of the last second.
+pub(super) fn traffic(
+    counts: &ShareCounts,
+    (guarantee, ceiling): (Rate, Option<Rate>),
+    sent_bps: Option<u64>,
+) -> ShareTraffic {
+    let ceiling = ceiling.map(|ceiling| ceiling.get());
+    let part = |(sent, ceiling): (u64, u64)| (u128::from(sent) * 1_000_000 / u128::from(ceiling.max(1))) as u64;
+    // A percentile is the end of a class of times, which may be behind the longest.
+    let percentile = |part| counts.sojourn(part).map(|time| time.min(counts.longest).get());
+    ShareTraffic {
+        guarantee_bps: guarantee.get(),
+        ceiling_bps: ceiling,
+        sent_bps: sent_bps,
+        use_ppm: sent_bps.zip(ceiling).map(part),
+        packets: counts.packets,
+        bytes: counts.bytes.get(),
+        dropped_packets: counts.dropped,
+        marked_packets: counts.marked,
+        waiting_packets: counts.waiting.packets.into(),
+        waiting_bytes: counts.waiting.bytes.get(),
+        p50_ns: percentile(0.5),
+        p95_ns: percentile(0.95),
+        p99_ns: percentile(0.99),
+        longest_ns: counts.longest.get(),
+    }
+}
+
 impl MeasuredShare {
     pub fn traffic(&self) -> ShareTraffic {
         let ShareReport { settings, guarantee, counts, .. } = &self.report;
-        let ceiling = settings.ceiling.map(|ceiling| ceiling.get());
-        let part = |(sent, ceiling): (u64, u64)| (u128::from(sent) * 1_000_000 / u128::from(ceiling.max(1))) as u64;
-        // A percentile is the end of a class of times, which may be behind the longest.
-        let percentile = |part| counts.sojourn(part).map(|time| time.min(counts.longest).get());
-        ShareTraffic {
-            guarantee_bps: guarantee.get(),
-            ceiling_bps: ceiling,
-            sent_bps: self.sent,
-            use_ppm: self.sent.zip(ceiling).map(part),
-            packets: counts.packets,
-            bytes: counts.bytes.get(),
-            dropped_packets: counts.dropped,
-            marked_packets: counts.marked,
-            waiting_packets: counts.waiting.packets.into(),
-            waiting_bytes: counts.waiting.bytes.get(),
-            p50_ns: percentile(0.5),
-            p95_ns: percentile(0.95),
-            p99_ns: percentile(0.99),
-            longest_ns: counts.longest.get(),
-        }
+        traffic(counts, (*guarantee, settings.ceiling), self.sent)
     }
 
     fn reply(&self) -> ShareReply {

@@ -115,6 +115,23 @@ impl ConfigurationHistory {
         self.store.as_ref().map(Store::directory)
     }
 
+    /// Writes the reservations that survive a restart, one a line.
+    ///
+    /// # Errors
+    /// Why they do not survive it.
+    pub fn keep_flows(&self, text: &str) -> Result<(), String> {
+        match &self.store {
+            Some(store) if *text != store.read_flows() => store.write_flows(text),
+            None if !text.is_empty() => Err("without a state directory a restart loses kept reservations".into()),
+            _ => Ok(()),
+        }
+    }
+
+    /// The reservations that survive a restart.
+    pub fn kept_flows(&self) -> String {
+        self.store.as_ref().map_or_else(String::new, Store::read_flows)
+    }
+
     /// Returns the latest generation; zero without one.
     pub fn last(&self) -> u64 {
         self.entries.back().map_or(0, |entry| entry.generation)

@@ -10,6 +10,8 @@ use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
+/// The file of the reservations that survive a restart.
+const FLOWS: &str = "reservations";
 /// The folder of the files in the state directory.
 pub(super) const FOLDER: &str = "history";
 /// The largest file read: JSON makes a text at most six times as long.
@@ -76,25 +78,47 @@ impl Store {
 
     /// Writes an entry, whole or not at all.
     pub fn write(&mut self, entry: &StoredConfiguration) -> Result<(), String> {
-        let path = self.path(entry.generation);
+        let written = self.replace(&self.path(entry.generation), |whole| {
+            serde_json::to_writer(&mut *whole, entry)?;
+            whole.write_all(b"\n")
+        });
+        written.map_err(|error| {
+            let directory = self.directory.display();
+            format!("cannot write generation {} to {directory}, so it is lost at a restart: {error}", entry.generation)
+        })
+    }
+
+    /// Writes a file, whole or not at all.
+    fn replace(&self, path: &Path, write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> io::Result<()> {
         let beside = path.with_extension("tmp");
-        let write = || -> io::Result<()> {
+        let replace = || -> io::Result<()> {
             let mut file = private().truncate(true).open(&beside)?;
             let mut whole = io::BufWriter::new(&mut file);
-            serde_json::to_writer(&mut whole, entry)?;
-            whole.write_all(b"\n")?;
+            write(&mut whole)?;
             whole.flush()?;
             drop(whole);
             // The data must be on disk before its name, and the directory after both, or a power failure could leave an empty file.
             file.sync_all()?;
-            fs::rename(&beside, &path)?;
+            fs::rename(&beside, path)?;
             File::open(&self.directory)?.sync_all()
         };
-        write().map_err(|error| {
-            let _ = fs::remove_file(&beside);
-            let directory = self.directory.display();
-            format!("cannot write generation {} to {directory}, so it is lost at a restart: {error}", entry.generation)
+        replace().inspect_err(|_| drop(fs::remove_file(&beside)))
+    }
+
+    /// Writes the reservations that survive a restart, one a line.
+    pub fn write_flows(&self, text: &str) -> Result<(), String> {
+        let written = self.replace(&self.directory.join(FLOWS), |whole| whole.write_all(text.as_bytes()));
+        written.map_err(|error| {
+            format!(
+                "cannot write the kept reservations to {}, so a restart loses them: {error}",
+                self.directory.display()
+            )
         })
+    }
+
+    /// The reservations that survive a restart. Empty if there are none, or the file cannot be read.
+    pub fn read_flows(&self) -> String {
+        fs::read_to_string(self.directory.join(FLOWS)).unwrap_or_default()
     }
 
     /// Removes an entry. If that fails, the next start finds and removes it.

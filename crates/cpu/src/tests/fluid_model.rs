@@ -97,6 +97,12 @@ fn backlogged_task_lags_at_most_one_own_run_and_one_other() {
         drr Exact: 0.92 1.42 0.97
         drr Longest: 0.92 1.42 0.97
         drr None: 0.92 1.42 0.97
+        spfq Exact: 1.89 7.03 2.36
+        spfq Longest: 2.85 10.31 3.37
+        spfq None: 0.86 0.93 0.39
+        potential Exact: 51.00 14.25 1.78
+        potential Longest: 51.00 14.25 1.78
+        potential None: 51.00 14.25 1.78
     "#]]
     .assert_eq(&table);
 }
@@ -151,6 +157,8 @@ fn work_of_backlogged_tasks_follows_a_fluid_system() {
         stride: 0.87 1.75 1.09
         eevdf: 2.90 2.36 5.19
         drr: 2.73 1.80 1.18
+        spfq: 5.85 78.13 31.62
+        potential: 151.70 128.07 34.17
     "#]]
     .assert_eq(&table);
 }
@@ -205,7 +213,7 @@ fn steady() -> impl Strategy<Value = Vec<(u64, u64)>> {
 }
 
 fn proportional() -> impl Iterator<Item = SchedulerCase> {
-    SCHEDULER_CASES.iter().copied().filter(|way| way.name != "rr")
+    SCHEDULER_CASES.iter().copied().filter(|way| !["rr", "potential"].contains(&way.name))
 }
 
 proptest! {

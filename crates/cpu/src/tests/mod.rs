@@ -29,6 +29,8 @@ const SCHEDULER_CASES: &[SchedulerCase] = &[
     SchedulerCase { name: "stride", make: stride::REGISTRATION.make },
     SchedulerCase { name: "eevdf", make: eevdf::REGISTRATION.make },
     SchedulerCase { name: "drr", make: drr::REGISTRATION.make },
+    SchedulerCase { name: "spfq", make: potential::SPFQ.make },
+    SchedulerCase { name: "potential", make: potential::LITERAL.make },
     SchedulerCase { name: "rr", make: round_robin::REGISTRATION.make },
 ];
 

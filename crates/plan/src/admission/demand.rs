@@ -242,8 +242,6 @@ pub(super) struct ReservationDemand {
     pub input: Load,
     pub forwarding: Load,
     pub output: Load,
-    /// The packets that its flows may send at once.
-    pub burst: u64,
     /// The cost of its time-outs (section 4.3): a switch for each run with fewer packets than it waits for.
     pub tax: u64,
 }
@@ -270,7 +268,8 @@ pub(super) fn reservation_demands(stages: &Stages<'_>) -> Vec<ReservationDemand>
 fn reservation_demand(stages: &Stages<'_>, index: usize, path: &PathPlan) -> Option<ReservationDemand> {
     let reservation = stages.reservation(index)?;
     let (rate, size) = (reservation.packets, reservation.packet_size());
-    let burst = stages.flows_of(index).map_or(0, |flows| flows.burst);
+    // Flows with a delay bound get more than their long-term rate behind the input task, so that a burst leaves in time.
+    let granted = stages.flows_of(index).map_or(rate, |flows| PacketRate::pps(flows.granted));
     let entries = stages.entries(index);
     let exits = stages.exits(index, &entries);
     let [input, forwarding, output] = stages.packet(stages.costs.paths[index].functions, size, (&entries, &exits));
@@ -278,13 +277,13 @@ fn reservation_demand(stages: &Stages<'_>, index: usize, path: &PathPlan) -> Opt
     let layout = stages.plan.cpu.layout;
     // A task finishes a packet in the time that the packet takes at the task's share. That is long for a low rate. Half of the delay is reserved for
     // that, for both tasks together.
-    let own = (forwarding + output).get().saturating_mul(burst.max(1));
-    // own * 2 / delay of the processor finishes the packet, or the burst, within half of the delay.
+    let own = (forwarding + output).get();
+    // own * 2 / delay of the processor finishes the packet within half of the delay.
     let prompt = reservation.delay.map_or(0, |delay| part(WHOLE, own.saturating_mul(2), delay.get()).min(WHOLE));
     let at_least = |load: Load| Load { work: load.work.max(prompt), ..load };
     let forwards = match path.cpu.share {
         Some(share) => stages.forwarding.load_of_work(load_of(share), forwarding, room),
-        None => at_least(stages.forwarding.load(rate, forwarding, room)),
+        None => at_least(stages.forwarding.load(granted, forwarding, room)),
     };
     Some(ReservationDemand {
         path: index,
@@ -293,10 +292,9 @@ fn reservation_demand(stages: &Stages<'_>, index: usize, path: &PathPlan) -> Opt
         input: stages.receiving(rate, input),
         forwarding: if layout == Layout::One { Load::default() } else { forwards },
         output: match layout {
-            Layout::Three => at_least(stages.output.load(rate, output, u32::MAX)),
+            Layout::Three => at_least(stages.output.load(granted, output, u32::MAX)),
             _ => Load::default(),
         },
-        burst,
         tax: timeout_cost(stages, index, rate),
         entries,
         exits,

@@ -14,8 +14,8 @@ pub struct PathFlows {
     pub packets: u64,
     /// Bytes a second of these packets, with their Ethernet headers.
     pub bytes: u64,
-    /// Packets that they may send at once.
-    pub burst: u64,
+    /// Packets a second that the path's functions and the output task grant them: their rates, or what their delays need.
+    pub granted: u64,
     /// The indexes of the ports by which they may enter.
     pub entries: Vec<usize>,
     /// The indexes of the ports by which they leave.
@@ -30,8 +30,13 @@ impl PathFlows {
         self.flows == 0
     }
 
+    /// Their rate, as the reservation of a path without a delay bound: each flow has its own.
+    pub fn rate(&self) -> Reservation {
+        Reservation { delay: None, ..self.reservation() }
+    }
+
     /// Their reservation as one.
-    pub fn reservation(&self) -> Reservation {
+    pub(super) fn reservation(&self) -> Reservation {
         let size = Bytes::new(self.bytes.div_ceil(self.packets.max(1)));
         let rate = Some(Rate::bits(self.bytes.saturating_mul(8)));
         Reservation { packets: PacketRate::pps(self.packets.max(1)), size: Some(size), rate, delay: self.latest }
@@ -46,8 +51,15 @@ pub fn flow_load(costs: &Costs, flow: &ReservedFlow, path: usize, (entry, exit):
     Parts::millionths(u32::try_from(load.div_ceil(1000)).unwrap_or(u32::MAX))
 }
 
-/// Bytes of a turn that a deadline covers, at least: see the module `share` of `schemes`.
+/// Bytes of a turn that a deadline covers: see the module `share` of `schemes`.
 const TURN: u64 = 2048;
+const SHORTEST_TURN: u64 = 64;
+
+/// The bytes that a flow's rate has to serve in its delay. Two servers in a row that grant the same rate pay the burst once, and each adds its latency (Le
+/// Boudec and Thiran 2001, theorem 1.4.6): the processor one packet, the link one turn.
+fn own_work(packet: Bytes, burst: Bytes, turn: Bytes) -> Bytes {
+    Bytes::new(burst.get().saturating_add(packet.get()).saturating_add(turn.get()))
+}
 
 /// The place of a flow's share in the tree of its output port.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -64,9 +76,13 @@ pub struct FlowLink {
 pub struct FlowTerms {
     /// The guaranteed rate of its share: its long-term rate, or what its delay bound needs (Panama, `R = max(rho, sigma / D)`). In bits on the line.
     pub rate: Rate,
+    /// Packets a second that it gets from the path's part of the processor, in the same proportion to its long-term rate.
+    pub packets: u64,
     /// The bytes on the line of its burst.
     pub burst: Bytes,
-    /// The longest wait of its packets in their share, behind their own burst and a turn of another share at each level.
+    /// The bytes of a turn of its share: one packet.
+    pub turn: Bytes,
+    /// The longest wait of its packets behind their own burst, and a turn of another share at each level.
     pub wait: Nanos,
 }
 
@@ -90,7 +106,8 @@ impl FlowLink {
     pub fn terms(&self, flow: &ReservedFlow, elsewhere: Nanos) -> Result<FlowTerms, Nanos> {
         let packet = self.line.line_bytes(u32::try_from(flow.packet.get()).unwrap_or(u32::MAX));
         let burst = packet.get().saturating_mul(flow.burst_packets());
-        let own = Bytes::new(burst.saturating_add(self.quantum));
+        let turn = Bytes::new(packet.get().clamp(SHORTEST_TURN, TURN).next_power_of_two());
+        let own = own_work(packet, Bytes::new(burst), turn);
         let long_term = packet.get().saturating_mul(8).saturating_mul(flow.packets());
         let fixed = self.turns() + elsewhere;
         let needed = match flow.delay {
@@ -103,13 +120,15 @@ impl FlowLink {
         };
         // A share has at least a kilobit a second, and the tree counts in bits.
         let rate = Rate::bits(long_term.max(needed).max(1000));
-        let burst = Bytes::new(burst);
-        Ok(FlowTerms { rate, burst, wait: self.wait(rate, burst) })
+        let packets = rate.get().div_ceil(packet.get().saturating_mul(8)).max(flow.packets());
+        let wait = self.turns() + rate.time_for(own);
+        Ok(FlowTerms { rate, packets, burst: Bytes::new(burst), turn, wait })
     }
 
-    /// The longest wait of packets in a share of this rate, behind a burst and a turn of another share at each level.
-    pub fn wait(&self, rate: Rate, burst: Bytes) -> Nanos {
-        self.turns() + rate.time_for(Bytes::new(burst.get().saturating_add(self.quantum)))
+    /// The longest wait of a flow with these terms at this place.
+    pub fn wait(&self, flow: &ReservedFlow, terms: &FlowTerms) -> Nanos {
+        let packet = self.line.line_bytes(u32::try_from(flow.packet.get()).unwrap_or(u32::MAX));
+        self.turns() + terms.rate.time_for(own_work(packet, terms.burst, terms.turn))
     }
 
     /// The bytes that the queue of a flow's share holds: its burst, and what arrives at its rate until the first packet has left.

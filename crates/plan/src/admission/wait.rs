@@ -152,16 +152,13 @@ pub(super) fn worst_wait(
     let receives = |port: &usize| if polled { own(runs.inputs[*port], inputs[*port]) } else { turn };
     let input = claim.entries.iter().map(receives).max().unwrap_or(turn);
     let forwarding = own(packet[1], claim.forwarding.share(cpu.charge));
-    // The flows of a path share its queue: a packet waits for the bursts of all others.
-    let bursts = |packet: Nanos, load: u64| Nanos::new(part((packet * claim.burst).get(), WHOLE, load));
-    let behind = bursts(packet[1], claim.forwarding.share(cpu.charge));
     let waits = match cpu.layout {
-        Layout::One => turn + packet[0] * claim.burst,
-        Layout::Two => input + forwarding + behind,
-        Layout::Three => input + forwarding + behind + own(packet[2], claim.output.share(cpu.charge)),
+        Layout::One => turn,
+        Layout::Two => input + forwarding,
+        Layout::Three => input + forwarding + own(packet[2], claim.output.share(cpu.charge)),
     };
     // The queue holds the packets that the task waits for, plus those that arrive until it runs.
-    let come = claim.rate.within(forwarding).saturating_add(u64::from(threshold)).saturating_add(claim.burst);
+    let come = claim.rate.within(forwarding).saturating_add(u64::from(threshold));
     let queue = u32::try_from(come).unwrap_or(u32::MAX);
     WorstWait { link: Nanos::ZERO, through: waits + work + sleep + gather, queue }
 }
@@ -186,7 +183,8 @@ fn ring(stages: &Stages<'_>, port: usize) -> Option<Ring> {
 pub(super) fn check(stages: &Stages<'_>, claim: &ReservationDemand, wait: WorstWait) -> Result<(), AdmissionError> {
     let path = &stages.plan.paths[claim.path];
     let refused = |shortage, hint| Err(AdmissionError { path: path.name.clone(), shortage, hint });
-    if wait.queue > path.input_queue && stages.plan.cpu.layout != Layout::One {
+    // Reserved flows have queues of their own.
+    if wait.queue > path.input_queue && !path.cpu.reservations && stages.plan.cpu.layout != Layout::One {
         let shortage = Shortage::Queue { needed: wait.queue, available: path.input_queue };
         return refused(shortage, format!("write input_queue = {}, or give all tasks shorter slices", wait.queue));
     }

@@ -117,7 +117,7 @@ impl Router {
             give(&mut spec.share, shares.of_path(path));
             if path.cpu.reservations {
                 let reserved = flows.get(index).filter(|flows| !flows.is_empty());
-                spec.cpu.reservation = reserved.map(PathFlows::reservation).or(path.cpu.reservation);
+                spec.cpu.reservation = reserved.map(PathFlows::rate).or(path.cpu.reservation);
             }
             // Not compared: a new wait reaches the workers with the next notable change of a share.
             spec.cpu.max_wait = shares.max_wait(path);

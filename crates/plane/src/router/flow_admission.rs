@@ -91,10 +91,10 @@ impl Router {
         (flow, left): (&ReservedFlow, LinkLeft<'_>),
     ) -> Result<FlowPromise, FlowRefusal> {
         let FlowPlace { path, entries, exit } = place;
-        let allot = |latest: Option<Nanos>| {
+        let allot = |granted: u64, latest: Option<Nanos>| {
             let mut sums = self.flows.path_flows();
             sums.resize_with(plan.paths.len(), Default::default);
-            PathSums::add_one(&mut sums[*path], flow, latest, (entries, *exit));
+            PathSums::add_one(&mut sums[*path], flow, (granted, latest), (entries, *exit));
             admit_flows(plan, costs, &sums)
         };
         let cpu = flow_load(costs, flow, *path, (entries.first().copied().unwrap_or(*exit), *exit));
@@ -105,8 +105,8 @@ impl Router {
             self.check_frames(flow, FlowPromise { terms, bound, queue: link.queue(flow, bound), cpu })
         };
         let Some(delay) = flow.delay else {
-            let allotment = allot(None).map_err(short)?;
             let terms = link.terms(flow, Nanos::ZERO).map_err(|least| short_of_delay(flow, least))?;
+            let allotment = allot(terms.packets, None).map_err(short)?;
             return fits_link(flow, terms, left).and_then(|()| promised(terms, &allotment));
         };
         // The delay is divided between the tasks and the link. A larger part for one needs less of its resource.
@@ -115,7 +115,7 @@ impl Router {
             let latest = Nanos::new(delay.get() / 8 * eighths);
             let tried = link.terms(flow, latest).map_err(|least| short_of_delay(flow, least));
             let tried = tried.and_then(|terms| fits_link(flow, terms, left).map(|()| terms));
-            match tried.and_then(|terms| promised(terms, &allot(Some(latest)).map_err(short)?)) {
+            match tried.and_then(|terms| promised(terms, &allot(terms.packets, Some(latest)).map_err(short)?)) {
                 Ok(promise) => return Ok(promise),
                 // Another division may help against a delay that is too short, but not against the lack of a resource with the best division.
                 Err(refused) if refusal.as_ref().is_none_or(|first| first.resource == Some("delay")) => {
@@ -157,12 +157,7 @@ impl Router {
         let fits = |flow: &ReservedFlow| self.promise(plan, costs, at, (flow, left)).is_ok();
         let at_rate = |bits: u64| ReservedFlow { rate: Rate::bits(bits), ..flow.clone() };
         if let Some(bits) = highest((1000, flow.rate.get()), |bits| fits(&at_rate(bits))) {
-            // Three digits, rounded down.
-            let mut unit = 1;
-            while bits / unit >= 1000 {
-                unit *= 10;
-            }
-            return Some(format!("rate {} would fit", Rate::bits(bits / unit * unit)));
+            return Some(format!("rate {} would fit", rounded(Rate::bits(bits))));
         }
         let most = Nanos::secs(10);
         let at_delay = |nanos: u64| ReservedFlow { delay: Some(Nanos::new(nanos)), ..flow.clone() };
@@ -178,6 +173,15 @@ impl Router {
         }
         Some(format!("delay {} would fit", Nanos::new((fails / unit + 1) * unit)))
     }
+}
+
+/// A rate with three digits, rounded down.
+fn rounded(rate: Rate) -> Rate {
+    let mut unit = 1;
+    while rate.get() / unit >= 1000 {
+        unit *= 10;
+    }
+    Rate::bits(rate.get() / unit * unit)
 }
 
 /// The highest number of an interval for which `holds`, if it holds for the lowest, and for all below one for which it holds.
@@ -257,7 +261,7 @@ fn fits_link(flow: &ReservedFlow, terms: FlowTerms, left: LinkLeft<'_>) -> Resul
     let port = left.port;
     let below =
         flow.parent.as_ref().map_or_else(|| format!("'{port}'"), |parent| format!("the share {parent} of '{port}'"));
-    let reason = format!("it needs {} of the link, but {} of {below} is left", terms.rate, left.rate);
+    let reason = format!("it needs {} of the link, but {} of {below} is left", rounded(terms.rate), rounded(left.rate));
     let hint = "end other reservations first".to_string();
     Err(FlowRefusal { position: 0, resource: Some("link"), reason, hint })
 }

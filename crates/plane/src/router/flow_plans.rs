@@ -62,7 +62,7 @@ impl Router {
                 Ok(link) => {
                     let mut running = running.clone();
                     let FlowPromise { terms, bound, .. } = &mut running.promise;
-                    let wait = link.wait(terms.rate, terms.burst);
+                    let wait = link.wait(&running.flow, terms);
                     *bound = bound.saturating_sub(terms.wait) + wait;
                     terms.wait = wait;
                     flows.insert(plan, running);

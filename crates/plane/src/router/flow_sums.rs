@@ -11,7 +11,7 @@ pub(super) struct PathSums {
     flows: usize,
     packets: u64,
     bytes: u64,
-    burst: u64,
+    granted: u64,
     /// How many flows may enter by each port, and leave by it.
     entries: BTreeMap<usize, usize>,
     exits: BTreeMap<usize, usize>,
@@ -33,7 +33,7 @@ impl PathSums {
     pub fn change(
         &mut self,
         flow: &ReservedFlow,
-        latest: Option<Nanos>,
+        (granted, latest): (u64, Option<Nanos>),
         (entries, exit): (&[usize], usize),
         add: bool,
     ) {
@@ -41,7 +41,7 @@ impl PathSums {
         self.flows = if add { self.flows + 1 } else { self.flows - 1 };
         self.packets = sum(self.packets, flow.packets());
         self.bytes = sum(self.bytes, flow.packets() * flow.packet.get());
-        self.burst = sum(self.burst, flow.burst_packets());
+        self.granted = sum(self.granted, granted);
         entries.iter().for_each(|port| count(&mut self.entries, *port, add));
         count(&mut self.exits, exit, add);
         if let Some(latest) = latest {
@@ -61,7 +61,7 @@ impl PathSums {
             flows: self.flows,
             packets: self.packets,
             bytes: self.bytes,
-            burst: self.burst,
+            granted: self.granted,
             entries: self.entries.keys().copied().collect(),
             exits: self.exits.keys().copied().collect(),
             latest: self.latest.first_key_value().map(|(latest, _)| *latest),
@@ -72,13 +72,13 @@ impl PathSums {
     pub fn add_one(
         sum: &mut PathFlows,
         flow: &ReservedFlow,
-        latest: Option<Nanos>,
+        (granted, latest): (u64, Option<Nanos>),
         (entries, exit): (&[usize], usize),
     ) {
         sum.flows += 1;
         sum.packets += flow.packets();
         sum.bytes += flow.packets() * flow.packet.get();
-        sum.burst += flow.burst_packets();
+        sum.granted += granted;
         for (ports, more) in [(&mut sum.entries, entries), (&mut sum.exits, &[exit])] {
             ports.extend(more);
             ports.sort_unstable();

@@ -10,6 +10,7 @@ use super::measured_costs::Period;
 use super::path_specs::came_by;
 use super::port_tree::{SharesChanged, StagedShares};
 use crate::filter::path_rule;
+use crate::flow_rates::FlowGrant;
 use crate::snapshot::BUILT_IN;
 use classifier::{ListedRule, Place, RuleEdit};
 use plan::admission::{Costs, FlowTerms};
@@ -31,6 +32,13 @@ pub(super) struct RunningFlow {
     pub promise: FlowPromise,
     /// When its lease ends.
     ends: Option<Instant>,
+}
+
+impl RunningFlow {
+    fn grant(&self) -> FlowGrant {
+        let whole = |number: u64| u32::try_from(number).unwrap_or(u32::MAX);
+        FlowGrant { packets: whole(self.promise.terms.packets), limit: whole(self.promise.frames(&self.flow)) }
+    }
 }
 
 /// What the router has promised to a flow.
@@ -153,7 +161,7 @@ impl RouterFlows {
         let RunningFlow { flow, port, promise, .. } = running;
         let Some(FlowPlace { path, entries, exit }) = RouterFlows::place(plan, flow, port) else { return };
         self.sums.resize_with(plan.paths.len(), PathSums::default);
-        self.sums[path].change(flow, promise.latest(flow), (&entries, exit), add);
+        self.sums[path].change(flow, (promise.terms.packets, promise.latest(flow)), (&entries, exit), add);
         let frames = promise.frames(flow);
         self.frames = if add { self.frames + frames } else { self.frames - frames };
     }
@@ -188,6 +196,7 @@ fn settings(flow: &ReservedFlow, promise: &FlowPromise) -> ShareSettings {
         rate: Some(promise.terms.rate),
         burst: Some(promise.terms.burst.max(flow.packet)),
         queue: Some(promise.queue),
+        turn: Some(promise.terms.turn),
         ..ShareSettings::default()
     }
 }
@@ -247,19 +256,28 @@ impl Router {
             self.undo(batch);
             return Ok(changed);
         }
+        // Before the rules: the first packets find their queues.
+        let adding = std::mem::take(&mut batch.adding);
+        self.grant(adding.iter(), false);
         match list.edit(std::mem::take(&mut batch.rules)) {
             Ok(ids) => {
-                for (name, id) in batch.adding.iter().zip(ids) {
+                for (name, id) in adding.iter().zip(ids) {
                     if let Some(running) = self.flows.flows.get_mut(name) {
                         running.rule = id;
                     }
                 }
             }
             Err((_, error)) => {
+                self.grant(adding.iter(), true);
                 self.undo(batch);
                 return Err(FlowRefusal::wrong(error.to_string(), "use a match with fewer combinations"));
             }
         }
+        let removed = batch.done.iter().filter_map(|done| match done {
+            Done::Removed(running) => Some(&running.flow.name),
+            _ => None,
+        });
+        self.grant(removed, true);
         for (port, staged) in batch.staged {
             if let Some(tree) = self.shares.ports.get_mut(&port) {
                 changed.shares.push(tree.commit(staged, &self.shares.ids));
@@ -283,6 +301,15 @@ impl Router {
         match self.edit_flows(&changes, false) {
             Ok(_) => ended,
             Err(_) => Vec::new(),
+        }
+    }
+
+    /// Tells the workers the rates of flows, or that they have none any more.
+    fn grant<'n>(&self, names: impl Iterator<Item = &'n ShareName>, ended: bool) {
+        for name in names {
+            let Some(share) = self.shares.ids.get(name) else { continue };
+            let running = self.flows.flows.get(name).filter(|_| !ended);
+            self.snapshot.flow_rates.set(share, running.map_or(FlowGrant::default(), RunningFlow::grant));
         }
     }
 

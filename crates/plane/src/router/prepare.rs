@@ -90,7 +90,7 @@ impl Router {
         };
         let mut paths = paths(plan, &parts, &mut names, (&self.snapshot.paths, &self.sets.store));
         for (spec, flows) in paths.iter_mut().skip(BUILT_IN).zip(&sums).filter(|(_, flows)| !flows.is_empty()) {
-            spec.cpu.reservation = Some(flows.reservation());
+            spec.cpu.reservation = Some(flows.rate());
         }
         let routes = Routes::of(plan, &names, &interfaces);
         errors.extend(self.table_overflow(&routes));
@@ -132,6 +132,7 @@ impl Router {
         // Translated connections survive the change of generation.
         snapshot.translations = self.snapshot.translations.clone();
         snapshot.log = self.snapshot.log.clone();
+        snapshot.flow_rates = self.snapshot.flow_rates.clone();
         snapshot.circuits = self.shares.circuits.clone();
         snapshot.round_trips = trees.round_trips.clone();
         (snapshot.multicast, snapshot.route_cache) = (multicast(plan, &names), plan.route_cache > 0);

@@ -108,7 +108,7 @@ impl SharePlans {
 /// The settings of a share as the scheme needs them.
 fn settings(node: &ShareNode<'_>, ids: &ShareIds) -> Option<ShareParameters> {
     let parent = node.parent.map_or(Some(ShareId(0)), |parent| ids.get(parent))?;
-    let plan::ShareSettings { ceiling, weight, burst, priority, queue, .. } = *node.settings;
+    let plan::ShareSettings { ceiling, weight, burst, priority, queue, turn, .. } = *node.settings;
     let rate = ceiling.unwrap_or(node.guarantee);
     let usual = Bytes::new((u128::from(rate.get()) * u128::from(BURST.get()) / 8_000_000_000) as u64);
     Some(ShareParameters {
@@ -119,6 +119,7 @@ fn settings(node: &ShareNode<'_>, ids: &ShareIds) -> Option<ShareParameters> {
         burst: burst.unwrap_or(usual.max(LEAST_BURST)),
         priority: priority.unwrap_or(0),
         queue: queue.unwrap_or(Bytes::ZERO),
+        turn: turn.unwrap_or(ShareParameters::default().turn),
     })
 }
 

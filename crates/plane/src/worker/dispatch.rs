@@ -242,7 +242,7 @@ impl Paths {
                     // others.
                     return out.last_lent;
                 }
-                instance.and_then(|i| i.input.front()).map_or(Instant::START, |packet| packet.meta().timestamp)
+                instance.map_or(Instant::START, |instance| instance.input.turn())
             };
             let first = ready.iter().enumerate().min_by_key(|&(position, &target)| (came(target), position));
             if let Some((position, _)) = first {

@@ -6,6 +6,7 @@ use super::ports::Ports;
 use super::task_table::{Task, TaskTable};
 use crate::classify::{Dispatch, REFUSED, Target, UNDECIDED};
 use crate::function::{Function, Functions};
+use crate::input_queue::InputQueue;
 use crate::multicast::GroupCounters;
 use crate::path::{Allowance, Instance, PathCounters, QueueFill};
 use crate::preempt::{FunctionThreads, VirtualThreads};
@@ -201,10 +202,14 @@ impl Paths {
         assert!(target < UNDECIDED, "ports and paths are bounded");
         let before = kept.as_ref().and_then(|instance| instance.allowance);
         let reserved = path.cpu.reservation.map(|reserved| reserved.packets);
+        let rates = path.cpu.reservations.then_some(&snapshot.flow_rates);
         let allowance = reserved.map(|rate| Allowance::of(rate, path.output_capacity, before));
         let instance = match kept {
             Some(mut instance) => {
                 // The paths are empty during an adoption, so a queue can be replaced.
+                if instance.input.is_fifo() == rates.is_some() {
+                    instance.input = InputQueue::new(path.capacity, rates);
+                }
                 if instance.input.capacity() != path.capacity {
                     instance.input.resize(path.capacity);
                 }
@@ -224,7 +229,7 @@ impl Paths {
                 port,
                 class: path.class,
                 task,
-                input: Queue::new(path.capacity),
+                input: InputQueue::new(path.capacity, rates),
                 output: Queue::new(path.output_capacity),
                 half: None,
                 offloads: false,

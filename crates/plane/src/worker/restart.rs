@@ -174,7 +174,7 @@ impl Paths {
         (instance.task, instance.functions) = (task, functions);
         // The old function thread is abandoned, with all that it holds.
         instance.function_thread = instance.function_thread.take().map(|_| Box::new(ThreadSlot::new(asides.open())));
-        instance.input = Queue::new(instance.input.capacity());
+        instance.input = instance.input.emptied(&snapshot.flow_rates);
         instance.output = Queue::new(instance.output.capacity());
         (instance.half, instance.arrivals) = (None, QueueEntryTimes::default());
         (instance.offloads, instance.hooked, instance.inlined, instance.ready) = (false, false, false, false);

@@ -145,9 +145,9 @@ fn refusal_names_the_resource_and_the_largest_that_fits() {
     assert_refused("add soon rate 1mbit packet 1000b delay 20us out wan match udp dport 1\n", "delay", "delay");
     let mut rig = rig();
     let refused = edit(&mut rig, "add many rate 10mbit packet 64b burst 300kb out wan match udp dport 1\n");
-    let refused = refused.expect_err("its burst is larger than the queue of the path");
+    let refused = refused.expect_err("its burst needs more frames than there are for flows");
     assert_eq!(refused.resource, Some("buffer"));
-    assert!(refused.hint.starts_with("give the path input_queue = 4"), "{refused:?}");
+    assert!(refused.reason.contains("but 2048 of the 2048 for queues of flows are left"), "{refused:?}");
 }
 
 #[test]

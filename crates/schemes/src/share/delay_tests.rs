@@ -78,7 +78,8 @@ fn longest_delays(edits: &[ShareEdit], flows: &[Flow], seed: u64, packets: usize
 /// The bound of a packet within a guarantee: its burst and a turn at its own rate, and a turn of another child at each level above.
 fn bound(flow: &Flow, above: &[u64]) -> u64 {
     let at = |bytes: u64, rate: u64| bytes * 8_000_000_000 / rate;
-    at(flow.burst + QUANTUM, flow.rate) + above.iter().map(|&rate| at(QUANTUM + LONGEST, rate)).sum::<u64>()
+    at(flow.burst + u64::from(flow.length.next_power_of_two()), flow.rate)
+        + above.iter().map(|&rate| at(QUANTUM + LONGEST, rate)).sum::<u64>()
 }
 
 fn leaf(flow: &Flow) -> ShareParameters {
@@ -87,6 +88,7 @@ fn leaf(flow: &Flow) -> ShareParameters {
         rate,
         burst: Bytes::new(flow.burst),
         queue: Bytes::new(flow.burst + 10 * QUANTUM),
+        turn: Bytes::new(flow.length.into()),
         ..settings(flow.parent)
     }
 }

@@ -457,7 +457,9 @@ impl<W: Wires + 'static> ShareTree<W> {
             };
             if let Some(turn) = self.turns.last_mut() {
                 turn.bytes += sent;
-                if turn.bytes >= self.quantum || next != Next::Ready {
+                let leaf = &self.nodes.all[leaf as usize];
+                let most = if leaf.has_own_queue() { leaf.own_turn() } else { self.quantum };
+                if turn.bytes >= most || next != Next::Ready {
                     self.end_turn(next, wires);
                 }
             }

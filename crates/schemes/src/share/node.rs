@@ -20,6 +20,11 @@ const LEAST_CREDIT: Bytes = Bytes::new(2000);
 const BYTE: u64 = 1 << 24;
 /// The packets of the leaf wait in one queue, without a scheme.
 const OWN_QUEUE: u8 = 0x80;
+/// The place of the halvings of a turn.
+const HALVINGS: u32 = 4;
+/// The longest turn that a deadline covers, 2^11 bytes, and the shortest.
+const LONGEST_TURN: u32 = 11;
+const SHORTEST_TURN: u32 = 6;
 /// A child that gets packets again may be ahead of the virtual time by at most a turn with the longest super-frame at weight one.
 const FAR_AHEAD: u64 = BYTE << 18;
 
@@ -40,6 +45,8 @@ pub struct ShareParameters {
     pub priority: u8,
     /// The packets of a leaf wait in one queue of at most so many bytes. Zero: in the scheme of all leaves.
     pub queue: Bytes,
+    /// The bytes of a turn of a leaf with its own queue: its longest packet, so that a turn is one packet. Counts as the next power of two, from 64 to 2048.
+    pub turn: Bytes,
 }
 
 impl Default for ShareParameters {
@@ -53,6 +60,7 @@ impl Default for ShareParameters {
             burst: Bytes::ZERO,
             priority: 0,
             queue: Bytes::ZERO,
+            turn: Bytes::new(1 << LONGEST_TURN),
         }
     }
 }
@@ -91,7 +99,7 @@ pub(super) struct Node {
     pub follows: Instant,
     /// Virtual time of a byte: at most [`BYTE`].
     advance: u32,
-    /// Its priority, and [`OWN_QUEUE`].
+    /// Its priority, [`OWN_QUEUE`], and how many times its turn is halved from the longest.
     flags: u8,
     /// It has packets, and its ceiling allows one.
     pub ready: bool,
@@ -156,8 +164,12 @@ impl Node {
 
     /// Gives it other settings. Debts at its meters stay.
     pub fn set(&mut self, settings: &ShareParameters, now: Instant) {
-        let &ShareParameters { rate, ceiling, weight, burst, priority, queue, .. } = settings;
-        self.flags = priority.min(PRIORITIES as u8 - 1) | if queue > Bytes::ZERO { OWN_QUEUE } else { 0 };
+        let &ShareParameters { rate, ceiling, weight, burst, priority, queue, turn, .. } = settings;
+        self.flags = priority.min(PRIORITIES as u8 - 1);
+        if queue > Bytes::ZERO {
+            let turn = turn.get().clamp(1 << SHORTEST_TURN, 1 << LONGEST_TURN).next_power_of_two().ilog2();
+            self.flags |= OWN_QUEUE | ((LONGEST_TURN - turn) as u8) << HALVINGS;
+        }
         self.advance = BYTE as u32 / weight.max(1);
         self.has_ceiling = ceiling.is_some();
         // 2^16 bytes are 2^19 bits.
@@ -178,7 +190,19 @@ impl Node {
     /// Its turn at the excess: 0 is the first.
     #[inline(always)]
     pub fn priority(&self) -> u8 {
-        self.flags & !OWN_QUEUE
+        self.flags & (PRIORITIES as u8 - 1)
+    }
+
+    /// How many times its turn is halved from the longest.
+    #[inline(always)]
+    fn halvings(&self) -> u32 {
+        u32::from(self.flags & !OWN_QUEUE) >> HALVINGS
+    }
+
+    /// The bytes after which the turn of a leaf with its own queue ends.
+    #[inline(always)]
+    pub fn own_turn(&self) -> u64 {
+        (1 << LONGEST_TURN) >> self.halvings()
     }
 
     /// True if the packets of the leaf wait in one queue, without a scheme.
@@ -255,8 +279,8 @@ impl Node {
     }
 
     fn guarantee_key(&self) -> OrderKey {
-        // The deadline of its next turn: when a turn of 2^11 bytes ends that begins at its time and has its rate.
-        OrderKey { rank: 0, time: self.eligible.saturating_add(self.pace >> 5) }
+        // The deadline of its next turn: when a turn ends that begins at its time and has its rate.
+        OrderKey { rank: 0, time: self.eligible.saturating_add(self.pace >> (16 - LONGEST_TURN + self.halvings())) }
     }
 }
 

@@ -108,6 +108,8 @@ pub fn catalogue() -> Catalogue {
             scheduler("eevdf", Lag::OneRun),
             scheduler("drr", Lag::Rounds),
             scheduler("rr", Lag::Unbounded),
+            scheduler("spfq", Lag::RunOfEach),
+            scheduler("potential", Lag::Unbounded),
         ],
         devices: vec![
             declared("memory", "A pair of queues.", &[]),

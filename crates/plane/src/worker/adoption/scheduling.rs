@@ -98,6 +98,8 @@ impl Worker {
             self.apply_rules(&snapshot, now);
             self.paths.set_flow_rates(&snapshot, now);
             self.paths.set_reserved_rates(&snapshot, &mut self.tasks);
+            // Shares of flows may have changed too: an idle link would look only later.
+            self.ports.states.iter_mut().for_each(|state| state.link.carry_out_shares());
             self.snapshot = snapshot;
         }
     }

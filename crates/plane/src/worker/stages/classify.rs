@@ -80,12 +80,9 @@ impl Worker {
             instance.offloads |= scratch.offloads;
             instance.hooked |= scratch.hooked;
             instance.counters.entered += run as u64;
-            let fitted = instance.input.append(batch, run);
+            let refuse = |packet| accounting.drop_at(port, packet, DropReason::PathQueue);
+            let fitted = instance.input.append(batch, run, refuse);
             instance.counters.dropped += (run - fitted) as u64;
-            // The tail of the run did not fit: `append` has taken the first `fitted` packets out of the batch.
-            for packet in batch.drain().take(run - fitted) {
-                accounting.drop_at(port, packet, DropReason::PathQueue);
-            }
             tasks.run_queue.trace_drop(instance.task, run - fitted, accounting.now);
             if !touched.contains(&target) {
                 touched.push(target);
