@@ -64,6 +64,9 @@ pub fn show(arguments: &ShowArguments) -> Result<ExitCode> {
         ShowTarget::Subscribers(selection) => {
             screen.show::<api::SubscribersReply>(&client, &subscribers_target(&selection, arguments.json))
         }
+        ShowTarget::Reservations { limit } => {
+            screen.show::<api::FlowsReply>(&client, &flows_target(limit, arguments.json))
+        }
         ShowTarget::Sites(selection) => {
             screen.show::<api::SitesReply>(&client, &subscribers::sites_target(&selection, arguments.json))
         }
@@ -114,8 +117,11 @@ pub fn subscribers(client: &Client, selection: &SubscriberSelection, json: bool)
 
 /// Shows reserved flows, once.
 pub fn flows(client: &Client, limit: Option<u64>, json: bool) -> Result<ExitCode> {
-    let target = format!("/v1/reservations?limit={}", shares::limit(limit, json));
-    ShowOptions { json, watch: None }.show::<api::FlowsReply>(client, &target)
+    ShowOptions { json, watch: None }.show::<api::FlowsReply>(client, &flows_target(limit, json))
+}
+
+fn flows_target(limit: Option<u64>, json: bool) -> String {
+    format!("/v1/reservations?limit={}", shares::limit(limit, json))
 }
 
 /// Shows all sets, once.

@@ -75,6 +75,12 @@ pub enum ShowTarget {
     Rules(RuleSelection),
     /// Show the shares of ports: their settings, packets, drops, sojourn times, and rates.
     Shares(ShareSelection),
+    /// Show the reserved flows: what they were promised, packets, drops, sojourn times, and rates.
+    Reservations {
+        /// Show at most this many flows [default: 50, or all with --json].
+        #[arg(short = 'n', long, value_parser = clap::value_parser!(u64).range(1..=1_048_576))]
+        limit: Option<u64>,
+    },
     /// Show the subscribers of an access network, with the packets of both directions and round-trip times.
     Subscribers(SubscriberSelection),
     /// Show the sites of an access network: how much of each link is in use, and the round-trip times of the subscribers below it.

@@ -277,7 +277,8 @@ impl Router {
             Done::Removed(running) => Some(&running.flow.name),
             _ => None,
         });
-        self.grant(removed, true);
+        self.grant(removed.clone(), true);
+        removed.for_each(|name| self.shares.ids.release(name));
         for (port, staged) in batch.staged {
             if let Some(tree) = self.shares.ports.get_mut(&port) {
                 changed.shares.push(tree.commit(staged, &self.shares.ids));
