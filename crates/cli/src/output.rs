@@ -147,6 +147,11 @@ fn scaled(mut number: f64, units: &[&str]) -> String {
     format!("{number:.digits$}{}", units[unit])
 }
 
+/// A part of the processor in millionths, as per cent.
+pub fn processor(ppm: u64) -> String {
+    format!("{:.3}%", ppm as f64 / 1e4)
+}
+
 /// Formats a duration in its two largest units.
 pub fn span(ns: u64) -> String {
     let seconds = ns / 1_000_000_000;

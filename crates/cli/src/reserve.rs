@@ -2,11 +2,11 @@
 
 use crate::arguments::{ReserveArguments, ReserveSubcommand};
 use crate::configuration::with_diagnostics;
-use crate::output::{Rows, brief, print_json, rate, short};
+use crate::output::{Rows, brief, print_json, processor, rate, short};
 use crate::routes::{COMMAND_LINE, read_lines};
 use crate::show;
 use anyhow::Result;
-use control::api::{FlowAdded, FlowPromiseReply, FlowsEdited};
+use control::api::{FlowAdded, FlowsEdited};
 use plan::ShareName;
 use std::io::{Write, stdout};
 use std::process::ExitCode;
@@ -104,18 +104,13 @@ fn one_promise(one: &FlowAdded, trial: bool, out: &mut dyn Write) -> Result<()> 
         size(p.burst_bytes),
         size(p.queue_bytes)
     )?;
-    writeln!(out, "  processor       {}", cpu(p))?;
+    writeln!(out, "  processor       {}", processor(p.cpu_ppm))?;
     Ok(())
 }
 
 /// A number of bytes.
 fn size(bytes: u64) -> String {
     format!("{}b", short(bytes as f64))
-}
-
-/// A part of the processor.
-pub(crate) fn cpu(promise: &FlowPromiseReply) -> String {
-    format!("{:.3}%", promise.cpu_ppm as f64 / 1e4)
 }
 
 /// The most rows for a batch.
@@ -134,7 +129,7 @@ fn table(added: &[FlowAdded], out: &mut dyn Write) -> Result<()> {
             delay,
             brief(p.bound_ns),
             share,
-            cpu(p),
+            processor(p.cpu_ppm),
         ]);
     }
     rows.print(out)?;

@@ -110,11 +110,10 @@ impl Serialize for ReservedFlow {
 }
 
 /// A change of the reserved flows.
-// Large: most changes are additions.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum FlowChange {
     /// Reserves a flow.
-    Add(ReservedFlow),
+    Add(Box<ReservedFlow>),
     /// Begins the lease of a flow anew: the same time, or another one.
     Renew {
         /// Its name.
@@ -150,7 +149,7 @@ impl FlowBatch<'_> {
 pub fn flow_batch<'s>(source: &'s str, file: &str, plan: &Plan) -> Result<FlowBatch<'s>, Diagnostics> {
     let mut report = Report::new(source, file);
     let connected = connected_subnets(plan);
-    let mut reader = Reader { plan, matches: CheckedMatches::new(&connected) };
+    let mut reader = FlowReader { plan, matches: CheckedMatches::new(&connected) };
     let mut changes = Vec::new();
     let mut start = 0;
     for (number, line) in source.split_inclusive('\n').enumerate() {
@@ -176,7 +175,7 @@ pub fn flow_batch<'s>(source: &'s str, file: &str, plan: &Plan) -> Result<FlowBa
     if report.failed() { Err(report.finish()) } else { Ok(FlowBatch { source, file: file.to_string(), changes }) }
 }
 
-struct Reader<'p> {
+struct FlowReader<'p> {
     plan: &'p Plan,
     matches: CheckedMatches<'p>,
 }
@@ -215,13 +214,13 @@ impl Options {
     }
 }
 
-impl<'p> Reader<'p> {
+impl<'p> FlowReader<'p> {
     fn change(&mut self, text: &str) -> Result<FlowChange, TextError> {
         let mut words = Words { text, at: 0 };
         let verb = words.needed("the change", EXAMPLE)?;
         match verb.text {
             _ if verb.is_quoted => Err(verb.wrong("the line begins with a name", format!("write '{EXAMPLE}'"))),
-            "add" => self.add(words).map(FlowChange::Add),
+            "add" => self.add(words).map(|flow| FlowChange::Add(Box::new(flow))),
             "renew" => {
                 let name = words.needed("the name of the flow", "renew call7")?.name()?;
                 let lease = match words.next()? {

@@ -2,8 +2,7 @@
 
 use super::ShowView;
 use super::shares::{bits, time};
-use crate::output::{Rows, brief, rate, short, span};
-use crate::reserve::cpu;
+use crate::output::{Rows, brief, processor, rate, short, span};
 use anyhow::Result;
 use control::api;
 use std::io::Write;
@@ -39,7 +38,7 @@ impl ShowView for api::FlowsReply {
                 time(t.p99_ns),
                 brief(t.longest_ns),
                 rate(p.share_bps as f64),
-                cpu(p),
+                processor(p.cpu_ppm),
                 flow.matching.clone(),
             ];
             if has_leases {

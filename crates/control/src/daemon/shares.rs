@@ -108,7 +108,7 @@ pub(super) fn traffic(
     ShareTraffic {
         guarantee_bps: guarantee.get(),
         ceiling_bps: ceiling,
-        sent_bps: sent_bps,
+        sent_bps,
         use_ppm: sent_bps.zip(ceiling).map(part),
         packets: counts.packets,
         bytes: counts.bytes.get(),

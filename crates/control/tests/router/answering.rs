@@ -68,8 +68,11 @@ fn every_answer_has_the_documented_form() {
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("subscribers.csv");
     std::fs::write(&file, crate::shares::TABLE).unwrap();
-    let with_set = crate::shares::sharing("", &format!("{PATH}\n[set.bad]\n{}", crate::shares::section(&file)));
-    rig.daemon.apply(&with_set, "sets.toml").unwrap();
+    let more = format!("{PATH}\n{}\n[set.bad]\n{}", crate::flows::PATH, crate::shares::section(&file));
+    rig.daemon.apply(&crate::shares::sharing("", &more), "sets.toml").unwrap();
+    let flow =
+        |name: &str| format!("add {name} rate 1mbit packet 500b delay 90ms lease 1h out wan match udp dport 7\n");
+    rig.daemon.edit_flows((&flow("call"), "flows"), false, &api::Author::by(api::Via::Socket)).unwrap();
     let document = api::openapi();
     let mut checked = 0;
     let grows = ["/v1/capture", "/v1/trace"];
@@ -81,11 +84,14 @@ fn every_answer_has_the_documented_form() {
             "/v1/inject" => "0200000000010200000000090800\n".into(),
             path if endpoint.takes_text && path.starts_with("/v1/sets/") => "192.0.2.7\n".into(),
             "/v1/shares/batch" => "add gold in North rate 1mbit lease 60s\n".into(),
+            "/v1/reservations/batch" => flow("video"),
             "/v1/rules/batch" => "add before 1 tcp dport 22 path best-effort\nremove 1\n".into(),
             _ if endpoint.takes_text => rig.daemon.config().text,
             _ => String::new(),
         };
         if endpoint.path == "/v1/confirm" {
+            let by = api::Author::by(api::Via::Socket);
+            rig.daemon.edit_flows(("remove call\nremove video\n", "flows"), false, &by).unwrap();
             let order = ApplyRequest::new(&crate::rig::config("[set.bad]\n"), "trial.toml");
             rig.daemon.apply_request(ApplyRequest { confirm: Some(Nanos::secs(3600)), ..order }).unwrap();
         }

@@ -6,6 +6,7 @@ mod capturing;
 mod clients;
 mod confirmation;
 mod explaining;
+mod flows;
 mod guests;
 mod panics;
 mod policies;

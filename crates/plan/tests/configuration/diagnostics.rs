@@ -1038,7 +1038,7 @@ functions = "ip"
             path[7].functions[3]| f:36:63: error: expected a string, not a whole number; write "ip"
             path[7].queue| f:37:9: error: 65537 is out of range; give 1 to 65536; the default is 512
             path[7].class| f:38:9: error: 256 is out of range; give 0 to 255
-            path[8]| f:39:1: error: the key 'match' is missing; add match = "ip dscp ef udp dport 5060"
+            path[8]| f:39:1: error: the path has no match; add match = "ip daddr 203.0.113.0/24", or reservations = true
             path[8].functions| f:41:13: error: 'functions' is a list, not a string; write functions = ["ip"]
         "#]],
     );

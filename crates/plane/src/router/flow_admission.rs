@@ -2,12 +2,11 @@
 
 use super::Router;
 use super::flow_sums::PathSums;
-use super::flows::FlowPromise;
 use plan::admission::{
     AdmissionError, Allotment, Costs, FlowLink, FlowTerms, Shortage, admit_flows, exits_of, flow_load,
 };
 use plan::{Name, Plan, ReservedFlow};
-use units::{Nanos, Parts, Rate};
+use units::{Bytes, Nanos, Parts, Rate};
 
 /// The frames that the queues of flows may need together, of all: the rest is for other traffic and for receiving.
 const QUEUE_PART: u64 = 2;
@@ -35,6 +34,31 @@ pub(super) struct FlowPlace {
     pub entries: Vec<usize>,
     /// The port by which it leaves.
     pub exit: usize,
+}
+
+/// What the router has promised to a flow.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct FlowPromise {
+    /// Its share of the link.
+    pub terms: FlowTerms,
+    /// The longest delay of its packets through the router.
+    pub bound: Nanos,
+    /// The bytes of its queue at the link.
+    pub queue: Bytes,
+    /// Its part of the processor, at its rate.
+    pub cpu: Parts,
+}
+
+impl FlowPromise {
+    /// The delay in the rest of the router that keeps the bound of the flow.
+    pub(super) fn latest(&self, flow: &ReservedFlow) -> Option<Nanos> {
+        flow.delay.map(|delay| delay.saturating_sub(self.terms.wait))
+    }
+
+    /// The frames that its queue may hold.
+    pub(super) fn frames(&self, flow: &ReservedFlow) -> u64 {
+        self.queue.get().div_ceil(flow.packet.get().max(1))
+    }
 }
 
 /// Why a flow is not admitted.

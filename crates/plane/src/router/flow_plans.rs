@@ -1,7 +1,7 @@
 //! The reserved flows under another configuration.
 
-use super::flow_admission::FlowPlace;
-use super::flows::{FlowPromise, RouterFlows, RunningFlow, rule_of};
+use super::flow_admission::{FlowPlace, FlowPromise};
+use super::flows::{RouterFlows, RunningFlow, rule_of};
 use super::opener::ApplyError;
 use super::shares::SharePlans;
 use super::{Names, Router};

@@ -4,7 +4,7 @@
 //! only the sum of the flows of each path, so one more flow costs the same with ten thousand of them.
 
 use super::Router;
-use super::flow_admission::{FlowPlace, FlowRefusal, LinkLeft, entries, output_port};
+use super::flow_admission::{FlowPlace, FlowPromise, FlowRefusal, LinkLeft, entries, output_port};
 use super::flow_sums::PathSums;
 use super::measured_costs::Period;
 use super::path_specs::came_by;
@@ -13,11 +13,11 @@ use crate::filter::path_rule;
 use crate::flow_rates::FlowGrant;
 use crate::snapshot::BUILT_IN;
 use classifier::{ListedRule, Place, RuleEdit};
-use plan::admission::{Costs, FlowTerms};
+use plan::admission::Costs;
 use plan::{FlowChange, Name, Plan, ReservedFlow, ShareChange, ShareName, ShareOrigin, ShareSettings};
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use units::{Bytes, Instant, Nanos, Parts, Rate, ShareId};
+use units::{Instant, Nanos, Rate, ShareId};
 
 /// A flow as the router keeps it.
 #[derive(Clone, Debug)]
@@ -38,31 +38,6 @@ impl RunningFlow {
     fn grant(&self) -> FlowGrant {
         let whole = |number: u64| u32::try_from(number).unwrap_or(u32::MAX);
         FlowGrant { packets: whole(self.promise.terms.packets), limit: whole(self.promise.frames(&self.flow)) }
-    }
-}
-
-/// What the router has promised to a flow.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct FlowPromise {
-    /// Its share of the link.
-    pub terms: FlowTerms,
-    /// The longest delay of its packets through the router.
-    pub bound: Nanos,
-    /// The bytes of its queue at the link.
-    pub queue: Bytes,
-    /// Its part of the processor, at its rate.
-    pub cpu: Parts,
-}
-
-impl FlowPromise {
-    /// The delay in the rest of the router that keeps the bound of the flow.
-    pub(super) fn latest(&self, flow: &ReservedFlow) -> Option<Nanos> {
-        flow.delay.map(|delay| delay.saturating_sub(self.terms.wait))
-    }
-
-    /// The frames that its queue may hold.
-    pub(super) fn frames(&self, flow: &ReservedFlow) -> u64 {
-        self.queue.get().div_ceil(flow.packet.get().max(1))
     }
 }
 
@@ -318,7 +293,7 @@ impl Router {
         match change {
             FlowChange::Add(flow) => {
                 let (port, promise) = self.admit(flow, batch)?;
-                changed.added.push((flow.clone(), port, promise));
+                changed.added.push((ReservedFlow::clone(flow), port, promise));
             }
             FlowChange::Renew { name, lease } => {
                 let now = self.shares.now;

@@ -29,8 +29,8 @@ mod shares;
 
 pub use crate::parker::WakeFn;
 pub use edit::{EditError, EditSummary, Edits};
-pub use flow_admission::FlowRefusal;
-pub use flows::{FlowPromise, FlowReport, FlowsChanged};
+pub use flow_admission::{FlowPromise, FlowRefusal};
+pub use flows::{FlowReport, FlowsChanged};
 pub use known_costs::KnownCosts;
 pub use opener::{ApplyError, Opener};
 pub use policies::{PolicyChange, PolicyReport};

@@ -2,13 +2,17 @@
 
 use super::opener::ApplyError;
 use super::share_ids::ShareIds;
-use super::shares::{ids_used_up, put};
-use link::LinkShares;
-use plan::{ShareChange, ShareName, ShareOrigin, ShareTree};
-use schemes::ShareEdit;
+use link::{LinkShares, MOST_SHARES};
+use plan::{ShareChange, ShareName, ShareNode, ShareOrigin, ShareTree};
+use schemes::{ShareEdit, ShareParameters};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use units::Instant;
+use units::{Bytes, Instant, Nanos, ShareId};
+
+/// The default burst: the time for which a share sends at its ceiling after an idle time. It covers the delay until a worker serves the link again.
+const BURST: Nanos = Nanos::millis(4);
+/// The least default burst: two packets of the usual length.
+const LEAST_BURST: Bytes = Bytes::new(2 * 1514);
 
 /// The shares of a port.
 pub(super) struct PortTree {
@@ -100,4 +104,31 @@ impl PortTree {
         let number = shared.change(&edits);
         SharesChanged { shares: edits.len(), total: tree.len(), shared: shared.clone(), number }
     }
+}
+
+/// The settings of a share as the scheme needs them.
+fn settings(node: &ShareNode<'_>, ids: &ShareIds) -> Option<ShareParameters> {
+    let parent = node.parent.map_or(Some(ShareId(0)), |parent| ids.get(parent))?;
+    let plan::ShareSettings { ceiling, weight, burst, priority, queue, turn, .. } = *node.settings;
+    let rate = ceiling.unwrap_or(node.guarantee);
+    let usual = Bytes::new((u128::from(rate.get()) * u128::from(BURST.get()) / 8_000_000_000) as u64);
+    Some(ShareParameters {
+        parent,
+        rate: node.guarantee,
+        ceiling,
+        weight: weight.unwrap_or(1),
+        burst: burst.unwrap_or(usual.max(LEAST_BURST)),
+        priority: priority.unwrap_or(0),
+        queue: queue.unwrap_or(Bytes::ZERO),
+        turn: turn.unwrap_or(ShareParameters::default().turn),
+    })
+}
+
+pub(super) fn put(node: &ShareNode<'_>, ids: &ShareIds) -> Option<ShareEdit> {
+    Some(ShareEdit::Put(ids.get(node.name)?, settings(node, ids)?))
+}
+
+pub(super) fn ids_used_up(place: String) -> ApplyError {
+    let reason = format!("more than {} names of shares were in use since the start", MOST_SHARES - 1);
+    ApplyError { place, reason, hint: "restart the router".to_string() }
 }

@@ -5,23 +5,18 @@
 
 use super::Router;
 use super::opener::{ApplyError, Opener};
-use super::port_tree::{PortTree, SharesChanged, StagedShares};
+use super::port_tree::{PortTree, SharesChanged, StagedShares, ids_used_up, put};
 use super::share_ids::ShareIds;
 use crate::worker::ROUND_TRIPS;
 use classifier::Published;
-use link::{LinkShares, MOST_SHARES, ShareCounts};
+use link::{LinkShares, ShareCounts};
 use plan::{Name, Plan, PortPlan, ShareChange, ShareName, ShareNode, ShareOrigin, ShareTree, SubscriberSection};
-use schemes::{ShareEdit, ShareParameters};
+use schemes::ShareEdit;
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 use subscribers::{CircuitTable, RoundTrips, RttSlots};
-use units::{Bytes, CircuitKey, Instant, Nanos, Rate, ShareId};
-
-/// The default burst: the time for which a share sends at its ceiling after an idle time. It covers the delay until a worker serves the link again.
-const BURST: Nanos = Nanos::millis(4);
-/// The least default burst: two packets of the usual length.
-const LEAST_BURST: Bytes = Bytes::new(2 * 1514);
+use units::{CircuitKey, Instant, Nanos, Rate, ShareId};
 
 /// Why a change of shares is refused: its position, the reason, and a hint.
 pub type ShareRefusal = (usize, String, String);
@@ -103,28 +98,6 @@ impl SharePlans {
         let planned = self.ports.get(port)?;
         Some((&planned.shared, all_edits(&planned.tree, &self.ids)))
     }
-}
-
-/// The settings of a share as the scheme needs them.
-fn settings(node: &ShareNode<'_>, ids: &ShareIds) -> Option<ShareParameters> {
-    let parent = node.parent.map_or(Some(ShareId(0)), |parent| ids.get(parent))?;
-    let plan::ShareSettings { ceiling, weight, burst, priority, queue, turn, .. } = *node.settings;
-    let rate = ceiling.unwrap_or(node.guarantee);
-    let usual = Bytes::new((u128::from(rate.get()) * u128::from(BURST.get()) / 8_000_000_000) as u64);
-    Some(ShareParameters {
-        parent,
-        rate: node.guarantee,
-        ceiling,
-        weight: weight.unwrap_or(1),
-        burst: burst.unwrap_or(usual.max(LEAST_BURST)),
-        priority: priority.unwrap_or(0),
-        queue: queue.unwrap_or(Bytes::ZERO),
-        turn: turn.unwrap_or(ShareParameters::default().turn),
-    })
-}
-
-pub(super) fn put(node: &ShareNode<'_>, ids: &ShareIds) -> Option<ShareEdit> {
-    Some(ShareEdit::Put(ids.get(node.name)?, settings(node, ids)?))
 }
 
 fn all_edits(tree: &ShareTree, ids: &ShareIds) -> Vec<ShareEdit> {
@@ -467,11 +440,6 @@ fn note_lease(change: &ShareChange, leases: &mut BTreeMap<ShareName, Instant>, n
         Some(lease) => drop(leases.insert(name.clone(), now + lease)),
         None => drop(leases.remove(name)),
     }
-}
-
-pub(super) fn ids_used_up(place: String) -> ApplyError {
-    let reason = format!("more than {} names of shares were in use since the start", MOST_SHARES - 1);
-    ApplyError { place, reason, hint: "restart the router".to_string() }
 }
 
 fn read_text(place: &str, file: &str, opener: &mut dyn Opener) -> Result<String, ApplyError> {

@@ -68,8 +68,10 @@ fn sent(rig: &mut Rig, ports: &[u16], name: &str) -> u64 {
     flow(rig, name).counts.packets
 }
 
-/// Everything that a change could leave half done.
-fn state(rig: &Rig) -> (usize, Vec<String>, Vec<String>, Vec<(u64, u64)>) {
+/// Everything that a change could leave half done: the number of flows, the rules, the shares, and each path's share and rate.
+type State = (usize, Vec<String>, Vec<String>, Vec<(u64, u64)>);
+
+fn state(rig: &Rig) -> State {
     let rules = rig.router.snapshot().rules.rules();
     let shares = rig.router.shares("wan").expect("it has shares");
     let tasks = rig.router.snapshot().paths.iter().map(|path| {
