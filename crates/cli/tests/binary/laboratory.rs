@@ -2,8 +2,10 @@
 
 use crate::rig::{TestDirectory, program};
 use std::fs;
+use std::io::ErrorKind;
 use std::os::unix::fs::PermissionsExt;
 use std::process::{Command, Output};
+use std::thread;
 
 /// Runs a copy of the router's program in its own directory, with an empty path.
 fn alone(place: &TestDirectory, arguments: &[&str]) -> Output {
@@ -13,7 +15,14 @@ fn alone(place: &TestDirectory, arguments: &[&str]) -> Output {
     }
     let mut command = Command::new(copy);
     place.prepare(&mut command);
-    command.args(arguments).env("PATH", place.path("nowhere")).output().unwrap()
+    command.args(arguments).env("PATH", place.path("nowhere"));
+    loop {
+        // A process that another test starts at this moment may still hold the copy open for writing.
+        match command.output() {
+            Err(error) if error.kind() == ErrorKind::ExecutableFileBusy => thread::yield_now(),
+            output => return output.unwrap(),
+        }
+    }
 }
 
 #[test]

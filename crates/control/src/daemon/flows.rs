@@ -143,13 +143,15 @@ impl Daemon {
             let changes: Vec<FlowChange> = batch.changes.iter().map(|(_, change)| change.clone()).collect();
             // Sets the time from which new leases count.
             end_leases(control, &self.log);
+            // Before the changes: afterwards an ended flow is unknown.
+            let kept = |change: &FlowChange| match change {
+                FlowChange::Add(flow) => flow.keep,
+                FlowChange::Renew { name, .. } | FlowChange::Remove(name) => control.router.is_kept_flow(name),
+            };
+            let keeps = !trial && changes.iter().any(kept);
             match control.router.edit_flows(&changes, trial) {
                 Ok(changed) => {
-                    let kept = |change: &FlowChange| match change {
-                        FlowChange::Add(flow) => flow.keep,
-                        _ => true,
-                    };
-                    if !trial && changes.iter().any(kept) {
+                    if keeps {
                         keep(control, &self.log);
                     }
                     changed

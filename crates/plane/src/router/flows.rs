@@ -200,6 +200,11 @@ impl Router {
         self.flows.flows.values().map(report).collect()
     }
 
+    /// True if the flow of this name survives a restart.
+    pub fn is_kept_flow(&self, name: &ShareName) -> bool {
+        self.flows.flows.get(name).is_some_and(|running| running.flow.keep)
+    }
+
     /// The reserved flow whose rule has this id in the list `paths`.
     pub fn flow_of_rule(&self, rule: u32) -> Option<&ShareName> {
         self.flows.of_rule(rule)
@@ -215,7 +220,8 @@ impl Router {
         };
         let costs = self.measured.costs(&plan, &self.names, Some(&plan), Period::Always);
         let list = self.snapshot.rules.clone();
-        let last = self.flows.in_order().last().map(|running| running.rule);
+        let last = self.flows.order.last_key_value();
+        let last = last.and_then(|(_, name)| self.flows.flows.get(name)).map(|running| running.rule);
         let behind = list.rule_behind(last).map_or(Place::End, Place::Before);
         let (done, rules, adding) = (Vec::new(), Vec::new(), Vec::new());
         let mut batch = Batch { plan, costs, done, staged: BTreeMap::new(), rules, adding, behind };
