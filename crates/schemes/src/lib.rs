@@ -14,6 +14,7 @@ mod cake;
 #[cfg(test)]
 mod complexity;
 pub mod conformance;
+pub mod dfq;
 mod disciplines;
 mod fifo;
 mod inspect;
