@@ -220,7 +220,7 @@ impl LinkShares {
         self.lock().done(self.version.load(Relaxed)) >= number
     }
 
-    /// Frees the batches that all readers have carried out: each has 56 bytes for a share. Called by the control side, so that the worker frees nothing.
+    /// Frees the batches that all readers have carried out: each has 64 bytes for a share. Called by the control side, so that the worker frees nothing.
     pub fn forget_done(&self) {
         let mut changes = self.lock();
         let done = changes.done(self.version.load(Relaxed));

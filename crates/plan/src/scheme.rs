@@ -189,7 +189,7 @@ impl Reader<'_> {
                 Some(inside) => Err(self.without_braces(head, inside)),
             };
         };
-        if matches!(order.inner, Inside::Leaves) && self.depth > 0 {
+        if order.is_outermost() && self.depth > 0 {
             let name = head.named();
             let reason = format!("'{}' divides a whole link, so it cannot be inside another scheme", name.text);
             return Err(name.wrong(reason, "write it as the port's whole scheme, with the other scheme inside"));
@@ -222,7 +222,7 @@ impl Reader<'_> {
         let deeper = Reader { depth: self.depth + 1, ..*self };
         let inside = inside.unwrap_or(Piece { offset: 0, text: order.usual });
         Ok(match order.inner {
-            Inside::Manager => vec![deeper.manager(inside)?],
+            Inside::Manager | Inside::Flows => vec![deeper.manager(inside)?],
             Inside::Any | Inside::Leaves => vec![deeper.any(inside)?],
             Inside::Branches(branch, most) => deeper.branches(inside, branch, most)?,
         })

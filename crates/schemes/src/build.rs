@@ -10,7 +10,7 @@ use crate::sharing::Sharing;
 use crate::single::Single;
 use crate::stage::Stage;
 use crate::tree::{self, Branch, Tree};
-use crate::{Scheme, Wires, cake, fifo, share};
+use crate::{Scheme, Wires, cake, dfq, fifo, share};
 use alloc::boxed::Box;
 use alloc::string::ToString;
 use alloc::vec::Vec;
@@ -50,6 +50,7 @@ pub fn build_for<W: Wires + 'static>(
     let stage: Box<dyn Scheme<W>> = match (layer.name, &layer.inside[..]) {
         // Only as the whole scheme of a port: its shares belong to the port.
         ("share", [inside]) => share::build(&Values(layer.options), inside, managed_alone)?,
+        ("dfq", [manager]) => dfq::build(&Values(layer.options), manager)?,
         _ => managed::<W>(layer, sharing)?,
     };
     // The options bound each order, but branches add up: sixteen with 2^17 queues each exceed the 2^20 of a link.

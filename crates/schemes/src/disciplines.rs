@@ -2,7 +2,7 @@
 
 use crate::sched::PriorityOrder;
 use crate::sched::options::{BY, FLOWS, QUANTUM, TOGETHER, WEIGHTS};
-use crate::{cake, shape, share, tree};
+use crate::{cake, dfq, shape, share, tree};
 use units::declare::{Declaration, DeclaredCost, Inside, OptionDeclaration, OrderDeclaration, Unit};
 
 const fn order(
@@ -100,6 +100,16 @@ pub const ORDERS: &[OrderDeclaration] = &[
             "Floyd and Jacobson, IEEE/ACM Transactions on Networking 3(4), 1995; Zhang, SIGCOMM 1990; Goyal, Vin and Cheng, SIGCOMM 1996",
             share::OPTIONS,
             "fq(flows=32, limit=1000)",
+        )
+    },
+    OrderDeclaration {
+        inner: Inside::Flows,
+        ..order(
+            "dfq",
+            "gives each share of the port a quantum in each cycle: reserved rates and delays, at a cost that does not grow with the number of shares",
+            "Pradhan and Chiueh, Panama, 2002, section 5",
+            dfq::OPTIONS,
+            "fifo",
         )
     },
     OrderDeclaration {

@@ -106,7 +106,7 @@ fn alone() -> BoxedStrategy<SchemeConfig> {
 /// An order with schemes inside, `depth` levels deep.
 fn ordered(order: &'static OrderDeclaration, depth: u32) -> BoxedStrategy<SchemeConfig> {
     let inside = match order.inner {
-        Inside::Manager => prop::collection::vec(alone(), 1).boxed(),
+        Inside::Manager | Inside::Flows => prop::collection::vec(alone(), 1).boxed(),
         Inside::Any | Inside::Leaves => prop::collection::vec(any_scheme(depth - 1), 1).boxed(),
         // A branch is part of its tree and counts as no level.
         Inside::Branches(branch, _) => prop::collection::vec(ordered(branch, depth), 1..4).boxed(),
@@ -120,21 +120,22 @@ fn any_scheme(depth: u32) -> BoxedStrategy<SchemeConfig> {
     if depth == 0 {
         return alone();
     }
-    let inner: Vec<_> = ORDERS.iter().filter(|order| !matches!(order.inner, Inside::Leaves)).collect();
+    let inner: Vec<_> = ORDERS.iter().filter(|order| !order.is_outermost()).collect();
     let order = (0..inner.len()).prop_flat_map(move |i| ordered(inner[i], depth));
     prop_oneof![1 => alone(), 2 => order].boxed()
 }
 
 /// Any scheme of a port.
 fn outermost() -> BoxedStrategy<SchemeConfig> {
-    let share = ORDERS.iter().find(|order| matches!(order.inner, Inside::Leaves)).expect("it is declared");
-    prop_oneof![4 => any_scheme(3), 1 => ordered(share, 2)].boxed()
+    let whole: Vec<_> = ORDERS.iter().filter(|order| order.is_outermost()).collect();
+    let whole = (0..whole.len()).prop_flat_map(move |i| ordered(whole[i], 2));
+    prop_oneof![4 => any_scheme(3), 2 => whole].boxed()
 }
 
 fn declared(name: &str) -> &'static Declaration {
     let branch = |order: &'static OrderDeclaration| match order.inner {
         Inside::Branches(branch, _) => Some(&branch.declaration),
-        Inside::Manager | Inside::Any | Inside::Leaves => None,
+        Inside::Manager | Inside::Any | Inside::Leaves | Inside::Flows => None,
     };
     let all = ORDERS.iter().map(|order| &order.declaration).chain(DECLARATIONS).chain(ORDERS.iter().filter_map(branch));
     all.into_iter().find(|declaration| declaration.name == name).expect("it is declared")
@@ -261,7 +262,7 @@ fn every_declared_scheme_builds_with_its_defaults() {
         assert!(!is_built(&SchemeConfig { options: Vec::new(), ..alone.clone() }));
         for order in ORDERS {
             let inside = match order.inner {
-                Inside::Manager | Inside::Any | Inside::Leaves => alone.clone(),
+                Inside::Manager | Inside::Any | Inside::Leaves | Inside::Flows => alone.clone(),
                 Inside::Branches(branch, _) => defaults(&branch.declaration, Vec::from([alone.clone()])),
             };
             let whole = defaults(&order.declaration, Vec::from([inside]));
@@ -276,7 +277,7 @@ fn every_declared_scheme_builds_with_its_defaults() {
     assert!(build::<Model>(&Layer::default()).is_err());
     assert!(build::<Model>(&Layer { name: "none", ..Layer::default() }).is_err());
     let is_one = |order: &OrderDeclaration| match order.inner {
-        Inside::Manager | Inside::Any => DECLARATIONS.iter().any(|scheme| scheme.name == order.usual),
+        Inside::Manager | Inside::Any | Inside::Flows => DECLARATIONS.iter().any(|scheme| scheme.name == order.usual),
         // With options, so that many leaves fit a link: a test of the configuration parses it.
         Inside::Leaves => order.usual.starts_with("fq("),
         Inside::Branches(branch, _) => branch.declaration.name == order.usual,

@@ -38,7 +38,7 @@ fn all_schemes(rate: Rate, limit: u32) -> Vec<NamedScheme> {
             let together = outer.iter().any(|(name, _)| *name == "limit").then_some(limit);
             let branch;
             let inside = match order.inner {
-                Inside::Manager | Inside::Any | Inside::Leaves => manager(),
+                Inside::Manager | Inside::Any | Inside::Leaves | Inside::Flows => manager(),
                 Inside::Branches(inner, _) => {
                     branch = options(&inner.declaration, rate, limit);
                     Layer { name: inner.declaration.name, options: &branch, inside: [manager()].into() }
@@ -68,7 +68,7 @@ fn super_frames_are_split_on_links_that_need_a_millisecond_for_one() {
         let all = all_schemes(rate, 1000).into_iter();
         all.map(|(name, scheme, _)| (name, scheme.splits_super_frames(link))).collect::<Vec<_>>()
     };
-    let has_rate = |name: &str| ["shape", "share", "tree", "cake"].iter().any(|outer| name.starts_with(outer));
+    let has_rate = |name: &str| ["shape", "share", "dfq", "tree", "cake"].iter().any(|outer| name.starts_with(outer));
     for (name, splits) in splits(Rate::mbit(10), FAST) {
         assert_eq!(splits, has_rate(&name) || name.contains("choke"), "{name} on a fast link, its shaper at 10 Mbit/s");
     }
@@ -76,7 +76,8 @@ fn super_frames_are_split_on_links_that_need_a_millisecond_for_one() {
         assert!(splits, "{name} on a link of 500 Mbit/s");
     }
     for (name, splits) in splits(FAST, Rate::MAX) {
-        assert_eq!(splits, name.contains("choke") || name.starts_with("share"), "{name} where all is fast");
+        let always = name.starts_with("share") || name.starts_with("dfq");
+        assert_eq!(splits, name.contains("choke") || always, "{name} where all is fast");
     }
     for (name, scheme, _) in all_schemes(FAST, SEGMENTS - 1) {
         assert!(scheme.splits_super_frames(FAST), "one might not fit the queues of {name}");

@@ -97,7 +97,7 @@ fn section(declaration: &Declaration) -> String {
 
 fn order(order: &OrderDeclaration) -> String {
     let (what, part) = match order.inner {
-        Inside::Manager => ("what manages each queue".to_string(), None),
+        Inside::Manager | Inside::Flows => ("what manages each queue".to_string(), None),
         Inside::Any => ("any scheme".to_string(), None),
         Inside::Leaves => ("any scheme, one for each leaf".to_string(), None),
         Inside::Branches(branch, most) => (format!("1 to {most} of `{}`", branch.declaration.name), Some(branch)),

@@ -135,6 +135,13 @@ pub struct OrderDeclaration {
     pub queues: Option<&'static str>,
 }
 
+impl OrderDeclaration {
+    /// True if it schedules a whole link: no scheme contains it.
+    pub fn is_outermost(&self) -> bool {
+        matches!(self.inner, Inside::Leaves | Inside::Flows)
+    }
+}
+
 /// The kinds of schemes that a scheme may contain.
 #[derive(Clone, Copy, Debug)]
 pub enum Inside {
@@ -144,6 +151,8 @@ pub enum Inside {
     Any,
     /// Any scheme: a copy for each leaf of a tree. The scheme itself is always the outermost.
     Leaves,
+    /// One queue management for each flow of a link. The scheme itself is always the outermost.
+    Flows,
     /// A list of branches, with the most it may have; no two have the same `class`.
     Branches(&'static OrderDeclaration, usize),
 }

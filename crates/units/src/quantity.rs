@@ -103,6 +103,12 @@ impl Bytes {
     pub const fn get(self) -> u64 {
         self.0
     }
+    /// The rate at which they are sent within a time, rounded up; zero if the time is zero.
+    pub fn rate_within(self, time: Nanos) -> Rate {
+        let bits = u128::from(self.0) * 8 * 1_000_000_000;
+        let rate = if time == Nanos::ZERO { 0 } else { bits.div_ceil(u128::from(time.get())) };
+        Rate::bits(u64::try_from(rate).unwrap_or(u64::MAX))
+    }
 }
 
 impl Add for Bytes {

@@ -47,15 +47,15 @@ fn nestings(depth: usize, outermost: bool) -> Vec<SchemeConfig> {
     let deeper = nestings(depth - 1, false);
     let around = |order: &'static OrderDeclaration| {
         let of = |inside: &SchemeConfig| match order.inner {
-            Inside::Manager | Inside::Any | Inside::Leaves => {
+            Inside::Manager | Inside::Any | Inside::Leaves | Inside::Flows => {
                 usual(order.declaration.name, Vec::from([inside.clone()]))
             }
             Inside::Branches(branch, _) => usual(order.declaration.name, branches(branch, inside)),
         };
-        let managed = matches!(order.inner, Inside::Manager);
+        let managed = matches!(order.inner, Inside::Manager | Inside::Flows);
         if managed { alone.iter().map(of).collect::<Vec<_>>() } else { deeper.iter().map(of).collect() }
     };
-    let orders = ORDERS.iter().filter(|order| outermost || !matches!(order.inner, Inside::Leaves));
+    let orders = ORDERS.iter().filter(|order| outermost || !order.is_outermost());
     alone.iter().cloned().chain(orders.flat_map(around)).collect()
 }
 

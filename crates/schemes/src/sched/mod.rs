@@ -14,6 +14,8 @@ mod priority;
 mod virtual_time;
 mod weights;
 mod wf2q;
+#[cfg(test)]
+pub(crate) mod wf2q_counted;
 mod wf2q_groups;
 mod wfq;
 

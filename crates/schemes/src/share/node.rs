@@ -4,7 +4,7 @@ use super::order::{LazyHeap, OrderEntry, OrderKey, is_before};
 use crate::{Next, Wires};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use units::{Bytes, Instant, Meter, Rate, ShareId};
+use units::{Bytes, Instant, Meter, Nanos, Rate, ShareId};
 
 /// No node, no branch, no scheme.
 pub(super) const NONE: u32 = u32::MAX;
@@ -41,6 +41,8 @@ pub struct ShareParameters {
     pub weight: u32,
     /// The bytes that it may send at once after an idle time, at its rate and at its ceiling.
     pub burst: Bytes,
+    /// The time within which a burst leaves; zero if only the rate bounds it.
+    pub delay: Nanos,
     /// Excess goes to children of the least priority first: 0 to 7.
     pub priority: u8,
     /// The packets of a leaf wait in one queue of at most so many bytes. Zero: in the scheme of all leaves.
@@ -58,10 +60,18 @@ impl Default for ShareParameters {
             ceiling: None,
             weight: 1,
             burst: Bytes::ZERO,
+            delay: Nanos::ZERO,
             priority: 0,
             queue: Bytes::ZERO,
             turn: Bytes::new(1 << LONGEST_TURN),
         }
+    }
+}
+
+impl ShareParameters {
+    /// The rate at which a burst leaves within the delay; at least the guaranteed rate.
+    pub fn peak(&self) -> Rate {
+        self.rate.max(self.burst.rate_within(self.delay))
     }
 }
 
@@ -164,7 +174,8 @@ impl Node {
 
     /// Gives it other settings. Debts at its meters stay.
     pub fn set(&mut self, settings: &ShareParameters, now: Instant) {
-        let &ShareParameters { rate, ceiling, weight, burst, priority, queue, turn, .. } = settings;
+        let &ShareParameters { ceiling, weight, burst, priority, queue, turn, .. } = settings;
+        let rate = settings.peak();
         self.flags = priority.min(PRIORITIES as u8 - 1);
         if queue > Bytes::ZERO {
             let turn = turn.get().clamp(1 << SHORTEST_TURN, 1 << LONGEST_TURN).next_power_of_two().ilog2();

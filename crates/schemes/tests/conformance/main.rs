@@ -37,6 +37,7 @@ const RECORDED: &[(&str, &str, &str)] = &[
     ("shape", "mixed", "shape(rate=4mbit, burst=3kb, cells=atm, overhead=8b){codel(target=10ms)}"),
     ("cake", "mixed", "cake(rate=5mbit, burst=3kb, flows=64, tins=four){codel(target=2ms, interval=20ms)}"),
     ("share", "mixed", "share(rate=4mbit, burst=3kb, leaves=4){fq(flows=64){codel(target=10ms)}}"),
+    ("dfq", "mixed", "dfq(rate=4mbit, cycle=2ms, flows=4){codel(target=10ms)}"),
     (
         "tree",
         "mixed",
