@@ -35,6 +35,7 @@ mod scheme;
 mod section;
 mod share;
 mod share_batch;
+mod share_cycles;
 mod share_tree;
 pub mod subscribers;
 mod table;

@@ -8,7 +8,7 @@ use std::fmt;
 use std::ops::RangeInclusive;
 use std::str::FromStr;
 use std::sync::Arc;
-use units::{Bytes, Cells, Framing, Rate, UnitError};
+use units::{Bytes, Cells, Framing, Nanos, Rate, UnitError};
 
 /// The longest name of a share, in bytes.
 const LONGEST_NAME: usize = 63;
@@ -17,8 +17,10 @@ pub(crate) const ROOT_NAME: &str = "root";
 /// Characters of a name that quotes must enclose. `#` begins a comment; the others separate lists.
 const QUOTED_IN_NAMES: [char; 3] = ['#', ',', ';'];
 
-/// The scheme of ports that have shares.
+/// The scheme of ports that have shares in levels.
 pub(crate) const SHARE_SCHEME: &str = "share";
+/// The scheme of ports whose shares get a quantum in each cycle.
+pub(crate) const CYCLE_SCHEME: &str = "dfq";
 
 impl Call {
     /// The framing of the line behind a scheme with a rate, as its options state it.
@@ -33,8 +35,13 @@ impl Call {
         }
     }
 
-    /// True for the scheme that divides a link among shares.
+    /// True for the schemes that divide a link among shares.
     pub fn has_shares(&self) -> bool {
+        self.has_share_levels() || self.name == CYCLE_SCHEME
+    }
+
+    /// True for the scheme whose shares may be below other shares.
+    pub fn has_share_levels(&self) -> bool {
         self.name == SHARE_SCHEME
     }
 }
@@ -50,6 +57,12 @@ pub(crate) const SHARE_RATES: RangeInclusive<Rate> = Rate::bits(1_000)..=Rate::b
 pub(crate) const SHARE_WEIGHTS: RangeInclusive<u32> = 1..=10_000;
 /// The bursts that a share can have.
 pub(crate) const SHARE_BURSTS: RangeInclusive<Bytes> = Bytes::new(64)..=Bytes::new(1 << 30);
+/// The delays that a share can have.
+pub(crate) const SHARE_DELAYS: RangeInclusive<Nanos> = Nanos::micros(100)..=Nanos::secs(10);
+/// The default burst: the time for which a share sends at its ceiling after an idle time. It covers the delay until a worker serves the link again.
+const BURST: Nanos = Nanos::millis(4);
+/// The least default burst: two packets of the usual length.
+const LEAST_BURST: Bytes = Bytes::new(2 * 1514);
 /// The priorities that a share can have; 0 is the highest.
 pub(crate) const SHARE_PRIORITIES: RangeInclusive<u8> = 0..=7;
 
@@ -133,6 +146,8 @@ pub struct ShareSettings {
     pub weight: Option<u32>,
     /// The bytes that it may send at once after an idle time, 64b to 1gb.
     pub burst: Option<Bytes>,
+    /// The time within which a burst leaves, 100us to 10s. Zero stands for none, to remove one.
+    pub delay: Option<Nanos>,
     /// Its turn at the excess, 0 (first) to 7.
     pub priority: Option<u8>,
     /// A leaf's packets wait in one queue of so many bytes, 64b to 1gb, instead of the scheme of all leaves.
@@ -149,10 +164,24 @@ impl ShareSettings {
             ceiling: other.ceiling.or(self.ceiling),
             weight: other.weight.or(self.weight),
             burst: other.burst.or(self.burst),
+            delay: other.delay.or(self.delay),
             priority: other.priority.or(self.priority),
             queue: other.queue.or(self.queue),
             turn: other.turn.or(self.turn),
         }
+    }
+
+    /// Its burst. Without a setting it has 4 ms at its ceiling, or at the guaranteed `rate`, and at least two packets.
+    pub fn burst_at(&self, rate: Rate) -> Bytes {
+        let rate = u128::from(self.ceiling.unwrap_or(rate).get());
+        let usual = Bytes::new((rate * u128::from(BURST.get()) / 8_000_000_000) as u64);
+        self.burst.unwrap_or(usual.max(LEAST_BURST))
+    }
+
+    /// The rate at which it sends its burst within its delay, at least its guaranteed rate. `None` without a rate of its own.
+    pub fn peak(&self) -> Option<Rate> {
+        let delay = self.delay.unwrap_or_default();
+        self.rate.map(|rate| rate.max(self.burst_at(rate).rate_within(delay)))
     }
 }
 
@@ -167,6 +196,8 @@ impl fmt::Display for ShareSettings {
         one("ceiling", self.ceiling.as_ref().map(|ceiling| ceiling as _))?;
         one("weight", self.weight.as_ref().map(|weight| weight as _))?;
         one("burst", self.burst.as_ref().map(|burst| burst as _))?;
+        let delay = self.delay.as_ref();
+        one("delay", delay.map(|delay| if *delay == Nanos::ZERO { &"none" as &dyn fmt::Display } else { delay }))?;
         one("priority", self.priority.as_ref().map(|priority| priority as _))?;
         one("queue", self.queue.as_ref().map(|queue| queue as _))
     }

@@ -14,7 +14,9 @@
 
 use crate::diagnostic::{Diagnostics, Report, refuse_lines};
 use crate::element::{LifetimeText, lifetime};
-use crate::share::{ROOT_NAME, SHARE_BURSTS, SHARE_PRIORITIES, SHARE_RATES, SHARE_WEIGHTS, ShareName, ShareSettings};
+use crate::share::{
+    ROOT_NAME, SHARE_BURSTS, SHARE_DELAYS, SHARE_PRIORITIES, SHARE_RATES, SHARE_WEIGHTS, ShareName, ShareSettings,
+};
 use crate::text::{TextError, did_you_mean, quote};
 use crate::words::{Word, Words};
 use serde::{Serialize, Serializer};
@@ -192,9 +194,9 @@ fn lines<'s>(
 }
 
 const VERBS: [&str; 4] = ["add", "set", "move", "remove"];
-const ADDED: [&str; 8] = ["in", "rate", "ceiling", "weight", "burst", "priority", "queue", "lease"];
-const CONFIGURED: [&str; 7] = ["in", "rate", "ceiling", "weight", "burst", "priority", "queue"];
-const CHANGED: [&str; 7] = ["rate", "ceiling", "weight", "burst", "priority", "queue", "lease"];
+const ADDED: [&str; 9] = ["in", "rate", "ceiling", "weight", "burst", "delay", "priority", "queue", "lease"];
+const CONFIGURED: [&str; 8] = ["in", "rate", "ceiling", "weight", "burst", "delay", "priority", "queue"];
+const CHANGED: [&str; 8] = ["rate", "ceiling", "weight", "burst", "delay", "priority", "queue", "lease"];
 const EXAMPLE: &str = "add gold in north rate 10mbit ceiling 100mbit";
 
 /// The options of a line as far as they were read.
@@ -218,6 +220,7 @@ impl Options {
             "ceiling" => self.settings.ceiling.is_some() || self.no_ceiling,
             "weight" => self.settings.weight.is_some(),
             "burst" => self.settings.burst.is_some(),
+            "delay" => self.settings.delay.is_some(),
             "priority" => self.settings.priority.is_some(),
             "queue" => self.settings.queue.is_some(),
             _ => self.lease.is_some(),
@@ -304,6 +307,8 @@ impl Words<'_> {
                 "ceiling" => settings.ceiling = Some(value.quantity(SHARE_RATES)?),
                 "weight" => settings.weight = Some(value.number(SHARE_WEIGHTS, "weight")?),
                 "burst" => settings.burst = Some(value.quantity(SHARE_BURSTS)?),
+                "delay" if removes && value.is("none") => settings.delay = Some(Nanos::ZERO),
+                "delay" => settings.delay = Some(value.quantity(SHARE_DELAYS)?),
                 "priority" => settings.priority = Some(value.number(SHARE_PRIORITIES, "priority")?),
                 "queue" => settings.queue = Some(value.quantity(SHARE_BURSTS)?),
                 _ if removes && value.is("none") => options.lease = Some(None),

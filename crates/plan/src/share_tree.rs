@@ -5,8 +5,10 @@
 //!
 //! Changes are kept in an undo log until [`ShareTree::commit`]. [`ShareTree::rollback`] undoes them in reverse order. No copy of the tree is made.
 
-use crate::share::{ShareName, ShareSettings};
+use crate::Call;
+use crate::share::{ShareName, ShareSettings, port_rate};
 use crate::share_batch::ShareChange;
+use crate::share_cycles::ShareCycles;
 use std::collections::HashMap;
 use std::fmt;
 use units::{Nanos, Rate, ShareId};
@@ -17,7 +19,7 @@ pub const MOST_SHARES: usize = ShareId::MOST as usize;
 pub const MOST_SHARE_LEVELS: usize = 8;
 
 /// The reason why a change cannot be made, and a correction.
-type Refused = (String, String);
+pub(crate) type Refused = (String, String);
 
 /// The source of a share.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -69,6 +71,8 @@ struct Node {
     children: (Place, Place),
     /// The child of the same parent before it and the one after it.
     siblings: (Place, Place),
+    /// The guarantee that follows from its own settings, in bits a second.
+    own: Option<u64>,
     /// The sum of its children's guarantees, in bits a second.
     sum: u64,
     /// How many shares are one level below it, two levels, and so on.
@@ -77,7 +81,7 @@ struct Node {
 
 impl Node {
     fn guarantee(&self) -> u64 {
-        self.settings.rate.map_or(self.sum, Rate::get)
+        self.own.unwrap_or(self.sum)
     }
 
     /// The levels of shares below it.
@@ -108,6 +112,8 @@ pub struct ShareTree {
     nodes: Vec<Node>,
     unused: Vec<Place>,
     names: HashMap<ShareName, Place>,
+    /// The cycles of the port's scheme, if it has some.
+    cycles: Option<ShareCycles>,
     log: Vec<Undo>,
 }
 
@@ -116,7 +122,21 @@ impl ShareTree {
     pub fn new(rate: Option<Rate>) -> ShareTree {
         let settings = ShareSettings { rate, ..ShareSettings::default() };
         let port = node(ShareName::of_port(), settings, ShareOrigin::Configuration, None);
-        ShareTree { nodes: vec![port], unused: Vec::new(), names: HashMap::new(), log: Vec::new() }
+        ShareTree { nodes: vec![port], unused: Vec::new(), names: HashMap::new(), cycles: None, log: Vec::new() }
+    }
+
+    /// A tree without shares, at a port with this scheme.
+    pub fn of_scheme(scheme: &Call) -> ShareTree {
+        let cycles = ShareCycles::of(scheme);
+        let rate = port_rate(scheme);
+        let tree = ShareTree::new(rate.map(|rate| cycles.as_ref().map_or(rate, |cycles| cycles.reservable(rate))));
+        ShareTree { cycles, ..tree }
+    }
+
+    /// The guarantee that follows from a share's own settings: for a scheme with cycles that of its quantum.
+    fn own_guarantee(&self, settings: &ShareSettings) -> Option<u64> {
+        let peak = settings.peak()?;
+        Some(self.cycles.as_ref().map_or(peak, |cycles| cycles.quantum_rate(peak)).get())
     }
 
     /// Prepares for this many more shares.
@@ -168,7 +188,8 @@ impl ShareTree {
     pub fn apply(&mut self, change: &ShareChange, origin: ShareOrigin) -> Result<(), Refused> {
         let undo = match change {
             ShareChange::Add { name, parent, settings, lease } => {
-                self.add(node(name.clone(), *settings, origin, *lease), parent.as_ref())?
+                let own = self.own_guarantee(settings);
+                self.add(Node { own, ..node(name.clone(), *settings, origin, *lease) }, parent.as_ref())?
             }
             ShareChange::Set { name, settings, no_ceiling, lease } => {
                 self.refuse_flow(name, origin)?;
@@ -248,8 +269,14 @@ impl ShareTree {
             let reason = format!("the port has {MOST_SHARES} shares, and cannot have more");
             return Err((reason, "remove others first".to_string()));
         }
+        if let Some(cycles) = &self.cycles {
+            cycles.check_place(&new.name, parent, self.names.len())?;
+        }
         let parent = self.parent(parent)?;
+        self.check_settings(&new.name, &new.settings, false)?;
+        self.check_no_delay(parent)?;
         self.check_depth(&new, parent)?;
+        self.check_cycle(&new.name, &new.settings, 0)?;
         check_ceiling(&new.name, &new.settings, new.guarantee())?;
         self.check_sums(parent, 0, new.guarantee())?;
         let name = new.name.clone();
@@ -281,8 +308,11 @@ impl ShareTree {
         if no_ceiling {
             settings.ceiling = None;
         }
+        settings.delay = settings.delay.filter(|delay| *delay > Nanos::ZERO);
+        self.check_settings(name, &settings, self.nodes[place as usize].children.0 != NONE)?;
+        self.check_cycle(name, &settings, self.nodes[place as usize].guarantee())?;
         self.check_rates(place, &settings, sum)?;
-        let guarantee = settings.rate.map_or(sum, Rate::get);
+        let guarantee = self.own_guarantee(&settings).unwrap_or(sum);
         self.check_sums(parent, self.nodes[place as usize].guarantee(), guarantee)?;
         self.replace_settings(place, settings, lease.unwrap_or(old_lease));
         Ok(Undo::Changed(place, Box::new((old, old_lease))))
@@ -290,7 +320,11 @@ impl ShareTree {
 
     fn move_to(&mut self, name: &ShareName, parent: Option<&ShareName>) -> Result<Undo, Refused> {
         let node = self.find(name)?;
+        if let Some(cycles) = &self.cycles {
+            cycles.check_place(name, parent, 0)?;
+        }
         let to = self.parent(parent)?;
+        self.check_no_delay(to)?;
         let Node { parent: from, siblings, .. } = self.nodes[node as usize];
         let undo = Undo::Moved { node, parent: from, siblings };
         if from == to {
@@ -396,11 +430,50 @@ impl ShareTree {
         Err((reason, format!("use at most {MOST_SHARE_LEVELS}")))
     }
 
+    /// Checks settings of a share, apart from rates.
+    fn check_settings(&self, name: &ShareName, settings: &ShareSettings, has_children: bool) -> Result<(), Refused> {
+        if let Some(cycles) = &self.cycles {
+            cycles.check_settings(name, settings)?;
+        }
+        if settings.delay.is_none() {
+            return Ok(());
+        }
+        if settings.rate.is_none() {
+            let reason = format!("the share '{}' has a delay and no rate", name.as_str());
+            return Err((reason, "give it a 'rate' too: a delay is for its burst at its rate".to_string()));
+        }
+        if has_children {
+            let reason = format!("the share '{}' has shares below it, so it cannot have a delay", name.as_str());
+            return Err((reason, "give those the delay".to_string()));
+        }
+        Ok(())
+    }
+
+    /// Checks that a share may have others below it.
+    fn check_no_delay(&self, parent: Place) -> Result<(), Refused> {
+        if self.nodes[parent as usize].settings.delay.is_none() {
+            return Ok(());
+        }
+        let name = &self.nodes[parent as usize].name;
+        let reason = format!("the share '{}' has a delay, so no share can be below it", name.as_str());
+        Err((reason, format!("write 'set {name} delay none' first")))
+    }
+
+    /// Checks that a cycle has room for a share's quantum. `old` is the guarantee that it has already.
+    fn check_cycle(&self, name: &ShareName, settings: &ShareSettings, old: u64) -> Result<(), Refused> {
+        let (Some(cycles), Some(rate)) = (&self.cycles, self.nodes[PORT as usize].settings.rate) else { return Ok(()) };
+        let others = self.nodes[PORT as usize].sum - old;
+        cycles.check_room(name, settings, Rate::bits(rate.get().saturating_sub(others)))
+    }
+
     /// Checks new settings of a node whose children have this sum of guarantees.
     fn check_rates(&self, place: Place, settings: &ShareSettings, sum: u64) -> Result<(), Refused> {
         match settings.rate {
             Some(rate) if sum > rate.get() => Err(self.too_much(place, sum, rate)),
-            _ => check_ceiling(&self.nodes[place as usize].name, settings, settings.rate.map_or(sum, Rate::get)),
+            _ => {
+                let guarantee = self.own_guarantee(settings).unwrap_or(sum);
+                check_ceiling(&self.nodes[place as usize].name, settings, guarantee)
+            }
         }
     }
 
@@ -483,9 +556,10 @@ impl ShareTree {
     }
 
     fn replace_settings(&mut self, place: Place, settings: ShareSettings, lease: Option<Nanos>) {
+        let own = self.own_guarantee(&settings);
         let node = &mut self.nodes[place as usize];
         let old = node.guarantee();
-        (node.settings, node.lease) = (settings, lease);
+        (node.settings, node.own, node.lease) = (settings, own, lease);
         let (parent, new) = (node.parent, node.guarantee());
         self.propagate(parent, old, new);
     }
@@ -541,7 +615,8 @@ impl ShareTree {
 
 fn node(name: ShareName, settings: ShareSettings, origin: ShareOrigin, lease: Option<Nanos>) -> Node {
     let (children, siblings) = ((NONE, NONE), (NONE, NONE));
-    Node { name, settings, origin, lease, parent: NONE, children, siblings, sum: 0, below: [0; MOST_SHARE_LEVELS - 1] }
+    let below = [0; MOST_SHARE_LEVELS - 1];
+    Node { name, settings, origin, lease, parent: NONE, children, siblings, own: None, sum: 0, below }
 }
 
 fn check_ceiling(name: &ShareName, settings: &ShareSettings, guarantee: u64) -> Result<(), Refused> {

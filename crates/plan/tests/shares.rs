@@ -146,12 +146,14 @@ fn any_name() -> impl Strategy<Value = ShareName> {
 fn any_settings() -> impl Strategy<Value = ShareSettings> {
     let rate = || prop::option::of((1_000u64..=1_000_000_000_000).prop_map(Rate::bits));
     let bytes = prop::option::of((64u64..=1 << 30).prop_map(Bytes::new));
-    (rate(), rate(), prop::option::of(1u32..=10_000), bytes, prop::option::of(0u8..=7)).prop_map(
-        |(rate, ceiling, weight, burst, priority)| ShareSettings {
+    let delay = prop::option::of((100_000u64..=10_000_000_000).prop_map(Nanos::new));
+    (rate(), rate(), prop::option::of(1u32..=10_000), bytes, delay, prop::option::of(0u8..=7)).prop_map(
+        |(rate, ceiling, weight, burst, delay, priority)| ShareSettings {
             rate,
             ceiling,
             weight,
             burst,
+            delay,
             priority,
             queue: burst.filter(|burst| burst.get() % 2 == 0),
             turn: None,

@@ -13,14 +13,20 @@ const SHARE: usize = 1280;
 /// without the frames of the packets.
 const QUEUE: usize = 96;
 
-/// The most memory of a tree with so many shares and leaves, in the scheme `share` of this layer, without packets. A leaf needs a scheme only while it
-/// has packets, and the option `leaves` bounds their number.
+/// Bytes of a flow of `dfq`: its credit, its timer, its place and the bytes granted to it.
+const FLOW: usize = 64 + 24 + 72 + 4;
+
+/// The most memory of a tree with so many shares and leaves, in the scheme `share` or `dfq` of this layer, without packets. A leaf of `share` needs a
+/// scheme only while it has packets, and the option `leaves` bounds their number. `dfq` has all its queues from the start.
 ///
 /// # Errors
 ///
 /// A [`BuildError`] if the scheme of the leaves or an option is unknown.
 pub fn share_memory(layer: &Layer<'_>, shares: usize, leaves: usize) -> Result<Bytes, BuildError> {
     let Some(inside) = layer.inside.first() else { return Err(BuildError::Unknown(layer.name.to_string())) };
+    if let Ok(flows) = Values(layer.options).count("flows") {
+        return Ok(Bytes::new((shares * (SHARE + FLOW) + flows as usize * QUEUE) as u64));
+    }
     let stage = build::<Model>(inside)?;
     // A queue for a lone packet as well.
     let scheme = core::mem::size_of_val(&*stage) + (stage.queues() as usize + 1) * QUEUE;

@@ -67,9 +67,9 @@ pub struct ShareLine {
 pub enum ShareSubcommand {
     /// List shares with their counters and rates, like `switchpath show shares`.
     List(ShareSelection),
-    /// Add a share: NAME [in PARENT] [rate R] [ceiling R] [weight N] [burst B] [priority P] [lease 60s].
+    /// Add a share: NAME [in PARENT] [rate R] [ceiling R] [weight N] [burst B] [delay D] [priority P] [lease 60s].
     Add(ShareLine),
-    /// Change settings of a share: NAME [rate R] [ceiling R|none] [weight N] [burst B] [priority P] [lease 60s|none].
+    /// Change settings of a share: NAME [rate R] [ceiling R|none] [weight N] [burst B] [delay D|none] [priority P] [lease 60s|none].
     Set(ShareLine),
     /// Move a share with all below it: NAME in PARENT, or NAME in root.
     Move(ShareLine),

@@ -51,6 +51,8 @@ pub struct ShareReply {
     pub weight: Option<u64>,
     /// The bytes that it may send at once after an idle time; null for the default.
     pub burst_bytes: Option<u64>,
+    /// The time within which its burst leaves; null if only its rate bounds it.
+    pub delay_ns: Option<u64>,
     /// Its turn at the excess, 0 (first) to 7; null for the default of 0.
     pub priority: Option<u64>,
     /// The time until its lease ends; null if it stays.

@@ -146,6 +146,7 @@ impl MeasuredShare {
             rate_bps: report.settings.rate.map(|rate| rate.get()),
             weight: report.settings.weight.map(u64::from),
             burst_bytes: report.settings.burst.map(|burst| burst.get()),
+            delay_ns: report.settings.delay.map(Nanos::get),
             priority: report.settings.priority.map(u64::from),
             lease_left_ns: report.lease_left.map(Nanos::get),
             traffic: self.traffic(),

@@ -121,6 +121,7 @@ mod tests {
             rate_bps: None,
             weight: None,
             burst_bytes: None,
+            delay_ns: None,
             priority: None,
             lease_left_ns: None,
             traffic: ShareTraffic { bytes: number, ..ShareTraffic::default() },

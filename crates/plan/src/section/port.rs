@@ -19,7 +19,6 @@ use crate::named::named;
 use crate::names::{self, Name, PORT_PATTERN};
 use crate::scheme::scheme;
 use crate::section::policy::Policies;
-use crate::share::port_rate;
 use crate::share_tree::ShareTree;
 use crate::text::{did_you_mean, quote};
 use crate::{Call, Catalogue};
@@ -207,7 +206,7 @@ pub struct PortPlan {
     pub interfaces: Vec<InterfacePlan>,
     /// The queueing scheme of its link.
     pub scheme: Call,
-    /// The shares of its link, for the scheme `share`.
+    /// The shares of its link, for the schemes `share` and `dfq`.
     #[serde(skip_serializing_if = "SharesPlan::is_empty")]
     pub shares: SharesPlan,
     /// The treatment of queued packets when the scheme changes.
@@ -231,7 +230,7 @@ pub struct PortPlan {
 impl PortPlan {
     /// The tree of the port's shares: those of the configuration, then those of its file, given as text and name. Errors are those of the file.
     pub fn share_tree(&self, file: Option<(&str, &str)>) -> Result<ShareTree, Diagnostics> {
-        self.shares.tree(port_rate(&self.scheme), file)
+        self.shares.tree(&self.scheme, file)
     }
 }
 

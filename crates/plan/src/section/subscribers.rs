@@ -194,11 +194,10 @@ pub(crate) fn check(
                     is_faulty = true;
                     return None;
                 }
-                Some(port) if !port.scheme.has_shares() => {
-                    let reason = format!(
-                        "the scheme of the port '{}' is '{}', which has no shares",
-                        port.name, port.scheme.name
-                    );
+                Some(port) if !port.scheme.has_share_levels() => {
+                    let lacks =
+                        if port.scheme.has_shares() { "whose shares have no levels" } else { "which has no shares" };
+                    let reason = format!("the scheme of the port '{}' is '{}', {lacks}", port.name, port.scheme.name);
                     (reason, format!("write scheme = \"{SHARE_SCHEME}\" in [port.{}]", port.name))
                 }
                 Some(port) if used.contains(&port.name) => {

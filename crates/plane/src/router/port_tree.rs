@@ -7,12 +7,7 @@ use plan::{ShareChange, ShareName, ShareNode, ShareOrigin, ShareTree};
 use schemes::{ShareEdit, ShareParameters};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use units::{Bytes, Instant, Nanos, ShareId};
-
-/// The default burst: the time for which a share sends at its ceiling after an idle time. It covers the delay until a worker serves the link again.
-const BURST: Nanos = Nanos::millis(4);
-/// The least default burst: two packets of the usual length.
-const LEAST_BURST: Bytes = Bytes::new(2 * 1514);
+use units::{Bytes, Instant, ShareId};
 
 /// The shares of a port.
 pub(super) struct PortTree {
@@ -109,15 +104,16 @@ impl PortTree {
 /// The settings of a share as the scheme needs them.
 fn settings(node: &ShareNode<'_>, ids: &ShareIds) -> Option<ShareParameters> {
     let parent = node.parent.map_or(Some(ShareId(0)), |parent| ids.get(parent))?;
-    let plan::ShareSettings { ceiling, weight, burst, priority, queue, turn, .. } = *node.settings;
-    let rate = ceiling.unwrap_or(node.guarantee);
-    let usual = Bytes::new((u128::from(rate.get()) * u128::from(BURST.get()) / 8_000_000_000) as u64);
+    let plan::ShareSettings { rate, ceiling, weight, delay, priority, queue, turn, .. } = *node.settings;
+    // Its guarantee may be more: a delay asks for a higher one.
+    let rate = rate.unwrap_or(node.guarantee);
     Some(ShareParameters {
         parent,
-        rate: node.guarantee,
+        rate,
         ceiling,
         weight: weight.unwrap_or(1),
-        burst: burst.unwrap_or(usual.max(LEAST_BURST)),
+        burst: node.settings.burst_at(rate),
+        delay: delay.unwrap_or_default(),
         priority: priority.unwrap_or(0),
         queue: queue.unwrap_or(Bytes::ZERO),
         turn: turn.unwrap_or(ShareParameters::default().turn),

@@ -34,6 +34,7 @@ mod rules;
 mod scheme_swaps;
 mod schemes;
 mod seams;
+mod share_cycles;
 mod shares;
 mod simulation;
 mod sojourn;

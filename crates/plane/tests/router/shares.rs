@@ -58,7 +58,7 @@ fn wires() -> MemoryWires {
 }
 
 /// A packet of 1000 bytes from the Internet to this address, or in the other direction.
-fn frame(subscriber: Ipv4Addr, down: bool, port: u16) -> Vec<u8> {
+pub(crate) fn frame(subscriber: Ipv4Addr, down: bool, port: u16) -> Vec<u8> {
     let far = Ipv4Addr::new(198, 51, 100, 9);
     let (link, network) = if down {
         ((Mac([2, 0, 0, 0, 0, 0x22]), Mac([2, 0, 0, 0, 0, 2])), (far, subscriber))
@@ -68,23 +68,23 @@ fn frame(subscriber: Ipv4Addr, down: bool, port: u16) -> Vec<u8> {
     UdpFrame { link, network, ports: (port, 9), ttl: 64, length: 1000 }.frame(&[])
 }
 
-const ALICE: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
-const BOB: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 2);
-const STRANGER: Ipv4Addr = Ipv4Addr::new(10, 9, 9, 9);
+pub(crate) const ALICE: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
+pub(crate) const BOB: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 2);
+pub(crate) const STRANGER: Ipv4Addr = Ipv4Addr::new(10, 9, 9, 9);
 
 /// The bytes that a share has sent at a port.
-fn sent(router: &plane::Router, port: &str) -> BTreeMap<String, u64> {
+pub(crate) fn sent(router: &plane::Router, port: &str) -> BTreeMap<String, u64> {
     let shares = router.shares(port).expect("the port has shares");
     shares.into_iter().map(|share| (share.name.to_string(), share.counts.bytes.get())).collect()
 }
 
-fn changes(text: &str) -> Vec<ShareChange> {
+pub(crate) fn changes(text: &str) -> Vec<ShareChange> {
     let batch = share_batch(text, "test").unwrap_or_else(|wrong| panic!("{wrong}"));
     batch.changes.into_iter().map(|(_, change)| change).collect()
 }
 
 /// Megabits per second of bytes in a time.
-fn rate(bytes: u64, time: Nanos) -> f64 {
+pub(crate) fn rate(bytes: u64, time: Nanos) -> f64 {
     bytes as f64 * 8e-6 / time.as_secs_f64()
 }
 

@@ -5,11 +5,10 @@ use crate::diagnostic::{Diagnostics, Report, absolute_beside};
 use crate::diff::{PropertyChange, edit, file, summaries};
 use crate::document::Section;
 use crate::key::{FILE, Form, Key, Kind, key};
-use crate::share::{SHARE_SCHEME, port_rate};
+use crate::share::SHARE_SCHEME;
 use crate::share_batch::{ConfiguredShare, ShareChange, share_file};
 use crate::share_tree::{MOST_SHARE_LEVELS, ShareNode, ShareOrigin, ShareTree};
 use serde::{Serialize, Serializer};
-use units::Rate;
 
 /// Limit of shares in the configuration itself. A file has no limit but that of a port.
 const MOST_INLINE: usize = 16_384;
@@ -19,8 +18,8 @@ pub(super) const SHARES: Key = key(
     Kind::Texts { form: Form::Pattern(r"^.*\S.*$"), most: MOST_INLINE },
     "[]",
     "[\"gold rate 100mbit\", \"voice in gold rate 10mbit priority 0\"]",
-    "The shares by which the scheme `share` divides the link, each behind its parent: `NAME [in PARENT] [rate R] [ceiling R] \
-     [weight N] [burst B] [priority P]`. At most 16384.",
+    "The shares by which the schemes `share` and `dfq` divide the link, each behind its parent: `NAME [in PARENT] [rate R] [ceiling R] \
+     [weight N] [burst B] [delay D] [priority P]`. At most 16384.",
 );
 
 pub(super) const SHARE_FILE: Key = key(
@@ -48,9 +47,9 @@ impl SharesPlan {
         self.shares.is_empty() && self.file.is_none()
     }
 
-    /// The tree of these shares, then of those in a file, given as text and name. `rate` is that of the port. Errors are those of the file.
-    pub(super) fn tree(&self, rate: Option<Rate>, file: Option<(&str, &str)>) -> Result<ShareTree, Diagnostics> {
-        let mut tree = ShareTree::new(rate);
+    /// The tree of these shares, then of those in a file, given as text and name, on a port with this scheme. Errors are those of the file.
+    pub(super) fn tree(&self, scheme: &Call, file: Option<(&str, &str)>) -> Result<ShareTree, Diagnostics> {
+        let mut tree = ShareTree::of_scheme(scheme);
         // `check` has applied them to the same tree.
         let applied = tree.apply_all(&self.shares, ShareOrigin::Configuration);
         debug_assert_eq!(applied, Ok(()));
@@ -85,7 +84,7 @@ pub(super) fn check(report: &mut Report<'_>, section: &Section<'_>, scheme: &Cal
             });
         }
     }
-    let mut tree = ShareTree::new(port_rate(scheme));
+    let mut tree = ShareTree::of_scheme(scheme);
     tree.reserve(section.list_length("shares").min(MOST_INLINE));
     let mut has_errors = false;
     section.texts(report, "shares", surplus, "\"gold rate 100mbit\"", |report, text| -> Option<()> {
