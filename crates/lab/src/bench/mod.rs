@@ -4,6 +4,7 @@
 //! affects both.
 
 mod components;
+mod cycles;
 mod ephemeral;
 mod figure;
 mod forwarding;
@@ -59,12 +60,19 @@ const GROUPS: &[Group] = &[
     ("guests", Measure::Here(guests::measure)),
     ("scheduler", Measure::Here(components::scheduler)),
     ("sim", Measure::Here(sim::measure)),
-    ("promises", Measure::WithKernel(reservations::measure)),
+    ("promises", Measure::WithKernel(promises)),
     ("workers", Measure::WithKernel(workers::measure)),
     ("io", Measure::WithKernel(io::measure)),
     ("filters", Measure::WithKernel(io::filters::measure)),
     ("link", Measure::WithKernel(link::measure)),
 ];
+
+/// The cycles of `dfq`, then whole routers with reservations.
+fn promises(rounds: Rounds, progress: &Progress) -> anyhow::Result<Vec<BenchFigure>> {
+    let mut figures = cycles::measure(rounds);
+    figures.extend(reservations::measure(rounds, progress)?);
+    Ok(figures)
+}
 
 /// Measures one group, or all, and prints the figures as a table or as one JSON array. Returns true if every budget was met.
 pub fn run(options: &BenchArguments) -> anyhow::Result<bool> {

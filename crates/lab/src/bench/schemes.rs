@@ -4,7 +4,7 @@ use super::components::{nanos_per_operation, sequence};
 use super::{BenchFigure, Rounds, median};
 use packet::pool::{HugeTable, prefetch};
 use plane::rig::QueueArena;
-use schemes::{Ahead, Layer, Next, Progress, Record, Scheme, Size, Wires};
+use schemes::{Ahead, Layer, Next, Progress, Record, Scheme, ShareEdit, ShareEdits, Size, Wires};
 use std::collections::BTreeMap;
 use std::hint::black_box;
 use std::num::NonZeroU32;
@@ -65,7 +65,8 @@ impl BenchWires {
     fn record(&self, place: usize) -> Record {
         let place = self.next + place;
         let flow_hash = self.flows[if place < self.flows.len() { place } else { place % self.flows.len() }];
-        Record { length: 1000, timestamp: self.now, flow_hash, ..Record::default() }
+        // A scheme reads one of the two: the hash, or the number of the share.
+        Record { length: 1000, timestamp: self.now, flow_hash, queue: QueueId(flow_hash), ..Record::default() }
     }
 
     fn slot(&self, packet: NonZeroU32) -> &Slot {
@@ -198,13 +199,43 @@ impl Busy {
         order.sort_unstable();
         let hash = |flow: u32| (((u64::from(flow) << 32) + (1 << 31)) / flows as u64) as u32;
         let hashes: Vec<u32> = order.into_iter().map(|(_, flow)| hash(flow)).collect();
+        Busy::of_flows(scheme, hashes, flows * standing)
+    }
+
+    /// The same for shares with the numbers from one on. `edits` adds them.
+    pub fn of_shares(mut scheme: Box<dyn Scheme<BenchWires>>, edits: &[ShareEdit], standing: usize) -> Busy {
+        let shares = edits.len();
+        let mut order: Vec<(u64, u32)> = sequence(11).take(shares).zip(1..).collect();
+        order.sort_unstable();
+        let wires = BenchWires::new(scheme.queues() as usize, vec![0], 1);
+        scheme.edit_shares(&ShareEdits(edits.into()), &wires);
+        Busy::of_flows(scheme, order.into_iter().map(|(_, share)| share).collect(), shares * standing)
+    }
+
+    fn of_flows(scheme: Box<dyn Scheme<BenchWires>>, flows: Vec<u32>, standing: usize) -> Busy {
         // At least as many as a scheme may look ahead, so that each repeats at most once.
-        let hashes = hashes.repeat(AHEAD.div_ceil(flows));
-        let desk = BenchWires::new(scheme.queues() as usize, hashes, flows * standing + 512);
+        let flows = flows.repeat(AHEAD.div_ceil(flows.len()));
+        let desk = BenchWires::new(scheme.queues() as usize, flows, 2 * standing + 512);
         let mut busy = Busy { scheme, desk };
-        busy.desk.offered = flows * standing;
+        busy.desk.offered = standing;
         busy.scheme.arrival(&mut busy.desk);
         busy
+    }
+
+    /// `packets` arrive within a time. Then as many leave as the scheme sends by then.
+    pub fn pass(&mut self, packets: usize, time: Nanos) {
+        self.desk.now += time;
+        self.desk.offered = packets;
+        self.scheme.arrival(&mut self.desk);
+        self.desk.room = usize::MAX;
+        let before = self.desk.free.len();
+        self.scheme.serve(&mut self.desk);
+        self.desk.send(before);
+    }
+
+    /// The packets that wait.
+    pub fn waiting(&self) -> usize {
+        self.desk.slots.len() - self.desk.free.len()
     }
 
     /// `packets` arrive, and as many leave.
@@ -290,7 +321,8 @@ pub fn measure(rounds: Rounds) -> Vec<BenchFigure> {
         figures.push(above.figure(0, format!("{}, one queue", declaration.name), budget));
     }
     let orders = schemes::ORDERS.iter().filter(|order| order.declaration.options.iter().any(|o| o.name == "flows"));
-    for order in orders.filter(|order| order.declaration.name != "cake") {
+    // Schemes of shares are measured with shares.
+    for order in orders.filter(|order| order.declaration.name != "cake" && !order.is_outermost()) {
         figures.extend(many(rounds, order.declaration.name));
     }
     figures.extend([10, 1024, 8192, 65_536, MOST].map(|flows| overload(rounds, flows)));
