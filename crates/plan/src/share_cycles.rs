@@ -1,4 +1,4 @@
-//! The cycles of the scheme `dfq`: what it asks of the shares of its port, and the admission of their quanta.
+//! The cycles of the scheme `dfq`: the settings that shares may have, and the admission of their quanta.
 //!
 //! In a cycle of length *T* a share of rate *r*, burst *s* and delay *D* sends up to `w = R * T` bytes, rounded up, with `R = max(r, s / D)`. A share is
 //! admitted if all quanta fit what a cycle of the port's rate leaves beside best effort. A burst leaves within *D* and at most two cycles more, so a

@@ -18,7 +18,7 @@ pub struct Quantum {
     pub flow: u32,
     /// Its bytes.
     pub bytes: u32,
-    /// Where its bytes lie in the memory that the batches were transferred to. The backlog only passes it on.
+    /// The place of its bytes in the memory of the batches. The backlog only passes it on.
     pub place: u32,
 }
 
@@ -41,7 +41,7 @@ struct Entry {
 pub struct Transfers {
     /// One for each batch.
     pub batches: u64,
-    /// Those that a queue for each flow would need: one for each quantum.
+    /// One for each quantum: the transfers of a queue for each flow.
     pub quanta: u64,
 }
 

@@ -63,7 +63,7 @@ pub(crate) const OPTIONS: &[OptionDeclaration] = &[
         default: "best_effort",
         least: 0,
         most: 1,
-        doc: "who is first at the room that is left in a cycle: packets without a share, or shares with packets beyond their quanta, in turn",
+        doc: "the first to get the room left in a cycle: packets without a share, or shares with packets beyond their quanta, in turn",
     },
     switch("strict", "off", "if on, room that is left in a cycle stays empty: no share gets more than its quanta"),
     OptionDeclaration {
@@ -97,7 +97,7 @@ struct LinkParameters {
     is_strict: bool,
 }
 
-/// Who is first at the room that is left in a cycle.
+/// The order in which queues get the room left in a cycle.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum ExcessOrder {
     BestEffort,
@@ -140,7 +140,7 @@ pub(crate) struct DiscretizedFairQueueing {
     sending: Option<u32>,
     /// The end of the present cycle.
     ends: Instant,
-    /// The time until which the link sends what it was given.
+    /// The time until which the link sends the packets that it has.
     busy: Meter,
     /// The present cycle began late, because the link had not finished the former one.
     is_stalled: bool,

@@ -1,11 +1,11 @@
 //! Which flow sends how many bytes in a cycle. It knows flows, bytes and times, but neither packets nor wires.
 //!
-//! A flow of rate *r*, burst *s* and peak *R* gets at most `R * T` bytes in a cycle of length *T* (its quantum), and at most *s* bytes in a service cycle of
-//! length `s / r` (its credit). A flow without credit is not eligible until its service cycle ends.
+//! A flow has a rate *r*, a burst *s* and a peak *R*. In a cycle of length *T* it gets at most `R * T` bytes, its quantum. In a service cycle of length
+//! `s / r` it gets at most *s* bytes, its credit. A flow without credit is not eligible until its service cycle ends.
 //!
 //! **When a service cycle begins.** The paper lets it begin at the first quantum after the former one ended. That is up to a cycle late each time, so a flow
 //! whose service cycle is not a multiple of *T* would get less than its rate. Here it begins when a fluid server would begin to serve: at the end of the
-//! former one, or when the flow got packets, whichever is later. So the lag behind the fluid server does not add up. For the same reason bytes that
+//! former one or at the arrival of packets, the later of both. So the lag behind the fluid server does not add up. For the same reason bytes that
 //! wait at the end of a service cycle use up to a quantum of its credit afterwards. More credit does not accumulate: a service cycle that the link
 //! missed as a whole is lost.
 //!
@@ -211,7 +211,7 @@ impl QuantumAllocation {
         let state = &mut self.flows[flow as usize];
         let before = core::mem::replace(&mut state.backlog, bytes);
         if bytes > before && now >= state.ends && flow != BEST_EFFORT {
-            // A fluid server has sent what was left of the former service cycle, or began the next one at its end.
+            // A fluid server has sent the late bytes in the former service cycle. With more bytes it began the next one at its end.
             let late = u64::from(state.credit.min(state.quantum)).min(before);
             let begins = if before > late { state.begin_at_end(now, cycle) } else { now };
             state.renew(begins, late as u32);

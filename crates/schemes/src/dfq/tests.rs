@@ -186,7 +186,7 @@ fn room_left_in_a_cycle_goes_to_packets_that_wait() {
         link.run(&in_order(arrivals.collect()), at(1_000_000));
         [0, 1, 2].map(|share| link.rate_of(share, at(200_000)).round())
     };
-    // All of the link, whoever has packets.
+    // The only share with packets gets the whole link.
     assert_eq!(all(LINK, &[1]), [0.0, 100.0, 0.0]);
     assert_eq!(all(LINK, &[0, 1, 2]), [70.0, 10.0, 20.0], "the rest is best effort's");
     let shares_first = LinkParameters { excess: ExcessOrder::Shares, ..LINK };

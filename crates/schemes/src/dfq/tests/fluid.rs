@@ -153,8 +153,7 @@ proptest! {
     }
 }
 
-/// The bound for the bytes that the cycles grant, which is that of a link that sends the quanta themselves: for any number of flows, with all of them
-/// greedy and quanta far below a packet.
+/// The bound for granted bytes, as on a link that sends the quanta themselves. All flows always have packets, and quanta are far below a packet.
 #[test]
 fn granted_bytes_lag_by_two_cycles_for_any_number_of_greedy_flows() {
     let rate = Rate::gbit(1);
