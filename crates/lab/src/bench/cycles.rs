@@ -138,7 +138,14 @@ fn backlog(rounds: Rounds, flows: u32) -> BenchFigure {
             assert!(backlog.thread(batch).is_ok(), "flows ascend");
             sent.clear();
             let mut left = batch.len();
-            backlog.cycle(|_| core::mem::replace(&mut left, left.saturating_sub(1)) > 0, &mut sent);
+            backlog.cycle(
+                |_| {
+                    let sends = left > 0;
+                    left -= usize::from(sends);
+                    sends
+                },
+                &mut sent,
+            );
         }
     });
     black_box(&sent);
