@@ -6,8 +6,10 @@
 
 use crate::Call;
 use crate::share::{CYCLE_SCHEME, SHARE_SCHEME, ShareName, ShareSettings};
-use crate::share_tree::Refused;
 use units::{Nanos, Parts, Rate};
+
+/// The reason why a share cannot be as it is written, and a correction.
+type Refused = (String, String);
 
 /// Bit-nanoseconds of a byte.
 const BYTE: u128 = 8_000_000_000;

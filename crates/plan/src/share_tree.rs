@@ -19,7 +19,7 @@ pub const MOST_SHARES: usize = ShareId::MOST as usize;
 pub const MOST_SHARE_LEVELS: usize = 8;
 
 /// The reason why a change cannot be made, and a correction.
-pub(crate) type Refused = (String, String);
+type Refused = (String, String);
 
 /// The source of a share.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -8,7 +8,7 @@
 //! A cycle sends some of the first quanta. The others stay, and the next batch is threaded into them in one scan. A quantum of a flow that has older ones
 //! hangs behind those. A quantum of another flow is linked between its neighbours.
 
-use super::runs::{RunBitmap, RunError};
+use super::runs::{RunBitmap, RunBitmapError};
 use alloc::vec::Vec;
 
 /// A part of a flow's bytes that one cycle sends.
@@ -132,12 +132,12 @@ impl ThreadedBacklog {
     /// # Errors
     ///
     /// A flow is beyond the link or out of order: then the batch is refused.
-    pub fn thread(&mut self, batch: &[Quantum]) -> Result<(), RunError> {
+    pub fn thread(&mut self, batch: &[Quantum]) -> Result<(), RunBitmapError> {
         if let Some(pair) = batch.windows(2).find(|pair| pair[0].flow >= pair[1].flow) {
-            return Err(RunError::Order { flow: pair[1].flow });
+            return Err(RunBitmapError::Order { flow: pair[1].flow });
         }
         if let Some(last) = batch.last().filter(|last| last.flow >= self.flows) {
-            return Err(RunError::Flows { own: self.flows, other: last.flow.saturating_add(1) });
+            return Err(RunBitmapError::Flows { own: self.flows, other: last.flow.saturating_add(1) });
         }
         self.change.set_flows(self.flows, batch.iter().map(|quantum| quantum.flow));
         self.summary.merge(&self.change)?;

@@ -1,6 +1,6 @@
 //! Changes of the shares, while packets wait. No packet is lost or overtakes another of its share.
 
-use super::quanta::{BEST_EFFORT, Reservation};
+use super::grants::{BEST_EFFORT, Reservation};
 use super::{DiscretizedFairQueueing, Place, queue};
 use crate::{ShareParameters, Wires};
 use units::{Instant, Rate, ShareId};

@@ -3,7 +3,7 @@
 //! Source: Pradhan and Chiueh, "Panama, a QoS-capable cluster-based IP router" (2002), section 5, and spec P-30 to P-46.
 //!
 //! The link works in cycles of length *T*. A cycle gives each flow with packets and credit one quantum, in ascending order of the flows, then best
-//! effort its minimum. [`quanta`] decides who gets how many bytes. This module sends whole packets: a packet leaves in the cycle that grants its last
+//! effort its minimum. [`grants`] decides who gets how many bytes. This module sends whole packets: a packet leaves in the cycle that grants its last
 //! byte. So a flow's packets leave at most `2 T` and the time of a packet on the link later than a fluid server of the flow's own would send them,
 //! however many flows there are.
 //!
@@ -15,21 +15,21 @@
 mod backlog;
 mod edit;
 mod flow_sets;
-mod quanta;
+mod grants;
 mod runs;
 mod scheme;
 #[cfg(test)]
 mod tests;
 
 pub use backlog::{Quantum, ThreadedBacklog, Transfers};
-pub use runs::{FlowRun, RunBitmap, RunError};
+pub use runs::{FlowRun, RunBitmap, RunBitmapError};
 
 use crate::aqm::{Aqm, Evaluation, QueueContext};
 use crate::options::{BuildError, Layer, Values, switch};
 use crate::{Record, Scheme, ShareParameters, Wires, shape};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
-use quanta::{BEST_EFFORT, Grant, QuantumAllocation, bytes_in};
+use grants::{BEST_EFFORT, Grant, QuantumAllocation, bytes_in};
 use units::declare::{OptionDeclaration, Unit};
 use units::{Bytes, Instant, Meter, Nanos, Parts, QueueId, Rate, ShareId};
 
@@ -117,6 +117,7 @@ struct Place {
 }
 
 /// See the [module](self).
+// Large: the state of one link. Grants, flows and queue management are types of their own.
 #[derive(Debug)]
 pub(crate) struct DiscretizedFairQueueing {
     link: LinkParameters,

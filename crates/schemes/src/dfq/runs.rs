@@ -20,7 +20,7 @@ pub struct FlowRun {
 
 /// Why two bitmaps cannot be merged or subtracted. Neither is changed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum RunError {
+pub enum RunBitmapError {
     /// They are of links with different numbers of flows.
     Flows {
         /// The flows of the first.
@@ -45,18 +45,18 @@ pub enum RunError {
     },
 }
 
-impl fmt::Display for RunError {
+impl fmt::Display for RunBitmapError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            RunError::Flows { own, other } => write!(f, "one summary has {own} flows and the other {other}"),
-            RunError::Negative { flow } => write!(f, "more quanta of flow {flow} were sent than it has"),
-            RunError::Order { flow } => write!(f, "flow {flow} is not above the flow before it"),
-            RunError::TooMany { flow } => write!(f, "flow {flow} would have more than 2^32 quanta"),
+            RunBitmapError::Flows { own, other } => write!(f, "one summary has {own} flows and the other {other}"),
+            RunBitmapError::Negative { flow } => write!(f, "more quanta of flow {flow} were sent than it has"),
+            RunBitmapError::Order { flow } => write!(f, "flow {flow} is not above the flow before it"),
+            RunBitmapError::TooMany { flow } => write!(f, "flow {flow} would have more than 2^32 quanta"),
         }
     }
 }
 
-impl core::error::Error for RunError {}
+impl core::error::Error for RunBitmapError {}
 
 /// See the [module](self).
 #[derive(Clone, Debug, Default)]
@@ -147,8 +147,8 @@ impl RunBitmap {
     /// # Errors
     ///
     /// The links differ in flows, or a count exceeds 32 bits.
-    pub fn merge(&mut self, arrived: &RunBitmap) -> Result<(), RunError> {
-        self.combine(arrived, |own, other, flow| own.checked_add(other).ok_or(RunError::TooMany { flow }))
+    pub fn merge(&mut self, arrived: &RunBitmap) -> Result<(), RunBitmapError> {
+        self.combine(arrived, |own, other, flow| own.checked_add(other).ok_or(RunBitmapError::TooMany { flow }))
     }
 
     /// Subtracts the quanta of `sent`.
@@ -156,8 +156,8 @@ impl RunBitmap {
     /// # Errors
     ///
     /// The links differ in flows, or a flow has fewer quanta than were sent.
-    pub fn subtract(&mut self, sent: &RunBitmap) -> Result<(), RunError> {
-        self.combine(sent, |own, other, flow| own.checked_sub(other).ok_or(RunError::Negative { flow }))
+    pub fn subtract(&mut self, sent: &RunBitmap) -> Result<(), RunBitmapError> {
+        self.combine(sent, |own, other, flow| own.checked_sub(other).ok_or(RunBitmapError::Negative { flow }))
     }
 
     /// Walks both lists, cut at the boundaries of both.
@@ -165,8 +165,8 @@ impl RunBitmap {
     fn combine(
         &mut self,
         other: &RunBitmap,
-        sum: impl Fn(u32, u32, u32) -> Result<u32, RunError>,
-    ) -> Result<(), RunError> {
+        sum: impl Fn(u32, u32, u32) -> Result<u32, RunBitmapError>,
+    ) -> Result<(), RunBitmapError> {
         self.spare.clear();
         let (mut left, mut right) = (self.runs.iter().copied(), other.runs.iter().copied());
         let (mut own, mut its) = (left.next(), right.next());
@@ -180,7 +180,7 @@ impl RunBitmap {
             its = if two.flows > flows { Some(rest(two)) } else { right.next() };
         }
         if own.is_some() || its.is_some() {
-            return Err(RunError::Flows { own: self.flows(), other: other.flows() });
+            return Err(RunBitmapError::Flows { own: self.flows(), other: other.flows() });
         }
         core::mem::swap(&mut self.runs, &mut self.spare);
         Ok(())
@@ -213,10 +213,10 @@ mod tests {
     fn negative_count_is_an_error_that_changes_nothing() {
         let mut status = RunBitmap::from_flows(10, [2, 3]);
         let before = status.clone();
-        assert_eq!(status.subtract(&RunBitmap::from_flows(10, [3, 7])), Err(RunError::Negative { flow: 7 }));
+        assert_eq!(status.subtract(&RunBitmap::from_flows(10, [3, 7])), Err(RunBitmapError::Negative { flow: 7 }));
         assert_eq!(status, before);
         let error = status.merge(&RunBitmap::empty(11)).expect_err("the links differ");
-        assert_eq!(error, RunError::Flows { own: 10, other: 11 });
+        assert_eq!(error, RunBitmapError::Flows { own: 10, other: 11 });
         assert_eq!(status, before);
     }
 
@@ -255,7 +255,7 @@ mod tests {
                     prop_assert_eq!(less, of_counts(&expected));
                 }
                 // The error names the first flow of the run in which the count is too small.
-                (Err(RunError::Negative { flow }), Some(short)) => {
+                (Err(RunBitmapError::Negative { flow }), Some(short)) => {
                     prop_assert_eq!(flow as usize, short);
                     prop_assert_eq!(less, of_counts(&own));
                 }

@@ -1,4 +1,4 @@
-use super::quanta::CycleCounts;
+use super::grants::CycleCounts;
 use super::*;
 use crate::model::{Model, ModelFate};
 use crate::{Next, ShareEdit, ShareEdits};

@@ -171,7 +171,7 @@ fn granted_bytes_lag_by_two_cycles_for_any_number_of_greedy_flows() {
                     let (rate, arrived) =
                         (Rate::bits(peak.get() / numbers.between(1, 9)), Instant::new(numbers.between(1, 400_000)));
                     let burst = Bytes::new(numbers.between(500, 9000).max(bytes_in(rate, cycle)));
-                    allocation.reserve(flow, &quanta::Reservation { rate, peak, burst }, Instant::START);
+                    allocation.reserve(flow, &grants::Reservation { rate, peak, burst }, Instant::START);
                     let delay =
                         Nanos::new((u128::from(burst.get()) * 8_000_000_000).div_ceil(u128::from(peak.get())) as u64);
                     servers.push(FluidServer::new(&share(rate, burst.get(), delay)));
