@@ -83,7 +83,7 @@ fn print(edited: &FlowsEdited, out: &mut dyn Write) -> Result<()> {
     Ok(())
 }
 
-/// What one flow gets, in sentences.
+/// The promise to one flow, in sentences.
 fn one_promise(one: &FlowAdded, trial: bool, out: &mut dyn Write) -> Result<()> {
     let FlowAdded { name, promise: p } = one;
     let verb = if trial { "fits" } else { "is reserved" };

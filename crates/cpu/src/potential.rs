@@ -4,8 +4,8 @@
 //! lowest id).
 //!
 //! **As published** (`potential`). The system potential V is the processor time of all tasks. A task without work has the potential of the system: it wakes
-//! with v = V. This is here for comparison, because it starves tasks: if the shares add up to less than one, the potentials of busy tasks outrun V, and a
-//! task that wakes owns the processor until it has caught up. It may also gain by being idle for an instant.
+//! with v = V. This is here for comparison, because it starves tasks. If the shares add up to less than one, the potentials of busy tasks outrun V. A task
+//! that wakes then owns the processor until it has caught up. A task may also gain by being idle for an instant.
 //!
 //! **Starting-potential fair queueing** (`spfq`; Stiliadis and Varma, "Efficient Fair Queueing Algorithms for Packet-Switched Networks", IEEE/ACM Transactions
 //! on Networking 6(2), 1998, section IV). V advances by l/R, where R is the sum of the shares of all tasks, and at least to the least potential of a runnable

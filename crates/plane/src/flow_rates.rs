@@ -8,7 +8,7 @@ use units::ShareId;
 const CHUNK: usize = 1024;
 const CHUNKS: usize = ShareId::MOST as usize / CHUNK + 1;
 
-/// What a path grants a flow.
+/// The grant of a path to a flow.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct FlowGrant {
     /// Packets a second that it gets from the path's part of the processor. Zero: the flow is not reserved.

@@ -23,7 +23,7 @@ pub struct FlowReply {
     /// Its packets.
     #[serde(rename = "match")]
     pub matching: String,
-    /// What was reserved, and promised.
+    /// The reservation and the promise.
     pub promise: FlowPromiseReply,
     /// The id of its rule in the list `paths`.
     pub rule: u64,
@@ -86,7 +86,7 @@ pub struct FlowsEdited {
 pub struct FlowAdded {
     /// Its name.
     pub name: String,
-    /// What was reserved, and promised.
+    /// The reservation and the promise.
     pub promise: FlowPromiseReply,
 }
 
@@ -97,7 +97,7 @@ pub struct FlowRefusedReply {
     pub line: u64,
     /// The resource that ran out: `cpu`, `link`, `buffer` or `delay`; null if the line is wrong.
     pub resource: Option<String>,
-    /// What it needs, and what is left.
+    /// The demand, and the rest.
     pub reason: String,
     /// The largest reservation that would fit, or a correction.
     pub hint: String,

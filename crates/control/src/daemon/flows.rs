@@ -174,7 +174,7 @@ impl Daemon {
         Ok(edited(&changed, trial))
     }
 
-    /// Reserves the flows again that survive a restart, each by itself. One that does not fit any more is told.
+    /// Reserves the flows again that survive a restart, each by itself. A warning names those that do not fit any more.
     pub(super) fn restore_flows(&self) {
         let text = self.control.lock().history.kept_flows();
         for line in text.lines() {

@@ -66,12 +66,14 @@ fn own_work(packet: Bytes, burst: Bytes, turn: Bytes) -> Bytes {
 pub struct FlowLink {
     /// The bytes of a turn of the scheme.
     quantum: u64,
+    /// How late the cycles of the scheme may make a packet: two of them (Panama, section 4.2).
+    cycles: Nanos,
     line: Framing,
     /// The rates of the shares above it, from its parent up to the port.
     above: Vec<Rate>,
 }
 
-/// What a flow gets at its output port.
+/// The terms of a flow at its output port.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct FlowTerms {
     /// The guaranteed rate of its share: its long-term rate, or what its delay bound needs (Panama, `R = max(rho, sigma / D)`). In bits on the line.
@@ -90,13 +92,14 @@ impl FlowLink {
     /// The place below shares with these rates, from the parent up to the port, which has this scheme.
     pub fn new(scheme: &Call, above: Vec<Rate>) -> FlowLink {
         let quantum = scheme.option("quantum").unwrap_or(0).max(TURN);
-        FlowLink { quantum, line: scheme.framing(), above }
+        let cycles = Nanos::new(scheme.option("cycle").unwrap_or(0).saturating_mul(2));
+        FlowLink { quantum, cycles, line: scheme.framing(), above }
     }
 
-    /// The longest wait for turns of other shares: at each level for one that has begun, which ends with a whole frame.
+    /// The longest wait for turns of other shares: at each level for one that has begun, which ends with a whole frame; and for cycles.
     fn turns(&self) -> Nanos {
         let turn = self.line.line_bytes(u32::try_from(self.quantum + FULL_FRAME.get()).unwrap_or(u32::MAX));
-        self.above.iter().fold(Nanos::ZERO, |sum, rate| sum + rate.time_for(turn))
+        self.above.iter().fold(self.cycles, |sum, rate| sum + rate.time_for(turn))
     }
 
     /// The terms of a flow whose packets need `elsewhere` in the rest of the router.

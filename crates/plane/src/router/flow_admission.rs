@@ -36,7 +36,7 @@ pub(super) struct FlowPlace {
     pub exit: usize,
 }
 
-/// What the router has promised to a flow.
+/// The promise of the router to a flow.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct FlowPromise {
     /// Its share of the link.
@@ -55,9 +55,14 @@ impl FlowPromise {
         flow.delay.map(|delay| delay.saturating_sub(self.terms.wait))
     }
 
-    /// The frames that its queue may hold.
-    pub(super) fn frames(&self, flow: &ReservedFlow) -> u64 {
+    /// The packets that its queue on the path may hold, and as many at the link.
+    pub(super) fn queued(&self, flow: &ReservedFlow) -> u64 {
         self.queue.get().div_ceil(flow.packet.get().max(1))
+    }
+
+    /// The frames that both queues may hold.
+    pub(super) fn frames(&self, flow: &ReservedFlow) -> u64 {
+        2 * self.queued(flow)
     }
 }
 
@@ -68,7 +73,7 @@ pub struct FlowRefusal {
     pub position: usize,
     /// The resource that ran out: `cpu`, `link`, `buffer`, `delay`. `None`: the change itself is wrong.
     pub resource: Option<&'static str>,
-    /// What it needs, and what is left.
+    /// The demand, and the rest.
     pub reason: String,
     /// The largest reservation that would fit, or a correction.
     pub hint: String,
@@ -158,7 +163,7 @@ impl Router {
         if needed <= left {
             return Ok(promise);
         }
-        let reason = format!("its queue needs {needed} frames, but {left} of the {all} for queues of flows are left");
+        let reason = format!("its queues need {needed} frames, but {left} of the {all} for queues of flows are left");
         let hint = "give the router more frames, or reserve a smaller burst".to_string();
         Err(FlowRefusal { position: 0, resource: Some("buffer"), reason, hint })
     }

@@ -25,7 +25,7 @@ impl FlowPlans {
 }
 
 impl Router {
-    /// The place of a running flow under another configuration: the index of its output port; or what is missing, and a hint.
+    /// The place of a running flow under another configuration: the index of its output port, or the missing part and a hint.
     pub(super) fn flow_place(&self, plan: &Plan, name: &ShareName) -> Result<usize, (String, String)> {
         let Some(RunningFlow { flow, port, .. }) = self.flows.flows.get(name) else {
             return Err(("there is no such flow".to_string(), String::new()));

@@ -37,7 +37,7 @@ pub(super) struct RunningFlow {
 impl RunningFlow {
     fn grant(&self) -> FlowGrant {
         let whole = |number: u64| u32::try_from(number).unwrap_or(u32::MAX);
-        FlowGrant { packets: whole(self.promise.terms.packets), limit: whole(self.promise.frames(&self.flow)) }
+        FlowGrant { packets: whole(self.promise.terms.packets), limit: whole(self.promise.queued(&self.flow)) }
     }
 }
 
@@ -65,7 +65,7 @@ pub struct FlowReport {
     pub share: ShareId,
     /// The id of its rule in the list `paths`.
     pub rule: u32,
-    /// What it was promised.
+    /// Its promise.
     pub promise: FlowPromise,
     /// The time until its lease ends. `None` if it stays.
     pub lease_left: Option<Nanos>,
@@ -213,7 +213,7 @@ impl Router {
     /// Reserves flows, renews and ends reservations: all changes, or none. With `is_trial` none, but with the same answer.
     ///
     /// # Errors
-    /// The first change that cannot be made: the resource that ran out and the largest reservation that would fit, or what is wrong.
+    /// The first change that cannot be made: the resource that ran out and the largest reservation that would fit, or the mistake.
     pub fn edit_flows(&mut self, changes: &[FlowChange], is_trial: bool) -> Result<FlowsChanged, FlowRefusal> {
         let Some(plan) = self.plan.clone() else {
             return Err(FlowRefusal::wrong("the router has no configuration".to_string(), "apply one"));

@@ -255,3 +255,26 @@ fn flows_survive_other_configurations() {
     edit(&mut rig, "remove call\n").expect("it is there");
     assert!(rig.router.snapshot().rules.is_empty());
 }
+
+#[test]
+fn flow_at_a_port_with_cycles_has_two_of_them_in_its_bound() {
+    let config = |cycle: &str| {
+        let scheme = format!("scheme = \"dfq(rate=100mbit, cycle={cycle})\"");
+        let shares = "scheme = \"share(rate=100mbit, leaves=64)\"\nshares = [\"gold rate 20mbit\", \"open weight 2\"]";
+        CONFIG.replace(shares, &scheme)
+    };
+    let line =
+        "add call rate 2mbit packet 1000b burst 4kb delay 40ms match iif lan udp dport 5060 ip daddr 198.51.100.9\n";
+    let bound = |cycle: &str| {
+        let mut rig = Rig::running_with(MemoryWires::default(), 4096, Layout::Three, &config(cycle));
+        edit(&mut rig, line).expect("it fits");
+        assert_eq!(sent(&mut rig, &[5060, 5060, 7000], "call"), 2);
+        let promise = flow(&rig, "call").promise;
+        // Without the time that the flow's own work takes at its rate.
+        let own =
+            promise.terms.rate.time_for(units::Bytes::new(promise.terms.burst.get() + 1000 + promise.terms.turn.get()));
+        promise.terms.wait.saturating_sub(own)
+    };
+    let (short, long) = (bound("1ms"), bound("3ms"));
+    assert_eq!(long.saturating_sub(short), Nanos::millis(4), "{short} {long}");
+}
