@@ -14,6 +14,7 @@
 //! ```
 
 use super::costs::emulated;
+use crate::share::port_rate;
 use crate::{Call, PathPlan, PortPlan};
 use std::fmt;
 use units::{Bytes, Cells, Framing, Nanos, PacketRate, Rate};
@@ -233,7 +234,7 @@ pub(super) fn is_bounded(port: &PortPlan, link: Option<Rate>) -> bool {
 }
 
 fn is_shaped(scheme: &Call) -> bool {
-    matches!(scheme.name, "shape" | "cake")
+    matches!(scheme.name, "shape" | "cake") || scheme.has_shares() && port_rate(scheme).is_some()
 }
 
 /// The class whose delay is computed.
@@ -254,9 +255,10 @@ impl ClassDelay {
                 "'{}' ignores classes: it gives a best-effort flow as much as this one",
                 scheme.name
             ))),
-            "share" => {
-                Err(LinkFault::Scheme("'share' ignores classes: packets without a share have a leaf together".into()))
-            }
+            "share" | "dfq" => Err(LinkFault::Scheme(format!(
+                "'{}' ignores classes: packets without a share have a leaf together",
+                scheme.name
+            ))),
             "cake" => Err(LinkFault::Scheme("'cake' ignores classes: it sorts packets by code point and host".into())),
             _ => self.queue(scheme, all, server),
         }

@@ -157,7 +157,7 @@ impl LeavingPaths<'_> {
                 format!("{USUAL}{levels}{}", inner.map_or(String::new(), |inner| format!("{{{inner}}}")))
             }
             // The tree has its own rate, and its leaves' scheme serves best effort.
-            "share" => {
+            "share" | "dfq" => {
                 let inside = scheme.inner.first().map_or("fq".into(), |inner| self.brief(inner));
                 match scheme.option("rate").filter(|rate| *rate > 0) {
                     Some(rate) => format!("{}{{{}}}", self.head(scheme, "shape"), branches(&inside, Some(rate))),

@@ -48,7 +48,8 @@ fn schemes() -> Vec<String> {
         }
     }
     // A tree of shares divides a whole link.
-    let inside: Vec<String> = all.iter().filter(|scheme| !scheme.starts_with("share")).cloned().collect();
+    let whole = |scheme: &&String| scheme.starts_with("share") || scheme.starts_with("dfq");
+    let inside: Vec<String> = all.iter().filter(|scheme| !whole(scheme)).cloned().collect();
     all.extend(
         inside
             .iter()

@@ -36,6 +36,7 @@ const SCHEMES: &[&str] = &[
     "shape(rate=1gbit, burst=16kb, overhead=38b){fq(flows=8, limit=60){fifo(limit=20)}}",
     "tree{branch(class=1, weight=3, ceiling=900mbit){fifo(limit=30)}, branch{tree{branch{sfq(limit=40)}}}}",
     "share(leaves=4){fq(flows=16, limit=60){codel(target=1us, interval=20us, mtu=0b)}}",
+    "dfq(rate=10gbit, cycle=200us, flows=4){fifo(limit=40)}",
     "cake(rate=1gbit, flows=16, limit=60, cells=ptm){fifo(limit=30)}",
     "red(min=2, max=20, weight=20%)",
     "red(min=2, max=8, weight=50%, ecn=on, mode=bytes, gentle=off)",

@@ -46,7 +46,7 @@ impl Described {
         let Some(order) = order else { return Ok(Described { name: declaration.name, options, inside: Vec::new() }) };
         let within = match order.inner {
             Inside::Branches(of, _) => Some(of),
-            Inside::Manager | Inside::Any | Inside::Leaves => None,
+            Inside::Manager | Inside::Any | Inside::Leaves | Inside::Flows => None,
         };
         let mut inside = Vec::new();
         match rest.strip_prefix('{') {

@@ -53,7 +53,7 @@ fn scheme(options: &Options) -> Result<Box<dyn Scheme<Link>>, String> {
         let values = given(&order.declaration);
         let branch;
         let inside = match order.inner {
-            Inside::Manager | Inside::Any | Inside::Leaves => alone,
+            Inside::Manager | Inside::Any | Inside::Leaves | Inside::Flows => alone,
             Inside::Branches(of, _) => {
                 branch = usual(&of.declaration);
                 Layer { name: of.declaration.name, options: &branch, inside: Vec::from([alone]) }
