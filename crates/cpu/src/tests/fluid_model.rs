@@ -216,6 +216,11 @@ fn proportional() -> impl Iterator<Item = SchedulerCase> {
     SCHEDULER_CASES.iter().copied().filter(|way| !["rr", "potential"].contains(&way.name))
 }
 
+/// SPFQ bounds the delay of a task, but not how far it catches up with others after a sleep (Stiliadis and Varma 1998: it is not worst-case fair).
+fn fair_after_sleep() -> impl Iterator<Item = SchedulerCase> {
+    proportional().filter(|way| way.name != "spfq")
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(12))]
 
@@ -251,7 +256,7 @@ proptest! {
 
     #[test]
     fn task_that_slept_gets_its_share_and_one_run_in_the_first_ten_milliseconds(tasks in steady()) {
-        for way in proportional() {
+        for way in fair_after_sleep() {
             let (got, most) = awake(way, &tasks);
             prop_assert!(got <= most, "{}: {got} of {most} for {tasks:?}", way.name);
         }
@@ -261,7 +266,7 @@ proptest! {
 /// Three tasks that are ahead of V in groups, and one that wakes meanwhile.
 #[test]
 fn task_that_wakes_beside_tasks_ahead_of_v_only_catches_up_with_them() {
-    for way in proportional() {
+    for way in fair_after_sleep() {
         let tasks = [(363, 1000), (250, 47_373), (36, 45_954), (167, 32_601)];
         let (got, most) = awake(way, &tasks);
         assert!(got <= most, "{}: {got} of {most}", way.name);

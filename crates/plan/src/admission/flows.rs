@@ -52,7 +52,7 @@ pub fn flow_load(costs: &Costs, flow: &ReservedFlow, path: usize, (entry, exit):
 }
 
 /// Bytes of a turn that a deadline covers: see the module `share` of `schemes`.
-const TURN: u64 = 2048;
+const TURN: u64 = 4096;
 const SHORTEST_TURN: u64 = 64;
 
 /// The bytes that a flow's rate has to serve in its delay. Two servers in a row that grant the same rate pay the burst once, and each adds its latency (Le
@@ -64,7 +64,7 @@ fn own_work(packet: Bytes, burst: Bytes, turn: Bytes) -> Bytes {
 /// The place of a flow's share in the tree of its output port.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct FlowLink {
-    /// The bytes of a turn of the scheme.
+    /// The bytes of a turn of the scheme, with the packet that ends it.
     quantum: u64,
     /// How late the cycles of the scheme may make a packet: two of them (Panama, section 4.2).
     cycles: Nanos,
@@ -91,14 +91,14 @@ pub struct FlowTerms {
 impl FlowLink {
     /// The place below shares with these rates, from the parent up to the port, which has this scheme.
     pub fn new(scheme: &Call, above: Vec<Rate>) -> FlowLink {
-        let quantum = scheme.option("quantum").unwrap_or(0).max(TURN);
+        let quantum = (scheme.option("quantum").unwrap_or(0) + FULL_FRAME.get()).max(TURN);
         let cycles = Nanos::new(scheme.option("cycle").unwrap_or(0).saturating_mul(2));
         FlowLink { quantum, cycles, line: scheme.framing(), above }
     }
 
     /// The longest wait for turns of other shares: at each level for one that has begun, which ends with a whole frame; and for cycles.
     fn turns(&self) -> Nanos {
-        let turn = self.line.line_bytes(u32::try_from(self.quantum + FULL_FRAME.get()).unwrap_or(u32::MAX));
+        let turn = self.line.line_bytes(u32::try_from(self.quantum).unwrap_or(u32::MAX));
         self.above.iter().fold(self.cycles, |sum, rate| sum + rate.time_for(turn))
     }
 

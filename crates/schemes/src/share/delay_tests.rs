@@ -7,7 +7,9 @@ use alloc::vec;
 use proptest::prelude::*;
 use units::Bytes;
 
-const QUANTUM: u64 = 2048;
+/// The bytes that the deadline of a share with others below it covers.
+const TURN: u64 = 4096;
+const QUANTUM: u64 = 1514;
 const LONGEST: u64 = 1514;
 const CAPACITY: u64 = 100_000_000;
 
@@ -79,7 +81,7 @@ fn longest_delays(edits: &[ShareEdit], flows: &[Flow], seed: u64, packets: usize
 fn bound(flow: &Flow, above: &[u64]) -> u64 {
     let at = |bytes: u64, rate: u64| bytes * 8_000_000_000 / rate;
     at(flow.burst + u64::from(flow.length.next_power_of_two()), flow.rate)
-        + above.iter().map(|&rate| at(QUANTUM + LONGEST, rate)).sum::<u64>()
+        + above.iter().map(|&rate| at(if rate == CAPACITY { QUANTUM + LONGEST } else { TURN }, rate)).sum::<u64>()
 }
 
 fn leaf(flow: &Flow) -> ShareParameters {
@@ -87,7 +89,7 @@ fn leaf(flow: &Flow) -> ShareParameters {
     ShareParameters {
         rate,
         burst: Bytes::new(flow.burst),
-        queue: Bytes::new(flow.burst + 10 * QUANTUM),
+        queue: Bytes::new(flow.burst + 10 * TURN),
         turn: Bytes::new(flow.length.into()),
         ..settings(flow.parent)
     }

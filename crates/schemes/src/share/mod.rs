@@ -458,7 +458,8 @@ impl<W: Wires + 'static> ShareTree<W> {
             if let Some(turn) = self.turns.last_mut() {
                 turn.bytes += sent;
                 let leaf = &self.nodes.all[leaf as usize];
-                let most = if leaf.has_own_queue() { leaf.own_turn() } else { self.quantum };
+                // A longer turn than its deadline covers would delay others.
+                let most = if leaf.has_own_queue() { 1 } else { self.quantum };
                 if turn.bytes >= most || next != Next::Ready {
                     self.end_turn(next, wires);
                 }

@@ -22,8 +22,8 @@ const BYTE: u64 = 1 << 24;
 const OWN_QUEUE: u8 = 0x80;
 /// The place of the halvings of a turn.
 const HALVINGS: u32 = 4;
-/// The longest turn that a deadline covers, 2^11 bytes, and the shortest.
-const LONGEST_TURN: u32 = 11;
+/// The longest turn that a deadline covers, 2^12 bytes, and the shortest. A turn may end with a whole packet behind a quantum of the usual length.
+const LONGEST_TURN: u32 = 12;
 const SHORTEST_TURN: u32 = 6;
 /// A child that gets packets again may be ahead of the virtual time by at most a turn with the longest super-frame at weight one.
 const FAR_AHEAD: u64 = BYTE << 18;
@@ -47,7 +47,7 @@ pub struct ShareParameters {
     pub priority: u8,
     /// The packets of a leaf wait in one queue of at most so many bytes. Zero: in the scheme of all leaves.
     pub queue: Bytes,
-    /// The bytes of a turn of a leaf with its own queue: its longest packet, so that a turn is one packet. Counts as the next power of two, from 64 to 2048.
+    /// The bytes of a turn of a leaf with its own queue: its longest packet, so that a turn is one packet. Counts as the next power of two, from 64 to 4096.
     pub turn: Bytes,
 }
 
@@ -208,12 +208,6 @@ impl Node {
     #[inline(always)]
     fn halvings(&self) -> u32 {
         u32::from(self.flags & !OWN_QUEUE) >> HALVINGS
-    }
-
-    /// The bytes after which the turn of a leaf with its own queue ends.
-    #[inline(always)]
-    pub fn own_turn(&self) -> u64 {
-        (1 << LONGEST_TURN) >> self.halvings()
     }
 
     /// True if the packets of the leaf wait in one queue, without a scheme.
