@@ -226,11 +226,22 @@ impl Rig {
     /// Applies a plan; the worker runs until it has adopted it.
     pub fn run(&mut self, plan: &Plan) -> Result<Generation, Vec<ApplyError>> {
         let prepared = self.router.prepare(plan, &mut self.wires)?;
+        Ok(self.adopt(prepared))
+    }
+
+    /// Returns to a configuration that has run before; the worker runs until it has adopted it.
+    pub fn roll_back(&mut self, config: &str) -> Result<Generation, Vec<ApplyError>> {
+        let plan = plan::check(config, "rig.toml", &crate::catalogue()).unwrap_or_else(|wrong| panic!("{wrong}"));
+        let prepared = self.router.prepare_rollback(&plan, &mut self.wires)?;
+        Ok(self.adopt(prepared))
+    }
+
+    fn adopt(&mut self, prepared: crate::Prepared) -> Generation {
         let mut published = self.router.publish(prepared);
         while !published.is_adopted() {
             self.step(&mut ConstantMeter(Nanos::new(10)));
         }
-        Ok(self.router.complete(published))
+        self.router.complete(published)
     }
 
     /// One step of the worker; a nanosecond passes.

@@ -104,7 +104,9 @@ impl Router {
             self.flows.in_order().all(same)
         };
         let is_running = Arc::ptr_eq(&list, &self.snapshot.rules);
-        if flows.flows.flows.is_empty() || is_running && same_paths() {
+        // A running list also has the rules of flows that a rollback ends.
+        let same_flows = flows.flows.flows.len() == self.flows.flows.len();
+        if is_running && same_flows && same_paths() {
             return list;
         }
         let list = if is_running { list.as_configured() } else { list };
@@ -126,6 +128,9 @@ impl Router {
 
     /// The flows are those of a generation that is being published.
     pub(super) fn publish_flows(&mut self, plans: FlowPlans) {
-        self.flows = plans.flows;
+        let before = std::mem::replace(&mut self.flows, plans.flows);
+        let ended = || before.flows.keys().filter(|name| !self.flows.flows.contains_key(name.as_str()));
+        self.grant(ended(), true);
+        ended().for_each(|name| self.shares.ids.release(name));
     }
 }

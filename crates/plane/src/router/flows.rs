@@ -287,7 +287,7 @@ impl Router {
     }
 
     /// Tells the workers the rates of flows, or that they have none any more.
-    fn grant<'n>(&self, names: impl Iterator<Item = &'n ShareName>, ended: bool) {
+    pub(super) fn grant<'n>(&self, names: impl Iterator<Item = &'n ShareName>, ended: bool) {
         for name in names {
             let Some(share) = self.shares.ids.get(name) else { continue };
             let running = self.flows.flows.get(name).filter(|_| !ended);

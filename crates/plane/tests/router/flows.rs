@@ -278,3 +278,19 @@ fn flow_at_a_port_with_cycles_has_two_of_them_in_its_bound() {
     let (short, long) = (bound("1ms"), bound("3ms"));
     assert_eq!(long.saturating_sub(short), Nanos::millis(4), "{short} {long}");
 }
+
+#[test]
+fn rollback_to_a_configuration_without_the_path_ends_reservations() {
+    let before = CONFIG.replace("name = \"reserved\"", "name = \"other\"");
+    let mut rig = Rig::running_with(MemoryWires::default(), 4096, Layout::Three, &before);
+    rig.apply(CONFIG).expect("it fits");
+    edit(&mut rig, CALL).expect("it fits");
+    assert!(rig.apply(&before).is_err(), "an apply loses no reservation");
+    rig.roll_back(&before).expect("a rollback always fits");
+    assert!(rig.router.flows().is_empty() && rig.router.snapshot().rules.is_empty());
+    assert!(rig.router.shares("wan").expect("shares").iter().all(|share| share.name.as_str() != "call"));
+    rig.send("lan", &frame(5060));
+    rig.advance(Nanos::millis(5));
+    assert_eq!(rig.received("wan").len(), 1, "its packets are best effort");
+    rig.report();
+}
