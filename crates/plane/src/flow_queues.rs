@@ -2,9 +2,13 @@
 //!
 //! A flow gets the path's part of the processor in proportion to its rate, so packets beyond its rate delay no other flow. Its queue is bounded, so they fill
 //! no other's either. Packets without a reserved flow share one queue, which is served when no flow has packets.
+//!
+//! Packets leave for all functions at once, in a batch ([`FlowQueues::pop`]). Or each function of a packet is a run of its own ([`FlowQueues::start_function`]),
+//! after which the scheduler selects again. Then the first packet of a queue is the only packet of its flow within the functions, and stays there until the
+//! last one has returned: the flow and the number of the next function are the argument queue of that function (Panama: one queue for each path and function).
 
 use crate::flow_rates::{FlowGrant, FlowRates};
-use cpu::{CpuScheduler, PotentialTasks, ShareScheduler};
+use cpu::{CpuScheduler, Schedulers};
 use packet::{Batch, Packet};
 use std::sync::Arc;
 use units::{Instant, Nanos, Share, ShareId, TaskId};
@@ -12,7 +16,7 @@ use units::{Instant, Nanos, Share, ShareId, TaskId};
 /// The queue of packets without a reserved flow, and no queue.
 const OTHERS: u32 = 0;
 const NONE: u32 = u32::MAX;
-/// A rate in packets a second that counts as the whole: only the ratio of shares matters. The least share, 2^-20, is then that of 8 packets a second.
+/// A weight in packets a second that counts as the whole: only the ratio of shares matters. The least share, 2^-20, is then that of 8 packets a second.
 const WHOLE_RATE: u64 = 1 << 23;
 /// The work of a packet for the order. All packets of a path cost about the same, so only their number matters.
 const PACKET: Nanos = Nanos::micros(1);
@@ -31,11 +35,33 @@ struct FlowQueue {
     first: u32,
     last: u32,
     length: u32,
+    /// The functions that have run on its first packet, and their time.
+    functions: u16,
+    spent: Nanos,
+}
+
+/// A function that is to run on the first packet of a flow.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct FunctionRun {
+    /// The flow, as a task of the scheduler.
+    flow: TaskId,
+    /// The index of the function.
+    pub function: usize,
+}
+
+/// The scheduler of the flows of a path.
+#[derive(Clone)]
+pub(crate) struct FlowOrder {
+    pub rates: Arc<FlowRates>,
+    /// The scheduler's name in the configuration.
+    pub scheduler: &'static str,
+    pub schedulers: Schedulers,
 }
 
 /// See the [module](self).
 pub(crate) struct FlowQueues {
     rates: Arc<FlowRates>,
+    scheduler_name: &'static str,
     scheduler: Box<dyn CpuScheduler>,
     /// By the number of its task.
     queues: Vec<FlowQueue>,
@@ -54,11 +80,15 @@ pub(crate) struct FlowQueues {
 
 impl FlowQueues {
     /// No flows yet. `capacity` bounds the packets without a flow.
-    pub fn new(rates: Arc<FlowRates>, capacity: usize) -> FlowQueues {
-        let scheduler: Box<dyn CpuScheduler> = Box::new(ShareScheduler::<PotentialTasks>::new());
+    ///
+    /// # Panics
+    /// If the scheduler is not registered.
+    pub fn new(order: &FlowOrder, capacity: usize) -> FlowQueues {
+        let scheduler = order.schedulers.build(order.scheduler);
         let mut queues = FlowQueues {
-            rates,
-            scheduler,
+            rates: order.rates.clone(),
+            scheduler_name: order.scheduler,
+            scheduler: scheduler.expect("a configuration is checked against the schedulers that are registered"),
             queues: Vec::new(),
             unused: Vec::new(),
             of_share: Vec::new(),
@@ -75,6 +105,11 @@ impl FlowQueues {
 
     pub fn len(&self) -> usize {
         self.length
+    }
+
+    /// The name of the scheduler.
+    pub fn scheduler(&self) -> &'static str {
+        self.scheduler_name
     }
 
     pub fn capacity(&self) -> usize {
@@ -96,7 +131,7 @@ impl FlowQueues {
     }
 
     fn add(&mut self, share: ShareId, grant: FlowGrant) -> u32 {
-        let queue = FlowQueue { share, grant, first: NONE, last: NONE, length: 0 };
+        let queue = FlowQueue { share, grant, first: NONE, last: NONE, length: 0, functions: 0, spent: Nanos::ZERO };
         let number = match self.unused.pop() {
             Some(number) => {
                 self.queues[number as usize] = queue;
@@ -130,7 +165,7 @@ impl FlowQueues {
     #[cold]
     fn found(&mut self, share: ShareId) -> u32 {
         let grant = self.rates.get(share);
-        if grant.packets == 0 {
+        if grant.weight == 0 {
             return OTHERS;
         }
         let number = self.add(share, grant);
@@ -149,7 +184,7 @@ impl FlowQueues {
         if present == grant {
             return number;
         }
-        if present.packets == 0 {
+        if present.weight == 0 {
             self.remove(number);
             return OTHERS;
         }
@@ -199,22 +234,94 @@ impl FlowQueues {
         None
     }
 
-    /// Removes the next packet, of the flow that is furthest behind its rate.
-    pub fn pop(&mut self) -> Option<Packet> {
-        let task = self.scheduler.pick(Instant::START)?;
-        let queue = &mut self.queues[task.index()];
+    /// Removes the first packet of a flow, which runs. Returns also whether the flow has more.
+    #[inline]
+    fn take_first(&mut self, flow: TaskId) -> (Option<Packet>, bool) {
+        let queue = &mut self.queues[flow.index()];
         let place = &mut self.places[queue.first as usize];
         let packet = place.packet.take();
         let next = std::mem::replace(&mut place.next, self.free);
         self.free = std::mem::replace(&mut queue.first, next);
+        (queue.functions, queue.spent) = (0, Nanos::ZERO);
         queue.length -= 1;
         let more = queue.length > 0;
         self.length -= 1;
-        self.scheduler.charge(task, PACKET, more.then_some(PACKET), Instant::START);
         if let Some(packet) = &packet {
             self.served = packet.meta().timestamp;
         }
+        (packet, more)
+    }
+
+    /// Removes the next packet, of the flow that is furthest behind its rate.
+    pub fn pop(&mut self) -> Option<Packet> {
+        let flow = self.scheduler.pick(Instant::START)?;
+        let (packet, more) = self.take_first(flow);
+        self.scheduler.charge(flow, PACKET, more.then_some(PACKET), Instant::START);
         packet
+    }
+
+    /// Selects the flow that is furthest behind its share. Its next function is to run on the packet. [`FlowQueues::end_function`] follows.
+    pub fn start_function(&mut self) -> Option<(FunctionRun, &mut Packet)> {
+        let flow = self.scheduler.pick(Instant::START)?;
+        let queue = &self.queues[flow.index()];
+        let packet = self.places[queue.first as usize].packet.as_mut()?;
+        Some((FunctionRun { flow, function: queue.functions.into() }, packet))
+    }
+
+    /// A function has run for `used`. If it was the last, the packet leaves, with the time of all its functions.
+    pub fn end_function(&mut self, run: FunctionRun, used: Nanos, is_last: bool) -> Option<(Packet, Nanos)> {
+        let queue = &mut self.queues[run.flow.index()];
+        self.rates.count(queue.share, used, is_last);
+        queue.spent += used;
+        queue.functions += 1;
+        let spent = queue.spent;
+        let (packet, more) = if is_last { self.take_first(run.flow) } else { (None, true) };
+        // The next function is expected to need as much.
+        self.scheduler.charge(run.flow, used, more.then_some(used), Instant::START);
+        packet.map(|packet| (packet, spent))
+    }
+
+    /// Removes the packets for which `take` holds, without those that are within their functions. The others keep their order.
+    pub fn extract(&mut self, mut take: impl FnMut(&Packet) -> bool) -> Vec<Packet> {
+        let mut taken = Vec::new();
+        for number in 0..self.queues.len() {
+            let FlowQueue { first, functions, length, .. } = self.queues[number];
+            if length == 0 {
+                continue;
+            }
+            // A packet within its functions stays first.
+            let (mut before, mut at) =
+                if functions > 0 { (first, self.places[first as usize].next) } else { (NONE, first) };
+            for _ in usize::from(functions > 0)..length as usize {
+                let place = &mut self.places[at as usize];
+                let next = place.next;
+                if !place.packet.as_ref().is_some_and(&mut take) {
+                    (before, at) = (at, next);
+                    continue;
+                }
+                taken.extend(place.packet.take());
+                place.next = std::mem::replace(&mut self.free, at);
+                let queue = &mut self.queues[number];
+                if before == NONE {
+                    queue.first = next
+                } else {
+                    self.places[before as usize].next = next
+                }
+                if queue.last == at {
+                    queue.last = before;
+                }
+                queue.length -= 1;
+                self.length -= 1;
+                at = next;
+            }
+            if self.queues[number].length == 0 {
+                // A scheduler has no other way to make a waiting task idle.
+                let flow = TaskId(number as u32);
+                self.scheduler.remove(flow);
+                self.scheduler.add(flow, part(self.queues[number].grant));
+            }
+        }
+        taken
     }
 
     /// Moves at most `most` packets into a batch.
@@ -228,12 +335,13 @@ impl FlowQueues {
 
 /// The share of a rate: only ratios matter. A flow without a rate is in the background.
 fn part(grant: FlowGrant) -> Share {
-    Share::of(grant.packets.into(), WHOLE_RATE)
+    Share::of(grant.weight.into(), WHOLE_RATE)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::flow_rates::FlowUse;
     use packet::pool::Region;
     use packet::{Batch, Pool};
 
@@ -247,10 +355,11 @@ mod tests {
     impl Bench {
         fn new(grants: &[(u32, u32, u32)]) -> Bench {
             let rates: Arc<FlowRates> = Arc::default();
-            for &(share, packets, limit) in grants {
-                rates.set(ShareId(share), FlowGrant { packets, limit });
+            for &(share, weight, limit) in grants {
+                rates.set(ShareId(share), FlowGrant { weight, limit });
             }
-            let queues = FlowQueues::new(rates.clone(), 8);
+            let order = FlowOrder { rates: rates.clone(), scheduler: "spfq", schedulers: Schedulers::default() };
+            let queues = FlowQueues::new(&order, 8);
             Bench { rates, queues, pool: Pool::new(Region::new(4096)), number: 0 }
         }
 
@@ -326,7 +435,7 @@ mod tests {
     fn ended_and_changed_reservations_take_effect_with_the_next_packet_of_an_empty_queue() {
         let mut bench = Bench::new(&[(5, 1000, 2), (6, 1000, 100)]);
         assert!(bench.push(5) && bench.push(5) && !bench.push(5));
-        bench.rates.set(ShareId(5), FlowGrant { packets: 3000, limit: 100 });
+        bench.rates.set(ShareId(5), FlowGrant { weight: 3000, limit: 100 });
         assert!(!bench.push(5), "its queue is not empty yet");
         bench.pop(2, &[5]);
         (0..60).for_each(|_| assert!(bench.push(5) && bench.push(6)));
@@ -336,8 +445,85 @@ mod tests {
         assert!(bench.push(5) && bench.push(6));
         assert_eq!((bench.queues.room(), bench.queues.unused.len()), (7, 1), "it has no queue of its own any more");
         // Another flow gets its number.
-        bench.rates.set(ShareId(8), FlowGrant { packets: 10, limit: 10 });
+        bench.rates.set(ShareId(8), FlowGrant { weight: 10, limit: 10 });
         assert!(bench.push(8) && bench.queues.unused.is_empty());
         assert_eq!(bench.pop(9, &[6, 8, 5]), [1, 1, 1]);
+    }
+
+    /// Runs functions of so many packets, each function for the time of its packet's flow. Returns the times that the flows got.
+    fn run_functions(bench: &mut Bench, runs: usize, functions: usize, time: impl Fn(u32) -> Nanos) -> [Nanos; 2] {
+        let mut got = [Nanos::ZERO; 2];
+        for _ in 0..runs {
+            let (run, packet) = bench.queues.start_function().expect("both flows have packets");
+            let share = packet.meta().share();
+            let used = time(share.0);
+            got[usize::from(share.0 == 6)] += used;
+            if let Some((packet, spent)) = bench.queues.end_function(run, used, run.function + 1 == functions) {
+                assert_eq!((packet.meta().share(), spent), (share, used * functions as u64));
+                bench.pool.give(packet);
+                assert!(bench.push(share.0), "its place is free");
+            }
+        }
+        got
+    }
+
+    #[test]
+    fn flows_get_processor_time_by_weight_although_their_packets_differ_in_cost() {
+        let mut bench = Bench::new(&[(5, 1000, 4), (6, 2000, 4)]);
+        (0..4).for_each(|_| assert!(bench.push(5) && bench.push(6)));
+        // A function takes 9 us for a packet of the first flow and 1 us for one of the second.
+        let got = run_functions(&mut bench, 10_000, 3, |share| Nanos::micros(if share == 5 { 9 } else { 1 }));
+        assert!(got[1].get().abs_diff(2 * got[0].get()) <= 30_000, "{got:?}");
+        let (first, second) = (bench.rates.used(ShareId(5)), bench.rates.used(ShareId(6)));
+        assert_eq!([first.time, second.time], got);
+        // At most one packet of each is within its functions.
+        assert!(first.packets.abs_diff(first.time.get() / 27_000) <= 1, "{first:?}");
+        assert!(second.packets.abs_diff(second.time.get() / 3000) <= 1, "{second:?}");
+        bench.rates.set(ShareId(5), FlowGrant::default());
+        assert_eq!(bench.rates.used(ShareId(5)), FlowUse::default(), "the next flow with this share begins anew");
+    }
+
+    #[test]
+    fn at_most_one_packet_of_a_flow_is_within_its_functions_and_order_is_kept() {
+        let mut bench = Bench::new(&[(5, 1000, 9), (6, 1000, 9)]);
+        (0..9).for_each(|_| assert!(bench.push(5) && bench.push(6)));
+        let (mut at, mut last) = ([0; 2], [None; 2]);
+        for _ in 0..2 * 9 * 4 {
+            let (run, packet) = bench.queues.start_function().expect("there are packets");
+            let (flow, number) = (usize::from(packet.meta().share().0 == 6), packet.meta().timestamp);
+            assert_eq!(run.function, at[flow], "its functions run in order, and on one packet to the end");
+            assert_eq!(at[flow] > 0, last[flow] == Some(number), "the next packet waits until the last has left");
+            assert!(last[flow] <= Some(number), "packets are in order");
+            (at[flow], last[flow]) = ((run.function + 1) % 4, Some(number));
+            if let Some((packet, _)) = bench.queues.end_function(run, PACKET, run.function == 3) {
+                bench.pool.give(packet);
+            }
+        }
+        assert!(bench.queues.start_function().is_none() && bench.queues.len() == 0);
+    }
+
+    #[test]
+    fn extracted_packets_leave_the_others_in_order() {
+        let mut bench = Bench::new(&[(5, 1000, 9), (6, 1000, 9)]);
+        (0..6).for_each(|_| assert!(bench.push(5) && bench.push(6)));
+        // The numbers of flow 5 are even. Its first packet is within its functions: it is not taken, although its number is a multiple of four.
+        let (run, packet) = bench.queues.start_function().expect("there are packets");
+        assert_eq!(packet.meta().share(), ShareId(5));
+        assert!(bench.queues.end_function(run, PACKET, false).is_none());
+        let taken =
+            bench.queues.extract(|packet| packet.meta().timestamp.get() % 4 == 0 || packet.meta().share().0 == 6);
+        let numbers: Vec<u64> = taken.iter().map(|packet| packet.meta().timestamp.get()).collect();
+        assert_eq!(numbers, [4, 8, 1, 3, 5, 7, 9, 11]);
+        taken.into_iter().for_each(|packet| bench.pool.give(packet));
+        assert_eq!(bench.queues.len(), 4);
+        let (run, _) = bench.queues.start_function().expect("flow 5 has packets");
+        assert_eq!(run.function, 1, "the packet continues");
+        let (packet, _) = bench.queues.end_function(run, PACKET, true).expect("it leaves");
+        assert_eq!(packet.meta().timestamp.get(), 0);
+        bench.pool.give(packet);
+        // New packets go to the ends of the queues.
+        assert!(bench.push(6) && bench.push(5));
+        assert_eq!(bench.pop(9, &[5, 6]), [4, 1]);
+        assert!(bench.queues.extract(|_| true).is_empty() && bench.pool.frames_in_use() == 0);
     }
 }

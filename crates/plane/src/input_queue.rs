@@ -1,9 +1,7 @@
 //! The queue before the functions of a path: first in, first out, or one queue for each reserved flow.
 
-use crate::flow_queues::FlowQueues;
-use crate::flow_rates::FlowRates;
+use crate::flow_queues::{FlowOrder, FlowQueues};
 use packet::{Batch, Packet, Queue};
-use std::sync::Arc;
 use units::Instant;
 
 /// See the [module](self).
@@ -15,22 +13,20 @@ pub(crate) enum InputQueue {
 }
 
 impl InputQueue {
-    /// An empty queue of a path. With `rates` it has reserved flows.
-    pub fn new(capacity: usize, rates: Option<&Arc<FlowRates>>) -> InputQueue {
-        match rates {
+    /// An empty queue of a path. With `order` it has reserved flows.
+    pub fn new(capacity: usize, order: Option<&FlowOrder>) -> InputQueue {
+        match order {
             None => InputQueue::Fifo(Queue::new(capacity)),
-            Some(rates) => InputQueue::Flows(Box::new(FlowQueues::new(rates.clone(), capacity))),
+            Some(order) => InputQueue::Flows(Box::new(FlowQueues::new(order, capacity))),
         }
     }
 
-    /// The same kind of queue, empty.
-    pub fn emptied(&self, rates: &Arc<FlowRates>) -> InputQueue {
-        InputQueue::new(self.capacity(), matches!(self, InputQueue::Flows(_)).then_some(rates))
-    }
-
-    /// True if it is first in, first out.
-    pub fn is_fifo(&self) -> bool {
-        matches!(self, InputQueue::Fifo(_))
+    /// The name of the scheduler of its flows. `None`: it is first in, first out.
+    pub fn scheduler(&self) -> Option<&'static str> {
+        match self {
+            InputQueue::Fifo(_) => None,
+            InputQueue::Flows(flows) => Some(flows.scheduler()),
+        }
     }
 
     #[inline(always)]
@@ -107,6 +103,23 @@ impl InputQueue {
                 let before = flows.len();
                 batch.drain().take(count).filter_map(|packet| flows.push(packet)).for_each(refuse);
                 flows.len() - before
+            }
+        }
+    }
+
+    /// Removes the packets for which `take` holds, without those that are within their functions. The others keep their order.
+    pub fn extract(&mut self, mut take: impl FnMut(&Packet) -> bool) -> Vec<Packet> {
+        match self {
+            InputQueue::Flows(flows) => flows.extract(take),
+            InputQueue::Fifo(queue) => {
+                let mut taken = Vec::new();
+                // Every packet is popped once and pushed back, which keeps the order.
+                for _ in 0..queue.len() {
+                    let Some(packet) = queue.pop() else { break };
+                    // There is a place, that of the packet itself.
+                    taken.extend(if take(&packet) { Some(packet) } else { queue.push(packet) });
+                }
+                taken
             }
         }
     }

@@ -29,12 +29,12 @@ pub mod snapshot;
 mod sync;
 mod worker;
 
-pub use flow_rates::{FlowGrant, FlowRates};
+pub use flow_rates::{FlowGrant, FlowRates, FlowUse};
 pub use path::PathCounters;
 pub use router::{
-    ApplyError, Build, EditError, EditSummary, Edits, FlowPromise, FlowRefusal, FlowReport, FlowsChanged, KnownCosts,
-    Opener, PATH_RULES, PolicyChange, PolicyReport, Prepared, PublishedGeneration, Router, RunningSubscriber,
-    ShareRefusal, ShareReport, SharesChanged, WakeFn,
+    ApplyError, Build, CostlyFlow, EditError, EditSummary, Edits, FlowPromise, FlowRefusal, FlowReport, FlowsChanged,
+    KnownCosts, Opener, PATH_RULES, PolicyChange, PolicyReport, Prepared, PublishedGeneration, Router,
+    RunningSubscriber, ShareRefusal, ShareReport, SharesChanged, WakeFn,
 };
 pub use worker::{
     Adopted, AdoptionUnfinished, Command, Decorate, LinksReport, Mailbox, NewFunctions, NewHook, NewPort, PathReport,

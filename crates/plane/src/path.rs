@@ -58,6 +58,8 @@ pub(crate) struct Instance {
     /// The task that runs its functions.
     pub task: TaskId,
     pub input: InputQueue,
+    /// True if each function of a packet is a run of its own: see [`crate::flow_queues`].
+    pub interleaved: bool,
     pub output: Queue,
     /// A super-frame from the front of the input queue, some of whose segments are on the output queue.
     pub half: Option<PacketSplitter>,

@@ -21,6 +21,12 @@ impl ShowView for api::FlowsReply {
         if has_leases {
             columns.insert(14, ">lease");
         }
+        // Only interleaved paths measure each flow.
+        let is_measured = self.flows.iter().any(|flow| flow.functions.is_some());
+        if is_measured {
+            columns.insert(14, ">measured cost");
+            columns.insert(14, ">cost");
+        }
         let mut rows = Rows::new(&columns);
         for flow in &self.flows {
             let (p, t) = (&flow.promise, &flow.traffic);
@@ -43,6 +49,10 @@ impl ShowView for api::FlowsReply {
             ];
             if has_leases {
                 cells.insert(14, flow.lease_left_ns.map_or_else(|| "-".into(), span));
+            }
+            if is_measured {
+                cells.insert(14, time(flow.functions.and_then(|functions| functions.mean_ns)));
+                cells.insert(14, brief(p.cost_ns));
             }
             rows.line(cells);
         }

@@ -31,8 +31,21 @@ pub struct FlowReply {
     pub lease_left_ns: Option<u64>,
     /// True if it survives a restart.
     pub keep: bool,
+    /// The processor time of its functions; null unless its path is interleaved.
+    pub functions: Option<FlowFunctions>,
     /// The packets of its share.
     pub traffic: ShareTraffic,
+}
+
+/// The processor time that the functions of an interleaved path have used for a flow, since it was reserved.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct FlowFunctions {
+    /// Packets that have passed all functions.
+    pub packets: u64,
+    /// The time of the functions.
+    pub time_ns: u64,
+    /// The mean for a packet; null without packets. Its reservation relies on `cost_ns` of the promise.
+    pub mean_ns: Option<u64>,
 }
 
 /// The reservation of a flow, and what the router has derived from it.
@@ -60,6 +73,8 @@ pub struct FlowPromiseReply {
     pub queue_bytes: u64,
     /// Its part of the processor at its rate, in millionths.
     pub cpu_ppm: u64,
+    /// The time of the path's functions for a packet on which the reservation relies.
+    pub cost_ns: u64,
 }
 
 /// The result of changes of the reserved flows.

@@ -391,6 +391,8 @@ pub enum EventKind {
     FlowsEdited,
     /// The lease of a reserved flow has ended.
     FlowExpired,
+    /// The packets of a reserved flow need more processor time than its reservation relies on.
+    FlowCostly,
     /// The files of subscribers were read again.
     SubscribersReloaded,
     /// A rule has logged a packet.

@@ -7,7 +7,7 @@ use crate::api::{self, Author};
 use crate::events::{EventLog, FlowEvent, LoggedEvent};
 use io::clock;
 use plan::{FlowBatch, FlowChange, Name, Plan, ReservedFlow, flow_batch};
-use plane::{FlowPromise, FlowRefusal, FlowReport, FlowsChanged};
+use plane::{CostlyFlow, FlowPromise, FlowRefusal, FlowReport, FlowsChanged};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::thread;
@@ -27,6 +27,14 @@ pub(super) fn end_leases(control: &mut Control, log: &EventLog) {
     keep(control, log);
     for name in ended {
         log.push(now, LoggedEvent::Flows(Box::new(FlowEvent::Expired { name: name.as_str().to_owned() })));
+    }
+}
+
+/// Reports the flows whose packets have begun to need more processor time than their reservations rely on.
+pub(super) fn report_costly(control: &mut Control, log: &EventLog) {
+    for CostlyFlow { name, expected, measured } in control.router.costly_flows() {
+        let event = FlowEvent::Costly { name: name.as_str().to_owned(), expected, measured };
+        log.push(clock::now(), LoggedEvent::Flows(Box::new(event)));
     }
 }
 
@@ -57,6 +65,7 @@ fn promise(flow: &ReservedFlow, port: &Name, promise: &FlowPromise) -> api::Flow
         share_bps: promise.terms.rate.get(),
         queue_bytes: promise.queue.get(),
         cpu_ppm: promise.cpu.get().into(),
+        cost_ns: promise.cost.get(),
     }
 }
 
@@ -102,6 +111,11 @@ impl Daemon {
                 rule: report.rule.into(),
                 lease_left_ns: report.lease_left.map(Nanos::get),
                 keep: report.flow.keep,
+                functions: report.used.map(|used| api::FlowFunctions {
+                    packets: used.packets,
+                    time_ns: used.time.get(),
+                    mean_ns: used.time.get().checked_div(used.packets),
+                }),
                 traffic: traffic(
                     &report.counts,
                     (report.promise.terms.rate, None),

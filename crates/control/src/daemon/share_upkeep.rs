@@ -28,6 +28,7 @@ impl Daemon {
         let (ports, round_trips) = {
             let mut guard = self.control.lock();
             flows::end_leases(&mut guard, &self.log);
+            flows::report_costly(&mut guard, &self.log);
             let Control { router, .. } = &mut *guard;
             end_leases(router, &self.log);
             router.restore_shares();

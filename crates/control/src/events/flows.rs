@@ -2,6 +2,7 @@
 
 use crate::api::{self, Author, EventKind};
 use std::fmt;
+use units::Nanos;
 
 /// A change of the reserved flows.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -10,6 +11,8 @@ pub(crate) enum FlowEvent {
     Edited { edited: api::FlowsEdited, author: Author },
     /// The lease of a flow has ended.
     Expired { name: String },
+    /// The packets of a flow have begun to need more processor time than its reservation relies on.
+    Costly { name: String, expected: Nanos, measured: Nanos },
 }
 
 /// The most names in the text of an event.
@@ -20,6 +23,7 @@ impl FlowEvent {
         match self {
             FlowEvent::Edited { .. } => EventKind::FlowsEdited,
             FlowEvent::Expired { .. } => EventKind::FlowExpired,
+            FlowEvent::Costly { .. } => EventKind::FlowCostly,
         }
     }
 
@@ -30,7 +34,7 @@ impl FlowEvent {
                 [one] => Some(one.name.clone()),
                 _ => None,
             },
-            FlowEvent::Expired { name } => Some(name.clone()),
+            FlowEvent::Expired { name } | FlowEvent::Costly { name, .. } => Some(name.clone()),
         }
     }
 }
@@ -54,6 +58,13 @@ impl fmt::Display for FlowEvent {
                 write!(f, "; by {author}")
             }
             FlowEvent::Expired { name } => write!(f, "the lease of the reserved flow {} has ended", plan::quote(name)),
+            FlowEvent::Costly { name, expected, measured } => write!(
+                f,
+                "a packet of the reserved flow {} needs {} of the processor, but its reservation relies on {}: it gets fewer packets than reserved",
+                plan::quote(name),
+                measured.rounded(),
+                expected.rounded()
+            ),
         }
     }
 }

@@ -107,6 +107,12 @@ impl CpuSettings<'_> {
                 warn("receive", reason, "use \"polling\"; \"interrupt\" is for comparison only");
             }
         }
+        let flows = self.paths.iter().find(|path| path.cpu.reservations);
+        if let Some(path) = flows.filter(|_| !cpu.flow_scheduler.respects_shares()) {
+            let reason =
+                format!("{} has reserved flows, whose rates this scheduler does not respect", quote(&path.name));
+            warn("flow_scheduler", reason, "use a scheduler that respects shares, like spfq");
+        }
         if cpu.tune.is_some() && !matches!(cpu.forwarding, Batching::Throttle { .. }) {
             let reason = format!("tune has no effect: forwarding is {}, not throttle", cpu.forwarding);
             warn("tune", reason, "write forwarding = \"throttle(overhead=10%, slice=30us)\", or leave tune out");

@@ -49,6 +49,11 @@ table! {
             Kind::Text(Form::CpuScheduler), "\"wf2q+\"", "\"wf2q+\"", "The CPU scheduler. The schedulers are listed \
              below."
         ) by no_scheduler;
+        /// The scheduler that selects the next reserved flow of a path.
+        pub flow_scheduler: CpuSchedulerChoice = (
+            Kind::Text(Form::CpuScheduler), "\"spfq\"", "\"potential\"", "The scheduler that selects the next flow on a path with \
+             `reservations`, within the processor time of the path."
+        ) by no_flow_scheduler;
         /// How packets are received.
         pub receive: Receive = (
             Kind::Text(Form::Choice(Receive::NAMES)), "\"polling\"", "\"polling\"",
@@ -365,20 +370,27 @@ pub(crate) const MOST_WAIT: Nanos = Nanos::secs(10);
 pub(crate) fn check(report: &mut Report<'_>, root: &Section<'_>, catalogue: &Catalogue) -> CpuPlan {
     let section = root.node("cpu").and_then(|node| node.section(report, KEYS, "[cpu]"));
     let Some(section) = section else { return CpuPlan::default() };
-    let scheduler = scheduler(report, &section, catalogue).unwrap_or_default();
-    CpuPlan { scheduler, ..CpuPlan::read(report, &section) }
-}
-
-/// The configured CPU scheduler. `None` if it is missing or was reported.
-fn scheduler(report: &mut Report<'_>, section: &Section<'_>, catalogue: &Catalogue) -> Option<CpuSchedulerChoice> {
-    let names: Vec<_> = catalogue.cpu_schedulers.iter().map(|one| one.declaration.name).collect();
-    let found = section.one_of(report, "scheduler", &names)?;
-    Some(CpuSchedulerChoice { name: names[found], lag: catalogue.cpu_schedulers[found].lag })
+    // The configured CPU scheduler of a key. `None` if it is missing or was reported.
+    let mut scheduler = |name| {
+        let names: Vec<_> = catalogue.cpu_schedulers.iter().map(|one| one.declaration.name).collect();
+        let found = section.one_of(report, name, &names)?;
+        Some(CpuSchedulerChoice { name: names[found], lag: catalogue.cpu_schedulers[found].lag })
+    };
+    let (of_tasks, of_flows) = (scheduler("scheduler"), scheduler("flow_scheduler"));
+    let mut plan = CpuPlan::read(report, &section);
+    plan.scheduler = of_tasks.unwrap_or(plan.scheduler);
+    plan.flow_scheduler = of_flows.unwrap_or(plan.flow_scheduler);
+    plan
 }
 
 /// A placeholder: only the catalogue knows the schedulers, so [`check`] parses the name.
 fn no_scheduler(_: &mut Report<'_>, _: &Section<'_>) -> CpuSchedulerChoice {
     CpuSchedulerChoice::default()
+}
+
+/// The same for the scheduler of flows.
+fn no_flow_scheduler(_: &mut Report<'_>, _: &Section<'_>) -> CpuSchedulerChoice {
+    CpuSchedulerChoice { name: "spfq", lag: Lag::RunOfEach }
 }
 
 /// `max_wait`: [`Nanos::MAX`] for `none`. `None` if it is missing or was reported.

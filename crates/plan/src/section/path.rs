@@ -63,6 +63,14 @@ pub(crate) const KEYS: &[Key] = &[
          flows, and of rules that name it.",
     ),
     key(
+        "interleave",
+        Kind::Boolean,
+        "false",
+        "true",
+        "With `reservations`: whether the scheduler selects the next flow after each function of a packet, and charges the flow for exactly the time \
+         that it used. Use it if functions are expensive. Otherwise a batch of packets passes all functions, which is faster.",
+    ),
+    key(
         "functions",
         Kind::Texts { form: Form::Function, most: MOST_FUNCTIONS },
         "[\"ip\"]",

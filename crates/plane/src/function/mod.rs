@@ -139,16 +139,17 @@ impl std::fmt::Display for UnknownFunction {
 
 impl std::error::Error for UnknownFunction {}
 
-/// Runs the functions of a path on `packets`. Returns true if one of them is refused or an exception now.
+/// Runs functions of a path on `packets`. `first` is the index of the first of them. Returns true if a packet is refused or an exception now.
 #[inline]
 pub(crate) fn run(
+    first: usize,
     functions: &mut [Box<dyn Function>],
     context: Context<'_>,
     packets: &mut [Packet],
     accounting: &mut Accounting,
 ) -> bool {
     if accounting.follows_packets() {
-        return run_traced(functions, context, packets, accounting);
+        return run_traced(first, functions, context, packets, accounting);
     }
     let mut odd = false;
     // Without a test between them: each function skips the packets that an earlier one has diverted.
@@ -161,6 +162,7 @@ pub(crate) fn run(
 /// The same, and reports to the observer how each function changes traced packets.
 #[cold]
 fn run_traced(
+    first: usize,
     functions: &mut [Box<dyn Function>],
     context: Context<'_>,
     packets: &mut [Packet],
@@ -173,7 +175,7 @@ fn run_traced(
         let before: Vec<Vec<u8>> = packets.iter().filter(marked).map(|packet| packet.bytes().to_vec()).collect();
         odd |= !function.process(context, packets);
         for (packet, before) in packets.iter().filter(marked).zip(&before) {
-            accounting.record_stage(packet, Stage::Function { index, before });
+            accounting.record_stage(packet, Stage::Function { index: first + index, before });
         }
     }
     odd

@@ -10,6 +10,8 @@ use units::{Bytes, Nanos, Parts, Rate};
 
 /// The frames that the queues of flows may need together, of all: the rest is for other traffic and for receiving.
 const QUEUE_PART: u64 = 2;
+/// The smallest packet.
+const SMALLEST: Bytes = Bytes::new(64);
 /// The steps of a search for the largest reservation that fits: each halves the interval.
 const SEARCH: u32 = 24;
 
@@ -47,6 +49,10 @@ pub struct FlowPromise {
     pub queue: Bytes,
     /// Its part of the processor, at its rate.
     pub cpu: Parts,
+    /// The time of the path's functions for a packet on which the admission relies.
+    pub cost: Nanos,
+    /// Its part of the path's processor time: see [`crate::FlowGrant`].
+    pub weight: u64,
 }
 
 impl FlowPromise {
@@ -129,9 +135,17 @@ impl Router {
         let cpu = flow_load(costs, flow, *path, (entries.first().copied().unwrap_or(*exit), *exit));
         let short = |error: AdmissionError| short_of(cpu, &error, self.cpu_left(plan, costs));
         let through = |allotment: &Allotment| allotment.paths[*path].through.unwrap_or(Nanos::ZERO);
+        let functions = costs.paths[*path].functions.cost;
+        let cost = functions.of(flow.packet);
         let promised = |terms: FlowTerms, allotment: &Allotment| {
             let bound = through(allotment) + terms.wait;
-            self.check_frames(flow, FlowPromise { terms, bound, queue: link.queue(flow, bound), cpu })
+            // Packets of an interleaved path are charged by time: one that costs twice as much counts as two.
+            let smallest = functions.of(SMALLEST).get().max(1);
+            let weight = match plan.paths[*path].cpu.interleave {
+                true => terms.packets.saturating_mul(cost.get().max(1)).div_ceil(smallest),
+                false => terms.packets,
+            };
+            self.check_frames(flow, FlowPromise { terms, bound, queue: link.queue(flow, bound), cpu, cost, weight })
         };
         let Some(delay) = flow.delay else {
             let terms = link.terms(flow, Nanos::ZERO).map_err(|least| short_of_delay(flow, least))?;

@@ -10,7 +10,7 @@ use super::measured_costs::Period;
 use super::path_specs::came_by;
 use super::port_tree::{SharesChanged, StagedShares};
 use crate::filter::path_rule;
-use crate::flow_rates::FlowGrant;
+use crate::flow_rates::{FlowGrant, FlowUse};
 use crate::snapshot::BUILT_IN;
 use classifier::{ListedRule, Place, RuleEdit};
 use plan::admission::Costs;
@@ -32,12 +32,35 @@ pub(super) struct RunningFlow {
     pub promise: FlowPromise,
     /// When its lease ends.
     ends: Option<Instant>,
+    /// The processor time that it had used when its cost was last checked.
+    checked: FlowUse,
+    /// True if its packets need more time than the admission relies on, which was reported.
+    is_costly: bool,
 }
 
+/// A flow whose packets need more processor time than its reservation relies on.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct CostlyFlow {
+    /// Its name.
+    pub name: ShareName,
+    /// The time of the functions for a packet on which its admission relies.
+    pub expected: Nanos,
+    /// The measured mean.
+    pub measured: Nanos,
+}
+
+/// The packets of a flow that one check of its cost needs: fewer may be those of a moment.
+const CHECKED_PACKETS: u64 = 64;
+
 impl RunningFlow {
+    /// True if each of its functions is charged to it.
+    fn is_interleaved(&self, plan: Option<&Plan>) -> bool {
+        plan.is_some_and(|plan| plan.paths.iter().any(|path| path.name == self.flow.path && path.cpu.interleave))
+    }
+
     fn grant(&self) -> FlowGrant {
         let whole = |number: u64| u32::try_from(number).unwrap_or(u32::MAX);
-        FlowGrant { packets: whole(self.promise.terms.packets), limit: whole(self.promise.queued(&self.flow)) }
+        FlowGrant { weight: whole(self.promise.weight), limit: whole(self.promise.queued(&self.flow)) }
     }
 }
 
@@ -67,6 +90,8 @@ pub struct FlowReport {
     pub rule: u32,
     /// Its promise.
     pub promise: FlowPromise,
+    /// The processor time of its functions. `None` unless its path is interleaved.
+    pub used: Option<FlowUse>,
     /// The time until its lease ends. `None` if it stays.
     pub lease_left: Option<Nanos>,
     /// The counts of its share.
@@ -193,6 +218,7 @@ impl Router {
                 share,
                 rule: running.rule,
                 promise: running.promise,
+                used: running.is_interleaved(self.plan.as_deref()).then(|| self.snapshot.flow_rates.used(share)),
                 lease_left: running.ends.map(|end| end.since(self.shares.now)),
                 counts: port.map(|port| port.shared.counts(share)).unwrap_or_default(),
             }
@@ -284,6 +310,33 @@ impl Router {
             Ok(_) => ended,
             Err(_) => Vec::new(),
         }
+    }
+
+    /// The flows whose packets have begun to need more processor time than their reservations rely on. Others do not suffer: each flow has its share. Only
+    /// flows of interleaved paths are measured.
+    pub fn costly_flows(&mut self) -> Vec<CostlyFlow> {
+        let Some(plan) = self.plan.clone().filter(|plan| plan.paths.iter().any(|path| path.cpu.interleave)) else {
+            return Vec::new();
+        };
+        let Router { flows, shares, snapshot, .. } = self;
+        let mut costly = Vec::new();
+        for running in flows.flows.values_mut().filter(|running| running.is_interleaved(Some(&plan))) {
+            let used = snapshot.flow_rates.used(shares.ids.get(&running.flow.name).unwrap_or_default());
+            let packets = used.packets.saturating_sub(running.checked.packets);
+            if packets < CHECKED_PACKETS {
+                continue;
+            }
+            let measured = Nanos::new(used.time.saturating_sub(running.checked.time).get() / packets);
+            let expected = running.promise.cost;
+            running.checked = used;
+            // Reported once, and again only after it was below: a cost near the limit is no news every second.
+            let limit = if running.is_costly { expected } else { Nanos::new(expected.get() / 4 * 5) };
+            if measured > limit && !running.is_costly {
+                costly.push(CostlyFlow { name: running.flow.name.clone(), expected, measured });
+            }
+            running.is_costly = measured > limit;
+        }
+        costly
     }
 
     /// Tells the workers the rates of flows, or that they have none any more.
@@ -385,6 +438,8 @@ impl Router {
             order: self.flows.next,
             promise,
             ends: flow.lease.map(|lease| self.shares.now + lease),
+            checked: FlowUse::default(),
+            is_costly: false,
         };
         self.flows.next += 1;
         let rule = self.flow_rule(&plan, &running);

@@ -30,7 +30,7 @@ mod shares;
 pub use crate::parker::WakeFn;
 pub use edit::{EditError, EditSummary, Edits};
 pub use flow_admission::{FlowPromise, FlowRefusal};
-pub use flows::{FlowReport, FlowsChanged};
+pub use flows::{CostlyFlow, FlowReport, FlowsChanged};
 pub use known_costs::KnownCosts;
 pub use opener::{ApplyError, Opener};
 pub use policies::{PolicyChange, PolicyReport};

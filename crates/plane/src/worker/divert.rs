@@ -36,16 +36,10 @@ impl Worker {
             }
         }
         kept.into_iter().for_each(|packet| self.vector.batch.push(packet));
-        // Every packet of the input queue is popped once and pushed back, which keeps the order.
-        for _ in 0..instance.input.len() {
-            let Some(mut packet) = instance.input.pop() else { break };
-            if lost.contains(&packet.meta().adjacency) {
+        if !lost.is_empty() {
+            for mut packet in instance.input.extract(|packet| lost.contains(&packet.meta().adjacency)) {
                 packet.meta_mut().exception = Exception::Resolve as u8;
                 diverted.push(packet);
-            } else if let Some(packet) = instance.input.push(packet) {
-                // One packet was taken out just now. A push fails only if the queue was shortened below its length.
-                instance.counters.dropped += 1;
-                self.accounting.drop(packet, DropReason::PathQueue);
             }
         }
         instance.counters.diverted += diverted.len() as u64;

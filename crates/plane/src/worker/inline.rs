@@ -57,7 +57,7 @@ impl Worker {
                 used += vector.used;
                 let instance = self.paths.instances.get(target);
                 let more = instance.is_some_and(|i| i.has_work() && i.output.room() > 0);
-                if vector.moved == 0 || !more {
+                if !more || vector.moved == 0 && !vector.unfinished {
                     break;
                 }
             }

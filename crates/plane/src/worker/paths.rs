@@ -5,6 +5,7 @@ use super::instances::Instances;
 use super::ports::Ports;
 use super::task_table::{Task, TaskTable};
 use crate::classify::{Dispatch, REFUSED, Target, UNDECIDED};
+use crate::flow_queues::FlowOrder;
 use crate::function::{Function, Functions};
 use crate::input_queue::InputQueue;
 use crate::multicast::GroupCounters;
@@ -43,6 +44,15 @@ pub(super) fn terms_of(path: &PathSpec) -> TaskTerms {
         cost: path.cost,
         prompt: path.id == CONTROL || path.id == GENERAL,
     }
+}
+
+/// The scheduler of the flows of a path. `None`: no flows can be reserved on it.
+pub(super) fn flow_order(snapshot: &Snapshot, path: &PathSpec, tasks: &TaskTable) -> Option<FlowOrder> {
+    path.cpu.reservations.then(|| FlowOrder {
+        rates: snapshot.flow_rates.clone(),
+        scheduler: snapshot.cpu.flow_scheduler.name,
+        schedulers: tasks.run_queue.schedulers().clone(),
+    })
 }
 
 impl TaskKey {
@@ -202,13 +212,13 @@ impl Paths {
         assert!(target < UNDECIDED, "ports and paths are bounded");
         let before = kept.as_ref().and_then(|instance| instance.allowance);
         let reserved = path.cpu.reservation.map(|reserved| reserved.packets);
-        let rates = path.cpu.reservations.then_some(&snapshot.flow_rates);
+        let order = flow_order(snapshot, path, tasks);
         let allowance = reserved.map(|rate| Allowance::of(rate, path.output_capacity, before));
         let instance = match kept {
             Some(mut instance) => {
                 // The paths are empty during an adoption, so a queue can be replaced.
-                if instance.input.is_fifo() == rates.is_some() {
-                    instance.input = InputQueue::new(path.capacity, rates);
+                if instance.input.scheduler() != order.as_ref().map(|order| order.scheduler) {
+                    instance.input = InputQueue::new(path.capacity, order.as_ref());
                 }
                 if instance.input.capacity() != path.capacity {
                     instance.input.resize(path.capacity);
@@ -220,6 +230,7 @@ impl Paths {
                     instance.functions = functions;
                 }
                 (instance.task, instance.class, instance.allowance) = (task, path.class, allowance);
+                instance.interleaved = path.cpu.interleave;
                 // No ready list has the instance any more: see `TaskTable::clear_ready`.
                 instance.ready = false;
                 instance
@@ -229,7 +240,8 @@ impl Paths {
                 port,
                 class: path.class,
                 task,
-                input: InputQueue::new(path.capacity, rates),
+                input: InputQueue::new(path.capacity, order.as_ref()),
+                interleaved: path.cpu.interleave,
                 output: Queue::new(path.output_capacity),
                 half: None,
                 offloads: false,

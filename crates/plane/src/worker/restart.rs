@@ -6,11 +6,12 @@
 //! one's neighbours as unconfirmed entries: it resolves each again before its next use.
 
 use super::Worker;
-use super::paths::Paths;
+use super::paths::{Paths, flow_order};
 use super::peers::PeerRings;
 use super::ports::{ClosedPort, PortState, Role, publish_link_state};
 use super::task_table::TaskTable;
 use crate::classify::{Scratch, Target};
+use crate::input_queue::InputQueue;
 use crate::path::{Instance, PathCounters};
 use crate::preempt::ThreadSlot;
 use crate::snapshot::{CONTROL, GENERAL, Snapshot};
@@ -174,7 +175,8 @@ impl Paths {
         (instance.task, instance.functions) = (task, functions);
         // The old function thread is abandoned, with all that it holds.
         instance.function_thread = instance.function_thread.take().map(|_| Box::new(ThreadSlot::new(asides.open())));
-        instance.input = instance.input.emptied(&snapshot.flow_rates);
+        let order = spec.and_then(|spec| flow_order(snapshot, spec, tasks));
+        instance.input = InputQueue::new(instance.input.capacity(), order.as_ref());
         instance.output = Queue::new(instance.output.capacity());
         (instance.half, instance.arrivals) = (None, QueueEntryTimes::default());
         (instance.offloads, instance.hooked, instance.inlined, instance.ready) = (false, false, false, false);

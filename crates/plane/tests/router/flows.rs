@@ -1,9 +1,10 @@
 //! Flows that are reserved while the router runs: admission, their rules, shares and leases, and changes of the configuration around them.
 
+use cpu::meter::ConstantMeter;
 use plan::{FlowChange, flow_batch};
 use plane::rig::{MemoryWires, Rig, UdpFrame};
 use plane::snapshot::Layout;
-use plane::{FlowRefusal, FlowReport, FlowsChanged};
+use plane::{FlowRefusal, FlowReport, FlowUse, FlowsChanged};
 use std::net::Ipv4Addr;
 use units::{Instant, Mac, Nanos};
 
@@ -55,9 +56,13 @@ fn flow(rig: &Rig, name: &str) -> FlowReport {
 }
 
 fn frame(port: u16) -> Vec<u8> {
+    frame_of(port, 64, 1000)
+}
+
+fn frame_of(port: u16, ttl: u8, length: usize) -> Vec<u8> {
     let link = (Mac([2, 0, 0, 0, 0, 0x99]), Mac([2, 0, 0, 0, 0, 1]));
     let network = (Ipv4Addr::new(192, 0, 2, 9), Ipv4Addr::new(198, 51, 100, 9));
-    UdpFrame { link, network, ports: (9, port), ttl: 64, length: 1000 }.frame(&[])
+    UdpFrame { link, network, ports: (9, port), ttl, length }.frame(&[])
 }
 
 /// Packets to each of these UDP ports, and then the packets that a flow's share has sent.
@@ -292,5 +297,121 @@ fn rollback_to_a_configuration_without_the_path_ends_reservations() {
     rig.send("lan", &frame(5060));
     rig.advance(Nanos::millis(5));
     assert_eq!(rig.received("wan").len(), 1, "its packets are best effort");
+    rig.report();
+}
+
+/// A configuration with an interleaved path of two functions: one takes 40 us, and `cost` is what the admission relies on.
+fn interleaved(keys: &str) -> Rig {
+    let path = format!(
+        "name = \"steps\"\nreservations = true\ninterleave = true\nfunctions = [\"spin(cost=40us)\", \"ip\"]\n{keys}"
+    );
+    let config = format!("{CONFIG}[[path]]\n{path}");
+    Rig::running_with(MemoryWires::default(), 4096, Layout::Three, &config)
+}
+
+const TWO_FLOWS: &str = "add one rate 1mbit packet 1000b burst 10kb path steps match udp dport 1 ip daddr 198.51.100.9\n\
+                         add two rate 2mbit packet 1000b burst 10kb path steps match udp dport 2 ip daddr 198.51.100.9\n";
+
+/// The UDP destination ports of the packets that have left, in order. Each has lost one hop.
+fn left(rig: &mut Rig) -> Vec<u16> {
+    let of = |frame: Vec<u8>| {
+        assert_eq!(frame[22], 63, "the time to live");
+        u16::from_be_bytes([frame[36], frame[37]])
+    };
+    rig.received("wan").into_iter().map(of).collect()
+}
+
+#[test]
+fn functions_of_flows_are_interleaved_by_their_rates_and_charged_to_them() {
+    let mut rig = interleaved("");
+    edit(&mut rig, TWO_FLOWS).expect("both fit");
+    let mut counts = [0_u32; 2];
+    for _ in 0..100 {
+        // Both send more than the path can process. Short packets, so that the link is not the slower part.
+        for _ in 0..30 {
+            [1, 2].into_iter().for_each(|port| rig.send("lan", &frame_of(port, 64, 100)));
+        }
+        for _ in 0..60 {
+            rig.now += Nanos::micros(20);
+            rig.step(&mut ConstantMeter(Nanos::new(10)));
+        }
+        left(&mut rig).into_iter().for_each(|port| counts[usize::from(port == 2)] += 1);
+    }
+    assert!((300..=3000).contains(&(counts[0] + counts[1])), "{counts:?}");
+    assert!((1.95..2.05).contains(&(f64::from(counts[1]) / f64::from(counts[0]))), "{counts:?}");
+    rig.advance(Nanos::millis(10));
+    left(&mut rig).into_iter().for_each(|port| counts[usize::from(port == 2)] += 1);
+    for (name, packets) in ["one", "two"].into_iter().zip(counts) {
+        let used = flow(&rig, name).used.expect("the path is interleaved");
+        // 40 us, and 10 ns for each run.
+        let time = Nanos::new(u64::from(packets) * (40_000 + 2 * 10));
+        assert_eq!(used, FlowUse { packets: packets.into(), time });
+    }
+    rig.report();
+}
+
+#[test]
+fn interleaved_functions_divert_and_drop_as_others_do() {
+    let mut rig = interleaved("cpu_limit = \"50us\"\n");
+    edit(&mut rig, TWO_FLOWS).expect("both fit");
+    rig.send("lan", &frame_of(1, 1, 100));
+    rig.send("lan", &frame(1));
+    rig.advance(Nanos::millis(5));
+    assert_eq!(left(&mut rig), [1], "41 us are within the limit");
+    let answers = rig.received("lan");
+    assert!(answers.iter().any(|frame| frame[12..14] == [8, 6] || frame[23] == 1), "time exceeded: {answers:?}");
+    rig.report();
+    // Both functions together take longer than each of them.
+    let mut rig = interleaved("cpu_limit = \"40010ns\"\n");
+    edit(&mut rig, TWO_FLOWS).expect("both fit");
+    rig.send("lan", &frame(2));
+    rig.advance(Nanos::millis(5));
+    assert!(left(&mut rig).is_empty(), "40.02 us are not");
+    rig.report();
+}
+
+#[test]
+fn flow_whose_packets_cost_more_than_expected_is_reported_once() {
+    let mut rig = interleaved("cost = \"10us\"\n");
+    edit(&mut rig, TWO_FLOWS).expect("both fit");
+    assert!(rig.router.costly_flows().is_empty());
+    for _ in 0..10 {
+        (0..10).for_each(|_| rig.send("lan", &frame(1)));
+        rig.advance(Nanos::millis(5));
+    }
+    assert_eq!(left(&mut rig).len(), 100);
+    let costly = rig.router.costly_flows();
+    let expected = (Nanos::micros(10), Nanos::new(40_020));
+    assert_eq!(costly.len(), 1, "{costly:?}");
+    assert_eq!((costly[0].name.as_str(), (costly[0].expected, costly[0].measured)), ("one", expected));
+    (0..10).for_each(|_| rig.send("lan", &frame(1)));
+    rig.advance(Nanos::millis(5));
+    assert!(rig.router.costly_flows().is_empty(), "it was reported");
+    // The functions of other paths are not measured by flow.
+    edit(&mut rig, CALL).expect("it fits");
+    assert_eq!(flow(&rig, "call").used, None);
+}
+
+#[test]
+fn packets_within_functions_survive_a_new_configuration_and_another_scheduler() {
+    let mut rig = interleaved("");
+    edit(&mut rig, TWO_FLOWS).expect("both fit");
+    let config = rig.router.plan().expect("it runs").cpu.flow_scheduler.name;
+    assert_eq!(config, "spfq");
+    for round in 0..20 {
+        (0..8).for_each(|_| rig.send("lan", &frame(1 + round % 2)));
+        // Some packets have passed the first function only.
+        (0..5 + round).for_each(|_| drop(rig.step(&mut ConstantMeter(Nanos::new(500)))));
+        let scheduler = ["potential", "spfq", "wf2q+", "rr"][usize::from(round) % 4];
+        let path = format!(
+            "name = \"steps\"\nreservations = true\ninterleave = {}\nfunctions = [\"spin(cost=4{}us)\", \"ip\"]\n",
+            round % 3 > 0,
+            round % 2
+        );
+        let config = CONFIG.replace("[cpu]\n", &format!("[cpu]\nflow_scheduler = \"{scheduler}\"\n"));
+        rig.apply(&format!("{config}[[path]]\n{path}")).expect("it applies");
+        rig.advance(Nanos::millis(5));
+        assert_eq!(left(&mut rig).len(), 8, "round {round} with {scheduler}");
+    }
     rig.report();
 }

@@ -47,6 +47,8 @@ pub struct PathCpu {
     pub preemptible: bool,
     /// True if flows can be reserved on it while the router runs. Its reservation is then the sum of theirs; the configuration states none.
     pub reservations: bool,
+    /// True if the scheduler selects the next flow after each function, instead of after a batch of packets.
+    pub interleave: bool,
 }
 
 /// The reservation of a path.
@@ -86,6 +88,7 @@ pub(super) fn check(report: &mut Report<'_>, section: &Section<'_>) -> PathCpu {
         limit: section.within(report, "cpu_limit", Nanos::new(1)..=MOST_COST),
         preemptible: section.boolean(report, "preemptible"),
         reservations: section.boolean(report, "reservations"),
+        interleave: interleave(report, section),
     };
     let size = cpu.reservation.map_or(Bytes::new(64), |reservation| reservation.packet_size());
     if let (Some(limit), Some(cost), Some(node)) = (cpu.limit, cpu.cost, section.node("cpu_limit"))
@@ -98,6 +101,19 @@ pub(super) fn check(report: &mut Report<'_>, section: &Section<'_>) -> PathCpu {
         });
     }
     cpu
+}
+
+fn interleave(report: &mut Report<'_>, section: &Section<'_>) -> bool {
+    let Some(node) = section.node("interleave").filter(|_| section.boolean(report, "interleave")) else { return false };
+    let wrong = if !section.boolean(report, "reservations") {
+        ("only flows can be interleaved, and none can be reserved on this path", "add reservations = true")
+    } else if section.boolean(report, "preemptible") {
+        ("functions of a preemptible path run in a thread of their own, in batches", "remove one of the two keys")
+    } else {
+        return true;
+    };
+    report.error(node.span, node.path, || (wrong.0.to_string(), wrong.1.to_string()));
+    false
 }
 
 fn reservation(report: &mut Report<'_>, section: &Section<'_>) -> Option<Reservation> {
@@ -175,6 +191,7 @@ fn cost(report: &mut Report<'_>, section: &Section<'_>) -> Option<Cost> {
 pub(super) fn edits(old: &PathCpu, new: &PathCpu, what: &mut Vec<PropertyChange>) {
     let wait = |wait: Option<Nanos>| wait.map_or("as [cpu]".to_string(), wait_text);
     edit(what, "reservations", old.reservations, new.reservations);
+    edit(what, "interleave", old.interleave, new.interleave);
     edit(what, "reserve", or_none(&rate_text(old)), or_none(&rate_text(new)));
     let of = |cpu: &PathCpu, get: fn(&Reservation) -> Option<String>| or_none(&cpu.reservation.as_ref().and_then(get));
     let size = |reservation: &Reservation| reservation.size.map(|size| size.to_string());

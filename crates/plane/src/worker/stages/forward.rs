@@ -25,6 +25,9 @@ impl Worker {
             return self.run_preemptible(target, most, Nanos::MAX, meter);
         }
         instance.fill.record(instance.input.len());
+        if instance.interleaved {
+            return self.forward_interleaved(target, most, meter);
+        }
         // Rare packets (super-frames, partial checksums, packets above the MTU) take the slower way through `gather` and
         // `segment`.
         let offloads = instance.offloads || instance.half.is_some();
@@ -52,7 +55,7 @@ impl Worker {
         let (limit, asked) = (instance.limit, Cell::default());
         let (snapshot, tables, nat) = (&*self.snapshot, &*self.tables, &*self.snapshot.translations);
         let context = Context { now: accounting.now, snapshot, tables, nat, limit, dry_run: false, extra_time: &asked };
-        let mut odd = function::run(&mut instance.functions, context, batch.as_mut_slice(), accounting);
+        let mut odd = function::run(0, &mut instance.functions, context, batch.as_mut_slice(), accounting);
         if let Some(port) = leaves_by {
             odd |= !self.hooks.visit_output(port, self.ports.states.get(port), accounting.now, batch.as_mut_slice());
         }

@@ -15,6 +15,7 @@
 
 mod classify;
 mod forward;
+mod interleave;
 mod receive;
 mod transmit;
 
@@ -42,6 +43,7 @@ pub(super) struct Forwarded {
     pub moved: usize,
     /// The time that the vector took.
     pub used: Nanos,
-    /// Preempted functions still hold packets. They continue when the core is lent to them again.
+    /// Functions have run, but no packet has passed all of them: preempted functions continue when the core is lent to them again, and interleaved ones
+    /// with the next vector.
     pub unfinished: bool,
 }
