@@ -15,6 +15,7 @@ mod doctor;
 mod explain;
 pub mod failure;
 mod filter;
+mod graph;
 pub mod guests;
 mod history;
 mod laboratory;
@@ -52,6 +53,7 @@ pub fn main() -> ExitCode {
         CliCommand::Run(run) => run::run(&run),
         CliCommand::Check(check) => configuration::check(&check),
         CliCommand::Diff(diff) => configuration::diff(&diff),
+        CliCommand::Graph(options) => graph::graph(&options),
         CliCommand::Apply(apply) => configuration::apply(&apply),
         CliCommand::Confirm(confirm) => history::confirm(&confirm),
         CliCommand::Rollback(rollback) => history::rollback(&rollback),

@@ -21,6 +21,8 @@ pub const CONTROL: PathId = PathId(0);
 pub const GENERAL: PathId = PathId(1);
 /// The path of packets that match no configured path.
 pub const BEST_EFFORT: PathId = PathId(2);
+/// The maximum length of each queue of the path `best-effort`, in packets: a full batch of each of sixteen ports that run before the path does.
+pub const BEST_EFFORT_CAPACITY: usize = 4096;
 /// The number of built-in paths: configured paths come after them.
 pub const BUILT_IN: usize = 3;
 

@@ -1,7 +1,7 @@
 //! The options of commands that check, compare and change configurations.
 
 use super::{EXIT, Socket};
-use clap::{Args, Subcommand, ValueHint};
+use clap::{Args, Subcommand, ValueEnum, ValueHint};
 use std::path::PathBuf;
 
 /// The guest directory of a command.
@@ -70,6 +70,44 @@ pub struct DiffArguments {
     pub json: bool,
     #[command(flatten)]
     pub socket: Socket,
+}
+
+/// Draw the way of packets through a configuration: classification, queues, functions, links.
+///
+/// Without a file it draws the configuration of the running router.
+#[derive(Args, Debug)]
+#[command(after_help = format!("\
+Examples:
+  switchpath graph router.toml                         the paths as text
+  switchpath graph router.toml --format svg > way.svg  a picture
+  switchpath graph --format dot | dot -Tpdf > way.pdf  the running router, drawn by Graphviz
+
+{EXIT}"))]
+pub struct GraphArguments {
+    /// Draw this configuration; `-` reads the standard input [default: that of the running router].
+    #[arg(value_hint = ValueHint::FilePath)]
+    pub file: Option<PathBuf>,
+    /// Write text, a graph for Graphviz, or a picture.
+    #[arg(long, value_enum, default_value = "text")]
+    pub format: GraphFormat,
+    #[command(flatten)]
+    pub guests: GuestDirectory,
+    /// Print the graph as JSON.
+    #[arg(short, long, conflicts_with = "format")]
+    pub json: bool,
+    #[command(flatten)]
+    pub socket: Socket,
+}
+
+/// The format of a graph.
+#[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
+pub enum GraphFormat {
+    /// Text for a terminal.
+    Text,
+    /// The language of Graphviz.
+    Dot,
+    /// An SVG picture.
+    Svg,
 }
 
 /// Apply a configuration to the running router: all of it, or nothing. No packet is lost, and none sees a mixture of old and new.

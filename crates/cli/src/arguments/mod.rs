@@ -84,6 +84,8 @@ pub enum CliCommand {
     Check(CheckArguments),
     /// Print the differences between two configurations, or between one and the running router.
     Diff(DiffArguments),
+    /// Draw the way of packets through a configuration: classification, queues, functions, links.
+    Graph(GraphArguments),
     /// Apply a configuration to the running router: all of it, or nothing.
     Apply(ApplyArguments),
     /// Keep the configuration that was applied with --confirm.

@@ -12,6 +12,8 @@ const FAILING: &[(&str, &[&str])] = &[
     ("check", &[]),
     ("diff", &["diff", "good.toml", "bad.toml"]),
     ("diff", &["diff", "good.toml"]),
+    ("graph", &["graph", "bad.toml"]),
+    ("graph", &["graph"]),
     ("apply", &["apply", "bad.toml"]),
     ("apply", &["apply", "good.toml"]),
     ("confirm", &["confirm"]),

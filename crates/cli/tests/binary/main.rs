@@ -6,6 +6,7 @@ mod configurations;
 mod confinement;
 mod confirm;
 mod explain;
+mod graph;
 mod guests;
 mod hostile;
 mod interfaces;

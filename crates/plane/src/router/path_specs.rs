@@ -5,7 +5,7 @@ use super::cpu_shares::CpuShares;
 use super::shares::SharePlans;
 use crate::filter::{RuleOrigin, filter_rule, path_rule};
 use crate::function;
-use crate::snapshot::{BEST_EFFORT, BUILT_IN, CONTROL, GENERAL, PathSpec};
+use crate::snapshot::{BEST_EFFORT, BEST_EFFORT_CAPACITY, BUILT_IN, CONTROL, GENERAL, PathSpec};
 use classifier::{ListedRule, RuleList, SetStore};
 use plan::admission::{CostEstimate, CostSource};
 use plan::{Call, PathCpu, Plan};
@@ -14,9 +14,6 @@ use units::{InterfaceId, PathId};
 
 /// The maximum length of each queue of the built-in paths, in packets.
 const OWN_CAPACITY: usize = 512;
-/// The maximum length of each queue of the path `best-effort`, in packets: a full batch of each of sixteen ports that run before the path does.
-const BEST_EFFORT_CAPACITY: usize = 4096;
-
 /// The class of the router's own protocols, without which its neighbours would lose it: above all others.
 const CONTROL_CLASS: u8 = u8::MAX;
 
