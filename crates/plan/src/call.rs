@@ -139,11 +139,6 @@ impl Call {
         Call { name: "", options: Vec::new(), text, brief, inner: Vec::new(), cost, code: None }
     }
 
-    /// The text without options at their default. It parses back to an equal call.
-    pub fn brief(&self) -> &str {
-        &self.brief
-    }
-
     /// The same call with these in braces.
     pub(crate) fn around(self, inner: Vec<Call>) -> Call {
         let braced = |head: &str, of: fn(&Call) -> &str| {

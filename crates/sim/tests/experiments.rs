@@ -135,6 +135,8 @@ experiments! {
     a_lifetime_is_exact: "ephemeral" "EX15"
     engines_scale: "ephemeral" "EX17"
     a_small_cache_of_ranges_answers_nine_of_ten_lookups: "panama" "F6"
+    processor_and_link_are_shared_by_the_same_reservations: "panama" "F8"
+    literal_potential_starves_a_flow_that_was_alone: "panama" "potential"
     shares_borrow_as_in_the_manual_of_htb: "sharing" "borrowing"
     circuits_get_their_plans_below_full_sites: "sharing" "sites"
 }

@@ -48,7 +48,7 @@ fn graph_as_text_has_each_stage_of_each_path() {
                          queue 4096 -> ip -> queue 4096
         transmit
           lan  fifo -> memory:lan
-          wan  share(rate=100mbit) -> memory:wan
+          wan  share(rate=100mbit){fq(flows=32,limit=1000){codel}} -> memory:wan
     "#]]
     .assert_eq(&place().run_ok(&["graph", "router.toml"]));
 }
@@ -57,7 +57,8 @@ fn graph_as_text_has_each_stage_of_each_path() {
 fn graph_as_json_and_for_graphviz_are_complete() {
     let place = place();
     let data: Value = serde_json::from_str(&place.run_ok(&["graph", "router.toml", "-j"])).unwrap();
-    let names: Vec<&str> = data["paths"].as_array().unwrap().iter().map(|path| path["name"].as_str().unwrap()).collect();
+    let names: Vec<&str> =
+        data["paths"].as_array().unwrap().iter().map(|path| path["name"].as_str().unwrap()).collect();
     assert_eq!(names, ["web", "video", "best-effort"]);
     assert_eq!(data["paths"][0]["leads"][1], serde_json::json!(["payload 0 0x2261", "video"]));
     let dot = place.run_ok(&["graph", "router.toml", "--format", "dot"]);
@@ -79,7 +80,9 @@ fn graph_as_a_picture_is_xml_with_a_box_for_each_stage() {
     assert!(picture.starts_with("<svg ") && picture.ends_with("</svg>\n"), "{picture}");
     // Two ports on both sides, the classifier, the stages of three paths, and the background.
     assert_eq!(picture.matches("<rect ").count(), 2 + 2 + 1 + (4 + 4 + 3) + 1);
-    for text in ["wan: share(rate=100mbit)", "spin(cost=10us)", "video: flows of `switchpath reserve`", "a queue for each flow"] {
+    for text in
+        ["wan: share(rate=100mbit)", "spin(cost=10us)", "video: flows of `switchpath reserve`", "a queue for each flow"]
+    {
         assert!(picture.contains(text), "{text}: {picture}");
     }
     assert_eq!(picture.matches('<').count(), picture.matches('>').count(), "texts are escaped");

@@ -39,6 +39,7 @@ fn example_fills_in_every_default() {
           "cpu": {
             "layout": 3,
             "scheduler": "wf2q+",
+            "flow_scheduler": "spfq",
             "receive": "polling",
             "input": "timeslice(packets=256,slice=100us)",
             "forwarding": "timeslice(packets=256,slice=100us)",

@@ -12,7 +12,9 @@ pub use hosts::{FlowPlan, HostLink, HostsPlan};
 use crate::cost::CostModel;
 use crate::ephemeral::CarriedInstruction;
 use crate::source::Pattern;
-use plan::{Call, Diagnostics, Guests, LinkService, MediumPlan, Plan, SchemeChange, TracePlan, TraceSource};
+use plan::{
+    Call, Diagnostics, FlowChange, Guests, LinkService, MediumPlan, Plan, SchemeChange, TracePlan, TraceSource,
+};
 use std::net::Ipv4Addr;
 use std::path::Path;
 use std::sync::Arc;
@@ -131,6 +133,8 @@ pub struct FlowFields {
 pub enum WorldEvent {
     /// A router gets a new configuration: its index, the text and the plan.
     Apply(usize, String, Box<Plan>),
+    /// Flows of a router are reserved, renewed or ended: its index, the text and the changes.
+    Reserve(usize, String, Vec<FlowChange>),
     /// The link of a card goes down or up, at both ends.
     Link(usize, bool),
     /// A direction of a link between hosts changes its scheme: the link's index, the scheme, and how queued packets are treated.

@@ -6,7 +6,7 @@ use super::tables::{AtTable, CardTable, CostTable, File, LinkTable, RouterTable,
 use super::text::{Text, blank_outside, quantity, quantity_or, within};
 use super::{CardPlan, HostsPlan, LinkEnd, RouterPlan, WorldEvent, WorldPlan};
 use crate::cost::{CostModel, PacketCost};
-use plan::{Catalogue, Diagnostics, LinkService, MediumPlan, Plan, Report, did_you_mean, quote};
+use plan::{Catalogue, Diagnostics, FlowChange, LinkService, MediumPlan, Plan, Report, did_you_mean, quote};
 use std::collections::BTreeMap;
 use toml::Spanned;
 use units::{Instant, Nanos, Rate};
@@ -192,6 +192,24 @@ impl Reader<'_> {
         }
     }
 
+    /// Changes of flows on the paths of this configuration. Errors are reported with their place in the file.
+    fn flows(&mut self, text: &Text, plan: &Plan) -> Option<Vec<FlowChange>> {
+        let source = match blank_outside(self.report.source, text.span()) {
+            Ok(source) => source,
+            Err(wrong) => {
+                self.report.error(text.span(), "at.reserve", || wrong);
+                return None;
+            }
+        };
+        match plan::flow_batch(&source, self.file, plan) {
+            Ok(batch) => Some(batch.changes.into_iter().map(|(_, change)| change).collect()),
+            Err(wrong) => {
+                self.config_errors.push(wrong);
+                None
+            }
+        }
+    }
+
     /// Assigns the cards that a configuration names to its router.
     fn assign_cards(&mut self, plan: &Plan, router: usize, text: &Text, path: &str) {
         for port in &plan.ports {
@@ -327,17 +345,26 @@ impl Reader<'_> {
             };
             let time = Instant::START + time;
             match table {
-                AtTable { router: Some(router), config: Some(config), card: None, up: None, link: None, .. } => {
+                AtTable { router: Some(router), config, reserve, card: None, up: None, link: None, .. }
+                    if config.is_some() != reserve.is_some() =>
+                {
                     let Some(position) = routers.iter().position(|known| known.name == *router.get_ref()) else {
                         let hint = did_you_mean(router.get_ref(), routers.iter().map(|known| known.name.as_str()));
                         let reason = format!("there is no router {}", quote(router.get_ref()));
                         self.report.error(router.span(), path, || (reason, hint));
                         continue;
                     };
-                    if let Some(plan) = self.config(config, &path) {
+                    if let Some(config) = config
+                        && let Some(plan) = self.config(config, &path)
+                    {
                         self.assign_cards(&plan, position, config, &path);
                         let apply = WorldEvent::Apply(position, config.get_ref().clone(), Box::new(plan));
                         events.push((time, apply));
+                    }
+                    if let Some(text) = reserve
+                        && let Some(changes) = self.flows(text, &routers[position].plan)
+                    {
+                        events.push((time, WorldEvent::Reserve(position, text.get_ref().clone(), changes)));
                     }
                 }
                 AtTable { router: None, config: None, card: Some(card), up: Some(up), link: None, .. } => {
@@ -352,7 +379,8 @@ impl Reader<'_> {
                     events.extend(within.map(|time| (time, happens.clone())));
                 }
                 _ => self.report.error(span, path, || {
-                    let hint = "give router and config, card and up, link and scheme, or link and rate";
+                    let hint =
+                        "give router and config, router and reserve, card and up, link and scheme, or link and rate";
                     ("it states no change".into(), hint.into())
                 }),
             }

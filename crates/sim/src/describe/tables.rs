@@ -167,6 +167,7 @@ pub(super) struct AtTable {
     pub every: Option<Text>,
     pub router: Option<Text>,
     pub config: Option<Text>,
+    pub reserve: Option<Text>,
     pub card: Option<Text>,
     pub up: Option<bool>,
     pub link: Option<Text>,

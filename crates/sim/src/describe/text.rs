@@ -65,14 +65,14 @@ pub(super) fn within(
     }
 }
 
-/// A copy of the file in which everything except the configuration is blank. So the lines and columns of error messages are those of the file.
+/// A copy of the file in which everything except this text is blank. So the lines and columns of error messages are those of the file.
 pub(super) fn blank_outside(source: &str, span: Range<usize>) -> Result<String, ErrorHint> {
     let raw = source.get(span.clone()).unwrap_or("");
     let quotes = "'''";
     if raw.len() < 6 || !raw.starts_with(quotes) || !raw.ends_with(quotes) {
         return Err((
-            "the configuration is not between ''' and '''".into(),
-            "write config = ''' on one line, then the configuration, then ''' on a line of its own".into(),
+            "the text is not between ''' and '''".into(),
+            "write ''' at the end of the line of the key, then the text, then ''' on a line of its own".into(),
         ));
     }
     let blank = |text: &str| -> String { text.chars().map(|c| if c == '\n' { '\n' } else { ' ' }).collect() };

@@ -89,6 +89,8 @@ const EPHEMERAL: &[ExperimentFile] = folder!("ephemeral":
 
 const PANAMA: &[ExperimentFile] = folder!("panama":
     "F6.toml"
+    "F8.toml"
+    "potential.toml"
 );
 
 const SHARING: &[ExperimentFile] = folder!("sharing":

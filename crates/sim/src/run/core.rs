@@ -30,6 +30,8 @@ pub(super) struct Core {
     pub idle: u64,
     /// Checks that its tasks get their shares.
     pub fairness: FairnessCheck,
+    /// The settings of tasks whose shares change with the next step.
+    new_shares: Option<Box<CpuPlan>>,
     /// Set by another core to wake this one.
     pub woken: Arc<AtomicBool>,
     idling: bool,
@@ -56,7 +58,13 @@ impl Core {
             busy_poll,
             weighs: false,
             stalled_steps: 0,
+            new_shares: None,
         }
+    }
+
+    /// The worker reads other shares of its tasks in its next step.
+    pub fn expect_shares(&mut self, cpu: &CpuPlan) {
+        self.new_shares = Some(Box::new(cpu.clone()));
     }
 
     /// Adopts a new configuration, with the costs of the functions of each path.
@@ -92,7 +100,10 @@ impl Core {
         self.stalled_steps = if self.now > now { 0 } else { self.stalled_steps + 1 };
         self.wake = self.now;
         self.idling = false;
-        self.fairness.record_step(&mut self.worker);
+        match self.new_shares.take() {
+            Some(cpu) => self.fairness.entitle(&mut self.worker, &cpu),
+            None => self.fairness.record_step(&mut self.worker),
+        }
         if let StepResult::Idle(until) = step {
             // A worker that spins, and whose poll took time, is stepped again at once. So is one that may not sleep.
             if self.busy_poll && self.now > now || !self.worker.prepare_sleep() {

@@ -1,7 +1,7 @@
 //! The errors of a run, and its progress callback.
 
 use crate::check::Violation;
-use plane::ApplyError;
+use plane::{ApplyError, FlowRefusal};
 use std::fmt;
 
 /// Why a run has no result.
@@ -17,6 +17,8 @@ pub enum RunError {
     Link(String, String),
     /// A configuration cannot run: the router, and why.
     Apply(String, Vec<ApplyError>),
+    /// A flow is not admitted: the router, and why.
+    Reserve(String, FlowRefusal),
     /// Laws of the world were broken: the first violations, and the number of further ones.
     Broken(Vec<Violation>, u64),
     /// The world cannot run on real packets, or the run failed.
@@ -35,6 +37,10 @@ impl fmt::Display for RunError {
             RunError::Apply(router, errors) => {
                 write!(f, "router {router} cannot run its configuration")?;
                 errors.iter().try_for_each(|error| write!(f, "; {error}"))
+            }
+            RunError::Reserve(router, FlowRefusal { resource, reason, hint, .. }) => {
+                let resource = resource.map_or(String::new(), |resource| format!("{resource}: "));
+                write!(f, "router {router} does not reserve a flow: {resource}{reason}; {hint}")
             }
             RunError::Broken(violations, more) => {
                 for (index, violation) in violations.iter().enumerate() {

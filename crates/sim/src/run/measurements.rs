@@ -162,6 +162,7 @@ pub(crate) fn parameters(world: &WorldPlan) -> Vec<(String, String)> {
     for (index, (time, what)) in world.events.iter().enumerate() {
         let text = match what {
             WorldEvent::Apply(node, config, _) => format!("{} gets\n{}", world.routers[*node].name, config.trim()),
+            WorldEvent::Reserve(node, flows, _) => format!("{} reserves\n{}", world.routers[*node].name, flows.trim()),
             WorldEvent::Link(card, up) => {
                 format!("card {} {}", world.cards[*card].name, if *up { "up" } else { "down" })
             }

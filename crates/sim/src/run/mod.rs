@@ -273,6 +273,16 @@ impl<'w> RunningWorld<'w> {
                 let cores = self.cores.iter_mut().filter(|core| core.node == *node);
                 cores.for_each(|core| core.wake_at(time));
             }
+            WorldEvent::Reserve(node, _, changes) => {
+                self.check_fairness(time);
+                let RunningRouter { router, plan, .. } = &mut self.nodes[*node];
+                let refused = |refused: plane::FlowRefusal| RunError::Reserve(plan.name.clone(), refused);
+                router.edit_flows(changes, false).map_err(refused)?;
+                for core in self.cores.iter_mut().filter(|core| core.node == *node) {
+                    core.expect_shares(&plan.plan.cpu);
+                    core.wake_at(time);
+                }
+            }
             WorldEvent::Link(card, up) => {
                 let mut net = self.outside.lock();
                 net.admit(*card, time.saturating_sub(1));

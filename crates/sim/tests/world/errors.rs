@@ -121,7 +121,7 @@ fn configuration_error_has_line_of_world_file() {
     .assert_eq(&wrong.to_string());
     let text = "duration = \"1s\"\n[router.r]\nconfig = \"version = 1\"\n";
     expect![[r#"
-        w:3:10: error: the configuration is not between ''' and '''; write config = ''' on one line, then the configuration, then ''' on a line of its own
+        w:3:10: error: the text is not between ''' and '''; write ''' at the end of the line of the key, then the text, then ''' on a line of its own
     "#]].assert_eq(&WorldPlan::parse(text, "w").unwrap_err().to_string());
 }
 
