@@ -68,7 +68,7 @@ cross: ## build for 64-bit Arm and run the unit tests there, emulated
 
 loom: ## check protocols between threads in every interleaving that the memory model allows
 	@.ci/setup build
-	RUSTFLAGS="--cfg loom" $(CARGO) test --locked --profile soak -p fib -p classifier -p plane -p esp --test loom --target-dir target/loom
+	.ci/loom --profile soak -p packet -p fib -p classifier -p plane -p esp
 
 tsan: ## ephemeral state on real threads under the thread sanitizer; needs a nightly toolchain
 	@.ci/setup build

@@ -21,5 +21,5 @@ pub use advisory::Advisory;
 pub use counters::{LinkCounters, PortCounters};
 pub use exception::Exception;
 pub use ledger::{Ledger, Unbalanced};
-pub use pool::{BATCH, Batch, Meta, Offload, Packet, Pool, Queue, Region, SharedPacket};
+pub use pool::{BATCH, Batch, Meta, Offload, Packet, Pool, Queue, Region, SharedPacket, spsc};
 pub use reason::DropReason;

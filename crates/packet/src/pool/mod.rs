@@ -11,6 +11,7 @@ mod offload;
 mod queue;
 mod region;
 mod shared;
+pub mod spsc;
 
 pub use batch::{BATCH, Batch, Drain};
 pub use frame::{Meta, Packet, prefetch, prefetch_far};
