@@ -115,15 +115,15 @@ fn items_arrive_in_order_with_room_for_two() {
     items_arrive_in_order(2, 3, 3, |bound| void_list(bound, 1));
 }
 
-/// The ring frees the slots of a batch after its last item was handled, so `cells` may be as few as its slots. The list frees each element before.
-fn batches_arrive_whole<P, C>(cells: usize, make: fn(usize) -> (P, C))
+/// The slots of a batch are free after its last item was handled, so there are as many cells as slots.
+fn batches_arrive_whole<P, C>(make: fn(usize) -> (P, C))
 where
     P: Producer<usize> + Send + 'static,
     C: Consumer<usize> + 'static,
 {
     loom::model(move || {
         let (mut producer, mut consumer) = make(2);
-        let cells = Cells::new(cells);
+        let cells = Cells::new(2);
         let theirs = cells.clone();
         let thread = thread::spawn(move || {
             let mut next = 0;
@@ -154,8 +154,8 @@ where
 
 #[test]
 fn batches_arrive_in_order_and_are_counted_after_they_can_be_dequeued() {
-    batches_arrive_whole(2, ring);
-    batches_arrive_whole(4, |bound| void_list(bound, 0));
+    batches_arrive_whole(ring);
+    batches_arrive_whole(|bound| void_list(bound, 0));
 }
 
 /// Either end may end first. Who sees that the producer has ended sees all its items, and each item is freed once.

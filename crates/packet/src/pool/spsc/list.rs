@@ -228,6 +228,26 @@ impl<T> ListConsumer<T> {
         unsafe { &*element }.item.with(|place| unsafe { (*place).is_none() })
     }
 
+    /// Dequeues the next item. Its predecessors are free after [`ListConsumer::free`].
+    #[inline]
+    fn take(&mut self) -> Option<T> {
+        let first = self.first();
+        // SAFETY: as in `peek`.
+        let item = unsafe { first.as_ref() }?.item.with_mut(|place| unsafe { (*place).take() });
+        let next = Self::next(first);
+        // Without a successor the element stays, void: the producer still has to link one to it.
+        self.head = if next.is_null() { first } else { next };
+        self.popped = self.popped.wrapping_add(1);
+        item
+    }
+
+    /// Frees the elements before that of the latest item.
+    #[inline]
+    fn free(&self) {
+        // Release, and last: from here on the producer may reuse them.
+        self.shared.popped.0.store(self.popped, Ordering::Release);
+    }
+
     /// The first element with an item. Null if there is none.
     #[inline]
     fn first(&self) -> *mut Element<T> {
@@ -253,25 +273,22 @@ impl<T> Consumer<T> for ListConsumer<T> {
 
     #[inline]
     fn pop(&mut self) -> Option<T> {
-        let first = self.first();
-        // SAFETY: as in `peek`.
-        let item = unsafe { first.as_ref() }?.item.with_mut(|place| unsafe { (*place).take() });
-        let next = Self::next(first);
-        // Without a successor the element stays, void: the producer still has to link one to it.
-        self.head = if next.is_null() { first } else { next };
-        self.popped = self.popped.wrapping_add(1);
-        // Release, and last: from here on the producer may reuse all elements before `first`.
-        self.shared.popped.0.store(self.popped, Ordering::Release);
-        item
+        let item = self.take()?;
+        self.free();
+        Some(item)
     }
 
     fn pop_many(&mut self, most: usize, mut each: impl FnMut(T)) -> usize {
         let mut count = 0;
         while count < most
-            && let Some(item) = self.pop()
+            && let Some(item) = self.take()
         {
             each(item);
             count += 1;
+        }
+        // Once for all: the producer reads the counter from another core.
+        if count > 0 {
+            self.free();
         }
         count
     }
