@@ -158,7 +158,7 @@ fn batches_arrive_in_order_and_are_counted_after_they_can_be_dequeued() {
     batches_arrive_whole(|bound| void_list(bound, 0));
 }
 
-/// Either end may end first. Who sees that the producer has ended sees all its items, and each item is freed once.
+/// Either end may end first. A consumer that sees the end of the producer sees all its items, and each item is freed once.
 fn ends_free_all_items<P, C>(make: fn(usize) -> (P, C), consumer_stays: bool)
 where
     P: Producer<Arc<()>> + Send + 'static,

@@ -89,7 +89,7 @@ pub struct ListConsumer<T> {
     popped: usize,
 }
 
-// SAFETY: each end uses only the elements and fields that belong to it, on whichever thread it is. Items cross from one thread to the other.
+// SAFETY: each end uses only the elements and fields that belong to it, on any thread. Items cross from one thread to the other.
 unsafe impl<T: Send> Send for ListProducer<T> {}
 // SAFETY: as above.
 unsafe impl<T: Send> Send for ListConsumer<T> {}
@@ -99,7 +99,7 @@ pub fn void_list<T>(bound: usize, ready: usize) -> (ListProducer<T>, ListConsume
     let void = Element::allocate(None);
     let oldest = (0..ready).fold(void, |next, _| {
         let element = Element::allocate(None);
-        // SAFETY: just allocated, and nobody else knows it.
+        // SAFETY: just allocated, and not yet shared.
         unsafe { &*element }.next.store(next, Ordering::Relaxed);
         element
     });
@@ -196,7 +196,7 @@ impl<T> Producer<T> for ListProducer<T> {
             let element = self.fill(item);
             let (first, last) = chain.unwrap_or((element, element));
             if count > 0 {
-                // SAFETY: not yet linked to the list: nobody else knows it.
+                // SAFETY: not yet linked to the list, so it belongs to this end.
                 unsafe { &*(last as *const Element<T>) }.next.store(element, Ordering::Relaxed);
             }
             (chain, count) = (Some((first, element)), count + 1);

@@ -1,4 +1,4 @@
-//! Queues from one thread to another, with one producer and one consumer each (spec P-60). Where several threads meet, each pair has a queue, and the
+//! Queues from one thread to another, with one producer and one consumer each (spec P-60). If several threads meet, each pair has a queue, and the
 //! thread at the common end serves them in turns.
 //!
 //! Two queues share one interface, [`Producer`] and [`Consumer`]:
