@@ -346,6 +346,8 @@ impl ShowView for api::Workers {
             ">handed over",
             ">taken over",
             ">held",
+            ">stalls",
+            ">stalled",
             ">restarts",
             ">heartbeat",
         ]);
@@ -361,6 +363,8 @@ impl ShowView for api::Workers {
                 worker.handed_over_packets.to_string(),
                 worker.taken_over_packets.to_string(),
                 worker.held_packets.to_string(),
+                (worker.stalls.handoff_stalls + worker.stalls.pool_stalls + worker.stalls.link_stalls).to_string(),
+                span(worker.stalls.handoff_stalled + worker.stalls.pool_stalled + worker.stalls.link_stalled),
                 worker.restarts.to_string(),
                 format!("{} ago", span(worker.heartbeat_age_ns)),
             ]);

@@ -423,6 +423,8 @@ fn workers(daemon: &Daemon, r: &mut Registry) {
     counter(r, "worker_restarts", "Restarts of the worker after a failure.", of(|w| w.restarts));
     counter(r, "worker_handed_over_packets", "Packets handed off to other workers.", of(|w| w.handed_over_packets));
     counter(r, "worker_taken_over_packets", "Packets handed off by other workers.", of(|w| w.taken_over_packets));
+    let label = |worker: &WorkerReply| [("worker", worker.worker.to_string())];
+    counter_set(r, "worker", &workers.iter().map(|worker| (label(worker), worker.stalls.0)).collect::<Vec<_>>());
 }
 
 fn paths(daemon: &Daemon, r: &mut Registry) -> Result<(), ApiError> {

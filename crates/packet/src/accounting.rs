@@ -4,7 +4,7 @@
 use crate::event::{Event, EventInterests, Fate, Observer, Stage};
 use crate::latency::LatencyHistograms;
 use crate::port::Port;
-use crate::{Batch, DropReason, Ledger, Meta, Packet, Pool, SharedPacket};
+use crate::{Batch, DropReason, Ledger, Meta, Packet, Pool, SharedPacket, StallCounters, StallMeter};
 use units::{Instant, PortId, WorkerId};
 
 /// The worker's ledger, its pool and its observer.
@@ -27,6 +27,9 @@ pub struct Accounting {
     drops: Vec<[u64; DropReason::COUNT]>,
     /// Latency histograms by path.
     pub latencies: LatencyHistograms,
+    /// The stalls of the worker.
+    pub stalls: StallCounters,
+    pool_stall: StallMeter,
 }
 
 impl Accounting {
@@ -42,6 +45,8 @@ impl Accounting {
             now: Instant::START,
             drops: Vec::new(),
             latencies: LatencyHistograms::default(),
+            stalls: StallCounters::default(),
+            pool_stall: StallMeter::default(),
         }
     }
 
@@ -49,6 +54,11 @@ impl Accounting {
     #[inline]
     pub fn begin_step(&mut self, now: Instant) {
         self.now = now;
+        if self.pool.take_refusal() {
+            self.pool_stall.observe(true, now, self.stalls.pool());
+        } else if self.pool_stall.is_stalled() {
+            self.pool_stall.observe(!self.pool.has_frames(), now, self.stalls.pool());
+        }
         self.interests = self.observer.interests();
         self.reports_fates = self.interests.packets | self.interests.stages;
     }
@@ -239,5 +249,30 @@ impl Accounting {
     pub fn drops_at(&self, port: PortId) -> Vec<(DropReason, u64)> {
         let Some(counts) = self.drops.get(port.index()) else { return Vec::new() };
         DropReason::ALL.iter().map(|&r| (r, counts[r.index()])).filter(|&(_, n)| n > 0).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Region;
+    use crate::event::Silent;
+    use units::WorkerId;
+
+    #[test]
+    fn pool_without_frames_stalls_until_one_is_given_back() {
+        let mut accounting = Accounting::new(WorkerId(0), Pool::new(Region::new(1)), Box::new(Silent));
+        accounting.begin_step(Instant::new(10));
+        let frame = accounting.pool.take().unwrap();
+        accounting.begin_step(Instant::new(20));
+        assert_eq!(accounting.stalls, StallCounters::default(), "no frame is left, but none was refused");
+        assert!(accounting.pool.take().is_none());
+        accounting.begin_step(Instant::new(30));
+        accounting.begin_step(Instant::new(70));
+        assert_eq!((accounting.stalls.pool_stalls, accounting.stalls.pool_stalled), (1, 40));
+        accounting.pool.give(frame);
+        accounting.begin_step(Instant::new(80));
+        accounting.begin_step(Instant::new(900));
+        assert_eq!((accounting.stalls.pool_stalls, accounting.stalls.pool_stalled), (1, 50));
     }
 }

@@ -1,4 +1,6 @@
-//! Counters of links and ports.
+//! Counters of links, ports and stalls.
+
+use crate::StallCount;
 
 units::counters! {
     /// Counters of a link since it was made.
@@ -37,5 +39,41 @@ units::counters! {
         lost_after_transmit "lost_after_transmit_packets";
         /// Packets that took longer to receive and classify than `classify_budget` allows. Counted only if it is set.
         over_budget "classify_over_budget_packets";
+    }
+}
+
+units::counters! {
+    /// Stalls of a worker since it was made, with their duration (spec P-66). A stall lasts from the first refusal until there is room again. Stalls of
+    /// several queues at the same time each count.
+    pub struct StallCounters {
+        /// Times that a queue to another worker was full when packets were to be handed over.
+        handoff_stalls "handoff_stalls";
+        /// Time for which queues to other workers were full.
+        handoff_stalled "handoff_stalled_ns";
+        /// Times that the pool had no frame when one was needed.
+        pool_stalls "pool_stalls";
+        /// Time for which the pool had no frame.
+        pool_stalled "pool_stalled_ns";
+        /// Times that the medium of a port, or the queue to the worker that owns it, had no room while packets were queued for it.
+        link_stalls "link_stalls";
+        /// Time for which media of ports had no room while packets were queued for them.
+        link_stalled "link_stalled_ns";
+    }
+}
+
+impl StallCounters {
+    /// The counters of queues to other workers.
+    pub fn handoff(&mut self) -> StallCount<'_> {
+        (&mut self.handoff_stalls, &mut self.handoff_stalled)
+    }
+
+    /// The counters of the pool.
+    pub fn pool(&mut self) -> StallCount<'_> {
+        (&mut self.pool_stalls, &mut self.pool_stalled)
+    }
+
+    /// The counters of ports.
+    pub fn link(&mut self) -> StallCount<'_> {
+        (&mut self.link_stalls, &mut self.link_stalled)
     }
 }

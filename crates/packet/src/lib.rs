@@ -15,11 +15,13 @@ pub mod pool;
 pub mod port;
 mod reason;
 pub mod segment;
+mod stall;
 pub mod wire;
 
 pub use advisory::Advisory;
-pub use counters::{LinkCounters, PortCounters};
+pub use counters::{LinkCounters, PortCounters, StallCounters};
 pub use exception::Exception;
 pub use ledger::{Ledger, Unbalanced};
-pub use pool::{BATCH, Batch, Meta, Offload, Packet, Pool, Queue, Region, SharedPacket};
+pub use pool::{BATCH, Batch, Meta, Offload, Packet, Pool, Queue, Region, SharedPacket, spsc};
 pub use reason::DropReason;
+pub use stall::{StallCount, StallMeter};

@@ -6,8 +6,8 @@
 
 use crate::parker::Parker;
 use packet::port::{Offloads, Port, PortStatistics, WakeSource};
-use packet::{Batch, Packet, Pool};
-use rtrb::{Consumer, Producer, RingBuffer};
+use packet::spsc::{Consumer, Producer, RingConsumer, RingProducer, ring};
+use packet::{Batch, Packet, Pool, StallMeter};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU16, AtomicU64, Ordering};
 use units::{Instant, Mac, Rate};
@@ -31,20 +31,22 @@ struct DeviceState {
 #[derive(Debug)]
 pub(crate) struct RelayOwner {
     /// Packets for the other worker. `None` once the device is about to be removed.
-    to: Option<Producer<Packet>>,
+    to: Option<RingProducer<Packet>>,
     /// Packets that the other worker transmits.
-    pub from: Consumer<Packet>,
+    pub from: RingConsumer<Packet>,
     device_state: Arc<DeviceState>,
     parker: Arc<Parker>,
     /// Packets on the ring to the other worker when it was found to have ended.
     stranded: usize,
+    /// Stalls of the ring to the other worker.
+    pub stall: StallMeter,
 }
 
 /// The other worker's end: its port.
 #[derive(Debug)]
 pub(crate) struct Relay {
-    out: Producer<Packet>,
-    input: Consumer<Packet>,
+    out: RingProducer<Packet>,
+    input: RingConsumer<Packet>,
     device_state: Arc<DeviceState>,
     /// The owner's.
     parker: Arc<Parker>,
@@ -56,8 +58,8 @@ pub(crate) struct Relay {
 /// The two ends of a relay to `device`, with room for `capacity` packets in each direction. The parkers are those of the owner and of the
 /// other worker.
 pub(crate) fn relay(device: &dyn Port, capacity: usize, owner: Arc<Parker>, other: Arc<Parker>) -> (RelayOwner, Relay) {
-    let (to, input) = RingBuffer::new(capacity);
-    let (out, from) = RingBuffer::new(capacity);
+    let (to, input) = ring(capacity);
+    let (out, from) = ring(capacity);
     let mirror = Arc::new(DeviceState {
         up: AtomicBool::new(device.is_up()),
         rate: AtomicU64::new(device.link_rate().get()),
@@ -66,13 +68,20 @@ pub(crate) fn relay(device: &dyn Port, capacity: usize, owner: Arc<Parker>, othe
         ended: AtomicBool::new(false),
         attached: AtomicBool::new(false),
     });
-    let lane = RelayOwner { to: Some(to), from, device_state: mirror.clone(), parker: other, stranded: 0 };
+    let lane = RelayOwner {
+        to: Some(to),
+        from,
+        device_state: mirror.clone(),
+        parker: other,
+        stranded: 0,
+        stall: StallMeter::default(),
+    };
     (lane, Relay { out, input, device_state: mirror, parker: owner, mac: device.mac(), stranded_counted: false })
 }
 
 /// The number of packets on a ring whose reader has ended. They stay until the ring is freed, and none is added.
-pub(crate) fn count_stranded(ring: &Producer<Packet>) -> usize {
-    if ring.is_abandoned() { ring.buffer().capacity() - ring.slots() } else { 0 }
+pub(crate) fn count_stranded(ring: &impl Producer<Packet>) -> usize {
+    if ring.is_abandoned() { ring.queued() } else { 0 }
 }
 
 /// One bit each for super-frames, checksums, and packets that are not in one piece.
@@ -97,34 +106,33 @@ impl RelayOwner {
     #[inline]
     pub fn hand_over(&mut self, batch: &mut Batch, pool: &mut Pool) -> usize {
         let Some(to) = &mut self.to else { return 0 };
-        let count = batch.len().min(to.slots());
+        let count = to.push_many(batch.len(), batch.drain());
         // Before the wakeup: a full ring must not cost a fence for each batch.
         if count == 0 {
             return 0;
         }
-        // Cannot fail: this end alone fills the ring, and the reader only makes room.
-        let Ok(chunk) = to.write_chunk_uninit(count) else { return 0 };
-        chunk.fill_from_iter(batch.drain().take(count));
         pool.export(count);
-        // After the commit of the chunk: the woken worker must see the packets.
+        // After the packets are published: the woken worker must see them.
         self.parker.unpark();
         count
+    }
+
+    /// True if the ring to the other worker is full. A reader that has ended makes no room: that is a failure, and no stall.
+    pub fn is_full(&self) -> bool {
+        self.to.as_ref().is_some_and(|to| to.room() == 0 && !to.is_abandoned())
     }
 
     /// Accepts at most `most` packets to be transmitted. Returns their number.
     #[inline]
     pub fn accept(&mut self, batch: &mut Batch, most: usize, pool: &mut Pool) -> usize {
-        let count = self.from.slots().min(most).min(batch.room());
-        // Cannot fail: this end alone empties the ring.
-        let Ok(chunk) = self.from.read_chunk(count) else { return 0 };
-        chunk.into_iter().for_each(|packet| batch.push(packet));
+        let count = self.from.pop_many(most.min(batch.room()), |packet| batch.push(packet));
         pool.import(count);
         count
     }
 
     /// Packets that were handed to the other worker and that it left behind when it ended, counted once.
     pub fn take_stranded(&mut self) -> usize {
-        if self.to.as_ref().is_some_and(Producer::is_abandoned) {
+        if self.to.as_ref().is_some_and(RingProducer::is_abandoned) {
             self.stop();
         }
         std::mem::take(&mut self.stranded)
@@ -163,16 +171,14 @@ impl Relay {
 impl Port for Relay {
     #[inline]
     fn receive(&mut self, _now: Instant, batch: &mut Batch, pool: &mut Pool) {
-        let count = self.input.slots().min(batch.room());
-        let Ok(chunk) = self.input.read_chunk(count) else { return };
-        chunk.into_iter().for_each(|packet| batch.push(packet));
+        let count = self.input.pop_many(batch.room(), |packet| batch.push(packet));
         pool.import(count);
     }
 
     #[inline]
     fn room(&self) -> usize {
         // An abandoned ring is never emptied: with room there, more packets would be stranded.
-        if self.out.is_abandoned() { 0 } else { self.out.slots() }
+        if self.out.is_abandoned() { 0 } else { self.out.room() }
     }
 
     #[inline]
@@ -180,8 +186,7 @@ impl Port for Relay {
         let count = batch.len();
         pool.export(count);
         // The owner may end after `room` was read. Packets on its ring are counted later, by `take_abandoned`.
-        let chunk = self.out.write_chunk_uninit(count).expect("no more is sent than there is room");
-        chunk.fill_from_iter(batch.drain());
+        assert_eq!(self.out.push_many(count, batch.drain()), count, "no more is sent than there is room");
         self.parker.unpark();
     }
 

@@ -39,7 +39,7 @@ impl<'de, T: CounterSet> Deserialize<'de> for CounterFields<T> {
     }
 }
 
-/// Every counter of ports, links, paths and multicast groups.
+/// Every counter of ports, links, paths, multicast groups and workers.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct CountersReply {
     /// When they were read, since 1970-01-01 UTC.
@@ -51,9 +51,9 @@ pub struct CountersReply {
 /// A counter.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct CounterValue {
-    /// `port`, `link`, `path` or `multicast`. Followed by `name`, it is the name of the metric.
+    /// `port`, `link`, `path`, `multicast` or `worker`. Followed by `name`, it is the name of the metric.
     pub kind: String,
-    /// The owner of the counter: the name of the port or path; the port and the worker of a link; the group.
+    /// The owner of the counter: the name of the port or path; the port and the worker of a link; the group; the number of the worker.
     pub of: String,
     /// Its name, with its unit.
     pub name: String,

@@ -1,5 +1,7 @@
 //! Reports about workers and their tasks.
 
+use super::CounterFields;
+use packet::StallCounters;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -61,6 +63,9 @@ pub struct WorkerReply {
     pub taken_over_packets: u64,
     /// Packets in its queues.
     pub held_packets: u64,
+    /// Its stalls: queues to other workers, the pool, and the media of ports.
+    #[serde(flatten)]
+    pub stalls: CounterFields<StallCounters>,
 }
 
 /// The tasks.

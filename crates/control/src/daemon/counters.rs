@@ -1,4 +1,4 @@
-//! All declared counters of ports, links, paths and multicast groups.
+//! All declared counters of ports, links, paths, multicast groups and workers.
 
 use super::Daemon;
 use super::report::Answer;
@@ -22,6 +22,9 @@ impl Daemon {
         for group in self.multicast()?.groups {
             let source = group.source.map_or_else(String::new, |source| format!(" from {source}"));
             all.add("multicast", &format!("{}{source}", group.group), &group.counters.0);
+        }
+        for worker in self.workers().workers {
+            all.add("worker", &worker.worker.to_string(), &worker.stalls.0);
         }
         Ok(all)
     }

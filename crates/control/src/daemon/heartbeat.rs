@@ -150,6 +150,7 @@ impl Heartbeat {
             handed_over_packets: 0,
             taken_over_packets: 0,
             held_packets: 0,
+            stalls: api::CounterFields::default(),
         }
     }
 }

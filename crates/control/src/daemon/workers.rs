@@ -288,6 +288,7 @@ impl Daemon {
             worker.handed_over_packets = report.ledger.handed_over();
             worker.taken_over_packets = report.ledger.taken_over();
             worker.held_packets = report.held_packets;
+            worker.stalls = api::CounterFields(report.stalls);
         }
         api::Workers { time_ns: (now + self.epoch).get(), spin_ns: self.workers.spin.load(Ordering::Relaxed), workers }
     }

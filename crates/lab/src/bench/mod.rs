@@ -14,6 +14,7 @@ mod io;
 mod kernel_htb;
 mod link;
 mod preempt;
+mod queues;
 mod reservations;
 mod route_cache;
 mod routes;

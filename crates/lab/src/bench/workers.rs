@@ -7,7 +7,7 @@
 //! independent loops is the machine's limit at that moment. The ratio by processor time excludes time that other processes take from a thread. It
 //! shows the cost that workers cause each other.
 
-use super::{BenchFigure, Progress, Rounds, medians};
+use super::{BenchFigure, Progress, Rounds, medians, queues};
 use ::io::clock::{self, CycleCounter};
 use ::io::cores;
 use anyhow::{Result, ensure};
@@ -331,12 +331,14 @@ pub(super) fn measure(Rounds(count): Rounds, progress: &Progress) -> Result<Vec<
         BenchFigure::at_least("workers", name, medians(&rounds), "packets/us", budget)
     };
     let (wall, processor) = (|pace: Pace| pace.wall, |pace: Pace| pace.processor);
-    Ok(vec![
+    let mut figures = vec![
         figure("two workers against one, a queue each, 64 B", &own, wall, Some(BUDGET)),
         figure("the same, by processor time", &own, processor, Some(BUDGET)),
         figure("two workers against one, one queue, flows handed over", &shared, wall, None),
         figure("the same, by processor time", &shared, processor, None),
         figure("two straight-line loops against one", &plain, wall, None),
         figure("the same, by processor time", &plain, processor, None),
-    ])
+    ];
+    figures.extend(queues::measure(Rounds(count), pair));
+    Ok(figures)
 }

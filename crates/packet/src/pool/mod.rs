@@ -11,6 +11,7 @@ mod offload;
 mod queue;
 mod region;
 mod shared;
+pub mod spsc;
 
 pub use batch::{BATCH, Batch, Drain};
 pub use frame::{Meta, Packet, prefetch, prefetch_far};
@@ -46,12 +47,14 @@ pub struct Pool {
     region: Arc<Region>,
     free: Vec<Packet>,
     in_use: u64,
+    /// A frame was requested in vain since [`Pool::take_refusal`].
+    refused: bool,
 }
 
 impl Pool {
     /// An empty pool on `region`.
     pub fn new(region: Arc<Region>) -> Pool {
-        Pool { region, free: Vec::with_capacity(2 * EXCHANGE), in_use: 0 }
+        Pool { region, free: Vec::with_capacity(2 * EXCHANGE), in_use: 0, refused: false }
     }
 
     /// The region behind this pool.
@@ -186,6 +189,23 @@ impl Pool {
         let mut spare = self.region.lock();
         let from = spare.frames.len().saturating_sub(EXCHANGE);
         self.free.extend(spare.frames.drain(from..));
+        self.refused |= self.free.is_empty();
+    }
+
+    /// True if a frame was requested in vain since the last call. Super-frames do not count: what needs one has a way without.
+    #[inline]
+    pub fn take_refusal(&mut self) -> bool {
+        std::mem::take(&mut self.refused)
+    }
+
+    /// True if a frame can be taken.
+    pub fn has_frames(&self) -> bool {
+        !self.free.is_empty() || self.region.spare() > 0
+    }
+
+    /// Free frames that this pool keeps back from others.
+    pub fn kept(&self) -> usize {
+        self.free.len()
     }
 }
 

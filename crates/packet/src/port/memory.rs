@@ -3,8 +3,8 @@
 //! Both ends may be ports of one router or of two, or a test or benchmark may hold one end like a host.
 
 use super::{Offloads, Port, WakeSource};
+use crate::spsc::{Consumer, Producer, RingConsumer, RingProducer, ring};
 use crate::{Batch, Packet, Pool};
-use rtrb::{Consumer, Producer, RingBuffer};
 use units::{Instant, Rate};
 
 /// A wire between two in-memory ports.
@@ -14,8 +14,8 @@ pub struct MemoryWire;
 impl MemoryWire {
     /// The two ends of a wire that holds `capacity` packets in each direction. Both ends must use pools of one region.
     pub fn pair(capacity: usize) -> (MemoryPort, MemoryPort) {
-        let (to_right, at_right) = RingBuffer::new(capacity);
-        let (to_left, at_left) = RingBuffer::new(capacity);
+        let (to_right, at_right) = ring(capacity);
+        let (to_left, at_left) = ring(capacity);
         let end = |out, input| MemoryPort { out, input, rate: Rate::MAX, offloads: Offloads::default() };
         (end(to_right, at_left), end(to_left, at_right))
     }
@@ -24,8 +24,8 @@ impl MemoryWire {
 /// One end of a wire.
 #[derive(Debug)]
 pub struct MemoryPort {
-    out: Producer<Packet>,
-    input: Consumer<Packet>,
+    out: RingProducer<Packet>,
+    input: RingConsumer<Packet>,
     rate: Rate,
     offloads: Offloads,
 }
@@ -43,17 +43,15 @@ impl MemoryPort {
 
     /// Packets waiting to be received at this end.
     pub fn waiting(&self) -> usize {
-        self.input.slots()
+        self.input.queued()
     }
 }
 
 impl Port for MemoryPort {
     #[inline]
     fn receive(&mut self, _now: Instant, batch: &mut Batch, pool: &mut Pool) {
-        let wanted = self.input.slots().min(batch.room());
-        let Ok(chunk) = self.input.read_chunk(wanted) else { return };
-        chunk.into_iter().for_each(|packet| batch.push(packet));
-        pool.import(wanted);
+        let received = self.input.pop_many(batch.room(), |packet| batch.push(packet));
+        pool.import(received);
     }
 
     fn sets_timestamps(&self) -> bool {
@@ -62,15 +60,14 @@ impl Port for MemoryPort {
 
     #[inline]
     fn room(&self) -> usize {
-        self.out.slots()
+        self.out.room()
     }
 
     #[inline]
     fn transmit(&mut self, _now: Instant, batch: &mut Batch, pool: &mut Pool) {
         let sent = batch.len();
         pool.export(sent);
-        let chunk = self.out.write_chunk_uninit(sent).expect("no more is sent than there is room");
-        chunk.fill_from_iter(batch.drain());
+        assert_eq!(self.out.push_many(sent, batch.drain()), sent, "no more is sent than there is room");
     }
 
     fn link_rate(&self) -> Rate {

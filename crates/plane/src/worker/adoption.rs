@@ -20,6 +20,7 @@ use link::Queueing;
 use packet::DropReason;
 use packet::event::Event;
 use packet::segment::PacketSplitter;
+use packet::spsc::Consumer;
 use stack::World;
 use std::fmt;
 use std::sync::Arc;
@@ -228,7 +229,7 @@ impl Worker {
         }
         if let PeerRings::First(colleagues) = crew {
             for colleague in colleagues {
-                while let Ok(packet) = colleague.handed.pop() {
+                while let Some(packet) = colleague.handed.pop() {
                     // On a ring a packet belongs to no pool and no ledger: import it first, so that both add up.
                     accounting.pool.import(1);
                     accounting.ledger.take_over(1);

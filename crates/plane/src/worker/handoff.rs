@@ -8,6 +8,7 @@ use link::Link;
 use packet::accounting::Accounting;
 use packet::port::{Port, UnsentPackets, refusal_reason};
 use packet::segment::{must_segment, prepare_for_port, wire_length};
+use packet::spsc::Consumer;
 use packet::wire::{TagStack, ethernet, ethertype, flow_hash};
 use packet::{BATCH, Batch, DropReason, Packet};
 use units::PortId;
@@ -115,9 +116,19 @@ impl SharedQueue {
             spread.packets += handed as u64;
             // `hand_over` has left the packets that did not fit in `sorted`.
             spread.bytes += bytes - sorted.bytes();
+            let is_full = !sorted.is_empty() && !lane.is_abandoned();
+            lane.stall.observe(is_full, accounting.now, accounting.stalls.handoff());
             refuse(lane, sorted, batch);
         }
         spread
+    }
+
+    /// Counts the stalls of queues to other workers, until they have room again.
+    #[inline]
+    pub fn count_stalls(&mut self, accounting: &mut Accounting) {
+        for lane in self.relays.iter_mut().filter(|lane| lane.stall.is_stalled()) {
+            lane.stall.observe(lane.is_full(), accounting.now, accounting.stalls.handoff());
+        }
     }
 
     /// Passes packets of other workers to the scheme of the link, which has a single owner. Returns their number.

@@ -203,7 +203,8 @@ fn read_variables(station: &dyn PacketHook, place: HookPoint, state: Option<&Por
 impl Worker {
     /// Accepts packets that other workers have received for this one, as far as their input ports accept any.
     pub(super) fn receive_handed(&mut self) {
-        let Some(mesh) = &self.hooks.owner_rings else { return };
+        let Some(mesh) = &mut self.hooks.owner_rings else { return };
+        mesh.count_stalls(self.accounting.now, &mut self.accounting.stalls);
         for from in 0..mesh.sources() {
             while let Some(port) = self.hooks.next_handed(from, &mut self.ports, &mut self.vector, &mut self.accounting)
             {
@@ -280,7 +281,7 @@ impl Hooks {
             }
         }
         std::mem::swap(batch, &mut mesh.kept);
-        let (handed, bytes) = mesh.hand_over(stations.state.plan.queues.into());
+        let (handed, bytes) = mesh.hand_over(stations.state.plan.queues.into(), accounting.now, &mut accounting.stalls);
         accounting.pool.export(handed);
         accounting.ledger.hand_over(handed as u64);
         state.handed_out += handed as u64;

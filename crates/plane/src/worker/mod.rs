@@ -55,9 +55,9 @@ use fib::Tables;
 use hooks::Hooks;
 use link::Link;
 use neighbour_queue::NeighbourQueue;
-use packet::Pool;
 use packet::accounting::Accounting;
 use packet::event::Observer;
+use packet::{Pool, StallCounters};
 use paths::Paths;
 use peers::Peers;
 use ports::{PortState, Ports, Role};
@@ -202,7 +202,7 @@ impl Worker {
             self.audit_due = now + AUDIT;
         }
         if !self.ports.blocked.is_empty() {
-            self.ports.retry_blocked(now, &mut self.tasks);
+            self.ports.retry_blocked(now, &mut self.tasks, &mut self.accounting.stalls);
         }
         if !self.ports.emulated.is_empty() {
             self.ports.serve_emulated(now, &mut self.tasks);
@@ -402,10 +402,13 @@ impl Ports {
         }
     }
 
-    pub(in crate::worker) fn retry_blocked(&mut self, now: Instant, tasks: &mut TaskTable) {
+    pub(in crate::worker) fn retry_blocked(&mut self, now: Instant, tasks: &mut TaskTable, stalls: &mut StallCounters) {
         let Ports { blocked, blocked_since, states: ports, .. } = self;
         blocked.retain(|&port| {
-            let Some(state) = ports.get(port) else { return false };
+            let Some(state) = ports.get_mut(port) else { return false };
+            if state.stall.is_stalled() {
+                state.stall.observe(state.link.room() == 0, now, stalls.link());
+            }
             let may_leave = match state.link.next() {
                 Next::Ready => true,
                 Next::At(time) => now >= time,

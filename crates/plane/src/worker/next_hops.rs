@@ -14,6 +14,7 @@ use fib::Tables;
 use packet::accounting::Accounting;
 use packet::event::Stage;
 use packet::port::refusal_reason;
+use packet::spsc::Producer;
 use packet::{DropReason, Exception, Packet};
 use stack::NextHopState;
 use units::{Instant, Nanos, PortId};

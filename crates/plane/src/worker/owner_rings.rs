@@ -4,10 +4,11 @@
 use crate::hook::{MOST_QUEUES, Owner};
 use crate::parker::Parker;
 use crate::relay::count_stranded;
-use packet::{Batch, Packet};
-use rtrb::{Consumer, Producer, RingBuffer};
+use packet::spsc::{Consumer, Producer, RingConsumer, RingProducer, ring};
+use packet::{Batch, Packet, StallCounters, StallMeter};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use units::Instant;
 
 /// The capacity of a ring, in packets.
 const RING: usize = 1024;
@@ -34,7 +35,7 @@ pub(crate) struct OwnerRings {
 
 /// The writer's end of a ring.
 struct RingWriter {
-    ring: Producer<Packet>,
+    ring: RingProducer<Packet>,
     parker: Arc<Parker>,
     /// Packets for it, while a batch is sorted.
     sorted: Batch,
@@ -43,11 +44,13 @@ struct RingWriter {
     dequeued: DequeueCounts,
     /// True if its packets were counted when the reader had ended.
     stranded_counted: bool,
+    /// Stalls: a packet found the ring, or its queue's share of it, full.
+    stall: StallMeter,
 }
 
 /// The reader's end of a ring.
 struct RingReader {
-    ring: Consumer<Packet>,
+    ring: RingConsumer<Packet>,
     dequeued: DequeueCounts,
 }
 
@@ -66,7 +69,7 @@ impl OwnerRings {
         };
         let mut all: Vec<OwnerRings> = (0..count).map(mesh).collect();
         for (from, to) in (0..count).flat_map(|from| (0..count).map(move |to| (from, to))).filter(|(f, t)| f != t) {
-            let (producer, consumer) = RingBuffer::new(RING);
+            let (producer, consumer) = ring(RING);
             let (bell, taken) = (bells[to].clone(), DequeueCounts::default());
             all[to].from[from] = Some(RingReader { ring: consumer, dequeued: taken.clone() });
             let (sorted, put) = (Batch::new(), [0; MOST_QUEUES]);
@@ -77,6 +80,7 @@ impl OwnerRings {
                 enqueued: put,
                 dequeued: taken,
                 stranded_counted: false,
+                stall: StallMeter::default(),
             });
         }
         all
@@ -89,7 +93,7 @@ impl OwnerRings {
 
     /// Packets queued for this worker.
     pub fn waiting(&self) -> u64 {
-        self.from.iter().flatten().map(|way| way.ring.slots() as u64).sum()
+        self.from.iter().flatten().map(|way| way.ring.queued() as u64).sum()
     }
 
     pub fn has_mail(&self) -> bool {
@@ -123,15 +127,24 @@ impl OwnerRings {
         }
     }
 
+    /// Counts the stalls of rings, until they have room again.
+    #[inline]
+    pub fn count_stalls(&mut self, now: Instant, stalls: &mut StallCounters) {
+        for way in self.to.iter_mut().flatten().filter(|way| way.stall.is_stalled()) {
+            // The share of a queue may still be used up. The next packet that finds it so begins another stall.
+            way.stall.observe(way.ring.room() == 0 && !way.ring.is_abandoned(), now, stalls.handoff());
+        }
+    }
+
     /// Hands over the sorted packets. Each of `queues` queues has its share of the room. The rest is put into [`OwnerRings::overflow`].
     /// Returns the number of packets, and their bytes.
-    pub fn hand_over(&mut self, queues: usize) -> (usize, u64) {
+    pub fn hand_over(&mut self, queues: usize, now: Instant, stalls: &mut StallCounters) -> (usize, u64) {
         let OwnerRings { to, fitting, overflow: late, handed, .. } = self;
         let (mut packets, mut bytes, share) = (0, 0, RING / queues.clamp(1, MOST_QUEUES));
         for way in to.iter_mut().flatten().filter(|way| !way.sorted.is_empty()) {
             // A queue that was full for one packet is full for all behind it, even if the reader makes room meanwhile. Otherwise they would
             // overtake it.
-            let (mut free, mut full) = (way.ring.slots(), 0u16);
+            let (mut free, mut full) = (way.ring.room(), 0u16);
             const { assert!(MOST_QUEUES <= u16::BITS as usize) };
             for packet in way.sorted.drain() {
                 let queue = queue_of(&packet);
@@ -147,11 +160,10 @@ impl OwnerRings {
                 fitting.push(packet);
             }
             (packets, bytes) = (packets + fitting.len(), bytes + fitting.bytes());
-            if let Ok(chunk) = way.ring.write_chunk_uninit(fitting.len()) {
-                chunk.fill_from_iter(fitting.drain());
-                // After the commit of the chunk: the woken worker must see the packets.
-                way.parker.unpark();
-            }
+            way.stall.observe(full != 0 && !way.ring.is_abandoned(), now, stalls.handoff());
+            way.ring.push_many(fitting.len(), fitting.drain());
+            // After the packets are published: the woken worker must see them.
+            way.parker.unpark();
         }
         *handed += packets as u64;
         (packets, bytes)
@@ -159,13 +171,13 @@ impl OwnerRings {
 
     /// The next packet from worker `from`.
     pub fn peek(&self, from: usize) -> Option<&Packet> {
-        self.from.get(from)?.as_ref()?.ring.peek().ok()
+        self.from.get(from)?.as_ref()?.ring.peek()
     }
 
     /// Dequeues it.
     pub fn take(&mut self, from: usize) -> Option<Packet> {
         let RingReader { ring, dequeued: taken } = self.from.get_mut(from)?.as_mut()?;
-        let packet = ring.pop().ok()?;
+        let packet = ring.pop()?;
         let taken = &taken[queue_of(&packet)];
         // Only this worker writes the counter, so a plain load and store suffice.
         taken.store(taken.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);

@@ -1,5 +1,6 @@
 //! Communication between workers besides relays. The first worker speaks for the router: it owns the neighbours, and the others hand it packets
-//! that are not simply forwarded. Each direction between two workers is a bounded ring with one writer and one reader.
+//! that are not simply forwarded. Each direction between two workers is a queue with one producer and one consumer: a ring for packets, and lists for
+//! requests and verdicts, of which there are few.
 
 use super::Worker;
 use super::paths::Paths;
@@ -8,8 +9,8 @@ use crate::classify::Target;
 use crate::parker::Parker;
 use crate::relay::count_stranded;
 use packet::accounting::Accounting;
-use packet::{DropReason, Exception, Packet};
-use rtrb::{Consumer, Producer, RingBuffer};
+use packet::spsc::{Consumer, ListConsumer, ListProducer, Producer, RingConsumer, RingProducer, ring, void_list};
+use packet::{DropReason, Exception, Packet, StallMeter};
 use stack::NextHopState;
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -17,8 +18,10 @@ use units::{Instant, InterfaceId, WorkerId};
 
 /// Packets on their way to the first worker, from each of the others.
 const HANDOFF_CAPACITY: usize = 1024;
-/// Requests and replies in flight.
-const REQUEST_CAPACITY: usize = 256;
+/// The most requests or verdicts at once. The number of unresolved next hops bounds both. A worker asks again for a verdict that did not fit.
+const REQUEST_CAPACITY: usize = 4096;
+/// Requests or verdicts at once for which nothing is allocated.
+const REQUESTS_READY: usize = 16;
 
 /// A next hop. The same address on two links is two next hops.
 pub(crate) type NextHop = (InterfaceId, IpAddr);
@@ -27,24 +30,34 @@ pub(crate) type NextHop = (InterfaceId, IpAddr);
 #[derive(Debug)]
 pub(crate) struct OtherWorker {
     pub worker: WorkerId,
-    pub handed: Consumer<Packet>,
-    pub requests: Consumer<NextHop>,
-    pub verdicts: Producer<(NextHop, NextHopState)>,
+    pub handed: RingConsumer<Packet>,
+    pub requests: ListConsumer<NextHop>,
+    pub verdicts: ListProducer<(NextHop, NextHopState)>,
     pub parker: Arc<Parker>,
 }
 
 /// The first worker, as another one sees it.
 #[derive(Debug)]
 pub(crate) struct FirstWorker {
-    pub handed: Producer<Packet>,
-    pub requests: Producer<NextHop>,
-    pub verdicts: Consumer<(NextHop, NextHopState)>,
+    pub handed: RingProducer<Packet>,
+    pub requests: ListProducer<NextHop>,
+    pub verdicts: ListConsumer<(NextHop, NextHopState)>,
     pub parker: Arc<Parker>,
     /// True if the packets it left behind when it ended were counted.
     stranded_counted: bool,
+    /// Stalls of the ring for packets.
+    pub stall: StallMeter,
 }
 
 impl FirstWorker {
+    /// Counts a stall of the ring for packets, until it has room again.
+    fn count_stall(&mut self, accounting: &mut Accounting) {
+        if self.stall.is_stalled() {
+            let is_full = self.handed.room() == 0 && !self.handed.is_abandoned();
+            self.stall.observe(is_full, accounting.now, accounting.stalls.handoff());
+        }
+    }
+
     /// Packets that were handed to the first worker and that it left behind when it ended, counted once.
     pub fn take_stranded(&mut self) -> usize {
         if self.stranded_counted || !self.handed.is_abandoned() {
@@ -67,10 +80,10 @@ impl PeerRings {
     pub fn of(bells: &[Arc<Parker>]) -> Vec<PeerRings> {
         let (mut colleagues, mut others) = (Vec::new(), Vec::new());
         for (index, bell) in bells.iter().enumerate().skip(1) {
-            // Three rings for each of the others: packets and requests to the first worker, and verdicts back.
-            let (handing, handed) = RingBuffer::new(HANDOFF_CAPACITY);
-            let (asking, questions) = RingBuffer::new(REQUEST_CAPACITY);
-            let (answers, answered) = RingBuffer::new(REQUEST_CAPACITY);
+            // Three queues for each of the others: packets and requests to the first worker, and verdicts back.
+            let (handing, handed) = ring(HANDOFF_CAPACITY);
+            let (asking, questions) = void_list(REQUEST_CAPACITY, REQUESTS_READY);
+            let (answers, answered) = void_list(REQUEST_CAPACITY, REQUESTS_READY);
             let worker = WorkerId::at(index);
             colleagues.push(OtherWorker {
                 worker,
@@ -87,6 +100,7 @@ impl PeerRings {
                 verdicts: answers,
                 parker: bell,
                 stranded_counted: false,
+                stall: StallMeter::default(),
             })));
         }
         std::iter::once(PeerRings::First(colleagues)).chain(others).collect()
@@ -122,8 +136,11 @@ impl Worker {
         if let PeerRings::First(colleagues) = &self.peers.rings {
             return (0..colleagues.len()).for_each(|index| self.receive_from_peer(index, now));
         }
+        if let PeerRings::Other(speaker) = &mut self.peers.rings {
+            speaker.count_stall(&mut self.accounting);
+        }
         while let PeerRings::Other(speaker) = &mut self.peers.rings
-            && let Ok((hop, verdict)) = speaker.verdicts.pop()
+            && let Some((hop, verdict)) = speaker.verdicts.pop()
         {
             self.neighbours.learn(hop, verdict, &mut self.paths, &mut self.tasks, &mut self.accounting);
         }
@@ -137,7 +154,7 @@ impl Worker {
         loop {
             let PeerRings::First(colleagues) = &mut self.peers.rings else { return };
             let colleague = &mut colleagues[index];
-            let Ok(hop) = colleague.requests.pop() else { return };
+            let Some(hop) = colleague.requests.pop() else { return };
             let who = 1 << colleague.worker.index();
             self.tasks.idle_dispatches = 0;
             self.request_next_hop(hop, who);
@@ -159,7 +176,7 @@ impl Peers {
         let Paths { instances, dispatch, .. } = paths;
         let PeerRings::First(colleagues) = crew else { return };
         let handed = &mut colleagues[index].handed;
-        while let Ok(packet) = handed.peek() {
+        while let Some(packet) = handed.peek() {
             let exception = Exception::of(packet.meta().exception);
             let target = exception.map_or(dispatch.control, |exception| dispatch.exception_instance(exception));
             let Some(instance) = instances.get_mut(target) else { return };
@@ -167,7 +184,7 @@ impl Peers {
             if instance.input.room() == 0 {
                 return;
             }
-            let Ok(packet) = handed.pop() else { return };
+            let Some(packet) = handed.pop() else { return };
             accounting.pool.import(1);
             accounting.ledger.take_over(1);
             let refused = instance.enter(packet);
@@ -194,13 +211,15 @@ impl Peers {
             handed += 1;
             // Without a reader a push may succeed, and the packet would be lost uncounted.
             let gone = speaker.handed.is_abandoned();
-            match if gone { Err(rtrb::PushError::Full(packet)) } else { speaker.handed.push(packet) } {
+            let pushed = if gone { Err(packet) } else { speaker.handed.push(packet) };
+            speaker.stall.observe(pushed.is_err() && !gone, accounting.now, accounting.stalls.handoff());
+            match pushed {
                 Ok(()) => {
                     instance.counters.diverted += 1;
                     accounting.pool.export(1);
                     accounting.ledger.hand_over(1);
                 }
-                Err(rtrb::PushError::Full(packet)) => {
+                Err(packet) => {
                     instance.counters.dropped += 1;
                     accounting.drop(packet, if gone { DropReason::WorkerFailed } else { DropReason::HandOverFull });
                 }

@@ -14,7 +14,7 @@ use link::{Link, LinkSetup};
 use packet::accounting::Accounting;
 use packet::event::Event;
 use packet::port::Port;
-use packet::{Batch, DropReason};
+use packet::{Batch, DropReason, StallMeter};
 use schemes::Trouble;
 use units::{Instant, Nanos, PortId, TaskId, WorkerId};
 
@@ -64,6 +64,8 @@ pub(super) struct PortState {
     pub route_cache: PortRouteCache,
     /// The circuits of subscribers, if the port is toward them.
     pub subscribers: Option<SubscriberSide>,
+    /// Stalls of the medium.
+    pub stall: StallMeter,
 }
 
 impl PortState {

@@ -17,7 +17,7 @@ use packet::accounting::Accounting;
 use packet::event::Event;
 use packet::latency::{LatePackets, Latency};
 use packet::port::UnsentPackets;
-use packet::{Advisory, DropReason, Ledger, LinkCounters, PortCounters};
+use packet::{Advisory, DropReason, Ledger, LinkCounters, PortCounters, StallCounters};
 use plan::Receive;
 use stack::NeighbourReport;
 use std::collections::BTreeMap;
@@ -183,8 +183,12 @@ pub struct WorkerReport {
     pub generation: Generation,
     /// Its ledger.
     pub ledger: Ledger,
+    /// Its stalls.
+    pub stalls: StallCounters,
     /// Packets it holds, counted by frames.
     pub held_packets: u64,
+    /// Free frames that its pool keeps back from other workers.
+    pub frames_kept: usize,
     /// Frames of the pool that are neither used nor kept by a worker.
     pub frames_spare: usize,
     /// Its ports.
@@ -240,6 +244,8 @@ impl Worker {
             worker: self.id,
             generation: self.snapshot.generation,
             ledger,
+            stalls: self.accounting.stalls,
+            frames_kept: self.accounting.pool.kept(),
             // The pool does not count frames inside a port, because they were given to it.
             held_packets: self.accounting.pool.frames_in_use() + waiting,
             frames_spare: self.accounting.pool.region().spare(),

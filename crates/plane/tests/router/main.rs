@@ -39,6 +39,7 @@ mod shares;
 mod simulation;
 mod sojourn;
 mod sources;
+mod stalls;
 mod super_frame_splitting;
 mod super_frames;
 mod threads;

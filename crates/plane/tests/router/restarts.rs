@@ -3,12 +3,12 @@
 //! The tests are seeded, so failures are reproducible.
 
 use packet::event::{Event, EventInterests, Observer};
-use packet::port::Port;
+use packet::port::{MemoryPort, Port};
 use packet::wire::{Ipv4Spec, ethernet, ethertype};
 use packet::{DropReason, Ledger, Packet};
-use plane::WorkerReport;
 use plane::rig::WorkerGroup;
 use plane::snapshot::Layout;
+use plane::{Worker, WorkerReport};
 use std::net::Ipv4Addr;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
@@ -16,6 +16,8 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use units::{Instant, Mac, Nanos, PortId};
 
 const FRAMES: usize = 8192;
+/// Packets in each direction of a wire.
+const WIRE: usize = 4096;
 
 /// An observer that panics after a number of events.
 struct Fuse(Arc<AtomicI64>);
@@ -100,6 +102,7 @@ impl Trial {
         let mut team = WorkerGroup::with_observers(workers, queues, FRAMES, layout, |worker| {
             Box::new(Fuse(fuses[worker.index()].clone()))
         });
+        team.wires.length = WIRE;
         team.apply(CONFIG);
         team.settle();
         Trial { team, fuses, flows: vec![(0, 0); 24], delivered: 0, gone: Vec::new() }
@@ -148,6 +151,26 @@ impl Trial {
         self.team.workers[worker].audit();
     }
 
+    /// Checks that every frame is in one place: the pools, the workers, the queues between them, the wires, or the hosts (spec P-65). No worker has
+    /// been given up.
+    fn conserve(&self) {
+        let WorkerGroup { workers, wires, pool, router, .. } = &self.team;
+        let reports: Vec<WorkerReport> = workers.iter().map(Worker::report).collect();
+        let on_wire = |far: &MemoryPort| WIRE - far.room() + far.waiting();
+        let places = [
+            ("region", router.region().spare()),
+            ("pools", pool.kept() + reports.iter().map(|report| report.frames_kept).sum::<usize>()),
+            ("workers", reports.iter().map(|report| report.held_packets as usize).sum()),
+            (
+                "queues between workers",
+                (sum(&reports, Ledger::handed_over) - sum(&reports, Ledger::taken_over)) as usize,
+            ),
+            ("wires", wires.far.values().map(on_wire).sum()),
+            ("hosts", pool.frames_in_use() as usize),
+        ];
+        assert_eq!(places.iter().map(|(_, frames)| frames).sum::<usize>(), FRAMES, "{places:?}");
+    }
+
     /// Lets time pass until no packet is in the router, and checks that each packet has one fate.
     fn check(&mut self) -> Vec<WorkerReport> {
         self.team.advance(Nanos::secs(5));
@@ -187,12 +210,15 @@ fn worker_restarts_after_a_panic_anywhere_and_accounts_for_every_packet() {
             let victim = fuse % usize::from(workers);
             trial.fuses[victim].store(fuse as i64, Ordering::Relaxed);
             (0..queues).for_each(|queue| trial.send(150, queue));
+            trial.conserve();
             expected += 1;
             while let Some(worker) = trial.steps(400) {
                 assert_eq!(worker, victim);
                 trial.restart(worker);
+                trial.conserve();
                 restarts += 1;
             }
+            trial.conserve();
             trial.fuses[victim].store(-1, Ordering::Relaxed);
             trial.receive();
         }

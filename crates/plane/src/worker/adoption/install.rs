@@ -93,6 +93,7 @@ impl Ports {
             metered: 0,
             route_cache: PortRouteCache::default(),
             subscribers: None,
+            stall: packet::StallMeter::default(),
         };
         self.states.insert(id, state);
         retired

@@ -15,6 +15,7 @@ impl Worker {
         let mut done = Received::default();
         let Some(state) = self.ports.states.get_mut(port) else { return done };
         if let Some(lanes) = &mut state.relays {
+            lanes.count_stalls(&mut self.accounting);
             // Packets that other workers transmit through this queue are the oldest: transmit them before anything is received.
             done.drained = if state.link.has_shares() {
                 lanes.offer(&mut state.link, &mut self.accounting)

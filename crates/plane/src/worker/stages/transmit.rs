@@ -71,6 +71,8 @@ impl Ports {
         let Ports { states, blocked, blocked_since, .. } = self;
         let Some(state) = states.get_mut(port) else { return (moved, more) };
         let now = accounting.now;
+        let is_full = state.link.backlog().packets > 0 && state.link.room() == 0;
+        state.stall.observe(is_full, now, accounting.stalls.link());
         // An emulated link reports itself when it is ready: see `Ports::serve_emulated`.
         let by_itself = state.link.is_emulated() && state.link.next() == Next::Ready;
         if state.link.backlog().packets > 0 || state.link.in_flight() > 0 {
