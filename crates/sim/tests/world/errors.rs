@@ -50,7 +50,7 @@ time = "1ms"
             w:15:8: error: unknown kind of source 'bursty'; use one of constant, poisson, onoff, ramp, replay
             w:17:8: error: 'efx' is no code point; write "ef", "af31", "cs5" or a number
             w:19:11: error: a link has two ends; write between = ["p1", "p2"]
-            w:23:1: error: it states no change; give router and config, card and up, link and scheme, or link and rate
+            w:23:1: error: it states no change; give router and config, router and reserve, card and up, link and scheme, or link and rate
             w:25:1: error: no router has a port on card 'nobody'; use one of in, out
         "#]],
     );
