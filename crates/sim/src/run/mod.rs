@@ -14,6 +14,8 @@ mod fault_injection;
 mod measurements;
 mod policies;
 mod real;
+#[cfg(test)]
+mod reservation_sets;
 mod schedule;
 mod snapshot;
 mod state;
