@@ -13,6 +13,8 @@ SOAK_PACKETS ?= 1000000
 SOAK_KEYS ?= 1000000
 # Items that cross each kind of queue between two threads; `make test` has a hundredth of these.
 SOAK_TRANSFERS ?= 1000000000
+# Random sets of reserved flows in virtual time; `make test` has 6.
+SOAK_SETS ?= 1000
 # Subscribers measured at once with the kernel's TCP; `make test` has a fifth of these.
 SOAK_SUBSCRIBERS ?= 100
 # Seconds for each fuzz target, and which ones.
@@ -53,12 +55,13 @@ reproduce: ## run every published experiment in virtual time; results/index.html
 	@.ci/setup build
 	$(CARGO) run --locked --profile $(PROFILE) --bin switchpath-lab -- reproduce --out results $(ARGS)
 
-soak: ## long: ten million frames, random and mutated (SOAK_FRAMES), a million faults of guests, a million packets of each scheme as a guest, a million keys in each list of rules and in filters of tenants, a thousand million items through each queue between threads, plans of a hundred subscribers; as root, published experiments on real packets, three hours, or with ARGS='--repeat 1' one
+soak: ## long: ten million frames, random and mutated (SOAK_FRAMES), a million faults of guests, a million packets of each scheme as a guest, a million keys in each list of rules and in filters of tenants, a thousand million items through each queue between threads, a thousand random sets of reservations, plans of a hundred subscribers; as root, published experiments on real packets, three hours, or with ARGS='--repeat 1' one
 	@.ci/setup build
 	SWITCHPATH_FRAMES=$(SOAK_FRAMES) .ci/cargo-test --profile soak -p plane -p plan --test soak --test robust
 	SWITCHPATH_FAULTS=$(SOAK_FAULTS) SWITCHPATH_PACKETS=$(SOAK_PACKETS) \
 		.ci/cargo-test --profile soak -p extension --test guests -- containment conformance
 	SWITCHPATH_KEYS=$(SOAK_KEYS) .ci/cargo-test --profile soak -p classifier --test lists --test tenants
+	SWITCHPATH_SETS=$(SOAK_SETS) .ci/cargo-test --profile soak -p sim --lib reservation_sets
 	SWITCHPATH_TRANSFERS=$(SOAK_TRANSFERS) .ci/cargo-test --profile soak -p io --test transfers -- --nocapture --test-threads 1
 	SWITCHPATH_SUBSCRIBERS=$(SOAK_SUBSCRIBERS) .ci/cargo-test --profile soak -p control --test shares_veth
 	@if [ "$$(id -u)" = 0 ]; then \
