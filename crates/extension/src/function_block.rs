@@ -31,6 +31,7 @@
 //!
 //! The bytes of packet I begin in the area at I times the number of bytes at 16, rounded up to a multiple of 8.
 
+use packet::Packet;
 use units::Instant;
 
 /// The version of this layout and of the functions that use it.
@@ -110,6 +111,14 @@ impl FunctionNeeds {
     #[inline(always)]
     pub fn has(&self, flag: u32) -> bool {
         self.flags & flag != 0
+    }
+
+    /// The bytes of a packet in the guest's memory: as many as the host has shown of it.
+    #[inline]
+    pub fn shown<'m>(&self, memory: &'m [u8], which: usize, packet: &Packet) -> &'m [u8] {
+        let at = self.area + which * self.stride();
+        let length = packet.len().saturating_sub(packet.meta().l3.into()).min(self.bytes);
+        memory.get(at..at + length).unwrap_or_default()
     }
 
     /// The distance between the bytes of two packets in the area.

@@ -279,8 +279,27 @@ impl FunctionInstance {
         Some((count, end, bytes))
     }
 
+    /// Checks the verdicts on the `count` packets of a call, and the changes of their bytes, before any of them is carried out.
+    fn check(&self, packets: &[Packet], count: usize) -> Result<(), Fault> {
+        let memory = self.memory.data(&self.store);
+        let (shared, rules) = (block_of(memory, self.block), self.rules.len());
+        for (which, &place) in self.places[..count].iter().enumerate() {
+            let rule = block::verdict(shared, which).checked_sub(RULE).map(usize::from);
+            if let Some(rule) = rule.filter(|rule| *rule >= rules) {
+                return Err(Fault::InvalidDecision(format!("it applies rule {rule}, but the path has {rules} rules")));
+            }
+            if self.needs.has(WRITES) {
+                let packet = &packets[usize::from(place)];
+                written::check(packet, self.needs.shown(memory, which, packet))
+                    .map_err(|field| Fault::InvalidDecision(format!("it changes the {field} of a packet")))?;
+            }
+        }
+        Ok(())
+    }
+
     /// Carries out the verdicts on the `count` packets of a call. Returns true if all continue.
     fn decide(&mut self, context: Context<'_>, packets: &mut [Packet], count: usize) -> Result<bool, Fault> {
+        self.check(packets, count)?;
         let memory = self.memory.data(&self.store);
         let shared = block_of(memory, self.block);
         let (words, writes) = (self.needs.has(WORDS), self.needs.has(WRITES));
@@ -289,34 +308,23 @@ impl FunctionInstance {
             let packet = &mut packets[usize::from(place)];
             let length = packet.len() as u64;
             let verdict = block::verdict(shared, which);
-            if words {
-                packet.meta_mut().function_time = block::word(shared, which);
-            }
             let treatment = match verdict {
                 PASS => RuleTreatment::Pass,
                 DROP => RuleTreatment::Drop,
-                rule => {
-                    let rules = self.rules.len();
-                    let rule = self.rules.get_mut(usize::from(rule - RULE)).ok_or_else(|| {
-                        Fault::InvalidDecision(format!(
-                            "it applies rule {}, but the path has {rules} rules",
-                            rule - RULE
-                        ))
-                    })?;
+                // Checked above: the path has the rule.
+                rule => self.rules.get_mut(usize::from(rule - RULE)).map_or(RuleTreatment::Pass, |rule| {
                     (rule.packets, rule.bytes) = (rule.packets + 1, rule.bytes + length);
                     rule.treatment
-                }
+                }),
             };
+            if words {
+                packet.meta_mut().function_time = block::word(shared, which);
+            }
             if context.dry_run {
                 self.decided = Some(verdict);
             }
             if writes && treatment != RuleTreatment::Drop {
-                let at = self.needs.area + which * self.needs.stride();
-                let l3 = usize::from(packet.meta().l3);
-                let shown = packet.len().saturating_sub(l3).min(self.needs.bytes);
-                let shown = memory.get(at..at + shown).unwrap_or_default();
-                written::take_over(packet, shown)
-                    .map_err(|field| Fault::InvalidDecision(format!("it changes the {field} of a packet")))?;
+                written::take_over(packet, self.needs.shown(memory, which, packet));
             }
             let meta = packet.meta_mut();
             match treatment {

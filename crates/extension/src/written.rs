@@ -13,27 +13,35 @@ const KEPT4: &[(usize, usize, &str)] = &[
 /// The same of the IPv6 header (RFC 8200 3), without the version, which shares its byte with the traffic class.
 const KEPT6: &[(usize, usize, &str)] = &[(4, 6, "payload length"), (6, 7, "next header"), (7, 8, "hop limit")];
 
-/// Copies `shown`, the packet from its IP header on, into the packet. A packet with another destination becomes [`Exception::Again`]. The error gives
-/// the header field that must not change.
-pub(crate) fn take_over(packet: &mut Packet, shown: &[u8]) -> Result<(), &'static str> {
-    let l3 = usize::from(packet.meta().l3);
-    let Some(place) = packet.bytes_mut().get_mut(l3..).and_then(|place| place.get_mut(..shown.len())) else {
-        return Ok(());
-    };
-    if place == shown {
-        return Ok(());
-    }
-    let v6 = place.first().is_some_and(|byte| byte >> 4 == 6);
-    let differs = |(from, to): (usize, usize)| place.get(from..to) != shown.get(from..to);
-    let kept = if v6 { KEPT6 } else { KEPT4 };
-    if let Some((.., field)) = kept.iter().find(|(from, to, _)| differs((*from, *to.min(&shown.len().max(*from))))) {
-        return Err(field);
-    }
+/// The bytes of the packet that the guest has seen, from its IP header on.
+fn seen(packet: &Packet, length: usize) -> Option<&[u8]> {
+    packet.bytes().get(usize::from(packet.meta().l3)..)?.get(..length)
+}
+
+/// Checks `shown`, the packet from its IP header on as the guest has left it. The error gives the header field that must not change.
+pub(crate) fn check(packet: &Packet, shown: &[u8]) -> Result<(), &'static str> {
+    let Some(before) = seen(packet, shown.len()).filter(|before| *before != shown) else { return Ok(()) };
+    let v6 = before.first().is_some_and(|byte| byte >> 4 == 6);
     if v6 && shown.first().is_some_and(|byte| byte >> 4 != 6) {
         return Err("version");
     }
-    let redirected = differs(if v6 { (24, 40) } else { (16, 20) });
-    place.copy_from_slice(shown);
+    // The guest may see only a part of the header.
+    let part = |bytes: &[u8], from: usize, to: usize| bytes.get(from..to.min(bytes.len())).map(<[u8]>::to_owned);
+    let kept = if v6 { KEPT6 } else { KEPT4 };
+    match kept.iter().find(|(from, to, _)| part(before, *from, *to) != part(shown, *from, *to)) {
+        Some((.., field)) => Err(field),
+        None => Ok(()),
+    }
+}
+
+/// Copies `shown`, which was checked, into the packet. A packet with another destination becomes [`Exception::Again`].
+pub(crate) fn take_over(packet: &mut Packet, shown: &[u8]) {
+    let Some(before) = seen(packet, shown.len()).filter(|before| *before != shown) else { return };
+    let v6 = before.first().is_some_and(|byte| byte >> 4 == 6);
+    let address = if v6 { 24..40 } else { 16..20 };
+    let redirected = before.get(address.clone()) != shown.get(address);
+    let l3 = usize::from(packet.meta().l3);
+    packet.bytes_mut()[l3..l3 + shown.len()].copy_from_slice(shown);
     // RFC 3168 5: the two lowest bits of the traffic class.
     let ecn = match shown {
         [first, second, ..] if v6 => Some((first << 4 | second >> 4) & 3),
@@ -45,7 +53,6 @@ pub(crate) fn take_over(packet: &mut Packet, shown: &[u8]) -> Result<(), &'stati
     if redirected && meta.flags & Meta::LOCAL == 0 {
         meta.exception = Exception::Again as u8;
     }
-    Ok(())
 }
 
 #[cfg(test)]
@@ -71,16 +78,19 @@ mod tests {
                 let mut after = before.clone();
                 // The low bits: the first byte of IPv6 keeps its version.
                 after[at] ^= 1;
-                let taken = take_over(&mut one, &after);
-                assert_eq!(taken.is_err(), kept.contains(&at), "byte {at} of {first:#x}: {taken:?}");
-                assert_eq!(&one.bytes()[14..], if taken.is_err() { &before } else { &after });
+                let checked = check(&one, &after);
+                assert_eq!(checked.is_err(), kept.contains(&at), "byte {at} of {first:#x}: {checked:?}");
+                if checked.is_ok() {
+                    take_over(&mut one, &after);
+                    assert_eq!(&one.bytes()[14..], &after);
+                }
                 let redirected = if first == 0x60 { (24..40).contains(&at) } else { (16..20).contains(&at) };
                 assert_eq!(one.meta().exception == Exception::Again as u8, redirected, "byte {at}");
                 pool.give(one);
             }
         }
         let mut one = packet(&mut pool, &[0x60; 40]);
-        assert_eq!(take_over(&mut one, &[0x40; 1]), Err("version"));
+        assert_eq!(check(&one, &[0x40; 1]), Err("version"));
         pool.give(one);
     }
 
@@ -89,7 +99,7 @@ mod tests {
         let mut pool = Pool::new(Region::new(1));
         for (before, after) in [([0x45, 0], [0x45, 3]), ([0x60, 0], [0x60, 0x30])] {
             let mut one = packet(&mut pool, &before);
-            assert_eq!(take_over(&mut one, &after), Ok(()));
+            take_over(&mut one, &after);
             assert_eq!(one.meta().ecn, 3);
             pool.give(one);
         }

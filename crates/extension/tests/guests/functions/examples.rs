@@ -1,0 +1,1 @@
+//! The shipped guests on packets with real bytes.
