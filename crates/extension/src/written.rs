@@ -89,7 +89,7 @@ mod tests {
                 pool.give(one);
             }
         }
-        let mut one = packet(&mut pool, &[0x60; 40]);
+        let one = packet(&mut pool, &[0x60; 40]);
         assert_eq!(check(&one, &[0x40; 1]), Err("version"));
         pool.give(one);
     }

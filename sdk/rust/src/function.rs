@@ -257,11 +257,22 @@ pub fn address() -> i32 {
     BLOCK.0.get() as usize as i32
 }
 
-/// The function of a module, its state, and its area for packets.
+/// The state of a function. Apart from the function, so that a state of zeros takes no room in the module.
+#[doc(hidden)]
+pub struct StateCell<F: PacketFunction>(UnsafeCell<F::State>);
+
+// SAFETY: a module has one thread.
+unsafe impl<F: PacketFunction> Sync for StateCell<F> {}
+
+impl<F: PacketFunction> StateCell<F> {
+    /// The state at first.
+    pub const NEW: StateCell<F> = StateCell(UnsafeCell::new(F::INITIAL));
+}
+
+/// The function of a module, its area for packets, and the description of its state.
 #[doc(hidden)]
 pub struct Cell<F: PacketFunction> {
     function: UnsafeCell<Option<(F, &'static mut [u64])>>,
-    state: UnsafeCell<F::State>,
     region: UnsafeCell<[u32; 3]>,
 }
 
@@ -270,11 +281,7 @@ unsafe impl<F: PacketFunction> Sync for Cell<F> {}
 
 impl<F: PacketFunction> Cell<F> {
     /// Not started yet.
-    pub const NEW: Cell<F> = Cell {
-        function: UnsafeCell::new(None),
-        state: UnsafeCell::new(F::INITIAL),
-        region: UnsafeCell::new([F::STATE_VERSION, 0, size_of::<F::State>() as u32]),
-    };
+    pub const NEW: Cell<F> = Cell { function: UnsafeCell::new(None), region: UnsafeCell::new([0; 3]) };
 
     /// Starts it. The result is that of `switchpath_start`.
     pub fn start(&self) -> i32 {
@@ -296,10 +303,10 @@ impl<F: PacketFunction> Cell<F> {
     }
 
     /// Decides on the packets of a call.
-    pub fn process(&self) {
+    pub fn process(&self, state: &StateCell<F>) {
         // SAFETY: as in `start`.
         let (block, function, state) =
-            unsafe { (&mut *BLOCK.0.get(), &mut *self.function.get(), &mut *self.state.get()) };
+            unsafe { (&mut *BLOCK.0.get(), &mut *self.function.get(), &mut *state.0.get()) };
         let Some((function, area)) = function else { return };
         let stride = F::NEEDS.stride() / 8;
         let packets = block.records.iter_mut().zip(&mut block.verdicts).take(block.count as usize);
@@ -317,10 +324,10 @@ impl<F: PacketFunction> Cell<F> {
     }
 
     /// The address of the description of its state.
-    pub fn state(&self) -> i32 {
+    pub fn state(&self, state: &StateCell<F>) -> i32 {
         // SAFETY: as in `start`.
         let region = unsafe { &mut *self.region.get() };
-        region[1] = self.state.get() as usize as u32;
+        *region = [F::STATE_VERSION, state.0.get() as usize as u32, size_of::<F::State>() as u32];
         region.as_ptr() as usize as i32
     }
 }
@@ -385,6 +392,7 @@ macro_rules! function {
     ($description:expr, $function:ty) => {
         const _: () = {
             static CELL: $crate::FunctionCell<$function> = $crate::FunctionCell::NEW;
+            static STATE: $crate::FunctionStateCell<$function> = $crate::FunctionStateCell::NEW;
             const TEXT: &str = concat!($description, "\0");
 
             #[unsafe(no_mangle)]
@@ -405,11 +413,11 @@ macro_rules! function {
             }
             #[unsafe(no_mangle)]
             extern "C" fn switchpath_process() {
-                CELL.process();
+                CELL.process(&STATE);
             }
             #[unsafe(no_mangle)]
             extern "C" fn switchpath_state() -> i32 {
-                CELL.state()
+                CELL.state(&STATE)
             }
             $crate::end_of_panics!();
         };
