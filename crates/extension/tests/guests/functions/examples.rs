@@ -2,6 +2,7 @@
 
 use super::{Line, one};
 use crate::built::example;
+use extension::{GuestFunction, Runtime, examine_function};
 use packet::DropReason;
 use packet::wire::{checksum, protocol};
 use units::Nanos;
@@ -292,4 +293,17 @@ fn any_program_of_a_capsule_ends_without_a_fault() {
         }
     }
     assert_eq!((line.counter("faults"), line.counter("capsules")), (0, 2000), "{:?}", line.events());
+}
+
+#[test]
+fn shipped_functions_keep_every_law() {
+    let runtime = Runtime::counted().unwrap();
+    for file in ["names.rs", "thin.c", "police.ts", "dns.rs", "capsule.rs"] {
+        let Some(module) = example(file) else { continue };
+        let function = GuestFunction::load(&module, &runtime).unwrap();
+        let declaration = function.declared().declaration("guest:mine");
+        let call = plan::Call::parse("guest:mine", &[declaration], "guest").unwrap();
+        let tried = examine_function(&function, &call, 4).unwrap();
+        assert!(tried.is_good() && tried.packets > 1000, "{file}: {tried:?}");
+    }
 }

@@ -1,7 +1,7 @@
 //! Faulty packet functions: they are refused when they are loaded, or switched off while they run. The router is never harmed.
 
 use super::{BLOCK, Line, PORT, Text, one};
-use extension::{GuestFunction, GuestProgram, Runtime};
+use extension::{FUNCTION_LAWS, GuestFunction, GuestProgram, Runtime, examine_function};
 use packet::DropReason;
 
 fn clock() -> units::Nanos {
@@ -161,4 +161,57 @@ fn configuration_errors_about_guests_name_the_place_and_the_remedy() {
         let error = line.try_apply(&paths).unwrap_err();
         assert!(error.contains(wrong), "{wrong}: {error}");
     }
+}
+
+/// Drops packets of an odd length.
+const ODD: &str = "(i32.and (i32.load offset=8 (local.get $r)) (i32.const 1))";
+
+#[test]
+fn broken_function_law_is_reported_with_its_cause() {
+    let runtime = Runtime::counted().unwrap();
+    let tried = |text: &Text| {
+        let function = GuestFunction::load(&text.module(), &runtime).unwrap();
+        let declaration = function.declared().declaration("guest:mine");
+        let call = plan::Call::parse("guest:mine", &[declaration], "guest").unwrap();
+        let tried = examine_function(&function, &call, 3).unwrap();
+        let broken: Vec<_> = tried.verdicts.iter().filter(|verdict| verdict.broken.is_some()).map(|v| v.law).collect();
+        assert_eq!((tried.is_good(), tried.verdicts.len()), (broken.is_empty(), FUNCTION_LAWS.len()));
+        (broken, tried)
+    };
+    let (none, good) = tried(&Text::seeing(ODD));
+    assert!(
+        none.is_empty() && good.packets > 1000 && good.dropped > 100 && good.changed == 0 && good.has_rules,
+        "{good:?}"
+    );
+    for (text, law) in [
+        (Text::seeing("(i32.const 4)"), "sound decisions"),
+        (
+            Text::seeing(
+                "(if (result i32) (i32.eq (local.get $i) (i32.const 40)) (then (unreachable)) (else (i32.const 0)))",
+            ),
+            "sound decisions",
+        ),
+        (
+            Text {
+                flags: 4,
+                ..Text::seeing(
+                    "(block (result i32) (i32.store8 offset=8 (local.get $b) (i32.const 255)) (i32.const 0))",
+                )
+            },
+            "sound decisions",
+        ),
+        (Text::seeing("(i32.eq (local.get $i) (i32.const 1))"), "batches"),
+        // A byte that a short packet does not have: it is that of an earlier packet.
+        (Text::seeing("(i32.and (i32.load8_u offset=39 (local.get $b)) (i32.const 1))"), "batches"),
+        (
+            Text {
+                flags: 4,
+                ..Text::seeing("(block (result i32) (i32.store8 offset=1 (local.get $b) (local.get $i)) (i32.const 0))")
+            },
+            "batches",
+        ),
+    ] {
+        assert_eq!(tried(&text).0, [law]);
+    }
+    assert_eq!(good, tried(&Text::seeing(ODD)).1, "the same verdict each time");
 }
