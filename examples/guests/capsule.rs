@@ -109,7 +109,9 @@ impl PacketFunction for Capsules {
     }
 
     fn process(&mut self, entries: &mut Self::State, packet: &mut Packet<'_>) -> Verdict {
-        let (Some(transport), Some(payload)) = (packet.transport(), packet.payload_offset()) else { return Verdict::Pass };
+        let (Some(transport), Some(payload)) = (packet.transport(), packet.payload_offset()) else {
+            return Verdict::Pass;
+        };
         let to_capsules = packet.bytes().get(transport + 2..transport + 4) == Some(&self.port.to_be_bytes());
         if packet.protocol() != UDP || !to_capsules {
             return Verdict::Pass;
@@ -123,7 +125,14 @@ impl PacketFunction for Capsules {
             *word = u32::from_be_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]);
         }
         let all = data.len() / 4;
-        let mut run = Run { code: &program[..code.len()], words: &mut words[..all], stack: [0; STACK], height: 0, rules: self.rules, entries };
+        let mut run = Run {
+            code: &program[..code.len()],
+            words: &mut words[..all],
+            stack: [0; STACK],
+            height: 0,
+            rules: self.rules,
+            entries,
+        };
         let (ended, used) = run.run(packet);
         count(OPERATIONS, used.into());
         let Some(verdict) = ended else {

@@ -170,7 +170,9 @@ mod tests {
     #[test]
     fn a_name_matches_itself_and_with_a_star_all_names_below() {
         assert!(matches(b"a.example", b"A.Example.") && matches(b".example", b"a.example"));
-        assert!(!matches(b".example", b"example") && !matches(b"a.example", b"ba.example") && !matches(b".example", b""));
+        assert!(
+            !matches(b".example", b"example") && !matches(b"a.example", b"ba.example") && !matches(b".example", b"")
+        );
     }
 
     #[test]

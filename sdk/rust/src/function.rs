@@ -305,8 +305,7 @@ impl<F: PacketFunction> Cell<F> {
     /// Decides on the packets of a call.
     pub fn process(&self, state: &StateCell<F>) {
         // SAFETY: as in `start`.
-        let (block, function, state) =
-            unsafe { (&mut *BLOCK.0.get(), &mut *self.function.get(), &mut *state.0.get()) };
+        let (block, function, state) = unsafe { (&mut *BLOCK.0.get(), &mut *self.function.get(), &mut *state.0.get()) };
         let Some((function, area)) = function else { return };
         let stride = F::NEEDS.stride() / 8;
         let packets = block.records.iter_mut().zip(&mut block.verdicts).take(block.count as usize);

@@ -33,11 +33,11 @@ pub use alloc::boxed::Box;
 pub use alloc::string::String;
 pub use alloc::vec::Vec;
 pub use block::Options;
+#[doc(hidden)]
+pub use function::{Cell as FunctionCell, StateCell as FunctionStateCell, address as function_address};
 pub use function::{
     Lookup, Needs, Packet, PacketFunction, TestPacket, Verdict, checksum, emit, lookup, rules, updated_checksum,
 };
-#[doc(hidden)]
-pub use function::{Cell as FunctionCell, StateCell as FunctionStateCell, address as function_address};
 pub use instruction::{Call, Outcome};
 #[doc(hidden)]
 pub use instruction::{address as instruction_address, execute};

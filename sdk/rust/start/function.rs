@@ -57,8 +57,12 @@ mod tests {
     #[test]
     fn a_packet_above_the_limit_is_dropped_and_the_longest_one_is_kept() {
         let (mut limit, mut longest) = (Limit { limit: 100 }, 0);
-        let mut verdict = |length: usize| limit.process(&mut longest, &mut TestPacket::new(&vec![0; length], (0, 0), 0).packet());
-        assert_eq!([100, 101, 300, 200].map(&mut verdict), [Verdict::Pass, Verdict::Drop, Verdict::Drop, Verdict::Drop]);
+        let mut verdict =
+            |length: usize| limit.process(&mut longest, &mut TestPacket::new(&vec![0; length], (0, 0), 0).packet());
+        assert_eq!(
+            [100, 101, 300, 200].map(&mut verdict),
+            [Verdict::Pass, Verdict::Drop, Verdict::Drop, Verdict::Drop]
+        );
         assert_eq!(longest, 300);
     }
 }
