@@ -378,11 +378,11 @@ impl DryRun<'_> {
             self.question.functions.build(&snapshot.paths[path]).expect("the functions of a generation exist");
         for (index, mut function) in functions.into_iter().enumerate() {
             let before = packet.bytes().to_vec();
-            let goes_on = function.process(context, std::slice::from_mut(&mut packet));
+            function.process(context, std::slice::from_mut(&mut packet));
             let (after, decision) = (packet.bytes().to_vec(), function.decision());
             self.steps.add(ExplainStep::Function { path, index, before, after, decision });
             // A worker runs the other functions too, but they skip a diverted packet.
-            if !goes_on {
+            if packet.meta().refused | packet.meta().exception != 0 {
                 break;
             }
         }

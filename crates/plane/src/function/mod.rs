@@ -51,7 +51,7 @@ pub struct Context<'a> {
 /// A packet function of one path on one worker.
 pub trait Function: Send {
     /// Processes each packet that is neither refused nor an exception yet. Returns true if all packets continue, false if one is refused or an
-    /// exception now.
+    /// exception now, or if it has made packets.
     fn process(&mut self, context: Context<'_>, packets: &mut [Packet]) -> bool;
     /// The reason for its treatment of the last packet of a dry run.
     fn decision(&self) -> Option<String> {
