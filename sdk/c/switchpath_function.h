@@ -5,7 +5,7 @@
  * Write two functions and a description, and include this file once:
  *
  *     #define SP_BYTES 128                   // bytes of each packet that it sees, from the IP header on; default 0, at most 2048
- *     #define SP_NEEDS (SP_FIELDS | SP_FLOWS) // what it uses; default 0
+ *     #define SP_NEEDS (SP_FIELDS | SP_FLOWS) // properties that it uses; default 0
  *     #include "switchpath_function.h"
  *
  *     SP_DESCRIPTION("summary The function in one sentence.\n"

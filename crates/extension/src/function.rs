@@ -8,7 +8,7 @@
 //! | `switchpath_function` | returns 1, the version of this table |
 //! | `switchpath_describe` | returns the address of its description, which ends with a zero byte |
 //! | `switchpath_block` | returns the address of its block, a multiple of 8 |
-//! | `switchpath_start` | starts with the options in the block, and writes there what it needs; returns 0, or another value to refuse |
+//! | `switchpath_start` | starts with the options in the block, and writes its needs there; returns 0, or another value to refuse |
 //! | `switchpath_process` | writes a verdict for each record; no result |
 //! | `switchpath_state` | optional: returns the address of three numbers of 4 bytes each: the version, the address and the length of its state |
 //!

@@ -8,7 +8,7 @@
 //! | 16 | `start`: bytes of each packet that the host shows, from its IP header on, 0 to 2048, 4 bytes | guest |
 //! | 20 | `start`: the address of the area for these bytes, a multiple of 8, 4 bytes | guest |
 //! | 24 | `start`: the most packets of one call, 1 to 64; 0 means 64; 4 bytes | guest |
-//! | 28 | `start`: what it uses, 4 bytes: a sum of [`FLOWS`], [`FIELDS`], [`WRITES`], [`WORDS`] | guest |
+//! | 28 | `start`: the properties that it uses, 4 bytes: a sum of [`FLOWS`], [`FIELDS`], [`WRITES`], [`WORDS`] | guest |
 //! | 64 | the values of 16 options, 8 bytes each | host |
 //! | 192 | 64 verdicts, 2 bytes each: 0 pass, 1 drop, 2 + R as rule R says; zero before the call | both |
 //! | 320 | 64 records, 32 bytes each | host |
@@ -73,7 +73,7 @@ const VERDICT: usize = 192;
 const RECORD: usize = 320;
 const RECORD_SIZE: usize = 32;
 
-/// What a guest asks for when it starts.
+/// The parts of packets that a guest requests when it starts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct FunctionNeeds {
     /// Bytes of each packet.

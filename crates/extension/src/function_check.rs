@@ -42,9 +42,9 @@ pub struct FunctionExamination {
     pub verdicts: Vec<LawVerdict>,
     /// Packets offered in batches.
     pub packets: u64,
-    /// Those that were dropped.
+    /// Dropped packets.
     pub dropped: u64,
-    /// Those that were changed.
+    /// Packets with changed bytes.
     pub changed: u64,
     /// Bytes of its memory.
     pub memory: usize,

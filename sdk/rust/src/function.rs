@@ -18,7 +18,7 @@ pub enum Verdict {
     Rule(u16),
 }
 
-/// What a function needs. Each part costs time for each packet.
+/// The needs of a function. Each part costs time for each packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Needs {
     /// Bytes of each packet that it sees, from the IP header on: 0 to 2048.
@@ -51,7 +51,7 @@ impl Needs {
 
 /// A packet function. [`crate::function!`] makes its module one.
 pub trait PacketFunction: Sized + 'static {
-    /// What it needs of packets.
+    /// Its needs.
     const NEEDS: Needs;
     /// State that survives the replacement of the function by a new build: plain data without references.
     type State: Copy + 'static;

@@ -28,7 +28,7 @@ pub(super) fn function_maker(code: &GuestCode) -> Option<&dyn FunctionMaker> {
     code.maker.downcast_ref::<Arc<dyn FunctionMaker>>().map(|maker| &**maker)
 }
 
-/// What a function reports to the operator.
+/// A report of a function to the operator.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum FunctionReport {
     /// It failed and is off until the next configuration.

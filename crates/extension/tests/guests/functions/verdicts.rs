@@ -1,4 +1,4 @@
-//! What a packet function decides, and what it sees.
+//! The verdicts of packet functions, and the records of packets.
 
 use super::{Line, PORT, Text, one};
 use packet::DropReason;
