@@ -104,6 +104,23 @@ fn an_emitted_packet_is_classified_and_leaves_like_a_received_one() {
     assert_eq!((after.received() - before.received(), after.generated() - before.generated()), (3, 1));
 }
 
+/// There each function of a packet is a run of its own. A packet that has caused another one still gets all functions: it loses a hop.
+#[test]
+fn a_packet_that_causes_another_one_passes_all_functions_of_an_interleaved_path() {
+    let verdict = format!(
+        "(if (result i32) (i32.eq {PORT} (i32.const 7)) (then
+            (i32.store8 offset=23 (local.get $b) (i32.const 9)) (i32.store16 offset=26 (local.get $b) (i32.const 0))
+            (i32.eqz (call $emit (local.get $b) (i32.load offset=8 (local.get $r)))))
+        (else (i32.const 0)))"
+    );
+    let mut line = Line::guest(&with(EMIT, &verdict).module(), "reservations = true\ninterleave = true");
+    let frame = plane::rig::UdpFrame::between_ports(4000, 7).frame(b"payload");
+    let mut left = line.pass_frames(&[frame]);
+    left.sort_unstable();
+    let seen: Vec<_> = left.iter().map(|frame| (frame[37], frame[22])).collect();
+    assert_eq!(seen, [(7, 63), (9, 63)]);
+}
+
 #[test]
 fn emissions_that_cause_each_other_come_to_an_end() {
     // It emits a copy of each packet that it sees, also of its own.
