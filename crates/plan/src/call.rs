@@ -189,6 +189,11 @@ impl Call {
         Ok(Call { name: declaration.name, text, brief, options, inner: Vec::new(), cost, code: None })
     }
 
+    /// The text without options at their default.
+    pub fn brief(&self) -> &str {
+        &self.brief
+    }
+
     /// The digest of a guest's code as text.
     pub(crate) fn guest_digest(&self) -> String {
         self.code.as_ref().map_or_else(|| "none".to_string(), |code| format!("{:016x}", code.digest))
