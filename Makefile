@@ -93,7 +93,7 @@ fmt: ## format everything
 	$(CARGO) fmt --all
 	$(CARGO) fmt --manifest-path fuzz/Cargo.toml
 	$(CARGO) fmt --manifest-path sdk/rust/Cargo.toml -p switchpath-guest -p native
-	rustfmt --edition 2024 sdk/rust/start/lib.rs examples/guests/sfb.rs
+	rustfmt --edition 2024 sdk/rust/start/lib.rs sdk/rust/start/function.rs examples/guests/*.rs
 
 clean: ## remove build output
 	$(CARGO) clean

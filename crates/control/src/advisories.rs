@@ -55,6 +55,10 @@ pub(crate) fn function_failure(misdeed: FunctionFailure<'_>) -> String {
         FunctionFailure::TooManyStuck => {
             return "its packets are dropped until earlier functions return".into();
         }
+        FunctionFailure::Disabled { function, failure, drops } => {
+            let packets = if drops { "the path drops its packets" } else { "packets bypass it" };
+            return format!("'{function}' is off until the next configuration, and {packets}: {failure}");
+        }
     };
     format!("{what}; it continues with new functions")
 }

@@ -142,6 +142,7 @@ pub(crate) enum LoggedEvent {
     },
     GuestLogged {
         port: PortId,
+        path: Option<PathId>,
         line: String,
     },
     InstructionFailed {
@@ -208,7 +209,7 @@ impl LoggedEvent {
             Event::InstructionFailed { worker, instruction, failure: what, is_permanent: for_good } => {
                 LoggedEvent::InstructionFailed { worker, instruction: instruction.into(), what: what.into(), for_good }
             }
-            Event::GuestLogged { port, line, .. } => LoggedEvent::GuestLogged { port, line: line.into() },
+            Event::GuestLogged { port, path, line, .. } => LoggedEvent::GuestLogged { port, path, line: line.into() },
             Event::PathDrained { path } => LoggedEvent::PathDrained(path),
             Event::PortDrained { port } => LoggedEvent::PortDrained(port),
             _ => return None,
@@ -266,10 +267,11 @@ impl LoggedEvent {
             | LoggedEvent::SchemeFailed { port, .. }
             | LoggedEvent::Advisory { port: Some(port), .. }
             | LoggedEvent::GuestFailed { port, .. }
-            | LoggedEvent::GuestLogged { port, .. } => Some(port.index()),
+            | LoggedEvent::GuestLogged { port, path: None, .. } => Some(port.index()),
             LoggedEvent::Policy(choice) => Some(choice.port.index()),
             LoggedEvent::PathDrained(path)
             | LoggedEvent::FunctionFailed { path, .. }
+            | LoggedEvent::GuestLogged { path: Some(path), .. }
             | LoggedEvent::PacketLogged { path, .. } => Some(path.index()),
             LoggedEvent::Neighbour { interface, .. }
             | LoggedEvent::AddressConflict { interface, .. }
@@ -295,10 +297,11 @@ impl LoggedEvent {
             LoggedEvent::Policy(choice) => Some(names.port(choice.port)),
             LoggedEvent::PathDrained(path)
             | LoggedEvent::FunctionFailed { path, .. }
+            | LoggedEvent::GuestLogged { path: Some(path), .. }
             | LoggedEvent::PacketLogged { path, .. } => Some(names.path(*path)),
             LoggedEvent::Advisory { port: Some(port), .. }
             | LoggedEvent::GuestFailed { port, .. }
-            | LoggedEvent::GuestLogged { port, .. } => Some(names.port(*port)),
+            | LoggedEvent::GuestLogged { port, path: None, .. } => Some(names.port(*port)),
             LoggedEvent::InstructionFailed { instruction, .. } => Some(instruction.clone()),
             LoggedEvent::Advisory { path: Some(path), .. } => Some(names.path(*path)),
             LoggedEvent::Neighbour { interface, .. }

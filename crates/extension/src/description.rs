@@ -69,6 +69,20 @@ impl GuestDescription {
         Ok(declared)
     }
 
+    /// The same with one more option: a choice of `words`, the first one as the default.
+    #[must_use]
+    pub(crate) fn with_choice(mut self, name: &str, words: &'static [&'static str], doc: &str) -> GuestDescription {
+        let (unit, most) = (Unit::Choice(words), words.len().saturating_sub(1) as u64);
+        let default = words.first().copied().unwrap_or_default();
+        self.options.push(Opt { name: name.into(), unit, default: default.into(), least: 0, most, doc: doc.into() });
+        self
+    }
+
+    /// True if it has an option of this name.
+    pub(crate) fn has_option(&self, name: &str) -> bool {
+        self.options.iter().any(|option| option.name == name)
+    }
+
     /// The defaults of all options, in their order.
     pub fn defaults(&self) -> Vec<u64> {
         self.options.iter().map(|o| o.unit.read(&o.default).unwrap_or(o.least)).collect()

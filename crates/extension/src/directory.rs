@@ -1,6 +1,7 @@
 //! The directory in which a router finds guests: a configuration's `guest:mine` is the file `mine.wasm`.
 
 use crate::description::{is_name, leak_once};
+use crate::function::{self, GuestFunction};
 use crate::instruction::{GuestInstruction, InstructionText};
 use crate::module::{LARGEST, LoadError};
 use crate::program::GuestProgram;
@@ -44,6 +45,17 @@ impl Directory {
     pub fn has_instruction(&self, name: &str) -> bool {
         let of = |bytes: Vec<u8>| crate::instruction::is_instruction(&bytes);
         self.bytes(name).is_ok_and(|(_, bytes)| of(bytes))
+    }
+
+    /// True if the guest is a packet function. Only its exports are checked.
+    pub fn has_function(&self, name: &str) -> bool {
+        self.bytes(name).is_ok_and(|(_, bytes)| function::is_function(&bytes))
+    }
+
+    /// Loads a packet function. It is compiled each time: configurations with guest functions are seldom applied.
+    pub fn load_function(&self, name: &str) -> Result<GuestFunction, LoadError> {
+        let (file, bytes) = self.bytes(name)?;
+        GuestFunction::load(&bytes, &self.runtime).map_err(|error| in_file(&file, error))
     }
 
     /// Loads an instruction. It is compiled each time: configurations with instructions are seldom applied.
@@ -129,6 +141,12 @@ impl Guests for Directory {
         let declaration = program.declared().declaration(&format!("guest:{name}"));
         let digest = program.digest();
         Ok((declaration, link::guest_code(digest, Arc::new(program))))
+    }
+
+    fn function(&self, name: &str) -> Result<(Declaration, GuestCode), (String, String)> {
+        let function = self.load_function(name).map_err(|LoadError { reason, hint }| (reason, hint))?;
+        let declaration = function.declared().declaration(&format!("guest:{name}"));
+        Ok((declaration, plane::function::function_code(function.digest(), Arc::new(function))))
     }
 
     fn instruction(&self, name: &str) -> Result<(InstructionDeclaration, GuestCode), (String, String)> {

@@ -3,6 +3,7 @@
 use crate::block::{self, BlockView, BlockWriter, GuestRequirements, OPTIONS, QUEUES, version};
 use crate::module::MEMORY;
 use crate::runtime::{CallTime, HasCallTime, Runtime};
+use crate::services::Services;
 use schemes::Record;
 use std::fmt;
 use units::{Instant, Rate};
@@ -16,7 +17,7 @@ const PAGE: usize = 4096;
 /// The most bytes of a log line.
 const LINE: usize = 200;
 /// The number of counters.
-const COUNTERS: usize = 8;
+pub(crate) const COUNTERS: usize = 8;
 /// The seed of the random numbers. Generator: Marsaglia, "Xorshift RNGs", Journal of Statistical Software 8(14), 2003.
 const SEED: u64 = 0x9e37_79b9_7f4a_7c15;
 
@@ -61,6 +62,8 @@ pub(crate) struct InstanceData {
     line: String,
     /// The line has not been reported yet.
     line_is_new: bool,
+    /// The services for packet functions.
+    pub services: Services,
 }
 
 impl HasCallTime for InstanceData {
@@ -81,7 +84,23 @@ impl InstanceData {
             counters: [0; COUNTERS],
             line: String::with_capacity(4 * LINE),
             line_is_new: false,
+            services: Services::default(),
         }
+    }
+
+    /// The values of its counters.
+    pub fn counters(&self) -> [u64; COUNTERS] {
+        self.counters
+    }
+
+    /// The last line that it logged; empty if it logged none.
+    pub fn line(&self) -> &str {
+        &self.line
+    }
+
+    /// The last line that it logged, unless it has been reported already.
+    pub fn take_new_line(&mut self) -> Option<&str> {
+        std::mem::take(&mut self.line_is_new).then_some(&*self.line)
     }
 
     /// Makes the store of an instance.
@@ -197,8 +216,8 @@ impl Instance {
         self.block_writer().options(&options[..options.len().min(OPTIONS)]);
         let answer = self.call_i32("switchpath_start")?;
         if answer != 0 {
-            let line = &self.store.data().line;
-            let why = if line.is_empty() { format!("code {answer}") } else { line.clone() };
+            let line = self.store.data().line();
+            let why = if line.is_empty() { format!("code {answer}") } else { line.to_string() };
             return Err(Fault::InvalidDecision(format!("it refuses to start: {why}")));
         }
         let GuestRequirements { queues, .. } = self.view().shape();
@@ -255,17 +274,16 @@ impl Instance {
 
     /// The values of its counters.
     pub fn counters(&self) -> [u64; COUNTERS] {
-        self.store.data().counters
+        self.store.data().counters()
     }
 
     /// The last line that it logged, unless it has been reported already.
     pub fn take_new_line(&mut self) -> Option<&str> {
-        let inside = self.store.data_mut();
-        std::mem::take(&mut inside.line_is_new).then_some(&*inside.line)
+        self.store.data_mut().take_new_line()
     }
 
     /// The last line that it logged; empty if it logged none.
     pub fn line(&self) -> &str {
-        &self.store.data().line
+        self.store.data().line()
     }
 }

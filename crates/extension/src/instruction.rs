@@ -25,7 +25,10 @@
 //! It has the limits of a scheme: time on a machine, instructions in a simulation, and 1 MiB of memory.
 
 use crate::instance::{self, Fault, InstanceData};
-use crate::module::{LARGEST, LoadError, MARK, MEMORY, check_imports, check_memory, compile, functions};
+use crate::module::{
+    HOST_FUNCTIONS, INSTRUCTION, LARGEST, LoadError, MEMORY, check_imports, check_memory, compile, functions,
+    may_export,
+};
 use crate::runtime::{HasCallTime, Runtime};
 use plane::instructions::{CustomInstruction, InstructionCall, InstructionMaker, InstructionOutcome, TAGS};
 use std::fmt;
@@ -40,9 +43,9 @@ const BLOCK: usize = 40 + TAGS * 8;
 /// The most bytes of a description.
 const LONGEST: usize = 1024;
 
-/// True if a module is an instruction and not a scheme. The name of the export must occur in the file.
+/// True if a module is an instruction and not another guest.
 pub(crate) fn is_instruction(bytes: &[u8]) -> bool {
-    bytes.windows(MARK.len()).any(|window| window == MARK.as_bytes())
+    may_export(bytes, INSTRUCTION)
 }
 
 /// An instruction's description of itself.
@@ -101,13 +104,13 @@ impl GuestInstruction {
     pub fn load(bytes: &[u8], runtime: &Runtime) -> Result<GuestInstruction, LoadError> {
         debug_assert!(bytes.len() <= LARGEST + 1);
         let module = compile(bytes, runtime)?;
-        if module.get_export(MARK).is_none() {
+        if module.get_export(INSTRUCTION).is_none() {
             let reason = "it is no instruction: it exports no 'switchpath_instruction'";
             return Err(LoadError::new(reason, "use a scheme in a port; see docs/operate/guests.md for instructions"));
         }
-        check_imports(&module)?;
+        check_imports(&module, HOST_FUNCTIONS)?;
         check_memory(&module)?;
-        let all = [MARK, "switchpath_describe", "switchpath_block", "switchpath_execute"];
+        let all = [INSTRUCTION, "switchpath_describe", "switchpath_block", "switchpath_execute"];
         functions(&module, all.into_iter().map(|name| (name, true)))?;
         let mut linker = Linker::new(&runtime.engine);
         InstanceData::add_imports(&mut linker).map_err(|error| LoadError::new(format!("{error:#}"), "report this"))?;
@@ -181,7 +184,7 @@ impl InstructionInstance {
             instance.get_memory(&mut store, "memory").ok_or_else(|| Fault::Trapped("it has no memory".into()))?;
         let execute = instance.get_typed_func(&mut store, "switchpath_execute")?;
         let mut made = InstructionInstance { runtime: runtime.clone(), store, instance, memory, block: 0, execute };
-        let version = made.call_i32(MARK)?;
+        let version = made.call_i32(INSTRUCTION)?;
         if version != VERSION {
             let reason =
                 format!("it is built for version {version} of the interface, and this program supports {VERSION}");

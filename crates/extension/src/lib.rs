@@ -1,7 +1,7 @@
 //! Guests: queueing schemes that are not part of this program. A guest is compiled to WebAssembly, checked when it is loaded, and runs on a link like
 //! a built-in scheme.
 //!
-//! A guest can also be an instruction of ephemeral state: see [`GuestInstruction`].
+//! A guest can also be a packet function of a path, or an instruction of ephemeral state: see [`GuestFunction`] and [`GuestInstruction`].
 //!
 //! A [`GuestProgram`] is the code of a guest, a [`Guest`] a running instance. It reads packet records in a block of its own memory, and writes verdicts
 //! and commands there. The host checks them and applies them to the link's queues. So a guest cannot lose, forge or duplicate a packet. A failing
@@ -15,6 +15,11 @@ mod description;
 mod directory;
 mod examine;
 mod fallback;
+mod function;
+mod function_block;
+mod function_check;
+mod function_imports;
+mod function_instance;
 mod guest;
 mod instance;
 mod instruction;
@@ -22,10 +27,14 @@ mod instruction_check;
 mod module;
 mod program;
 mod runtime;
+mod services;
+mod written;
 
 pub use description::{GuestDescription, is_name};
 pub use directory::Directory;
 pub use examine::{Examination, LAWS, LawVerdict, LawViolation, examine};
+pub use function::GuestFunction;
+pub use function_check::{FUNCTION_LAWS, FunctionExamination, examine_function};
 pub use guest::{FAULTS, Guest};
 pub use instruction::{GuestInstruction, InstructionText};
 pub use instruction_check::{INSTRUCTION_LAWS, InstructionExamination, examine_instruction};

@@ -8,10 +8,14 @@ use wasmtime::{ExternType, Module};
 pub const LARGEST: usize = 4 << 20;
 /// The most bytes of memory.
 pub(crate) const MEMORY: usize = 1 << 20;
-/// The export that distinguishes an instruction from a scheme.
-pub(crate) const MARK: &str = "switchpath_instruction";
+/// The export that distinguishes an instruction from other guests.
+pub(crate) const INSTRUCTION: &str = "switchpath_instruction";
+/// The export that distinguishes a packet function from other guests.
+pub(crate) const FUNCTION: &str = "switchpath_function";
 /// The host functions that a guest may import.
-pub(crate) const HOST_FUNCTIONS: &str = "'log', 'counter' and 'random' of 'switchpath'";
+pub(crate) const HOST_FUNCTIONS: &[&str] = &["log", "counter", "random"];
+/// The host functions that a packet function may import.
+pub(crate) const FUNCTION_SERVICES: &[&str] = &["log", "counter", "random", "clock", "rule", "lookup", "emit"];
 
 /// Why a module was refused.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -52,16 +56,23 @@ pub(crate) fn compile(bytes: &[u8], runtime: &Runtime) -> Result<Module, LoadErr
         .map_err(|error| LoadError::new(format!("it cannot be compiled: {error:#}"), "rebuild it"))
 }
 
-pub(crate) fn check_imports(module: &Module) -> Result<(), LoadError> {
+/// True if the name of an export occurs in the file.
+pub(crate) fn may_export(bytes: &[u8], name: &str) -> bool {
+    bytes.windows(name.len()).any(|window| window == name.as_bytes())
+}
+
+/// Compares the imports with the host functions that its kind of guest may import.
+pub(crate) fn check_imports(module: &Module, allowed: &[&str]) -> Result<(), LoadError> {
     for import in module.imports() {
         let (from, name) = (import.module(), import.name());
-        let known = from == "switchpath" && matches!(name, "log" | "counter" | "random");
+        let known = from == "switchpath" && allowed.contains(&name);
         if !known || !matches!(import.ty(), ExternType::Func(_)) {
             let reason = format!("it imports '{name}' of '{from}', which guests do not get");
+            let names = allowed.join("', '");
             let hint = if from.starts_with("wasi") {
-                format!("build it for wasm32-unknown-unknown; guests may import {HOST_FUNCTIONS}")
+                format!("build it for wasm32-unknown-unknown; guests may import '{names}' of 'switchpath'")
             } else {
-                format!("remove the import; guests may import {HOST_FUNCTIONS}")
+                format!("remove the import; guests may import '{names}' of 'switchpath'")
             };
             return Err(LoadError::new(reason, hint));
         }

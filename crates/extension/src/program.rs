@@ -2,7 +2,9 @@
 
 use crate::description::{GuestDescription, LONGEST};
 use crate::instance::{Fault, Instance, InstanceData};
-use crate::module::{HOST_FUNCTIONS, LoadError, MARK, check_imports, check_memory, compile, functions};
+use crate::module::{
+    FUNCTION, HOST_FUNCTIONS, INSTRUCTION, LoadError, check_imports, check_memory, compile, functions,
+};
 use crate::runtime::Runtime;
 use std::fmt;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -26,16 +28,20 @@ impl GuestProgram {
     /// Compiles a module, or says why it is not a guest. Runs only the functions that describe it.
     pub fn load(bytes: &[u8], runtime: &Runtime) -> Result<GuestProgram, LoadError> {
         let module = compile(bytes, runtime)?;
-        if module.get_export(MARK).is_some() {
+        if module.get_export(INSTRUCTION).is_some() {
             let hint = "give it a number in [state.instruction.NAME]; a port takes schemes";
             return Err(LoadError::new("it is an instruction of ephemeral state, no scheme", hint));
         }
-        check_imports(&module)?;
+        if module.get_export(FUNCTION).is_some() {
+            let hint = "name it in the functions of a path; a port takes schemes";
+            return Err(LoadError::new("it is a packet function, no scheme", hint));
+        }
+        check_imports(&module, HOST_FUNCTIONS)?;
         exports(&module)?;
         let mut linker = Linker::new(&runtime.engine);
         InstanceData::add_imports(&mut linker).map_err(|error| LoadError::new(format!("{error:#}"), "report this"))?;
         let ready = linker.instantiate_pre(&module).map_err(|error| {
-            LoadError::new(format!("it cannot be linked: {error:#}"), format!("import only {HOST_FUNCTIONS}"))
+            LoadError::new(format!("it cannot be linked: {error:#}"), "give its imports the types of the kit in sdk/")
         })?;
         let mut hasher = DefaultHasher::new();
         bytes.hash(&mut hasher);

@@ -155,7 +155,7 @@ pub enum Event<'a> {
         /// The advisory.
         advisory: Advisory,
     },
-    /// Preemptible functions failed. Reported the first time, and then at most once a minute.
+    /// Functions of a path failed: a guest, or preemptible functions. Those are reported the first time, and then at most once a minute.
     FunctionFailed {
         /// The worker.
         worker: WorkerId,
@@ -197,12 +197,14 @@ pub enum Event<'a> {
         /// True if it is not tried again.
         is_permanent: bool,
     },
-    /// A guest queueing scheme of a port wrote to its log.
+    /// A guest wrote to its log.
     GuestLogged {
         /// The worker.
         worker: WorkerId,
-        /// The port.
+        /// The port of a queueing scheme, or the egress port of a function.
         port: PortId,
+        /// The path of a function.
+        path: Option<PathId>,
         /// The last line of the log.
         line: &'a str,
     },
@@ -231,7 +233,7 @@ pub enum SchemeTransition {
     Flushed,
 }
 
-/// The kind of failure of preemptible functions. Their path continues with new functions.
+/// The kind of failure of functions. After a failure of preemptible functions their path continues with new ones.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum FunctionFailure<'a> {
     /// They panicked with this message.
@@ -242,6 +244,15 @@ pub enum FunctionFailure<'a> {
     DidNotReturn(Nanos),
     /// They were not started: too many earlier calls have not returned.
     TooManyStuck,
+    /// A guest trapped, did not return in time, or made an invalid decision. It is off until the next configuration.
+    Disabled {
+        /// The guest.
+        function: &'static str,
+        /// The failure.
+        failure: &'a str,
+        /// True if its packets are dropped, false if they bypass it.
+        drops: bool,
+    },
 }
 
 /// A stage of a packet in the router.

@@ -211,6 +211,12 @@ reasons! {
     /// A rule of the path's packet filter drops the packet and sends an ICMP error (RFC 1812 5.2.7.1).
     Rejected "rejected"
         "Intended by a rule of the path: `switchpath show rules` counts the packets of each rule.";
+    /// A guest function of the path dropped the packet.
+    Guest "guest"
+        "Intended by the guest: `switchpath show functions` counts the packets of each guest and of each of its rules.";
+    /// A guest function of the path is off after a failure, and the path drops its packets (`on_fault=drop`).
+    GuestFailed "guest_failed"
+        "`switchpath show events` reports the failure: fix the guest and apply it again, or set `on_fault=bypass`.";
     /// The packet's instruction ends the packet here.
     Instruction "instruction"
         "Intended by the computation: most reports of a group end where they are aggregated. `switchpath show state` \

@@ -51,10 +51,14 @@ pub enum Lag {
     Unbounded,
 }
 
-/// The source of a configuration's guests: queueing schemes that are not built into this program.
+/// The source of a configuration's guests: queueing schemes, packet functions and instructions that are not built into this program.
 pub trait Guests: fmt::Debug + Send + Sync {
     /// The guest of that name, declared as `guest:NAME`, or a reason and a hint.
     fn find(&self, name: &str) -> Result<(Declaration, GuestCode), (String, String)>;
+    /// The packet function of that name, declared as `guest:NAME`, or a reason and a hint.
+    fn function(&self, name: &str) -> Result<(Declaration, GuestCode), (String, String)> {
+        Err((format!("there is no packet function '{name}'"), "take it out".to_string()))
+    }
     /// The ephemeral-state instruction of that name, or a reason and a hint.
     fn instruction(&self, name: &str) -> Result<(InstructionDeclaration, GuestCode), (String, String)> {
         Err((format!("there is no instruction '{name}'"), "take it out".to_string()))
@@ -74,12 +78,12 @@ pub struct InstructionDeclaration {
     pub creates: u8,
 }
 
-/// The code of a guest. Only the module that builds schemes from it can interpret it.
+/// The code of a guest. Only the module that builds schemes, functions or instructions from it can interpret it.
 #[derive(Clone)]
 pub struct GuestCode {
     /// Identifies the code.
     pub digest: u64,
-    /// Builds schemes from it.
+    /// Builds schemes, functions or instructions from it.
     pub maker: Arc<dyn Any + Send + Sync>,
 }
 

@@ -82,6 +82,7 @@ pub use section::path::dispatch::{DispatchRule, NamePattern, PayloadCondition};
 pub use section::path::filter::rule::{
     FilterLimit, FilterRule, FilterStatement, FilterVerdict, LimitPeriod, LimitRate,
 };
+pub use section::path::guest::{GuestRule, GuestTreatment};
 pub use section::policy::PolicyPlan;
 pub use section::port::cpu::{Congestion, EstimatorPlan, PortCpu, SleepLaw};
 pub use section::port::device::{Checksums, DevicePlan, ReplayPace};

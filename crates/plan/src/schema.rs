@@ -97,7 +97,11 @@ fn text(form: Form, catalogue: &Catalogue) -> Map<String, Value> {
         Form::Call(declared) => (calls(declared), Some(listed(declared))),
         Form::Device => (format!("^({}):", names(&catalogue.devices)), Some(listed(&catalogue.devices))),
         Form::Scheme => (scheme(catalogue), Some(listed(&all_schemes(catalogue)))),
-        Form::Function => (calls(&catalogue.functions), Some(listed(&catalogue.functions))),
+        // Only the router knows the available guests.
+        Form::Function => {
+            let pattern = format!(r"^\s*({}|guest:[a-z][a-z0-9_-]*)\s*(\(.*\)\s*)?$", names(&catalogue.functions));
+            (pattern, Some(listed(&catalogue.functions)))
+        }
     };
     let mut out = members(json!({ "type": "string", "pattern": pattern }));
     out.extend(description.map(|description| ("description".into(), json!(description))));

@@ -8,7 +8,7 @@ use crate::packet_log::PacketLog;
 use classifier::{Published, RuleList, SetStore};
 use nat::Nat;
 pub use plan::Layout;
-use plan::{Call, CpuPlan, DispatchRule, Objective, PathCpu, PortCpu};
+use plan::{Call, CpuPlan, DispatchRule, GuestRule, Objective, PathCpu, PortCpu};
 use stack::{Interface, LocalProtocolLimits};
 use std::net::Ipv6Addr;
 use std::sync::Arc;
@@ -97,6 +97,8 @@ pub struct PathSpec {
     pub filter: Arc<RuleList>,
     /// The rules of its function `dispatch`, each with its target path.
     pub dispatch: Vec<(DispatchRule, PathId)>,
+    /// The rules of its guest functions, each with the treatment of its packets.
+    pub guest_rules: Vec<(GuestRule, RuleTreatment)>,
     /// The maximum length of the input queue, in packets.
     pub capacity: usize,
     /// The maximum length of the output queue, in packets.
@@ -113,6 +115,17 @@ pub struct PathSpec {
     pub cost: Option<Nanos>,
     /// True if its functions translate addresses, and so must see packets to the router's outside addresses.
     pub translates: bool,
+}
+
+/// The treatment of the packets that a guest assigns to a rule.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum RuleTreatment {
+    /// They continue on the path.
+    Pass,
+    /// They are dropped.
+    Drop,
+    /// They continue on another path.
+    Path(PathId),
 }
 
 impl PathSpec {

@@ -10,7 +10,7 @@
 //! }
 //! ```
 //!
-//! Or an instruction of ephemeral state, by [`instruction!`].
+//! Or a packet function, by [`function!`], or an instruction of ephemeral state, by [`instruction!`].
 //!
 //! A guest has one thread and 1 MiB of memory. It allocates at its start, and never frees.
 
@@ -19,6 +19,7 @@
 extern crate alloc;
 
 mod block;
+mod function;
 mod instruction;
 mod lists;
 mod memory;
@@ -32,6 +33,11 @@ pub use alloc::boxed::Box;
 pub use alloc::string::String;
 pub use alloc::vec::Vec;
 pub use block::Options;
+#[doc(hidden)]
+pub use function::{Cell as FunctionCell, StateCell as FunctionStateCell, address as function_address};
+pub use function::{
+    Lookup, Needs, Packet, PacketFunction, TestPacket, Verdict, checksum, emit, lookup, rules, updated_checksum,
+};
 pub use instruction::{Call, Outcome};
 #[doc(hidden)]
 pub use instruction::{address as instruction_address, execute};
@@ -143,6 +149,10 @@ mod host {
         pub safe fn log(at: *const u8, length: usize);
         pub safe fn counter(which: u32, more: u64);
         pub safe fn random() -> u64;
+        pub safe fn clock() -> u64;
+        pub safe fn rule(number: u32, at: *mut u8, room: usize) -> i32;
+        pub safe fn lookup(at: *const u8, length: usize) -> i32;
+        pub safe fn emit(at: *const u8, length: usize) -> i32;
     }
 }
 
@@ -152,6 +162,18 @@ mod host {
     pub fn log(_at: *const u8, _length: usize) {}
     pub fn counter(_which: u32, _more: u64) {}
     pub fn random() -> u64 {
+        1
+    }
+    pub fn clock() -> u64 {
+        0
+    }
+    pub fn rule(_number: u32, _at: *mut u8, _room: usize) -> i32 {
+        -1
+    }
+    pub fn lookup(_at: *const u8, _length: usize) -> i32 {
+        -1
+    }
+    pub fn emit(_at: *const u8, _length: usize) -> i32 {
         1
     }
 }
@@ -169,6 +191,11 @@ pub fn count(which: u32, more: u64) {
 /// A random number. The sequence is the same after each start.
 pub fn random() -> u64 {
     host::random()
+}
+
+/// The time of the call of a packet function, in nanoseconds.
+pub fn clock() -> u64 {
+    host::clock()
 }
 
 /// Makes its module a guest. The arguments are the description and the constructor of the scheme.

@@ -1,15 +1,16 @@
-//! The options of `guest`: write a queueing scheme and put it onto a live port.
+//! The options of `guest`: write a queueing scheme or a packet function, and put it onto a live port or path.
 
 use super::EXIT;
 use clap::{Args, Subcommand, ValueEnum, ValueHint};
 use std::path::PathBuf;
 
-/// The published guests that `guest new --example` can start from: queueing schemes, and one instruction.
-pub const EXAMPLE_GUESTS: [&str; 4] = ["sfb", "mean", "afd", "edd"];
+/// The published guests that `guest new --example` can start from: queueing schemes, one instruction, and packet functions.
+pub const EXAMPLE_GUESTS: [&str; 9] = ["sfb", "mean", "afd", "edd", "names", "dns", "capsule", "thin", "police"];
 
-/// Write your own queueing schemes: create, build, check and measure guests.
+/// Write your own queueing schemes and packet functions: create, build, check and measure guests.
 ///
-/// A guest is a queueing scheme in WebAssembly. A port loads it by name while the router runs. docs/operate/guests.md describes what a guest may do.
+/// A guest is a queueing scheme or a packet function in WebAssembly. A port or a path loads it by name while the router runs. docs/operate/guests.md
+/// describes what a guest may do.
 #[derive(Args, Debug)]
 #[command(after_help = format!("\
 Examples:
@@ -62,7 +63,17 @@ impl Language {
     }
 }
 
-/// Create a guest: write a folder with a working scheme for you to change. Existing files are not overwritten.
+/// The kind of a guest.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, ValueEnum)]
+pub enum GuestKind {
+    /// A queueing scheme of a port.
+    #[default]
+    Scheme,
+    /// A packet function of a path.
+    Function,
+}
+
+/// Create a guest: write a folder with a working scheme or function for you to change. Existing files are not overwritten.
 ///
 /// The folder contains everything that the build needs except the compiler of the language.
 #[derive(Args, Debug)]
@@ -70,22 +81,35 @@ impl Language {
 Examples:
   switchpath guest new mine --language rust
   switchpath guest new mine --language assemblyscript
+  switchpath guest new mine --language rust --kind function
   switchpath guest new fair --example sfb      begin with a published scheme
 
-Published guests:
-  sfb   Rust            Stochastic Fair BLUE: limits flows that do not respond to drops
-  afd   C               Approximate Fair Dropping: the same share of one queue for all flows
-  edd   AssemblyScript  earliest due date: bounds the queueing delay of each class
-  mean  Rust            no scheme: an instruction of ephemeral state, the mean of reported values
+Published schemes:
+  sfb      Rust            Stochastic Fair BLUE: limits flows that do not respond to drops
+  afd      C               Approximate Fair Dropping: the same share of one queue for all flows
+  edd      AssemblyScript  earliest due date: bounds the queueing delay of each class
+
+Published packet functions:
+  names    Rust            forwards connections by server name: TLS SNI, HTTP Host
+  dns      Rust            filters DNS responses by name, and foreign names with private addresses
+  capsule  Rust            runs the programs of active capsules
+  thin     C               drops the enhancement layers of RTP video
+  police   AssemblyScript  a token bucket, for the path or for each flow
+
+Published instruction of ephemeral state:
+  mean     Rust            the mean of reported values
 
 {EXIT}"))]
 pub struct NewGuest {
-    /// Create the guest in this folder, and name it after the folder: `scheme = "guest:NAME"`. NAME may be a path.
+    /// Create the guest in this folder, and name it after the folder: `guest:NAME` in a configuration. NAME may be a path.
     #[arg(value_name = "NAME", value_hint = ValueHint::DirPath)]
     pub folder: PathBuf,
     /// Write the guest in this language.
     #[arg(short, long, value_enum, required_unless_present = "example", conflicts_with = "example")]
     pub language: Option<Language>,
+    /// Write a guest of this kind.
+    #[arg(short, long, value_enum, default_value = "scheme", conflicts_with = "example")]
+    pub kind: GuestKind,
     /// Start with this published guest, in its own language.
     #[arg(long, value_parser = clap::builder::PossibleValuesParser::new(EXAMPLE_GUESTS))]
     pub example: Option<String>,

@@ -431,7 +431,9 @@ pub enum EventKind {
     /// A warning of the CPU scheduler about a task, reported once when its cause begins. The task runs on time-outs only, its batches nearly fill
     /// its queues, or it waited too long for the processor. Or its packets cost more than declared, or its port sleeps too long.
     Scheduling,
-    /// Functions of a preemptible path panicked, exceeded the path's limit, or did not return. They are restarted; reported at most once a minute.
+    /// A guest function trapped, did not return in time, or made an invalid decision. It is off until the next configuration, and its packets bypass
+    /// it or are dropped. Or functions of a preemptible path panicked, exceeded the path's limit, or did not return. They are restarted; reported at
+    /// most once a minute.
     FunctionFailed,
     /// The queueing scheme of a port panicked. Until there is another scheme, the port uses FIFO with at most a thousand packets. The queued packets
     /// stay.
@@ -439,7 +441,7 @@ pub enum EventKind {
     /// The guest scheme of a port trapped, did not return, or made an invalid decision. Its queues are served by FIFO for a second, and after the
     /// third failure until the next configuration.
     GuestFailed,
-    /// The guest scheme of a port has logged a line. Of several lines within a tenth of a second, only the last is reported.
+    /// The guest scheme of a port, or a guest function of a path, has logged a line. Of several lines within a tenth of a second, only the last is reported.
     GuestSaid,
     /// An instruction registered in `[state]` trapped, did not return, or returned an invalid result. Its packet was not executed. After the third
     /// failure it is disabled until the next configuration.

@@ -1,4 +1,4 @@
-//! Guests: WebAssembly queueing schemes and instructions, with faults of every kind, and beside the same schemes in Rust.
+//! Guests: WebAssembly queueing schemes, packet functions and instructions, with faults of every kind, and beside the same schemes in Rust.
 
 #![allow(clippy::print_stdout)]
 
@@ -8,6 +8,7 @@ mod containment;
 #[path = "../../../schemes/tests/described/mod.rs"]
 mod described;
 mod faults;
+mod functions;
 mod instructions;
 mod invariants;
 mod isolation;

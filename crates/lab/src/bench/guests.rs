@@ -1,6 +1,7 @@
 //! The cost of guests, on the same wires and in the same rounds as built-in schemes. Also the time to replace a guest while packets flow, and the
 //! time to stop one that does not return.
 
+mod functions;
 mod recovery;
 mod replacement;
 
@@ -38,6 +39,7 @@ pub(super) fn measure(rounds: Rounds) -> Vec<BenchFigure> {
     let cost = costs.schemes.iter().find(|(name, _)| name.is_none()).map_or(0.0, |(_, [.., many])| *many);
     let mut figures =
         vec![BenchFigure::alone("guests", "fifo as a guest, 32 at once", cost, "ns/packet", Some(MANAGES))];
+    figures.extend(functions::measure(rounds, &runtime));
     figures.extend(recovery::measure(rounds, &runtime));
     figures.extend(replacement::measure(&program, &options, times * 16).expect("it starts"));
     figures
@@ -100,6 +102,7 @@ mod tests {
     use super::*;
 
     const TEXT: &str = include_str!("../../../../examples/guests/fifo.wat");
+    const NULL: &str = include_str!("../../../../examples/guests/null.wat");
 
     /// The binary modules match their text; `UPDATE_EXPECT=1` rebuilds them.
     #[test]
@@ -107,7 +110,12 @@ mod tests {
         let ready = "(func (export \"switchpath_ready\") (local $i i32)";
         let endless = TEXT.replace(ready, &format!("{ready} (loop $round (br $round))"));
         assert_ne!(endless, TEXT);
-        for (name, module, text) in [("fifo", FIFO, TEXT), ("endless", ENDLESS, &endless)] {
+        let headers = NULL.replace("(i32.const 1040) (i32.const 0)", "(i32.const 1040) (i32.const 64)");
+        let headers = headers.replace("(i32.const 1052) (i32.const 0)", "(i32.const 1052) (i32.const 2)");
+        assert_eq!(headers.matches("(i32.const 64)").count(), 2);
+        let modules = [("fifo", FIFO, TEXT), ("endless", ENDLESS, &endless)];
+        let functions = [("null", functions::NULL, NULL), ("headers", functions::HEADERS, &headers)];
+        for (name, module, text) in modules.into_iter().chain(functions) {
             let made = wat::parse_str(text).expect("it is WebAssembly");
             if std::env::var_os("UPDATE_EXPECT").is_some() {
                 let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/src/bench/guests");

@@ -1,6 +1,7 @@
 //! `switchpath guest check`: the declarations of a guest, and the results of the scheme conformance tests.
 
-use super::{Named, instruction};
+use super::laws::print_laws;
+use super::{Named, function, instruction};
 use anyhow::Result;
 use cli::arguments::CheckGuest;
 use cli::output::{Rows, print_json};
@@ -19,16 +20,19 @@ pub fn check(arguments: &CheckGuest) -> Result<ExitCode> {
     let found = GuestCheck::of(&of.file, of.options.as_deref(), arguments.seeds)?;
     match &found {
         GuestCheck::Scheme(found) if of.json => print_json(&mut stdout(), &found.json(&of.file))?,
+        GuestCheck::Function(found) if of.json => found.print_json(&of.file)?,
         GuestCheck::Instruction(found) if of.json => found.print_json(&of.file)?,
         found => found.print(&of.file)?,
     }
     Ok(if found.is_good() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// The results for a guest of either kind.
+/// The results for a guest of any kind.
 pub enum GuestCheck {
     /// A queueing scheme.
     Scheme(Box<SchemeCheck>),
+    /// A packet function.
+    Function(Box<function::FunctionCheck>),
     /// An instruction of ephemeral state.
     Instruction(Box<instruction::InstructionCheck>),
 }
@@ -39,6 +43,9 @@ impl GuestCheck {
         if let Some(found) = instruction::InstructionCheck::of(file, options, seeds)? {
             return Ok(GuestCheck::Instruction(Box::new(found)));
         }
+        if let Some(found) = function::FunctionCheck::of(file, options, seeds)? {
+            return Ok(GuestCheck::Function(Box::new(found)));
+        }
         Ok(GuestCheck::Scheme(Box::new(SchemeCheck::of(file, options, seeds)?)))
     }
 
@@ -46,6 +53,7 @@ impl GuestCheck {
     pub fn is_good(&self) -> bool {
         match self {
             GuestCheck::Scheme(found) => found.is_good(),
+            GuestCheck::Function(found) => found.is_good(),
             GuestCheck::Instruction(found) => found.is_good(),
         }
     }
@@ -54,6 +62,7 @@ impl GuestCheck {
     pub fn print(&self, file: &Path) -> Result<()> {
         match self {
             GuestCheck::Scheme(found) => print(found, file),
+            GuestCheck::Function(found) => found.print(file),
             GuestCheck::Instruction(found) => found.print(file),
         }
     }
@@ -62,6 +71,7 @@ impl GuestCheck {
     pub fn named(&self, name: &str) -> String {
         match self {
             GuestCheck::Scheme(_) => format!("scheme = \"guest:{name}\""),
+            GuestCheck::Function(_) => format!("functions = [\"guest:{name}\", \"ip\"]"),
             GuestCheck::Instruction(_) => format!("[state.instruction.{name}] number = 128"),
         }
     }
@@ -253,21 +263,7 @@ fn print(found: &SchemeCheck, file: &Path) -> Result<()> {
     if !examination.line.is_empty() {
         writeln!(out, "it logged: {}", examination.line)?;
     }
-    let mut rows = Rows::new(&["LAW", "KEPT", "WHICH SAYS THAT"]);
-    for ((law, means), verdict) in LAWS.iter().zip(&examination.verdicts) {
-        let kept = match verdict {
-            LawVerdict { broken: Some(_), .. } => "NO",
-            LawVerdict { runs: 0, .. } => "-",
-            LawVerdict { .. } => "yes",
-        };
-        rows.add([(*law).into(), kept.into(), (*means).into()]);
-    }
-    rows.print(out)?;
-    for verdict in &examination.verdicts {
-        if let Some(case) = &verdict.broken {
-            writeln!(out, "BROKEN {}: {case}", verdict.law)?;
-        }
-    }
+    print_laws(out, LAWS, &examination.verdicts)?;
     let all = if found.is_good() { "obeys every law" } else { "is unfit for a port: correct it, and check it again" };
     writeln!(out, "{} {all}", file.display())?;
     Ok(())

@@ -3,7 +3,7 @@
 use super::kit::{EXAMPLES, GuestTemplate};
 use super::tools::{Missing, missing, shell};
 use anyhow::{Context, Result, bail};
-use cli::arguments::{NewGuest, UsageError};
+use cli::arguments::{GuestKind, NewGuest, UsageError};
 use extension::is_name;
 use std::fs::{self, OpenOptions};
 use std::io::{Write, stdout};
@@ -21,11 +21,14 @@ pub fn create(arguments: &NewGuest) -> Result<ExitCode> {
     let example = arguments.example.as_ref().and_then(|wanted| EXAMPLES.iter().find(|example| example.name == wanted));
     let language = arguments.language.or(example.map(|example| example.language));
     let Some(language) = language else { bail!("no language given; write --language c, rust or assemblyscript") };
-    let start = GuestTemplate::new(name, language, example);
+    let kind = example.map_or(arguments.kind, |example| example.kind);
+    let start = GuestTemplate::new(name, language, kind, example);
     write(folder, &start)?;
     let out = &mut stdout();
     writeln!(out, "{} is a guest in {}:", folder.display(), language.name())?;
-    let places = [(start.scheme, "the scheme: change this file"), (start.kit, "build files")];
+    let what =
+        if kind == GuestKind::Function { "the function: change this file" } else { "the scheme: change this file" };
+    let places = [(start.scheme, what), (start.kit, "build files")];
     let places = places.map(|(place, what)| (folder.join(place).display().to_string(), what));
     let width = places.iter().map(|(place, _)| place.len()).max().unwrap_or(0);
     for (place, what) in places {
@@ -36,7 +39,9 @@ pub fn create(arguments: &NewGuest) -> Result<ExitCode> {
         writeln!(out, "  {how}    # {what}")?;
     }
     writeln!(out, "  switchpath guest build {} --guests guests", shell(folder))?;
-    if start.is_instruction() {
+    if kind == GuestKind::Function {
+        writeln!(out, "  functions = [\"guest:{name}\", \"ip\"]    # in the configuration, under a [[path]]")?;
+    } else if start.is_instruction() {
         writeln!(out, "  [state.instruction.{name}]")?;
         writeln!(out, "  number = 128    # in the configuration")?;
     } else {

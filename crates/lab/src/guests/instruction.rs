@@ -1,10 +1,9 @@
 //! `switchpath guest check` for an instruction of ephemeral state: its declarations, and the results of the conformance tests for instructions.
 
+use super::laws::{json_law, print_laws};
 use anyhow::{Result, bail};
-use cli::output::{Rows, print_json};
-use extension::{
-    Directory, GuestInstruction, INSTRUCTION_LAWS, InstructionExamination, LawViolation, Runtime, examine_instruction,
-};
+use cli::output::print_json;
+use extension::{Directory, GuestInstruction, INSTRUCTION_LAWS, InstructionExamination, Runtime, examine_instruction};
 use serde_json::json;
 use std::io::{Write, stdout};
 use std::path::Path;
@@ -43,13 +42,7 @@ impl InstructionCheck {
     /// For programs.
     pub fn print_json(&self, file: &Path) -> Result<()> {
         let (text, tried) = (self.instruction.text(), &self.tried);
-        let law = |((law, means), verdict): (&(&str, &str), &extension::LawVerdict)| {
-            let broken = verdict.broken.as_ref().map(|LawViolation { reason: how, seed, round, circumstance }| {
-                json!({ "how": how, "seed": seed, "round": round, "circumstance": circumstance })
-            });
-            json!({ "law": law, "means": means, "tried": verdict.runs, "broken": broken })
-        };
-        let laws: Vec<_> = INSTRUCTION_LAWS.iter().zip(&tried.verdicts).map(law).collect();
+        let laws: Vec<_> = INSTRUCTION_LAWS.iter().zip(&tried.verdicts).map(json_law).collect();
         let told = json!({
             "file": file.display().to_string(),
             "good": self.is_good(),
@@ -86,21 +79,7 @@ impl InstructionCheck {
             "calls: {} forwarded, {} of them with another value, {} dropped, {} aborted",
             tried.forwarded, tried.rewritten, tried.dropped, tried.aborted
         )?;
-        let mut rows = Rows::new(&["LAW", "KEPT", "WHICH SAYS THAT"]);
-        for ((law, means), verdict) in INSTRUCTION_LAWS.iter().zip(&tried.verdicts) {
-            let kept = match (&verdict.broken, verdict.runs) {
-                (Some(_), _) => "NO",
-                (None, 0) => "-",
-                (None, _) => "yes",
-            };
-            rows.add([(*law).into(), kept.into(), (*means).into()]);
-        }
-        rows.print(out)?;
-        for verdict in &tried.verdicts {
-            if let Some(case) = &verdict.broken {
-                writeln!(out, "BROKEN {}: {case}", verdict.law)?;
-            }
-        }
+        print_laws(out, INSTRUCTION_LAWS, &tried.verdicts)?;
         let all =
             if self.is_good() { "obeys every law" } else { "is unfit for packets: correct it, and check it again" };
         writeln!(out, "{} {all}", file.display())?;

@@ -1,30 +1,41 @@
 //! The templates of new guests: the kit of each language, a working scheme, and the published examples. All are compiled into the program.
 
-use cli::arguments::Language;
+use cli::arguments::{GuestKind, Language};
 use std::path::Path;
 
 /// Placeholder for the guest's name in the files below.
 const NAME: &str = "@NAME@";
 
-/// A published scheme to start from.
+/// A published guest to start from.
 pub struct Example {
     /// Its name on the command line.
     pub name: &'static str,
     /// Its language.
     pub language: Language,
+    /// Its kind. Instructions count as schemes: both have the same kit.
+    pub kind: GuestKind,
     text: &'static str,
+}
+
+const fn scheme(name: &'static str, language: Language, text: &'static str) -> Example {
+    Example { name, language, kind: GuestKind::Scheme, text }
+}
+
+const fn function(name: &'static str, language: Language, text: &'static str) -> Example {
+    Example { name, language, kind: GuestKind::Function, text }
 }
 
 /// All examples.
 pub const EXAMPLES: &[Example] = &[
-    Example { name: "sfb", language: Language::Rust, text: include_str!("../../../../examples/guests/sfb.rs") },
-    Example { name: "mean", language: Language::Rust, text: include_str!("../../../../examples/guests/mean.rs") },
-    Example { name: "afd", language: Language::C, text: include_str!("../../../../examples/guests/afd.c") },
-    Example {
-        name: "edd",
-        language: Language::AssemblyScript,
-        text: include_str!("../../../../examples/guests/edd.ts"),
-    },
+    scheme("sfb", Language::Rust, include_str!("../../../../examples/guests/sfb.rs")),
+    scheme("mean", Language::Rust, include_str!("../../../../examples/guests/mean.rs")),
+    scheme("afd", Language::C, include_str!("../../../../examples/guests/afd.c")),
+    scheme("edd", Language::AssemblyScript, include_str!("../../../../examples/guests/edd.ts")),
+    function("names", Language::Rust, include_str!("../../../../examples/guests/names.rs")),
+    function("dns", Language::Rust, include_str!("../../../../examples/guests/dns.rs")),
+    function("capsule", Language::Rust, include_str!("../../../../examples/guests/capsule.rs")),
+    function("thin", Language::C, include_str!("../../../../examples/guests/thin.c")),
+    function("police", Language::AssemblyScript, include_str!("../../../../examples/guests/police.ts")),
 ];
 
 /// A file of a kit: its path in the folder, and its text.
@@ -37,6 +48,7 @@ const RUST: &[File] = &[
     ("kit/Cargo.toml", include_str!("../../../../sdk/rust/start/kit.toml")),
     ("kit/src/lib.rs", include_str!("../../../../sdk/rust/src/lib.rs")),
     ("kit/src/block.rs", include_str!("../../../../sdk/rust/src/block.rs")),
+    ("kit/src/function.rs", include_str!("../../../../sdk/rust/src/function.rs")),
     ("kit/src/instruction.rs", include_str!("../../../../sdk/rust/src/instruction.rs")),
     ("kit/src/lists.rs", include_str!("../../../../sdk/rust/src/lists.rs")),
     ("kit/src/memory.rs", include_str!("../../../../sdk/rust/src/memory.rs")),
@@ -60,6 +72,9 @@ const RUST: &[File] = &[
 
 const C: &[File] = &[(".gitignore", "/*.wasm\n"), ("switchpath.h", include_str!("../../../../sdk/c/switchpath.h"))];
 
+const C_FUNCTION: &[File] =
+    &[(".gitignore", "/*.wasm\n"), ("switchpath_function.h", include_str!("../../../../sdk/c/switchpath_function.h"))];
+
 const ASSEMBLYSCRIPT: &[File] = &[
     ("package.json", include_str!("../../../../sdk/assemblyscript/package.json")),
     ("asconfig.json", include_str!("../../../../sdk/assemblyscript/asconfig.json")),
@@ -67,6 +82,15 @@ const ASSEMBLYSCRIPT: &[File] = &[
     ("assembly/tsconfig.json", include_str!("../../../../sdk/assemblyscript/tsconfig.json")),
     ("assembly/switchpath.ts", include_str!("../../../../sdk/assemblyscript/switchpath.ts")),
     ("assembly/exports.ts", include_str!("../../../../sdk/assemblyscript/exports.ts")),
+];
+
+const ASSEMBLYSCRIPT_FUNCTION: &[File] = &[
+    ("package.json", include_str!("../../../../sdk/assemblyscript/package.json")),
+    ("asconfig.json", include_str!("../../../../sdk/assemblyscript/asconfig.json")),
+    (".gitignore", "/node_modules\n/*.wasm\n"),
+    ("assembly/tsconfig.json", include_str!("../../../../sdk/assemblyscript/tsconfig.json")),
+    ("assembly/switchpath.ts", include_str!("../../../../sdk/assemblyscript/function.ts")),
+    ("assembly/exports.ts", include_str!("../../../../sdk/assemblyscript/function_exports.ts")),
 ];
 
 /// A new guest.
@@ -80,17 +104,27 @@ pub struct GuestTemplate {
 }
 
 impl GuestTemplate {
-    /// A guest of that name, with a minimal scheme or a published one.
-    pub fn new(name: &str, language: Language, example: Option<&Example>) -> GuestTemplate {
+    /// A guest of that name, with a minimal scheme or function, or a published one.
+    pub fn new(name: &str, language: Language, kind: GuestKind, example: Option<&Example>) -> GuestTemplate {
+        let is_function = kind == GuestKind::Function;
+        let choose = |scheme: &'static str, function: &'static str| if is_function { function } else { scheme };
         let (kit, place, scheme, small) = match language {
-            Language::Rust => (RUST, "kit/", "src/lib.rs", include_str!("../../../../sdk/rust/start/lib.rs")),
-            Language::C => (C, "switchpath.h", "scheme.c", include_str!("../../../../sdk/c/start.c")),
-            Language::AssemblyScript => (
-                ASSEMBLYSCRIPT,
-                "assembly/switchpath.ts",
-                "assembly/index.ts",
-                include_str!("../../../../sdk/assemblyscript/start.ts"),
-            ),
+            Language::Rust => {
+                let scheme = include_str!("../../../../sdk/rust/start/lib.rs");
+                (RUST, "kit/", "src/lib.rs", choose(scheme, include_str!("../../../../sdk/rust/start/function.rs")))
+            }
+            Language::C => {
+                let scheme = include_str!("../../../../sdk/c/start.c");
+                let small = choose(scheme, include_str!("../../../../sdk/c/start_function.c"));
+                let place = choose("switchpath.h", "switchpath_function.h");
+                (if is_function { C_FUNCTION } else { C }, place, choose("scheme.c", "function.c"), small)
+            }
+            Language::AssemblyScript => {
+                let scheme = include_str!("../../../../sdk/assemblyscript/start.ts");
+                let small = choose(scheme, include_str!("../../../../sdk/assemblyscript/start_function.ts"));
+                let kit = if is_function { ASSEMBLYSCRIPT_FUNCTION } else { ASSEMBLYSCRIPT };
+                (kit, "assembly/switchpath.ts", "assembly/index.ts", small)
+            }
         };
         let text = example.map_or(small, |example| example.text);
         let files = [(scheme, text)].into_iter().chain(kit.iter().copied());

@@ -4,8 +4,10 @@ mod bench;
 mod build;
 mod check;
 mod create;
+mod function;
 mod instruction;
 mod kit;
+mod laws;
 mod tools;
 
 use anyhow::{Result, anyhow};

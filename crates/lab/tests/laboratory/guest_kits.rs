@@ -71,12 +71,42 @@ fn guest_in_each_language_keeps_every_law_and_runs_on_a_live_port() {
 }
 
 #[test]
+fn packet_function_in_each_language_keeps_every_law_and_runs_on_a_live_path() {
+    let place = TestDirectory::new(60010);
+    std::fs::create_dir(place.path("guests")).unwrap();
+    place.write("run.toml", &config("1000pps", ""));
+    let router = place.start_as(place.command(&["run", "run.toml", "--guests", "guests"]));
+    for language in LANGUAGES.into_iter().filter(|language| can_build(language)) {
+        let name = format!("my-{language}");
+        let said = made(&place, &name, language, &["--language", language, "--kind", "function"]);
+        for wanted in ["a packet function of", "obeys every law", "on_fault", "use functions = [\"guest:my-"] {
+            assert!(said.contains(wanted), "{language}: no {wanted}: {said}");
+        }
+        let json = place.json(&["guest", "check", &format!("guests/{name}.wasm"), "--options", "limit=100b"]);
+        assert_eq!((&json["good"], &json["kind"]), (&true.into(), &"function".into()), "{json}");
+        assert!(json["dropped"] != 0 && json["changed"] == 0, "{json}");
+        let path =
+            format!("[[path]]\nname = \"g\"\nmatch = \"udp\"\nfunctions = [\"guest:{name}(limit=77b)\", \"ip\"]\n");
+        place.write("new.toml", &format!("{}{path}", config("1000pps", "")));
+        let applied = place.run_ok(&["apply", "new.toml", "--guests", "guests"]);
+        assert!(applied.contains(&format!("guest:{name}(limit=77b,on_fault=bypass)")), "{applied}");
+    }
+    router.stop();
+}
+
+#[test]
 fn tests_of_a_new_rust_guest_pass() {
     if !can_build("rust") {
         return;
     }
+    tests_pass(&["--language", "rust"], "2 passed");
+    tests_pass(&["--language", "rust", "--kind", "function"], "1 passed");
+    ["names", "dns"].into_iter().for_each(|name| tests_pass(&["--example", name], "2 passed"));
+}
+
+fn tests_pass(how: &[&str], passed: &str) {
     let place = TestDirectory::new(0);
-    place.run_ok(&["guest", "new", "mine", "--language", "rust"]);
+    place.run_ok(&[&["guest", "new", "mine"], how].concat());
     let cargo = Command::new(env!("CARGO"))
         .current_dir(place.path("mine"))
         .args(["test", "--quiet", "--offline", "--target-dir", "target"])
@@ -84,7 +114,7 @@ fn tests_of_a_new_rust_guest_pass() {
         .output()
         .unwrap();
     let said = String::from_utf8_lossy(&cargo.stdout);
-    assert!(cargo.status.success() && said.contains("2 passed"), "{said}{}", String::from_utf8_lossy(&cargo.stderr));
+    assert!(cargo.status.success() && said.contains(passed), "{said}{}", String::from_utf8_lossy(&cargo.stderr));
 }
 
 #[test]

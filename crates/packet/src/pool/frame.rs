@@ -20,7 +20,8 @@ pub struct Meta {
     pub version: u16,
     /// Offset of the network header from the start of the frame, in bytes.
     pub l3: u16,
-    /// The time from its arrival to the end of its functions, in nanoseconds, saturating. Set when it waits at a link.
+    /// On its path the word that its functions pass on, zero at first. At a link the time from its arrival to the end of its functions, in
+    /// nanoseconds, saturating.
     pub function_time: u32,
     /// Its share of the egress link, with a flag: see [`Meta::share`] and [`Meta::set_share`].
     pub share_mark: u32,

@@ -3,6 +3,7 @@
 pub(crate) mod cpu;
 pub(crate) mod dispatch;
 pub(crate) mod filter;
+pub(crate) mod guest;
 pub(crate) mod support;
 
 use crate::connected::Connected;
@@ -21,6 +22,7 @@ use crate::{Call, Catalogue, Match};
 use cpu::PathCpu;
 use dispatch::DispatchRule;
 use filter::rule::FilterRule;
+use guest::GuestRule;
 use serde::Serialize;
 use std::collections::HashMap;
 use support::RuleUses;
@@ -95,6 +97,14 @@ pub(crate) const KEYS: &[Key] = &[
         "[\"tls name *.example.org video\", \"payload 0 0x16 secure\"]",
         "The rules of the function `dispatch`: a payload (`tls name`, `http host`, `dns name`, or bytes at an \
          offset), and the path of packets that contain it. Packets that match no rule stay on this path.",
+    ),
+    key(
+        "guest_rules",
+        Kind::Texts { form: Form::Pattern(r"^\s*\S+(\s+\S+)+\s*$"), most: guest::MOST_RULES },
+        "[]",
+        "[\"*.example.org video\", \"*.ads.example drop\"]",
+        "The rules of the guest functions: a text that the guest interprets, and the treatment of the packets that it assigns to the rule. The \
+         treatment is a path, `drop` or `pass`.",
     ),
     key("queue", QUEUE, "512", "512", "The limit of each queue of the path, in packets."),
     key(
@@ -212,6 +222,9 @@ pub struct PathPlan {
     /// The rules of its function `dispatch`, in order; empty without it.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub dispatch: Vec<DispatchRule>,
+    /// The rules of its guest functions, in order; empty without them.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub guest_rules: Vec<GuestRule>,
     /// Limit of packets queued before its functions.
     pub input_queue: u32,
     /// Limit of packets queued for its port.
@@ -261,7 +274,7 @@ pub(crate) fn check(
     }
     let mut uses = RuleUses::new(connected);
     let mut names: HashMap<String, usize> = HashMap::new();
-    let mut leads: Vec<(usize, usize, String)> = Vec::new();
+    let mut leads: Vec<Lead> = Vec::new();
     let mut paths: Vec<PathPlan> = Vec::with_capacity(list.len());
     // Only paths with a match: the numbers of `shadows` are those of `matched`.
     let (mut shadows, mut matched) = (Shadows::default(), Vec::new());
@@ -287,6 +300,7 @@ pub(crate) fn check(
         let functions = functions(report, &section, catalogue);
         let filter = filter::check(report, &section, connected, &functions);
         let dispatch = dispatch::check(report, &section, &functions);
+        let guest_rules = guest::check(report, &section, &functions);
         // The declared ranges fit the types.
         let queue = section.integer(report, "queue").unwrap_or(1) as u32;
         let mut one = |name| match section.node(name) {
@@ -303,13 +317,17 @@ pub(crate) fn check(
         let link_share = section.parsed::<ShareName>(report, "link_share");
         let objective = section.choice(report, "objective", Objective::ALL);
         if let Some(name) = name.filter(|_| matching.is_some() || !has_match) {
-            leads.extend(dispatch.iter().enumerate().map(|(rule, lead)| (index, rule, lead.path.clone())));
+            let lead = |key, rule, to: &str| Lead { path: index, key, rule, to: to.to_string() };
+            leads.extend(dispatch.iter().enumerate().map(|(rule, to)| lead("dispatch", rule, &to.path)));
+            let targets = guest_rules.iter().enumerate().filter_map(|(rule, to)| Some((rule, to.path()?)));
+            leads.extend(targets.map(|(rule, to)| lead("guest_rules", rule, to)));
             paths.push(PathPlan {
                 name: name.value.to_string(),
                 matching: matching.map(|(_, matching)| matching),
                 functions,
                 filter,
                 dispatch,
+                guest_rules,
                 input_queue,
                 output_queue,
                 class,
@@ -319,7 +337,7 @@ pub(crate) fn check(
             });
         }
     }
-    check_dispatch_paths(report, root, &paths, &leads);
+    check_leads(report, root, &paths, &leads);
     paths
 }
 
@@ -341,25 +359,31 @@ fn warn_if_covered(report: &mut Report<'_>, text: &Text<'_>, cover: Option<Cover
     });
 }
 
-/// Checks that every dispatch rule names another existing path. Each of `leads` has a path, a rule and the rule's target.
-fn check_dispatch_paths(
-    report: &mut Report<'_>,
-    root: &Section<'_>,
-    paths: &[PathPlan],
-    leads: &[(usize, usize, String)],
-) {
+/// A rule that sends packets of a path to another path.
+struct Lead {
+    /// The number of the path.
+    path: usize,
+    /// The key with the rule, and the rule's number.
+    key: &'static str,
+    rule: usize,
+    /// The name of the other path.
+    to: String,
+}
+
+/// Checks that every rule with a path names another existing one.
+fn check_leads(report: &mut Report<'_>, root: &Section<'_>, paths: &[PathPlan], leads: &[Lead]) {
     if report.error_count() > 0 {
         return;
     }
     let parent = Path::Key(&root.path, "path");
-    for (index, rule, to) in leads {
+    for Lead { path: index, key, rule, to } in leads {
         let own = paths.get(*index).is_some_and(|path| path.name == *to);
         if !own && (paths.iter().any(|path| path.name == *to) || to == "best-effort") {
             continue;
         }
         let (one, list) = (Path::Index(&parent, *index), root.list(report, "path"));
         let Some((_, span, _)) = list.get(*index) else { continue };
-        let key = Path::Key(&one, "dispatch");
+        let key = Path::Key(&one, key);
         report.error(span.clone(), Path::Index(&key, *rule), || match own {
             true => (format!("the packet is on path '{to}' already"), "remove the rule, or name another path".into()),
             false => {
@@ -487,7 +511,7 @@ fn functions(report: &mut Report<'_>, section: &Section<'_>, catalogue: &Catalog
     let mut names = Vec::new();
     let surplus = |most| (format!("a path has at most {most} functions"), "remove some".to_string());
     section.texts(report, "functions", surplus, "\"ip\"", |report, text| {
-        let call = Call::parse(text.value, declared, "function");
+        let call = guest::call(text.value, catalogue).unwrap_or_else(|| Call::parse(text.value, declared, "function"));
         let call = call.map_err(|error| text.wrong(report, suggest_filter(text.value, error))).ok()?;
         // Two `ip` functions would decrement the TTL twice in one router.
         if names.contains(&call.name) {
@@ -508,9 +532,12 @@ pub(crate) fn edits(old: &PathPlan, new: &PathPlan) -> Vec<PropertyChange> {
     let mut what = Vec::new();
     edit(&mut what, "match", match_text(old), match_text(new));
     edit(&mut what, "functions", joined(&old.functions), joined(&new.functions));
+    // A guest may have been rebuilt.
+    edit(&mut what, "build", builds(old), builds(new));
     let (old_rules, new_rules) = summaries(&old.filter, &new.filter, "rules");
     edit(&mut what, "filter", old_rules, new_rules);
     edit(&mut what, "dispatch", quoted(&old.dispatch), quoted(&new.dispatch));
+    edit(&mut what, "guest_rules", quoted(&old.guest_rules), quoted(&new.guest_rules));
     edit(&mut what, "queue", queues(old), queues(new));
     edit(&mut what, "class", old.class, new.class);
     edit(&mut what, "link_share", share_name(old), share_name(new));
@@ -522,6 +549,13 @@ pub(crate) fn edits(old: &PathPlan, new: &PathPlan) -> Vec<PropertyChange> {
 /// Its match, or `none`.
 fn match_text(path: &PathPlan) -> String {
     path.matching.as_ref().map_or_else(|| "none".to_string(), Match::to_string)
+}
+
+/// The digests of its guests, or `none`.
+fn builds(path: &PathPlan) -> String {
+    let guests = path.functions.iter().filter(|call| call.code.is_some());
+    let digests: Vec<String> = guests.map(Call::guest_digest).collect();
+    if digests.is_empty() { "none".to_string() } else { digests.join(" ") }
 }
 
 /// The objective of its packets, or `none`.

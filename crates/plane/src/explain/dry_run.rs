@@ -12,6 +12,7 @@ use packet::{DropReason, Exception, Meta, Packet, Pool};
 use stack::{Interface, LocalProtocols, NeighbourReport, World};
 use std::collections::{BTreeSet, VecDeque};
 use std::net::IpAddr;
+use std::sync::Arc;
 use units::{Instant, InterfaceId, VrfId};
 
 /// The packet's fate, its path, and the unresolved neighbours.
@@ -96,8 +97,13 @@ pub(super) fn packet_addresses(packet: &Packet) -> Vec<IpAddr> {
 }
 
 /// A copy of the tables that routes these destinations and the router's own addresses as `live` does for this flow; and the next hops.
-fn copy_tables(live: &Tables, interfaces: &[Interface], destinations: &[IpAddr], flow: u32) -> (Tables, Vec<IpAddr>) {
-    let (tables, mut hops) = (Tables::with_limits(LIMITS), Vec::new());
+fn copy_tables(
+    live: &Tables,
+    interfaces: &[Interface],
+    destinations: &[IpAddr],
+    flow: u32,
+) -> (Arc<Tables>, Vec<IpAddr>) {
+    let (tables, mut hops) = (Arc::new(Tables::with_limits(LIMITS)), Vec::new());
     let vrfs: BTreeSet<VrfId> = interfaces.iter().map(|interface| live.vrf_of(interface.id)).collect();
     // Before the routes: `attach` creates the tables of a VRF.
     interfaces.iter().for_each(|interface| tables.attach(interface.id, live.vrf_of(interface.id)));
@@ -144,7 +150,7 @@ fn copy_tables(live: &Tables, interfaces: &[Interface], destinations: &[IpAddr],
 /// The host's world, with its own tables.
 struct DryWorld<'a> {
     dry_run: DryRun<'a>,
-    tables: &'a Tables,
+    tables: &'a Arc<Tables>,
     pool: Pool,
     /// Packets to be classified again, with their targets.
     reclassified: VecDeque<(Packet, Target)>,

@@ -26,6 +26,7 @@ use packet::{DropReason, Exception, Packet, Pool, Region, segment};
 use stack::NeighbourReport;
 use std::cell::RefCell;
 use std::net::IpAddr;
+use std::sync::Arc;
 use units::{Instant, InterfaceId, PortId};
 
 /// Frames for the packet and all packets it causes: more than the longest packet has fragments.
@@ -38,7 +39,7 @@ pub struct ExplainContext<'a> {
     /// The running generation.
     pub snapshot: &'a Snapshot,
     /// The routes and adjacencies.
-    pub tables: &'a Tables,
+    pub tables: &'a Arc<Tables>,
     /// The reports of the workers: neighbours, ports and queues.
     pub reports: &'a [WorkerReport],
     /// The time of the packet's arrival.
@@ -276,7 +277,7 @@ impl DryRun<'_> {
     /// Follows a packet until it ends or the host receives it. Returns its fate and its last path, or the packet and its target.
     fn follow_packet(
         &self,
-        tables: &Tables,
+        tables: &Arc<Tables>,
         mut target: Target,
         mut packet: Packet,
         pool: &mut Pool,
@@ -312,7 +313,7 @@ impl DryRun<'_> {
     }
 
     /// The fates of the replicas of a packet, and their path.
-    fn replicate(&self, tables: &Tables, packet: Packet, pool: &mut Pool) -> (ExpectedFate, Option<usize>) {
+    fn replicate(&self, tables: &Arc<Tables>, packet: Packet, pool: &mut Pool) -> (ExpectedFate, Option<usize>) {
         let snapshot = self.question.snapshot;
         let (position, path) = (packet.meta().adjacency.index(), usize::from(packet.meta().version));
         let routes: &[InterfaceId] = snapshot.multicast.get(position).map_or(&[], |route| &route.to);
@@ -351,7 +352,12 @@ impl DryRun<'_> {
     }
 
     /// Runs the functions of a path. Returns the packet with its fate, or the packet alone if it goes to the host.
-    fn forward(&self, tables: &Tables, target: Target, mut packet: Packet) -> Result<(Packet, ExpectedFate), Packet> {
+    fn forward(
+        &self,
+        tables: &Arc<Tables>,
+        target: Target,
+        mut packet: Packet,
+    ) -> Result<(Packet, ExpectedFate), Packet> {
         let Some((path, port)) = self.position(target).filter(|_| target != REFUSED) else {
             let reason = refusal_reason(&packet).unwrap_or(DropReason::PortRemoved);
             return Ok((packet, ExpectedFate::Dropped(reason)));
@@ -372,11 +378,11 @@ impl DryRun<'_> {
             self.question.functions.build(&snapshot.paths[path]).expect("the functions of a generation exist");
         for (index, mut function) in functions.into_iter().enumerate() {
             let before = packet.bytes().to_vec();
-            let goes_on = function.process(context, std::slice::from_mut(&mut packet));
+            function.process(context, std::slice::from_mut(&mut packet));
             let (after, decision) = (packet.bytes().to_vec(), function.decision());
             self.steps.add(ExplainStep::Function { path, index, before, after, decision });
             // A worker runs the other functions too, but they skip a diverted packet.
-            if !goes_on {
+            if packet.meta().refused | packet.meta().exception != 0 {
                 break;
             }
         }

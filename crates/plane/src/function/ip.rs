@@ -197,6 +197,7 @@ mod tests {
     use packet::{Pool, Region};
     use std::cell::Cell;
     use std::net::{IpAddr, Ipv4Addr};
+    use std::sync::Arc;
     use units::{AdjacencyId, Instant, InterfaceId, Mac};
 
     const OUT: InterfaceId = InterfaceId(0);
@@ -217,7 +218,7 @@ mod tests {
     /// Alone, the second would be forwarded. Behind the first it must wait, to keep the order.
     #[test]
     fn batch_behind_a_lost_next_hop_ignores_a_changed_adjacency() {
-        let (tables, snapshot, mut pool) = (Tables::new(), Snapshot::empty(), Pool::new(Region::new(8)));
+        let (tables, snapshot, mut pool) = (Arc::new(Tables::new()), Snapshot::empty(), Pool::new(Region::new(8)));
         let hops = [1, 2].map(|host| IpAddr::from([192, 0, 2, host]));
         let [first, second] = hops.map(|hop| {
             assert!(tables.resolve(OUT, hop, Mac([2, 0, 0, 0, 0, 0xa])));
@@ -250,7 +251,7 @@ mod tests {
     #[test]
     fn interleaved_next_hops_get_their_own_link_headers() {
         const HOPS: u8 = 2 * REWRITES as u8 + 3;
-        let (tables, snapshot) = (Tables::new(), Snapshot::empty());
+        let (tables, snapshot) = (Arc::new(Tables::new()), Snapshot::empty());
         let mut pool = Pool::new(Region::new(4 * HOPS as usize));
         let mac = |hop: u8| Mac([2, 0, 0, 0, 1, hop]);
         let hops: Vec<AdjacencyId> = (0..HOPS)

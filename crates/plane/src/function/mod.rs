@@ -5,12 +5,14 @@
 
 mod dispatch;
 mod filter;
+mod guest;
 mod ip;
 mod nat;
 mod spin;
 
 pub use dispatch::Dispatching;
 pub use filter::Filter;
+pub use guest::{FunctionMaker, FunctionReport, function_code};
 pub use ip::Ip;
 pub use nat::Translation;
 pub use spin::Spin;
@@ -25,7 +27,7 @@ use plan::Call;
 use std::cell::Cell;
 use std::sync::Arc;
 use units::declare::Declaration;
-use units::{Instant, Nanos};
+use units::{Instant, InterfaceId, Nanos};
 
 /// The data that a function may read.
 #[derive(Clone, Copy)]
@@ -35,7 +37,7 @@ pub struct Context<'a> {
     /// The running configuration.
     pub snapshot: &'a Snapshot,
     /// Routes and adjacencies.
-    pub tables: &'a Tables,
+    pub tables: &'a Arc<Tables>,
     /// Translated connections. In a dry run, a copy of them.
     pub nat: &'a Nat,
     /// The maximum time for a packet before it is dropped. `None`: unlimited.
@@ -49,7 +51,7 @@ pub struct Context<'a> {
 /// A packet function of one path on one worker.
 pub trait Function: Send {
     /// Processes each packet that is neither refused nor an exception yet. Returns true if all packets continue, false if one is refused or an
-    /// exception now.
+    /// exception now, or if it has made packets.
     fn process(&mut self, context: Context<'_>, packets: &mut [Packet]) -> bool;
     /// The reason for its treatment of the last packet of a dry run.
     fn decision(&self) -> Option<String> {
@@ -58,6 +60,47 @@ pub trait Function: Send {
     /// Its counters, always with the same names in the same order.
     fn counters(&self) -> Vec<NamedCounter> {
         Vec::new()
+    }
+    /// Its next report to the operator, if there is one.
+    fn next_report(&mut self) -> Option<FunctionReport> {
+        None
+    }
+    /// Its name and state, for the function of the same name that replaces it.
+    fn state(&self) -> Option<FunctionState<'_>> {
+        None
+    }
+    /// Continues with the state of the function that it replaces.
+    fn restore(&mut self, _: FunctionState<'_>) {}
+    /// Gives away the packets that it has made. It is called after [`Function::process`] has returned false.
+    fn take_emitted(&mut self, _: &mut dyn FnMut(EmittedPacket<'_>)) {}
+}
+
+/// A packet that a function has made. It is classified like a received one.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct EmittedPacket<'a> {
+    /// An IPv4 or IPv6 packet without a link header.
+    pub bytes: &'a [u8],
+    /// The interface whose VRF has its route.
+    pub interface: InterfaceId,
+    /// How often the packet that caused it was classified, as in [`Meta::rounds`].
+    pub rounds: u8,
+}
+
+/// The state of a function.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct FunctionState<'a> {
+    /// The function's name.
+    pub function: &'static str,
+    /// Only a function of the same version can interpret the state.
+    pub version: u32,
+    /// The state.
+    pub bytes: &'a [u8],
+}
+
+/// Gives the state of replaced functions to those of the same name that replace them.
+pub(crate) fn hand_over_state(old: &[Box<dyn Function>], new: &mut [Box<dyn Function>]) {
+    for state in old.iter().filter_map(|function| function.state()) {
+        new.iter_mut().for_each(|function| function.restore(state));
     }
 }
 
@@ -116,28 +159,45 @@ impl Functions {
     /// The functions of a path, in order.
     ///
     /// # Errors
-    /// A path calls a function that is not registered, because its configuration was checked against another catalogue.
-    pub fn build(&self, path: &PathSpec) -> Result<Vec<Box<dyn Function>>, UnknownFunction> {
+    /// A path calls a function that is not registered, because its configuration was checked against another catalogue. Or a guest does not start.
+    pub fn build(&self, path: &PathSpec) -> Result<Vec<Box<dyn Function>>, FunctionBuildError> {
         let build = |call: &Call| {
+            if let Some(maker) = call.code.as_ref().and_then(guest::function_maker) {
+                return maker.make(call, path).map_err(|why| FunctionBuildError::Refused(call.name.to_string(), why));
+            }
             let function = self.0.iter().find(|function| function.declaration.name == call.name);
-            let function = function.ok_or_else(|| UnknownFunction(call.name.to_string()))?;
+            let function = function.ok_or_else(|| FunctionBuildError::Unknown(call.name.to_string()))?;
             Ok((function.make)(call, path))
         };
         path.functions.iter().map(build).collect()
     }
-}
 
-/// The name of an unknown function: the configuration was not checked.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct UnknownFunction(String);
-
-impl std::fmt::Display for UnknownFunction {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "there is no packet function '{}'", self.0)
+    /// The functions of a path of the running configuration, in place of lost ones. If one cannot be made, all packets of the path are dropped.
+    pub(crate) fn rebuild(&self, path: Option<&PathSpec>) -> Vec<Box<dyn Function>> {
+        let rebuilt = |path| self.build(path).unwrap_or_else(|_| vec![Box::new(guest::Refusal)]);
+        path.map(rebuilt).unwrap_or_default()
     }
 }
 
-impl std::error::Error for UnknownFunction {}
+/// Why the functions of a path cannot be made.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum FunctionBuildError {
+    /// There is no function of this name: the configuration was not checked.
+    Unknown(String),
+    /// The guest of this name does not start, for this reason.
+    Refused(String, String),
+}
+
+impl std::fmt::Display for FunctionBuildError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            FunctionBuildError::Unknown(name) => write!(f, "there is no packet function '{name}'"),
+            FunctionBuildError::Refused(name, why) => write!(f, "'{name}' does not start: {why}"),
+        }
+    }
+}
+
+impl std::error::Error for FunctionBuildError {}
 
 /// Runs functions of a path on `packets`. `first` is the index of the first of them. Returns true if a packet is refused or an exception now.
 #[inline]

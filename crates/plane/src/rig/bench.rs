@@ -85,7 +85,7 @@ impl Bench {
     #[inline(never)]
     pub fn run(&self, functions: &mut [Box<dyn Function>], packets: &mut [Packet]) -> (bool, Nanos) {
         let asked = Cell::default();
-        let (now, snapshot, tables) = (self.rig.now, &*self.snapshot, &*self.tables);
+        let (now, snapshot, tables) = (self.rig.now, &*self.snapshot, &self.tables);
         let context = Context {
             now,
             snapshot,

@@ -5,7 +5,7 @@ use super::cpu_shares::CpuShares;
 use super::shares::SharePlans;
 use crate::filter::{RuleOrigin, filter_rule, path_rule};
 use crate::function;
-use crate::snapshot::{BEST_EFFORT, BEST_EFFORT_CAPACITY, BUILT_IN, CONTROL, GENERAL, PathSpec};
+use crate::snapshot::{BEST_EFFORT, BEST_EFFORT_CAPACITY, BUILT_IN, CONTROL, GENERAL, PathSpec, RuleTreatment};
 use classifier::{ListedRule, RuleList, SetStore};
 use plan::admission::{CostEstimate, CostSource};
 use plan::{Call, PathCpu, Plan};
@@ -40,6 +40,7 @@ pub(super) fn paths(
             translates: false,
             filter: Arc::default(),
             dispatch: Vec::new(),
+            guest_rules: Vec::new(),
         }
     };
     let forward =
@@ -66,10 +67,16 @@ pub(super) fn paths(
         path_spec.cost = path.cpu.cost.or(declared.map(|figure| figure.cost)).map(|cost| cost.packet);
         paths.push(path_spec);
     }
-    // Targets of dispatch rules are resolved when all paths have ids. The check of the plan ensures that they exist.
-    let leads = |rule: &plan::DispatchRule| names.paths.get(&rule.path).copied().unwrap_or(BEST_EFFORT);
+    // Targets of rules are resolved when all paths have ids. The check of the plan ensures that they exist.
+    let named = |path: &str| names.paths.get(path).copied().unwrap_or(BEST_EFFORT);
+    let treatment = |rule: &plan::GuestRule| match &rule.treatment {
+        plan::GuestTreatment::Pass => RuleTreatment::Pass,
+        plan::GuestTreatment::Drop => RuleTreatment::Drop,
+        plan::GuestTreatment::Path(path) => RuleTreatment::Path(named(path)),
+    };
     for (spec, path) in paths.iter_mut().skip(BUILT_IN).zip(&plan.paths) {
-        spec.dispatch = path.dispatch.iter().map(|rule| (rule.clone(), leads(rule))).collect();
+        spec.dispatch = path.dispatch.iter().map(|rule| (rule.clone(), named(&rule.path))).collect();
+        spec.guest_rules = path.guest_rules.iter().map(|rule| (rule.clone(), treatment(rule))).collect();
     }
     paths
 }

@@ -387,7 +387,8 @@ impl Router {
             let changed = old.is_none_or(|old| {
                 // A list that was made from the same rules is the same list.
                 let same_filter = Arc::ptr_eq(&old.filter, &path.filter);
-                !same_filter || (&old.functions, &old.dispatch) != (&path.functions, &path.dispatch)
+                let of = |path: &PathSpec| (path.functions.clone(), path.dispatch.clone(), path.guest_rules.clone());
+                !same_filter || of(old) != of(path)
             });
             for port in plan.ports.iter().map(|port| names.ports[&port.name]) {
                 if !changed && self.snapshot.port(port).is_some() {

@@ -7,6 +7,7 @@
 mod adoption;
 mod dispatch;
 mod divert;
+mod function_reports;
 mod handoff;
 mod hooks;
 mod inject;
@@ -189,6 +190,7 @@ impl Worker {
         }
         if now >= self.watch_due {
             self.watch_ports();
+            self.watch_functions();
             self.ports.drain_closed(&mut self.vector, &mut self.accounting);
             if !self.peers.alone {
                 // A shared queue moves the flows of an ended worker at its second check, one interval later.

@@ -6,7 +6,7 @@ use super::ports::Ports;
 use super::task_table::{Task, TaskTable};
 use crate::classify::{Dispatch, REFUSED, Target, UNDECIDED};
 use crate::flow_queues::FlowOrder;
-use crate::function::{Function, Functions};
+use crate::function::{self, Function, Functions};
 use crate::input_queue::InputQueue;
 use crate::multicast::GroupCounters;
 use crate::path::{Allowance, Instance, PathCounters, QueueFill};
@@ -226,7 +226,8 @@ impl Paths {
                 if instance.output.capacity() != path.output_capacity {
                     instance.output.resize(path.output_capacity);
                 }
-                if let Some(functions) = functions {
+                if let Some(mut functions) = functions {
+                    function::hand_over_state(&instance.functions, &mut functions);
                     instance.functions = functions;
                 }
                 (instance.task, instance.class, instance.allowance) = (task, path.class, allowance);

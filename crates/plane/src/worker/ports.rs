@@ -235,7 +235,7 @@ impl Worker {
                 accounting.event(&Event::SchemeFailed { worker: *id, port, message: &what });
             }
             if let Some(line) = state.link.next_scheme_message() {
-                accounting.event(&Event::GuestLogged { worker: *id, port, line: &line });
+                accounting.event(&Event::GuestLogged { worker: *id, port, path: None, line: &line });
             }
             let other_mtu = observe_mtu(port, state, (tables, snapshot), accounting);
             if !state.link.check_medium(accounting) {

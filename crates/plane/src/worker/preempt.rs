@@ -285,7 +285,7 @@ impl Paths {
         let Paths { instances, available_functions: registered, .. } = self;
         let Some(instance) = instances.get_mut(target) else { return };
         let spec = snapshot.paths.iter().find(|path| path.id == instance.path);
-        instance.functions = spec.and_then(|path| registered.build(path).ok()).unwrap_or_default();
+        instance.functions = registered.rebuild(spec);
     }
 
     /// Reports a failure of an instance's functions, at most once in [`REPORT_INTERVAL`].

@@ -16,6 +16,7 @@ impl Worker {
     /// Takes the packets to be classified again out of the batch, in order. Returns true if some of the remaining packets are
     /// refused or exceptions.
     pub(super) fn reclassify_batch(&mut self, from: Target) -> bool {
+        self.classify_emitted(from);
         let again = |packet: &Packet| {
             let meta = packet.meta();
             let onward = [Exception::Again as u8, Exception::Dispatched as u8].contains(&meta.exception);

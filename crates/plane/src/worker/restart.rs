@@ -164,7 +164,7 @@ impl Paths {
     ) {
         let Some(old) = self.instances.get(target) else { return };
         let spec = snapshot.paths.iter().find(|path| path.id == old.path);
-        let functions = spec.and_then(|path| self.available_functions.build(path).ok()).unwrap_or_default();
+        let functions = self.available_functions.rebuild(spec);
         let task = spec.map(|spec| self.forwarder(spec, snapshot, tasks, accounting)).unwrap_or_default();
         let Paths { instances, function_threads: asides, .. } = self;
         let Some(instance) = instances.get_mut(target) else { return };

@@ -53,7 +53,7 @@ impl Worker {
             .into_iter()
             .for_each(|port| self.hooks.record_dequeued(HookPoint::Output(port), accounting.now, batch, more));
         let (limit, asked) = (instance.limit, Cell::default());
-        let (snapshot, tables, nat) = (&*self.snapshot, &*self.tables, &*self.snapshot.translations);
+        let (snapshot, tables, nat) = (&*self.snapshot, &self.tables, &*self.snapshot.translations);
         let context = Context { now: accounting.now, snapshot, tables, nat, limit, dry_run: false, extra_time: &asked };
         let mut odd = function::run(0, &mut instance.functions, context, batch.as_mut_slice(), accounting);
         if let Some(port) = leaves_by {

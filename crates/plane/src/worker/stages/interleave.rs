@@ -85,12 +85,14 @@ impl Worker {
         if is_first {
             accounting.latencies.record_started(instance.path, packets, accounting.now);
         }
-        let (snapshot, tables, nat) = (&*self.snapshot, &*self.tables, &*self.snapshot.translations);
+        let (snapshot, tables, nat) = (&*self.snapshot, &self.tables, &*self.snapshot.translations);
         let context = Context { now: accounting.now, snapshot, tables, nat, limit, dry_run: false, extra_time: &asked };
         let last = instance.functions.len().saturating_sub(1);
         let one = instance.functions.get_mut(run.function..=run.function).unwrap_or_default();
         let odd = function::run(run.function, one, context, packets, accounting);
         let bytes = if is_first { packets[0].len() as u64 } else { 0 };
+        // A function that has made packets is `odd` too, although its packet continues.
+        let leaves = odd && packets[0].meta().refused | packets[0].meta().exception != 0;
         // A cost model knows the cost of a packet, not of each function: the first one is charged for it.
         let work = Work {
             path: Some(instance.path),
@@ -105,7 +107,7 @@ impl Worker {
         let Some(instance) = self.paths.instances.get_mut(target) else { return false };
         let InputQueue::Flows(flows) = &mut instance.input else { return false };
         // A packet that a function has refused or diverted skips the others.
-        if let Some((mut packet, spent)) = flows.end_function(run, used, odd || run.function >= last) {
+        if let Some((mut packet, spent)) = flows.end_function(run, used, leaves || run.function >= last) {
             if limit.is_some_and(|limit| spent > limit) && packet.meta().refused == 0 {
                 packet.meta_mut().refused = DropReason::CpuLimit.index() as u8 + 1;
                 runs.odd = true;
