@@ -39,3 +39,29 @@ units::counters! {
         over_budget "classify_over_budget_packets";
     }
 }
+
+units::counters! {
+    /// Counters of the wire of a port that multiplexes the quanta of flows.
+    pub struct DfqWireCounters {
+        /// Batches sent.
+        batches_sent "dfq_batches_sent";
+        /// Quanta in the batches sent.
+        quanta_sent "dfq_quanta_sent";
+        /// Packets sent in batches.
+        packets_sent "dfq_packets_sent";
+        /// Batches received.
+        batches_received "dfq_batches_received";
+        /// Quanta in the batches received.
+        quanta_received "dfq_quanta_received";
+        /// Packets received whole from batches.
+        packets_received "dfq_packets_received";
+        /// Batches that were lost before they arrived here, by their sequence numbers.
+        batches_lost "dfq_batches_lost";
+        /// Flows that had lost a part of a packet, and continued with the next packet.
+        resynchronised "dfq_resynchronised";
+        /// Packets in batches for which the pool had no frame.
+        pool_empty "dfq_pool_empty_packets";
+        /// Messages to the other end besides batches.
+        control_sent "dfq_control_frames_sent";
+    }
+}

@@ -18,7 +18,7 @@ pub mod segment;
 pub mod wire;
 
 pub use advisory::Advisory;
-pub use counters::{LinkCounters, PortCounters};
+pub use counters::{DfqWireCounters, LinkCounters, PortCounters};
 pub use exception::Exception;
 pub use ledger::{Ledger, Unbalanced};
 pub use pool::{BATCH, Batch, Meta, Offload, Packet, Pool, Queue, Region, SharedPacket};
