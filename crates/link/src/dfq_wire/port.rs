@@ -10,6 +10,7 @@ use packet::pool::FRAME;
 use packet::port::{DfqWireState, DfqWireStatus, Offloads, Port, PortStatistics, UnsentPackets, WakeSource};
 use packet::wire::ethernet::{HEADER, write_header};
 use packet::{BATCH, Batch, DfqWireCounters, DropReason, Packet, Pool};
+use plan::{DfqWirePlan, PortPlan};
 use std::collections::VecDeque;
 use units::{Instant, Mac, Nanos, Rate};
 
@@ -33,6 +34,14 @@ pub struct DfqWireOptions {
     pub flows: u16,
     /// The cycle of the port's scheme; zero if it has none.
     pub cycle: Nanos,
+}
+
+impl DfqWireOptions {
+    /// The settings of a port whose device has the address `device`. `None` if it has no wire.
+    pub fn of(plan: &PortPlan, device: Option<Mac>, opened: u64) -> Option<DfqWireOptions> {
+        let DfqWirePlan { quantum, bitmap, flows } = plan.dfq_wire?;
+        Some(DfqWireOptions { mac: plan.mac_address(device), opened, quantum, bitmap, flows, cycle: plan.cycle() })
+    }
 }
 
 /// A port around another port.

@@ -235,6 +235,10 @@ impl Worker {
             if let Some(line) = state.link.next_scheme_message() {
                 accounting.event(&Event::GuestLogged { worker: *id, port, line: &line });
             }
+            if let Some(wire) = state.link.port.maintain(accounting.now, &mut accounting.pool) {
+                let peer = state.link.port.dfq_wire().and_then(|status| status.peer);
+                accounting.event(&Event::DfqWire { port, state: wire, peer });
+            }
             let other_mtu = observe_mtu(port, state, (tables, snapshot), accounting);
             if !state.link.check_medium(accounting) {
                 // Only the first worker runs the host.

@@ -1,12 +1,13 @@
 //! Tests of the wire: the codec alone, both ends over a lossy cable in virtual time, and the corpus.
 
 mod codec;
+mod corpus;
+mod dissect;
 mod loss;
 mod sessions;
 
 use super::message::{ETHERTYPE, Message, parse};
 use super::{DfqWire, DfqWireOptions};
-use packet::pool::FRAME;
 use packet::port::{DfqWireState, DfqWireStatus, MemoryPort, MemoryWire, Port};
 use packet::wire::ethernet::{HEADER, write_header};
 use packet::{Batch, DropReason, Packet, Pool, Region};

@@ -135,7 +135,7 @@ fn a_restarted_peer_begins_a_new_session() {
 #[test]
 fn a_flow_is_best_effort_until_its_number_is_acknowledged() {
     let mut pair = Pair::agreed();
-    let mut flows = |pair: &mut Pair| {
+    let flows = |pair: &mut Pair| {
         pair.send(0, &[(ShareId(900), frame(1, 1, 100))]);
         let mut first = None;
         pair.carry_from(0, &mut |frame| {
@@ -274,5 +274,4 @@ fn many_packets_of_one_frame_arrive_in_several_batches() {
         pair.batch.drain().for_each(|packet| pair.pool.give(packet));
     }
     assert_eq!(arrived, 250);
-    assert!(FRAME >= 1514);
 }
