@@ -69,6 +69,15 @@ fn ones(bits: &[u8]) -> usize {
     bits.iter().map(|octet| octet.count_ones() as usize).sum()
 }
 
+/// The positions of the bits of an octet that are set, from the most significant.
+fn set_bits(mut octet: u8) -> impl Iterator<Item = usize> {
+    std::iter::from_fn(move || {
+        let bit = octet.leading_zeros();
+        octet &= !(0x80u8.checked_shr(bit)?);
+        Some(bit as usize)
+    })
+}
+
 fn is_set(bits: &[u8], at: usize) -> bool {
     bits.get(at / 8).is_some_and(|octet| octet & 0x80 >> (at % 8) != 0)
 }
@@ -102,7 +111,7 @@ impl<'a> BatchReader<'a> {
         let batch =
             BatchReader { sequence, first, present, with_length, continuing, lengths, continuations, payload: bytes };
         // One encoding for each batch: a frame with other bits was damaged.
-        let unused = |bits: &[u8]| (count..bits.len() * 8).any(|at| is_set(bits, at));
+        let unused = |bits: &[u8]| count % 8 != 0 && bits.last().is_some_and(|last| last << (count % 8) != 0);
         if octets > MOST_BITMAP || !is_set(present, 0) || unused(with_length) || unused(continuing) {
             return Err(MessageError::Malformed);
         }
@@ -128,7 +137,8 @@ impl<'a> BatchReader<'a> {
         quantum: &dyn Fn(u16) -> Option<u16>,
     ) -> impl Iterator<Item = Result<(u16, usize, Option<Continuation>), MessageError>> {
         let (mut lengths, mut continuations) = (self.lengths.iter(), self.continuations.iter());
-        let flows = (0..self.present.len() * 8).filter(|at| is_set(self.present, *at));
+        let flows =
+            self.present.iter().enumerate().flat_map(|(octet, bits)| set_bits(*bits).map(move |bit| 8 * octet + bit));
         flows.enumerate().map(move |(place, at)| {
             let flow = u16::try_from(usize::from(self.first) + at).map_err(|_| MessageError::Malformed)?;
             let own = if is_set(self.with_length, place) { lengths.next() } else { None };
