@@ -6,7 +6,7 @@
 //! | 2 | number of the first flow |
 //! | 1 | octets of the bitmap, *n* |
 //! | *n* | bitmap: bit *i*, counted from the most significant, is set if flow *first + i* has a quantum. Bit 0 is set. |
-//! | *c*/8 | of the *c* quanta, those with a length of their own: all others are as long as the map says |
+//! | *c*/8 | of the *c* quanta, those with a length of their own. The map has the length of the others. |
 //! | *c*/8 | of the *c* quanta, those that begin within a packet |
 //! | 2 each | the lengths |
 //! | 4 each | of the quanta that begin within a packet: how many batches ago the last quantum of the packet was sent, and the bytes until the next packet |
@@ -111,7 +111,7 @@ impl<'a> BatchReader<'a> {
         let batch =
             BatchReader { sequence, first, present, with_length, continuing, lengths, continuations, payload: bytes };
         // One encoding for each batch: a frame with other bits was damaged.
-        let unused = |bits: &[u8]| count % 8 != 0 && bits.last().is_some_and(|last| last << (count % 8) != 0);
+        let unused = |bits: &[u8]| !count.is_multiple_of(8) && bits.last().is_some_and(|last| last << (count % 8) != 0);
         if octets > MOST_BITMAP || !is_set(present, 0) || unused(with_length) || unused(continuing) {
             return Err(MessageError::Malformed);
         }
@@ -143,7 +143,7 @@ impl<'a> BatchReader<'a> {
             let flow = u16::try_from(usize::from(self.first) + at).map_err(|_| MessageError::Malformed)?;
             let own = if is_set(self.with_length, place) { lengths.next() } else { None };
             let length = own.map(|octets| u16::from_be_bytes(*octets));
-            // A flow without an entry has no quantum here, whatever its length: the sender waits for the answer to its map.
+            // Also if it has a length of its own: a sender waits for the answer to its map before it uses a flow.
             let usual = quantum(flow).ok_or(MessageError::Malformed)?;
             let at = if is_set(self.continuing, place) { continuations.next() } else { None };
             let continues = at.map(|&[b0, b1, r0, r1]| Continuation {

@@ -3,7 +3,7 @@
 //! A quantum that begins within a packet says how many batches ago the packet's last bytes were sent. If this receiver has the bytes of that batch, and as
 //! many bytes are missing as the quantum says remain, the quantum continues the packet. Otherwise bytes are lost: the part that arrived is dropped,
 //! and the flow continues with the next packet, whose place the quantum states. So the loss of a batch ends the packets with bytes in it and no
-//! other: flows without a quantum in it notice nothing, whatever the gap in the sequence numbers.
+//! other. Flows without a quantum in it notice nothing.
 
 use super::batch::{BatchReader, ReceivedQuantum};
 use super::message::MapEntry;
@@ -17,7 +17,7 @@ const SHORTEST: usize = packet::wire::ethernet::HEADER;
 /// A sender sends the bytes of a packet one after the other. If the rest is missing for this long, it is lost.
 const INCOMPLETE: Nanos = Nanos::millis(200);
 
-/// What a batch delivers.
+/// A delivery of a batch.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Delivery<'a> {
     /// A whole packet.
@@ -26,7 +26,7 @@ pub(super) enum Delivery<'a> {
     Incomplete(&'a [u8]),
 }
 
-/// What a batch was.
+/// The outcome of a batch.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) struct BatchOutcome {
     /// Batches that are missing before it.
@@ -122,7 +122,7 @@ impl ReceivedFlow {
             };
             let length = usize::from(u16::from_be_bytes(*prefix));
             if !(SHORTEST..=LONGEST).contains(&length) {
-                // Where the next packet begins is not known: the next quantum says it.
+                // The begin of the next packet is not known: the next quantum states it.
                 outcome.is_well_formed = false;
                 break;
             }

@@ -27,7 +27,7 @@ pub(super) struct Peer {
     heard_at: Instant,
 }
 
-/// What a hello changes.
+/// The effects of a hello.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) struct HelloOutcome {
     /// The other end has a new session: its batches and its flow map begin anew.

@@ -174,8 +174,8 @@ const KEYS: &[Key] = &[
         Kind::Switch(DFQ_WIRE),
         "false",
         "true",
-        "Whether packets to a Switchpath at the other end, whose port has this key too, travel as quanta of their shares, \
-         several in a frame. Otherwise frames leave as without the key. Requires the scheme `dfq` or `share`.",
+        "Packets to a Switchpath at the other end, whose port has this key too, travel as quanta of their shares, \
+         several in a frame. Beside other neighbours the key has no effect. Requires the scheme `dfq` or `share`.",
     ),
     key("write", Kind::Text(FILE), "", "\"out.pcapng\"", "`pcap` only: the pcapng file for transmitted frames."),
     key(

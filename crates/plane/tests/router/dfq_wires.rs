@@ -218,13 +218,13 @@ fn three_routers_in_a_row_lose_only_the_packets_within_lost_batches() {
         assert_eq!(report.ledger.dropped(), faults + drops(&report, DropReason::DfqBatchLost));
         assert!(faults >= row.wire(router, 0).1.batches_lost);
     }
-    println!(
-        "{missing} of {PACKETS} packets missing: {lost} of {batches} batches lost, {incomplete} packets incomplete"
-    );
     assert!((batches / 200..batches / 50).contains(&lost), "{lost} of {batches} batches");
     // Of each packet that is missing, a part or all was in a lost batch.
     let most_of_batch = 1500 / LENGTH as u64 + 2 * quanta.div_ceil(batches);
-    assert!(missing >= incomplete && missing <= lost * most_of_batch, "{missing} missing, {lost} lost");
+    assert!(
+        missing >= incomplete && missing <= lost * most_of_batch,
+        "{missing} missing, {incomplete} incomplete, {lost} lost"
+    );
 }
 
 #[test]

@@ -19,7 +19,7 @@ fn options(end: usize) -> DfqWireOptions {
     DfqWireOptions { mac: MACS[end], opened: 1, quantum: 128, bitmap: 64, flows: 256, cycle: Nanos::millis(1) }
 }
 
-/// What was received at an end.
+/// The packets received at an end.
 #[derive(Debug, Default)]
 struct Received {
     packets: Vec<Vec<u8>>,
