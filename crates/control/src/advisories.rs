@@ -57,7 +57,7 @@ pub(crate) fn dfq_wire(state: DfqWireState, peer: Option<Mac>) -> String {
 pub(crate) fn dfq_wire_hint(state: DfqWireState) -> Option<String> {
     let DfqWireState::Plain(reason) = state else { return None };
     let hint = match reason {
-        DfqFallback::NoAnswer | DfqFallback::Lost => {
+        DfqFallback::NoAnswer | DfqFallback::Lost | DfqFallback::Left => {
             "the port at the other end needs `dfq_wire` too; without a Switchpath there, remove the key here"
         }
         DfqFallback::Bitmap { .. } => "write the same `bitmap` in `dfq_wire` of both ports",

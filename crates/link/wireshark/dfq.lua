@@ -13,7 +13,8 @@ local f = {
     kind = ProtoField.uint8("dfq.kind", "Kind", base.DEC, kinds, 0x0f),
     session = ProtoField.uint32("dfq.session", "Session", base.HEX),
     heard = ProtoField.uint32("dfq.heard", "Session heard", base.HEX),
-    refuses = ProtoField.uint8("dfq.refuses", "Refuses the terms", base.DEC),
+    refuses = ProtoField.bool("dfq.refuses", "Refuses the terms", 8, nil, 0x01),
+    leaves = ProtoField.bool("dfq.leaves", "Closes its wire", 8, nil, 0x02),
     bitmap_octets = ProtoField.uint8("dfq.bitmap_octets", "Octets of the bitmap", base.DEC),
     flows = ProtoField.uint16("dfq.flows", "Flows", base.DEC),
     frame = ProtoField.uint16("dfq.longest", "Longest message", base.DEC),
@@ -75,6 +76,7 @@ local function hello(buffer, tree, session)
     end
     tree:add(f.heard, buffer(6, 4))
     tree:add(f.refuses, buffer(10, 1))
+    tree:add(f.leaves, buffer(10, 1))
     tree:add(f.bitmap_octets, buffer(11, 1))
     tree:add(f.flows, buffer(12, 2))
     tree:add(f.frame, buffer(14, 2))

@@ -39,6 +39,8 @@ pub(super) struct FlowMap {
     flows: Vec<u16>,
     free: Vec<u16>,
     quantum: u16,
+    /// No announcement is due before this time.
+    due: Instant,
     announced: usize,
     acknowledged: u16,
 }
@@ -48,8 +50,16 @@ impl FlowMap {
     pub fn new(most: u16, quantum: u16) -> FlowMap {
         let entry = Entry { share: ShareId(0), state: EntryState::Free, used: Instant::START };
         let entries = vec![entry; usize::from(most)];
-        let mut map =
-            FlowMap { entries, most, flows: Vec::new(), free: Vec::new(), quantum, announced: 0, acknowledged: 0 };
+        let mut map = FlowMap {
+            entries,
+            most,
+            flows: Vec::new(),
+            free: Vec::new(),
+            quantum,
+            due: Instant::START,
+            announced: 0,
+            acknowledged: 0,
+        };
         map.free = (1..most).rev().collect();
         map
     }
@@ -94,13 +104,14 @@ impl FlowMap {
         }
         self.flows[index] = flow;
         self.entries[usize::from(flow)] = Entry { share, state: EntryState::Announced(now), used: now };
+        self.due = now;
         self.announced += 1;
     }
 
     /// The other end has a new session: it knows no entry, and accepts flows below `most`.
     pub fn restart(&mut self, most: u16, now: Instant) {
         self.most = most;
-        (self.announced, self.acknowledged) = (0, 0);
+        (self.announced, self.acknowledged, self.due) = (0, 0, now);
         for entry in &mut self.entries {
             if entry.state != EntryState::Free {
                 entry.state = EntryState::Announced(now);
@@ -111,7 +122,7 @@ impl FlowMap {
 
     /// Appends entries that are to be sent now, as many as one message has room for.
     pub fn take_due(&mut self, now: Instant, message: &mut Vec<MapEntry>) {
-        if self.announced == 0 {
+        if self.announced == 0 || now < self.due {
             return;
         }
         let quantum = self.quantum;
@@ -121,6 +132,9 @@ impl FlowMap {
             entry.state = EntryState::Announced(now + REPEAT);
             MapEntry { flow, label: entry.share.0, quantum }
         }));
+        if message.len() < MOST_ENTRIES {
+            self.due = now + REPEAT;
+        }
     }
 
     /// The other end has acknowledged an entry. An answer to a former entry of the same number changes nothing.

@@ -18,6 +18,9 @@ pub(super) const ETHERTYPE: u16 = 0x88b5;
 pub(super) const VERSION: u8 = 1;
 /// Octets of the header of each message.
 pub(super) const HEADER: usize = 6;
+/// Flags of a hello.
+const REFUSES: u8 = 1;
+const LEAVES: u8 = 2;
 /// Octets of an entry of a map.
 pub(super) const ENTRY: usize = 8;
 /// The most entries of a map message, which then fits the shortest frame that a peer may ask for.
@@ -54,6 +57,8 @@ pub(super) struct Hello {
     pub heard: u32,
     /// True if the sender cannot use the terms of the session that it has heard.
     pub refuses: bool,
+    /// True if the sender closes its wire: it reads no more batches.
+    pub leaves: bool,
     /// The terms of the sender.
     pub terms: Terms,
 }
@@ -96,7 +101,7 @@ pub(super) enum Message<'a> {
 /// Why a frame is no message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum MessageError {
-    /// It is a message of another version.
+    /// It is a hello of another version.
     Version(u8),
     /// It is truncated, contradicts itself, or uses a flow without an entry in the map.
     Malformed,
@@ -117,7 +122,9 @@ pub(super) fn parse<'a>(
 ) -> Result<(u32, Message<'a>), MessageError> {
     let [first, zero] = take::<2>(&mut bytes)?;
     if first >> 4 != VERSION {
-        return Err(MessageError::Version(first >> 4));
+        // Only a hello says the version of its sender. Other frames may be those of another program.
+        let is_hello = first & 0xf == MessageKind::Hello as u8;
+        return Err(if is_hello { MessageError::Version(first >> 4) } else { MessageError::Malformed });
     }
     let session = u32::from_be_bytes(take(&mut bytes)?);
     if zero != 0 {
@@ -135,14 +142,15 @@ pub(super) fn parse<'a>(
 
 fn hello(mut bytes: &[u8]) -> Result<Hello, MessageError> {
     let heard = u32::from_be_bytes(take(&mut bytes)?);
-    let [refuses, bitmap] = take(&mut bytes)?;
+    let [flags, bitmap] = take(&mut bytes)?;
     let mut number = || Ok(u16::from_be_bytes(take(&mut bytes)?));
     let (flows, frame, quantum) = (number()?, number()?, number()?);
     let cycle = u32::from_be_bytes(take(&mut bytes)?);
-    if refuses > 1 || quantum == 0 || flows == 0 {
+    if flags & !(REFUSES | LEAVES) != 0 || quantum == 0 || flows == 0 {
         return Err(MessageError::Malformed);
     }
-    Ok(Hello { heard, refuses: refuses == 1, terms: Terms { bitmap, flows, frame, quantum, cycle } })
+    let terms = Terms { bitmap, flows, frame, quantum, cycle };
+    Ok(Hello { heard, refuses: flags & REFUSES != 0, leaves: flags & LEAVES != 0, terms })
 }
 
 fn entries(mut bytes: &[u8]) -> Result<MapEntries<'_>, MessageError> {
@@ -162,10 +170,11 @@ pub(super) fn write_header(out: &mut Vec<u8>, kind: MessageKind, session: u32) {
 
 /// Appends a hello.
 pub(super) fn write_hello(out: &mut Vec<u8>, session: u32, hello: &Hello) {
-    let Hello { heard, refuses, terms } = hello;
+    let Hello { heard, refuses, leaves, terms } = hello;
     write_header(out, MessageKind::Hello, session);
     out.extend(heard.to_be_bytes());
-    out.extend([u8::from(*refuses), terms.bitmap]);
+    let flags = if *refuses { REFUSES } else { 0 } | if *leaves { LEAVES } else { 0 };
+    out.extend([flags, terms.bitmap]);
     out.extend([terms.flows, terms.frame, terms.quantum].map(u16::to_be_bytes).as_flattened());
     out.extend(terms.cycle.to_be_bytes());
 }

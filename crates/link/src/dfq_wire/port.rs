@@ -132,10 +132,11 @@ impl DfqWire {
         let (id, message) = match message::parse(message, &|flow| receiver.quantum(flow)) {
             Ok(message) => message,
             Err(MessageError::Version(version)) => {
-                if session.receive_other_version(now, from, version) {
-                    self.send_hello(now, pool);
+                let is_alone = session.peer().is_none();
+                if session.receive_other_version(now, version) {
+                    self.send_hello(now, false, pool);
                 }
-                return true;
+                return is_alone;
             }
             Err(MessageError::Malformed) => return false,
         };
@@ -152,7 +153,7 @@ impl DfqWire {
                     map.restart(hello.terms.flows.min(session.own().flows), now);
                 }
                 if outcome.answer {
-                    self.send_hello(now, pool);
+                    self.send_hello(now, false, pool);
                 }
                 true
             }
@@ -178,9 +179,9 @@ impl DfqWire {
         }
     }
 
-    fn send_hello(&mut self, now: Instant, pool: &mut Pool) {
+    fn send_hello(&mut self, now: Instant, leaves: bool, pool: &mut Pool) {
         self.text.clear();
-        message::write_hello(&mut self.text, self.session.id(), &self.session.hello());
+        message::write_hello(&mut self.text, self.session.id(), &message::Hello { leaves, ..self.session.hello() });
         // To all: the address of the other end is not known yet, and a switch between both ends has to forward it.
         self.send_control(now, Mac::BROADCAST, pool);
     }
@@ -306,7 +307,9 @@ impl Port for DfqWire {
 
     fn transmit(&mut self, now: Instant, batch: &mut Batch, pool: &mut Pool) {
         let Some(peer) = self.session.receiver() else { return self.inner.transmit(now, batch, pool) };
-        let (to, frame) = (peer.mac, usize::from(peer.terms.frame.min(self.session.own().frame)));
+        // The MTU may have changed since the agreement.
+        let mtu = self.inner.mtu().unwrap_or(USUAL_MTU);
+        let (to, frame) = (peer.mac, usize::from(peer.terms.frame.min(self.session.own().frame).min(mtu)));
         for packet in batch.drain() {
             let is_whole = !packet.has_tail() && !packet.is_offloaded();
             let is_to_peer = packet.bytes().get(..6) == Some(&to.0[..]);
@@ -329,7 +332,7 @@ impl Port for DfqWire {
     fn maintain(&mut self, now: Instant, pool: &mut Pool) -> Option<DfqWireState> {
         self.session.check(now, self.inner.is_up());
         if self.session.take_due_hello(now) && self.inner.is_up() {
-            self.send_hello(now, pool);
+            self.send_hello(now, false, pool);
         }
         if self.session.receiver().is_some() {
             self.entries.clear();
@@ -349,6 +352,12 @@ impl Port for DfqWire {
             });
         });
         self.session.take_change()
+    }
+
+    fn take_leave(&mut self, now: Instant, pool: &mut Pool) {
+        if self.session.peer().is_some() {
+            self.send_hello(now, true, pool);
+        }
     }
 
     fn dfq_wire(&self) -> Option<DfqWireStatus> {

@@ -117,6 +117,13 @@ impl Session {
         if self.peer.is_some_and(|peer| peer.mac != mac) {
             return HelloOutcome::default();
         }
+        if hello.leaves {
+            if self.accepts(mac, session) {
+                self.peer = None;
+                self.state = DfqWireState::Plain(DfqFallback::Left);
+            }
+            return HelloOutcome::default();
+        }
         // After an interruption both ends still have the flow maps of the same sessions.
         let is_new_session = self.last_heard.replace((mac, session)) != Some((mac, session));
         let heard = hello.heard == self.id;
@@ -132,12 +139,12 @@ impl Session {
         HelloOutcome { is_new_session, answer: (!heard || is_new_session) && self.may_answer(now) }
     }
 
-    /// A message of another version arrived from `mac`. Returns true if it needs a hello, which says the version of this end.
-    pub fn receive_other_version(&mut self, now: Instant, mac: Mac, version: u8) -> bool {
-        if self.peer.is_some_and(|peer| peer.mac != mac) {
+    /// A hello of another version arrived. Returns true if it needs an answer, which says the version of this end. While another end is known, the
+    /// frame is damaged or from a third router.
+    pub fn receive_other_version(&mut self, now: Instant, version: u8) -> bool {
+        if self.peer.is_some() {
             return false;
         }
-        self.peer = None;
         self.state = DfqWireState::Plain(DfqFallback::Version(version));
         self.may_answer(now)
     }
@@ -154,7 +161,7 @@ impl Session {
     pub fn hello(&self) -> Hello {
         let peer = self.peer.as_ref();
         let refuses = peer.is_some_and(|peer| self.mismatch(&peer.terms).is_some());
-        Hello { heard: peer.map_or(0, |peer| peer.session), refuses, terms: self.own }
+        Hello { heard: peer.map_or(0, |peer| peer.session), refuses, leaves: false, terms: self.own }
     }
 
     /// Notices that the port is down, or that the other end is gone or does not exist.

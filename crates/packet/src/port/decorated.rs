@@ -84,6 +84,10 @@ impl<D: PortDecorator> Port for DecoratedPort<D> {
         self.inner.maintain(now, pool)
     }
 
+    fn take_leave(&mut self, now: Instant, pool: &mut Pool) {
+        self.inner.take_leave(now, pool);
+    }
+
     fn dfq_wire(&self) -> Option<DfqWireStatus> {
         self.inner.dfq_wire()
     }

@@ -11,6 +11,8 @@ pub enum DfqFallback {
     NoAnswer,
     /// The other end has stopped answering.
     Lost,
+    /// The other end has closed its wire.
+    Left,
     /// The port is down.
     PortDown,
     /// The other end uses another version of the messages.
@@ -33,6 +35,7 @@ impl fmt::Display for DfqFallback {
         match self {
             DfqFallback::NoAnswer => f.write_str("no router answers at the other end"),
             DfqFallback::Lost => f.write_str("the router at the other end has stopped answering"),
+            DfqFallback::Left => f.write_str("the router at the other end has closed its wire"),
             DfqFallback::PortDown => f.write_str("the port is down"),
             DfqFallback::Version(version) => write!(f, "the other end uses version {version} of the messages"),
             DfqFallback::Bitmap { own, peer } => {

@@ -145,6 +145,8 @@ pub trait Port: Send {
     fn maintain(&mut self, _now: Instant, _pool: &mut Pool) -> Option<DfqWireState> {
         None
     }
+    /// The port is about to be closed, or to lose its decorators: a port that talks to its other end takes leave.
+    fn take_leave(&mut self, _now: Instant, _pool: &mut Pool) {}
     /// The state of its wire, if it multiplexes quanta.
     fn dfq_wire(&self) -> Option<DfqWireStatus> {
         None

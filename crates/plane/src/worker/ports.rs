@@ -327,6 +327,7 @@ impl Ports {
         self.discard_arrivals(id, vector, accounting);
         let Some(mut state) = self.states.take(id) else { return };
         // Packets still in the port count as sent. They are lost with it, so count them as dropped while the link exists.
+        state.link.port.take_leave(accounting.now, &mut accounting.pool);
         state.link.abandon_port(accounting);
         // `start_closing` has left the input task running for the packets of other workers.
         if state.relays.is_some() {

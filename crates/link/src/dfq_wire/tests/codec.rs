@@ -142,7 +142,7 @@ fn check(message: &[u8], expected: &Expect) {
 fn messages_have_the_documented_bytes() {
     let terms = Terms { bitmap: 8, flows: 1024, frame: 1500, quantum: 256, cycle: 1_000_000 };
     let mut message = Vec::new();
-    write_hello(&mut message, 0x0102_0304, &Hello { heard: 0x0a0b_0c0d, refuses: true, terms });
+    write_hello(&mut message, 0x0102_0304, &Hello { heard: 0x0a0b_0c0d, refuses: true, leaves: false, terms });
     check(
         &message,
         &expect![[r#"
@@ -185,7 +185,7 @@ fn messages_have_the_documented_bytes() {
 #[test]
 fn hellos_and_maps_are_read_as_they_were_written() {
     let terms = Terms { bitmap: 8, flows: 1024, frame: 1500, quantum: 256, cycle: 1_000_000 };
-    let hello = Hello { heard: 77, refuses: false, terms };
+    let hello = Hello { heard: 77, refuses: false, leaves: true, terms };
     let mut message = Vec::new();
     write_hello(&mut message, 5, &hello);
     let Ok((5, Message::Hello(read))) = parse(&message, &usual) else { panic!("{message:?}") };

@@ -74,7 +74,6 @@ fn different_bitmaps_fall_back_at_both_ends() {
 #[test]
 fn another_version_falls_back() {
     let mut pair = Pair::new([options(0), options(1)]);
-    pair.elapse(Nanos::millis(100));
     let mut hello = vec![0; HEADER + 22];
     write_header(&mut hello[..HEADER], Mac::BROADCAST, MACS[1], None, ETHERTYPE);
     hello[HEADER] = (VERSION + 1) << 4 | 1;
@@ -99,6 +98,23 @@ fn a_silent_peer_is_lost_after_the_timeout_and_found_again() {
     assert_eq!(pair.elapse(Nanos::secs(2)), [MULTIPLEXED, None]);
     assert_eq!(pair.exchange(1, &[(ShareId(0), frame(0, 2, 500))]).packets, [frame(0, 2, 500)]);
     assert_eq!(pair.exchange(0, &[(ShareId(0), frame(1, 3, 500))]).packets, [frame(1, 3, 500)]);
+}
+
+#[test]
+fn a_port_that_closes_takes_leave_and_no_packet_is_lost() {
+    let mut pair = Pair::agreed();
+    pair.ends[1].take_leave(pair.now, &mut pair.pool);
+    pair.carry_from(1, &mut |_| true);
+    pair.receive(0);
+    let change = pair.ends[0].maintain(pair.now, &mut pair.pool);
+    assert_eq!(change, plain(DfqFallback::Left));
+    let mut seen = Vec::new();
+    pair.send(0, &[(ShareId(0), frame(1, 1, 100))]);
+    pair.carry_from(0, &mut |frame| {
+        seen.push(frame.to_vec());
+        true
+    });
+    assert_eq!(seen, [frame(1, 1, 100)]);
 }
 
 #[test]
