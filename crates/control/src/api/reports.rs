@@ -106,6 +106,7 @@ pub struct Ports {
 }
 
 /// A port with its link.
+// Large: a field for each value of the answer.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct PortReply {
     /// Its name.

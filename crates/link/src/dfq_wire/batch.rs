@@ -14,7 +14,7 @@
 //!
 //! The bytes of a flow are a stream of packets. Each packet is a whole Ethernet frame with its length before it, in two octets. A length is never cut.
 
-use super::message::{HEADER, MessageError, MessageKind, VERSION, take};
+use super::header::{HEADER, MessageError, MessageKind, VERSION, take};
 
 /// The most octets of a bitmap.
 pub(super) const MOST_BITMAP: u8 = 32;

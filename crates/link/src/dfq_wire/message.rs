@@ -11,13 +11,8 @@
 //! A hello continues with the terms of its sender, a map and its answer with entries, a batch with quanta ([`super::batch`]).
 
 use super::batch::BatchReader;
+use super::header::{MessageError, MessageKind, VERSION, take};
 
-/// IEEE 802 local experimental Ethertype 1 (IEEE 802, 9.2.3).
-pub(super) const ETHERTYPE: u16 = 0x88b5;
-/// The version of all messages.
-pub(super) const VERSION: u8 = 1;
-/// Octets of the header of each message.
-pub(super) const HEADER: usize = 6;
 /// Flags of a hello.
 const REFUSES: u8 = 1;
 const LEAVES: u8 = 2;
@@ -25,15 +20,6 @@ const LEAVES: u8 = 2;
 pub(super) const ENTRY: usize = 8;
 /// The most entries of a map message, which then fits the shortest frame that a peer may ask for.
 pub(super) const MOST_ENTRIES: usize = 30;
-
-/// The kind of a message.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum MessageKind {
-    Hello = 1,
-    Map = 2,
-    MapAnswer = 3,
-    Batch = 4,
-}
 
 /// The terms on which a router receives and sends batches.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -96,22 +82,6 @@ pub(super) enum Message<'a> {
     Map(MapEntries<'a>),
     MapAnswer(MapEntries<'a>),
     Batch(BatchReader<'a>),
-}
-
-/// Why a frame is no message.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum MessageError {
-    /// It is a hello of another version.
-    Version(u8),
-    /// It is truncated, contradicts itself, or uses a flow without an entry in the map.
-    Malformed,
-}
-
-/// Splits the first octets off `bytes`.
-pub(super) fn take<const N: usize>(bytes: &mut &[u8]) -> Result<[u8; N], MessageError> {
-    let (first, rest) = bytes.split_first_chunk::<N>().ok_or(MessageError::Malformed)?;
-    *bytes = rest;
-    Ok(*first)
 }
 
 /// Reads the message in `bytes`, which begin behind the Ethernet header. Returns the session of its sender and the message. `quantum` knows the

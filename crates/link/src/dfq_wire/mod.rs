@@ -5,7 +5,8 @@
 //!
 //! | file | contents |
 //! |---|---|
-//! | `message.rs` | the messages: header, hello, flow map |
+//! | `header.rs` | the header of all messages |
+//! | `message.rs` | the messages: hello, flow map, batch |
 //! | `batch.rs` | a batch of quanta: its bytes |
 //! | `session.rs` | the agreement of both ends, keep-alive and fallback |
 //! | `flow_map.rs` | the flow numbers of shares |
@@ -17,6 +18,7 @@
 
 mod batch;
 mod flow_map;
+mod header;
 mod message;
 mod port;
 mod receiver;

@@ -2,7 +2,8 @@
 
 use super::batch::MOST_BITMAP;
 use super::flow_map::FlowMap;
-use super::message::{self, ETHERTYPE, MapEntry, Message, MessageError, MessageKind};
+use super::header::{ETHERTYPE, MessageError, MessageKind};
+use super::message::{self, MapEntry, Message};
 use super::receiver::{Delivery, LONGEST, WireReceiver};
 use super::sender::{BatchLayout, WireSender};
 use super::session::Session;

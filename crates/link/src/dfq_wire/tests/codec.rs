@@ -1,7 +1,8 @@
 //! The messages: one encoding for each, vectors, and bytes that are none.
 
 use super::super::batch::{Continuation, MOST_BITMAP, QuantumHeader, header_length, write_header};
-use super::super::message::{Hello, MapEntry, MessageError, MessageKind, Terms, write_hello, write_map};
+use super::super::header::{MessageError, MessageKind};
+use super::super::message::{Hello, MapEntry, Terms, write_hello, write_map};
 use super::*;
 use expect_test::{Expect, expect};
 use proptest::prelude::*;

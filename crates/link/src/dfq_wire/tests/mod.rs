@@ -6,7 +6,8 @@ mod dissect;
 mod loss;
 mod sessions;
 
-use super::message::{ETHERTYPE, Message, parse};
+use super::header::ETHERTYPE;
+use super::message::{Message, parse};
 use super::{DfqWire, DfqWireOptions};
 use packet::port::{DfqWireState, DfqWireStatus, MemoryPort, MemoryWire, Port};
 use packet::wire::ethernet::{HEADER, write_header};

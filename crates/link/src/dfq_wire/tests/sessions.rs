@@ -1,6 +1,6 @@
 //! The agreement of both ends in virtual time: begin, fallback, recovery, restart, maps.
 
-use super::super::message::VERSION;
+use super::super::header::VERSION;
 use super::*;
 use packet::port::DfqFallback;
 
