@@ -1,8 +1,9 @@
 //! Puts the plane's warnings about tasks and links into words, with remedies.
 
 use packet::event::{FunctionFailure, SchemeTransition};
+use packet::port::{DfqFallback, DfqWireState};
 use packet::{Advisory, LinkCounters};
-use units::{Nanos, WorkerId};
+use units::{Mac, Nanos, WorkerId};
 
 /// Rounds a time up to whole units, fit for a configuration.
 fn at_least(time: Nanos) -> Nanos {
@@ -40,6 +41,31 @@ pub(crate) fn text(warning: &Advisory) -> String {
             format!("{packets} of {of} packets took longer than {} to receive and classify", budget.rounded())
         }
     }
+}
+
+/// Describes the new state of a wire that multiplexes quanta.
+pub(crate) fn dfq_wire(state: DfqWireState, peer: Option<Mac>) -> String {
+    match (state, peer) {
+        (DfqWireState::Plain(reason), _) => format!("frames leave plain: {reason}"),
+        (DfqWireState::Searching, _) => "the port searches the other end of its wire".into(),
+        (DfqWireState::Multiplexed, Some(peer)) => format!("frames to {peer} leave in batches of quanta"),
+        (DfqWireState::Multiplexed, None) => "frames leave in batches of quanta".into(),
+    }
+}
+
+/// The remedy, if frames leave plain for a reason that the operator can change.
+pub(crate) fn dfq_wire_hint(state: DfqWireState) -> Option<String> {
+    let DfqWireState::Plain(reason) = state else { return None };
+    let hint = match reason {
+        DfqFallback::NoAnswer | DfqFallback::Lost | DfqFallback::Left => {
+            "the port at the other end needs `dfq_wire` too; without a Switchpath there, remove the key here"
+        }
+        DfqFallback::Bitmap { .. } => "write the same `bitmap` in `dfq_wire` of both ports",
+        DfqFallback::Version(_) => "use the same version of Switchpath at both ends",
+        DfqFallback::FrameTooShort(_) | DfqFallback::Refused => "compare `mtu` and `dfq_wire` of both ports",
+        DfqFallback::PortDown => return None,
+    };
+    Some(hint.into())
 }
 
 /// Describes a failure of functions, and its effect on their path.

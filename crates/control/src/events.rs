@@ -12,6 +12,7 @@ use crate::names::Names;
 pub(crate) use flows::FlowEvent;
 use packet::LinkCounters;
 use packet::event::{Event, NeighbourState, SchemeTransition};
+use packet::port::DfqWireState;
 use parking_lot::{Condvar, Mutex};
 pub(crate) use shares::ShareEvent;
 use std::collections::{BTreeMap, VecDeque};
@@ -94,6 +95,7 @@ pub(crate) enum LoggedEvent {
         mtu: u16,
         configured: u16,
     },
+    DfqWire(PortId, DfqWireState, Option<Mac>),
     PortDrained(PortId),
     PathDrained(PathId),
     Neighbour {
@@ -183,6 +185,7 @@ impl LoggedEvent {
         Some(match *event {
             Event::PortLink { port, up } => LoggedEvent::PortLink { port, up },
             Event::PortMtu { port, mtu, configured } => LoggedEvent::PortMtu { port, mtu, configured },
+            Event::DfqWire { port, state, peer } => LoggedEvent::DfqWire(port, state, peer),
             Event::Neighbour { interface, address, mac, state } => {
                 LoggedEvent::Neighbour { interface, address, mac, state }
             }
@@ -234,6 +237,7 @@ impl LoggedEvent {
             LoggedEvent::Adopted { .. } => api::EventKind::Adopted,
             LoggedEvent::PortLink { .. } => api::EventKind::PortLink,
             LoggedEvent::PortMtu { .. } => api::EventKind::PortMtu,
+            LoggedEvent::DfqWire(..) => api::EventKind::DfqWire,
             LoggedEvent::PortDrained(_) => api::EventKind::PortDrained,
             LoggedEvent::PathDrained(_) => api::EventKind::PathDrained,
             LoggedEvent::Neighbour { .. } => api::EventKind::Neighbour,
@@ -262,6 +266,7 @@ impl LoggedEvent {
         match self {
             LoggedEvent::PortLink { port, .. }
             | LoggedEvent::PortMtu { port, .. }
+            | LoggedEvent::DfqWire(port, ..)
             | LoggedEvent::PortDrained(port)
             | LoggedEvent::SchemeChanged { port, .. }
             | LoggedEvent::SchemeFailed { port, .. }
@@ -291,6 +296,7 @@ impl LoggedEvent {
             LoggedEvent::Suppressed { last, .. } => last.subject(names),
             LoggedEvent::PortLink { port, .. }
             | LoggedEvent::PortMtu { port, .. }
+            | LoggedEvent::DfqWire(port, ..)
             | LoggedEvent::PortDrained(port)
             | LoggedEvent::SchemeChanged { port, .. }
             | LoggedEvent::SchemeFailed { port, .. } => Some(names.port(*port)),
@@ -362,6 +368,7 @@ impl LoggedEvent {
             LoggedEvent::PortMtu { configured, .. } => {
                 format!("its interface has an MTU of {configured}, as configured")
             }
+            LoggedEvent::DfqWire(_, state, peer) => advisories::dfq_wire(*state, *peer),
             LoggedEvent::PortDrained(_) => "removed and closed".into(),
             LoggedEvent::PathDrained(_) => "removed and empty".into(),
             LoggedEvent::Neighbour { address, mac: Some(mac), state, .. } => {
@@ -449,6 +456,7 @@ impl LogEntry {
                     "`ip link set INTERFACE mtu {configured}`, or write mtu = {mtu} for the port{}",
                     if *mtu < 1280 { "; IPv6 needs 1280" } else { "" }
                 )),
+                LoggedEvent::DfqWire(_, state, _) => advisories::dfq_wire_hint(*state),
                 LoggedEvent::Policy(choice) => choice.failed.as_ref().map(|error| error.hint.clone()),
                 _ => None,
             },

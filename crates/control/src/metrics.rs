@@ -293,6 +293,11 @@ fn ports(daemon: &Daemon, r: &mut Registry) -> Result<(), ApiError> {
     counter_set(r, "port", &ports.iter().map(|port| (label(port), port.counters.0)).collect::<Vec<_>>());
     counter_set(r, "port", &ports.iter().map(|port| (label(port), port.link.0)).collect::<Vec<_>>());
     counter_set(r, "port", &ports.iter().map(|port| (label(port), port.route_cache.0)).collect::<Vec<_>>());
+    counter_set(r, "port", &ports.iter().map(|port| (label(port), port.dfq_counters.0)).collect::<Vec<_>>());
+    let is_multiplexed = |port: &PortReply| port.dfq_wire.as_ref().is_some_and(|wire| wire.state == "multiplexed");
+    let wires = ports.iter().filter(|port| port.dfq_wire.is_some());
+    let wires = wires.map(|port| (label(port), u64::from(is_multiplexed(port)))).collect::<Vec<_>>();
+    gauge(r, "port_dfq_multiplexed", "1 if frames travel in batches of quanta.", wires);
     gauge(r, "port_backlog_packets", "Packets queued at the link.", of(|p| p.backlog_packets));
     gauge(r, "port_backlog_bytes", "Bytes queued at the link.", of(|p| p.backlog_bytes));
     let lost =

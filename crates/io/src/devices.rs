@@ -1,12 +1,14 @@
 //! Opens the devices of a plan's ports, with their decorators.
 
 use crate::advisories::{Advisories, OpenError};
+use crate::clock;
 use crate::interfaces::{self, Interfaces};
 use crate::memif::{MemifPort, MemifRole};
 use crate::netns::Namespace;
 use crate::pcap::{PcapOptions, PcapPort};
 use crate::recorder::{self, CaptureHandle};
 use link::LinkObserver;
+use link::dfq_wire::{DfqWire, DfqWireOptions};
 use packet::Region;
 use packet::port::{FaultRates, FaultyPort, MemoryPort, MemoryWire, Port, SharedSink, TappedPort};
 use plan::PortPlan;
@@ -156,23 +158,30 @@ impl Opener for Devices {
         self.open_port(plan, region, queues).map_err(|error| refused(plan, error))
     }
 
-    /// Faults are next to the device, so that captures show the packets that the router receives.
+    /// Faults are next to the device, so that captures show the packets that the router receives. A wire that multiplexes quanta is outside both:
+    /// captures show its frames.
     fn decorate(&mut self, plan: &PortPlan, queues: usize) -> Result<Vec<Decorate>, ApplyError> {
         let capture = plan.capture.as_deref().map(|path| self.start_capture(Path::new(path), &plan.name));
         let recorder = capture.transpose().map_err(|error| refused(plan, error))?;
         let faults = plan.faults;
         let shared = recorder.map(|recorder| SharedSink::new(Box::new(recorder)));
+        // A new number at each opening tells the other end that this one has restarted.
+        let opened = (clock::now() + self.epoch).get();
         let one = |queue: usize| -> Decorate {
-            let sink = shared.clone();
+            let (sink, plan) = (shared.clone(), plan.clone());
             Box::new(move |mut port| {
+                let wire = DfqWireOptions::of(&plan, port.mac(), opened);
                 if let Some(f) = faults {
                     let rates =
                         FaultRates { loss: f.loss, corrupt: f.corrupt, truncate: f.truncate, duplicate: f.duplicate };
                     // Each queue has its own fault generator.
                     port = Box::new(FaultyPort::new(port, rates, f.seed.wrapping_add(queue as u64)));
                 }
-                match sink {
-                    Some(sink) => Box::new(TappedPort::new(port, Box::new(sink))),
+                if let Some(sink) = sink {
+                    port = Box::new(TappedPort::new(port, Box::new(sink)));
+                }
+                match wire {
+                    Some(options) => Box::new(DfqWire::new(port, &options)),
                     None => port,
                 }
             })

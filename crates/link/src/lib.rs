@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 mod demand;
+pub mod dfq_wire;
 mod emulation;
 mod fallback;
 mod group_stats;

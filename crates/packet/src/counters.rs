@@ -77,3 +77,29 @@ impl StallCounters {
         (&mut self.link_stalls, &mut self.link_stalled)
     }
 }
+
+units::counters! {
+    /// Counters of the wire of a port that multiplexes the quanta of flows.
+    pub struct DfqWireCounters {
+        /// Batches sent.
+        batches_sent "dfq_sent_batches";
+        /// Quanta in the batches sent.
+        quanta_sent "dfq_sent_quanta";
+        /// Packets sent in batches.
+        packets_sent "dfq_sent_packets";
+        /// Batches received.
+        batches_received "dfq_received_batches";
+        /// Quanta in the batches received.
+        quanta_received "dfq_received_quanta";
+        /// Packets received whole from batches.
+        packets_received "dfq_received_packets";
+        /// Batches that were lost before they arrived here, by their sequence numbers.
+        batches_lost "dfq_lost_batches";
+        /// Flows that had lost a part of a packet, and continued with the next packet.
+        resynchronised "dfq_resynchronised_flows";
+        /// Packets in batches for which the pool had no frame.
+        pool_empty "dfq_pool_empty_packets";
+        /// Messages to the other end besides batches.
+        control_sent "dfq_sent_control_frames";
+    }
+}

@@ -2,6 +2,7 @@
 
 use crate::advisory::Advisory;
 use crate::counters::LinkCounters;
+use crate::port::DfqWireState;
 use crate::{DropReason, Meta, Packet};
 use std::net::{IpAddr, Ipv6Addr};
 use units::{Generation, Instant, InterfaceId, Mac, Nanos, PathId, PortId, WorkerId};
@@ -92,6 +93,15 @@ pub enum Event<'a> {
         mtu: u16,
         /// The configured MTU.
         configured: u16,
+    },
+    /// The wire of a port multiplexes the quanta of flows from now on, or frames leave plain again.
+    DfqWire {
+        /// The port.
+        port: PortId,
+        /// The new state.
+        state: DfqWireState,
+        /// The MAC address of the other end, if it is known.
+        peer: Option<Mac>,
     },
     /// A neighbour changed its state.
     Neighbour {

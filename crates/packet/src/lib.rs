@@ -19,7 +19,7 @@ mod stall;
 pub mod wire;
 
 pub use advisory::Advisory;
-pub use counters::{LinkCounters, PortCounters, StallCounters};
+pub use counters::{DfqWireCounters, LinkCounters, PortCounters, StallCounters};
 pub use exception::Exception;
 pub use ledger::{Ledger, Unbalanced};
 pub use pool::{BATCH, Batch, Meta, Offload, Packet, Pool, Queue, Region, SharedPacket, spsc};

@@ -263,6 +263,14 @@ reasons! {
     DeviceRefused "device_refused"
         "See `switchpath show ports` for the interface's MTU and `ip -s link` for its drops. A veth drops packets that \
          exceed the MTU of its other end. Behind a passthrough port, give both ends the same MTU.";
+    /// A part of the packet was in a batch that was lost between two routers whose wire multiplexes quanta.
+    DfqBatchLost "dfq_batch_lost"
+        "The link loses frames: see `ip -s link` at both ends. Only packets with bytes in a lost frame are dropped.";
+    /// The frame is no message of a wire that multiplexes quanta, or not one of the router at the other end: it is damaged, late or from another
+    /// session.
+    DfqBadFrame "dfq_bad_frame"
+        "Normal for a moment after one of both routers has restarted. Otherwise the link damages or reorders frames, or \
+         another program uses Ethertype 0x88b5.";
     /// The egress port is down.
     PortDown "port_down"
         "Bring up the port's interface: see `switchpath show ports`, and `ip link set INTERFACE up`.";

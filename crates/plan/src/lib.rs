@@ -86,6 +86,7 @@ pub use section::path::guest::{GuestRule, GuestTreatment};
 pub use section::policy::PolicyPlan;
 pub use section::port::cpu::{Congestion, EstimatorPlan, PortCpu, SleepLaw};
 pub use section::port::device::{Checksums, DevicePlan, ReplayPace};
+pub use section::port::dfq_wire::DfqWirePlan;
 pub use section::port::faults::FaultsPlan;
 pub use section::port::interface::{InterfacePlan, ReversePath};
 pub use section::port::link::LinkPlan;

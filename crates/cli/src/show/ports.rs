@@ -51,6 +51,23 @@ impl ShowView for api::Ports {
             ]);
         }
         rows.print(out)?;
+        for (port, wire) in self.ports.iter().filter_map(|port| Some((port, port.dfq_wire.as_ref()?))) {
+            let counters = &port.dfq_counters.0;
+            let peer = wire.peer.as_ref().map_or_else(String::new, |peer| format!(" with {peer}"));
+            let reason = wire.reason.as_ref().map_or_else(String::new, |reason| format!(": {reason}"));
+            writeln!(out, "{}: dfq wire {}{peer}{reason}", port.name, wire.state)?;
+            writeln!(
+                out,
+                "  sent {} packets of {} flows in {} batches; received {} of {} in {}, {} batches lost",
+                counters.packets_sent,
+                wire.flows_out + 1,
+                counters.batches_sent,
+                counters.packets_received,
+                wire.flows_in + 1,
+                counters.batches_received,
+                counters.batches_lost
+            )?;
+        }
         for port in self.ports.iter().filter(|port| port.counters.over_budget > 0) {
             let packets = short(port.counters.over_budget as f64);
             writeln!(out, "{}: {packets} packets took longer to classify than classify_budget allows", port.name)?;

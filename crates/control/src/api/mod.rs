@@ -7,6 +7,7 @@
 mod changes;
 mod counters;
 mod description;
+mod dfq_wire;
 mod endpoints;
 mod ephemeral;
 mod explained;
@@ -30,6 +31,7 @@ pub use changes::{
 };
 pub use counters::{CounterFields, CounterValue, CountersReply};
 pub use description::{openapi, reference};
+pub use dfq_wire::DfqWireReply;
 pub(crate) use endpoints::LINES;
 pub use endpoints::{AccessLevel, ENDPOINTS, Endpoint, Parameter};
 pub use ephemeral::{

@@ -1,8 +1,8 @@
 //! Reports about the router.
 
-use super::{CounterFields, LatencyReply};
+use super::{CounterFields, DfqWireReply, LatencyReply};
 use fib::route_cache::RouteCacheCounters;
-use packet::{LinkCounters, PortCounters};
+use packet::{DfqWireCounters, LinkCounters, PortCounters};
 use plane::PathCounters;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -106,6 +106,7 @@ pub struct Ports {
 }
 
 /// A port with its link.
+// Large: a field for each value of the answer.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct PortReply {
     /// Its name.
@@ -136,6 +137,12 @@ pub struct PortReply {
     /// The counters of its link.
     #[serde(flatten)]
     pub link: CounterFields<LinkCounters>,
+    /// The counters of its wire that multiplexes quanta; zero without one.
+    #[serde(flatten)]
+    pub dfq_counters: CounterFields<DfqWireCounters>,
+    /// Its wire that multiplexes quanta; null without one.
+    #[serde(default)]
+    pub dfq_wire: Option<DfqWireReply>,
     /// Packets queued at the link.
     pub backlog_packets: u64,
     /// Bytes queued at the link.
@@ -403,6 +410,8 @@ pub enum EventKind {
     PortLink,
     /// The MTU of a port's device has changed, and is or was below the configured one.
     PortMtu,
+    /// A port exchanges batches of quanta with the other end of its wire from now on, or sends plain frames again.
+    DfqWire,
     /// A removed port has sent its last packet and is closed.
     PortDrained,
     /// A removed path has processed its last packet.

@@ -12,6 +12,7 @@ impl Daemon {
             all.add("port", &port.name, &port.counters.0);
             all.add("port", &port.name, &port.link.0);
             all.add("port", &port.name, &port.route_cache.0);
+            all.add("port", &port.name, &port.dfq_counters.0);
         }
         for link in self.links(None, 0)?.links {
             all.add("link", &format!("{}, worker {}", link.port, link.worker), &link.counters.0);

@@ -112,6 +112,8 @@ impl Daemon {
                 counters: api::CounterFields(report.counters),
                 route_cache: api::CounterFields(report.route_cache),
                 link: api::CounterFields(report.link),
+                dfq_counters: api::CounterFields(report.dfq_wire.map_or_else(Default::default, |wire| wire.counters)),
+                dfq_wire: report.dfq_wire.as_ref().map(api::DfqWireReply::of),
                 backlog_packets: report.backlog.into(),
                 backlog_bytes: report.backlog_bytes.get(),
                 drops: report.drops.iter().map(|&(reason, packets)| drop_at(&name, reason, packets)).collect(),

@@ -105,3 +105,20 @@ fn a_waiting_reader_is_woken() {
     assert_eq!(seen[0].event, LoggedEvent::Started);
     thread.join().unwrap();
 }
+
+#[test]
+fn fallback_of_a_wire_has_its_reason_and_a_hint() {
+    use packet::port::DfqFallback;
+    let log = EventLog::default();
+    let peer = Some(Mac([2, 0, 0, 0, 0, 9]));
+    log.push(Instant::new(1), LoggedEvent::DfqWire(PortId(1), DfqWireState::Multiplexed, peer));
+    let mismatch = DfqFallback::Bitmap { own: 64, peer: 128 };
+    log.push(Instant::new(2), LoggedEvent::DfqWire(PortId(1), DfqWireState::Plain(mismatch), peer));
+    let (entries, ..) = log.since(0);
+    let texts: Vec<String> = entries.iter().map(|entry| entry.event.text()).collect();
+    assert_eq!(texts[0], "frames to 02:00:00:00:00:09 leave in batches of quanta");
+    assert_eq!(texts[1], "frames leave plain: the bitmap has 64 flows here and 128 at the other end");
+    let hint = advisories::dfq_wire_hint(DfqWireState::Plain(mismatch));
+    assert_eq!(hint.as_deref(), Some("write the same `bitmap` in `dfq_wire` of both ports"));
+    assert!(entries.iter().all(|entry| entry.event.kind() == api::EventKind::DfqWire));
+}

@@ -4,6 +4,7 @@
 #![allow(clippy::print_stdout)]
 
 mod bridge;
+mod dfq_wires;
 mod hotplug;
 mod mtu;
 mod multicast;

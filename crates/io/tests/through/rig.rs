@@ -8,7 +8,7 @@ use io::netlink::{KernelRoute, Netlink, Veth, VethEnd};
 use io::netns::{Lab, LabHost};
 use io::offload::Ethtool;
 use io::wait::{Sleeper, Waker};
-use packet::event::Silent;
+use packet::event::{Observer, Silent};
 use packet::port::WakeSource;
 use plane::{Build, Router, StepResult, Worker, WorkerReport};
 use stack::LocalProtocolLimits;
@@ -35,6 +35,12 @@ pub struct Running {
 impl Running {
     /// Starts a router with `configuration` on the interfaces of `host`.
     pub fn start(host: &LabHost, configuration: &str) -> Running {
+        Running::observed(host, configuration, Box::new(Silent))
+    }
+
+    /// The same, with an observer of its events.
+    pub fn observed(host: &LabHost, configuration: &str, observer: Box<dyn Observer>) -> Running {
+        let mut observer = Some(observer);
         let plan = plan::check(configuration, "through.toml", &plane::catalogue());
         let plan = plan.unwrap_or_else(|wrong| panic!("{wrong}"));
         let build = Build {
@@ -45,7 +51,7 @@ impl Running {
             switch_cost: Nanos::ZERO,
             limits: LocalProtocolLimits::default(),
         };
-        let (mut router, mut workers) = Router::new(build, |_| Box::new(Silent));
+        let (mut router, mut workers) = Router::new(build, |_| observer.take().unwrap_or(Box::new(Silent)));
         let mut devices = Devices::new(clock::epoch()).in_namespace(host.namespace().clone());
         let prepared = router.prepare(&plan, &mut devices).unwrap_or_else(|errors| panic!("{errors:?}"));
         let mut published = router.publish(prepared);

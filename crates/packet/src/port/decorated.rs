@@ -1,6 +1,6 @@
 //! A port with a decoration around it. Everything passes through except what the decoration observes or changes.
 
-use super::{Offloads, Port, PortStatistics, UnsentPackets, WakeSource};
+use super::{DfqWireState, DfqWireStatus, Offloads, Port, PortStatistics, UnsentPackets, WakeSource};
 use crate::{Batch, Pool};
 use units::{Instant, Mac, Rate};
 
@@ -78,6 +78,18 @@ impl<D: PortDecorator> Port for DecoratedPort<D> {
 
     fn mac(&self) -> Option<Mac> {
         self.inner.mac()
+    }
+
+    fn maintain(&mut self, now: Instant, pool: &mut Pool) -> Option<DfqWireState> {
+        self.inner.maintain(now, pool)
+    }
+
+    fn take_leave(&mut self, now: Instant, pool: &mut Pool) {
+        self.inner.take_leave(now, pool);
+    }
+
+    fn dfq_wire(&self) -> Option<DfqWireStatus> {
+        self.inner.dfq_wire()
     }
 
     fn undecorated(self: Box<Self>) -> Box<dyn Port> {

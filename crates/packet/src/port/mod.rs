@@ -4,11 +4,13 @@
 //! and the decorators that wrap any port: [`TappedPort`] (captures) and [`FaultyPort`].
 
 mod decorated;
+mod dfq_wire;
 mod fault;
 mod memory;
 mod tap;
 
 pub use decorated::{DecoratedPort, PortDecorator};
+pub use dfq_wire::{DfqFallback, DfqWireState, DfqWireStatus};
 pub use fault::{FaultRates, Faults, FaultyPort};
 pub use memory::{MemoryPort, MemoryWire};
 pub use tap::{Direction, FrameSink, SharedSink, Tap, TappedPort};
@@ -136,6 +138,17 @@ pub trait Port: Send {
     }
     /// The link-layer address of the medium, if it has one.
     fn mac(&self) -> Option<Mac> {
+        None
+    }
+    /// Called about ten times a second, also if the port is silent: a port that talks to its other end keeps in touch. Returns the new state of its
+    /// wire if that has changed.
+    fn maintain(&mut self, _now: Instant, _pool: &mut Pool) -> Option<DfqWireState> {
+        None
+    }
+    /// The port is about to be closed, or to lose its decorators: a port that talks to its other end takes leave.
+    fn take_leave(&mut self, _now: Instant, _pool: &mut Pool) {}
+    /// The state of its wire, if it multiplexes quanta.
+    fn dfq_wire(&self) -> Option<DfqWireStatus> {
         None
     }
     /// The port without its decorators.

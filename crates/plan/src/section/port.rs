@@ -2,6 +2,7 @@
 
 pub(crate) mod cpu;
 pub(crate) mod device;
+pub(crate) mod dfq_wire;
 pub(crate) mod faults;
 pub(crate) mod interface;
 pub(crate) mod link;
@@ -19,11 +20,13 @@ use crate::named::named;
 use crate::names::{self, Name, PORT_PATTERN};
 use crate::scheme::scheme;
 use crate::section::policy::Policies;
+use crate::share::CYCLE_SCHEME;
 use crate::share_tree::ShareTree;
 use crate::text::{did_you_mean, quote};
 use crate::{Call, Catalogue};
 use cpu::{Congestion, ESTIMATOR, PortCpu};
 use device::{DevicePlan, Devices, ReplayPace};
+use dfq_wire::{DFQ_WIRE, DfqWirePlan};
 use faults::{FAULTS, FaultsPlan};
 use interface::{InterfacePlan, MTU, REDIRECTS, VLAN, VRF_DOC, objective, reverse_path, trust};
 use link::{LINK, LinkPlan};
@@ -31,7 +34,7 @@ use ra::ADVERTISES;
 use serde::Serialize;
 use shares::{SHARE_FILE, SHARES, SharesPlan};
 use state::{PORT_STATE, PortStatePlan};
-use units::Mac;
+use units::{Mac, Nanos};
 
 pub(crate) const KEY: Key = key(
     "port",
@@ -166,6 +169,14 @@ const KEYS: &[Key] = &[
         "The link that the port emulates for departing packets. The queueing scheme is asked for a packet when this \
          link can send one. Without the table no link is emulated.",
     ),
+    key(
+        "dfq_wire",
+        Kind::Switch(DFQ_WIRE),
+        "false",
+        "true",
+        "Packets to a Switchpath at the other end, whose port has this key too, travel as quanta of their shares, \
+         several in a frame. Beside other neighbours the key has no effect. Requires the scheme `dfq` or `share`.",
+    ),
     key("write", Kind::Text(FILE), "", "\"out.pcapng\"", "`pcap` only: the pcapng file for transmitted frames."),
     key(
         "pace",
@@ -223,6 +234,9 @@ pub struct PortPlan {
     /// The link that it emulates.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub link: Option<LinkPlan>,
+    /// Its wire that multiplexes quanta.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub dfq_wire: Option<DfqWirePlan>,
     /// Its processor settings.
     pub cpu: PortCpu,
 }
@@ -231,6 +245,22 @@ impl PortPlan {
     /// The tree of the port's shares: those of the configuration, then those of its file, given as text and name. Errors are those of the file.
     pub fn share_tree(&self, file: Option<(&str, &str)>) -> Result<ShareTree, Diagnostics> {
         self.shares.tree(&self.scheme, file)
+    }
+
+    /// Its MAC address: the configured one, that of the device, or one that follows from its name.
+    pub fn mac_address(&self, device: Option<Mac>) -> Mac {
+        self.mac.or(device).unwrap_or_else(|| {
+            // FNV-1a over the name; locally administered, unicast (IEEE 802 8.4).
+            let step = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+            let hash = self.name.bytes().fold(0xcbf2_9ce4_8422_2325, step);
+            Mac::from_number((hash & 0xffff_ffff) | 0x0253_0000_0000)
+        })
+    }
+
+    /// The cycle of its scheme; zero if it has none.
+    pub fn cycle(&self) -> Nanos {
+        let cycle = if self.scheme.name == CYCLE_SCHEME { self.scheme.option("cycle") } else { None };
+        Nanos::new(cycle.unwrap_or(0))
     }
 }
 
@@ -336,6 +366,7 @@ fn port(
         mac: section.text(report, "mac").and_then(|text| mac(report, &text)),
         interfaces,
         shares: shares::check(report, section, &scheme, by.file_name),
+        dfq_wire: dfq_wire::check(report, section, &scheme),
         scheme,
         policy: policy(report, section, by.policies),
         scheme_change: section.choice(report, "scheme_change", SchemeChange::ALL).unwrap_or_default(),
@@ -402,6 +433,7 @@ pub(crate) fn edits(old: &PortPlan, new: &PortPlan) -> Vec<PropertyChange> {
     edit(&mut what, "faults", or_none(&old.faults), or_none(&new.faults));
     edit(&mut what, "state", &old.state, &new.state);
     edit(&mut what, "link", or_none(&old.link), or_none(&new.link));
+    edit(&mut what, "dfq_wire", or_none(&old.dfq_wire), or_none(&new.dfq_wire));
     what
 }
 

@@ -1,7 +1,7 @@
 //! Shares of ports, and the subscribers of an access network.
 
 use crate::catalogue::catalogue;
-use plan::{Plan, ShareName, SubscriberSource, diff, load_shares, load_subscribers};
+use plan::{DfqWirePlan, Plan, ShareName, SubscriberSource, diff, load_shares, load_subscribers};
 use units::Rate;
 
 const SUBSCRIBERS: &str = r#"version = 1
@@ -177,4 +177,31 @@ fn subscribers_are_loaded_from_their_files() {
     std::fs::write(name("network.json"), network).unwrap();
     let read = load_subscribers(&source).into_result().unwrap();
     assert_eq!(read.subscribers[0].parent, ShareName::new("Mast").ok());
+}
+
+#[test]
+fn a_wire_needs_shares_and_a_bitmap_of_whole_octets() {
+    let with = |keys: &str| port(&format!("scheme = \"dfq(rate=1gbit, cycle=2ms)\"\n{keys}"));
+    let wire = |keys: &str| plan(&with(keys)).ports[0].dfq_wire;
+    assert_eq!(wire("dfq_wire = true"), Some(DfqWirePlan { quantum: 256, bitmap: 64, flows: 1024 }));
+    assert_eq!((wire("dfq_wire = false"), wire("")), (None, None));
+    assert_eq!(wire("dfq_wire = { quantum = 64 }").map(|wire| (wire.quantum, wire.flows)), Some((64, 1024)));
+    assert_eq!(plan(&with("")).ports[0].cycle(), units::Nanos::millis(2));
+    for (keys, wanted) in [
+        (
+            with("dfq_wire = { bitmap = 20 }"),
+            "a bitmap has whole octets, and 20 flows need a part of one; write bitmap = 24",
+        ),
+        (
+            port("scheme = \"fifo\"\ndfq_wire = true"),
+            "the scheme 'fifo' has no shares, which are the flows of the wire; write scheme = \"dfq(rate=1gbit)\"",
+        ),
+        (with("dfq_wire = { quantum = 20 }"), "20 is out of range"),
+    ] {
+        let found = errors(&keys);
+        assert!(found.contains(wanted), "{found}");
+    }
+    let changes: Vec<String> =
+        diff(&plan(&with("")), &plan(&with("dfq_wire = true"))).iter().map(ToString::to_string).collect();
+    assert_eq!(changes, ["~ port lan: dfq_wire none -> quantum 256 bitmap 64 flows 1024"]);
 }

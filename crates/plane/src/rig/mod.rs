@@ -21,6 +21,7 @@ use crate::worker::{Decorate, StepResult, Worker, WorkerReport};
 use crate::{ApplyError, Build, Opener, Router};
 use cpu::meter::{ConstantMeter, WorkMeter};
 use fib::TableLimits;
+use link::dfq_wire::{DfqWire, DfqWireOptions};
 use packet::event::{Observer, Silent};
 use packet::port::{FaultRates, FaultyPort, MemoryPort, MemoryWire, Offloads, Port};
 use packet::{Batch, Offload, Packet, Pool, Region};
@@ -71,6 +72,8 @@ pub struct MemoryWires {
     pub far: BTreeMap<String, MemoryPort>,
     /// The offloads of near ends, by the same name. None by default.
     pub offloads: BTreeMap<String, Offloads>,
+    /// The number of decorations so far.
+    decorated: u64,
     /// Wires replace devices of every kind, and their far ends have the names of their ports.
     replaces_devices: bool,
     /// The maximum number of queues of each port; zero means one.
@@ -130,14 +133,20 @@ impl Opener for MemoryWires {
 
     fn decorate(&mut self, plan: &PortPlan, queues: usize) -> Result<Vec<Decorate>, ApplyError> {
         let faults = plan.faults;
+        self.decorated += 1;
+        let opened = self.decorated;
         let one = |queue: usize| -> Decorate {
-            Box::new(move |port| match faults {
-                None => port,
-                Some(f) => {
+            let plan = plan.clone();
+            Box::new(move |mut port| {
+                if let Some(f) = faults {
                     let rates =
                         FaultRates { loss: f.loss, corrupt: f.corrupt, truncate: f.truncate, duplicate: f.duplicate };
                     // Each queue has its own sequence of faults.
-                    Box::new(FaultyPort::new(port, rates, f.seed.wrapping_add(queue as u64)))
+                    port = Box::new(FaultyPort::new(port, rates, f.seed.wrapping_add(queue as u64)));
+                }
+                match DfqWireOptions::of(&plan, port.mac(), opened) {
+                    Some(options) => Box::new(DfqWire::new(port, &options)),
+                    None => port,
                 }
             })
         };

@@ -218,8 +218,12 @@ impl Router {
             // A tree of shares has one owner, so its port has one queue.
             let one_queue = |port: &PortPlan| self.mailboxes.len() > 1 && port.scheme.has_shares();
             let reopened = old.is_none_or(|old| old.device != new.device || one_queue(old) != one_queue(new));
-            let redecorated =
-                reopened || old.is_some_and(|old| (&old.capture, old.faults) != (&new.capture, new.faults));
+            let decoration = |port: &PortPlan| {
+                // The wire has the address of the port.
+                let wire = port.dfq_wire.map(|wire| (wire, port.mac, port.cycle()));
+                (port.capture.clone(), port.faults, wire)
+            };
+            let redecorated = reopened || old.is_some_and(|old| decoration(old) != decoration(new));
             let scheme = self.scheme_of(plan, new, id);
             let before = old.zip(self.plan.as_deref()).map(|(old, plan)| self.scheme_of(plan, old, id));
             // An unchanged scheme stays, with its queues and state.
@@ -236,7 +240,7 @@ impl Router {
                     Err(error) => errors.push(error),
                 }
             }
-            names.macs.insert(id, mac_of(new, names.devices.get(&id).copied()));
+            names.macs.insert(id, new.mac_address(names.devices.get(&id).copied()));
         }
         errors.extend(self.policy_errors(plan));
     }
@@ -425,16 +429,6 @@ fn new_link(plan: &PortPlan, opener: &mut dyn Opener) -> Result<Option<LinkSetup
 
 pub(super) fn unchecked_error(place: String, error: &dyn std::error::Error) -> ApplyError {
     ApplyError { place, reason: error.to_string(), hint: "run `switchpath check` on the configuration".into() }
-}
-
-/// The link-layer address of a port: as configured, else the device's, else one made from the port's name.
-fn mac_of(plan: &PortPlan, device: Option<Mac>) -> Mac {
-    plan.mac.or(device).unwrap_or_else(|| {
-        // FNV-1a over the name; locally administered, unicast (IEEE 802 8.4).
-        let step = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
-        let hash = plan.name.bytes().fold(0xcbf2_9ce4_8422_2325, step);
-        Mac::from_number((hash & 0xffff_ffff) | 0x0253_0000_0000)
-    })
 }
 
 /// Gives each VRF of the plan an id. Existing VRFs keep theirs.

@@ -272,6 +272,7 @@ impl Worker {
         self.neighbours.drop_waiting(DropReason::Shutdown, &mut self.paths, &mut self.accounting);
         for state in self.ports.states.iter_mut() {
             state.link.clear(DropReason::Shutdown, &mut self.accounting);
+            state.link.port.take_leave(now, &mut self.accounting.pool);
         }
         // Late refusals change sent packets to dropped ones: the last report must include them.
         self.ports.count_refused(&mut self.accounting);

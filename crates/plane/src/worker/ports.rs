@@ -237,6 +237,10 @@ impl Worker {
             if let Some(line) = state.link.next_scheme_message() {
                 accounting.event(&Event::GuestLogged { worker: *id, port, path: None, line: &line });
             }
+            if let Some(wire) = state.link.port.maintain(accounting.now, &mut accounting.pool) {
+                let peer = state.link.port.dfq_wire().and_then(|status| status.peer);
+                accounting.event(&Event::DfqWire { port, state: wire, peer });
+            }
             let other_mtu = observe_mtu(port, state, (tables, snapshot), accounting);
             if !state.link.check_medium(accounting) {
                 // Only the first worker runs the host.
@@ -325,6 +329,7 @@ impl Ports {
         self.discard_arrivals(id, vector, accounting);
         let Some(mut state) = self.states.take(id) else { return };
         // Packets still in the port count as sent. They are lost with it, so count them as dropped while the link exists.
+        state.link.port.take_leave(accounting.now, &mut accounting.pool);
         state.link.abandon_port(accounting);
         // `start_closing` has left the input task running for the packets of other workers.
         if state.relays.is_some() {

@@ -16,7 +16,7 @@ use link::{Demand, LinkReport};
 use packet::accounting::Accounting;
 use packet::event::Event;
 use packet::latency::{LatePackets, Latency};
-use packet::port::UnsentPackets;
+use packet::port::{DfqWireStatus, UnsentPackets};
 use packet::{Advisory, DropReason, Ledger, LinkCounters, PortCounters, StallCounters};
 use plan::Receive;
 use stack::NeighbourReport;
@@ -58,6 +58,8 @@ pub struct PortReport {
     pub mtu: Option<u16>,
     /// The rate of its medium.
     pub rate: Rate,
+    /// Its wire, if it multiplexes quanta.
+    pub dfq_wire: Option<DfqWireStatus>,
     /// Packets dropped, by reason.
     pub drops: Vec<(DropReason, u64)>,
 }
@@ -94,6 +96,8 @@ impl PortReport {
         self.backlog += other.backlog;
         self.backlog_bytes += other.backlog_bytes;
         self.unsent.join(other.unsent);
+        // Such a port has one queue.
+        self.dfq_wire = self.dfq_wire.or(other.dfq_wire);
         for &(reason, packets) in &other.drops {
             match self.drops.iter_mut().find(|(known, _)| *known == reason) {
                 Some((_, count)) => *count += packets,
@@ -439,6 +443,7 @@ impl Ports {
                     unsent,
                     mtu: state.link.port.mtu(),
                     rate: state.link.port.link_rate(),
+                    dfq_wire: state.link.port.dfq_wire(),
                     drops: accounting.drops_at(port),
                 }
             })

@@ -4,6 +4,7 @@ mod admission;
 mod arrivals;
 mod backpressure;
 mod batches;
+mod dfq_wires;
 mod emulated_link;
 mod explain;
 mod floods;

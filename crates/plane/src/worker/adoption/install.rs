@@ -28,6 +28,7 @@ impl Ports {
         let (port, role, lanes) = match port {
             OpenedPort::Redecorated(decorate) => {
                 let Some(state) = self.states.get_mut(id) else { return retired };
+                state.link.port.take_leave(accounting.now, &mut accounting.pool);
                 state.link.replace_port(|old| decorate(old.undecorated()));
                 state.link.refresh_offloads(accounting);
                 retired.extend(
