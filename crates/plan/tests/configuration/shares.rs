@@ -181,12 +181,13 @@ fn subscribers_are_loaded_from_their_files() {
 
 #[test]
 fn a_wire_needs_shares_and_a_bitmap_of_whole_octets() {
-    let with = |keys: &str| port(&format!("scheme = \"dfq(rate=1gbit, cycle=2ms)\"\n{keys}"));
+    let with = |keys: &str| port(&format!("scheme = \"share(rate=1gbit)\"\n{keys}"));
     let wire = |keys: &str| plan(&with(keys)).ports[0].dfq_wire;
     assert_eq!(wire("dfq_wire = true"), Some(DfqWirePlan { quantum: 256, bitmap: 64, flows: 1024 }));
     assert_eq!((wire("dfq_wire = false"), wire("")), (None, None));
     assert_eq!(wire("dfq_wire = { quantum = 64 }").map(|wire| (wire.quantum, wire.flows)), Some((64, 1024)));
-    assert_eq!(plan(&with("")).ports[0].cycle(), units::Nanos::millis(2));
+    // A scheme that is not known is one error, not two.
+    assert!(!errors(&port("scheme = \"nothing\"\ndfq_wire = true")).contains("has no shares"));
     for (keys, wanted) in [
         (
             with("dfq_wire = { bitmap = 20 }"),

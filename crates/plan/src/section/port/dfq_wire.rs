@@ -62,7 +62,8 @@ pub(super) fn check(report: &mut Report<'_>, section: &Section<'_>, scheme: &Cal
             plan
         }
     };
-    if !scheme.has_shares() {
+    // A scheme that was reported has no name.
+    if !scheme.has_shares() && !scheme.name.is_empty() {
         // The flows of the wire are shares, and a port with shares has one queue: the numbers of batches have one sender.
         report.error(span, path, || {
             let reason = format!("the scheme '{}' has no shares, which are the flows of the wire", scheme.name);
