@@ -149,6 +149,7 @@ mod tests {
     use packet::{Pool, Region};
     use plan::admission::CostSource;
     use std::cell::Cell;
+    use std::sync::Arc;
     use units::Instant;
 
     fn call(text: &str) -> Call {
@@ -157,7 +158,7 @@ mod tests {
 
     /// The cost of each of `count` packets of `length` bytes, and whether it was stopped.
     fn run(text: &str, (count, length): (usize, usize), limit: Option<Nanos>) -> Vec<(u64, bool)> {
-        let (tables, snapshot, mut pool) = (Tables::new(), Snapshot::empty(), Pool::new(Region::new(2)));
+        let (tables, snapshot, mut pool) = (Arc::new(Tables::new()), Snapshot::empty(), Pool::new(Region::new(2)));
         let mut spin = Spin::of(&call(text));
         let mut taken = Vec::new();
         for _ in 0..count {

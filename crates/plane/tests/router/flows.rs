@@ -401,7 +401,7 @@ fn packets_within_functions_survive_a_new_configuration_and_another_scheduler() 
     for round in 0..20 {
         (0..8).for_each(|_| rig.send("lan", &frame(1 + round % 2)));
         // Some packets have passed the first function only.
-        (0..5 + round).for_each(|_| drop(rig.step(&mut ConstantMeter(Nanos::new(500)))));
+        (0..5 + round).for_each(|_| _ = rig.step(&mut ConstantMeter(Nanos::new(500))));
         let scheduler = ["potential", "spfq", "wf2q+", "rr"][usize::from(round) % 4];
         let path = format!(
             "name = \"steps\"\nreservations = true\ninterleave = {}\nfunctions = [\"spin(cost=4{}us)\", \"ip\"]\n",

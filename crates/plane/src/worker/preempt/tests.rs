@@ -63,6 +63,7 @@ impl Observer for Heard {
                 FunctionFailure::OverLimit(_) => "over its limit".into(),
                 FunctionFailure::DidNotReturn(time) => format!("left behind after {} s", time.get() / 1_000_000_000),
                 FunctionFailure::TooManyStuck => "not begun".into(),
+                FunctionFailure::Disabled { function, .. } => format!("{function} is off"),
             };
             self.0.lock().unwrap().push(what);
         }
