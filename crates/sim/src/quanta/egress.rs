@@ -47,8 +47,8 @@ impl PartialEq for FinishTime {
 
 impl Eq for FinishTime {}
 
-/// Self-clocked fair queueing of flows with equal weights: a quantum finishes one unit after the former one of its flow, or after the virtual time, which is
-/// the finish time of the quantum that left last.
+/// Self-clocked fair queueing of flows with equal weights. A quantum finishes one unit after the former one of its flow, or after the virtual time, the later
+/// of both. The virtual time is the finish time of the quantum that left last.
 #[derive(Default)]
 struct FinishHeap {
     heap: BinaryHeap<Reverse<FinishTime>>,
