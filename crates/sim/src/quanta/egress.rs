@@ -98,7 +98,7 @@ impl FinishHeap {
 }
 
 enum Scheduler {
-    Dfq(QuantumScheduler),
+    Dfq(Box<QuantumScheduler>),
     Heap(FinishHeap),
 }
 
@@ -135,7 +135,7 @@ impl Egress {
     pub fn new(order: QuantaOrder, flows: u32, quantum: Bytes, most: usize, cycle: Nanos) -> Egress {
         let scheduler = match order {
             QuantaOrder::Dfq => {
-                let mut scheduler = QuantumScheduler::new(cycle);
+                let mut scheduler = Box::new(QuantumScheduler::new(cycle));
                 let cycles = f64::from(flows).max(most as f64) / most as f64;
                 let peak = quantum.rate_within(cycle).get();
                 let rate = Rate::bits((peak as f64 / cycles) as u64);

@@ -207,7 +207,7 @@ mod tests {
             let found: Vec<u64> =
                 (0..costs.len()).map(|batch| pipeline.pass(0, |step, _| cost(batch, step)).1[2]).collect();
             // By stage: the batches that wait, and the one that is served with its remaining time.
-            let mut waiting = vec![(0..costs.len()).collect::<VecDeque<usize>>(), VecDeque::new(), VecDeque::new()];
+            let mut waiting = [(0..costs.len()).collect::<VecDeque<usize>>(), VecDeque::new(), VecDeque::new()];
             let mut served: [Option<(usize, u64)>; 3] = [None; 3];
             let mut left = vec![0; costs.len()];
             for now in 0..=400 {
