@@ -55,6 +55,7 @@ mod histogram;
 mod hosts;
 mod net;
 mod port;
+pub mod quanta;
 mod random;
 pub mod real;
 pub mod routes;

@@ -58,6 +58,7 @@ pub struct ThreadedBacklog {
     /// The flows of the present batch or cycle.
     change: RunBitmap,
     transfers: Transfers,
+    visits: u64,
 }
 
 impl ThreadedBacklog {
@@ -71,6 +72,7 @@ impl ThreadedBacklog {
             flows,
             change: RunBitmap::empty(flows),
             transfers: Transfers::default(),
+            visits: 0,
         }
     }
 
@@ -82,6 +84,11 @@ impl ThreadedBacklog {
     /// The transfers so far.
     pub fn transfers(&self) -> Transfers {
         self.transfers
+    }
+
+    /// The quanta that batches and cycles have passed so far on their scans.
+    pub fn visits(&self) -> u64 {
+        self.visits
     }
 
     /// The first quantum of each flow that has some, in ascending order of flows.
@@ -149,6 +156,7 @@ impl ThreadedBacklog {
             let mut at = *self.link(before);
             while let Some(entry) = self.entries.get(at as usize).filter(|entry| entry.quantum.flow < quantum.flow) {
                 (before, at) = (at, entry.down);
+                self.visits += 1;
             }
             let new = self.add(*quantum);
             match self.entries.get(at as usize).map(|entry| (entry.quantum.flow, entry.last)) {
@@ -174,6 +182,7 @@ impl ThreadedBacklog {
         let from = sent.len();
         let (mut before, mut at) = (NONE, self.first);
         while let Some(&Entry { quantum, down, right, last }) = self.entries.get(at as usize) {
+            self.visits += 1;
             if sends(&quantum) {
                 sent.push(quantum);
                 self.unused.push(at);
@@ -200,9 +209,13 @@ impl ThreadedBacklog {
         if cfg!(debug_assertions) {
             let heads: Vec<u32> = self.heads().map(|quantum| quantum.flow).collect();
             assert!(heads.windows(2).all(|pair| pair[0] < pair[1]), "flows ascend: {heads:?}");
-            let lengths = heads.iter().map(|flow| (*flow, self.of_flow(*flow).count() as u32));
-            assert!(lengths.clone().all(|(flow, length)| self.summary.quanta(flow) == length), "runs are the lengths");
-            assert_eq!(self.summary.total(), lengths.map(|(_, length)| u64::from(length)).sum::<u64>());
+            // One walk over links and runs: an experiment has thousands of flows.
+            let first = core::iter::successors(Some(self.first), |at| Some(self.entries.get(*at as usize)?.down));
+            let lengths = first.map(|at| self.chain(at, |entry| entry.right).count() as u32).take(heads.len());
+            let counts =
+                self.summary.runs().iter().flat_map(|run| core::iter::repeat_n(run.quanta, run.flows as usize));
+            let counts = (0..).zip(counts).filter(|(_, quanta)| *quanta > 0);
+            assert!(heads.into_iter().zip(lengths).eq(counts), "runs are the lengths");
         }
     }
 }

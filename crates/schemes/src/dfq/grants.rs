@@ -18,6 +18,8 @@ use units::{Bytes, Instant, Nanos, Rate, TimerWheel};
 
 /// The flow of packets without a share.
 pub(super) const BEST_EFFORT: u32 = 0;
+/// The first flow with a reservation.
+pub(super) const FIRST_FLOW: u32 = 1;
 /// Bit-nanoseconds of a byte: eight bits over a second.
 const BYTE: u128 = 8_000_000_000;
 /// A timer may end this much early, so that a service cycle of a whole number of cycles is over in time.
@@ -159,7 +161,6 @@ impl QuantumAllocation {
     }
 
     /// Words of bitmaps read so far to find flows.
-    #[cfg(test)]
     pub fn reads(&self) -> u64 {
         self.sets.reads
     }

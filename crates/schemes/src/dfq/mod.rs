@@ -10,19 +10,22 @@
 //! The room that is left in a cycle goes to best effort and to flows with packets beyond their quanta, without a charge. Such a packet leaves only if all
 //! bytes before it have left the link by the end of the cycle. So it delays the next cycle by its own time at most.
 //!
-//! Flows are the shares of the port, without levels. [`RunBitmap`] and [`ThreadedBacklog`] are for links between routers that send the quanta themselves.
+//! Flows are the shares of the port, without levels. [`RunBitmap`], [`ThreadedBacklog`] and [`QuantumScheduler`] are for links between routers that send
+//! the quanta themselves.
 
 mod backlog;
 mod edit;
 mod flow_sets;
 mod grants;
 mod runs;
+mod scheduler;
 mod scheme;
 #[cfg(test)]
 mod tests;
 
 pub use backlog::{Quantum, ThreadedBacklog, Transfers};
 pub use runs::{FlowRun, RunBitmap, RunBitmapError};
+pub use scheduler::QuantumScheduler;
 
 use crate::aqm::{Aqm, Evaluation, QueueContext};
 use crate::options::{BuildError, Layer, Values, switch};

@@ -90,6 +90,8 @@ pub enum RunKind {
     State,
     /// A trial of route lookup ([`crate::routes`]) in place of a world. With `--real` it measures this machine's processor.
     Routes,
+    /// A trial of quanta in batches ([`crate::quanta`]) in place of a world.
+    Quanta,
     /// A trial of ephemeral state that runs only in a laboratory, not in virtual time.
     Laboratory,
     /// A world that runs twice: on real packets, and in virtual time in the runs whose parameter `on` is `"model"`. It does not run in virtual time
@@ -100,7 +102,7 @@ pub enum RunKind {
 impl RunKind {
     /// True if it can run without real packets and without measuring this machine's processor.
     pub fn in_virtual_time(self) -> bool {
-        matches!(self, RunKind::World | RunKind::State | RunKind::Routes)
+        matches!(self, RunKind::World | RunKind::State | RunKind::Routes | RunKind::Quanta)
     }
 }
 

@@ -88,6 +88,10 @@ const EPHEMERAL: &[ExperimentFile] = folder!("ephemeral":
 );
 
 const PANAMA: &[ExperimentFile] = folder!("panama":
+    "pipeline.toml"
+    "F3.toml"
+    "F4.toml"
+    "F5.toml"
     "F6.toml"
     "F8.toml"
     "potential.toml"
