@@ -1,6 +1,8 @@
 //! Random sets of reserved flows: the router keeps each one that it admits, while others flood it. A refused flow that sends nevertheless, with the
 //! largest reservation that fits, is not served as it asked.
 
+#![allow(clippy::print_stdout)]
+
 use super::{RunningWorld, test_router};
 use crate::random::RandomStream;
 use crate::{NoCaptures, WorldPlan};
