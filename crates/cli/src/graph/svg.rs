@@ -32,10 +32,10 @@ impl Picture {
     fn node(&mut self, (x, y): (f64, f64), text: &str, class: &str) {
         let (wide, top) = (width(text), y - BOX / 2.0);
         // Writing to a string cannot fail.
-        let _ = write!(
+        let _ = writeln!(
             self.out,
             "<rect class=\"{class}\" x=\"{x:.1}\" y=\"{top:.1}\" width=\"{wide:.1}\" height=\"{BOX}\" rx=\"5\"/>\
-             <text x=\"{:.1}\" y=\"{:.1}\">{}</text>\n",
+             <text x=\"{:.1}\" y=\"{:.1}\">{}</text>",
             x + PADDING,
             y + 4.5,
             escaped(text)
