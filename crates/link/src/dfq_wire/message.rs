@@ -1,4 +1,4 @@
-//! The messages of the wire. Each Ethernet frame of type [`ETHERTYPE`] has one message.
+//! The messages of the wire. Each Ethernet frame of type [`ETHERTYPE`](super::header::ETHERTYPE) has one message.
 //!
 //! All numbers are in network byte order. Each message begins with this header:
 //!
