@@ -111,8 +111,8 @@ impl Clock {
         self.now() >= 2 * EPOCH
     }
 
-    /// Sets the clock back.
+    /// Sets the clock back, to zero at least: tags may be far ahead of the clock of a scheduler that does not bound them.
     pub fn set_back(&mut self) {
-        self.now -= u128::from(EPOCH) << 64;
+        self.now = self.now.saturating_sub(u128::from(EPOCH) << 64);
     }
 }

@@ -76,6 +76,7 @@ struct StateRegion {
 }
 
 /// See the [module](self).
+// Large: the guest, the block that it shares with the host, and what the host counts of it: one call needs all of them.
 pub(crate) struct FunctionInstance {
     code: Arc<FunctionCode>,
     name: &'static str,

@@ -55,7 +55,7 @@ mod histogram;
 mod hosts;
 mod net;
 mod port;
-pub mod quanta;
+pub mod quantum;
 mod random;
 pub mod real;
 pub mod routes;

@@ -90,7 +90,7 @@ pub enum RunKind {
     State,
     /// A trial of route lookup ([`crate::routes`]) in place of a world. With `--real` it measures this machine's processor.
     Routes,
-    /// A trial of quanta in batches ([`crate::quanta`]) in place of a world.
+    /// A trial of quanta in batches ([`crate::quantum`]) in place of a world.
     Quanta,
     /// A trial of ephemeral state that runs only in a laboratory, not in virtual time.
     Laboratory,

@@ -4,7 +4,7 @@ use super::data::DataFiles;
 use super::file::RunKind;
 use super::parameters::Parameters;
 use crate::digest::digest;
-use crate::{Captures, Measurements, WorldPlan, ephemeral, quanta, routes, run};
+use crate::{Captures, Measurements, WorldPlan, ephemeral, quantum, routes, run};
 use plan::Guests;
 use std::sync::Arc;
 
@@ -94,7 +94,7 @@ impl Runner for Simulation {
         match job.measures {
             RunKind::State => return ephemeral::run(&job.world, &job.file),
             RunKind::Routes => return routes::run(&job.world, &job.file),
-            RunKind::Quanta => return quanta::run(&job.world, &job.file),
+            RunKind::Quanta => return quantum::run(&job.world, &job.file),
             _ => {}
         }
         self.simulate(job, &mut self.files.clone(), &mut |_| {})
