@@ -5,8 +5,8 @@
 //! lose a packet counts its losses:
 //!
 //! - Losses at the receiver or on the cables make the measurement invalid. It is repeated at a lower rate.
-//! - Losses before the router, and at the path's full input queue, come from a stalled router, or from a machine that did not schedule the worker: all
-//!   packets of the stall arrive at once. The measurement is repeated at the same rate. Three times in a row count as a fault of the router.
+//! - Losses before the router, and at the path's full input queue, come from a stalled router, or from a machine that did not schedule the worker.
+//!   All packets of the stall arrive at once. The measurement is repeated at the same rate. Three times in a row count as a fault of the router.
 //! - A loss that no place has counted, or any other drop by the router, fails at once.
 
 #![allow(clippy::print_stdout)]

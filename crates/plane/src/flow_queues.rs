@@ -4,8 +4,8 @@
 //! no other's either. Packets without a reserved flow share one queue, which is served when no flow has packets.
 //!
 //! Packets leave for all functions at once, in a batch ([`FlowQueues::pop`]). Or each function of a packet is a run of its own ([`FlowQueues::start_function`]),
-//! after which the scheduler selects again. Then the first packet of a queue is the only packet of its flow within the functions, and stays there until the
-//! last one has returned: the flow and the number of the next function are the argument queue of that function (Panama: one queue for each path and function).
+//! after which the scheduler selects again. Then the first packet of a queue is the only packet of its flow within the functions. It stays there until the
+//! last one has returned. In Panama each function has an argument queue for each path. Here that queue is the flow with the number of its next function.
 
 use crate::flow_rates::{FlowGrant, FlowRates};
 use cpu::{CpuScheduler, Schedulers};
