@@ -27,8 +27,8 @@ struct Cycles {
 
 impl Cycles {
     fn new(flows: usize) -> Cycles {
-        // A cycle of a link of 10 Gbit/s has room for all.
-        let packet = Nanos::new((50_000 / flows as u64).max(850));
+        // A cycle of a link of 10 Gbit/s has room for all, and is not shorter than the shortest one.
+        let packet = Nanos::new(50_000_u64.div_ceil(flows as u64).max(850));
         let cycle = Nanos::new(packet.get() * flows as u64);
         let scheme = built(&format!("dfq(rate=10gbit, cycle={}us, strict=on){{fifo}}", cycle.get() / 1000), flows + 1);
         let rate = Rate::bits(QUANTUM * BYTE / (cycle.get() / 1000 * 1000));
