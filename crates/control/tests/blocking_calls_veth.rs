@@ -3,11 +3,11 @@
 //! The rule: while at least [`MARGIN`] packets wait in the router, the worker may make only the calls of [`cannot_block`]. They transmit or poll
 //! without waiting, or ask the kernel for a value. A futex wait, a sleep, a poll with a timeout, and every call that is not listed is a failure.
 //!
-//! The worker also answers the control side, ten times a second. An answer is no part of forwarding: it allocates, and so it may enlarge the heap or
-//! wait for the lock of the allocator. strace shows such calls directly before the futex wake that delivers the answer. The test allows them only
+//! The worker also answers the control side, ten times a second. An answer is no part of forwarding. It allocates, so it may enlarge the heap or wait
+//! for the lock of the allocator. strace shows such calls directly before the futex wake that delivers the answer. The test allows them only
 //! there, and bounds the number of answers.
 //!
-//! A worker without packets may sleep, so the test counts only calls in a time in which a backlog is certain: each burst fits in the receive ring, and
+//! A worker without packets may sleep, so the test counts only calls in a time in which a backlog is certain. Each burst fits in the receive ring, and
 //! a function with a fixed cost makes the worker need many milliseconds for it.
 
 #![allow(clippy::print_stdout)]

@@ -4,6 +4,7 @@
 use crate::examine::{LawVerdict, LawViolation};
 use crate::function::GuestFunction;
 use crate::module::LoadError;
+use crate::random_numbers::RandomNumbers;
 use fib::{TableLimits, Tables};
 use packet::wire::checksum;
 use packet::{Packet, Pool, Region};
@@ -59,28 +60,24 @@ impl FunctionExamination {
     }
 }
 
-/// Random numbers (Steele, Lea, Flood: "Fast splittable pseudorandom number generators", OOPSLA 2014).
-struct Traffic(u64);
+/// Random frames.
+struct Traffic(RandomNumbers);
 
 impl Traffic {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ mixed >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ mixed >> 31
-    }
-
     fn below(&mut self, bound: usize) -> usize {
-        (self.next() % bound as u64) as usize
+        (self.0.next() % bound as u64) as usize
     }
 
     /// A frame with an IPv4 or IPv6 packet: UDP, TCP, ICMP or any other protocol. Every fourth has some random bytes behind its IP header.
     fn frame(&mut self) -> Vec<u8> {
         let protocol = [17, 17, 6, 6, 1, 58, 50][self.below(7)];
         let length = if self.below(8) == 0 { 0 } else { self.below(1200) };
-        let mut upper: Vec<u8> =
-            (0..20 + length).map(|at| if self.0 >> 20 & 3 == 0 { at as u8 } else { self.next() as u8 }).collect();
+        let mut upper: Vec<u8> = (0..20 + length)
+            .map(|at| match self.0.next() {
+                number if number >> 20 & 3 == 0 => at as u8,
+                number => number as u8,
+            })
+            .collect();
         for at in [0, 2] {
             upper[at..at + 2].copy_from_slice(&PORTS[self.below(PORTS.len())].to_be_bytes());
         }
@@ -94,10 +91,10 @@ impl Traffic {
             frame.extend([0x86, 0xdd, 0x60, 0, 0, 0]);
             frame.extend((upper.len() as u16).to_be_bytes());
             frame.extend([protocol, 64]);
-            frame.extend((0..32).map(|_| self.next() as u8));
+            frame.extend((0..32).map(|_| self.0.next() as u8));
         } else {
             let mut header =
-                [0x45, 0, 0, 0, 0, 1, 0, 0, 64, protocol, 0, 0, 192, 0, 2, self.next() as u8, 198, 51, 100, 9];
+                [0x45, 0, 0, 0, 0, 1, 0, 0, 64, protocol, 0, 0, 192, 0, 2, self.0.next() as u8, 198, 51, 100, 9];
             header[2..4].copy_from_slice(&(20 + upper.len() as u16).to_be_bytes());
             let sum = checksum::checksum(&header);
             header[10..12].copy_from_slice(&sum.to_be_bytes());
@@ -203,11 +200,11 @@ pub fn examine_function(function: &GuestFunction, call: &Call, seeds: u64) -> Re
 /// One run: the same packets to one function in batches, and to the other one at a time.
 fn run(examination: &mut FunctionExamination, world: &mut World, functions: [Box<dyn Function>; 2], seed: u64) {
     let [mut many, mut single] = functions;
-    let mut traffic = Traffic(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+    let mut traffic = Traffic(RandomNumbers(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15)));
     let case =
         |reason, round| Some(LawViolation { reason, seed, round: Some(round), circumstance: "many kinds of packets" });
     for round in 0..BATCHES {
-        world.now += Nanos::micros(traffic.next() % 5000);
+        world.now += Nanos::micros(traffic.0.next() % 5000);
         let frames: Vec<Vec<u8>> = (0..1 + traffic.below(MOST - 1)).map(|_| traffic.frame()).collect();
         let (mut batch, mut alone) = (world.packets(&frames), world.packets(&frames));
         let fault = world.run(&mut *many, &mut batch);

@@ -3,6 +3,7 @@
 use crate::examine::{LawVerdict, LawViolation};
 use crate::instruction::GuestInstruction;
 use crate::module::LoadError;
+use crate::random_numbers::RandomNumbers;
 use plane::instructions::{CustomInstruction, InstructionCall, InstructionOutcome, TAGS};
 use units::Instant;
 
@@ -45,36 +46,28 @@ impl InstructionExamination {
     }
 }
 
-/// Random numbers (Steele, Lea, Flood: "Fast splittable pseudorandom number generators", OOPSLA 2014).
-struct Chance(u64);
+/// Random calls.
+struct Chance(RandomNumbers);
 
 impl Chance {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ mixed >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ mixed >> 31
-    }
-
     /// Any value; extreme ones are the most likely.
     fn value(&mut self) -> u64 {
-        match self.next() % 8 {
+        match self.0.next() % 8 {
             0 => 0,
             1 => 1,
             2 => u64::MAX,
             3 => 1 << 63,
-            4 | 5 => self.next() % 100,
-            _ => self.next(),
+            4 | 5 => self.0.next() % 100,
+            _ => self.0.next(),
         }
     }
 
     fn call(&mut self, tags: u8) -> InstructionCall {
-        let now = Instant::new(self.next() >> 1);
-        let (operator, value) = ((self.next() % 16) as u8, self.value());
+        let now = Instant::new(self.0.next() >> 1);
+        let (operator, value) = ((self.0.next() % 16) as u8, self.value());
         let mut there = [None; TAGS];
         for tag in there.iter_mut().take(tags.into()) {
-            *tag = (!self.next().is_multiple_of(3)).then(|| self.value());
+            *tag = (!self.0.next().is_multiple_of(3)).then(|| self.value());
         }
         InstructionCall { now, node: 7, operator, value, entries: there, written: [None; TAGS] }
     }
@@ -110,7 +103,7 @@ fn run(
     tried: &mut InstructionExamination,
     start: &dyn Fn() -> Result<Box<dyn CustomInstruction>, LoadError>,
 ) -> Result<Option<(&'static str, LawViolation)>, LoadError> {
-    let (mut chance, text) = (Chance(seed), instruction.text());
+    let (mut chance, text) = (Chance(RandomNumbers(seed)), instruction.text());
     for round in 0..CALLS {
         let question = chance.call(text.tags);
         let mut call = question;

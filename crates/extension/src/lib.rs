@@ -26,6 +26,7 @@ mod instruction;
 mod instruction_check;
 mod module;
 mod program;
+mod random_numbers;
 mod runtime;
 mod services;
 mod written;

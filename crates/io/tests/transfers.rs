@@ -36,7 +36,7 @@ impl Patience {
 fn pin(place: usize) {
     let allowed = cores::allowed().unwrap_or_default();
     if let Some(&core) = allowed.get(place % allowed.len().max(1)) {
-        // Where pinning is forbidden the test still moves all items.
+        // The test moves all items also if pinning is forbidden.
         let _ = cores::pin(core);
     }
 }

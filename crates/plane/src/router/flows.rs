@@ -54,8 +54,8 @@ const CHECKED_PACKETS: u64 = 64;
 
 impl RunningFlow {
     /// True if each of its functions is charged to it.
-    fn is_interleaved(&self, plan: Option<&Plan>) -> bool {
-        plan.is_some_and(|plan| plan.paths.iter().any(|path| path.name == self.flow.path && path.cpu.interleave))
+    fn is_interleaved(&self, interleaved: &[&str]) -> bool {
+        interleaved.contains(&self.flow.path.as_str())
     }
 
     fn grant(&self) -> FlowGrant {
@@ -190,6 +190,12 @@ impl RouterFlows {
     }
 }
 
+/// The names of the paths whose functions are charged to each flow. Few paths are, so flows are compared with these only.
+fn interleaved_paths(plan: Option<&Plan>) -> Vec<&str> {
+    let paths = plan.map_or(&[][..], |plan| &plan.paths);
+    paths.iter().filter(|path| path.cpu.interleave).map(|path| path.name.as_str()).collect()
+}
+
 fn settings(flow: &ReservedFlow, promise: &FlowPromise) -> ShareSettings {
     // The tree takes no burst below 64 bytes, which no packet of a flow is.
     ShareSettings {
@@ -209,6 +215,7 @@ fn share_of(flow: &ReservedFlow, promise: &FlowPromise) -> ShareChange {
 impl Router {
     /// The reserved flows, by name.
     pub fn flows(&self) -> Vec<FlowReport> {
+        let interleaved = interleaved_paths(self.plan.as_deref());
         let report = |running: &RunningFlow| {
             let share = self.shares.ids.get(&running.flow.name).unwrap_or_default();
             let port = self.shares.ports.get(&running.port);
@@ -218,7 +225,7 @@ impl Router {
                 share,
                 rule: running.rule,
                 promise: running.promise,
-                used: running.is_interleaved(self.plan.as_deref()).then(|| self.snapshot.flow_rates.used(share)),
+                used: running.is_interleaved(&interleaved).then(|| self.snapshot.flow_rates.used(share)),
                 lease_left: running.ends.map(|end| end.since(self.shares.now)),
                 counts: port.map(|port| port.shared.counts(share)).unwrap_or_default(),
             }
@@ -315,12 +322,12 @@ impl Router {
     /// The flows whose packets have begun to need more processor time than their reservations rely on. Others do not suffer: each flow has its share. Only
     /// flows of interleaved paths are measured.
     pub fn costly_flows(&mut self) -> Vec<CostlyFlow> {
-        let Some(plan) = self.plan.clone().filter(|plan| plan.paths.iter().any(|path| path.cpu.interleave)) else {
-            return Vec::new();
-        };
-        let Router { flows, shares, snapshot, .. } = self;
-        let mut costly = Vec::new();
-        for running in flows.flows.values_mut().filter(|running| running.is_interleaved(Some(&plan))) {
+        let Router { flows, shares, snapshot, plan, .. } = self;
+        let (interleaved, mut costly) = (interleaved_paths(plan.as_deref()), Vec::new());
+        if interleaved.is_empty() {
+            return costly;
+        }
+        for running in flows.flows.values_mut().filter(|running| running.is_interleaved(&interleaved)) {
             let used = snapshot.flow_rates.used(shares.ids.get(&running.flow.name).unwrap_or_default());
             let packets = used.packets.saturating_sub(running.checked.packets);
             if packets < CHECKED_PACKETS {

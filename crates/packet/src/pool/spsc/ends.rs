@@ -5,7 +5,7 @@ pub trait Producer<T> {
     /// The number of items that fit. The consumer can only increase it.
     fn room(&self) -> usize;
 
-    /// The number of items enqueued and not yet dequeued. After the consumer has ended, it is exact and stays: nobody dequeues these items.
+    /// The number of items enqueued and not yet dequeued. The number is exact and constant once the consumer has ended.
     fn queued(&self) -> usize;
 
     /// Enqueues an item.
@@ -38,6 +38,6 @@ pub trait Consumer<T> {
     /// Dequeues at most `most` items in order. Returns their number.
     fn pop_many(&mut self, most: usize, each: impl FnMut(T)) -> usize;
 
-    /// True if the producer has ended. Whoever reads true sees all that it has enqueued.
+    /// True if the producer has ended. A consumer that reads true also sees all items of the producer.
     fn is_abandoned(&self) -> bool;
 }

@@ -36,12 +36,11 @@ impl Worker {
         let Some(instance) = self.paths.instances.get_mut(target) else { return Forwarded::default() };
         let offloads = instance.offloads || instance.half.is_some();
         // Continues with a packet that is half cut. It takes no other packet from the queue.
-        let cut = if offloads {
-            self.paths.gather(target, 0, &mut self.ports, &mut self.vector, &mut self.accounting)
-        } else {
-            0
-        };
-        let can = self.paths.port_offloads(target, &self.ports);
+        let (mut cut, mut can) = (0, Offloads::default());
+        if offloads {
+            cut = self.paths.gather(target, 0, &mut self.ports, &mut self.vector, &mut self.accounting);
+            can = self.paths.port_offloads(target, &self.ports);
+        }
         let Some(instance) = self.paths.instances.get_mut(target) else { return Forwarded::default() };
         // Never more packets than the output queue can hold.
         let room = if instance.half.is_some() { 0 } else { instance.output.room() };
