@@ -39,7 +39,9 @@ pub use ephemeral::{
     EphemeralTrace,
 };
 pub use explained::{DropExplained, ExplainReply, ExplainedStep, FieldChange, StepOutcome};
-pub use flows::{FlowAdded, FlowFunctions, FlowPromiseReply, FlowRefusedReply, FlowReply, FlowsEdited, FlowsReply};
+pub use flows::{
+    FlowAdded, FlowFunctions, FlowPromiseReply, FlowRefusedReply, FlowReply, FlowsEdited, FlowsReply, PromiseChain,
+};
 pub use functions::{FunctionCounter, FunctionReply, FunctionsReply, NatConnection, NatHost, NatReply};
 pub use history::{Author, Confirmed, History, HistoryEntry, HistoryState, Pending, Via};
 pub use latency::{LatencyBucket, LatencyReply};

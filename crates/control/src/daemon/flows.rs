@@ -62,6 +62,7 @@ fn promise(flow: &ReservedFlow, port: &Name, promise: &FlowPromise) -> api::Flow
         burst_bytes: flow.burst.get(),
         delay_ns: flow.delay.map(Nanos::get),
         bound_ns: promise.bound.get(),
+        burst_ns: promise.terms.rate.time_for(promise.terms.burst).get(),
         share_bps: promise.terms.rate.get(),
         queue_bytes: promise.queue.get(),
         cpu_ppm: promise.cpu.get().into(),
