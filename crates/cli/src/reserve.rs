@@ -5,10 +5,13 @@ use crate::configuration::with_diagnostics;
 use crate::output::{Rows, brief, print_json, processor, rate, short};
 use crate::routes::{COMMAND_LINE, read_lines};
 use crate::show;
-use anyhow::Result;
-use control::api::{FlowAdded, FlowsEdited};
+use anyhow::{Context, Result, bail};
+use control::api::{FlowAdded, FlowPromiseReply, FlowsEdited, PromiseChain};
 use plan::ShareName;
+use serde::Serialize;
+use std::fs;
 use std::io::{Write, stdout};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 /// `switchpath reserve`
@@ -23,6 +26,7 @@ pub fn reserve(arguments: &ReserveArguments) -> Result<ExitCode> {
             let lines: String = names.iter().map(|name| line("remove", std::slice::from_ref(name))).collect();
             edit(arguments, (COMMAND_LINE, &lines), false)
         }
+        ReserveSubcommand::Bound { files } => bound(files, arguments.json),
         ReserveSubcommand::Batch { file, whatif } => {
             let (source, text) = read_lines(file)?;
             edit(arguments, (&source, &text), *whatif)
@@ -106,6 +110,93 @@ fn one_promise(one: &FlowAdded, trial: bool, out: &mut dyn Write) -> Result<()> 
     )?;
     writeln!(out, "  processor       {}", processor(p.cpu_ppm))?;
     Ok(())
+}
+
+/// The delay of a flow through routers in a row.
+#[derive(Serialize)]
+struct RowBound {
+    /// The longest delay through all routers.
+    bound_ns: u64,
+    /// The sum of the bounds of single routers.
+    sum_ns: u64,
+    routers: Vec<RouterInRow>,
+}
+
+/// A router of a row.
+#[derive(Serialize)]
+struct RouterInRow {
+    /// The file with its answer.
+    file: String,
+    promise: FlowPromiseReply,
+    /// The burst that its reservation needs.
+    needed_burst_bytes: u64,
+}
+
+impl RowBound {
+    fn read(files: &[PathBuf]) -> Result<RowBound> {
+        let read = |file: &PathBuf| -> Result<FlowPromiseReply> {
+            let name = file.display();
+            let text = fs::read_to_string(file).with_context(|| format!("cannot read {name}"))?;
+            let edited: FlowsEdited = serde_json::from_str(&text).with_context(|| {
+                format!("{name} is no answer of a router; write one with `switchpath reserve add -j`")
+            })?;
+            match <[_; 1]>::try_from(edited.added) {
+                Ok([one]) => Ok(one.promise),
+                Err(added) => {
+                    bail!("{name} has {} reserved flows; write a file for one flow at one router", added.len())
+                }
+            }
+        };
+        let promises = files.iter().map(read).collect::<Result<Vec<_>>>()?;
+        let row = PromiseChain(&promises);
+        let bursts: Vec<u64> = (0..promises.len()).map(|index| row.burst_bytes(index)).collect();
+        let (bound_ns, sum_ns) = (row.bound_ns(), promises.iter().map(|promise| promise.bound_ns).sum());
+        let routers = files.iter().zip(promises).zip(bursts).map(|((file, promise), needed_burst_bytes)| RouterInRow {
+            file: file.display().to_string(),
+            promise,
+            needed_burst_bytes,
+        });
+        Ok(RowBound { bound_ns, sum_ns, routers: routers.collect() })
+    }
+
+    /// The routers whose reservation has too small a burst.
+    fn short(&self) -> impl Iterator<Item = &RouterInRow> {
+        self.routers.iter().filter(|router| router.promise.burst_bytes < router.needed_burst_bytes)
+    }
+
+    fn print(&self, out: &mut dyn Write) -> Result<()> {
+        let mut rows = Rows::new(&["router", ">bound", ">its burst", ">share", ">burst", ">needed"]);
+        for RouterInRow { file, promise: p, needed_burst_bytes } in &self.routers {
+            let share = rate(p.share_bps as f64);
+            let [burst, needed] = [p.burst_bytes, *needed_burst_bytes].map(size);
+            rows.line(vec![file.clone(), brief(p.bound_ns), brief(p.burst_ns), share, burst, needed]);
+        }
+        rows.print(out)?;
+        writeln!(
+            out,
+            "delay bound through all: {}; the sum of their bounds is {}, but the burst counts once",
+            brief(self.bound_ns),
+            brief(self.sum_ns)
+        )?;
+        for RouterInRow { file, promise, needed_burst_bytes: needed } in self.short() {
+            let has = promise.burst_bytes;
+            writeln!(out, "too small a burst at {file}: up to {needed} bytes arrive at once, and {has} are reserved")?;
+            writeln!(out, "hint: reserve it there with burst {needed}b")?;
+        }
+        Ok(())
+    }
+}
+
+/// `switchpath reserve bound`
+fn bound(files: &[PathBuf], json: bool) -> Result<ExitCode> {
+    let row = RowBound::read(files)?;
+    let mut out = stdout();
+    if json {
+        print_json(&mut out, &row)?;
+    } else {
+        row.print(&mut out)?;
+    }
+    Ok(if row.short().next().is_none() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 /// A number of bytes.

@@ -28,6 +28,8 @@ Examples:
   switchpath reserve renew call7 lease 60s
   switchpath reserve remove call7
   switchpath reserve batch flows.txt           one change a line; docs/operate/reservations.md
+  switchpath reserve bound a.json b.json c.json
+                                               the delay through three routers in a row; each file has the answer of `reserve add -j` at one of them
 
 {EXIT}"))]
 pub struct ReserveArguments {
@@ -70,6 +72,12 @@ pub enum ReserveSubcommand {
     Renew(FlowLine),
     /// Say whether a flow would fit, and change nothing. Exit with 1 if it does not.
     Whatif(FlowLine),
+    /// Compute the delay bound through routers in a row from their answers. Exit with 1 if a reservation has too small a burst.
+    Bound {
+        /// The files with the answers of `reserve add -j` or `reserve whatif -j`, in the order of the packets.
+        #[arg(required = true, value_name = "FILE", value_hint = ValueHint::FilePath)]
+        files: Vec<PathBuf>,
+    },
     /// Make many changes at once: all, or none.
     Batch {
         /// Read the changes from this file, one a line; `-` reads the standard input.

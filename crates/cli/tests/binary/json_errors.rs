@@ -38,6 +38,7 @@ const FAILING: &[(&str, &[&str])] = &[
     ("reserve", &["reserve", "renew", "a"]),
     ("reserve", &["reserve", "remove", "a"]),
     ("reserve", &["reserve", "batch", "missing.txt"]),
+    ("reserve", &["reserve", "bound", "missing.json"]),
     ("share", &["share", "list"]),
     ("share", &["share", "batch", "lan", "missing.txt"]),
     ("subscribers", &["subscribers", "reload"]),

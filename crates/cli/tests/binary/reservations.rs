@@ -56,3 +56,34 @@ fn a_refused_reservation_names_the_exhausted_resource() {
     assert_eq!(data["refused"]["shortage"]["resource"], "cpu");
     assert!(data["refused"]["hint"].as_str().unwrap().starts_with("reserve = "), "{data}");
 }
+
+/// The answer of a router that has reserved one flow.
+fn answer(bound_ms: u64, burst_ms: u64, burst_bytes: u64) -> String {
+    let promise = serde_json::json!({
+        "path": "reserved", "port": "wan", "parent": null, "rate_bps": 2_000_000, "packet_bytes": 500, "burst_bytes": burst_bytes,
+        "delay_ns": 20_000_000, "bound_ns": bound_ms * 1_000_000, "burst_ns": burst_ms * 1_000_000,
+        "share_bps": burst_bytes * 8000 / burst_ms, "queue_bytes": 5000, "cpu_ppm": 100, "cost_ns": 50,
+    });
+    let added = [serde_json::json!({ "name": "call", "promise": promise })];
+    let all = serde_json::json!({ "trial": false, "added": added, "renewed": 0, "removed": 0, "total": 1, "carried_out": true, "refused": null });
+    all.to_string()
+}
+
+#[test]
+fn bound_through_routers_counts_the_burst_once() {
+    let place = TestDirectory::new(1);
+    place
+        .write("a.json", &answer(20, 8, 4000))
+        .write("b.json", &answer(20, 7, 7000))
+        .write("c.json", &answer(15, 5, 9000));
+    let text = place.run_ok(&["reserve", "bound", "a.json", "b.json"]);
+    // 12 ms and 13 ms of latency, and 4000 bytes at 4 Mbit/s.
+    assert!(text.contains("delay bound through all: 33.0ms; the sum of their bounds is 40.0ms"), "{text}");
+    // 6250 bytes more gather at 2 Mbit/s in these 25 ms.
+    let output = place.run(&["reserve", "bound", "a.json", "b.json", "c.json"]);
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert_eq!(output.status.code(), Some(1), "{text}");
+    assert!(text.contains("up to 10250 bytes arrive at once, and 9000 are reserved"), "{text}");
+    let refused = place.run_failing(1, &["reserve", "bound", "a.json", "missing.json"]);
+    assert!(refused.contains("cannot read missing.json"), "{refused}");
+}
