@@ -58,6 +58,7 @@ mod port;
 pub mod quantum;
 mod random;
 pub mod real;
+pub mod reservation_set;
 pub mod routes;
 mod run;
 mod source;

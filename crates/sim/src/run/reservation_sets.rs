@@ -4,7 +4,7 @@
 #![allow(clippy::print_stdout)]
 
 use super::{RunningWorld, test_router};
-use crate::random::RandomStream;
+use crate::reservation_set::{AskedFlow, BURST_RATE, ReservationSet};
 use crate::{NoCaptures, WorldPlan};
 use plan::{FlowChange, ReservedFlow, flow_batch};
 use std::collections::BTreeMap;
@@ -13,57 +13,25 @@ use units::{Nanos, Rate};
 /// The number of sets; an environment variable changes it.
 const SETS: u64 = 6;
 const SETS_VARIABLE: &str = "SWITCHPATH_SETS";
-/// The highest rate of a source during a burst, in packets a second.
-const BURST_RATE: u64 = 5000;
-
-/// A flow as it asks, and the line that reserves it.
-struct AskedFlow {
-    /// Packets a second, and of a burst.
-    rate: u64,
-    burst: u64,
-    packet: u64,
-    delay: Option<u64>,
-    number: usize,
+/// A source that sends bursts as often as the rate of the flow permits.
+fn source(flow: &AskedFlow) -> String {
+    let AskedFlow { rate, burst, packet, .. } = flow;
+    // One packet fewer than the burst: the source may send one at both ends of a time.
+    let on = (burst - 1) * 1_000_000 / BURST_RATE;
+    let period = burst * 1_000_000 / rate + 1;
+    format!(
+        "[[source]]\nname = \"{}\"\ncard = \"in\"\nkind = \"onoff\"\nrate = \"{BURST_RATE}pps\"\non = \"{on}us\"\noff = \"{}us\"\n\
+         size = \"{}b\"\ndestination = \"10.0.0.1\"\nports = [1000, {}]\nphase = \"staggered\"\n",
+        flow.name(),
+        period.saturating_sub(on).max(1),
+        packet + 4,
+        flow.port()
+    )
 }
 
-impl AskedFlow {
-    fn random(number: usize, chance: &mut RandomStream) -> AskedFlow {
-        let packet = [64, 200, 500, 1000, 1500][chance.below(5) as usize];
-        let bits = 200_000 << chance.below(9);
-        let rate = (bits / (packet * 8)).clamp(20, BURST_RATE / 2);
-        let delay = (chance.below(3) > 0).then(|| 6 + chance.below(60));
-        AskedFlow { rate, burst: 2 + chance.below(8), packet, delay, number }
-    }
-
-    fn line(&self) -> String {
-        let AskedFlow { rate, burst, packet, number, .. } = self;
-        let delay = self.delay.map_or(String::new(), |delay| format!(" delay {delay}ms"));
-        format!(
-            "add f{number} rate {}bit packet {packet}b burst {}b{delay} path work out out match iif in ip daddr 10.0.0.1 udp dport {}\n",
-            rate * packet * 8,
-            burst * packet,
-            7000 + number
-        )
-    }
-
-    /// A source that sends bursts as often as the rate permits.
-    fn source(&self) -> String {
-        let AskedFlow { rate, burst, packet, number, .. } = self;
-        // One packet fewer than the burst: the source may send one at both ends of a time.
-        let on = (burst - 1) * 1_000_000 / BURST_RATE;
-        let period = burst * 1_000_000 / rate + 1;
-        format!(
-            "[[source]]\nname = \"f{number}\"\ncard = \"in\"\nkind = \"onoff\"\nrate = \"{BURST_RATE}pps\"\non = \"{on}us\"\noff = \"{}us\"\n\
-             size = \"{}b\"\ndestination = \"10.0.0.1\"\nports = [1000, {}]\nphase = \"staggered\"\n",
-            period.saturating_sub(on).max(1),
-            packet + 4,
-            7000 + number
-        )
-    }
-}
-
-fn world(flows: &[AskedFlow], cost: u64, seed: u64) -> WorldPlan {
-    let sources: String = flows.iter().map(AskedFlow::source).collect();
+fn world(set: &ReservationSet, seed: u64) -> WorldPlan {
+    let ReservationSet { cost, interleave, flows } = set;
+    let sources: String = flows.iter().map(source).collect();
     let outward = "scheme = \"share(rate=95mbit)\"\nline_rate = \"1kpps\"";
     let text = format!(
         r#"
@@ -103,14 +71,18 @@ switch_cost = "1us"
 {}[[path]]
 name = "work"
 reservations = true
-interleave = {}
+interleave = {interleave}
 functions = ["spin(cost={cost}us)", "ip"]
 '''
 "#,
-        test_router::ports("line_rate = \"120kpps\"", outward),
-        seed.is_multiple_of(2)
+        test_router::ports("line_rate = \"120kpps\"", outward)
     );
     test_router::world(&text)
+}
+
+/// The line that reserves a flow as it asks.
+fn asked(flow: &AskedFlow) -> String {
+    flow.line(&format!("{}bit", flow.bits()))
 }
 
 /// The result of sets.
@@ -130,7 +102,7 @@ fn reserve(live: &mut RunningWorld<'_>, flow: &AskedFlow) -> Option<&'static str
         let batch = flow_batch(line, "set", &plan).unwrap_or_else(|wrong| panic!("{wrong}"));
         batch.changes.into_iter().map(|(_, change)| change).collect()
     };
-    let changes = read(&flow.line());
+    let changes = read(&asked(flow));
     let Err(refused) = router.edit_flows(&changes, false) else { return None };
     assert!(refused.resource.is_some(), "{refused:?}");
     if let Some((rate, FlowChange::Add(asked))) =
@@ -145,10 +117,8 @@ fn reserve(live: &mut RunningWorld<'_>, flow: &AskedFlow) -> Option<&'static str
 }
 
 fn run_set(seed: u64, all: &mut SetResult) {
-    let mut chance = RandomStream::new(seed, "set of reservations");
-    let cost = [1, 5, 20, 60][chance.below(4) as usize];
-    let flows: Vec<AskedFlow> = (0..2 + chance.below(9) as usize).map(|n| AskedFlow::random(n, &mut chance)).collect();
-    let world = world(&flows, cost, seed);
+    let set = ReservationSet::random(seed, 1);
+    let (world, flows) = (world(&set, seed), &set.flows);
     let mut live = RunningWorld::new(&world, &mut NoCaptures).unwrap_or_else(|wrong| panic!("set {seed}: {wrong}"));
     let refusals: Vec<Option<&'static str>> = flows.iter().map(|flow| reserve(&mut live, flow)).collect();
     let cpu = live.nodes[0].plan.plan.cpu.clone();
@@ -158,7 +128,7 @@ fn run_set(seed: u64, all: &mut SetResult) {
     live.run(&mut |_| {}).unwrap_or_else(|wrong| panic!("set {seed}: {wrong}"));
     let measured = live.finish().unwrap_or_else(|wrong| panic!("set {seed}: {wrong}"));
     for (flow, refusal) in flows.iter().zip(refusals) {
-        let name = format!("f{}", flow.number);
+        let name = flow.name();
         let get = |what: &str| measured.get(&format!("source.{name}.{what}")).unwrap_or(0.0);
         let (lost, longest) = (get("lost"), Nanos::new((get("wait_max_us") * 1000.0) as u64));
         if let Some(resource) = refusal {
@@ -178,7 +148,7 @@ fn run_set(seed: u64, all: &mut SetResult) {
             assert!(
                 lost == 0.0 && longest <= bound,
                 "set {seed}: {name} lost {lost}, {longest} of {bound}: {}{why:?}",
-                flow.line()
+                asked(flow)
             );
             all.admitted += 1;
         }
