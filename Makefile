@@ -55,7 +55,7 @@ reproduce: ## run every published experiment in virtual time; results/index.html
 	@.ci/setup build
 	$(CARGO) run --locked --profile $(PROFILE) --bin switchpath-lab -- reproduce --out results $(ARGS)
 
-soak: ## long: ten million frames, random and mutated (SOAK_FRAMES), a million faults of guests, a million packets of each scheme as a guest, a million keys in each list of rules and in filters of tenants, a thousand million items through each queue between threads, a thousand random sets of reservations, plans of a hundred subscribers; as root, published experiments on real packets, three hours, or with ARGS='--repeat 1' one
+soak: ## long: ten million frames, random and mutated (SOAK_FRAMES), a million faults of guests, a million packets of each scheme as a guest, a million keys in each list of rules and in filters of tenants, a thousand million items through each queue between threads, a thousand random sets of reservations, plans of a hundred subscribers; as root, reservations on real packets, and published experiments on real packets, three hours, or with ARGS='--repeat 1' one
 	@.ci/setup build
 	SWITCHPATH_FRAMES=$(SOAK_FRAMES) .ci/cargo-test --profile soak -p plane -p plan --test soak --test robust
 	SWITCHPATH_FAULTS=$(SOAK_FAULTS) SWITCHPATH_PACKETS=$(SOAK_PACKETS) \
@@ -65,8 +65,9 @@ soak: ## long: ten million frames, random and mutated (SOAK_FRAMES), a million f
 	SWITCHPATH_TRANSFERS=$(SOAK_TRANSFERS) .ci/cargo-test --profile soak -p io --test transfers -- --nocapture --test-threads 1
 	SWITCHPATH_SUBSCRIBERS=$(SOAK_SUBSCRIBERS) .ci/cargo-test --profile soak -p control --test shares_veth
 	@if [ "$$(id -u)" = 0 ]; then \
+		$(CARGO) run --locked --profile $(PROFILE) --bin switchpath-lab -- bench promises --real && \
 		$(CARGO) run --locked --profile $(PROFILE) --bin switchpath-lab -- reproduce scheduling --real --out results/real $(ARGS); \
-	else echo "published experiments on real packets are left out: they need root"; fi
+	else echo "reservations and published experiments on real packets are left out: they need root"; fi
 
 cross: ## build for 64-bit Arm and run the unit tests there, emulated
 	@.ci/setup cross

@@ -31,6 +31,8 @@ Examples:
   switchpath bench
   switchpath bench forwarding -j
   sudo switchpath bench promises     a reserved flow beside a flood and an expensive function on the same core
+  sudo switchpath bench promises --real --seconds 60
+                                     reserved flows on real packets while guests, routes and reservations change
   sudo switchpath bench io           every kind of port beside the kernel's own forwarding
   sudo switchpath bench filters      10^4 rules of a filter beside none, and beside the kernel's nftables
 
@@ -46,6 +48,12 @@ pub struct BenchArguments {
     /// Run one short round instead of the median of many: a smoke test, not a measurement.
     #[arg(short, long)]
     pub quick: bool,
+    /// With `promises`: only on real packets, through a daemon whose guests, routes and reservations change meanwhile. Needs root and two processors.
+    #[arg(long)]
+    pub real: bool,
+    /// With `--real`: the length of the run.
+    #[arg(long, value_name = "SECONDS", default_value = "60", requires = "real", value_parser = clap::value_parser!(u64).range(1..=86_400))]
+    pub seconds: u64,
 }
 
 /// Make a self-signed certificate, its key and two tokens for `run --listen`. Valid for ten years.

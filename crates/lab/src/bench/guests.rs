@@ -24,6 +24,8 @@ const MANAGES: f64 = 25.0;
 const FIFO: &[u8] = include_bytes!("guests/fifo.wasm");
 /// The same with an endless loop in the call that dequeues packets.
 const ENDLESS: &[u8] = include_bytes!("guests/endless.wasm");
+/// A packet function that computes: examples/guests/work.wat.
+pub const WORK: &[u8] = include_bytes!("guests/work.wasm");
 
 fn loaded(module: &[u8], runtime: &Runtime) -> GuestProgram {
     GuestProgram::load(module, runtime).expect("it is a guest")
@@ -114,7 +116,9 @@ mod tests {
         let headers = headers.replace("(i32.const 1052) (i32.const 0)", "(i32.const 1052) (i32.const 2)");
         assert_eq!(headers.matches("(i32.const 64)").count(), 2);
         let modules = [("fifo", FIFO, TEXT), ("endless", ENDLESS, &endless)];
-        let functions = [("null", functions::NULL, NULL), ("headers", functions::HEADERS, &headers)];
+        let work = include_str!("../../../../examples/guests/work.wat");
+        let functions =
+            [("null", functions::NULL, NULL), ("headers", functions::HEADERS, &headers), ("work", WORK, work)];
         for (name, module, text) in modules.into_iter().chain(functions) {
             let made = wat::parse_str(text).expect("it is WebAssembly");
             if std::env::var_os("UPDATE_EXPECT").is_some() {

@@ -32,10 +32,11 @@ pub use functions::function_costs;
 pub use route_cache::route_cache_costs;
 pub use schemes::scheme_costs;
 
-use cli::arguments::BenchArguments;
+use cli::arguments::{BenchArguments, UsageError};
 use cli::output::span;
 use comfy_table::Table;
 use figure::{Progress, Rounds, median, medians};
+use units::Nanos;
 
 /// A group of figures and how to measure it.
 type Group = (&'static str, Measure);
@@ -78,6 +79,13 @@ fn promises(rounds: Rounds, progress: &Progress) -> anyhow::Result<Vec<BenchFigu
 /// Measures one group, or all, and prints the figures as a table or as one JSON array. Returns true if every budget was met.
 pub fn run(options: &BenchArguments) -> anyhow::Result<bool> {
     let (group, json) = (options.group.as_deref(), options.json);
+    if options.real {
+        if group != Some("promises") {
+            return Err(UsageError("only promises has --real; write `switchpath bench promises --real`".into()).into());
+        }
+        let figures = reservations::acceptance::measure(Nanos::secs(options.seconds), &Progress { quiet: json })?;
+        return print(&figures, json);
+    }
     let rounds = Rounds(if options.quick { 1 } else { 15 });
     let chosen: Vec<&Group> = GROUPS.iter().filter(|(name, _)| group.is_none_or(|wanted| wanted == *name)).collect();
     let progress = Progress { quiet: json };
@@ -99,10 +107,15 @@ pub fn run(options: &BenchArguments) -> anyhow::Result<bool> {
             },
         }
     }
+    print(&figures, json)
+}
+
+/// Prints figures. Returns true if every budget was met.
+fn print(figures: &[BenchFigure], json: bool) -> anyhow::Result<bool> {
     if json {
-        println!("{}", serde_json::to_string_pretty(&figures)?);
+        println!("{}", serde_json::to_string_pretty(figures)?);
     } else {
-        println!("{}", table(&figures));
+        println!("{}", table(figures));
     }
     Ok(figures.iter().all(|figure| figure.met != Some(false)))
 }

@@ -8,8 +8,9 @@
 //! receive ring is as long as a real one, and packets that overflow it are counted. The far card counts the packets that leave, and their latency.
 //!
 //! Then the same packets are offered to a router without the mechanisms: no reservation, one queue and one task for all paths, scheduled round robin.
-//! [`veth`] does the same on real packets.
+//! [`veth`] does the same on real packets. [`acceptance`] runs a whole daemon.
 
+pub(super) mod acceptance;
 mod veth;
 
 use super::{BenchFigure, Progress, Rounds, median};
