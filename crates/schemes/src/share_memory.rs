@@ -13,8 +13,8 @@ const SHARE: usize = 1280;
 /// without the frames of the packets.
 const QUEUE: usize = 96;
 
-/// Bytes of a flow of `dfq`: its credit, its timer, its place and the bytes granted to it.
-const FLOW: usize = 64 + 24 + 72 + 4;
+/// Bytes of a flow of `dfq`: its credit and grants, its bits in the slots of the timers, whose rows are a power of two words long, and its place.
+const FLOW: usize = 64 + 2 * 24 + 72;
 
 /// The most memory of a tree with so many shares and leaves, in the scheme `share` or `dfq` of this layer, without packets. A leaf of `share` needs a
 /// scheme only while it has packets, and the option `leaves` bounds their number. `dfq` has all its queues from the start.

@@ -21,14 +21,17 @@ const GROUP: &str = "dfq";
 /// Flows that all send a packet in each cycle, with a quantum of a packet.
 struct Cycles {
     busy: Busy,
+    /// The batches of a measurement: those of a whole number of service cycles, which are two cycles. The timers of all flows end in it once.
+    batches: usize,
     /// The time of a batch.
     step: Nanos,
 }
 
 impl Cycles {
     fn new(flows: usize) -> Cycles {
-        // A cycle of a link of 10 Gbit/s has room for all, and is not shorter than the shortest one.
-        let packet = Nanos::new(50_000_u64.div_ceil(flows as u64).max(850));
+        // A cycle of a link of 10 Gbit/s has room for all, is not shorter than the shortest one, and is a whole number of microseconds: otherwise
+        // service cycles end before their credit is spent, and no timers run.
+        let packet = Nanos::new(50_000_u64.div_ceil(flows as u64).max(850).next_multiple_of(50));
         let cycle = Nanos::new(packet.get() * flows as u64);
         let scheme = built(&format!("dfq(rate=10gbit, cycle={}us, strict=on){{fifo}}", cycle.get() / 1000), flows + 1);
         let rate = Rate::bits(QUANTUM * BYTE / (cycle.get() / 1000 * 1000));
@@ -36,14 +39,15 @@ impl Cycles {
         let burst = Bytes::new(2 * QUANTUM);
         let put = |share| ShareEdit::Put(ShareId(share), ShareParameters { rate, burst, ..ShareParameters::default() });
         let edits: Vec<ShareEdit> = (1..=flows as u32).map(put).collect();
-        Cycles { busy: Busy::of_shares(scheme, &edits, 2), step: Nanos::new(packet.get() * BATCH as u64) }
+        let batches = PACKETS.max(2 * flows).div_ceil(BATCH);
+        Cycles { busy: Busy::of_shares(scheme, &edits, 2), batches, step: Nanos::new(packet.get() * BATCH as u64) }
     }
 
     fn cost(&mut self) -> f64 {
         let before = self.busy.waiting();
-        let batches = PACKETS / BATCH;
+        let Cycles { batches, step, .. } = *self;
         let cost = nanos_per_operation(Rounds(1), batches * BATCH, || {
-            (0..batches).for_each(|_| self.busy.pass(BATCH, self.step));
+            (0..batches).for_each(|_| self.busy.pass(BATCH, step));
         });
         // At most a cycle of packets more or less wait: all others were sent.
         let flows = before.max(1);

@@ -32,7 +32,7 @@ impl DiscretizedFairQueueing {
         // Earlier packets of the share may wait as best effort.
         let follows = if wires.size(queue(BEST_EFFORT)).packets > 0 { wires.now() } else { Instant::NEVER };
         self.places[flow as usize] = Place { share, is_closing: false, follows, parameters: *parameters };
-        self.granted[flow as usize] = 0;
+        self.allocation.set_granted(flow, 0);
         if follows != Instant::NEVER {
             self.followers.push(flow);
         }
@@ -47,7 +47,6 @@ impl DiscretizedFairQueueing {
             return None;
         }
         self.places.push(self.places[BEST_EFFORT as usize]);
-        self.granted.push(0);
         self.allocation.grow(self.places.len());
         Some(flow)
     }

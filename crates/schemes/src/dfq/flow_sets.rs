@@ -73,11 +73,24 @@ impl Summary {
     }
 }
 
+/// The membership of 64 flows: the words of both sets, which are used together.
+#[derive(Clone, Copy, Debug, Default)]
+struct Words {
+    backlogged: u64,
+    eligible: u64,
+}
+
+impl Words {
+    #[inline(always)]
+    fn ready(self) -> u64 {
+        self.backlogged & self.eligible
+    }
+}
+
 /// See the [module](self).
 #[derive(Clone, Debug, Default)]
 pub(super) struct FlowSets {
-    backlogged: Vec<u64>,
-    eligible: Vec<u64>,
+    words: Vec<Words>,
     /// The words with flows that are in both.
     ready: Summary,
     /// The words with backlogged flows.
@@ -91,6 +104,11 @@ fn place(flow: u32) -> (usize, u64) {
     (flow as usize / WIDTH, 1 << (flow as usize % WIDTH))
 }
 
+#[inline(always)]
+fn set(word: &mut u64, bit: u64, is: bool) {
+    *word = if is { *word | bit } else { *word & !bit };
+}
+
 /// The first set bit of a word from the bit of `flow` on.
 #[inline(always)]
 fn in_word(word: u64, flow: u32) -> Option<u32> {
@@ -101,45 +119,59 @@ fn in_word(word: u64, flow: u32) -> Option<u32> {
 impl FlowSets {
     /// Makes room for flows below `flows`.
     pub fn grow(&mut self, flows: usize) {
-        let words = flows.div_ceil(WIDTH).max(self.backlogged.len());
-        self.backlogged.resize(words, 0);
-        self.eligible.resize(words, 0);
+        let words = flows.div_ceil(WIDTH).max(self.words.len());
+        self.words.resize(words, Words::default());
         self.ready.grow(words);
         self.waiting.grow(words);
+    }
+
+    /// Changes the words of 64 flows. The summaries change only with the first and the last flow of a word.
+    #[inline(always)]
+    fn change(&mut self, at: usize, change: impl FnOnce(&mut Words)) {
+        let words = &mut self.words[at];
+        let before = *words;
+        change(words);
+        let after = *words;
+        if (before.backlogged == 0) != (after.backlogged == 0) {
+            self.waiting.set(at, after.backlogged != 0);
+        }
+        if (before.ready() == 0) != (after.ready() == 0) {
+            self.ready.set(at, after.ready() != 0);
+        }
     }
 
     /// Adds a flow to the backlogged ones, or removes it.
     #[inline(always)]
     pub fn set_backlogged(&mut self, flow: u32, is: bool) {
         let (at, bit) = place(flow);
-        let word = &mut self.backlogged[at];
-        *word = if is { *word | bit } else { *word & !bit };
-        self.waiting.set(at, *word != 0);
-        self.ready.set(at, *word & self.eligible[at] != 0);
+        self.change(at, |words| set(&mut words.backlogged, bit, is));
     }
 
     /// Adds a flow to the eligible ones, or removes it.
     #[inline(always)]
     pub fn set_eligible(&mut self, flow: u32, is: bool) {
         let (at, bit) = place(flow);
-        let word = &mut self.eligible[at];
-        *word = if is { *word | bit } else { *word & !bit };
-        self.ready.set(at, *word & self.backlogged[at] != 0);
+        self.change(at, |words| set(&mut words.eligible, bit, is));
+    }
+
+    /// Adds the flows of these bits of a word to the eligible ones.
+    #[inline]
+    pub fn add_eligible(&mut self, word: usize, bits: u64) {
+        self.change(word, |words| words.eligible |= bits);
     }
 
     /// True if the flow is eligible.
-    #[cfg(test)]
+    #[inline(always)]
     pub fn is_eligible(&self, flow: u32) -> bool {
         let (at, bit) = place(flow);
-        self.eligible[at] & bit != 0
+        self.words[at].eligible & bit != 0
     }
 
     /// The first flow from `flow` on that is backlogged and eligible.
     #[inline(always)]
     pub fn next_ready(&mut self, flow: u32) -> Option<u32> {
         let at = flow as usize / WIDTH;
-        let both = |at: usize| self.backlogged.get(at).zip(self.eligible.get(at)).map(|(one, two)| one & two);
-        let word = both(at)?;
+        let word = self.words.get(at)?.ready();
         self.reads += 1;
         if let Some(found) = in_word(word, flow) {
             return Some(found);
@@ -147,14 +179,14 @@ impl FlowSets {
         let (found, reads) = self.ready.next(at + 1);
         self.reads += reads;
         let at = found?;
-        Some((at * WIDTH) as u32 + both(at)?.trailing_zeros())
+        Some((at * WIDTH) as u32 + self.words[at].ready().trailing_zeros())
     }
 
     /// The first flow from `flow` on that is backlogged.
     #[inline(always)]
     pub fn next_backlogged(&mut self, flow: u32) -> Option<u32> {
         let at = flow as usize / WIDTH;
-        let word = *self.backlogged.get(at)?;
+        let word = self.words.get(at)?.backlogged;
         self.reads += 1;
         if let Some(found) = in_word(word, flow) {
             return Some(found);
@@ -162,7 +194,7 @@ impl FlowSets {
         let (found, reads) = self.waiting.next(at + 1);
         self.reads += reads;
         let at = found?;
-        Some((at * WIDTH) as u32 + self.backlogged[at].trailing_zeros())
+        Some((at * WIDTH) as u32 + self.words[at].backlogged.trailing_zeros())
     }
 }
 

@@ -12,14 +12,17 @@
 //! A cycle serves the flows in ascending order, and each at most once. The next flow is found in the intersection of two bitmaps.
 
 use super::flow_sets::FlowSets;
+use super::timers::ServiceTimers;
 use crate::Wires;
 use alloc::vec::Vec;
-use units::{Bytes, Instant, Nanos, Rate, TimerWheel};
+use units::{Bytes, Instant, Nanos, Rate};
 
 /// The flow of packets without a share.
 pub(super) const BEST_EFFORT: u32 = 0;
 /// The first flow with a reservation.
 pub(super) const FIRST_FLOW: u32 = 1;
+/// Beyond all flows.
+const NO_FLOW: u32 = u32::MAX;
 /// Bit-nanoseconds of a byte: eight bits over a second.
 const BYTE: u128 = 8_000_000_000;
 /// A timer may end this much early, so that a service cycle of a whole number of cycles is over in time.
@@ -56,6 +59,8 @@ struct Flow {
     ends: Instant,
     /// The grants so far.
     quanta: u64,
+    /// Bytes that were granted and have not left, because they are not a whole packet yet.
+    granted: u32,
 }
 
 const _: () = assert!(size_of::<Flow>() == 64, "a flow is a cache line");
@@ -63,7 +68,7 @@ const _: () = assert!(size_of::<Flow>() == 64, "a flow is a cache line");
 impl Flow {
     fn new() -> Flow {
         let (period, ends) = (Nanos::ZERO, Instant::START);
-        Flow { quantum: 0, burst: 0, credit: 0, misses: 0, backlog: 0, period, ends, quanta: 0 }
+        Flow { quantum: 0, burst: 0, credit: 0, misses: 0, backlog: 0, period, ends, quanta: 0, granted: 0 }
     }
 }
 
@@ -104,16 +109,18 @@ pub(super) struct CycleCounts {
 pub(super) struct QuantumAllocation {
     flows: Vec<Flow>,
     sets: FlowSets,
-    /// The ends of service cycles of flows without credit.
-    wheel: TimerWheel,
+    /// The flows with reservations that are not eligible, by the ends of their service cycles.
+    timers: ServiceTimers,
     cycle: Nanos,
     /// When the present cycle began: the time of all its grants, whenever the link asks for them.
     began: Instant,
-    /// The next flow that the present cycle looks at, and the first one that it looked at in the former cycle; none between cycles.
-    cursor: Option<u32>,
+    /// The next flow that the present cycle looks at; [`NO_FLOW`] between cycles.
+    cursor: u32,
     /// The cycle begins with this flow, and ends before it. Not zero after a cycle that had too many bytes.
     start: u32,
     wrapped: bool,
+    /// The present pass over the flows ends before this one: `start` if it has wrapped, otherwise [`NO_FLOW`].
+    bound: u32,
     /// Bytes that the present cycle may still grant to flows with reservations.
     room: u64,
     best_effort_is_next: bool,
@@ -128,12 +135,13 @@ impl QuantumAllocation {
         let mut allocation = QuantumAllocation {
             flows: Vec::new(),
             sets: FlowSets::default(),
-            wheel: TimerWheel::default(),
+            timers: ServiceTimers::default(),
             cycle,
             began: Instant::START,
-            cursor: None,
+            cursor: NO_FLOW,
             start: 0,
             wrapped: false,
+            bound: NO_FLOW,
             room: 0,
             best_effort_is_next: false,
             excess_cursor: 0,
@@ -148,7 +156,7 @@ impl QuantumAllocation {
         if flows > self.flows.len() {
             self.flows.resize(flows, Flow::new());
             self.sets.grow(flows);
-            self.wheel.grow(flows);
+            self.timers.grow(flows);
         }
     }
 
@@ -179,21 +187,20 @@ impl QuantumAllocation {
         let period = (u128::from(burst) * BYTE / u128::from(rate.get().max(1))).min(u64::MAX.into()) as u64;
         let quantum = bytes_in(peak.max(rate), self.cycle).clamp(1, u32::MAX.into());
         let state = &mut self.flows[flow as usize];
+        self.timers.stop(flow, state.ends);
         (state.quantum, state.burst, state.period) = (quantum as u32, burst as u32, Nanos::new(period));
         state.credit = state.credit.min(burst as u32);
         state.ends = state.ends.min(now + state.period);
-        if state.credit > 0 || state.ends <= now {
-            self.wheel.stop(flow);
-            self.sets.set_eligible(flow, true);
-        } else {
-            self.sets.set_eligible(flow, false);
+        let is_eligible = state.credit > 0 || state.ends <= now;
+        self.sets.set_eligible(flow, is_eligible);
+        if !is_eligible {
             self.start_timer(flow);
         }
     }
 
     /// Takes the reservation from a flow without backlog.
     pub fn release(&mut self, flow: u32) {
-        self.wheel.stop(flow);
+        self.timers.stop(flow, self.flows[flow as usize].ends);
         self.sets.set_backlogged(flow, false);
         self.sets.set_eligible(flow, false);
         self.flows[flow as usize] = Flow::new();
@@ -201,8 +208,7 @@ impl QuantumAllocation {
 
     fn start_timer(&mut self, flow: u32) {
         self.counts.timers += 1;
-        let ends = self.flows[flow as usize].ends;
-        self.wheel.start(flow, Instant::new(ends.get().saturating_sub(TICK.get())));
+        self.timers.start(flow, self.flows[flow as usize].ends);
     }
 
     /// Sets the bytes of a flow that wait and were not granted.
@@ -215,9 +221,11 @@ impl QuantumAllocation {
             // A fluid server has sent the late bytes in the former service cycle. With more bytes it began the next one at its end.
             let late = u64::from(state.credit.min(state.quantum)).min(before);
             let begins = if before > late { state.begin_at_end(now, cycle) } else { now };
+            if !self.sets.is_eligible(flow) {
+                self.timers.stop(flow, state.ends);
+                self.sets.set_eligible(flow, true);
+            }
             state.renew(begins, late as u32);
-            self.wheel.stop(flow);
-            self.sets.set_eligible(flow, true);
         }
         if flow != BEST_EFFORT && (before == 0) != (bytes == 0) {
             state.misses += u32::from(bytes > 0 && now < state.ends && state.credit == 0);
@@ -231,19 +239,37 @@ impl QuantumAllocation {
         self.flows[flow as usize].backlog
     }
 
+    /// The bytes of a flow that were granted and have not left.
+    #[inline(always)]
+    pub fn granted(&self, flow: u32) -> u32 {
+        self.flows[flow as usize].granted
+    }
+
+    /// Sets the bytes of a flow that were granted and have not left.
+    #[inline(always)]
+    pub fn set_granted(&mut self, flow: u32, bytes: u32) {
+        self.flows[flow as usize].granted = bytes;
+    }
+
     /// Begins a cycle that may grant `room` bytes, of which best effort gets up to `best_effort`, after the flows with reservations.
     #[inline]
     pub fn begin_cycle(&mut self, room: u64, best_effort: u32, now: Instant) {
         self.counts.cycles += 1;
-        while self.wheel.is_due(now)
-            && let Some(flow) = self.wheel.pop(now)
-        {
-            self.counts.timers += 1;
-            self.sets.set_eligible(flow, true);
+        if self.timers.is_due(now) {
+            let flows = &self.flows;
+            self.timers.expire(
+                now,
+                |flow| flows[flow as usize].ends,
+                |word, ended| {
+                    self.counts.timers += u64::from(ended.count_ones());
+                    self.sets.add_eligible(word, ended);
+                },
+            );
         }
         self.began = now;
-        self.cursor = Some(self.start);
+        self.cursor = self.start;
         self.wrapped = self.start == 0;
+        self.bound = NO_FLOW;
         self.room = room.saturating_sub(best_effort.into());
         self.best_effort_is_next = true;
         self.flows[BEST_EFFORT as usize].quantum = best_effort;
@@ -256,22 +282,30 @@ impl QuantumAllocation {
     }
 
     /// The next flow of the present cycle and its bytes. None at the end of the cycle.
-    #[inline]
+    #[inline(always)]
     pub fn next_grant(&mut self) -> Option<Grant> {
-        while let Some(cursor) = self.cursor {
-            let found = self.sets.next_ready(cursor);
-            match found.filter(|flow| !self.wrapped || self.start == 0 || *flow < self.start) {
+        let found = self.sets.next_ready(self.cursor);
+        match found {
+            Some(flow) if flow < self.bound && self.room > 0 => Some(self.grant(flow)),
+            found => self.next_grant_at_end(found),
+        }
+    }
+
+    /// The same if the present pass over the flows ends, with the flow that was found.
+    #[inline(never)]
+    fn next_grant_at_end(&mut self, mut found: Option<u32>) -> Option<Grant> {
+        while self.cursor != NO_FLOW {
+            match found.filter(|flow| *flow < self.bound) {
                 Some(flow) if self.room == 0 => {
                     // The reservations are more than the link: the next cycle goes on here, so that all are served in turn.
-                    (self.start, self.cursor) = (flow, None);
+                    (self.start, self.cursor) = (flow, NO_FLOW);
+                    break;
                 }
-                Some(flow) => {
-                    self.cursor = Some(flow + 1);
-                    return Some(self.grant(flow));
-                }
-                None if self.wrapped => (self.start, self.cursor) = (0, None),
-                None => (self.wrapped, self.cursor) = (true, Some(0)),
+                Some(flow) => return Some(self.grant(flow)),
+                None if self.wrapped => (self.start, self.cursor) = (0, NO_FLOW),
+                None => (self.wrapped, self.bound, self.cursor) = (true, self.start, 0),
             }
+            found = self.sets.next_ready(self.cursor);
         }
         if !core::mem::take(&mut self.best_effort_is_next) {
             return None;
@@ -289,6 +323,7 @@ impl QuantumAllocation {
 
     #[inline(always)]
     fn grant(&mut self, flow: u32) -> Grant {
+        self.cursor = flow + 1;
         let (now, cycle) = (self.began, self.cycle);
         let state = &mut self.flows[flow as usize];
         if now + TICK >= state.ends {

@@ -22,6 +22,7 @@ mod scheduler;
 mod scheme;
 #[cfg(test)]
 mod tests;
+mod timers;
 
 pub use backlog::{Quantum, ThreadedBacklog, Transfers};
 pub use runs::{FlowRun, RunBitmap, RunBitmapError};
@@ -85,9 +86,9 @@ const LEAST_BEST_EFFORT: u32 = 64;
 /// A packet of the usual length.
 const PACKET: u64 = 1514;
 
-/// With more flows than this they are prefetched, so many packets ahead.
+/// With more flows than this they are prefetched, for so many packets at once.
 const NEAR: usize = 256;
-const ARRIVALS: usize = 24;
+const ARRIVALS: usize = 8;
 
 /// The parameters of the link.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -127,8 +128,6 @@ pub(crate) struct DiscretizedFairQueueing {
     allocation: QuantumAllocation,
     aqm: Aqm,
     places: Vec<Place>,
-    /// By flow: bytes that were granted and have not left, because they are not a whole packet yet.
-    granted: Vec<u32>,
     unused: Vec<u32>,
     /// By share: its flow.
     flow_of: Vec<u32>,
@@ -198,7 +197,6 @@ impl DiscretizedFairQueueing {
             link,
             aqm,
             places: [best_effort].into(),
-            granted: [0].into(),
             unused: Vec::new(),
             flow_of: Vec::new(),
             followers: Vec::new(),
@@ -223,29 +221,38 @@ impl DiscretizedFairQueueing {
     /// Reads the queue of a flow anew, after a change other than an arrival or a departure.
     fn refresh<W: Wires>(&mut self, flow: u32, wires: &W) {
         let bytes = wires.size(queue(flow)).bytes.get();
-        let mut granted = u64::from(self.granted[flow as usize]).min(bytes);
+        let mut granted = u64::from(self.allocation.granted(flow)).min(bytes);
         // All waiting bytes are granted, for packets that are gone. Without a backlog the flow would get no further grant.
         if granted == bytes && self.sending != Some(flow) {
             granted = 0;
         }
-        self.granted[flow as usize] = granted as u32;
+        self.allocation.set_granted(flow, granted as u32);
         let follows = self.places[flow as usize].follows != Instant::NEVER;
         self.allocation.set_backlog(flow, if follows { 0 } else { bytes - granted }, wires.now());
     }
 
+    /// Finds the flows of the next arriving packets, and prefetches them. Returns their number.
     #[inline]
-    fn prefetch_arrivals<W: Wires>(&self, wires: &mut W) {
-        if let Some(packet) = wires.peek_arriving() {
-            let flow = self.flow_of(ShareId(packet.queue.0));
-            wires.prefetch_queue(queue(flow));
-            self.allocation.prefetch(flow, wires);
+    fn prefetch_arrivals<W: Wires>(&self, wires: &mut W, flows: &mut [u32; ARRIVALS]) -> usize {
+        let mut count = 0;
+        while count < ARRIVALS
+            && let Some(packet) = wires.peek_arriving()
+        {
+            flows[count] = packet.queue.0;
+            count += 1;
         }
+        // A short loop of its own: the look-ups miss the cache too, and the processor overlaps as many as it has instructions for in flight.
+        for flow in &mut flows[..count] {
+            *flow = self.flow_of(ShareId(*flow));
+            wires.prefetch_queue(queue(*flow));
+            self.allocation.prefetch(*flow, wires);
+        }
+        count
     }
 
-    /// Enqueues, marks or refuses the arriving packet.
+    /// Enqueues, marks or refuses the arriving packet of a flow.
     #[inline(always)]
-    fn arrive<W: Wires>(&mut self, wires: &mut W, packet: &Record) {
-        let flow = self.flow_of(ShareId(packet.queue.0));
+    fn arrive<W: Wires>(&mut self, wires: &mut W, flow: u32, packet: &Record) {
         let queue = queue(flow);
         let before = wires.size(queue);
         let backlog = Bytes::new(self.bytes);
@@ -273,14 +280,14 @@ impl DiscretizedFairQueueing {
         match evaluation {
             Evaluation::Sent(length) => {
                 self.busy.charge_at(Bytes::new(length.into()), wires.now());
-                let granted = self.granted[flow as usize];
+                let granted = self.allocation.granted(flow);
                 // Its bytes that were not granted are excess.
                 if length > granted {
                     let excess = u64::from(length - granted);
                     let backlog = self.allocation.backlog(flow).saturating_sub(excess);
                     self.allocation.set_backlog(flow, backlog, wires.now());
                 }
-                self.granted[flow as usize] = granted.saturating_sub(length);
+                self.allocation.set_granted(flow, granted.saturating_sub(length));
                 self.bytes -= u64::from(length);
             }
             Evaluation::Dropped | Evaluation::Nothing => {
@@ -350,8 +357,9 @@ impl DiscretizedFairQueueing {
         let now = wires.now();
         loop {
             if let Some(flow) = self.sending {
-                let head = wires.head_length(queue(flow));
-                if head.is_some_and(|length| length <= self.granted[flow as usize]) {
+                let granted = self.allocation.granted(flow);
+                // No granted byte covers no packet: that saves a look at the queue.
+                if granted > 0 && wires.head_length(queue(flow)).is_some_and(|length| length <= granted) {
                     match self.send(flow, wires) {
                         Evaluation::Nothing => {}
                         evaluation => return evaluation,
@@ -364,7 +372,7 @@ impl DiscretizedFairQueueing {
                     self.stall();
                 }
                 if let Some(Grant { flow, bytes }) = self.allocation.next_grant() {
-                    self.granted[flow as usize] += bytes;
+                    self.allocation.set_granted(flow, self.allocation.granted(flow) + bytes);
                     self.sending = Some(flow);
                     continue;
                 }

@@ -1,5 +1,6 @@
 //! The scheme as the link calls it.
 
+use super::grants::BEST_EFFORT;
 use super::{ARRIVALS, DiscretizedFairQueueing, NEAR, queue};
 use crate::aqm::Evaluation;
 use crate::{Group, Next, Progress, Record, Scheme, ShareEdit, ShareEdits, Size, Tell, Wires};
@@ -10,15 +11,28 @@ use units::{Instant, QueueId, Rate, ShareId};
 
 impl<W: Wires + 'static> Scheme<W> for DiscretizedFairQueueing {
     fn arrival(&mut self, wires: &mut W) {
-        let is_far = self.places.len() > NEAR;
-        if is_far {
-            (0..ARRIVALS).for_each(|_| self.prefetch_arrivals(wires));
+        if self.places.len() > NEAR {
+            // While the packets of one half arrive, the flows of the other half are on their way to the cache.
+            let mut flows = [[BEST_EFFORT; ARRIVALS]; 2];
+            let mut counts = [self.prefetch_arrivals(wires, &mut flows[0]), 0];
+            for half in [0, 1].into_iter().cycle() {
+                counts[1 - half] = self.prefetch_arrivals(wires, &mut flows[1 - half]);
+                for flow in &flows[half][..counts[half]] {
+                    let Some(packet) = wires.arriving() else { return };
+                    debug_assert_eq!(
+                        *flow,
+                        self.flow_of(ShareId(packet.queue.0)),
+                        "packets arrive as they were foreseen"
+                    );
+                    self.arrive(wires, *flow, &packet);
+                }
+                if counts[1 - half] == 0 {
+                    break;
+                }
+            }
         }
         while let Some(packet) = wires.arriving() {
-            if is_far {
-                self.prefetch_arrivals(wires);
-            }
-            self.arrive(wires, &packet);
+            self.arrive(wires, self.flow_of(ShareId(packet.queue.0)), &packet);
         }
     }
 
