@@ -9,7 +9,7 @@ mod port;
 use crate::advisories::{Advisories, OpenError};
 use crate::closer::Closer;
 use crate::interface_lock::InterfaceLock;
-use crate::netlink::{Group, KernelObject, KernelWatch, Netlink};
+use crate::netlink::{KernelGroup, KernelObject, KernelWatch, Netlink};
 use crate::netns::Namespace;
 use crate::wait::{Sleeper, WakeReason, Waker};
 use packet::port::Port;
@@ -163,7 +163,7 @@ impl HotplugMonitor {
         let run = move || {
             let entered = namespace.map_or(Ok(()), |namespace| namespace.enter()).map_err(|error| error.to_string());
             let opened = entered.and_then(|()| {
-                let watch = KernelWatch::open(&[Group::Links], BACKLOG).map_err(|error| error.to_string())?;
+                let watch = KernelWatch::open(&[KernelGroup::Links], BACKLOG).map_err(|error| error.to_string())?;
                 Ok((watch, Netlink::open().map_err(|error| error.to_string())?))
             });
             match opened {

@@ -24,14 +24,14 @@ mod watch;
 pub use addresses::{AddressFlags, KernelAddress};
 pub use change::{ChangeKind, KernelChange, ResolvedRoute};
 pub use links::{KernelLink, Veth, VethEnd};
-pub use neighbours::{KernelNeighbour, KernelNeighbourEntry, NeighbourState};
+pub use neighbours::{KernelNeighbour, KernelNeighbourEntry, KernelNeighbourState};
 pub use next_hops::{KernelNextHop, NextHopTarget};
-pub use notification::{KernelNotification, KernelObject, Placement};
+pub use notification::{KernelNotification, KernelObject, RoutePlacement};
 pub use requests::{KernelRequest, RefusedRequest, RequestObject};
 pub use routes::{HopFlags, KernelHop, KernelRoute, KernelRouteEntry, RouteHops, RouteKind};
 pub use rules::{KernelRule, RuleAction};
 pub use tables::{FollowedTables, KernelTables, UpdateResult};
-pub use watch::{Group, KernelWatch, Reading};
+pub use watch::{KernelGroup, KernelWatch, Reading};
 
 use crate::sys;
 use message::{HEADER, Message, attributes, messages, text};

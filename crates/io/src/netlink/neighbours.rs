@@ -7,7 +7,7 @@ use units::Mac;
 
 /// The state of a neighbour (NUD_* of <linux/neighbour.h>, RFC 4861 7.3.2).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum NeighbourState {
+pub enum KernelNeighbourState {
     /// Address resolution is in progress.
     Incomplete,
     /// Confirmed recently.
@@ -26,16 +26,16 @@ pub enum NeighbourState {
     Permanent,
 }
 
-impl NeighbourState {
-    const ALL: [(NeighbourState, u16); 8] = [
-        (NeighbourState::Incomplete, libc::NUD_INCOMPLETE),
-        (NeighbourState::Reachable, libc::NUD_REACHABLE),
-        (NeighbourState::Stale, libc::NUD_STALE),
-        (NeighbourState::Delay, libc::NUD_DELAY),
-        (NeighbourState::Probe, libc::NUD_PROBE),
-        (NeighbourState::Failed, libc::NUD_FAILED),
-        (NeighbourState::NoArp, libc::NUD_NOARP),
-        (NeighbourState::Permanent, libc::NUD_PERMANENT),
+impl KernelNeighbourState {
+    const ALL: [(KernelNeighbourState, u16); 8] = [
+        (KernelNeighbourState::Incomplete, libc::NUD_INCOMPLETE),
+        (KernelNeighbourState::Reachable, libc::NUD_REACHABLE),
+        (KernelNeighbourState::Stale, libc::NUD_STALE),
+        (KernelNeighbourState::Delay, libc::NUD_DELAY),
+        (KernelNeighbourState::Probe, libc::NUD_PROBE),
+        (KernelNeighbourState::Failed, libc::NUD_FAILED),
+        (KernelNeighbourState::NoArp, libc::NUD_NOARP),
+        (KernelNeighbourState::Permanent, libc::NUD_PERMANENT),
     ];
 
     fn number(self) -> u16 {
@@ -44,7 +44,7 @@ impl NeighbourState {
 
     /// True if packets can be sent to the neighbour's link-layer address.
     pub fn is_valid(self) -> bool {
-        !matches!(self, NeighbourState::Incomplete | NeighbourState::Failed)
+        !matches!(self, KernelNeighbourState::Incomplete | KernelNeighbourState::Failed)
     }
 }
 
@@ -58,7 +58,7 @@ pub struct KernelNeighbourEntry {
     /// Its link-layer address. `None` if unknown, and on links whose addresses are not of six bytes.
     pub mac: Option<Mac>,
     /// Its state. `None` for an entry that was never used (NUD_NONE).
-    pub state: Option<NeighbourState>,
+    pub state: Option<KernelNeighbourState>,
     /// It is a router (NTF_ROUTER, RFC 4861 7.3.3).
     pub is_router: bool,
     /// The host answers on its behalf (NTF_PROXY). The kernel lists such entries on request only, and reports no change of them.
@@ -81,7 +81,7 @@ pub struct KernelNeighbour<'a> {
 impl KernelNeighbourEntry {
     /// A permanent neighbour.
     pub fn new(link: u32, address: IpAddr, mac: Mac) -> KernelNeighbourEntry {
-        let state = Some(NeighbourState::Permanent);
+        let state = Some(KernelNeighbourState::Permanent);
         let (is_router, is_proxy, is_extern_learned) = (false, false, false);
         KernelNeighbourEntry { link, address, mac: Some(mac), state, is_router, is_proxy, is_extern_learned }
     }
@@ -102,7 +102,7 @@ impl KernelNeighbourEntry {
             link,
             address: found?,
             mac,
-            state: NeighbourState::ALL.iter().find(|(_, number)| *number == state).map(|(state, _)| *state),
+            state: KernelNeighbourState::ALL.iter().find(|(_, number)| *number == state).map(|(state, _)| *state),
             is_router: flags & libc::NTF_ROUTER != 0,
             is_proxy: flags & libc::NTF_PROXY != 0,
             is_extern_learned: flags & libc::NTF_EXT_LEARNED != 0,
@@ -113,7 +113,7 @@ impl KernelNeighbourEntry {
         let mut header = [0; 12];
         header[0] = family(self.address);
         header[4..8].copy_from_slice(&self.link.to_ne_bytes());
-        header[8..10].copy_from_slice(&self.state.map_or(0, NeighbourState::number).to_ne_bytes());
+        header[8..10].copy_from_slice(&self.state.map_or(0, KernelNeighbourState::number).to_ne_bytes());
         let marks = [
             (self.is_router, libc::NTF_ROUTER),
             (self.is_proxy, libc::NTF_PROXY),

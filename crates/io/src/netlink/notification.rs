@@ -23,7 +23,7 @@ pub enum KernelObject {
 
 /// The place of a new route among those with its destination, metric and type of service (NLM_F_* of <linux/netlink.h>).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Placement {
+pub enum RoutePlacement {
     /// It is the only one.
     Only,
     /// Before them, so that the kernel uses it (IPv4).
@@ -42,7 +42,7 @@ pub struct KernelNotification {
     /// True if it was removed. A link may have left to another network namespace; one with its index may exist again by now.
     pub is_removed: bool,
     /// The place of a new route.
-    pub placement: Placement,
+    pub placement: RoutePlacement,
 }
 
 impl KernelNotification {
@@ -67,11 +67,11 @@ impl KernelNotification {
         let is_removed = kind % 4 == 1;
         let has = |flag: i32| i32::from(flags) & flag != 0;
         let placement = match () {
-            () if has(libc::NLM_F_REPLACE) => Placement::Replace,
-            () if has(libc::NLM_F_APPEND) => Placement::Last,
-            () if has(libc::NLM_F_EXCL) => Placement::Only,
-            () if has(libc::NLM_F_CREATE) => Placement::First,
-            () => Placement::Last,
+            () if has(libc::NLM_F_REPLACE) => RoutePlacement::Replace,
+            () if has(libc::NLM_F_APPEND) => RoutePlacement::Last,
+            () if has(libc::NLM_F_EXCL) => RoutePlacement::Only,
+            () if has(libc::NLM_F_CREATE) => RoutePlacement::First,
+            () => RoutePlacement::Last,
         };
         Some(KernelNotification { object, is_removed, placement })
     }

@@ -4,7 +4,7 @@
 //! their placement.
 
 use super::change::ChangeKind;
-use super::{KernelHop, KernelRouteEntry, Placement, RouteHops};
+use super::{KernelHop, KernelRouteEntry, RouteHops, RoutePlacement};
 use hashbrown::HashTable;
 use hashbrown::hash_table::Entry;
 use std::cmp::Reverse;
@@ -224,9 +224,9 @@ impl RouteTable {
 
     /// Adds a route as the kernel did. Returns false if it is uncertain which route it replaced, or what properties a merged route has: the kernel keeps
     /// those of each hop, and reports those of one of them.
-    pub(super) fn add(&mut self, route: KernelRouteEntry, placement: Placement, report: &mut Report<'_>) -> bool {
+    pub(super) fn add(&mut self, route: KernelRouteEntry, placement: RoutePlacement, report: &mut Report<'_>) -> bool {
         let first = self.alternatives(&route).next();
-        if placement == Placement::Only {
+        if placement == RoutePlacement::Only {
             // The kernel had no alternative: any that is left here is gone.
             let others: Vec<u32> = self.alternatives(&route).skip(1).collect();
             others.into_iter().for_each(|other| self.remove(other, report));
@@ -235,22 +235,24 @@ impl RouteTable {
         let merged = self.alternatives(&route).find(|&slot| is_merged && self.route(slot).is_merged());
         // The kernel adds no route twice: it has removed this one before, without a notification.
         let same = self.find(&route);
-        if let Some(place) = same.filter(|_| matches!(placement, Placement::First | Placement::Last) && !is_merged) {
-            let is_first = placement == Placement::First && route.destination.is_ipv4();
+        if let Some(place) =
+            same.filter(|_| matches!(placement, RoutePlacement::First | RoutePlacement::Last) && !is_merged)
+        {
+            let is_first = placement == RoutePlacement::First && route.destination.is_ipv4();
             self.reorder(place, first.filter(|_| is_first), report);
         }
         let place = match placement {
             _ if merged.is_some() => merged,
             _ if same.is_some() => same,
-            Placement::Only => first,
-            Placement::First | Placement::Last => None,
+            RoutePlacement::Only => first,
+            RoutePlacement::First | RoutePlacement::Last => None,
             // IPv6 replaces a route of the same sort, if there is one.
-            Placement::Replace => {
+            RoutePlacement::Replace => {
                 self.alternatives(&route).find(|&slot| self.route(slot).is_merged() == is_merged).or(first)
             }
         };
         let is_certain = match merged {
-            _ if placement == Placement::Replace => self.alternatives(&route).nth(1).is_none(),
+            _ if placement == RoutePlacement::Replace => self.alternatives(&route).nth(1).is_none(),
             Some(merged) => {
                 let old = self.route(merged);
                 KernelRouteEntry { hops: old.hops.clone(), ..route.clone() } == *old
@@ -261,7 +263,7 @@ impl RouteTable {
             Some(place) => self.replace(place, route, report),
             None => {
                 // IPv6 adds behind the alternatives in any case.
-                let is_first = placement == Placement::First && route.destination.is_ipv4();
+                let is_first = placement == RoutePlacement::First && route.destination.is_ipv4();
                 self.insert(route, first.filter(|_| is_first), report);
             }
         }

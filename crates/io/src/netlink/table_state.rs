@@ -4,8 +4,8 @@ use super::change::{ChangeKind, KernelChange};
 use super::next_hop_table::NextHopTable;
 use super::route_table::RouteTable;
 use super::{
-    KernelAddress, KernelHop, KernelLink, KernelNeighbourEntry, KernelNextHop, KernelNotification, KernelObject,
-    KernelRouteEntry, KernelRule, NeighbourState, Placement,
+    KernelAddress, KernelHop, KernelLink, KernelNeighbourEntry, KernelNeighbourState, KernelNextHop,
+    KernelNotification, KernelObject, KernelRouteEntry, KernelRule, RoutePlacement,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::mem;
@@ -122,7 +122,7 @@ fn reconcile<K: Ord, V: PartialEq>(
 
 /// True if the kernel reports the entry when it appears.
 fn is_kept(neighbour: &KernelNeighbourEntry) -> bool {
-    let is_reported = |state| !matches!(state, NeighbourState::Incomplete | NeighbourState::NoArp);
+    let is_reported = |state| !matches!(state, KernelNeighbourState::Incomplete | KernelNeighbourState::NoArp);
     !neighbour.is_proxy && neighbour.state.is_some_and(is_reported)
 }
 
@@ -237,7 +237,13 @@ impl TableState {
         }
     }
 
-    fn apply_route(&mut self, route: KernelRouteEntry, is_removed: bool, placement: Placement, each: &mut Report<'_>) {
+    fn apply_route(
+        &mut self,
+        route: KernelRouteEntry,
+        is_removed: bool,
+        placement: RoutePlacement,
+        each: &mut Report<'_>,
+    ) {
         let family = usize::from(route.destination.is_ipv6());
         self.removals[family] += u64::from(is_removed);
         let Some(route) = self.followed_route(route) else { return };

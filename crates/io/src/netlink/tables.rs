@@ -1,7 +1,7 @@
 //! A copy of the kernel's tables that follows their changes.
 
 use super::table_state::{Report, Suspects, TableState};
-use super::watch::{Group, KernelWatch};
+use super::watch::{KernelGroup, KernelWatch};
 use super::{
     KernelAddress, KernelChange, KernelError, KernelLink, KernelNeighbourEntry, KernelNextHop, KernelRule, Netlink,
     ResolvedRoute,
@@ -38,7 +38,7 @@ pub struct UpdateResult {
 /// concerned are listed again.
 ///
 /// The flags [`super::HopFlags::is_dead`] and [`super::HopFlags::is_link_down`] are left out: they follow from the state of the link, which is reported
-/// once. Neighbours under resolution and those without ([`super::NeighbourState::NoArp`]) are left out, because the kernel reports neither of them. Routes
+/// once. Neighbours under resolution and those without ([`super::KernelNeighbourState::NoArp`]) are left out, because the kernel reports neither of them. Routes
 /// that differ only in properties that [`super::KernelRouteEntry`] does not have are one route.
 #[derive(Debug)]
 pub struct KernelTables {
@@ -58,7 +58,7 @@ impl KernelTables {
 
     /// As [`KernelTables::open`], with this number of bytes of notifications that may be queued.
     pub fn open_with_backlog(followed: FollowedTables, backlog: u32) -> Result<Self, KernelError> {
-        let watch = KernelWatch::open(&Group::ALL, backlog)?;
+        let watch = KernelWatch::open(&KernelGroup::ALL, backlog)?;
         let state = TableState::new(followed);
         Ok(KernelTables { netlink: Netlink::open()?, watch, state, is_stale: true, overruns: 0 })
     }

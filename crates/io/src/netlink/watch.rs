@@ -12,7 +12,7 @@ const MOST_DATAGRAMS: usize = 1 << 18;
 
 /// The kinds of notifications.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Group {
+pub enum KernelGroup {
     /// Links.
     Links,
     /// Addresses of both families.
@@ -27,20 +27,26 @@ pub enum Group {
     Rules,
 }
 
-impl Group {
+impl KernelGroup {
     /// All kinds.
-    pub const ALL: [Group; 6] =
-        [Group::Links, Group::Addresses, Group::Neighbours, Group::Routes, Group::NextHops, Group::Rules];
+    pub const ALL: [KernelGroup; 6] = [
+        KernelGroup::Links,
+        KernelGroup::Addresses,
+        KernelGroup::Neighbours,
+        KernelGroup::Routes,
+        KernelGroup::NextHops,
+        KernelGroup::Rules,
+    ];
 
     /// The bits of its multicast groups. RTNLGRP_NEXTHOP, number 32, is the last with a bit.
     fn bits(self) -> u32 {
         let groups: &[u32] = match self {
-            Group::Links => &[libc::RTNLGRP_LINK],
-            Group::Addresses => &[libc::RTNLGRP_IPV4_IFADDR, libc::RTNLGRP_IPV6_IFADDR],
-            Group::Neighbours => &[libc::RTNLGRP_NEIGH],
-            Group::Routes => &[libc::RTNLGRP_IPV4_ROUTE, libc::RTNLGRP_IPV6_ROUTE],
-            Group::NextHops => &[libc::RTNLGRP_NEXTHOP],
-            Group::Rules => &[libc::RTNLGRP_IPV4_RULE, libc::RTNLGRP_IPV6_RULE],
+            KernelGroup::Links => &[libc::RTNLGRP_LINK],
+            KernelGroup::Addresses => &[libc::RTNLGRP_IPV4_IFADDR, libc::RTNLGRP_IPV6_IFADDR],
+            KernelGroup::Neighbours => &[libc::RTNLGRP_NEIGH],
+            KernelGroup::Routes => &[libc::RTNLGRP_IPV4_ROUTE, libc::RTNLGRP_IPV6_ROUTE],
+            KernelGroup::NextHops => &[libc::RTNLGRP_NEXTHOP],
+            KernelGroup::Rules => &[libc::RTNLGRP_IPV4_RULE, libc::RTNLGRP_IPV6_RULE],
         };
         groups.iter().fold(0, |bits, group| bits | 1 << (group - 1))
     }
@@ -65,7 +71,7 @@ pub struct KernelWatch {
 impl KernelWatch {
     /// Opens it. From now on no change is missed. `backlog` is the number of bytes of notifications that may be queued; one takes about 800. Needs no
     /// privilege. Without CAP_NET_ADMIN the sysctl `net.core.rmem_max` bounds the backlog.
-    pub fn open(groups: &[Group], backlog: u32) -> Result<Self, KernelError> {
+    pub fn open(groups: &[KernelGroup], backlog: u32) -> Result<Self, KernelError> {
         let fail = |error: io::Error| KernelError::new("watching", "the kernel's tables", error);
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         let socket = net::socket_with(AddressFamily::NETLINK, SocketType::RAW, flags, None) // NETLINK_ROUTE is 0

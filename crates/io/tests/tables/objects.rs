@@ -1,7 +1,7 @@
 //! Links, addresses, neighbours and rules.
 
 use crate::rig::{batch, batch_with, rig};
-use io::netlink::{AddressFlags, ChangeKind, KernelChange, NeighbourState, RuleAction};
+use io::netlink::{AddressFlags, ChangeKind, KernelChange, KernelNeighbourState, RuleAction};
 
 fn is_no_route(change: &KernelChange<'_>) -> bool {
     !matches!(change, KernelChange::Route { .. })
@@ -73,7 +73,7 @@ fn neighbours_appear_change_and_disappear() {
     let stale = find(&rig, "fd00::3");
     assert_eq!(
         (stale.state, stale.is_router, stale.mac),
-        (Some(NeighbourState::Stale), true, "02:00:00:00:00:03".parse().ok())
+        (Some(KernelNeighbourState::Stale), true, "02:00:00:00:00:03".parse().ok())
     );
     assert!(find(&rig, "10.0.1.9").is_extern_learned && !find(&rig, "10.0.0.2").is_extern_learned);
     rig.check_equal();

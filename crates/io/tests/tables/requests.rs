@@ -2,8 +2,8 @@
 
 use crate::rig::rig;
 use io::netlink::{
-    AddressFlags, HopFlags, KernelAddress, KernelHop, KernelNeighbourEntry, KernelNextHop, KernelRequest,
-    KernelRouteEntry, NeighbourState, Netlink, NextHopTarget, RequestObject, RouteHops, RouteKind,
+    AddressFlags, HopFlags, KernelAddress, KernelHop, KernelNeighbourEntry, KernelNeighbourState, KernelNextHop,
+    KernelRequest, KernelRouteEntry, Netlink, NextHopTarget, RequestObject, RouteHops, RouteKind,
 };
 use std::net::IpAddr;
 use std::num::NonZeroU32;
@@ -113,7 +113,7 @@ fn addresses_neighbours_and_next_hops_are_added_replaced_and_removed() {
     let neighbours = [
         KernelNeighbourEntry::new(link, ip("10.0.0.9"), "02:00:00:00:00:09".parse().unwrap()),
         KernelNeighbourEntry {
-            state: Some(NeighbourState::Reachable),
+            state: Some(KernelNeighbourState::Reachable),
             is_extern_learned: true,
             is_router: true,
             ..KernelNeighbourEntry::new(link, ip("fd00::9"), "02:00:00:00:00:09".parse().unwrap())

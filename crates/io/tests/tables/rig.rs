@@ -2,6 +2,7 @@
 
 #![allow(clippy::print_stdout)]
 
+use io::clock;
 use io::netlink::{
     ChangeKind, FollowedTables, KernelChange, KernelHop, KernelTables, Netlink, ResolvedRoute, RouteKind,
 };
@@ -12,11 +13,11 @@ use std::fmt::Write as _;
 use std::io::Write as _;
 use std::os::fd::AsFd;
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+
 use units::Nanos;
 
 /// The time for events that the kernel delays: a carrier, an address that becomes usable.
-const DEADLINE: Duration = Duration::from_secs(10);
+const DEADLINE: Nanos = Nanos::secs(10);
 
 pub struct Rig {
     pub host: LabHost,
@@ -90,9 +91,9 @@ impl Rig {
     /// Updates the tables until they meet a condition.
     #[track_caller]
     pub fn wait_until(&mut self, condition: impl Fn(&KernelTables) -> bool) {
-        let (begin, mut sleeper) = (Instant::now(), Sleeper::new(Waker::new().unwrap()));
+        let (begin, mut sleeper) = (clock::now(), Sleeper::new(Waker::new().unwrap()));
         while !condition(&self.tables) {
-            assert!(begin.elapsed() < DEADLINE, "the kernel has not made the change");
+            assert!(clock::now().since(begin) < DEADLINE, "the kernel has not made the change");
             let _ = sleeper.sleep([self.tables.as_fd()], Nanos::millis(20));
             self.update();
         }
@@ -101,7 +102,7 @@ impl Rig {
     /// Updates the tables until they equal new ones of the same kernel.
     #[track_caller]
     pub fn check_equal(&mut self) {
-        let begin = Instant::now();
+        let begin = clock::now();
         let mut sleeper = Sleeper::new(Waker::new().unwrap());
         loop {
             let _ = self.tables.update(|_| {}).unwrap();
@@ -111,7 +112,7 @@ impl Rig {
             if ours == kernels {
                 return;
             }
-            if begin.elapsed() > DEADLINE {
+            if clock::now().since(begin) > DEADLINE {
                 let missing: Vec<_> = kernels.iter().filter(|line| !ours.contains(line)).collect();
                 let wrong: Vec<_> = ours.iter().filter(|line| !kernels.contains(line)).collect();
                 panic!("the tables lack {missing:#?}\nand the kernel lacks {wrong:#?}");
@@ -124,7 +125,7 @@ impl Rig {
 /// Waits until the kernel has given both links all addresses and routes.
 fn wait_until_settled(host: &LabHost) {
     let mut netlink = host.run(Netlink::open).unwrap().unwrap();
-    let (begin, mut sleeper) = (Instant::now(), Sleeper::new(Waker::new().unwrap()));
+    let (begin, mut sleeper) = (clock::now(), Sleeper::new(Waker::new().unwrap()));
     loop {
         let addresses = netlink.addresses().unwrap();
         let usable = addresses.iter().filter(|own| own.address.is_ipv6() && !own.flags.is_tentative()).count();
@@ -134,7 +135,7 @@ fn wait_until_settled(host: &LabHost) {
         if usable == 5 && routes >= 7 {
             return;
         }
-        assert!(begin.elapsed() < DEADLINE, "{addresses:?}, {routes} routes");
+        assert!(clock::now().since(begin) < DEADLINE, "{addresses:?}, {routes} routes");
         let _ = sleeper.sleep([], Nanos::millis(5));
     }
 }

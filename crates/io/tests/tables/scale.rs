@@ -3,12 +3,12 @@
 #![allow(clippy::print_stdout)]
 
 use crate::rig::rig;
+use io::clock;
 use io::netlink::{
     FollowedTables, KernelHop, KernelRequest, KernelRouteEntry, KernelTables, Netlink, RequestObject, RouteHops,
 };
 use std::fs;
 use std::net::IpAddr;
-use std::time::Instant;
 
 /// The number of routes: `SWITCHPATH_ROUTES`.
 fn count() -> usize {
@@ -41,35 +41,35 @@ fn many_routes_are_added_listed_and_followed() {
     rig.update();
     let own = rig.tables.route_count();
     let mut netlink = rig.host.run(Netlink::open).unwrap().unwrap();
-    let begin = Instant::now();
+    let begin = clock::now();
     let refused = netlink.apply(routes.iter().map(|route| KernelRequest::Add(RequestObject::Route(route)))).unwrap();
-    let added = begin.elapsed();
+    let added = clock::now().since(begin);
     assert!(refused.is_empty(), "{:?}", refused.first());
-    let begin = Instant::now();
+    let begin = clock::now();
     rig.update();
-    let followed = begin.elapsed();
+    let followed = clock::now().since(begin);
     assert_eq!(rig.tables.route_count(), own + count);
     let overruns = rig.tables.overruns();
 
     let before = resident();
     let mut fresh = rig.host.run(|| KernelTables::open(FollowedTables::Only(vec![254])).unwrap()).unwrap();
-    let (begin, mut reported) = (Instant::now(), 0);
+    let (begin, mut reported) = (clock::now(), 0);
     assert!(fresh.update(|_| reported += 1).unwrap().is_complete);
-    let listed = begin.elapsed();
+    let listed = clock::now().since(begin);
     let bytes = (resident() - before) / count;
     assert!(reported >= count && fresh.route_count() >= count);
     assert!(count < 100_000 || bytes <= 200, "{bytes} bytes a route");
-    let begin = Instant::now();
+    let begin = clock::now();
     fresh.verify();
     fresh.update(|change| panic!("nothing has changed: {change:?}")).unwrap();
-    let verified = begin.elapsed();
+    let verified = clock::now().since(begin);
 
     // The kernel removes half of the IPv4 routes silently, and reports each of IPv6.
     rig.ip("link set dev b down");
-    let begin = Instant::now();
+    let begin = clock::now();
     let mut removed = 0;
     assert!(fresh.update(|_| removed += 1).unwrap().is_complete);
-    let lost = begin.elapsed();
+    let lost = clock::now().since(begin);
     assert!(
         removed >= count / 2
             && fresh
