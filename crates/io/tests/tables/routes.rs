@@ -188,3 +188,33 @@ fn flags_of_hops_are_in_lists_and_left_out_of_the_tables() {
     assert_eq!(routes, [""; 0]);
     rig.check_equal();
 }
+
+#[test]
+fn links_of_default_routes_and_destinations_are_found() {
+    let Some(rig) = rig() else { return };
+    let (a, b) = (rig.index("a"), rig.index("b"));
+    let mut netlink = rig.host.run(Netlink::open).unwrap().unwrap();
+    let ip = |text: &str| text.parse().unwrap();
+    assert_eq!(netlink.default_route_links().unwrap(), [0; 0]);
+    rig.ip("route add default via 10.0.0.2\nroute add default via 10.0.1.2 table 100\nroute add blackhole 4.0.0.0/8");
+    assert_eq!(netlink.default_route_links().unwrap(), [a]);
+    rig.ip("nexthop add id 1 via fd00:0::2 dev a\nnexthop add id 2 via fd00:1::2 dev b\nnexthop add id 3 group 2");
+    rig.ip("route add ::/0 nhid 3");
+    assert_eq!(netlink.default_route_links().unwrap(), [a, b]);
+    rig.ip("route replace default nexthop via 10.0.0.2 nexthop via 10.0.1.2\nroute del ::/0");
+    assert_eq!(netlink.default_route_links().unwrap(), [a, b]);
+    rig.ip("route add ::/0 nhid 3\nroute add 5.0.0.0/8 via 10.0.1.2");
+    for (address, link) in [
+        ("10.0.0.9", Some(a)),
+        ("5.1.1.1", Some(b)),
+        ("2001::1", Some(b)),
+        ("fd00:0::9", Some(a)),
+        ("4.1.1.1", None),
+        ("10.0.0.1", None),
+    ] {
+        assert_eq!(netlink.link_towards(ip(address)).unwrap(), link, "{address}");
+    }
+    for (address, link) in [("10.0.0.1", Some(a)), ("fd00:1::1", Some(b)), ("10.0.0.2", None)] {
+        assert_eq!(netlink.link_with_address(ip(address)).unwrap(), link, "{address}");
+    }
+}
