@@ -77,7 +77,7 @@ fn many_routes_are_added_listed_and_followed() {
                 .all(|route| route.hops.iter().all(|hop| hop.link.is_none_or(|link| link.get() != links[1])))
     );
     println!(
-        "{count} routes: added in {added:?}, followed in {followed:?} with {overruns} overruns, listed in {listed:?}, {bytes} bytes each, \
-         listed again in {verified:?}, {removed} differences of a lost link in {lost:?}"
+        "{count} routes: added in {added}, followed in {followed} with {overruns} overruns, listed in {listed}, {bytes} bytes each, \
+         listed again in {verified}, {removed} differences of a lost link in {lost}"
     );
 }
