@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-/// Flags of requests: to be acknowledged, to add what is not there, to add or replace, and to list.
+/// Flags of requests: acknowledge the change, add a new object, add or replace an object, list all objects.
 pub(super) const ACK: u16 = libc::NLM_F_ACK as u16;
 pub(super) const CREATE: u16 = (libc::NLM_F_ACK | libc::NLM_F_CREATE | libc::NLM_F_EXCL) as u16;
 pub(super) const REPLACE: u16 = (libc::NLM_F_ACK | libc::NLM_F_CREATE | libc::NLM_F_REPLACE) as u16;

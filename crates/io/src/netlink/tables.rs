@@ -71,9 +71,9 @@ impl KernelTables {
         result
     }
 
-    /// Makes the next update list all objects and report the differences. No event calls for it. It corrects rare errors: a route that the kernel left out
-    /// of each list while others were removed, and of several routes with one destination and metric one that was replaced and removed while the kernel
-    /// listed them.
+    /// Makes the next update list all objects and report the differences. No event calls for it. It corrects two rare errors. A route is missing if other
+    /// routes were removed during each list and the kernel left it out each time. A route is wrong if the kernel replaced it during a list, removed the
+    /// new one, and has another with the same destination and metric.
     pub fn verify(&mut self) {
         self.is_stale = true;
     }
