@@ -3,7 +3,7 @@
 //! A login is recognised by the environment variables that sshd(8) sets in its sessions. sudo(8) and su(1) remove them, so the environments of the
 //! parent processes are read too (proc_pid_environ(5)).
 
-use crate::netlink::{KernelError, LinkLayers, Netlink};
+use crate::netlink::{KernelError, KernelLink, Netlink};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::fs;
@@ -106,13 +106,13 @@ impl Login {
                 found.insert(index, "it has the default route, and there is a remote login".to_owned());
             }
         }
-        let links = netlink.layers()?;
+        let links = netlink.links()?;
         Ok(with_lower_links(found, &links))
     }
 }
 
 /// Interfaces with those below them.
-fn with_lower_links(mut found: BTreeMap<u32, String>, links: &[LinkLayers]) -> Vec<Carrier> {
+fn with_lower_links(mut found: BTreeMap<u32, String>, links: &[KernelLink]) -> Vec<Carrier> {
     let name = |index: u32| links.iter().find(|link| link.index == index).map(|link| link.name.clone());
     let mut open: Vec<u32> = found.keys().copied().collect();
     while let Some(index) = open.pop() {
@@ -193,11 +193,12 @@ mod tests {
 
     #[test]
     fn lower_links_of_an_interface_carry_its_login() {
-        let link = |index: u32, name: &str, lower: Option<u32>, master: Option<u32>| LinkLayers {
+        let link = |index: u32, name: &str, lower: Option<u32>, master: Option<u32>| KernelLink {
             index,
             name: name.into(),
             lower,
             master,
+            ..KernelLink::default()
         };
         // A VLAN on a bridge of two ports, and an unrelated link.
         let links = [

@@ -157,6 +157,14 @@ pub(crate) fn set_tun_header(tun: impl AsFd, length: c_int) -> io::Result<()> {
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
+/// Sets the carrier of a tap device (TUNSETCARRIER, since Linux 5.0): the state of the cable as the kernel reports it on its interface.
+pub(crate) fn set_tun_carrier(tun: impl AsFd, is_present: bool) -> io::Result<()> {
+    let carrier = c_int::from(is_present);
+    // SAFETY: TUNSETCARRIER reads the integer it is given.
+    let result = unsafe { libc::ioctl(tun.as_fd().as_raw_fd(), libc::TUNSETCARRIER, &raw const carrier) };
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
 /// Binds a packet socket to a link for all protocols; from now on it receives.
 pub(crate) fn bind_packet(socket: impl AsFd, index: u32) -> io::Result<()> {
     // SAFETY: all zeros is a valid `sockaddr_ll`.

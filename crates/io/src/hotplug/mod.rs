@@ -9,7 +9,7 @@ mod port;
 use crate::advisories::{Advisories, OpenError};
 use crate::closer::Closer;
 use crate::interface_lock::InterfaceLock;
-use crate::netlink::{LinkChanges, LinkWatch, Netlink};
+use crate::netlink::{KernelGroup, KernelObject, KernelWatch, Netlink};
 use crate::netns::Namespace;
 use crate::wait::{Sleeper, WakeReason, Waker};
 use packet::port::Port;
@@ -23,6 +23,9 @@ use units::Nanos;
 
 /// The retry interval if an interface exists but cannot be opened yet, and the polling interval for a device without notifications.
 const RETRY: Nanos = Nanos::millis(50);
+
+/// Bytes of notifications that may be queued: some thousand links that change at once.
+const BACKLOG: u32 = 8 << 20;
 
 /// The result of [`HotplugDevice::reopen`]: one port for each queue.
 pub struct OpenedDevice {
@@ -160,7 +163,7 @@ impl HotplugMonitor {
         let run = move || {
             let entered = namespace.map_or(Ok(()), |namespace| namespace.enter()).map_err(|error| error.to_string());
             let opened = entered.and_then(|()| {
-                let watch = LinkWatch::open().map_err(|error| error.to_string())?;
+                let watch = KernelWatch::open(&[KernelGroup::Links], BACKLOG).map_err(|error| error.to_string())?;
                 Ok((watch, Netlink::open().map_err(|error| error.to_string())?))
             });
             match opened {
@@ -227,7 +230,7 @@ impl Drop for HotplugMonitor {
 }
 
 struct MonitorThread {
-    watch: LinkWatch,
+    watch: KernelWatch,
     netlink: Netlink,
     inbox: Receiver<WatchedPort>,
     advisories: Advisories,
@@ -264,17 +267,20 @@ impl MonitorThread {
     }
 
     fn read_changes(&mut self) {
+        let Self { watch, ports, .. } = self;
+        let read = watch.changes(|change| {
+            let KernelObject::Link(link) = change.object else { return };
+            for port in &mut *ports {
+                // By the name too, because a recreated interface has another index. A renamed link has the new name, a removed one the old.
+                port.dirty |= link.index == port.index || link.name == port.interface;
+                port.left_namespace |= change.is_removed && link.index == port.index;
+            }
+        });
         // After lost notifications every port is checked.
-        let news = self.watch.changes().unwrap_or(LinkChanges::Unknown);
-        for port in &mut self.ports {
-            let LinkChanges::Links(links) = &news else {
-                port.dirty = true;
-                continue;
-            };
-            // By the name too, because a recreated interface has another index.
-            port.dirty |= links.iter().any(|link| link.index == port.index || link.name == port.interface);
-            port.left_namespace |= links.iter().any(|link| link.left_namespace && link.index == port.index);
+        if read.is_ok_and(|read| !read.is_incomplete) {
+            return;
         }
+        self.ports.iter_mut().for_each(|port| port.dirty = true);
     }
 }
 

@@ -1,5 +1,13 @@
 //! The format of a netlink message: a header, a fixed part, and nested type-length-value attributes padded to four bytes (RFC 3549 2).
 
+use std::net::IpAddr;
+
+/// Flags of requests: acknowledge the change, add a new object, add or replace an object, list all objects.
+pub(super) const ACK: u16 = libc::NLM_F_ACK as u16;
+pub(super) const CREATE: u16 = (libc::NLM_F_ACK | libc::NLM_F_CREATE | libc::NLM_F_EXCL) as u16;
+pub(super) const REPLACE: u16 = (libc::NLM_F_ACK | libc::NLM_F_CREATE | libc::NLM_F_REPLACE) as u16;
+pub(super) const DUMP: u16 = libc::NLM_F_DUMP as u16;
+
 /// Length of `struct nlmsghdr`.
 pub(super) const HEADER: usize = 16;
 /// Set in the type of an attribute whose value is attributes.
@@ -52,6 +60,17 @@ impl Message {
         self
     }
 
+    /// Adds a structure that begins with its length: `fixed`, whose first two bytes are replaced, and a link, followed by the attributes that `inside`
+    /// adds (`struct rtnexthop`).
+    pub(super) fn structure(&mut self, fixed: &[u8; 4], link: u32, inside: impl FnOnce(&mut Self)) {
+        let start = self.bytes.len();
+        self.bytes.extend_from_slice(fixed);
+        self.bytes.extend_from_slice(&link.to_ne_bytes());
+        inside(self);
+        let length = (self.bytes.len() - start) as u16;
+        self.bytes[start..start + 2].copy_from_slice(&length.to_ne_bytes());
+    }
+
     fn pad(&mut self) {
         self.bytes.resize(self.bytes.len().next_multiple_of(4), 0);
     }
@@ -95,6 +114,28 @@ pub(crate) fn u16_at(bytes: &[u8], at: usize) -> Option<u16> {
 
 pub(crate) fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
     Some(u32::from_ne_bytes(*bytes.get(at..)?.first_chunk()?))
+}
+
+/// The number of an address's family.
+pub(super) fn family(address: IpAddr) -> u8 {
+    (if address.is_ipv4() { libc::AF_INET } else { libc::AF_INET6 }) as u8
+}
+
+/// An address as it is in an attribute.
+pub(super) fn octets(address: IpAddr) -> Vec<u8> {
+    match address {
+        IpAddr::V4(v4) => v4.octets().to_vec(),
+        IpAddr::V6(v6) => v6.octets().to_vec(),
+    }
+}
+
+/// The address in an attribute of a message of this family. `None` if the family or the length is another.
+pub(super) fn address(family: u8, value: &[u8]) -> Option<IpAddr> {
+    match i32::from(family) {
+        libc::AF_INET => Some(<[u8; 4]>::try_from(value).ok()?.into()),
+        libc::AF_INET6 => Some(<[u8; 16]>::try_from(value).ok()?.into()),
+        _ => None,
+    }
 }
 
 /// Text up to its final zero, if it has one.

@@ -1,99 +1,119 @@
-//! Notifications about links: the multicast group RTNLGRP_LINK (rtnetlink(7)).
+//! Receives notifications about the kernel's tables: the multicast groups of rtnetlink(7).
 
-use super::message::{attributes, messages, text, u32_at};
-use super::{KernelError, Netlink};
+use super::{KernelError, KernelNotification};
 use crate::sys;
 use rustix::io::Errno;
 use rustix::net::{self, AddressFamily, RecvFlags, SocketFlags, SocketType, netlink::SocketAddrNetlink};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-/// RTMGRP_LINK of <linux/rtnetlink.h>.
-const GROUP: u32 = 1;
-/// Bytes of notifications that may be queued: a thousand links that change at once.
-const BACKLOG: u32 = 4 << 20;
+/// Datagrams that one call reads at most, so that it ends even if the kernel sends as fast as they are read.
+const MOST_DATAGRAMS: usize = 1 << 18;
 
-/// A change of a link.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct LinkChange {
-    /// Its index.
-    pub index: u32,
-    /// Its name; the previous one if it was renamed or removed.
-    pub name: String,
-    /// True if it left the network namespace. A link with this index may exist again by now. A link that is moved away and back keeps its index, but
-    /// loses its sockets and its queueing disciplines.
-    pub left_namespace: bool,
+/// The kinds of notifications.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum KernelGroup {
+    /// Links.
+    Links,
+    /// Addresses of both families.
+    Addresses,
+    /// Neighbours.
+    Neighbours,
+    /// Routes of both families.
+    Routes,
+    /// Next-hop objects.
+    NextHops,
+    /// Rules of both families.
+    Rules,
 }
 
-/// The links that changed.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub enum LinkChanges {
-    /// These links.
-    Links(Vec<LinkChange>),
-    /// Notifications were lost: any link may have changed.
-    Unknown,
+impl KernelGroup {
+    /// All kinds.
+    pub const ALL: [KernelGroup; 6] = [
+        KernelGroup::Links,
+        KernelGroup::Addresses,
+        KernelGroup::Neighbours,
+        KernelGroup::Routes,
+        KernelGroup::NextHops,
+        KernelGroup::Rules,
+    ];
+
+    /// The bits of its multicast groups. RTNLGRP_NEXTHOP, number 32, is the last with a bit.
+    fn bits(self) -> u32 {
+        let groups: &[u32] = match self {
+            KernelGroup::Links => &[libc::RTNLGRP_LINK],
+            KernelGroup::Addresses => &[libc::RTNLGRP_IPV4_IFADDR, libc::RTNLGRP_IPV6_IFADDR],
+            KernelGroup::Neighbours => &[libc::RTNLGRP_NEIGH],
+            KernelGroup::Routes => &[libc::RTNLGRP_IPV4_ROUTE, libc::RTNLGRP_IPV6_ROUTE],
+            KernelGroup::NextHops => &[libc::RTNLGRP_NEXTHOP],
+            KernelGroup::Rules => &[libc::RTNLGRP_IPV4_RULE, libc::RTNLGRP_IPV6_RULE],
+        };
+        groups.iter().fold(0, |bits, group| bits | 1 << (group - 1))
+    }
 }
 
-/// Receives notifications about the links of one network namespace: that of the thread that opened it.
+/// The result of a call of [`KernelWatch::changes`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Reading {
+    /// Notifications were lost, because more were queued than the buffer holds: any object may have changed.
+    pub is_incomplete: bool,
+    /// More may be queued: the call ended at its bound.
+    pub has_more: bool,
+}
+
+/// Receives notifications of one network namespace: that of the thread that opened it.
 #[derive(Debug)]
-pub struct LinkWatch {
+pub struct KernelWatch {
     socket: OwnedFd,
     received: Vec<u8>,
 }
 
-impl LinkWatch {
-    /// Opens it. From now on no change is missed. Needs no privilege.
-    pub fn open() -> Result<Self, KernelError> {
-        let fail = |error: io::Error| KernelError::new("watching", "the links", error);
+impl KernelWatch {
+    /// Opens it. From now on no change is missed. `backlog` is the number of bytes of notifications that may be queued; one takes about 800. Needs no
+    /// privilege. Without CAP_NET_ADMIN the sysctl `net.core.rmem_max` bounds the backlog.
+    pub fn open(groups: &[KernelGroup], backlog: u32) -> Result<Self, KernelError> {
+        let fail = |error: io::Error| KernelError::new("watching", "the kernel's tables", error);
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         let socket = net::socket_with(AddressFamily::NETLINK, SocketType::RAW, flags, None) // NETLINK_ROUTE is 0
             .map_err(|error| fail(error.into()))?;
-        net::bind(&socket, &SocketAddrNetlink::new(0, GROUP)).map_err(|error| fail(error.into()))?;
-        // Best effort: with a smaller buffer, [`LinkChanges::Unknown`] is more frequent.
-        let _ = sys::set_option(&socket, libc::SOL_SOCKET, libc::SO_RCVBUF, &BACKLOG);
-        Ok(LinkWatch { socket, received: vec![0; 64 << 10] })
+        // Best effort: with a smaller buffer, lost notifications are more frequent. The kernel doubles the number.
+        for option in [libc::SO_RCVBUFFORCE, libc::SO_RCVBUF] {
+            if sys::set_option(&socket, libc::SOL_SOCKET, option, &(backlog / 2)).is_ok() {
+                break;
+            }
+        }
+        let bits = groups.iter().fold(0, |bits, group| bits | group.bits());
+        net::bind(&socket, &SocketAddrNetlink::new(0, bits)).map_err(|error| fail(error.into()))?;
+        Ok(KernelWatch { socket, received: vec![0; 64 << 10] })
     }
 
-    /// The changes since the last call. Never blocks: the descriptor is readable if there are changes.
-    pub fn changes(&mut self) -> io::Result<LinkChanges> {
-        let (mut changed, mut lost) = (Vec::new(), false);
-        loop {
+    /// Passes the changes since the last call to `each`, in their order. Never blocks: the descriptor is readable if there are changes.
+    pub fn changes(&mut self, mut each: impl FnMut(KernelNotification)) -> io::Result<Reading> {
+        let mut reading = Reading { is_incomplete: false, has_more: true };
+        for _ in 0..MOST_DATAGRAMS {
             let (got, length) = match net::recv(&self.socket, &mut self.received[..], RecvFlags::TRUNC) {
                 Ok(lengths) => lengths,
                 Err(Errno::INTR) => continue,
-                Err(Errno::AGAIN) => break,
+                Err(Errno::AGAIN) => {
+                    reading.has_more = false;
+                    break;
+                }
                 // The kernel reports a full buffer once. The notifications in the buffer can still be read.
                 Err(Errno::NOBUFS) => {
-                    lost = true;
+                    reading.is_incomplete = true;
                     continue;
                 }
                 Err(error) => return Err(error.into()),
             };
-            lost |= length > got;
-            for (kind, _, _, body) in messages(&self.received[..got]) {
-                if kind != libc::RTM_NEWLINK && kind != libc::RTM_DELLINK {
-                    continue;
-                }
-                let name = attributes(body.get(16..).unwrap_or_default()).find(|(kind, _)| *kind == libc::IFLA_IFNAME);
-                let name = name.map_or(String::new(), |(_, value)| text(value));
-                // When a member leaves a bridge, the bridge also sends a message, in its own family.
-                let left = kind == libc::RTM_DELLINK && body.first() == Some(&(libc::AF_UNSPEC as u8));
-                changed.extend(u32_at(body, 4).map(|index| LinkChange { index, name, left_namespace: left }));
-            }
+            reading.is_incomplete |= length > got;
+            KernelNotification::parse_datagram(&self.received[..got], &mut each);
         }
-        Ok(if lost { LinkChanges::Unknown } else { LinkChanges::Links(changed) })
+        Ok(reading)
     }
 }
 
-impl AsFd for LinkWatch {
+impl AsFd for KernelWatch {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
-    }
-}
-
-impl Netlink {
-    /// Finds the interface with this name: its index, and true if it is operational (IFF_UP and IFF_RUNNING). `None` if there is none.
-    pub(crate) fn find_link(&mut self, name: &str) -> Option<(u32, bool)> {
-        self.link(name).ok().map(|link| (link.index, link.up && link.running))
     }
 }

@@ -209,3 +209,31 @@ impl WeakTap {
         self.device.upgrade().is_some_and(|device| device.queues.iter().all(sys::has_tun))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::netns::Namespace;
+
+    #[test]
+    fn carrier_of_a_device_is_that_of_its_interface() {
+        // Without the permission, or without the driver, there is no device to test.
+        let Ok(namespace) = Namespace::new() else { return };
+        if !std::path::Path::new("/dev/net/tun").exists() {
+            return;
+        }
+        let test = || {
+            let closer = Closer::start().unwrap();
+            let options = TapOptions { mtu: 1400, offloads: false };
+            let opened = Taps::default().open("tap0", options, 1, &closer).unwrap();
+            let mut netlink = Netlink::open().unwrap();
+            let mut carrier = || netlink.link("tap0").map(|link| (link.up, link.carrier)).unwrap();
+            assert_eq!(carrier(), (true, true));
+            for is_present in [false, true] {
+                opened.ports[0].set_carrier(is_present).unwrap();
+                assert_eq!(carrier(), (true, is_present));
+            }
+        };
+        namespace.run(test).unwrap();
+    }
+}

@@ -8,7 +8,7 @@ use packet::{BATCH, Batch, DropReason, Packet, Pool};
 use rustix::io::{Errno, readv, writev};
 use std::cell::Cell;
 use std::fs::File;
-use std::io::{IoSlice, IoSliceMut};
+use std::io::{self, IoSlice, IoSliceMut};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
@@ -39,6 +39,11 @@ impl TapPort {
     pub(super) fn new(device: Arc<TapDevice>, queue: usize, offloads: bool, mtu: u16) -> TapPort {
         let losses = if queue == 0 { Losses::start(&device.name) } else { None };
         TapPort { device, queue, offloads, mtu, paused_until: Instant::START, refused: Batch::new(), losses }
+    }
+
+    /// Sets the state of the cable that the kernel reports on the device's interface. A device has a carrier from the start. Needs no privilege.
+    pub fn set_carrier(&self, is_present: bool) -> io::Result<()> {
+        sys::set_tun_carrier(self.descriptor(), is_present)
     }
 
     pub(super) fn device(&self) -> &Arc<TapDevice> {

@@ -1,23 +1,21 @@
-//! Links, addresses, routes and neighbours (rtnetlink(7)).
+//! Links: RTM_NEWLINK and RTM_DELLINK (rtnetlink(7), <linux/if_link.h>).
 
-use super::message::{Message, attributes, text, u32_at};
+use super::message::{ACK, CREATE, DUMP, Message, attributes, text, u16_at, u32_at};
 use super::{KernelError, Netlink};
 use std::io;
-use std::net::IpAddr;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use units::Mac;
 
-const ACK: u16 = libc::NLM_F_ACK as u16;
-const CREATE: u16 = (libc::NLM_F_ACK | libc::NLM_F_CREATE | libc::NLM_F_EXCL) as u16;
-const DUMP: u16 = libc::NLM_F_DUMP as u16;
 /// VETH_INFO_PEER of <linux/veth.h>.
 const VETH_PEER: u16 = 1;
+/// IFLA_VRF_TABLE of <linux/if_link.h>.
+const VRF_TABLE: u16 = 1;
 
 /// IFLA_XDP_ATTACHED of <linux/if_link.h>.
 const XDP_ATTACHED: u16 = 2;
 
 /// A link of the kernel.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct KernelLink {
     /// Its number in its network namespace.
     pub index: u32,
@@ -37,6 +35,16 @@ pub struct KernelLink {
     pub hardware: u16,
     /// True if an XDP program is attached to it.
     pub xdp: bool,
+    /// Its operational state (IF_OPER_* of <linux/if.h>, RFC 2863 3.1.12): 6 is up.
+    pub operational_state: u8,
+    /// The kind of a virtual link: `tun`, `veth`, `vlan`, `vrf`, `bridge`; empty for others.
+    pub kind: String,
+    /// The link below it in the same network namespace: a VLAN's parent, the other end of a veth.
+    pub lower: Option<u32>,
+    /// The bridge, bond or VRF it is a member of.
+    pub master: Option<u32>,
+    /// A VRF's routing table.
+    pub vrf_table: Option<u32>,
 }
 
 /// One end of a pair of virtual Ethernet links.
@@ -57,28 +65,6 @@ pub struct Veth<'a> {
     pub ends: [VethEnd<'a>; 2],
 }
 
-/// A route of the kernel.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct KernelRoute<'a> {
-    /// The destination prefix; the default route is `0.0.0.0` or `::` with length 0.
-    pub destination: (IpAddr, u8),
-    /// The next hop; none for a directly connected destination.
-    pub gateway: Option<IpAddr>,
-    /// The egress link; by default the kernel finds it from the next hop.
-    pub link: Option<&'a str>,
-}
-
-/// A static neighbour of the kernel.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct KernelNeighbour<'a> {
-    /// The link it is on.
-    pub link: &'a str,
-    /// Its IP address.
-    pub address: IpAddr,
-    /// Its link-layer address.
-    pub mac: Mac,
-}
-
 /// `struct ifinfomsg`: the link, and the flags to set among those of `change`.
 fn link_header(index: u32, flags: u32, change: u32) -> [u8; 16] {
     let mut header = [0; 16];
@@ -88,54 +74,64 @@ fn link_header(index: u32, flags: u32, change: u32) -> [u8; 16] {
     header
 }
 
-pub(super) fn family(address: IpAddr) -> u8 {
-    (if address.is_ipv4() { libc::AF_INET } else { libc::AF_INET6 }) as u8
-}
-
-pub(super) fn octets(address: IpAddr) -> Vec<u8> {
-    match address {
-        IpAddr::V4(v4) => v4.octets().to_vec(),
-        IpAddr::V6(v6) => v6.octets().to_vec(),
-    }
-}
-
-fn parse_link(body: &[u8]) -> Option<KernelLink> {
-    let (index, flags) = (u32_at(body, 4)?, u32_at(body, 8)?);
-    let mut link = KernelLink {
-        index,
-        name: String::new(),
-        mac: Mac::default(),
-        mtu: 0,
-        up: flags & libc::IFF_UP as u32 != 0,
-        carrier: flags & libc::IFF_LOWER_UP as u32 != 0,
-        running: flags & libc::IFF_RUNNING as u32 != 0,
-        hardware: super::message::u16_at(body, 2)?,
-        xdp: false,
-    };
-    for (kind, value) in attributes(body.get(16..)?) {
-        match kind {
-            libc::IFLA_IFNAME => link.name = text(value),
-            libc::IFLA_MTU => link.mtu = u32_at(value, 0)?,
-            libc::IFLA_XDP => link.xdp = attributes(value).any(|(kind, mode)| kind == XDP_ATTACHED && mode != [0]),
-            // Links other than Ethernet may have addresses of another length.
-            libc::IFLA_ADDRESS => link.mac = Mac(<[u8; 6]>::try_from(value).unwrap_or_default()),
-            _ => {}
+impl KernelLink {
+    /// Parses a message's body. `None` for messages of a bridge about its members, and for those of wireless drivers without a name.
+    pub(super) fn parse(body: &[u8]) -> Option<KernelLink> {
+        let (hardware, index, flags) = (u16_at(body, 2)?, u32_at(body, 4)?, u32_at(body, 8)?);
+        let is_set = |flag: i32| flags & flag as u32 != 0;
+        let (up, carrier, running) = (is_set(libc::IFF_UP), is_set(libc::IFF_LOWER_UP), is_set(libc::IFF_RUNNING));
+        let mut link = KernelLink { index, up, carrier, running, hardware, ..KernelLink::default() };
+        let mut has_foreign_lower = false;
+        for (kind, value) in attributes(body.get(16..).filter(|_| body[0] == libc::AF_UNSPEC as u8)?) {
+            match kind {
+                libc::IFLA_IFNAME => link.name = text(value),
+                libc::IFLA_MTU => link.mtu = u32_at(value, 0)?,
+                libc::IFLA_XDP => link.xdp = attributes(value).any(|(kind, mode)| kind == XDP_ATTACHED && mode != [0]),
+                // Links other than Ethernet may have addresses of another length.
+                libc::IFLA_ADDRESS => link.mac = Mac(<[u8; 6]>::try_from(value).unwrap_or_default()),
+                libc::IFLA_OPERSTATE => link.operational_state = *value.first()?,
+                libc::IFLA_LINK => link.lower = u32_at(value, 0).filter(|&lower| lower != 0 && lower != index),
+                libc::IFLA_MASTER => link.master = u32_at(value, 0).filter(|&master| master != 0),
+                // The index of the lower link belongs to another namespace.
+                libc::IFLA_LINK_NETNSID => has_foreign_lower = true,
+                libc::IFLA_LINKINFO => link.parse_kind(value),
+                _ => {}
+            }
         }
+        link.lower = link.lower.filter(|_| !has_foreign_lower);
+        Some(link).filter(|link| !link.name.is_empty())
     }
-    Some(link)
+
+    fn parse_kind(&mut self, information: &[u8]) {
+        let find = |wanted| attributes(information).find(|(kind, _)| *kind == wanted).map(|(_, value)| value);
+        self.kind = find(libc::IFLA_INFO_KIND).map_or(String::new(), text);
+        let data = find(libc::IFLA_INFO_DATA).filter(|_| self.kind == "vrf");
+        let table = data.and_then(|data| attributes(data).find(|(kind, _)| *kind == VRF_TABLE));
+        self.vrf_table = table.and_then(|(_, value)| u32_at(value, 0));
+    }
+
+    /// The request for all links.
+    pub(super) fn to_dump() -> Message {
+        Message::new(libc::RTM_GETLINK, DUMP, &link_header(0, 0, 0))
+    }
 }
 
 impl Netlink {
     /// Every link of the network namespace.
     pub fn links(&mut self) -> Result<Vec<KernelLink>, KernelError> {
-        let mut links = Vec::new();
-        let message = Message::new(libc::RTM_GETLINK, DUMP, &link_header(0, 0, 0));
-        self.exchange(message, "listing", "the links", |kind, body| {
-            if kind == libc::RTM_NEWLINK {
-                links.extend(parse_link(body));
-            }
-        })?;
-        Ok(links)
+        self.list("the links", KernelLink::to_dump, libc::RTM_NEWLINK, KernelLink::parse)
+    }
+
+    /// Waits until the kernel has completed the change that it is making. It reports some changes before it makes them, and lists may be read meanwhile:
+    /// the removal of an IPv4 route, and of the routes of a link. One lock protects these changes and this request.
+    pub(super) fn wait_for_change(&mut self) -> Result<(), KernelError> {
+        let loopback = Message::new(libc::RTM_GETLINK, ACK, &link_header(1, 0, 0));
+        self.change(loopback, "asking for the link", "lo")
+    }
+
+    /// Finds the interface with this name: its index, and true if it is operational (IFF_UP and IFF_RUNNING). `None` if there is none.
+    pub(crate) fn find_link(&mut self, name: &str) -> Option<(u32, bool)> {
+        self.link(name).ok().map(|link| (link.index, link.up && link.running))
     }
 
     /// The link with this name, `ENODEV` if there is none.
@@ -144,7 +140,7 @@ impl Netlink {
         // The acknowledgement ends the exchange, because the answer about a single link has no NLMSG_DONE.
         let mut message = Message::new(libc::RTM_GETLINK, ACK, &link_header(0, 0, 0));
         message.put_text(libc::IFLA_IFNAME, name);
-        self.exchange(message, "asking for the link", name, |_, body| found = parse_link(body))?;
+        self.exchange(message, "asking for the link", name, |_, body| found = KernelLink::parse(body))?;
         found.ok_or_else(|| KernelError::new("asking for the link", name, io::Error::from_raw_os_error(libc::ENODEV)))
     }
 
@@ -214,55 +210,5 @@ impl Netlink {
         let namespace = namespace.as_fd().as_raw_fd() as u32;
         message.put_text(libc::IFLA_IFNAME, name).put_u32(libc::IFLA_NET_NS_FD, namespace);
         self.change(message, "moving to another namespace", name)
-    }
-
-    /// Adds an address and the route to its prefix to a link. IPv6 addresses are usable at once, without duplicate address detection (RFC 4862 5.4).
-    pub fn add_address(&mut self, link: &str, address: IpAddr, prefix: u8) -> Result<(), KernelError> {
-        let index = self.link(link)?.index;
-        let mut header = [0; 8]; // struct ifaddrmsg
-        (header[0], header[1]) = (family(address), prefix);
-        header[2] = if address.is_ipv6() { libc::IFA_F_NODAD as u8 } else { 0 };
-        header[4..].copy_from_slice(&index.to_ne_bytes());
-        let mut message = Message::new(libc::RTM_NEWADDR, CREATE, &header);
-        message.put(libc::IFA_LOCAL, &octets(address)).put(libc::IFA_ADDRESS, &octets(address));
-        self.change(message, "adding the address", &format!("{address}/{prefix} of {link}"))
-    }
-
-    /// Adds a route to the main table.
-    pub fn add_route(&mut self, route: &KernelRoute<'_>) -> Result<(), KernelError> {
-        let (destination, prefix) = route.destination;
-        // IPv4 distinguishes direct routes by their scope, IPv6 does not.
-        let scope = if route.gateway.is_some() { libc::RT_SCOPE_UNIVERSE } else { libc::RT_SCOPE_LINK };
-        let mut header = [0; 12]; // struct rtmsg
-        (header[0], header[1]) = (family(destination), prefix);
-        (header[4], header[5]) = (libc::RT_TABLE_MAIN, libc::RTPROT_STATIC);
-        (header[6], header[7]) =
-            (if destination.is_ipv6() { libc::RT_SCOPE_UNIVERSE } else { scope }, libc::RTN_UNICAST);
-        let mut message = Message::new(libc::RTM_NEWROUTE, CREATE, &header);
-        if prefix != 0 {
-            message.put(libc::RTA_DST, &octets(destination));
-        }
-        if let Some(gateway) = route.gateway {
-            message.put(libc::RTA_GATEWAY, &octets(gateway));
-        }
-        if let Some(link) = route.link {
-            let index = self.link(link)?.index;
-            message.put_u32(libc::RTA_OIF, index);
-        }
-        let by = route.gateway.map_or(String::new(), |gateway| format!(" by {gateway}"));
-        self.change(message, "adding the route", &format!("{destination}/{prefix}{by}"))
-    }
-
-    /// Adds or replaces a permanent neighbour.
-    pub fn add_neighbour(&mut self, neighbour: &KernelNeighbour<'_>) -> Result<(), KernelError> {
-        let index = self.link(neighbour.link)?.index;
-        let mut header = [0; 12]; // struct ndmsg
-        header[0] = family(neighbour.address);
-        header[4..8].copy_from_slice(&index.to_ne_bytes());
-        header[8..10].copy_from_slice(&libc::NUD_PERMANENT.to_ne_bytes());
-        let flags = ACK | (libc::NLM_F_CREATE | libc::NLM_F_REPLACE) as u16;
-        let mut message = Message::new(libc::RTM_NEWNEIGH, flags, &header);
-        message.put(libc::NDA_DST, &octets(neighbour.address)).put(libc::NDA_LLADDR, &neighbour.mac.0);
-        self.change(message, "adding the neighbour", &format!("{} of {}", neighbour.address, neighbour.link))
     }
 }
