@@ -16,6 +16,7 @@
 mod backlog;
 mod edit;
 mod flow_sets;
+mod fluid;
 mod grants;
 mod runs;
 mod scheduler;
@@ -24,6 +25,7 @@ mod scheme;
 mod tests;
 
 pub use backlog::{Quantum, ThreadedBacklog, Transfers};
+pub use fluid::FluidServer;
 pub use runs::{FlowRun, RunBitmap, RunBitmapError};
 pub use scheduler::QuantumScheduler;
 
