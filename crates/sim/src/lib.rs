@@ -50,6 +50,7 @@ mod describe;
 mod digest;
 pub mod ephemeral;
 pub mod experiment;
+pub mod fluid;
 mod frame;
 mod histogram;
 mod hosts;

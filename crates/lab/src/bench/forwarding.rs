@@ -276,6 +276,13 @@ impl BenchRouter {
         self.rig.router.tables().clone()
     }
 
+    /// The packets that a path has forwarded.
+    #[cfg(test)]
+    pub fn forwarded_by(&self, path: &str) -> u64 {
+        let named = self.rig.router.snapshot().paths.iter().find(|of| *of.name == *path).expect("it is configured").id;
+        self.rig.report().paths.iter().filter(|of| of.path == named).map(|of| of.counters.left).sum()
+    }
+
     /// The same by the straight-line loop: the faster of the variants with and without prefetches.
     fn run_straight_line(&mut self, passes: usize) -> f64 {
         let tables = self.rig.router.tables().clone();

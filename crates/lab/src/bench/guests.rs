@@ -5,6 +5,8 @@ mod functions;
 mod recovery;
 mod replacement;
 
+pub(super) use functions::{FunctionLoad, NULL, SERVICE};
+
 use super::components::nanos_per_operation;
 use super::schemes::{Bare, Busy, PACKETS, built};
 use super::{BenchFigure, Rounds, median};
@@ -104,7 +106,8 @@ mod tests {
     use super::*;
 
     const TEXT: &str = include_str!("../../../../examples/guests/fifo.wat");
-    const NULL: &str = include_str!("../../../../examples/guests/null.wat");
+    const NULL_TEXT: &str = include_str!("../../../../examples/guests/null.wat");
+    const SERVICE_TEXT: &str = include_str!("guests/service.wat");
 
     /// The binary modules match their text; `UPDATE_EXPECT=1` rebuilds them.
     #[test]
@@ -112,13 +115,17 @@ mod tests {
         let ready = "(func (export \"switchpath_ready\") (local $i i32)";
         let endless = TEXT.replace(ready, &format!("{ready} (loop $round (br $round))"));
         assert_ne!(endless, TEXT);
-        let headers = NULL.replace("(i32.const 1040) (i32.const 0)", "(i32.const 1040) (i32.const 64)");
+        let headers = NULL_TEXT.replace("(i32.const 1040) (i32.const 0)", "(i32.const 1040) (i32.const 64)");
         let headers = headers.replace("(i32.const 1052) (i32.const 0)", "(i32.const 1052) (i32.const 2)");
         assert_eq!(headers.matches("(i32.const 64)").count(), 2);
         let modules = [("fifo", FIFO, TEXT), ("endless", ENDLESS, &endless)];
         let work = include_str!("../../../../examples/guests/work.wat");
-        let functions =
-            [("null", functions::NULL, NULL), ("headers", functions::HEADERS, &headers), ("work", WORK, work)];
+        let functions = [
+            ("null", NULL, NULL_TEXT),
+            ("headers", functions::HEADERS, &headers),
+            ("service", SERVICE, SERVICE_TEXT),
+            ("work", WORK, work),
+        ];
         for (name, module, text) in modules.into_iter().chain(functions) {
             let made = wat::parse_str(text).expect("it is WebAssembly");
             if std::env::var_os("UPDATE_EXPECT").is_some() {

@@ -3,6 +3,7 @@
 //! Every figure with a budget is the median of several rounds. Each round measures the subject and its reference in turn, so that a noisy neighbour
 //! affects both.
 
+mod calls;
 mod components;
 mod cycles;
 mod ephemeral;
@@ -14,6 +15,7 @@ mod io;
 mod kernel_htb;
 mod link;
 mod preempt;
+mod quanta;
 mod queues;
 mod reservations;
 mod route_cache;
@@ -25,10 +27,12 @@ mod subscribers;
 mod workers;
 mod writer;
 
+pub use calls::{CallLoad, call_costs};
 pub use ephemeral::ephemeral_costs;
 pub use figure::{BenchFigure, BudgetBound};
 pub use forwarding::path_costs;
 pub use functions::function_costs;
+pub use quanta::quanta_costs;
 pub use route_cache::route_cache_costs;
 pub use schemes::scheme_costs;
 

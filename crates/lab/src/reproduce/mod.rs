@@ -9,7 +9,7 @@ pub mod plot;
 mod real;
 mod world;
 
-pub use real::{RealHosts, RealPackets, RealProcessor, RealRoutes, RealState};
+pub use real::{RealCosts, RealHosts, RealPackets, RealProcessor, RealState};
 
 use anyhow::{Context, Result, bail};
 use cache::RunCache;
@@ -109,15 +109,15 @@ pub fn reproduce(options: &ReproduceArguments) -> Result<ExitCode> {
     }
     let (mut of_processor, orders): (Vec<ExperimentRuns>, Vec<ExperimentRuns>) =
         orders.into_iter().partition(|order| jobs_satisfy(order, RealProcessor::supports));
-    let (of_routes, orders): (Vec<ExperimentRuns>, Vec<ExperimentRuns>) =
-        orders.into_iter().partition(|order| jobs_satisfy(order, RealRoutes::supports));
+    let (mut of_costs, orders): (Vec<ExperimentRuns>, Vec<ExperimentRuns>) =
+        orders.into_iter().partition(|order| jobs_satisfy(order, RealCosts::supports));
     let (state, orders): (Vec<ExperimentRuns>, Vec<ExperimentRuns>) =
         orders.into_iter().partition(|order| jobs_satisfy(order, RealState::supports));
     let (hosts, mut routers): (Vec<ExperimentRuns>, Vec<ExperimentRuns>) =
         orders.into_iter().partition(|order| jobs_satisfy(order, RealHosts::supports));
     let (alone, state): (Vec<ExperimentRuns>, Vec<ExperimentRuns>) =
         state.into_iter().partition(|order| jobs_satisfy(order, RealState::needs_machine_alone));
-    for order in of_processor.iter_mut().chain(&mut routers) {
+    for order in of_processor.iter_mut().chain(&mut of_costs).chain(&mut routers) {
         let usual = order.experiment.document.rounds(options.quick);
         order.rounds = usize::from(options.repeat.unwrap_or(usual));
     }
@@ -127,8 +127,8 @@ pub fn reproduce(options: &ReproduceArguments) -> Result<ExitCode> {
     if !of_processor.is_empty() {
         batches.push(RunBatch { experiments: of_processor, runner: &RealProcessor, at_once: 1 });
     }
-    if !of_routes.is_empty() {
-        batches.push(RunBatch { experiments: of_routes, runner: &RealRoutes, at_once: 1 });
+    if !of_costs.is_empty() {
+        batches.push(RunBatch { experiments: of_costs, runner: &RealCosts, at_once: 1 });
     }
     if !routers.is_empty() {
         of_routers = RealPackets::new(options.slower)?;

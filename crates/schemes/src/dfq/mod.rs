@@ -16,6 +16,7 @@
 mod backlog;
 mod edit;
 mod flow_sets;
+mod fluid;
 mod grants;
 mod runs;
 mod scheduler;
@@ -25,6 +26,7 @@ mod tests;
 mod timers;
 
 pub use backlog::{Quantum, ThreadedBacklog, Transfers};
+pub use fluid::FluidServer;
 pub use runs::{FlowRun, RunBitmap, RunBitmapError};
 pub use scheduler::QuantumScheduler;
 

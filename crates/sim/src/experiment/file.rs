@@ -90,8 +90,12 @@ pub enum RunKind {
     State,
     /// A trial of route lookup ([`crate::routes`]) in place of a world. With `--real` it measures this machine's processor.
     Routes,
-    /// A trial of quanta in batches ([`crate::quantum`]) in place of a world.
+    /// A trial of quanta in batches ([`crate::quantum`]) in place of a world. With `--real` it measures this machine's processor.
     Quanta,
+    /// A trial of quanta beside fluid servers ([`crate::fluid`]) in place of a world.
+    Fluid,
+    /// A world. With `--real` it measures calls of guest functions on this machine's processor instead.
+    Calls,
     /// A trial of ephemeral state that runs only in a laboratory, not in virtual time.
     Laboratory,
     /// A world that runs twice: on real packets, and in virtual time in the runs whose parameter `on` is `"model"`. It does not run in virtual time
@@ -102,7 +106,7 @@ pub enum RunKind {
 impl RunKind {
     /// True if it can run without real packets and without measuring this machine's processor.
     pub fn in_virtual_time(self) -> bool {
-        matches!(self, RunKind::World | RunKind::State | RunKind::Routes | RunKind::Quanta)
+        !matches!(self, RunKind::Functions | RunKind::Schemes | RunKind::Laboratory | RunKind::Beside)
     }
 }
 

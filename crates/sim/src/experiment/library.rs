@@ -89,11 +89,15 @@ const EPHEMERAL: &[ExperimentFile] = folder!("ephemeral":
 
 const PANAMA: &[ExperimentFile] = folder!("panama":
     "pipeline.toml"
+    "F1.toml"
     "F3.toml"
     "F4.toml"
     "F5.toml"
     "F6.toml"
+    "F7.toml"
     "F8.toml"
+    "F9.toml"
+    "timer.toml"
     "potential.toml"
 );
 

@@ -5,7 +5,7 @@ use schemes::dfq::{Quantum, QuantumScheduler, ThreadedBacklog};
 use serde::Deserialize;
 use std::cell::Cell;
 use std::cmp::{Ordering, Reverse};
-use std::collections::BinaryHeap;
+use std::collections::{BinaryHeap, VecDeque};
 use std::rc::Rc;
 use units::{Bytes, Instant, Nanos, Rate};
 
@@ -17,6 +17,8 @@ pub enum QuantaOrder {
     Dfq,
     /// By finish times in a binary heap of all flows with packets: the baseline.
     Heap,
+    /// In the order of arrival, in one queue: each quantum is a packet, and needs a transfer of its own.
+    Fifo,
 }
 
 /// The finish time of a flow. It counts its comparisons.
@@ -100,6 +102,19 @@ impl FinishHeap {
 enum Scheduler {
     Dfq(Box<QuantumScheduler>),
     Heap(FinishHeap),
+    Fifo(VecDeque<Quantum>),
+}
+
+/// `flows` flows from 1, each with a reservation of a quantum in a cycle and of two quanta in the time in which all flows send twice.
+pub(super) fn reserved(flows: u32, quantum: Bytes, most: usize, cycle: Nanos) -> QuantumScheduler {
+    let mut scheduler = QuantumScheduler::new(cycle);
+    let cycles = f64::from(flows).max(most as f64) / most as f64;
+    let peak = quantum.rate_within(cycle).get();
+    let rate = Rate::bits((peak as f64 / cycles) as u64);
+    let (burst, delay) = (Bytes::new(2 * quantum.get()), Nanos::new(2 * cycle.get()));
+    let parameters = ShareParameters { rate, burst, delay, ..ShareParameters::default() };
+    (1..=flows).for_each(|flow| scheduler.reserve(flow, &parameters, Instant::START));
+    scheduler
 }
 
 /// See the [module](self).
@@ -131,22 +146,14 @@ pub(super) struct EgressCounts {
 }
 
 impl Egress {
-    /// `flows` flows from 1, each with a reservation of a quantum in a cycle and of two quanta in the time in which all flows send twice.
+    /// `flows` flows, with [`reserved`] rates.
     pub fn new(order: QuantaOrder, flows: u32, quantum: Bytes, most: usize, cycle: Nanos) -> Egress {
         let scheduler = match order {
-            QuantaOrder::Dfq => {
-                let mut scheduler = Box::new(QuantumScheduler::new(cycle));
-                let cycles = f64::from(flows).max(most as f64) / most as f64;
-                let peak = quantum.rate_within(cycle).get();
-                let rate = Rate::bits((peak as f64 / cycles) as u64);
-                let (burst, delay) = (Bytes::new(2 * quantum.get()), Nanos::new(2 * cycle.get()));
-                let parameters = ShareParameters { rate, burst, delay, ..ShareParameters::default() };
-                (1..=flows).for_each(|flow| scheduler.reserve(flow, &parameters, Instant::START));
-                Scheduler::Dfq(scheduler)
-            }
+            QuantaOrder::Dfq => Scheduler::Dfq(Box::new(reserved(flows, quantum, most, cycle))),
             QuantaOrder::Heap => {
                 Scheduler::Heap(FinishHeap { flows: vec![(0, 0); flows as usize + 1], ..FinishHeap::default() })
             }
+            QuantaOrder::Fifo => Scheduler::Fifo(VecDeque::new()),
         };
         Egress {
             backlog: ThreadedBacklog::new(flows + 1),
@@ -164,15 +171,21 @@ impl Egress {
         let operations = match &self.scheduler {
             Scheduler::Dfq(scheduler) => scheduler.operations(),
             Scheduler::Heap(heap) => heap.changes + heap.comparisons.get(),
+            Scheduler::Fifo(_) => self.counts.arrived + self.counts.sent,
         };
-        let transfers = self.backlog.transfers();
-        let transfers = (transfers.batches, transfers.quanta);
+        let transfers = match &self.scheduler {
+            Scheduler::Fifo(_) => (self.counts.arrived, self.counts.arrived),
+            _ => (self.backlog.transfers().batches, self.backlog.transfers().quanta),
+        };
         EgressCounts { operations, transfers, visits: self.backlog.visits(), ..self.counts }
     }
 
     /// The quanta that wait, by the summary of the backlog.
     pub fn waiting(&self) -> u64 {
-        self.backlog.summary().total()
+        match &self.scheduler {
+            Scheduler::Fifo(queue) => queue.len() as u64,
+            _ => self.backlog.summary().total(),
+        }
     }
 
     /// Threads a batch into the backlog.
@@ -181,16 +194,26 @@ impl Egress {
     ///
     /// Its flows do not ascend, or are beyond the link.
     pub fn receive(&mut self, batch: &[Quantum], now: Instant) -> Result<(), String> {
-        self.backlog.thread(batch).map_err(|error| error.to_string())?;
         self.counts.arrived += batch.len() as u64;
+        if let Scheduler::Fifo(queue) = &mut self.scheduler {
+            queue.extend(batch);
+            return Ok(());
+        }
+        self.backlog.thread(batch).map_err(|error| error.to_string())?;
         self.counts.runs += self.backlog.summary().runs().len() as u64;
         for quantum in batch {
             match &mut self.scheduler {
                 Scheduler::Dfq(scheduler) => scheduler.arrive(quantum.flow, Bytes::new(quantum.bytes.into()), now),
                 Scheduler::Heap(heap) => heap.arrive(quantum.flow),
+                Scheduler::Fifo(_) => {}
             }
         }
         Ok(())
+    }
+
+    /// The quanta of the last cycle.
+    pub fn sent(&self) -> &[Quantum] {
+        &self.sent
     }
 
     /// One cycle: the number of quanta that leave.
@@ -199,7 +222,13 @@ impl Egress {
     ///
     /// A grant is no quantum, or of a flow without packets.
     pub fn send(&mut self, now: Instant) -> Result<usize, String> {
+        self.sent.clear();
         let mut flows: Vec<u32> = match &mut self.scheduler {
+            Scheduler::Fifo(queue) => {
+                self.sent.extend(queue.drain(..queue.len().min(self.most)));
+                self.count_sent();
+                return Ok(self.sent.len());
+            }
             Scheduler::Dfq(scheduler) => {
                 let mut grants = Vec::with_capacity(self.most);
                 scheduler.cycle(Bytes::new(self.quantum.get() * self.most as u64), now, &mut grants);
@@ -213,17 +242,21 @@ impl Egress {
         // A cycle may begin with any flow. A batch ascends.
         flows.sort_unstable();
         let mut granted = flows.iter().peekable();
-        self.sent.clear();
         self.backlog.cycle(|quantum| granted.next_if_eq(&&quantum.flow).is_some(), &mut self.sent);
         if let Some(flow) = granted.next() {
             return Err(format!("flow {flow} was granted a quantum that it does not have"));
         }
+        self.count_sent();
+        Ok(self.sent.len())
+    }
+
+    /// Counts the quanta of a cycle.
+    fn count_sent(&mut self) {
         for quantum in &self.sent {
             let next = &mut self.next[quantum.flow as usize];
             self.counts.reordered += u64::from(quantum.place < *next);
             *next = quantum.place + 1;
         }
         self.counts.sent += self.sent.len() as u64;
-        Ok(self.sent.len())
     }
 }

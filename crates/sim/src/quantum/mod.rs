@@ -1,13 +1,15 @@
-//! Trials of quanta in batches through a pipeline, in virtual time (spec P, F3 to F5).
+//! Trials of quanta in batches through a pipeline, in virtual time (spec P, F1 to F5).
 //!
 //! An ingress side sends batches of quanta of many flows. Each batch crosses the steps of a router. The egress side threads it into its backlog, and its
 //! scheduler selects the batch that leaves. Backlog, summaries and scheduler are those of the router (`schemes::dfq`). The time of a step is a cost of its
 //! work: bytes, transfers, operations of the scheduler, and quanta that the backlog passes on its scans.
 
 mod egress;
+mod load;
 mod pipeline;
 
 pub use egress::QuantaOrder;
+pub use load::EgressLoad;
 pub use pipeline::{PipelineSide, StepPlan, StepWork};
 
 use crate::Measurements;
@@ -35,6 +37,20 @@ pub struct GivenBatch {
     pub sends: Vec<u32>,
 }
 
+/// How a trial on a machine's processor transfers quanta. In virtual time a transfer only has a cost.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum MachineTransfer {
+    /// Not at all: only the backlog and the scheduler are measured.
+    None,
+    /// A batch, or each quantum, is copied in memory.
+    Copy,
+    /// A batch, or each quantum, is a datagram of the kernel.
+    Send,
+    /// A batch, or each packet, is received as a datagram, and each quantum leaves as one.
+    Forward,
+}
+
 /// A trial.
 // Large: a field for each key of a trial.
 #[derive(Clone, Debug, Deserialize)]
@@ -50,6 +66,8 @@ pub struct QuantaPlan {
     pub quantum: u32,
     /// Bytes of a packet, for rates in packets.
     pub packet: u32,
+    /// Bytes before each packet in the stream of its flow: its length on the router's wire between two nodes.
+    pub prefix: u32,
     /// The most quanta of a batch.
     pub batch: usize,
     /// The scheduler of the egress link.
@@ -58,6 +76,8 @@ pub struct QuantaPlan {
     pub cycle: u64,
     /// True if a batch is received with one transfer and threaded; false if each of its quanta needs a transfer.
     pub threads: bool,
+    /// How a machine transfers quanta, in place of the costs of `step`.
+    pub transfer: MachineTransfer,
     /// Batches that wait between two stages at most.
     pub buffers: usize,
     /// Batches that cross the empty pipeline one by one, for latencies.
@@ -95,6 +115,7 @@ impl QuantaPlan {
         within("backlog", self.backlog as usize, 0, 16)?;
         within("quantum", self.quantum as usize, 1, 1 << 16)?;
         within("packet", self.packet as usize, 1, 1 << 16)?;
+        within("prefix", self.prefix as usize, 0, 1 << 16)?;
         within("batch", self.batch, 1, MOST_QUANTA)?;
         within("buffers", self.buffers, 0, 1024)?;
         within("single", self.single, 1, MOST_BATCHES)?;
@@ -131,6 +152,7 @@ impl QuantaPlan {
 }
 
 /// An endless sequence of batches. The flows send in ascending order, again and again.
+#[derive(Debug)]
 struct Batches {
     flow: u32,
     place: u32,
@@ -138,6 +160,10 @@ struct Batches {
 }
 
 impl Batches {
+    fn new(plan: &QuantaPlan) -> Batches {
+        Batches { flow: 0, place: 0, chance: RandomStream::new(plan.seed, "quanta") }
+    }
+
     fn next(&mut self, plan: &QuantaPlan) -> Vec<Quantum> {
         let mut batch = Vec::with_capacity(plan.batch);
         while batch.len() < plan.batch {
@@ -217,7 +243,7 @@ impl Trial<'_> {
 /// | `pipeline_cycles` | the mean time between the departures of two batches that follow each other |
 /// | `overlap` | ingress and egress latency, divided by the pipeline cycle |
 /// | `stages`, `slowest_cycles`, `busy_cycles` | the stages; the mean time of a batch in the slowest one, and in all together |
-/// | `quanta_pps`, `rate_pps` | quanta, and packets, that left per second |
+/// | `quanta_pps`, `rate_pps`, `throughput_bps` | quanta, packets, and bits of packets that left per second |
 /// | `transfers`, `batch_quanta` | transfers and quanta of a received batch |
 /// | `operations`, `visits` | operations of the scheduler, and quanta that the backlog passed on its scans, for each quantum that left |
 /// | `runs` | mean runs of the summary of the backlog |
@@ -237,20 +263,22 @@ pub fn run(text: &str, file: &str) -> Result<Measurements, String> {
     })
 }
 
-fn measure(plan: &QuantaPlan) -> Result<BTreeMap<&'static str, f64>, String> {
-    let quantum = Bytes::new(plan.quantum.into());
-    let mut trial = Trial {
-        plan,
-        batches: Batches { flow: 0, place: 0, chance: RandomStream::new(plan.seed, "quanta") },
-        pipeline: Pipeline::new(&plan.step, plan.buffers),
-        egress: Egress::new(plan.scheduler, plan.flows, quantum, plan.batch, Nanos::new(plan.cycle)),
-    };
+/// The ingress side, and the egress side with the quanta that wait from the start.
+fn begin(plan: &QuantaPlan) -> Result<(Batches, Egress), String> {
+    let (quantum, cycle) = (Bytes::new(plan.quantum.into()), Nanos::new(plan.cycle));
+    let mut batches = Batches::new(plan);
+    let mut egress = Egress::new(plan.scheduler, plan.flows, quantum, plan.batch, cycle);
     for _ in 0..plan.backlog {
-        let place = trial.batches.place;
-        let all = (1..=plan.flows).map(|flow| Quantum { flow, bytes: plan.quantum, place: place + flow - 1 });
-        trial.egress.receive(&all.collect::<Vec<Quantum>>(), Instant::START)?;
-        trial.batches.place += plan.flows;
+        let all = (1..=plan.flows).map(|flow| Quantum { flow, bytes: plan.quantum, place: batches.place + flow - 1 });
+        egress.receive(&all.collect::<Vec<Quantum>>(), Instant::START)?;
+        batches.place += plan.flows;
     }
+    Ok((batches, egress))
+}
+
+fn measure(plan: &QuantaPlan) -> Result<BTreeMap<&'static str, f64>, String> {
+    let (batches, egress) = begin(plan)?;
+    let mut trial = Trial { plan, batches, pipeline: Pipeline::new(&plan.step, plan.buffers), egress };
     let (mut ingress, mut egress, mut end) = (0, 0, 0);
     for _ in 0..plan.single {
         let passage = trial.pass(end)?;
@@ -297,6 +325,7 @@ fn report(
     let cycles = (last - before.2) as f64;
     let sent = (now.sent - start.sent) as f64;
     let rate = sent * plan.clock / cycles;
+    let packets = rate * f64::from(plan.quantum) / f64::from(plan.packet + plan.prefix);
     let transfers =
         if plan.threads { now.transfers.0 - start.transfers.0 } else { now.transfers.1 - start.transfers.1 };
     let lost = now.arrived as f64 - now.sent as f64 - trial.egress.waiting() as f64;
@@ -306,7 +335,8 @@ fn report(
         ("slowest_cycles", busy.iter().copied().fold(0.0, f64::max)),
         ("busy_cycles", busy.iter().sum()),
         ("quanta_pps", rate),
-        ("rate_pps", rate * f64::from(plan.quantum) / f64::from(plan.packet)),
+        ("rate_pps", packets),
+        ("throughput_bps", packets * f64::from(plan.packet) * 8.0),
         ("transfers", transfers as f64 / batches),
         ("batch_quanta", (now.arrived - start.arrived) as f64 / batches),
         ("operations", (now.operations - start.operations) as f64 / sent),

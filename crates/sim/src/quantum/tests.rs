@@ -3,7 +3,7 @@ use super::*;
 /// A router with two sides that share no resource. The costs are easy to add.
 fn trial(more: &str, steps: &str) -> Result<BTreeMap<String, f64>, String> {
     let text = format!(
-        "packet = 128\ncycle = 100000\nbuffers = 1\nsingle = 4\nbatches = 400\nclock = 400e6\nseed = 1\nactive = 1.0\n{more}\n{steps}"
+        "packet = 128\nprefix = 0\ntransfer = 'none'\ncycle = 100000\nbuffers = 1\nsingle = 4\nbatches = 400\nclock = 400e6\nseed = 1\nactive = 1.0\n{more}\n{steps}"
     );
     run(&text, "trial.toml").map(|measured| measured.values)
 }
@@ -40,6 +40,27 @@ fn each_quantum_needs_a_transfer_without_threads() {
 }
 
 #[test]
+fn fifo_sends_packets_in_order_with_a_transfer_each() {
+    let fifo = FLOWS.replace("'dfq'", "'fifo'").replace("quantum = 16", "quantum = 128");
+    let values = trial(&fifo, &steps("fixed = 100\nper_transfer = 5000", "fixed = 10\nper_operation = 100")).unwrap();
+    assert_eq!((values["transfers"], values["operations"], values["visits"]), (32.0, 2.0, 0.0));
+    assert_eq!((values["pipeline_cycles"], values["lost"], values["reordered"]), (160_100.0, 0.0, 0.0));
+    assert_eq!(values["throughput_bps"], 400e6 / 160_100.0 * 32.0 * 128.0 * 8.0);
+}
+
+#[test]
+fn prefixes_of_packets_occupy_a_part_of_the_quanta() {
+    let steps = steps("fixed = 500", "fixed = 40000");
+    let rate = |prefix: &str| {
+        let text = format!(
+            "{FLOWS}packet = 14\n{prefix}\ntransfer = 'none'\ncycle = 100000\nbuffers = 1\nsingle = 4\nbatches = 400\n"
+        );
+        run(&format!("{text}clock = 400e6\nseed = 1\nactive = 1.0\n{steps}"), "trial.toml").unwrap().values["rate_pps"]
+    };
+    assert_eq!(rate("prefix = 2") / rate("prefix = 0"), 14.0 / 16.0);
+}
+
+#[test]
 fn reservations_bound_the_rate_of_a_fast_pipeline() {
     let values = trial(FLOWS, &steps("fixed = 10", "fixed = 4000")).unwrap();
     // A batch of all flows in 100 us. Ten batches arrive in that time.
@@ -57,7 +78,7 @@ fn heap_and_cycles_send_the_same_quanta_of_equal_flows() {
             );
             let steps = steps("fixed = 10", "fixed = 60000");
             let text = format!(
-                "packet = 64\ncycle = 100000\nbuffers = 0\nsingle = 1\nbatches = 400\nclock = 400e6\nseed = 3\nactive = {active:.1}\n{more}{steps}"
+                "packet = 64\nprefix = 0\ntransfer = 'none'\ncycle = 100000\nbuffers = 0\nsingle = 1\nbatches = 400\nclock = 400e6\nseed = 3\nactive = {active:.1}\n{more}{steps}"
             );
             let values = run(&text, "trial.toml").unwrap().values;
             assert_eq!((values["lost"], values["reordered"]), (0.0, 0.0), "{scheduler} {flows} {active}: {values:?}");
@@ -92,5 +113,28 @@ fn invalid_trials_are_refused() {
     ] {
         let error = trial(&more, &steps).expect_err(why);
         assert!(error.starts_with("trial.toml: ") && error.contains(why), "{error}");
+    }
+}
+
+#[test]
+fn load_without_a_pipeline_sends_what_it_receives() {
+    for (scheduler, flows, threads) in
+        [("dfq", 64, true), ("dfq", 500, true), ("dfq", 500, false), ("heap", 500, true), ("fifo", 64, true)]
+    {
+        let more = FLOWS.replace("flows = 64", &format!("flows = {flows}")).replace("'dfq'", &format!("'{scheduler}'"));
+        let more = more.replace("threads = true", &format!("threads = {threads}"));
+        let text = format!(
+            "packet = 16\nprefix = 0\ntransfer = 'none'\ncycle = 100000\nbuffers = 1\nsingle = 1\nbatches = 8\nclock = 400e6\nseed = 1\nactive = 1.0\n{more}{}",
+            steps("fixed = 10", "fixed = 10")
+        );
+        let plan = QuantaPlan::read(&text, "trial.toml").unwrap();
+        let mut load = EgressLoad::new(&plan).unwrap();
+        let (mut arrived, mut sent) = (0, 0);
+        for _ in 0..400 {
+            let batch = load.draw();
+            arrived += batch.len();
+            sent += load.pass(&batch).unwrap().len();
+        }
+        assert!(arrived - sent <= 2 * flows, "{scheduler}: {sent} of {arrived}");
     }
 }

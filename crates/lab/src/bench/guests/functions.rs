@@ -17,19 +17,22 @@ const CALL_BUDGET: f64 = 25.0;
 /// examples/guests/null.wat as a binary module, and the same with 64 bytes of each packet and the offsets of headers.
 pub const NULL: &[u8] = include_bytes!("null.wasm");
 pub const HEADERS: &[u8] = include_bytes!("headers.wasm");
+/// service.wat as a binary module.
+pub const SERVICE: &[u8] = include_bytes!("service.wasm");
 /// Packets of a measurement.
 const PACKETS: usize = 16_384;
 const BATCH: usize = 32;
 
 /// A function and packets for it.
-struct Load {
+pub struct FunctionLoad {
     rig: Rig,
     function: Box<dyn Function>,
     packets: Vec<Packet>,
 }
 
-impl Load {
-    fn new(module: &[u8], runtime: &Runtime) -> Load {
+impl FunctionLoad {
+    /// The function of a module.
+    pub fn new(module: &[u8], runtime: &Runtime) -> FunctionLoad {
         let function = GuestFunction::load(module, runtime).expect("it is a packet function");
         let declaration = function.declared().declaration("guest:null");
         let call = Call::parse("guest:null", &[declaration], "guest").expect("it has no required options");
@@ -40,7 +43,7 @@ impl Load {
         let frame = UdpFrame::between_ports(4000, 53).frame(&[7; 18]);
         let mut packets: Vec<Packet> = (0..BATCH).map(|_| rig.packet(&frame)).collect();
         packets.iter_mut().for_each(|packet| packet.meta_mut().l3 = 14);
-        Load { rig, function, packets }
+        FunctionLoad { rig, function, packets }
     }
 
     /// Ticks of the cycle counter for a call with so many packets.
@@ -62,12 +65,28 @@ impl Load {
         }
         counter.read().wrapping_sub(start) as f64 / calls as f64
     }
+
+    /// Nanoseconds of a call with so many packets, for each of them.
+    pub fn each(&mut self, counter: &CycleCounter, batch: usize) -> f64 {
+        nanos(counter, self.cycles(counter, batch)) / batch as f64
+    }
+
+    /// Nanoseconds of a call without its packets, and of a packet: what remains of a call with one, and what each further one adds.
+    pub fn call(&mut self, counter: &CycleCounter) -> (f64, f64) {
+        let (one, many) = (self.cycles(counter, 1), self.cycles(counter, BATCH));
+        let packet = (many - one) / (BATCH - 1) as f64;
+        (nanos(counter, one - packet), nanos(counter, packet))
+    }
+}
+
+fn nanos(counter: &CycleCounter, cycles: f64) -> f64 {
+    counter.between(0, (cycles.max(0.0) * 1000.0) as u64).get() as f64 / 1000.0
 }
 
 /// All figures.
 pub fn measure(Rounds(rounds): Rounds, runtime: &Runtime) -> Vec<BenchFigure> {
     let counter = CycleCounter::calibrated();
-    let (mut null, mut headers) = (Load::new(NULL, runtime), Load::new(HEADERS, runtime));
+    let (mut null, mut headers) = (FunctionLoad::new(NULL, runtime), FunctionLoad::new(HEADERS, runtime));
     let (mut fixed, mut each, mut shown) = (Vec::new(), Vec::new(), Vec::new());
     for _ in 0..rounds {
         let (one, many) = (null.cycles(&counter, 1), null.cycles(&counter, BATCH));
@@ -77,8 +96,7 @@ pub fn measure(Rounds(rounds): Rounds, runtime: &Runtime) -> Vec<BenchFigure> {
         each.push(many / BATCH as f64);
         shown.push(headers.cycles(&counter, BATCH) / BATCH as f64);
     }
-    let nanos = |cycles: f64| counter.between(0, (cycles * 1000.0) as u64).get() as f64 / 1000.0;
-    let (fixed, each, shown) = (median(fixed), nanos(median(each)), nanos(median(shown)));
+    let (fixed, each, shown) = (median(fixed), nanos(&counter, median(each)), nanos(&counter, median(shown)));
     let figure = |name: &str, value, unit, budget| BenchFigure::alone("guests", name, value, unit, budget);
     vec![
         figure("a null function, 32 at once", each, "ns/packet", Some(NULL_BUDGET)),

@@ -2,13 +2,13 @@
 //! its virtual time ([`sim::real`]).
 
 mod cabling;
+mod costs;
 mod hosts;
-mod routes;
 mod slowdown;
 mod state;
 
+pub use costs::RealCosts;
 pub use hosts::RealHosts;
-pub use routes::RealRoutes;
 pub use state::{RealProcessor, RealState};
 
 use crate::bench::{function_costs, path_costs, scheme_costs};

@@ -2,42 +2,6 @@
 
 use super::*;
 
-/// A server of a flow's own, which sends any part of a byte: at the peak rate while the service cycle has credit.
-struct FluidServer {
-    /// In bytes a nanosecond.
-    peak: f64,
-    burst: f64,
-    period: f64,
-    now: f64,
-    credit: f64,
-    ends: f64,
-}
-
-impl FluidServer {
-    fn new(parameters: &ShareParameters) -> FluidServer {
-        let of = |rate: Rate| rate.get() as f64 / 8e9;
-        let burst = parameters.burst.get() as f64;
-        let (peak, period) = (of(parameters.peak()), burst / of(parameters.rate));
-        FluidServer { peak, burst, period, now: 0.0, credit: 0.0, ends: 0.0 }
-    }
-
-    /// When the last byte of a packet has left.
-    fn departure(&mut self, arrived: Instant, length: u32) -> f64 {
-        self.now = self.now.max(arrived.get() as f64);
-        let mut left = f64::from(length);
-        while left > 1e-6 {
-            if self.now >= self.ends - 1e-3 {
-                (self.credit, self.ends) = (self.burst, self.now.max(self.ends) + self.period);
-            }
-            let bytes = left.min(self.credit).min((self.ends - self.now) * self.peak);
-            (self.credit, left) = (self.credit - bytes, left - bytes);
-            self.now =
-                if left > 1e-6 { self.ends.max(self.now + bytes / self.peak) } else { self.now + bytes / self.peak };
-        }
-        self.now
-    }
-}
-
 /// A pseudo-random generator (Marsaglia, "Xorshift RNGs", 2003).
 struct Numbers(u64);
 
