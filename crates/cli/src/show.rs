@@ -3,6 +3,7 @@
 mod counters;
 mod flows;
 mod links;
+mod linux;
 mod multicast;
 mod nat;
 mod policy;
@@ -73,6 +74,7 @@ pub fn show(arguments: &ShowArguments) -> Result<ExitCode> {
         ShowTarget::Sets => screen.show::<api::SetsReply>(&client, "/v1/sets"),
         ShowTarget::State => screen.show::<api::Ephemeral>(&client, "/v1/state"),
         ShowTarget::Policy => screen.show::<api::Policies>(&client, "/v1/policy"),
+        ShowTarget::Linux => screen.show::<api::Linux>(&client, "/v1/linux"),
         ShowTarget::Multicast => screen.show::<api::Multicast>(&client, "/v1/multicast"),
         ShowTarget::Counters => screen.show::<api::CountersReply>(&client, "/v1/counters"),
         ShowTarget::Neighbours => screen.show::<api::Neighbours>(&client, "/v1/neighbours"),

@@ -12,6 +12,7 @@ use crate::daemon::Daemon;
 pub(crate) use format::Format;
 use plan::Receive;
 use plane::multicast::GroupCounters;
+use plane::punt::PuntCounters;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::encoding::{EncodeLabelSet, EncodeMetric, MetricEncoder};
 use prometheus_client::metrics::MetricType;
@@ -156,6 +157,7 @@ pub(crate) fn page(daemon: &Daemon) -> Result<String, ApiError> {
     links(&daemon.links(None, 0)?.links, r);
     policies(daemon, r)?;
     multicast(daemon, r)?;
+    punt(daemon, r);
     paths(daemon, r)?;
     scheduling(&daemon.tasks()?, r);
     queues(daemon, r)?;
@@ -402,6 +404,14 @@ fn multicast(daemon: &Daemon, r: &mut Registry) -> Result<(), ApiError> {
     let each: Vec<_> = each.collect();
     counter_set(r, "multicast", &each);
     Ok(())
+}
+
+/// Registers the counters of packets for programs of the machine.
+fn punt(daemon: &Daemon, r: &mut Registry) {
+    let protocols = daemon.linux().protocols;
+    let each = protocols.into_iter().map(|protocol| ([("protocol", protocol.protocol)], protocol.counters.0));
+    let each: Vec<([(&'static str, String); 1], PuntCounters)> = each.collect();
+    counter_set(r, "punt", &each);
 }
 
 /// Returns whether the worker makes progress.

@@ -118,6 +118,8 @@ pub enum Request {
     Nat(usize),
     /// The multicast groups.
     Multicast,
+    /// The interfaces of the kernel.
+    Linux,
     /// Every counter.
     Counters,
     /// Ephemeral state.
@@ -328,6 +330,7 @@ pub fn parse(method: &str, path: &str, query: &str, body: impl Into<Vec<u8>>) ->
         }
         "/v1/nat" => Request::Nat(query.number("limit", 1, CONNECTIONS.1)?.unwrap_or(CONNECTIONS.0) as usize),
         "/v1/multicast" => Request::Multicast,
+        "/v1/linux" => Request::Linux,
         "/v1/counters" => Request::Counters,
         "/v1/neighbours" => Request::Neighbours,
         "/v1/drops" => Request::Drops,

@@ -79,6 +79,7 @@ pub(crate) fn respond(daemon: &Daemon, caller: &Caller, request: Request, format
         Request::Ephemeral => Reply::of(daemon.ephemeral()),
         Request::EphemeralEntries(port, limit) => Reply::of(daemon.ephemeral_entries(port.as_deref(), limit)),
         Request::Nat(limit) => Reply::of(daemon.nat(limit)),
+        Request::Linux => Reply::json(&daemon.linux()),
         Request::Multicast => Reply::of(daemon.multicast()),
         Request::Counters => Reply::of(daemon.counters()),
         Request::Neighbours => Reply::of(daemon.neighbours()),

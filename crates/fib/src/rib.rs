@@ -19,14 +19,23 @@ pub enum Origin {
     Api,
     /// The prefix of an interface's address.
     Connected,
+    /// The kernel's routes, which routing daemons maintain.
+    Kernel,
     /// A neighbour whose link-layer address is known.
     Neighbour,
 }
 
 impl Origin {
     /// All origins in order of preference.
-    pub const ALL: [Origin; 6] =
-        [Origin::Local, Origin::Broadcast, Origin::Static, Origin::Api, Origin::Connected, Origin::Neighbour];
+    pub const ALL: [Origin; 7] = [
+        Origin::Local,
+        Origin::Broadcast,
+        Origin::Static,
+        Origin::Api,
+        Origin::Connected,
+        Origin::Kernel,
+        Origin::Neighbour,
+    ];
 
     /// The name in tables and on the command line.
     pub fn name(self) -> &'static str {
@@ -36,6 +45,7 @@ impl Origin {
             Origin::Static => "static",
             Origin::Api => "api",
             Origin::Connected => "connected",
+            Origin::Kernel => "kernel",
             Origin::Neighbour => "neighbour",
         }
     }

@@ -15,6 +15,7 @@ pub mod icmp_errors;
 pub mod ingress;
 mod interface_lock;
 mod interfaces;
+pub mod kernel_interface;
 pub mod login;
 pub mod memif;
 pub mod memory;

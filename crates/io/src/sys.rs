@@ -1,7 +1,7 @@
 //! Socket calls without a safe wrapper: options of plain integers and structures, and interface requests.
 
 use packet::pool::Umem;
-use std::ffi::c_int;
+use std::ffi::{CStr, c_int};
 use std::io;
 use std::mem;
 use std::os::fd::{AsFd, AsRawFd};
@@ -141,6 +141,21 @@ pub(crate) fn has_tun(tun: impl AsFd) -> bool {
     let mut request: libc::ifreq = unsafe { mem::zeroed() };
     // SAFETY: TUNGETIFF writes the `ifreq` it is given.
     unsafe { libc::ioctl(tun.as_fd().as_raw_fd(), libc::TUNGETIFF, &raw mut request) >= 0 }
+}
+
+/// Keeps a tap device when its last descriptor is closed, or no longer (TUNSETPERSIST).
+pub(crate) fn keep_tun(tun: impl AsFd, keep: bool) -> io::Result<()> {
+    // SAFETY: the argument of TUNSETPERSIST is the number itself.
+    let result = unsafe { libc::ioctl(tun.as_fd().as_raw_fd(), libc::TUNSETPERSIST, libc::c_ulong::from(keep)) };
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
+/// Mounts `source` at `target` too (mount(2), MS_BIND).
+pub(crate) fn bind_mount(source: &CStr, target: &CStr) -> io::Result<()> {
+    // SAFETY: the paths are strings with a final zero; type and data may be null for a bind mount.
+    let result =
+        unsafe { libc::mount(source.as_ptr(), target.as_ptr(), std::ptr::null(), libc::MS_BIND, std::ptr::null()) };
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
 /// Sets the offloads that the reader of a tap device supports (TUNSETOFFLOAD): TUN_F_*.

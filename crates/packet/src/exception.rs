@@ -34,11 +34,13 @@ pub enum Exception {
     Dispatched = 14,
     /// A fragment that waits for the first fragment of its packet, which alone has the ports that translation needs.
     Fragment = 15,
+    /// For a program of the machine: the router's own protocols do not process it.
+    Kernel = 16,
 }
 
 impl Exception {
     /// All exceptions in the order of their codes.
-    pub const ALL: [Exception; 15] = [
+    pub const ALL: [Exception; 16] = [
         Exception::Arp,
         Exception::Local,
         Exception::Options,
@@ -54,6 +56,7 @@ impl Exception {
         Exception::Prohibited,
         Exception::Dispatched,
         Exception::Fragment,
+        Exception::Kernel,
     ];
 
     /// The exception with this code in `Meta::exception`.

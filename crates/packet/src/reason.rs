@@ -271,6 +271,12 @@ reasons! {
     DfqBadFrame "dfq_bad_frame"
         "Normal for a moment after one of both routers has restarted. Otherwise the link damages or reorders frames, or \
          another program uses Ethertype 0x88b5.";
+    /// More packets of its protocol arrived for programs of the machine than `limits` of `[linux]` admits.
+    PuntLimit "punt_limit"
+        "A flood, or a limit too low for the programs: `switchpath show linux` has both, and `limits` of `[linux]` changes it.";
+    /// The queue of packets for programs of the machine is full.
+    PuntQueue "punt_queue"
+        "The machine is overloaded: lower `limits` of `[linux]`, or give the router fewer cores.";
     /// The egress port is down.
     PortDown "port_down"
         "Bring up the port's interface: see `switchpath show ports`, and `ip link set INTERFACE up`.";

@@ -12,7 +12,7 @@ use crate::section::port::interface::{self, InterfacePlan};
 use crate::section::port::{self, PortPlan};
 use crate::section::route::{self, RoutePlan};
 use crate::section::set::{self, SetPlan};
-use crate::section::{cpu, nat, objectives, router, state, subscribers};
+use crate::section::{cpu, linux, nat, objectives, router, state, subscribers};
 use serde::Serialize;
 use std::fmt::{self, Display};
 
@@ -142,6 +142,11 @@ pub enum Change {
         /// The changed properties.
         what: Vec<PropertyChange>,
     },
+    /// Interfaces of the kernel, each side as text; `none` without them.
+    LinuxChanged {
+        /// The changed properties.
+        what: Vec<PropertyChange>,
+    },
     /// The subscribers of an access network, each side as text; `none` without them.
     SubscribersChanged {
         /// The changed properties.
@@ -213,7 +218,12 @@ pub enum Change {
 impl Change {
     /// True if the change requires a restart of the router.
     pub fn restart_needed(&self) -> bool {
-        matches!(self, Change::RouterChanged { what } if what.iter().any(|edit| router::RESTART.contains(&edit.what)))
+        match self {
+            Change::RouterChanged { what } => what.iter().any(|edit| router::RESTART.contains(&edit.what)),
+            // The thread that serves a namespace enters it at the start, before the router drops its privileges.
+            Change::LinuxChanged { what } => what.iter().any(|edit| edit.what == linux::NAMESPACE),
+            _ => false,
+        }
     }
 }
 
@@ -235,6 +245,7 @@ pub fn diff(old: &Plan, new: &Plan) -> Vec<Change> {
     edited(&mut all, cpu::diff(&old.cpu, &new.cpu), |what| Change::CpuChanged { what });
     edited(&mut all, nat::diff(&old.nat, &new.nat), |what| Change::NatChanged { what });
     edited(&mut all, state::diff(&old.state, &new.state), |what| Change::StateChanged { what });
+    edited(&mut all, linux::diff(&old.linux, &new.linux), |what| Change::LinuxChanged { what });
     let subscribers = subscribers::diff(&old.subscribers, &new.subscribers);
     edited(&mut all, subscribers, |what| Change::SubscribersChanged { what });
     let objectives = objectives::diff(&old.objectives, &new.objectives);
@@ -324,6 +335,7 @@ impl Display for Change {
             Change::PolicyChanged { name, what } => write!(f, "~ policy {name}: {}", edits(what)),
             Change::NatChanged { what } => write!(f, "~ nat: {}", edits(what)),
             Change::StateChanged { what } => write!(f, "~ state: {}", edits(what)),
+            Change::LinuxChanged { what } => write!(f, "~ linux: {}", edits(what)),
             Change::SubscribersChanged { what } => write!(f, "~ subscribers: {}", edits(what)),
             Change::PortAdded { port } => write!(f, "+ port {}: {}", port.name, port::summary(port)),
             Change::PortRemoved { name } => write!(f, "- port {name}"),
@@ -383,6 +395,7 @@ impl Change {
             Change::ObjectivesChanged { what } => edits_of("objectives", what),
             Change::NatChanged { what } => edits_of("nat", what),
             Change::StateChanged { what } => edits_of("state", what),
+            Change::LinuxChanged { what } => edits_of("linux", what),
             Change::SubscribersChanged { what } => edits_of("subscribers", what),
             Change::PolicyChanged { name, what } => edits_of(&format!("policy.{name}"), what),
             Change::SetChanged { name, what } => edits_of(&format!("set.{name}"), what),

@@ -10,7 +10,8 @@ use crate::include::include;
 use crate::section::route::chunks::{self, BadSyntax, Chunks};
 use crate::section::{ROOT, VERSION};
 use crate::section::{
-    cpu, multicast, nat, neighbour, objectives, passthrough, path, policy, port, route, router, set, state, subscribers,
+    cpu, linux, multicast, nat, neighbour, objectives, passthrough, path, policy, port, route, router, set, state,
+    subscribers,
 };
 use crate::subscribers::SubscriberResult;
 use crate::text::{quote, tidy};
@@ -183,6 +184,7 @@ fn plan(
     let neighbours = neighbour::check(report, &root, &connected);
     let multicast = multicast::check(report, &root, &connected);
     let passthrough = passthrough::check(report, &root, &connected, &ports);
+    let linux = linux::check(report, &root, &connected, (&ports, &passthrough));
     let subscribers = subscribers::check(report, &root, (&ports, connected.incomplete), file_name);
     let errors = report.error_count();
     let sets = set::check(report, &root, file_name);
@@ -190,7 +192,7 @@ fn plan(
     connected.incomplete |= report.error_count() > errors;
     connected.sets = sets.iter().map(|set| (set.name.clone(), set.kind)).collect();
     let paths = path::check(report, &root, &connected, catalogue, cpu.layout);
-    let nat = nat::check(report, &root, &connected, (&ports, &paths));
+    let nat = nat::check(report, &root, &connected, (&ports, &paths), linux.as_ref());
     let state = state::check(report, &root, (&ports, workers), catalogue);
     cpu_settings::CpuSettings { cpu: &cpu, ports: &mut ports, paths: &paths }.check_all(report, table);
     unused::check(report, &root, (&objectives, &policies), (&ports, &paths));
@@ -215,6 +217,7 @@ fn plan(
         sets,
         nat,
         state,
+        linux,
         objectives,
         policies: policies.plans,
     };

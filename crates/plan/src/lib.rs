@@ -71,6 +71,7 @@ pub use section::cpu::{
     Admission, Batching, Charge, CpuPlan, CpuSchedulerChoice, DEFAULT_PREEMPTIBLE_SLICE, Grouping, InputShare, Layout,
     Receive, TunePlan,
 };
+pub use section::linux::{Answerer, LinuxPlan, PuntLimits, PuntedProtocol};
 pub use section::multicast::MulticastPlan;
 pub use section::nat::{ForwardPlan, NatPlan};
 pub use section::neighbour::NeighbourPlan;
@@ -88,7 +89,7 @@ pub use section::port::cpu::{Congestion, EstimatorPlan, PortCpu, SleepLaw};
 pub use section::port::device::{Checksums, DevicePlan, ReplayPace};
 pub use section::port::dfq_wire::DfqWirePlan;
 pub use section::port::faults::FaultsPlan;
-pub use section::port::interface::{InterfacePlan, ReversePath};
+pub use section::port::interface::{InterfacePlan, KernelSettings, ReversePath};
 pub use section::port::link::LinkPlan;
 pub use section::port::ra::{RaPlan, RaPrefix, RouterPreference};
 pub use section::port::shares::SharesPlan;

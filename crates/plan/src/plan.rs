@@ -6,6 +6,7 @@
 use crate::Call;
 use crate::named::nanoseconds;
 use crate::section::cpu::CpuPlan;
+use crate::section::linux::LinuxPlan;
 use crate::section::multicast::MulticastPlan;
 use crate::section::nat::NatPlan;
 use crate::section::neighbour::NeighbourPlan;
@@ -73,6 +74,9 @@ pub struct Plan {
     /// Ephemeral state; `None` if it is off.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub state: Option<StatePlan>,
+    /// Interfaces of the kernel for those of the router; `None` if it has none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub linux: Option<LinuxPlan>,
     /// The objectives of code points, for interfaces that trust them.
     #[serde(skip_serializing_if = "CodePoints::is_empty")]
     pub objectives: CodePoints,

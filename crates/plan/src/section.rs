@@ -3,10 +3,11 @@
 //! A section uses nothing of this file, and other sections only in one direction:
 //!
 //! ```text
-//! objectives <- policy <- port <- {passthrough, path, state, subscribers};  path <- nat;  router, cpu, route, neighbour, multicast, set
+//! objectives <- policy <- port <- {passthrough, path, state, subscribers};  passthrough <- linux;  {path, linux} <- nat;  router, cpu, route, neighbour, multicast, set
 //! ```
 
 pub(crate) mod cpu;
+pub(crate) mod linux;
 pub(crate) mod multicast;
 pub(crate) mod nat;
 pub(crate) mod neighbour;
@@ -43,6 +44,7 @@ pub(crate) const ROOT: &[Key] = &[
     policy::KEY,
     nat::KEY,
     state::KEY,
+    linux::KEY,
 ];
 
 #[cfg(test)]

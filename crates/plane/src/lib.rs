@@ -22,6 +22,7 @@ mod path;
 pub mod policy;
 pub mod port;
 pub mod preempt;
+pub mod punt;
 mod relay;
 pub mod rig;
 mod router;
@@ -33,8 +34,9 @@ pub use flow_rates::{FlowGrant, FlowRates, FlowUse};
 pub use path::PathCounters;
 pub use router::{
     ApplyError, Build, CostlyFlow, EditError, EditSummary, Edits, FlowPromise, FlowRefusal, FlowReport, FlowsChanged,
-    KnownCosts, Opener, PATH_RULES, PolicyChange, PolicyReport, Prepared, PublishedGeneration, Router,
-    RunningSubscriber, ShareRefusal, ShareReport, SharesChanged, WakeFn,
+    KernelHop, KernelRoute, KernelRouteAction, KernelRouteSummary, KnownCosts, Opener, PATH_RULES, PolicyChange,
+    PolicyReport, Prepared, PublishedGeneration, Router, RunningSubscriber, ShareRefusal, ShareReport, SharesChanged,
+    WakeFn,
 };
 pub use worker::{
     Adopted, AdoptionUnfinished, Command, Decorate, LinksReport, Mailbox, NewFunctions, NewHook, NewPort, PathReport,

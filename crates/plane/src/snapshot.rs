@@ -5,10 +5,11 @@ use crate::function::Ip;
 use crate::hook::{HookConfig, Marks};
 use crate::multicast::MulticastRoutes;
 use crate::packet_log::PacketLog;
+use crate::punt::Punt;
 use classifier::{Published, RuleList, SetStore};
 use nat::Nat;
 pub use plan::Layout;
-use plan::{Call, CpuPlan, DispatchRule, GuestRule, Objective, PathCpu, PortCpu};
+use plan::{Call, CpuPlan, DispatchRule, GuestRule, Objective, PathCpu, PortCpu, PuntLimits};
 use stack::{Interface, LocalProtocolLimits};
 use std::net::Ipv6Addr;
 use std::sync::Arc;
@@ -171,6 +172,10 @@ pub struct Snapshot {
     pub translations: Arc<Nat>,
     /// The routes of multicast groups.
     pub multicast: MulticastRoutes,
+    /// The packets for programs of the machine and from them, which outlive generations.
+    pub punt: Arc<Punt>,
+    /// The limits of packets for programs of the machine.
+    pub punt_limits: PuntLimits,
     /// True if ports look up IPv4 routes in route caches first.
     pub route_cache: bool,
     /// The packet hooks. `None` without ephemeral state.
@@ -236,6 +241,8 @@ impl Snapshot {
             log: Arc::default(),
             translations: Arc::default(),
             multicast: MulticastRoutes::default(),
+            punt: Arc::default(),
+            punt_limits: PuntLimits::default(),
             route_cache: false,
             hooks: None,
             marks: Marks::NONE,

@@ -1,11 +1,13 @@
 //! ARP: resolution of IPv4 neighbours and replies to requests (RFC 826, RFC 1122 2.3.2), and address conflicts (RFC 5227).
 
+use super::local::finish;
 use super::nud::{Answer, NudEvent};
 use super::output::packet_with;
 use super::{LocalProtocols, World, is_on_link, is_own, l3};
 use packet::event::Event;
 use packet::wire::{Arp, ArpOperation, arp, ethertype};
 use packet::{DropReason, Meta, Packet};
+use plan::Answerer;
 use std::net::{IpAddr, Ipv4Addr};
 use units::{InterfaceId, Mac, Nanos};
 
@@ -29,7 +31,7 @@ impl LocalProtocols {
         if !self.accepts_message_from((id, sender), message.sender_mac, answers, world.now()) {
             return world.drop(packet, DropReason::NeighbourFlood);
         }
-        let (ours, mac) = (is_own(interface, IpAddr::V4(message.target_ip)), interface.mac);
+        let (ours, mac, kernel) = (is_own(interface, IpAddr::V4(message.target_ip)), interface.mac, interface.kernel);
         let sender_mac = message.sender_mac;
         if sender_mac == mac {
             // One of our own frames that has returned through a loop.
@@ -43,12 +45,15 @@ impl LocalProtocols {
             let to_us = packet.meta().flags & Meta::GROUP == 0;
             self.learn4(id, &message, ours && to_us, ours, world);
         }
-        if message.operation == ArpOperation::Request && ours {
-            let reply = message.reply(mac);
-            // A reply is unicast: only the sender of the request needs it.
-            self.send_arp(id, &reply, sender_mac, world);
+        if message.operation == ArpOperation::Request && kernel != Some(Answerer::Kernel) {
+            if ours {
+                let reply = message.reply(mac);
+                // A reply is unicast: only the sender of the request needs it.
+                self.send_arp(id, &reply, sender_mac, world);
+            }
+            return world.consume(packet);
         }
-        world.consume(packet);
+        finish(packet, world);
     }
 
     /// RFC 826, "packet reception": any message updates a known neighbour. An unknown one is added only when its message is for us, because it is

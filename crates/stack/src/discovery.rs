@@ -1,12 +1,14 @@
 //! Neighbour discovery: resolution of IPv6 neighbours and answers to solicitations (RFC 4861 7).
 
 use super::dad::AddressStatus;
+use super::local::finish;
 use super::nud::{Answer, NudEvent};
 use super::output::{next_hop_key, packet_with};
 use super::{HeldPacket, LocalProtocols, World, is_on_link, is_own, l3};
 use packet::wire::ndp::{self, NeighbourFlags};
 use packet::wire::{Ethernet, Ipv6, Ipv6Header, Ndp, complete_checksum, ipv6};
 use packet::{DropReason, Packet};
+use plan::Answerer;
 use std::net::{IpAddr, Ipv6Addr};
 use units::{Instant, InterfaceId, Mac};
 
@@ -94,7 +96,12 @@ impl LocalProtocols {
             }
             return world.drop(packet, DropReason::BadNeighbourDiscovery);
         }
+        let (kernel_answers, advertises) = (interface.kernel == Some(Answerer::Kernel), interface.ra.is_some());
         let valid = match message.body {
+            MessageBody::Solicitation { mac, .. } if kernel_answers => {
+                self.learn6(id, message.source, mac, world);
+                true
+            }
             MessageBody::Solicitation { target, mac } => {
                 let anycast = interface.ipv6.iter().any(|attached| attached.subnet_router() == Some(target));
                 if anycast || is_own(interface, IpAddr::V6(target)) {
@@ -126,8 +133,16 @@ impl LocalProtocols {
             }
             MessageBody::Other => true,
         };
-        if valid {
+        // The messages that the router has answered, or could have.
+        let ours = match message.body {
+            MessageBody::Solicitation { .. } => !kernel_answers,
+            MessageBody::RouterSolicitation { .. } => advertises,
+            _ => false,
+        };
+        if valid && ours {
             world.consume(packet);
+        } else if valid {
+            finish(packet, world);
         } else {
             world.drop(packet, DropReason::BadNeighbourDiscovery);
         }

@@ -1,7 +1,7 @@
 //! Layer 3 attachments: a port, or one VLAN of it, with its addresses.
 
 use crate::ObjectiveTable;
-use plan::{RaPlan, ReversePath};
+use plan::{Answerer, RaPlan, ReversePath};
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 use units::{InterfaceId, Mac, PortId};
@@ -38,6 +38,8 @@ pub struct Interface {
     pub reverse_path: ReversePath,
     /// Its router advertisements for IPv6 hosts.
     pub ra: Option<Arc<RaPlan>>,
+    /// Who answers for its addresses, if programs of the machine work on it too; none if the kernel has no interface for it.
+    pub kernel: Option<Answerer>,
     /// The objectives of packets that arrive here.
     pub objectives: Arc<ObjectiveTable>,
     /// Its IPv6 addresses. If there are any, they include the link-local one formed from the MAC address (RFC 4862 5.3).

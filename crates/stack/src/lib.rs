@@ -182,6 +182,7 @@ impl LocalProtocols {
                 self.drop_with_error(packet, IcmpErrorCause::NoAnswer, DropReason::NeighbourFailed, world)
             }
             Exception::Fragment => self.hold_until_first(packet, world),
+            Exception::Kernel => world.punt(packet),
             Exception::BeyondScope => {
                 self.drop_with_error(packet, IcmpErrorCause::BeyondScope, DropReason::LinkLocal, world)
             }

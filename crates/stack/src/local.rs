@@ -15,6 +15,7 @@ use packet::wire::mld::{self, MldQuery};
 use packet::wire::transport::verify_checksum;
 use packet::wire::{Ipv4, Ipv4Header, Ipv6, Ipv6Header, ipv6, protocol};
 use packet::{DropReason, Meta, Packet, segment};
+use plan::Answerer;
 use std::net::{IpAddr, Ipv6Addr};
 use units::Mac;
 
@@ -62,7 +63,17 @@ impl LocalProtocols {
             }
             None => Answer::Drop(DropReason::HeaderTruncated),
         };
+        let kernel = world.interface(packet.meta().in_interface).and_then(|interface| interface.kernel);
         match answer {
+            Answer::Reply if kernel == Some(Answerer::Kernel) => world.punt(packet),
+            // Nobody here listens, but programs of the machine may. The kernel reassembles, resets and rejects by itself.
+            Answer::Reset | Answer::Silence | Answer::Fragment(_) if kernel.is_some() => world.punt(packet),
+            Answer::Error(_, DropReason::LocalProtocol | DropReason::LocalPort)
+            | Answer::Drop(DropReason::LocalPort)
+                if kernel.is_some() =>
+            {
+                world.punt(packet)
+            }
             Answer::Reply => self.reply(packet, world),
             Answer::Reset => self.reset(packet, DropReason::LocalPort, world),
             Answer::Error(what, reason) => self.drop_with_error(packet, what, reason, world),
@@ -74,13 +85,13 @@ impl LocalProtocols {
                     return world.drop(packet, DropReason::NeighbourFlood);
                 }
                 self.receive_query(id, query, world);
-                world.consume(packet);
+                finish(packet, world);
             }
             Answer::Silence => world.consume(packet),
             Answer::Drop(reason) => world.drop(packet, reason),
             Answer::PathMtu => {
                 self.receive_path_mtu(&packet, world);
-                world.consume(packet);
+                finish(packet, world);
             }
             Answer::Fragment(header) => self.reassemble(packet, header, world),
         }
@@ -163,6 +174,12 @@ impl LocalProtocols {
         }
         world.drop(packet, reason);
     }
+}
+
+/// Ends the life of a message that the router's own protocols have processed without an answer: programs of the machine may need it too.
+pub(super) fn finish(packet: Packet, world: &mut impl World) {
+    let kernel = world.interface(packet.meta().in_interface).and_then(|interface| interface.kernel);
+    if kernel.is_some() { world.punt(packet) } else { world.consume(packet) }
 }
 
 /// True if a packet is for a local unicast address, not for a group.

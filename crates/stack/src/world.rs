@@ -48,6 +48,10 @@ pub trait World {
     fn forward(&mut self, packet: Packet);
     /// Consumes a packet for the router, which has been processed.
     fn consume(&mut self, packet: Packet);
+    /// Gives a packet to the kernel, for programs of the machine. Only packets of interfaces with [`Interface::kernel`] come here.
+    fn punt(&mut self, packet: Packet) {
+        self.drop(packet, DropReason::LocalProtocol);
+    }
     /// Drops a packet.
     fn drop(&mut self, packet: Packet, reason: DropReason);
     /// A next hop for which [`Host::want`](super::LocalProtocols::request_next_hop) returned none has become usable, or failed.

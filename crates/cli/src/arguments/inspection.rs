@@ -97,6 +97,8 @@ pub enum ShowTarget {
     State,
     /// Show the objectives of packets at ports with a policy, and the scheme that serves them.
     Policy,
+    /// Show the interfaces of the kernel, and the packets for programs of the machine by protocol.
+    Linux,
     /// Show the multicast groups, and how many packets were replicated to them.
     Multicast,
     /// Show every counter of ports, links, paths and multicast groups, each with its description.

@@ -333,6 +333,11 @@ pub const ENDPOINTS: &[Endpoint] = &[
         json::<Policies>("Policies"),
     ),
     get("/v1/multicast", "The forwarded multicast groups.", json::<Multicast>("Multicast")),
+    get(
+        "/v1/linux",
+        "The interfaces of the kernel, and the packets for programs of the machine.",
+        json::<Linux>("Linux"),
+    ),
     get("/v1/counters", "Every counter with a description.", json::<CountersReply>("CountersReply")),
     get("/v1/neighbours", "The neighbours.", json::<Neighbours>("Neighbours")),
     get("/v1/drops", "Drops by reason.", json::<Drops>("Drops")),

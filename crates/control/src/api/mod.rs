@@ -16,6 +16,7 @@ mod functions;
 mod history;
 mod latency;
 mod links;
+mod linux;
 mod multicast;
 mod policy;
 mod reports;
@@ -48,6 +49,7 @@ pub use latency::{LatencyBucket, LatencyReply};
 pub use links::{
     EmulatedLink, LinkDrop, LinkReply, LinkSeries, Links, LongQueue, QueueGroup, StateSeriesReply, StateValue,
 };
+pub use linux::{Linux, LinuxInterface, LinuxProtocol};
 pub use multicast::{Multicast, MulticastGroup};
 pub use policy::{CodePointsReply, InterfaceObjective, ObjectiveReply, Policies, PortPolicy};
 pub use reports::{

@@ -91,6 +91,9 @@ impl Daemon {
         let measured = self.reports().map(|reports| reports.to_vec()).unwrap_or_default();
         let mut guard = self.lock_adopted(ADOPTION_TIMEOUT).ok_or(ApplyFailure::AdoptionTimeout)?;
         let control = &mut *guard;
+        // Not a part of the text: what programs of the machine have set stays.
+        let mut plan = plan;
+        control.with_kernel_settings(&mut plan);
         let running = control.router.snapshot().generation.0;
         // Checked only now, under the lock: another apply may have run since the caller decided.
         match (purpose, &control.pending) {
@@ -205,6 +208,7 @@ impl Daemon {
         let mut names = Names::clone(&self.names.load());
         names.add_generation(control.router.snapshot());
         self.names.store(Arc::new(names));
+        self.linux.get().into_iter().for_each(super::linux::Linux::wake);
         Some(guard)
     }
 }

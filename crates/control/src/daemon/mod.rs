@@ -14,6 +14,7 @@ mod functions;
 mod guard;
 mod heartbeat;
 mod links;
+mod linux;
 mod multicast;
 mod policy;
 mod recording;
@@ -58,9 +59,10 @@ use link::LinkObserver;
 use packet::Region;
 use packet::port::Port;
 use parking_lot::Mutex;
-use plan::{Catalogue, Plan, PortPlan};
+use plan::{Catalogue, KernelSettings, Name, Plan, PortPlan};
 use plane::{ApplyError, Build, Decorate, Opener, PublishedGeneration, Router, Worker};
 use stack::LocalProtocolLimits;
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -263,6 +265,8 @@ pub struct Daemon {
     workers: workers::Workers,
     finish: Mutex<Option<Box<dyn FnOnce() + Send>>>,
     journal: Mutex<Journal>,
+    /// The interfaces of the kernel; none without `[linux]`.
+    linux: OnceLock<linux::Linux>,
     /// Wakes the thread that watches the trial.
     alarm: Waker,
     /// The names that a configuration may use.
@@ -293,6 +297,8 @@ struct Control {
     history: ConfigurationHistory,
     /// The trial of the running configuration.
     pending: Option<PendingConfirmation>,
+    /// What programs of the machine have set on the kernel's interfaces.
+    kernel_settings: BTreeMap<Name, KernelSettings>,
 }
 
 const RUNNING: u8 = 0;
@@ -379,8 +385,16 @@ impl Daemon {
             warnings.add(warning);
         }
         let (tables, sets) = (router.tables().clone(), router.sets().clone());
-        let control =
-            Control { router, opener, text: text.into(), name: name.into(), adopting: None, history, pending: None };
+        let control = Control {
+            router,
+            opener,
+            text: text.into(),
+            name: name.into(),
+            adopting: None,
+            history,
+            pending: None,
+            kernel_settings: BTreeMap::new(),
+        };
         let daemon = Arc::new(Daemon {
             control: Mutex::new(control),
             tables,
@@ -399,6 +413,7 @@ impl Daemon {
             workers: workers::Workers::new(wakers, plan),
             finish: Mutex::new(Some(finish)),
             journal: Mutex::new(Journal { advisories: warnings, next: 1 }),
+            linux: OnceLock::new(),
             alarm: Waker::new().map_err(StartError::System)?,
             catalogue: Catalogue { guests, ..plane::catalogue() },
             guarded: guard.is_some(),
@@ -407,7 +422,7 @@ impl Daemon {
             epoch: clock::epoch(),
         });
         let begun = daemon.spawn(workers, stuck_after, cleaners);
-        if let Err(error) = begun.and_then(|()| daemon.first_adoption()) {
+        if let Err(error) = begun.and_then(|()| daemon.first_adoption()).and_then(|()| daemon.start_linux(plan)) {
             daemon.stop();
             return Err(error);
         }
@@ -559,6 +574,7 @@ impl Daemon {
         self.stop.store(true, Ordering::Relaxed);
         // The trial thread sleeps on this alarm and has to notice the end.
         self.alarm.wake();
+        self.linux.get().into_iter().for_each(linux::Linux::wake);
         let (reports, all_ended) = self.end_workers();
         self.taps.close();
         self.traces.close();
@@ -578,6 +594,7 @@ impl Daemon {
 impl Drop for Daemon {
     fn drop(&mut self) {
         self.alarm.wake();
+        self.linux.get().into_iter().for_each(linux::Linux::wake);
         self.stop.store(true, Ordering::Relaxed);
         self.workers.wake();
     }

@@ -96,7 +96,7 @@ impl Daemon {
                 name: i.name.to_string(),
                 vlan: i.vlan,
                 vrf: i.vrf.as_ref().map(ToString::to_string),
-                addresses: i.addresses.iter().map(ToString::to_string).collect(),
+                addresses: i.addresses_in_force().map(|prefix| prefix.to_string()).collect(),
                 mtu_bytes: report.mtu.map_or(i.mtu, |mtu| mtu.min(i.mtu)),
                 configured_mtu_bytes: i.mtu,
             };

@@ -122,7 +122,7 @@ pub(super) struct RouteState {
     pub neighbours: BTreeSet<(IpAddr, InterfaceId)>,
     /// Prefixes of all VRFs with a route of an origin other than `Neighbour`.
     prefixes: usize,
-    /// The number of routes of [`Origin::Api`], in all VRFs.
+    /// The number of routes that the configuration does not have, in all VRFs: those of the API and of the kernel.
     api_routes: usize,
     pub feeds: Feeds,
 }
@@ -219,7 +219,7 @@ impl Tables {
         let after = ribs.configured_len();
         // Added first: a change may also reduce the count, and the difference of unsigned numbers would underflow.
         state.prefixes = state.prefixes + after - before;
-        if origin == Origin::Api {
+        if matches!(origin, Origin::Api | Origin::Kernel) {
             state.api_routes = state.api_routes + usize::from(word != 0) - usize::from(old != 0);
         }
         if let IpAddr::V4(address) = prefix.address {
@@ -402,7 +402,7 @@ impl Tables {
         self.state.lock().ribs.iter().map(|ribs| ribs.v6.len()).sum()
     }
 
-    /// Routes of [`Origin::Api`], of all VRFs.
+    /// Routes of [`Origin::Api`] and [`Origin::Kernel`], of all VRFs.
     pub fn api_routes(&self) -> usize {
         self.state.lock().api_routes
     }

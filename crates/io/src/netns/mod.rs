@@ -13,13 +13,20 @@ pub use permission::{NamespaceError, Permission, enter, probe};
 
 use crate::netlink::{KernelError, Netlink, Veth, VethEnd};
 use crate::offload::Ethtool;
+use crate::sys;
 use rustix::thread::{LinkNameSpaceType, UnshareFlags, move_into_link_name_space, unshare_unsafe};
 use spawner::Spawner;
-use std::fs::File;
+use std::ffi::CString;
+use std::fs::{self, File};
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
 use std::sync::Arc;
 use std::thread;
+
+/// Where `ip netns` mounts namespaces by name.
+const NAMED: &str = "/run/netns";
 
 /// A network namespace. It lives as long as something holds it: this value, a process in it, or one of its sockets.
 #[derive(Debug)]
@@ -45,6 +52,25 @@ impl Namespace {
     /// The namespace of the calling thread.
     pub fn of_this_thread() -> io::Result<Self> {
         Ok(Namespace { descriptor: File::open("/proc/thread-self/ns/net")?.into() })
+    }
+
+    /// The namespace with this name, as of `ip netns` (ip-netns(8)): it is created if it does not exist. Needs CAP_SYS_ADMIN.
+    pub fn named(name: &str) -> io::Result<Self> {
+        let path = Path::new(NAMED).join(name);
+        // A file without a mounted namespace on it remains after a failure.
+        if let Ok(file) = File::open(&path)
+            && fs::metadata(&path)?.dev() == fs::metadata("/proc/self/ns/net")?.dev()
+        {
+            return Ok(Namespace { descriptor: file.into() });
+        }
+        fs::create_dir_all(NAMED)?;
+        File::create(&path)?;
+        let target = CString::new(path.as_os_str().as_encoded_bytes())?;
+        let made = Namespace::new()?;
+        let source = format!("/proc/self/fd/{}", made.descriptor.as_raw_fd());
+        sys::bind_mount(&CString::new(source)?, &target)?;
+        made.run(|| Netlink::open().and_then(|mut netlink| netlink.set_up("lo", true)).map_err(|error| error.error))??;
+        Ok(made)
     }
 
     /// Moves only the calling thread into the namespace. Sockets that it opens from now on belong there.

@@ -170,6 +170,13 @@ pub fn write_header(
     Some(length)
 }
 
+/// An 802.1Q tag of a VLAN, with priority 0: the four bytes behind the addresses.
+#[inline]
+pub const fn tag(vlan: u16) -> [u8; TAG] {
+    let ([t0, t1], [v0, v1]) = (ethertype::VLAN.to_be_bytes(), (vlan & 0x0fff).to_be_bytes());
+    [t0, t1, v0, v1]
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -6,6 +6,7 @@ use crate::diff::{PropertyChange, edit, or_none};
 use crate::document::{Node, Path, Section};
 use crate::key::{Form, INTERFACE, Key, Kind, TIME, key, required};
 use crate::names::Name;
+use crate::section::linux::LinuxPlan;
 use crate::section::path::{self, PathPlan};
 use crate::section::port::PortPlan;
 use crate::text::quote;
@@ -199,6 +200,7 @@ pub(crate) fn check(
     root: &Section<'_>,
     connected: &Connected,
     (ports, paths): (&[PortPlan], &[PathPlan]),
+    linux: Option<&LinuxPlan>,
 ) -> Option<NatPlan> {
     let used = paths.iter().find(|path| path.functions.iter().any(|call| call.name == "nat"));
     let Some(node) = root.node("nat") else {
@@ -218,7 +220,7 @@ pub(crate) fn check(
             ("no path has the function 'nat', so nothing is translated".to_string(), hint.to_string())
         });
     }
-    let outside = outside(report, &section, connected, ports);
+    let outside = outside(report, &section, connected, (ports, linux));
     if let Some(outside) = &outside {
         check_path_order(report, root, outside, (ports, paths));
     }
@@ -325,7 +327,7 @@ fn outside(
     report: &mut Report<'_>,
     section: &Section<'_>,
     connected: &Connected,
-    ports: &[PortPlan],
+    (ports, linux): (&[PortPlan], Option<&LinuxPlan>),
 ) -> Option<Vec<Name>> {
     let texts = section.one_or_more(report, "outside", MOST_OUTSIDE)?;
     if let Some(text) = texts.get(MOST_OUTSIDE) {
@@ -336,15 +338,18 @@ fn outside(
     }
     let mut names: Vec<Name> = Vec::new();
     for text in texts {
-        let interface = ports.iter().flat_map(|port| &port.interfaces).find(|i| *i.name == *text.value);
-        let Some(interface) = interface else {
+        let interfaces = ports.iter().flat_map(|port| port.interfaces.iter().map(move |interface| (port, interface)));
+        let Some((port, interface)) = interfaces.into_iter().find(|(_, interface)| *interface.name == *text.value)
+        else {
             if !connected.incomplete {
                 let (reason, hint) = connected.no_interface(text.value);
                 text.error(report, || (reason, hint));
             }
             continue;
         };
-        if !interface.addresses.iter().any(|prefix| matches!(prefix.address, IpAddr::V4(_))) {
+        // The address may come from the kernel, where a DHCP client sets it.
+        let comes = linux.is_some_and(|linux| linux.ports.contains(&port.name));
+        if !comes && !interface.addresses.iter().any(|prefix| matches!(prefix.address, IpAddr::V4(_))) {
             text.error(report, || {
                 let hint = format!("give {} an IPv4 address, which replaces those of inside hosts", interface.name);
                 (format!("{} has no IPv4 address", quote(text.value)), hint)

@@ -317,6 +317,7 @@ fn applied(old: &Plan, new: &Plan, changes: &[Change]) -> Plan {
             Change::NeighbourChanged { old, new } => *plan.neighbours.iter_mut().find(|n| **n == old).unwrap() = new,
             Change::NatChanged { .. } => plan.nat = new.nat.clone(),
             Change::StateChanged { .. } => plan.state = new.state.clone(),
+            Change::LinuxChanged { .. } => plan.linux = new.linux.clone(),
             Change::SubscribersChanged { .. } => plan.subscribers = new.subscribers.clone(),
             Change::ObjectivesChanged { what } => {
                 assert!(what.iter().all(|edit| edit.what == "delay"));

@@ -4,15 +4,18 @@ use super::{Classifier, Exception, Finding, Outcome, REFUSED, REPLICATED, Target
 use crate::fields::match_fields;
 use crate::filter::PathMarks;
 use crate::multicast::{REPLICA, SEVERAL_INTERFACES};
+use crate::punt::protocol_of;
 use crate::snapshot::{PortView, Snapshot};
 use classifier::RuleStatus;
 use fib::Tables;
 use packet::segment::TO_FRAGMENT;
 use packet::wire::{
-    Ethernet, Family, Ipv4, Ipv4Error, Ipv4Header, Ipv6, Ipv6Error, LengthOrType, ethertype, ipv6, protocol,
+    Ethernet, Family, Ipv4, Ipv4Error, Ipv4Header, Ipv6, Ipv6Error, LengthOrType, PacketFields, ethertype, ipv6,
+    protocol,
 };
 use packet::{DropReason, Meta, Packet, segment};
-use plan::Condition;
+use plan::{Condition, PuntedProtocol};
+use stack::Interface;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use units::{AdjacencyId, InterfaceId};
 
@@ -31,7 +34,7 @@ impl<W: Witness> Classifier<'_, W> {
         if packet.meta().refused != 0 {
             return super::REFUSED;
         }
-        let verdict = self.classify_frame(view, packet);
+        let verdict = self.classify_frame(view, packet).or_else(|reason| self.rescue(view, packet, reason));
         self.finish_general(packet, verdict)
     }
 
@@ -75,6 +78,26 @@ impl<W: Witness> Classifier<'_, W> {
         if target == REFUSED { refuse(packet, DropReason::PortRemoved) } else { target }
     }
 
+    /// The target of a packet that the router would drop, because its own protocols have no use for it, but that a program of the machine may handle:
+    /// broadcasts, multicast on the link, protocols other than IP, and all packets of interfaces without an address, which a DHCP client
+    /// configures.
+    #[cold]
+    fn rescue(&self, view: &PortView, packet: &mut Packet, reason: DropReason) -> Verdict {
+        let interface = self.snapshot.interface(packet.meta().in_interface);
+        let rescued = match reason {
+            DropReason::Broadcast | DropReason::FamilyDisabled | DropReason::UnknownEthertype => true,
+            DropReason::Multicast => is_for_link(packet.bytes()),
+            DropReason::LinkBroadcast => {
+                interface.is_some_and(|interface| is_directed_broadcast(packet.bytes(), interface))
+            }
+            _ => false,
+        };
+        if !rescued || interface.is_none_or(|interface| interface.kernel.is_none()) || view.passthrough.is_some() {
+            return Err(reason);
+        }
+        Ok(self.punt(packet, Exception::Kernel))
+    }
+
     fn classify_frame(&self, view: &PortView, packet: &mut Packet) -> Verdict {
         let frame = Ethernet::parse(packet.bytes()).map_err(|_| DropReason::FrameTooShort)?;
         self.witness.observe(|| Finding::LinkDestination { destination: frame.destination, own: view.mac });
@@ -98,17 +121,18 @@ impl<W: Witness> Classifier<'_, W> {
                 known.ok_or(DropReason::UnknownVlan)?
             }
         };
-        let kind = match frame.length_or_type {
-            LengthOrType::Ethertype(kind) => kind,
-            LengthOrType::Length(_) => return Err(DropReason::UnknownEthertype),
-            LengthOrType::SecondTag(_) => return Err(DropReason::VlanStacked),
-        };
         let known = self.snapshot.interface(interface);
         self.witness.observe(|| Finding::Interface {
             vlan: frame.vlan.map(|vlan| vlan.id),
             interface: known.map(|known| known.id),
         });
         let known = known.ok_or(DropReason::UnknownVlan)?;
+        packet.meta_mut().in_interface = interface;
+        let kind = match frame.length_or_type {
+            LengthOrType::Ethertype(kind) => kind,
+            LengthOrType::Length(_) => return Err(DropReason::UnknownEthertype),
+            LengthOrType::SecondTag(_) => return Err(DropReason::VlanStacked),
+        };
         let enabled = match kind {
             ethertype::ARP | ethertype::IPV4 => !known.ipv4.is_empty(),
             ethertype::IPV6 => !known.ipv6.is_empty(),
@@ -116,7 +140,6 @@ impl<W: Witness> Classifier<'_, W> {
         };
         self.witness.observe(|| Finding::Protocol { ethertype: kind, enabled });
         let meta = packet.meta_mut();
-        meta.in_interface = interface;
         meta.l3 = frame.payload as u16;
         meta.flags |= if kind == ethertype::IPV6 { Meta::IPV6 } else { 0 };
         if !enabled {
@@ -410,7 +433,15 @@ impl<W: Witness> Classifier<'_, W> {
                 return self.translation_path(packet, known).unwrap_or_else(|| self.punt(packet, Exception::Local));
             }
             Outcome::Blackhole => return refuse(packet, DropReason::Blackhole),
-            Outcome::Broadcast(_) => return refuse(packet, DropReason::Broadcast),
+            Outcome::Broadcast(interface) => {
+                // A directed broadcast reaches its own link only (RFC 2644).
+                let here = interface == packet.meta().in_interface;
+                let kernel = self.snapshot.interface(interface).filter(|_| here).and_then(|interface| interface.kernel);
+                return match kernel {
+                    Some(_) => self.punt(packet, Exception::Kernel),
+                    None => refuse(packet, DropReason::Broadcast),
+                };
+            }
             Outcome::Special => return refuse(packet, DropReason::MartianDestination),
             Outcome::Via(adjacency) => adjacencies.interface(adjacency),
             Outcome::Connected(interface) => interface,
@@ -506,6 +537,22 @@ fn try_rules(snapshot: &Snapshot, tables: &Tables, witness: impl Witness, packet
         }
     }
     None
+}
+
+/// True for a packet to the broadcast address of a prefix of the interface (RFC 919).
+fn is_directed_broadcast(frame: &[u8], interface: &Interface) -> bool {
+    let destination = PacketFields::of(frame).map(|fields| fields.destination);
+    interface.ipv4.iter().any(|attached| attached.broadcast().map(IpAddr::V4) == destination && destination.is_some())
+}
+
+/// True for a multicast packet that stays on its link, or whose protocol manages groups of any scope (RFC 5771 4, RFC 4291 2.7).
+fn is_for_link(frame: &[u8]) -> bool {
+    let stays = |group: IpAddr| match group {
+        IpAddr::V4(group) => group.octets()[..3] == [224, 0, 0],
+        IpAddr::V6(group) => group.octets()[1] & 0xf == 2,
+    };
+    let of_groups = |kind| matches!(kind, PuntedProtocol::Membership | PuntedProtocol::Pim);
+    PacketFields::of(frame).is_some_and(|fields| stays(fields.destination)) || of_groups(protocol_of(frame))
 }
 
 /// Cuts a super-frame of TCP over IPv4 into smaller segments if its sender permits fragmentation. The receiver gets the same data, and needs no

@@ -17,6 +17,7 @@ pub use witness::{Finding, Unwitnessed, Witness};
 use crate::fields::push_key;
 use crate::filter::PathMarks;
 use crate::hook::Marks;
+use crate::punt::{is_shared, protocol_of};
 use crate::snapshot::{Egress, PathSpec, PortView, Snapshot};
 use classifier::{RuleList, RuleReader};
 use fib::{LinkAddress, Outcome, Tables};
@@ -91,7 +92,7 @@ impl Dispatch {
 
     pub(crate) fn exception_instance(&self, exception: Exception) -> Target {
         match exception {
-            Exception::Arp | Exception::Local | Exception::Resolve => self.control,
+            Exception::Arp | Exception::Local | Exception::Kernel | Exception::Resolve => self.control,
             _ => self.general,
         }
     }
@@ -534,11 +535,25 @@ impl<W: Witness> Classifier<'_, W> {
 
     fn punt(&self, packet: &mut Packet, exception: Exception) -> Target {
         self.witness.observe(|| Finding::Exception(exception));
+        if matches!(exception, Exception::Local | Exception::Kernel) && !self.is_within_punt_limit(packet) {
+            return refuse(packet, DropReason::PuntLimit);
+        }
         packet.meta_mut().exception = exception as u8;
         // Paths `CONTROL` and `GENERAL`.
         let path = if self.dispatch.exception_instance(exception) == self.dispatch.control { 0 } else { 1 };
         packet.meta_mut().path = PathId(path);
         self.dispatch.exception_instance(exception)
+    }
+
+    /// False if a packet that only programs of the machine process exceeds the limit of its protocol. It has no place on the path `control` then.
+    #[cold]
+    fn is_within_punt_limit(&self, packet: &Packet) -> bool {
+        let interface = self.snapshot.interface(packet.meta().in_interface);
+        if W::WANTS_RULES || interface.is_none_or(|interface| interface.kernel.is_none()) {
+            return true;
+        }
+        let protocol = protocol_of(packet.bytes());
+        is_shared(protocol) || self.snapshot.punt.admits(protocol, &self.snapshot.punt_limits, packet.meta().timestamp)
     }
 }
 

@@ -14,6 +14,7 @@ mod flow_plans;
 mod flow_sums;
 mod flows;
 mod hooks;
+mod kernel_routes;
 mod known_costs;
 mod measured_costs;
 mod opener;
@@ -31,6 +32,7 @@ pub use crate::parker::WakeFn;
 pub use edit::{EditError, EditSummary, Edits};
 pub use flow_admission::{FlowPromise, FlowRefusal};
 pub use flows::{CostlyFlow, FlowReport, FlowsChanged};
+pub use kernel_routes::{KernelHop, KernelRoute, KernelRouteAction, KernelRouteSummary};
 pub use known_costs::KnownCosts;
 pub use opener::{ApplyError, Opener};
 pub use policies::{PolicyChange, PolicyReport};
@@ -41,6 +43,7 @@ pub use shares::{RunningSubscriber, ShareRefusal, ShareReport};
 
 use crate::function::{FunctionRegistration, Functions};
 use crate::parker::Parker;
+use crate::punt::Punt;
 use crate::snapshot::{Layout, Snapshot};
 use crate::worker::{Adopted, Command, Mailbox, PeerRings, Worker, WorkerReport};
 use config_routes::{Gateways, RouteKey, Routes};
@@ -95,6 +98,7 @@ pub struct Router {
     sets: sets::RouterSets,
     shares: shares::RouterShares,
     flows: flows::RouterFlows,
+    punt: Arc<Punt>,
     /// Makes packet hooks. `None` if the router does not execute instructions.
     hook_maker: Option<Arc<dyn crate::hook::HookMaker>>,
     /// Makes the functions of paths.
@@ -179,6 +183,7 @@ impl Router {
         tables.apply_routes(always).expect("empty tables have room for eight routes");
         let measured = MeasuredCosts::start(build.switch_cost);
         let router = Router {
+            punt: Arc::new(Punt::for_worker(bells[0].clone())),
             parkers: bells,
             build,
             region,
@@ -222,6 +227,11 @@ impl Router {
     /// Makes this CPU scheduler available to future configurations. These must be checked against a catalogue with [`Schedulers::declarations`].
     pub fn register_cpu_scheduler(&mut self, scheduler: cpu::SchedulerRegistration) {
         self.schedulers = self.schedulers.with(scheduler);
+    }
+
+    /// The packets for programs of the machine, and from them.
+    pub fn punt(&self) -> &Arc<Punt> {
+        &self.punt
     }
 
     /// Numbers generations after `last`, for a router that continues a history. Must be called before the first generation.
@@ -376,15 +386,15 @@ impl Router {
         // `names.vrfs` includes VRFs without interfaces, which no packet can enter.
         let there: Vec<VrfId> = self.snapshot.interfaces.iter().map(|i| self.tables.vrf_of(i.id)).collect();
         for &vrf in self.names.vrfs.values().filter(|vrf| !there.contains(vrf)) {
-            let query = RouteQuery { vrf: Some(vrf), within: None, origin: Some(Origin::Api) };
-            let given = self.tables.routes(&query, usize::MAX);
-            let clear = |route: RouteReport| RouteChange {
-                vrf,
-                prefix: route.prefix,
-                origin: Origin::Api,
-                outcome: Outcome::NoRoute,
-            };
-            self.tables.apply_routes(given.into_iter().map(clear)).expect("a route can always be cleared");
+            for origin in [Origin::Api, Origin::Kernel] {
+                let query = RouteQuery { vrf: Some(vrf), within: None, origin: Some(origin) };
+                let given = self.tables.routes(&query, usize::MAX);
+                let clear = |route: RouteReport| {
+                    let (prefix, outcome) = (route.prefix, Outcome::NoRoute);
+                    RouteChange { vrf, prefix, origin, outcome }
+                };
+                self.tables.apply_routes(given.into_iter().map(clear)).expect("a route can always be cleared");
+            }
         }
         let snapshot = &self.snapshot;
         self.added_neighbours.retain(|(interface, _), _| snapshot.interface(*interface).is_some());

@@ -17,7 +17,7 @@ use link::medium::Medium;
 use link::{LinkSetup, Queueing};
 use packet::port::Port;
 use packet::wire::ipv6;
-use plan::{Admission, Call, CpuPlan, InterfacePlan, NatPlan, Plan, PortPlan};
+use plan::{Admission, Call, CpuPlan, InterfacePlan, NatPlan, Plan, PortPlan, PuntLimits};
 use schemes::Sharing;
 use stack::{Interface, InterfaceAddress, LocalProtocolLimits, ObjectiveTable};
 use std::collections::{BTreeMap, HashSet};
@@ -132,6 +132,8 @@ impl Router {
         // Translated connections survive the change of generation.
         snapshot.translations = self.snapshot.translations.clone();
         snapshot.log = self.snapshot.log.clone();
+        snapshot.punt = self.punt.clone();
+        snapshot.punt_limits = plan.linux.as_ref().map_or_else(PuntLimits::default, |linux| linux.limits);
         snapshot.flow_rates = self.snapshot.flow_rates.clone();
         snapshot.circuits = self.shares.circuits.clone();
         snapshot.round_trips = trees.round_trips.clone();
@@ -449,7 +451,7 @@ fn assign_vrfs(plan: &Plan, names: &mut Names) -> Result<(), ApplyError> {
 fn interfaces(plan: &Plan, names: &mut Names) -> Vec<Interface> {
     names.interfaces.retain(|name, _| plan.interfaces().any(|(_, interface)| interface.name == *name));
     let mut interfaces = Vec::new();
-    for (port, interface) in plan.interfaces() {
+    for (port_plan, interface) in plan.interfaces() {
         let next = names.next[1];
         let vrf = names.vrf(interface.vrf.as_ref());
         let place = |id: &InterfaceId| names.interface_vrfs.get(id).copied().unwrap_or(VrfId::MAIN);
@@ -462,16 +464,18 @@ fn interfaces(plan: &Plan, names: &mut Names) -> Vec<Interface> {
         if vrf != VrfId::MAIN {
             names.interface_vrfs.insert(id, vrf);
         }
-        let port = names.ports[&port.name];
+        let port = names.ports[&port_plan.name];
         let wants = Arc::new(ObjectiveTable::new(interface.trust, interface.objective, &plan.objectives));
-        interfaces.push(attach(interface, id, port, names.macs[&port], wants));
+        let kernel =
+            plan.linux.as_ref().filter(|linux| linux.ports.contains(&port_plan.name)).map(|linux| linux.answer);
+        interfaces.push(Interface { kernel, ..attach(interface, id, port, names.macs[&port], wants) });
     }
     interfaces
 }
 
 fn attach(plan: &InterfacePlan, id: InterfaceId, port: PortId, mac: Mac, wants: Arc<ObjectiveTable>) -> Interface {
     let (mut ipv4, mut ipv6) = (Vec::new(), Vec::new());
-    for prefix in &plan.addresses {
+    for prefix in plan.addresses_in_force() {
         match prefix.address {
             IpAddr::V4(address) => ipv4.push(InterfaceAddress { address, length: prefix.length }),
             IpAddr::V6(address) => ipv6.push(InterfaceAddress { address, length: prefix.length }),
@@ -482,9 +486,11 @@ fn attach(plan: &InterfacePlan, id: InterfaceId, port: PortId, mac: Mac, wants: 
         ipv6.push(InterfaceAddress { address: ipv6::link_local(mac), length: 64 });
     }
     let (redirects, ra) = (plan.redirects, plan.ra.clone().map(Arc::new));
-    let (name, vlan, mtu) = (plan.name.to_string(), plan.vlan, plan.mtu);
+    let mtu = plan.kernel.mtu.map_or(plan.mtu, |mtu| mtu.min(plan.mtu));
+    let (name, vlan) = (plan.name.to_string(), plan.vlan);
     let reverse_path = plan.reverse_path;
-    Interface { id, name, port, vlan, mac, mtu, redirects, reverse_path, ra, objectives: wants, ipv4, ipv6 }
+    let kernel = None;
+    Interface { id, name, port, vlan, mac, mtu, redirects, reverse_path, ra, kernel, objectives: wants, ipv4, ipv6 }
 }
 
 /// The plan's address translation, by ids.

@@ -23,6 +23,7 @@ mod peers;
 mod ports;
 mod preempt;
 mod protocols;
+mod punt;
 mod reclassify;
 mod replicate;
 mod report;
@@ -169,6 +170,9 @@ impl Worker {
         // Injected frames wait for an adoption, like packets in a receive ring: they would refill the paths that must drain.
         if !self.vector.injected.is_empty() && self.adoption.pending.is_none() {
             self.inject();
+        }
+        if self.id == WorkerId(0) && self.snapshot.punt.has_injected() && self.adoption.pending.is_none() {
+            self.send_injected();
         }
         if !self.peers.alone {
             self.receive_from_peers(now);

@@ -24,6 +24,7 @@ mod nat_packets;
 mod offload_loss;
 mod passthrough;
 mod policies;
+mod punt;
 mod random;
 mod reload;
 mod reservations;

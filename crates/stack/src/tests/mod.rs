@@ -69,6 +69,7 @@ fn lan() -> Interface {
         redirects: false,
         reverse_path: plan::ReversePath::Off,
         ra: None,
+        kernel: None,
         objectives: Arc::new(ObjectiveTable::EMPTY),
         ipv4: vec![InterfaceAddress { address: Ipv4Addr::new(10, 0, 1, 1), length: 24 }],
         ipv6: vec![
@@ -89,6 +90,7 @@ fn wan() -> Interface {
         redirects: false,
         reverse_path: plan::ReversePath::Off,
         ra: None,
+        kernel: None,
         objectives: Arc::new(ObjectiveTable::EMPTY),
         ipv4: vec![InterfaceAddress { address: Ipv4Addr::new(10, 0, 2, 1), length: 24 }],
         ipv6: vec![

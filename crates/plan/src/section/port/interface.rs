@@ -112,6 +112,29 @@ pub struct InterfacePlan {
     pub trust: bool,
     /// The objective of all other received packets.
     pub objective: Objective,
+    /// What programs of the machine have set on the kernel's interface for it.
+    #[serde(skip)]
+    pub kernel: KernelSettings,
+}
+
+/// What programs of the machine have set on the kernel's interface for an interface of the router. It is no part of the configuration: the router
+/// learns it while it runs.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct KernelSettings {
+    /// Addresses that the configuration does not have, sorted.
+    pub addresses: Vec<Prefix>,
+    /// An MTU below the configured one, in bytes.
+    pub mtu: Option<u16>,
+    /// True if the interface was set down: the router has no addresses there.
+    pub down: bool,
+}
+
+impl InterfacePlan {
+    /// The addresses in force: the configured ones, then those that programs of the machine have added.
+    pub fn addresses_in_force(&self) -> impl Iterator<Item = Prefix> + '_ {
+        let all = self.addresses.iter().chain(&self.kernel.addresses);
+        all.copied().filter(|_| !self.kernel.down)
+    }
 }
 
 /// The check of a packet's source against the routes.
@@ -203,6 +226,7 @@ fn interface(
         ra: ra::check(report, section, &addresses),
         trust: if section.node("trust").is_some() { section.boolean(report, "trust") } else { trust },
         objective: section.choice(report, "objective", Objective::ALL).unwrap_or(objective),
+        kernel: KernelSettings::default(),
         addresses,
     }
 }

@@ -1,0 +1,294 @@
+//! Keeps the interfaces of the kernel in step with those of the router (`[linux]`), in both directions.
+//!
+//! One thread, in the network namespace of the interfaces, follows the configuration of the router and the kernel's tables. Another one moves packets.
+
+mod exchange;
+mod report;
+
+use super::{ADOPTION_TIMEOUT, Control, Daemon, StartError};
+use crate::events::LoggedEvent;
+use exchange::{Exchange, KernelInterfaces};
+use io::clock;
+use io::kernel_interface::KernelInterface;
+use io::netlink::{KernelAddress, KernelError, Netlink};
+use io::netns::Namespace;
+use io::wait::{Sleeper, Waker};
+use plan::{KernelSettings, Name, Plan, Prefix};
+use plane::{ApplyError, snapshot::Snapshot};
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::sync::mpsc::sync_channel;
+use std::thread;
+use units::{Generation, Mac, Nanos};
+
+/// The longest time until a change of the kernel or of the router is noticed without a notification.
+const INTERVAL: Nanos = Nanos::millis(50);
+
+/// The parts of a router with `[linux]`.
+pub(super) struct Linux {
+    exchange: Arc<Exchange>,
+    waker: Waker,
+}
+
+impl Linux {
+    /// Makes both threads look for changes, and at the end of the router.
+    pub fn wake(&self) {
+        self.waker.wake();
+        self.exchange.wake();
+    }
+
+    /// Frames for programs of the machine that the kernel did not accept.
+    pub fn refused(&self) -> u64 {
+        self.exchange.refused()
+    }
+}
+
+/// What the router wants of an interface of the kernel.
+#[derive(Clone, PartialEq, Eq, Debug)]
+struct Wanted {
+    id: units::InterfaceId,
+    mac: Mac,
+    mtu: u16,
+    addresses: BTreeSet<(IpAddr, u8)>,
+}
+
+/// An interface of the kernel, and what the router has done there.
+struct Served {
+    device: Arc<KernelInterface>,
+    wanted: Wanted,
+    /// The addresses that the router has added.
+    added: BTreeSet<(IpAddr, u8)>,
+}
+
+/// The state of the thread that follows both sides.
+struct Follower {
+    exchange: Arc<Exchange>,
+    served: BTreeMap<Name, Served>,
+    /// The generation that `served` was made for.
+    generation: Generation,
+}
+
+impl Daemon {
+    /// Starts the threads, if the plan has `[linux]`, and returns once the interfaces exist.
+    pub(super) fn start_linux(self: &Arc<Self>, plan: &Plan) -> Result<(), StartError> {
+        let Some(linux) = &plan.linux else { return Ok(()) };
+        let namespace = linux.namespace.clone();
+        let punt = self.control.lock().router.punt().clone();
+        let exchange = Exchange::start(&punt, &self.stop).map_err(StartError::System)?;
+        let waker = Waker::new().map_err(StartError::System)?;
+        let _ = self.linux.set(Linux { exchange: exchange.clone(), waker: waker.clone() });
+        let (daemon, (sender, receiver)) = (Arc::downgrade(self), sync_channel(1));
+        let follow = move || {
+            let mut follower = Follower { exchange, served: BTreeMap::new(), generation: Generation(0) };
+            let mut sleeper = Sleeper::new(waker);
+            let begun = enter(namespace.as_deref()).and_then(|()| match daemon.upgrade() {
+                Some(daemon) => follower.follow(&daemon),
+                None => Ok(()),
+            });
+            let running = begun.is_ok();
+            // The starter may have given up.
+            let _ = sender.send(begun);
+            while running && let Some(daemon) = daemon.upgrade() {
+                if daemon.stop.load(std::sync::atomic::Ordering::Relaxed) {
+                    break;
+                }
+                if let Err(error) = follower.follow(&daemon) {
+                    daemon.log.push(clock::now(), LoggedEvent::Warning(error.to_string()));
+                }
+                // Without a reference, so that the router can end meanwhile.
+                drop(daemon);
+                let _ = sleeper.sleep([], INTERVAL);
+            }
+        };
+        thread::Builder::new().name("linux-tables".into()).spawn(follow).map_err(StartError::System)?;
+        let begun = receiver.recv().map_err(|_| StartError::AdoptionTimeout)?;
+        begun.map_err(|error| StartError::Apply(vec![error]))
+    }
+}
+
+/// Moves the calling thread to a namespace.
+fn enter(namespace: Option<&str>) -> Result<(), ApplyError> {
+    let Some(name) = namespace else { return Ok(()) };
+    Namespace::named(name).and_then(|namespace| namespace.enter()).map_err(|error| ApplyError {
+        place: "linux.namespace".into(),
+        reason: format!("cannot enter the network namespace '{name}': {error}"),
+        hint: "it needs CAP_SYS_ADMIN: run the router as root".into(),
+    })
+}
+
+fn failed(error: KernelError) -> ApplyError {
+    ApplyError { place: "linux".into(), reason: error.to_string(), hint: "see `ip link` in its namespace".into() }
+}
+
+impl Follower {
+    /// Compares both sides and carries over what differs.
+    fn follow(&mut self, daemon: &Daemon) -> Result<(), ApplyError> {
+        let (snapshot, plan) = {
+            let control = daemon.control.lock();
+            (control.router.snapshot().clone(), control.router.plan().cloned())
+        };
+        let Some(plan) = plan else { return Ok(()) };
+        let mut netlink = Netlink::open().map_err(failed)?;
+        if snapshot.generation != self.generation {
+            self.follow_router(&snapshot, &plan)?;
+            self.generation = snapshot.generation;
+        }
+        let settings = self.follow_kernel(&mut netlink).map_err(failed)?;
+        daemon.adopt_kernel_settings(&settings);
+        Ok(())
+    }
+
+    /// Makes, changes and removes interfaces of the kernel as the router has them.
+    fn follow_router(&mut self, snapshot: &Snapshot, plan: &Plan) -> Result<(), ApplyError> {
+        let mut all: BTreeMap<Name, Wanted> = BTreeMap::new();
+        for (_, interface) in plan.interfaces() {
+            let Some(known) = snapshot.interface_named(&interface.name).filter(|known| known.kernel.is_some()) else {
+                continue;
+            };
+            let addresses = interface.addresses.iter().map(|prefix| (prefix.address, prefix.length)).collect();
+            let wanted = Wanted { id: known.id, mac: known.mac, mtu: interface.mtu, addresses };
+            all.insert(interface.name.clone(), wanted);
+        }
+        self.served.retain(|name, served| {
+            let stays = all.contains_key(name);
+            if !stays {
+                served.device.remove();
+            }
+            stays
+        });
+        for (name, wanted) in all {
+            match self.served.get_mut(&name) {
+                Some(served) if (served.wanted.mac, served.wanted.mtu) == (wanted.mac, wanted.mtu) => {
+                    served.wanted = wanted;
+                }
+                _ => {
+                    // Two descriptors of one device exclude each other.
+                    let before = self.served.remove(&name);
+                    let added = before.map_or_else(BTreeSet::new, |served| served.added);
+                    let device = KernelInterface::open(&name, wanted.mac, wanted.mtu).map_err(|error| ApplyError {
+                        place: format!("linux, interface {name}"),
+                        reason: error.reason,
+                        hint: error.hint,
+                    })?;
+                    self.served.insert(name, Served { device: Arc::new(device), wanted, added });
+                }
+            }
+        }
+        let interfaces: KernelInterfaces =
+            self.served.values().map(|served| (served.wanted.id, served.device.clone())).collect();
+        self.exchange.set_interfaces(interfaces);
+        Ok(())
+    }
+
+    /// Gives the kernel the configured addresses, and returns what programs of the machine have set.
+    fn follow_kernel(&mut self, netlink: &mut Netlink) -> Result<BTreeMap<Name, KernelSettings>, KernelError> {
+        let addresses = netlink.addresses()?;
+        let links = netlink.links()?;
+        let mut settings = BTreeMap::new();
+        for (name, served) in &mut self.served {
+            let here = |address: &&KernelAddress| address.link == served.device.index();
+            let present: BTreeSet<(IpAddr, u8)> =
+                addresses.iter().filter(here).map(|address| (address.address, address.prefix)).collect();
+            let Some(link) = links.iter().find(|link| link.index == served.device.index()) else {
+                // Somebody has removed the interface: it is made again with the next generation.
+                settings.insert(name.clone(), KernelSettings { down: true, ..KernelSettings::default() });
+                continue;
+            };
+            for &(address, length) in served.wanted.addresses.difference(&present) {
+                if link.up {
+                    netlink.add_address(name, address, length)?;
+                    served.added.insert((address, length));
+                }
+            }
+            let superfluous: Vec<(IpAddr, u8)> = served.added.difference(&served.wanted.addresses).copied().collect();
+            for (address, length) in superfluous {
+                if present.contains(&(address, length)) {
+                    netlink.delete_address(name, address, length)?;
+                }
+                served.added.remove(&(address, length));
+            }
+            let usable = addresses.iter().filter(here).filter(|address| address.is_usable());
+            let own: BTreeSet<(IpAddr, u8)> = usable.map(|address| (address.address, address.prefix)).collect();
+            let foreign = own.difference(&served.wanted.addresses).filter(|one| !served.added.contains(one));
+            let addresses = foreign.map(|&(address, length)| Prefix { address, length }).collect();
+            let mtu = u16::try_from(link.mtu).ok().filter(|mtu| *mtu < served.wanted.mtu);
+            settings.insert(name.clone(), KernelSettings { addresses, mtu, down: !link.up });
+        }
+        Ok(settings)
+    }
+}
+
+impl Daemon {
+    /// Adopts what programs of the machine have set on the kernel's interfaces, in a new generation. It is no part of the history: the configuration
+    /// stays the same.
+    fn adopt_kernel_settings(&self, settings: &BTreeMap<Name, KernelSettings>) {
+        let Some(mut guard) = self.lock_adopted(ADOPTION_TIMEOUT) else { return };
+        let control = &mut *guard;
+        let Some(running) = control.router.plan().cloned() else { return };
+        let mut plan = (*running).clone();
+        control.kernel_settings = settings.clone();
+        let skipped = control.with_kernel_settings(&mut plan);
+        if plan == *running {
+            return;
+        }
+        let now = clock::now();
+        for (interface, prefix) in skipped {
+            let text = format!(
+                "interface {interface}: the address {prefix} of the kernel is not used: its network is on another interface"
+            );
+            self.log.push(now, LoggedEvent::Warning(text));
+        }
+        control.router.set_time(now);
+        // Measurements must not refuse what the kernel has done already.
+        match control.router.prepare_rollback(&plan, &mut *control.opener) {
+            Ok(prepared) => {
+                let published = control.router.publish(prepared);
+                control.adopting = Some((published, control.text.clone(), control.name.clone()));
+            }
+            Err(errors) => {
+                let text = errors.iter().map(ApplyError::to_string).collect::<Vec<_>>().join("; ");
+                self.log
+                    .push(now, LoggedEvent::Warning(format!("the settings of the kernel cannot be adopted: {text}")));
+                return;
+            }
+        }
+        drop(guard);
+        drop(self.lock_adopted(ADOPTION_TIMEOUT));
+    }
+}
+
+impl Control {
+    /// Adds the settings of the kernel's interfaces to a plan. Returns the addresses that it cannot use: their networks are on other interfaces.
+    pub(super) fn with_kernel_settings(&self, plan: &mut Plan) -> Vec<(Name, Prefix)> {
+        let mut skipped = Vec::new();
+        let configured = plan.interfaces().flat_map(|(_, interface)| {
+            interface
+                .addresses
+                .iter()
+                .map(move |prefix| (interface.vrf.clone(), prefix.network(), interface.name.clone()))
+        });
+        let mut networks: Vec<(Option<Name>, Prefix, Name)> = configured.collect();
+        for interface in plan.ports.iter_mut().flat_map(|port| &mut port.interfaces) {
+            let Some(settings) = self.kernel_settings.get(&interface.name) else {
+                interface.kernel = KernelSettings::default();
+                continue;
+            };
+            interface.kernel = settings.clone();
+            interface.kernel.addresses.retain(|prefix| {
+                let link_local = matches!(prefix.address, IpAddr::V6(address) if address.is_unicast_link_local());
+                let elsewhere = |(vrf, network, name): &(Option<Name>, Prefix, Name)| {
+                    *vrf == interface.vrf && *network == prefix.network() && *name != interface.name
+                };
+                let usable = link_local || !networks.iter().any(elsewhere);
+                if usable {
+                    networks.push((interface.vrf.clone(), prefix.network(), interface.name.clone()));
+                } else {
+                    skipped.push((interface.name.clone(), *prefix));
+                }
+                usable
+            });
+        }
+        skipped
+    }
+}

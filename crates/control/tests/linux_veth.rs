@@ -1,0 +1,179 @@
+//! Programs of the machine on the links of a router: the kernel's interfaces have the addresses of both sides, and `ping`, TCP and ARP work through
+//! them.
+
+#![allow(clippy::print_stdout)]
+
+use control::{Daemon, DaemonOptions};
+use io::clock;
+use io::devices::Devices;
+use io::netns::{Lab, LabHost, Namespace, Plug};
+use io::wait::{Sleeper, Waker};
+use std::fs;
+use std::io::{Read, Write};
+use std::net::{IpAddr, TcpListener, TcpStream};
+use std::process::Command;
+use std::sync::Arc;
+use std::thread;
+use units::{Mac, Nanos};
+
+/// The longest wait for anything.
+const PATIENCE: Nanos = Nanos::secs(20);
+
+/// A router with one port to a host, and its interfaces of the kernel in a namespace with a name.
+struct Net {
+    daemon: Arc<Daemon>,
+    host: LabHost,
+    /// Of the kernel's interfaces.
+    namespace: Namespace,
+    name: String,
+    /// Holds the router's end of the cable.
+    _router: LabHost,
+}
+
+fn configuration(name: &str, port: &str, linux: &str) -> String {
+    format!(
+        "version = 1\n[port.lan]\ndevice = 'packet:line'\nmac = '02:00:00:00:00:01'\n{port}\n[linux]\nnamespace = '{name}'\n{linux}\n"
+    )
+}
+
+impl Net {
+    fn start(test: &str, port: &str, linux: &str) -> Option<Net> {
+        let lab = match Lab::new() {
+            Ok(lab) => lab,
+            Err(error) => {
+                println!("skipped: {}", error.reason);
+                return None;
+            }
+        };
+        let (router, host) = (lab.host("router").unwrap(), lab.host("host").unwrap());
+        let mac = Some(Mac([2, 0, 0, 0, 0, 1]));
+        lab.cable(&Plug { host: &router, link: "line", mac }, &host.plug("eth0")).unwrap();
+        host.add_address("eth0", address("192.0.2.9"), 24).unwrap();
+        let name = format!("sp-{test}-{}", std::process::id());
+        let text = configuration(&name, port, linux);
+        let plan = plan::check(&text, "t", &plane::catalogue()).unwrap();
+        let devices = Devices::new(clock::epoch()).in_namespace(router.namespace().clone());
+        let options = DaemonOptions::new(devices, &text, "t", |_| {});
+        let daemon = Daemon::start(&plan, options).unwrap();
+        let namespace = Namespace::named(&name).unwrap();
+        Some(Net { daemon, host, namespace, name, _router: router })
+    }
+
+    /// Runs a command among the programs of the machine; its output.
+    fn ip(&self, command: &str) -> String {
+        let mut parts = command.split(' ');
+        let mut run = Command::new(parts.next().unwrap());
+        run.args(parts);
+        let output = self.namespace.run(|| run.output()).unwrap().unwrap();
+        assert!(output.status.success(), "{command}: {}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    }
+
+    /// Waits until `done` holds. Returns the time it took.
+    fn wait(&self, what: &str, mut done: impl FnMut() -> bool) -> Nanos {
+        let (begun, mut sleeper) = (clock::now(), Sleeper::new(Waker::new().unwrap()));
+        while !done() {
+            let waited = clock::now().since(begun);
+            assert!(waited < PATIENCE, "{what}: not within {PATIENCE}");
+            sleeper.sleep([], Nanos::millis(5)).unwrap();
+        }
+        clock::now().since(begun)
+    }
+
+    fn interface(&self) -> control::api::LinuxInterface {
+        self.daemon.linux().interfaces.into_iter().find(|interface| interface.name == "lan").unwrap()
+    }
+}
+
+impl Drop for Net {
+    fn drop(&mut self) {
+        self.daemon.stop();
+        let _ = Command::new("ip").args(["netns", "delete", &self.name]).status();
+        let _ = fs::remove_file(format!("/run/netns/{}", self.name));
+    }
+}
+
+fn address(text: &str) -> IpAddr {
+    text.parse().unwrap()
+}
+
+/// The answers to some pings of `to` from a namespace.
+fn pings(from: &Namespace, to: &str) -> usize {
+    let mut ping = Command::new("ping");
+    ping.args(["-c", "3", "-i", "0.2", "-W", "5", to]);
+    let output = from.run(|| ping.output()).unwrap().unwrap();
+    String::from_utf8_lossy(&output.stdout).lines().filter(|line| line.contains(" bytes from ")).count()
+}
+
+#[test]
+fn programs_work_on_the_links_of_the_router() {
+    let Some(net) = Net::start("use", "address = ['192.0.2.1/24']", "") else { return };
+    let shown = net.ip("ip -br link show lan");
+    assert!(shown.contains("02:00:00:00:00:01"), "{shown}");
+    net.wait("the configured address", || net.ip("ip -br addr show lan").contains("192.0.2.1/24"));
+    // A program of the machine to the host, and the host to the router.
+    assert_eq!(pings(&net.namespace, "192.0.2.9"), 3);
+    assert_eq!(pings(net.host.namespace(), "192.0.2.1"), 3, "one answer to each");
+    let icmp = net.daemon.linux().protocols.into_iter().find(|protocol| protocol.protocol == "icmp").unwrap();
+    assert_eq!((icmp.counters.punted, icmp.counters.injected), (3, 3), "pings of the host end at the router");
+    // A server on the machine: a megabyte each way.
+    let listener = net.namespace.run(|| TcpListener::bind("192.0.2.1:8179").unwrap()).unwrap();
+    let data: Vec<u8> = (0..1_000_000u32).map(|at| (at / 7) as u8).collect();
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            let (mut stream, _) = listener.accept().unwrap();
+            let mut got = vec![0; data.len()];
+            stream.read_exact(&mut got).unwrap();
+            stream.write_all(&got).unwrap();
+        });
+        let mut stream = net.host.run(|| TcpStream::connect("192.0.2.1:8179").unwrap()).unwrap();
+        let mut writer = stream.try_clone().unwrap();
+        scope.spawn(move || writer.write_all(&data).unwrap());
+        let mut got = vec![0; 1_000_000];
+        stream.read_exact(&mut got).unwrap();
+        assert!(got.iter().enumerate().all(|(at, byte)| *byte == (at / 7) as u8));
+    });
+    let linux = net.daemon.linux();
+    assert_eq!(linux.refused_by_router, 0, "{linux:?}");
+}
+
+#[test]
+fn kernel_answers_if_it_is_configured_to() {
+    let Some(net) = Net::start("answer", "address = ['192.0.2.1/24']", "answer = 'kernel'") else { return };
+    net.wait("the configured address", || net.ip("ip -br addr show lan").contains("192.0.2.1/24"));
+    assert_eq!(pings(net.host.namespace(), "192.0.2.1"), 3);
+    let protocols = net.daemon.linux().protocols;
+    let of = |name: &str| protocols.iter().find(|protocol| protocol.protocol == name).unwrap().counters.0;
+    assert!(of("arp").punted >= 1 && of("icmp").punted == 3 && of("icmp").injected == 3, "{protocols:?}");
+}
+
+#[test]
+fn addresses_of_the_kernel_are_those_of_the_router_and_back() {
+    let Some(net) = Net::start("addresses", "", "") else { return };
+    assert_eq!(net.interface().kernel_addresses.iter().filter(|address| address.contains('.')).count(), 0);
+    // As a DHCP client would.
+    net.ip("ip addr add 192.0.2.77/24 dev lan");
+    let has = |text: &str| net.interface().kernel_addresses.iter().any(|address| address == text);
+    let time = net.wait("the address in the router", || has("192.0.2.77/24"));
+    println!("adopted after {time}");
+    assert_eq!(pings(net.host.namespace(), "192.0.2.77"), 3);
+    net.ip("ip addr del 192.0.2.77/24 dev lan");
+    net.wait("its removal", || !has("192.0.2.77/24"));
+    // The configuration adds an address to the kernel's interface, and removes it again.
+    let with = configuration(&net.name, "address = ['192.0.2.1/24', '198.51.100.1/24']", "");
+    net.daemon.apply(&with, "t").unwrap();
+    net.wait("both addresses", || {
+        let shown = net.ip("ip -br addr show lan");
+        shown.contains("192.0.2.1/24") && shown.contains("198.51.100.1/24")
+    });
+    net.daemon.apply(&configuration(&net.name, "address = ['192.0.2.1/24']", ""), "t").unwrap();
+    net.wait("the removal", || !net.ip("ip -br addr show lan").contains("198.51.100.1/24"));
+    assert!(net.interface().kernel_addresses.iter().all(|address| address.starts_with("fe80")), "no echo of its own");
+    // Down and up, and the MTU.
+    net.ip("ip link set lan down");
+    net.wait("the state down", || !net.interface().up);
+    net.ip("ip link set lan up mtu 1400");
+    net.wait("the state up", || net.interface().up && net.interface().mtu == 1400);
+    net.wait("the address again", || net.ip("ip -br addr show lan").contains("192.0.2.1/24"));
+    assert_eq!(pings(net.host.namespace(), "192.0.2.1"), 3);
+}

@@ -1,0 +1,107 @@
+//! Interfaces of the kernel for those of the router: tap devices on which programs of the machine work. Frames cross one by one, without offloads.
+//!
+//! A device stays when the router ends, without a carrier, so that addresses and routes on it survive a restart. The next router attaches to it again.
+
+use crate::advisories::OpenError;
+use crate::netlink::{KernelError, Netlink};
+use crate::sys;
+use rustix::fs::{Mode, OFlags, open};
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use units::Mac;
+
+/// A tap device of the network namespace in which it was opened.
+#[derive(Debug)]
+pub struct KernelInterface {
+    name: String,
+    descriptor: OwnedFd,
+    index: u32,
+}
+
+impl KernelInterface {
+    /// Opens the device with this name in the network namespace of the calling thread, and creates it if there is none. It is up afterwards, with this
+    /// MAC address and MTU (bytes without the link header). Needs CAP_NET_ADMIN.
+    pub fn open(name: &str, mac: Mac, mtu: u16) -> Result<KernelInterface, OpenError> {
+        let failed = |error: &io::Error| refused(name, error);
+        let descriptor = open("/dev/net/tun", OFlags::RDWR | OFlags::NONBLOCK | OFlags::CLOEXEC, Mode::empty());
+        let descriptor = descriptor.map_err(|error| failed(&error.into()))?;
+        sys::attach_tun(&descriptor, name, libc::IFF_TAP | libc::IFF_NO_PI).map_err(|error| failed(&error))?;
+        // An earlier owner may have left offloads.
+        sys::set_tun_offload(&descriptor, 0).map_err(|error| failed(&error))?;
+        sys::keep_tun(&descriptor, true).map_err(|error| failed(&error))?;
+        let failed = |error: KernelError| failed(&error.error);
+        let mut netlink = Netlink::open().map_err(failed)?;
+        let link = netlink.link(name).map_err(failed)?;
+        if link.mac != mac {
+            netlink.set_mac(name, mac).map_err(failed)?;
+        }
+        if link.mtu != u32::from(mtu) {
+            netlink.set_mtu(name, mtu.into()).map_err(failed)?;
+        }
+        if !link.up {
+            netlink.set_up(name, true).map_err(failed)?;
+        }
+        Ok(KernelInterface { name: name.to_owned(), descriptor, index: link.index })
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Its number in its network namespace.
+    pub fn index(&self) -> u32 {
+        self.index
+    }
+
+    /// Reads the next frame that a program has sent into `buffer`; its length in bytes, or none. Longer frames than the buffer are cut off.
+    pub fn receive(&self, buffer: &mut [u8]) -> Option<usize> {
+        loop {
+            match rustix::io::read(&self.descriptor, &mut *buffer) {
+                Ok(length) => return Some(length),
+                Err(rustix::io::Errno::INTR) => {}
+                // None (EAGAIN), or the device was removed (EBADFD).
+                Err(_) => return None,
+            }
+        }
+    }
+
+    /// Gives a frame to the kernel. False if the kernel refuses it: the interface is down, or was removed.
+    pub fn send(&self, frame: &[u8]) -> bool {
+        loop {
+            match rustix::io::write(&self.descriptor, frame) {
+                Ok(_) => return true,
+                Err(rustix::io::Errno::INTR) => {}
+                Err(_) => return false,
+            }
+        }
+    }
+
+    /// True as long as the device exists.
+    pub fn exists(&self) -> bool {
+        sys::has_tun(&self.descriptor)
+    }
+
+    /// Removes the device with its addresses and routes, once the last descriptor is closed.
+    pub fn remove(&self) {
+        // If it is gone already, nothing remains to be done.
+        let _ = sys::keep_tun(&self.descriptor, false);
+    }
+}
+
+impl AsFd for KernelInterface {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.descriptor.as_fd()
+    }
+}
+
+fn refused(name: &str, error: &io::Error) -> OpenError {
+    let hint = match error.raw_os_error() {
+        Some(libc::ENOENT | libc::ENODEV | libc::ENXIO) => "load the kernel's module: `modprobe tun`",
+        Some(libc::EPERM | libc::EACCES) => "it needs CAP_NET_ADMIN: run the router as root",
+        Some(libc::EBUSY) => "another router uses it: end that router, or use another namespace",
+        Some(libc::EINVAL) => "another interface has this name: rename the port, or set `namespace` of [linux]",
+        _ => "`switchpath doctor` reports the abilities of this machine",
+    };
+    OpenError { reason: format!("cannot make the interface '{name}' of the kernel: {error}"), hint: hint.into() }
+}
