@@ -4,26 +4,34 @@
 
 mod exchange;
 mod report;
+mod routes;
 
 use super::{ADOPTION_TIMEOUT, Control, Daemon, StartError};
 use crate::events::LoggedEvent;
 use exchange::{Exchange, KernelInterfaces};
 use io::clock;
 use io::kernel_interface::KernelInterface;
-use io::netlink::{KernelAddress, KernelError, Netlink};
+use io::netlink::{FollowedTables, KernelAddress, KernelError, KernelRequest, KernelTables, Netlink, RequestObject};
 use io::netns::Namespace;
 use io::wait::{Sleeper, Waker};
 use plan::{KernelSettings, Name, Plan, Prefix};
 use plane::{ApplyError, snapshot::Snapshot};
+use routes::RouteBatch;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
+use std::os::fd::AsFd;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::sync::mpsc::sync_channel;
 use std::thread;
 use units::{Generation, Mac, Nanos};
 
-/// The longest time until a change of the kernel or of the router is noticed without a notification.
-const INTERVAL: Nanos = Nanos::millis(50);
+/// The longest time until both sides are compared again without a notification.
+const INTERVAL: Nanos = Nanos::secs(1);
+/// The pause after a failure.
+const RETRY: Nanos = Nanos::millis(100);
+/// The kernel's main routing table.
+const MAIN_TABLE: u32 = 254;
 
 /// The parts of a router with `[linux]`.
 pub(super) struct Linux {
@@ -64,6 +72,7 @@ struct Served {
 /// The state of the thread that follows both sides.
 struct Follower {
     exchange: Arc<Exchange>,
+    tables: KernelTables,
     served: BTreeMap<Name, Served>,
     /// The generation that `served` was made for.
     generation: Generation,
@@ -80,25 +89,29 @@ impl Daemon {
         let _ = self.linux.set(Linux { exchange: exchange.clone(), waker: waker.clone() });
         let (daemon, (sender, receiver)) = (Arc::downgrade(self), sync_channel(1));
         let follow = move || {
-            let mut follower = Follower { exchange, served: BTreeMap::new(), generation: Generation(0) };
-            let mut sleeper = Sleeper::new(waker);
-            let begun = enter(namespace.as_deref()).and_then(|()| match daemon.upgrade() {
-                Some(daemon) => follower.follow(&daemon),
-                None => Ok(()),
+            let begun = Follower::start(exchange, namespace.as_deref()).and_then(|mut follower| {
+                daemon.upgrade().map_or(Ok(()), |daemon| follower.follow(&daemon))?;
+                Ok(follower)
             });
-            let running = begun.is_ok();
+            let (mut follower, begun) = match begun {
+                Ok(follower) => (Some(follower), Ok(())),
+                Err(error) => (None, Err(error)),
+            };
             // The starter may have given up.
             let _ = sender.send(begun);
-            while running && let Some(daemon) = daemon.upgrade() {
-                if daemon.stop.load(std::sync::atomic::Ordering::Relaxed) {
-                    break;
-                }
-                if let Err(error) = follower.follow(&daemon) {
+            let mut sleeper = Sleeper::new(waker);
+            while let Some(follower) = &mut follower
+                && let Some(daemon) = daemon.upgrade()
+                && !daemon.stop.load(Ordering::Relaxed)
+            {
+                let followed = follower.follow(&daemon);
+                let pause = if followed.is_err() { RETRY } else { INTERVAL };
+                followed.err().into_iter().for_each(|error| {
                     daemon.log.push(clock::now(), LoggedEvent::Warning(error.to_string()));
-                }
+                });
                 // Without a reference, so that the router can end meanwhile.
                 drop(daemon);
-                let _ = sleeper.sleep([], INTERVAL);
+                let _ = sleeper.sleep([follower.tables.as_fd()], pause);
             }
         };
         thread::Builder::new().name("linux-tables".into()).spawn(follow).map_err(StartError::System)?;
@@ -122,6 +135,13 @@ fn failed(error: KernelError) -> ApplyError {
 }
 
 impl Follower {
+    /// Enters the namespace, for good.
+    fn start(exchange: Arc<Exchange>, namespace: Option<&str>) -> Result<Follower, ApplyError> {
+        enter(namespace)?;
+        let tables = KernelTables::open(FollowedTables::Only(vec![MAIN_TABLE])).map_err(failed)?;
+        Ok(Follower { exchange, tables, served: BTreeMap::new(), generation: Generation(0) })
+    }
+
     /// Compares both sides and carries over what differs.
     fn follow(&mut self, daemon: &Daemon) -> Result<(), ApplyError> {
         let (snapshot, plan) = {
@@ -129,12 +149,27 @@ impl Follower {
             (control.router.snapshot().clone(), control.router.plan().cloned())
         };
         let Some(plan) = plan else { return Ok(()) };
-        let mut netlink = Netlink::open().map_err(failed)?;
-        if snapshot.generation != self.generation {
+        let follows_router = snapshot.generation != self.generation;
+        if follows_router {
             self.follow_router(&snapshot, &plan)?;
             self.generation = snapshot.generation;
         }
-        let settings = self.follow_kernel(&mut netlink).map_err(failed)?;
+        let interfaces = |served: &BTreeMap<Name, Served>| {
+            served.iter().map(|(name, served)| (served.device.index(), name.clone())).collect::<BTreeMap<u32, Name>>()
+        };
+        let names = interfaces(&self.served);
+        let mut routes = RouteBatch::new(daemon, &names);
+        self.tables.update(|change| routes.add_change(change)).map_err(failed)?;
+        if follows_router {
+            // A route may lead to an interface that exists only now.
+            self.tables.routes().for_each(|route| {
+                let route = route.route;
+                let effective = self.tables.effective_route(route.table, route.destination, route.prefix);
+                routes.set((route.destination, route.prefix), effective);
+            });
+        }
+        routes.finish();
+        let settings = self.follow_kernel().map_err(failed)?;
         daemon.adopt_kernel_settings(&settings);
         Ok(())
     }
@@ -159,13 +194,16 @@ impl Follower {
         });
         for (name, wanted) in all {
             match self.served.get_mut(&name) {
-                Some(served) if (served.wanted.mac, served.wanted.mtu) == (wanted.mac, wanted.mtu) => {
+                Some(served)
+                    if served.device.exists() && (served.wanted.mac, served.wanted.mtu) == (wanted.mac, wanted.mtu) =>
+                {
                     served.wanted = wanted;
                 }
                 _ => {
-                    // Two descriptors of one device exclude each other.
-                    let before = self.served.remove(&name);
-                    let added = before.map_or_else(BTreeSet::new, |served| served.added);
+                    // Two descriptors of one device exclude each other, and the other thread may still hold the old one.
+                    let added = self.served.remove(&name).map_or_else(BTreeSet::new, |served| served.added);
+                    let others = self.served.values().map(|served| (served.wanted.id, served.device.clone()));
+                    self.exchange.set_interfaces(others.collect());
                     let device = KernelInterface::open(&name, wanted.mac, wanted.mtu).map_err(|error| ApplyError {
                         place: format!("linux, interface {name}"),
                         reason: error.reason,
@@ -182,16 +220,15 @@ impl Follower {
     }
 
     /// Gives the kernel the configured addresses, and returns what programs of the machine have set.
-    fn follow_kernel(&mut self, netlink: &mut Netlink) -> Result<BTreeMap<Name, KernelSettings>, KernelError> {
-        let addresses = netlink.addresses()?;
-        let links = netlink.links()?;
+    fn follow_kernel(&mut self) -> Result<BTreeMap<Name, KernelSettings>, KernelError> {
+        let mut netlink = Netlink::open()?;
         let mut settings = BTreeMap::new();
         for (name, served) in &mut self.served {
-            let here = |address: &&KernelAddress| address.link == served.device.index();
-            let present: BTreeSet<(IpAddr, u8)> =
-                addresses.iter().filter(here).map(|address| (address.address, address.prefix)).collect();
-            let Some(link) = links.iter().find(|link| link.index == served.device.index()) else {
-                // Somebody has removed the interface: it is made again with the next generation.
+            let index = served.device.index();
+            let here = || self.tables.addresses().filter(move |address| address.link == index);
+            let present: BTreeSet<(IpAddr, u8)> = here().map(|address| (address.address, address.prefix)).collect();
+            let Some(link) = self.tables.links().find(|link| link.index == index) else {
+                // Somebody has removed the interface: the router uses nothing of it.
                 settings.insert(name.clone(), KernelSettings { down: true, ..KernelSettings::default() });
                 continue;
             };
@@ -203,14 +240,14 @@ impl Follower {
             }
             let superfluous: Vec<(IpAddr, u8)> = served.added.difference(&served.wanted.addresses).copied().collect();
             for (address, length) in superfluous {
-                if present.contains(&(address, length)) {
-                    netlink.delete_address(name, address, length)?;
-                }
+                let old = KernelAddress::new(index, address, length);
+                // If it is gone already, nothing remains to be done.
+                netlink.apply([KernelRequest::Delete(RequestObject::Address(&old))])?;
                 served.added.remove(&(address, length));
             }
-            let usable = addresses.iter().filter(here).filter(|address| address.is_usable());
+            let usable = here().filter(|address| !address.flags.is_tentative() && !address.flags.is_duplicate());
             let own: BTreeSet<(IpAddr, u8)> = usable.map(|address| (address.address, address.prefix)).collect();
-            let foreign = own.difference(&served.wanted.addresses).filter(|one| !served.added.contains(one));
+            let foreign = own.difference(&served.wanted.addresses);
             let addresses = foreign.map(|&(address, length)| Prefix { address, length }).collect();
             let mtu = u16::try_from(link.mtu).ok().filter(|mtu| *mtu < served.wanted.mtu);
             settings.insert(name.clone(), KernelSettings { addresses, mtu, down: !link.up });

@@ -1,0 +1,119 @@
+//! Takes over the routes of the kernel's main table.
+
+use crate::daemon::{ADOPTION_TIMEOUT, Daemon};
+use crate::events::LoggedEvent;
+use io::clock;
+use io::netlink::{KernelChange, KernelHop, ResolvedRoute, RouteKind};
+use plan::{Name, Prefix};
+use plane::KernelRouteAction;
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+
+/// Routes that the router sets at once.
+const BATCH: usize = 16_384;
+/// RTPROT_KERNEL of <linux/rtnetlink.h>: the kernel has added the route itself.
+const ADDED_BY_KERNEL: u8 = 2;
+
+/// Changes of routes on their way to the router.
+pub(super) struct RouteBatch<'a> {
+    daemon: &'a Daemon,
+    /// The interfaces of the router by the numbers of the kernel's.
+    names: &'a BTreeMap<u32, Name>,
+    routes: Vec<plane::KernelRoute>,
+    /// Routes that the router cannot use.
+    unusable: usize,
+}
+
+impl<'a> RouteBatch<'a> {
+    pub fn new(daemon: &'a Daemon, names: &'a BTreeMap<u32, Name>) -> RouteBatch<'a> {
+        RouteBatch { daemon, names, routes: Vec::new(), unusable: 0 }
+    }
+
+    /// Adds a change of the kernel's tables, if it is one of a route.
+    pub fn add_change(&mut self, change: KernelChange<'_>) {
+        if let KernelChange::Route { route, effective, .. } = change {
+            self.set((route.route.destination, route.route.prefix), effective);
+        }
+    }
+
+    /// Sets what the kernel does with the packets of a destination.
+    pub fn set(&mut self, (destination, length): (IpAddr, u8), effective: Option<ResolvedRoute<'_>>) {
+        let Some(to) = Prefix::new(destination, length) else { return };
+        let action = effective.filter(|_| is_routed(destination)).and_then(|route| match self.action(&route) {
+            Ok(action) => action,
+            Err(Unusable) => {
+                self.unusable += 1;
+                None
+            }
+        });
+        self.routes.push(plane::KernelRoute { vrf: None, to, action });
+        if self.routes.len() >= BATCH {
+            self.flush();
+        }
+    }
+
+    /// Carries out what is left, and reports routes that the router cannot use.
+    pub fn finish(mut self) {
+        self.flush();
+        if self.unusable > 0 {
+            let text = format!(
+                "{} routes of the kernel cannot be used: their next hops are on other interfaces, encapsulated, or too many",
+                self.unusable
+            );
+            self.daemon.log.push(clock::now(), LoggedEvent::Warning(text));
+        }
+    }
+
+    fn flush(&mut self) {
+        if self.routes.is_empty() {
+            return;
+        }
+        // If a worker does not adopt a generation in time, routes do not wait for it.
+        let mut guard = match self.daemon.lock_adopted(ADOPTION_TIMEOUT) {
+            Some(guard) => guard,
+            None => self.daemon.control.lock(),
+        };
+        self.unusable += guard.router.set_kernel_routes(&self.routes).unusable;
+        self.routes.clear();
+    }
+
+    /// What the router does with the packets of a route. `None` if it has the route by itself.
+    fn action(&self, route: &ResolvedRoute<'_>) -> Result<Option<KernelRouteAction>, Unusable> {
+        // The prefixes of addresses are the router's connected routes.
+        if route.route.protocol == ADDED_BY_KERNEL {
+            return Ok(None);
+        }
+        let action = match route.kind {
+            RouteKind::Blackhole => KernelRouteAction::Blackhole,
+            RouteKind::Unreachable | RouteKind::Prohibit => KernelRouteAction::Unreachable,
+            RouteKind::Unicast if route.hops.is_empty() => return Ok(None),
+            RouteKind::Unicast => {
+                let hop = |hop: &KernelHop| self.hop(hop, route.route.destination);
+                KernelRouteAction::Hops(route.hops.iter().map(hop).collect::<Result<_, _>>()?)
+            }
+            _ => return Ok(None),
+        };
+        Ok(Some(action))
+    }
+
+    fn hop(&self, hop: &KernelHop, destination: IpAddr) -> Result<plane::KernelHop, Unusable> {
+        let interface = hop.link.and_then(|link| self.names.get(&link.get())).ok_or(Unusable)?;
+        // A gateway of the other family (RFC 8950) has no adjacency.
+        let foreign = hop.gateway.is_some_and(|gateway| gateway.is_ipv4() != destination.is_ipv4());
+        if hop.flags.is_encapsulated() || foreign {
+            return Err(Unusable);
+        }
+        Ok(plane::KernelHop { interface: interface.clone(), gateway: hop.gateway, weight: hop.weight.max(1) })
+    }
+}
+
+/// The router cannot use a route.
+struct Unusable;
+
+/// False for destinations that no router forwards to: groups, and addresses of the link.
+fn is_routed(destination: IpAddr) -> bool {
+    match destination {
+        IpAddr::V4(address) => !address.is_multicast() && !address.is_loopback(),
+        IpAddr::V6(address) => !address.is_multicast() && !address.is_loopback() && !address.is_unicast_link_local(),
+    }
+}
