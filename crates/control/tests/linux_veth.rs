@@ -4,6 +4,7 @@
 #![allow(clippy::print_stdout)]
 
 use control::{Daemon, DaemonOptions};
+use fib::{Origin, RouteQuery};
 use io::clock;
 use io::devices::Devices;
 use io::netns::{Lab, LabHost, Namespace, Plug};
@@ -120,9 +121,10 @@ fn programs_work_on_the_links_of_the_router() {
     let listener = net.namespace.run(|| TcpListener::bind("192.0.2.1:8179").unwrap()).unwrap();
     let data: Vec<u8> = (0..1_000_000u32).map(|at| (at / 7) as u8).collect();
     thread::scope(|scope| {
-        scope.spawn(|| {
+        let listener = &listener;
+        scope.spawn(move || {
             let (mut stream, _) = listener.accept().unwrap();
-            let mut got = vec![0; data.len()];
+            let mut got = vec![0; 1_000_000];
             stream.read_exact(&mut got).unwrap();
             stream.write_all(&got).unwrap();
         });
@@ -176,4 +178,42 @@ fn addresses_of_the_kernel_are_those_of_the_router_and_back() {
     net.wait("the state up", || net.interface().up && net.interface().mtu == 1400);
     net.wait("the address again", || net.ip("ip -br addr show lan").contains("192.0.2.1/24"));
     assert_eq!(pings(net.host.namespace(), "192.0.2.1"), 3);
+}
+
+#[test]
+fn routes_of_the_kernel_are_those_of_the_router() {
+    let Some(net) = Net::start("routes", "address = ['192.0.2.1/24', '2001:db8::1/64']", "") else { return };
+    let shown = || {
+        let wanted = RouteQuery { origin: Some(Origin::Kernel), ..RouteQuery::default() };
+        let routes = net.daemon.routes(wanted, None, 100).unwrap().routes;
+        routes
+            .into_iter()
+            .map(|route| format!("{} {} {}", route.prefix, route.action, route.gateway.unwrap_or_default()))
+    };
+    net.wait("the address", || net.ip("ip -br addr show lan").contains("192.0.2.1/24"));
+    assert_eq!(shown().count(), 0, "prefixes of addresses are connected routes");
+    net.ip("ip route add 198.51.100.0/24 via 192.0.2.9 proto bgp");
+    net.ip("ip route add blackhole 198.51.101.0/24");
+    net.ip("ip route add unreachable 198.51.102.0/24");
+    net.ip("ip -6 route add 2001:db8:9::/48 via 2001:db8::9");
+    net.ip("ip route add 198.51.103.0/24 nexthop via 192.0.2.9 weight 2 nexthop via 192.0.2.10");
+    let expected = [
+        "198.51.100.0/24 via 192.0.2.9",
+        "198.51.101.0/24 blackhole ",
+        "198.51.102.0/24 unreachable ",
+        "198.51.103.0/24 via ",
+        "2001:db8:9::/48 via 2001:db8::9",
+    ];
+    let time = net.wait("the routes", || shown().eq(expected));
+    println!("taken over after {time}");
+    // A changed next hop, and a route that is gone.
+    net.ip("ip route replace 198.51.100.0/24 via 192.0.2.77 proto bgp");
+    net.ip("ip route del 198.51.101.0/24");
+    net.wait("the changes", || {
+        let now: Vec<String> = shown().collect();
+        now[0].ends_with("192.0.2.77") && now.len() == 4
+    });
+    // The kernel removes the routes of an interface that is set down without a word.
+    net.ip("ip link set lan down");
+    net.wait("their removal", || shown().all(|route| route.contains("unreachable")));
 }

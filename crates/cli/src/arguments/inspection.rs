@@ -62,7 +62,7 @@ pub enum ShowTarget {
         /// Show only routes of this VRF; `main` is the default VRF.
         #[arg(long)]
         vrf: Option<String>,
-        /// Show only routes of this origin: local, broadcast, static, api, connected, neighbour.
+        /// Show only routes of this origin: local, broadcast, static, api, connected, kernel, neighbour.
         #[arg(long)]
         origin: Option<String>,
         /// Show at most this many routes.

@@ -291,7 +291,7 @@ pub struct RouteReply {
     pub vrf: Option<String>,
     /// The destinations.
     pub prefix: String,
-    /// Its origin: `local`, `broadcast`, `static`, `api`, `connected`, `neighbour`.
+    /// Its origin: `local`, `broadcast`, `static`, `api`, `connected`, `kernel`, `neighbour`.
     pub origin: String,
     /// Its action: `via`, `connected`, `local`, `broadcast`, `blackhole`, `unreachable`, `special`.
     pub action: String,

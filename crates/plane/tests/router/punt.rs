@@ -254,7 +254,8 @@ fn random_frames_keep_the_ledger() {
             let bytes = random_frame(station, &seeds, &mut chance);
             match chance.below(3) {
                 0 => {
-                    drop(rig.router.punt().inject(PuntedFrame { interface: ids[chance.below(3)], bytes: bytes.into() }))
+                    let frame = PuntedFrame { interface: ids[chance.below(3)], bytes: bytes.into() };
+                    assert!(rig.router.punt().inject(frame), "the queue is emptied each round");
                 }
                 _ => rig.send("lan", &bytes),
             }
