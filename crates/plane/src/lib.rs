@@ -34,7 +34,7 @@ pub use flow_rates::{FlowGrant, FlowRates, FlowUse};
 pub use path::PathCounters;
 pub use router::{
     ApplyError, Build, CostlyFlow, EditError, EditSummary, Edits, FlowPromise, FlowRefusal, FlowReport, FlowsChanged,
-    KernelHop, KernelRoute, KernelRouteAction, KernelRouteSummary, KnownCosts, Opener, PATH_RULES, PolicyChange,
+    KnownCosts, LinuxHop, LinuxRoute, LinuxRouteAction, LinuxRouteSummary, Opener, PATH_RULES, PolicyChange,
     PolicyReport, Prepared, PublishedGeneration, Router, RunningSubscriber, ShareRefusal, ShareReport, SharesChanged,
     WakeFn,
 };

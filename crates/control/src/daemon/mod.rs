@@ -59,10 +59,9 @@ use link::LinkObserver;
 use packet::Region;
 use packet::port::Port;
 use parking_lot::Mutex;
-use plan::{Catalogue, KernelSettings, Name, Plan, PortPlan};
+use plan::{Catalogue, Plan, PortPlan};
 use plane::{ApplyError, Build, Decorate, Opener, PublishedGeneration, Router, Worker};
 use stack::LocalProtocolLimits;
-use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -298,7 +297,7 @@ struct Control {
     /// The trial of the running configuration.
     pending: Option<PendingConfirmation>,
     /// What programs of the machine have set on the kernel's interfaces.
-    kernel_settings: BTreeMap<Name, KernelSettings>,
+    kernel_settings: linux::SettingsByName,
 }
 
 const RUNNING: u8 = 0;
@@ -393,7 +392,7 @@ impl Daemon {
             adopting: None,
             history,
             pending: None,
-            kernel_settings: BTreeMap::new(),
+            kernel_settings: linux::SettingsByName::new(),
         };
         let daemon = Arc::new(Daemon {
             control: Mutex::new(control),

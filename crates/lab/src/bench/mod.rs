@@ -15,7 +15,7 @@ mod io;
 mod kernel_htb;
 mod link;
 mod preempt;
-mod quanta;
+mod quantum;
 mod queues;
 mod reservations;
 mod route_cache;
@@ -32,7 +32,7 @@ pub use ephemeral::ephemeral_costs;
 pub use figure::{BenchFigure, BudgetBound};
 pub use forwarding::path_costs;
 pub use functions::function_costs;
-pub use quanta::quanta_costs;
+pub use quantum::quanta_costs;
 pub use route_cache::route_cache_costs;
 pub use schemes::scheme_costs;
 

@@ -34,7 +34,10 @@ impl<W: Witness> Classifier<'_, W> {
         if packet.meta().refused != 0 {
             return super::REFUSED;
         }
-        let verdict = self.classify_frame(view, packet).or_else(|reason| self.rescue(view, packet, reason));
+        let verdict = match self.classify_frame(view, packet) {
+            Err(reason) if is_for_program(self.snapshot, packet, reason) => Ok(self.punt(packet, Exception::Kernel)),
+            verdict => verdict,
+        };
         self.finish_general(packet, verdict)
     }
 
@@ -76,26 +79,6 @@ impl<W: Witness> Classifier<'_, W> {
         self.apply_path_objective(path, packet);
         let target = self.dispatch.instance(position, self.snapshot.egress(out).port);
         if target == REFUSED { refuse(packet, DropReason::PortRemoved) } else { target }
-    }
-
-    /// The target of a packet that the router would drop, because its own protocols have no use for it, but that a program of the machine may handle:
-    /// broadcasts, multicast on the link, protocols other than IP, and all packets of interfaces without an address, which a DHCP client
-    /// configures.
-    #[cold]
-    fn rescue(&self, view: &PortView, packet: &mut Packet, reason: DropReason) -> Verdict {
-        let interface = self.snapshot.interface(packet.meta().in_interface);
-        let rescued = match reason {
-            DropReason::Broadcast | DropReason::FamilyDisabled | DropReason::UnknownEthertype => true,
-            DropReason::Multicast => is_for_link(packet.bytes()),
-            DropReason::LinkBroadcast => {
-                interface.is_some_and(|interface| is_directed_broadcast(packet.bytes(), interface))
-            }
-            _ => false,
-        };
-        if !rescued || interface.is_none_or(|interface| interface.kernel.is_none()) || view.passthrough.is_some() {
-            return Err(reason);
-        }
-        Ok(self.punt(packet, Exception::Kernel))
     }
 
     fn classify_frame(&self, view: &PortView, packet: &mut Packet) -> Verdict {
@@ -537,6 +520,19 @@ fn try_rules(snapshot: &Snapshot, tables: &Tables, witness: impl Witness, packet
         }
     }
     None
+}
+
+/// True if a program of the machine may handle a packet that the router would drop for this reason, because its own protocols have no use for it:
+/// broadcasts, multicast on the link, protocols other than IP, and all packets of interfaces without an address, which a DHCP client configures.
+#[cold]
+fn is_for_program(snapshot: &Snapshot, packet: &Packet, reason: DropReason) -> bool {
+    let interface = snapshot.interface(packet.meta().in_interface).filter(|interface| interface.kernel.is_some());
+    interface.is_some_and(|interface| match reason {
+        DropReason::Broadcast | DropReason::FamilyDisabled | DropReason::UnknownEthertype => true,
+        DropReason::Multicast => is_for_link(packet.bytes()),
+        DropReason::LinkBroadcast => is_directed_broadcast(packet.bytes(), interface),
+        _ => false,
+    })
 }
 
 /// True for a packet to the broadcast address of a prefix of the interface (RFC 919).

@@ -535,7 +535,8 @@ impl<W: Witness> Classifier<'_, W> {
 
     fn punt(&self, packet: &mut Packet, exception: Exception) -> Target {
         self.witness.observe(|| Finding::Exception(exception));
-        if matches!(exception, Exception::Local | Exception::Kernel) && !self.is_within_punt_limit(packet) {
+        let limited = matches!(exception, Exception::Local | Exception::Kernel) && !W::WANTS_RULES;
+        if limited && !is_within_punt_limit(self.snapshot, packet) {
             return refuse(packet, DropReason::PuntLimit);
         }
         packet.meta_mut().exception = exception as u8;
@@ -544,17 +545,17 @@ impl<W: Witness> Classifier<'_, W> {
         packet.meta_mut().path = PathId(path);
         self.dispatch.exception_instance(exception)
     }
+}
 
-    /// False if a packet that only programs of the machine process exceeds the limit of its protocol. It has no place on the path `control` then.
-    #[cold]
-    fn is_within_punt_limit(&self, packet: &Packet) -> bool {
-        let interface = self.snapshot.interface(packet.meta().in_interface);
-        if W::WANTS_RULES || interface.is_none_or(|interface| interface.kernel.is_none()) {
-            return true;
-        }
-        let protocol = protocol_of(packet.bytes());
-        is_shared(protocol) || self.snapshot.punt.admits(protocol, &self.snapshot.punt_limits, packet.meta().timestamp)
+/// False if a packet that only programs of the machine process exceeds the limit of its protocol. It has no place on the path `control` then.
+#[cold]
+fn is_within_punt_limit(snapshot: &Snapshot, packet: &Packet) -> bool {
+    let interface = snapshot.interface(packet.meta().in_interface);
+    if interface.is_none_or(|interface| interface.kernel.is_none()) {
+        return true;
     }
+    let protocol = protocol_of(packet.bytes());
+    is_shared(protocol) || snapshot.punt.admits(protocol, &snapshot.punt_limits, packet.meta().timestamp)
 }
 
 /// Resets the packet's record. Only the fields that the port has just set survive: a frame from a wire in memory still has the record of the

@@ -9,20 +9,20 @@ use units::InterfaceId;
 
 /// A route of the kernel: a new one, a changed one, or one that is gone.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct KernelRoute {
+pub struct LinuxRoute {
     /// Its VRF; `None` for the main one.
     pub vrf: Option<Name>,
     /// Its destination.
     pub to: Prefix,
     /// What happens to its packets; `None`: the route is gone.
-    pub action: Option<KernelRouteAction>,
+    pub action: Option<LinuxRouteAction>,
 }
 
 /// What happens to the packets of a route.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum KernelRouteAction {
+pub enum LinuxRouteAction {
     /// They are sent to one of these next hops, selected by flow.
-    Hops(Vec<KernelHop>),
+    Hops(Vec<LinuxHop>),
     /// They are dropped silently.
     Blackhole,
     /// They are dropped with an ICMP error to the sender.
@@ -31,7 +31,7 @@ pub enum KernelRouteAction {
 
 /// A next hop of a route.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct KernelHop {
+pub struct LinuxHop {
     /// The interface.
     pub interface: Name,
     /// The gateway; `None`: the destination is on the link.
@@ -42,7 +42,7 @@ pub struct KernelHop {
 
 /// The result of changes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct KernelRouteSummary {
+pub struct LinuxRouteSummary {
     /// Routes set.
     pub set: usize,
     /// Routes removed.
@@ -54,8 +54,8 @@ pub struct KernelRouteSummary {
 impl Router {
     /// Carries out changes of the kernel's routes, in their order. A route that the router cannot use is counted and left out, and no route of the
     /// kernel leads to its destination then.
-    pub fn set_kernel_routes(&mut self, routes: &[KernelRoute]) -> KernelRouteSummary {
-        let mut summary = KernelRouteSummary::default();
+    pub fn set_kernel_routes(&mut self, routes: &[LinuxRoute]) -> LinuxRouteSummary {
+        let mut summary = LinuxRouteSummary::default();
         let mut gateways = Gateways::new(&self.tables);
         let mut room = self.tables.room();
         let changes: Vec<RouteChange> = routes
@@ -82,13 +82,13 @@ impl Router {
         summary
     }
 
-    fn goal(&self, action: &KernelRouteAction) -> Option<RouteGoal> {
+    fn goal(&self, action: &LinuxRouteAction) -> Option<RouteGoal> {
         let hops = match action {
-            KernelRouteAction::Blackhole => return Some(RouteGoal::Plain(Outcome::Blackhole)),
-            KernelRouteAction::Unreachable => return Some(RouteGoal::Plain(Outcome::Unreachable)),
-            KernelRouteAction::Hops(hops) => hops,
+            LinuxRouteAction::Blackhole => return Some(RouteGoal::Plain(Outcome::Blackhole)),
+            LinuxRouteAction::Unreachable => return Some(RouteGoal::Plain(Outcome::Unreachable)),
+            LinuxRouteAction::Hops(hops) => hops,
         };
-        let interface = |hop: &KernelHop| self.names.interfaces.get(&hop.interface).copied();
+        let interface = |hop: &LinuxHop| self.names.interfaces.get(&hop.interface).copied();
         match &hops[..] {
             [] => None,
             [hop] => {
@@ -97,7 +97,7 @@ impl Router {
                 Some(hop.gateway.map_or(on_link, |gateway| RouteGoal::Via(interface, gateway)))
             }
             hops => {
-                let member = |hop: &KernelHop| {
+                let member = |hop: &LinuxHop| {
                     Some(NextHop { interface: interface(hop)?, address: hop.gateway?, weight: hop.weight.max(1) })
                 };
                 let members: Option<Vec<NextHop>> = hops.iter().map(member).collect();

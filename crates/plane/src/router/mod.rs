@@ -32,7 +32,7 @@ pub use crate::parker::WakeFn;
 pub use edit::{EditError, EditSummary, Edits};
 pub use flow_admission::{FlowPromise, FlowRefusal};
 pub use flows::{CostlyFlow, FlowReport, FlowsChanged};
-pub use kernel_routes::{KernelHop, KernelRoute, KernelRouteAction, KernelRouteSummary};
+pub use kernel_routes::{LinuxHop, LinuxRoute, LinuxRouteAction, LinuxRouteSummary};
 pub use known_costs::KnownCosts;
 pub use opener::{ApplyError, Opener};
 pub use policies::{PolicyChange, PolicyReport};

@@ -33,6 +33,9 @@ const RETRY: Nanos = Nanos::millis(100);
 /// The kernel's main routing table.
 const MAIN_TABLE: u32 = 254;
 
+/// What programs of the machine have set, by interface.
+pub(super) type SettingsByName = BTreeMap<Name, KernelSettings>;
+
 /// The parts of a router with `[linux]`.
 pub(super) struct Linux {
     exchange: Arc<Exchange>,
@@ -220,7 +223,7 @@ impl Follower {
     }
 
     /// Gives the kernel the configured addresses, and returns what programs of the machine have set.
-    fn follow_kernel(&mut self) -> Result<BTreeMap<Name, KernelSettings>, KernelError> {
+    fn follow_kernel(&mut self) -> Result<SettingsByName, KernelError> {
         let mut netlink = Netlink::open()?;
         let mut settings = BTreeMap::new();
         for (name, served) in &mut self.served {
@@ -259,7 +262,7 @@ impl Follower {
 impl Daemon {
     /// Adopts what programs of the machine have set on the kernel's interfaces, in a new generation. It is no part of the history: the configuration
     /// stays the same.
-    fn adopt_kernel_settings(&self, settings: &BTreeMap<Name, KernelSettings>) {
+    fn adopt_kernel_settings(&self, settings: &SettingsByName) {
         let Some(mut guard) = self.lock_adopted(ADOPTION_TIMEOUT) else { return };
         let control = &mut *guard;
         let Some(running) = control.router.plan().cloned() else { return };

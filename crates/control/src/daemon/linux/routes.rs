@@ -5,7 +5,7 @@ use crate::events::LoggedEvent;
 use io::clock;
 use io::netlink::{KernelChange, KernelHop, ResolvedRoute, RouteKind};
 use plan::{Name, Prefix};
-use plane::KernelRouteAction;
+use plane::LinuxRouteAction;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
@@ -19,7 +19,7 @@ pub(super) struct RouteBatch<'a> {
     daemon: &'a Daemon,
     /// The interfaces of the router by the numbers of the kernel's.
     names: &'a BTreeMap<u32, Name>,
-    routes: Vec<plane::KernelRoute>,
+    routes: Vec<plane::LinuxRoute>,
     /// Routes that the router cannot use.
     unusable: usize,
 }
@@ -46,7 +46,7 @@ impl<'a> RouteBatch<'a> {
                 None
             }
         });
-        self.routes.push(plane::KernelRoute { vrf: None, to, action });
+        self.routes.push(plane::LinuxRoute { vrf: None, to, action });
         if self.routes.len() >= BATCH {
             self.flush();
         }
@@ -78,32 +78,32 @@ impl<'a> RouteBatch<'a> {
     }
 
     /// What the router does with the packets of a route. `None` if it has the route by itself.
-    fn action(&self, route: &ResolvedRoute<'_>) -> Result<Option<KernelRouteAction>, Unusable> {
+    fn action(&self, route: &ResolvedRoute<'_>) -> Result<Option<LinuxRouteAction>, Unusable> {
         // The prefixes of addresses are the router's connected routes.
         if route.route.protocol == ADDED_BY_KERNEL {
             return Ok(None);
         }
         let action = match route.kind {
-            RouteKind::Blackhole => KernelRouteAction::Blackhole,
-            RouteKind::Unreachable | RouteKind::Prohibit => KernelRouteAction::Unreachable,
+            RouteKind::Blackhole => LinuxRouteAction::Blackhole,
+            RouteKind::Unreachable | RouteKind::Prohibit => LinuxRouteAction::Unreachable,
             RouteKind::Unicast if route.hops.is_empty() => return Ok(None),
             RouteKind::Unicast => {
                 let hop = |hop: &KernelHop| self.hop(hop, route.route.destination);
-                KernelRouteAction::Hops(route.hops.iter().map(hop).collect::<Result<_, _>>()?)
+                LinuxRouteAction::Hops(route.hops.iter().map(hop).collect::<Result<_, _>>()?)
             }
             _ => return Ok(None),
         };
         Ok(Some(action))
     }
 
-    fn hop(&self, hop: &KernelHop, destination: IpAddr) -> Result<plane::KernelHop, Unusable> {
+    fn hop(&self, hop: &KernelHop, destination: IpAddr) -> Result<plane::LinuxHop, Unusable> {
         let interface = hop.link.and_then(|link| self.names.get(&link.get())).ok_or(Unusable)?;
         // A gateway of the other family (RFC 8950) has no adjacency.
         let foreign = hop.gateway.is_some_and(|gateway| gateway.is_ipv4() != destination.is_ipv4());
         if hop.flags.is_encapsulated() || foreign {
             return Err(Unusable);
         }
-        Ok(plane::KernelHop { interface: interface.clone(), gateway: hop.gateway, weight: hop.weight.max(1) })
+        Ok(plane::LinuxHop { interface: interface.clone(), gateway: hop.gateway, weight: hop.weight.max(1) })
     }
 }
 
