@@ -13,7 +13,7 @@ const RECEIVER: Mac = Mac([2, 0, 0, 0, 0, 9]);
 const SENDER: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 7);
 const GATEWAY: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 1);
 
-/// sender eth0 - in [router] out - eth0 receiver
+/// sender eth0 - in \[router\] out - eth0 receiver
 pub struct LineHosts {
     sender: LabHost,
     router: LabHost,
