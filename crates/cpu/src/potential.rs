@@ -16,8 +16,6 @@ use super::share_scheduler::{SchedulingState, TaskOrder};
 use super::virtual_time::{Clock, EPOCH, Slope, Virtual, weight};
 use crate::SchedulerRegistration;
 use plan::Lag;
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
 use units::{Heap, Nanos, Share};
 
 /// See [`SchedulerRegistration`].
@@ -43,10 +41,11 @@ pub const LITERAL: SchedulerRegistration = SchedulerRegistration {
 pub struct PotentialTasks {
     is_literal: bool,
     tasks: Vec<Task>,
-    /// Waiting tasks by the potential that decides: the present one, or that at the end of the next run.
+    /// Waiting tasks by the potential that decides: the present one, or that at the end of the next run. The running task keeps its place until it is
+    /// charged: to move it once costs half of removing and adding it.
     waiting: Heap,
-    /// Potentials of waiting and running tasks, the least first. Entries of other potentials than the present one of a task are out of date.
-    potentials: BinaryHeap<Reverse<(Virtual, u32)>>,
+    /// Waiting and running tasks by their potentials. Without any as published.
+    busy: Heap,
     /// V.
     clock: Clock,
     /// The highest potential so far.
@@ -58,8 +57,6 @@ struct Task {
     potential: Virtual,
     slope: Slope,
     weight: u64,
-    /// It waits or runs.
-    is_busy: bool,
 }
 
 impl PotentialTasks {
@@ -68,57 +65,23 @@ impl PotentialTasks {
     fn insert(&mut self, task: usize, expected: Nanos) {
         let Task { potential, slope, .. } = self.tasks[task];
         let key = if self.is_literal { potential } else { potential.saturating_add(slope.span(expected)) };
-        self.waiting.insert(key, task);
+        self.waiting.set(key, task);
         self.enter(task);
     }
 
     /// The task counts for the least potential of those with work.
     #[inline]
     fn enter(&mut self, task: usize) {
-        self.tasks[task].is_busy = true;
         if !self.is_literal {
-            if self.potentials.len() >= 2 * self.tasks.len() {
-                self.clean();
-            }
-            self.potentials.push(Reverse((self.tasks[task].potential, task as u32)));
+            self.busy.set(self.tasks[task].potential, task);
         }
-    }
-
-    /// Removes the entries that are out of date, so that no push allocates.
-    #[cold]
-    fn clean(&mut self) {
-        let mut seen = vec![false; self.tasks.len()];
-        let tasks = &self.tasks;
-        self.potentials.retain(|Reverse((potential, task))| {
-            let task = *task as usize;
-            tasks[task].is_busy && tasks[task].potential == *potential && !std::mem::replace(&mut seen[task], true)
-        });
-    }
-
-    /// V is at least the least potential of a task with work.
-    #[inline]
-    fn recalibrate(&mut self) {
-        while let Some(Reverse((potential, task))) = self.potentials.peek() {
-            let known = &self.tasks[*task as usize];
-            if known.is_busy && known.potential == *potential {
-                let least = *potential;
-                self.clock.reach(least);
-                return;
-            }
-            self.potentials.pop();
-        }
-        // A busy period ends: no task begins the next one with a debt.
-        self.clock.reach(self.latest);
     }
 
     #[cold]
     fn set_back(&mut self) {
         self.tasks.iter_mut().for_each(|task| task.potential = task.potential.saturating_sub(EPOCH));
         self.waiting.subtract(EPOCH);
-        let entries = std::mem::take(&mut self.potentials).into_vec();
-        let set_back =
-            |Reverse((potential, task)): Reverse<(Virtual, u32)>| Reverse((potential.saturating_sub(EPOCH), task));
-        self.potentials = entries.into_iter().map(set_back).collect();
+        self.busy.subtract(EPOCH);
         self.latest = self.latest.saturating_sub(EPOCH);
         self.clock.set_back();
     }
@@ -128,9 +91,9 @@ impl TaskOrder for PotentialTasks {
     fn add(&mut self, task: usize, share: Share, doing: SchedulingState) {
         self.tasks.resize(self.tasks.len().max(task + 1), Task::default());
         self.waiting.grow(self.tasks.len());
-        self.potentials.reserve(2 * self.tasks.len() + 1 - self.potentials.len().min(2 * self.tasks.len()));
+        self.busy.grow(self.tasks.len());
         let (slope, weight) = (Slope::of(share), weight(share));
-        self.tasks[task] = Task { potential: self.clock.now(), slope, weight, is_busy: false };
+        self.tasks[task] = Task { potential: self.clock.now(), slope, weight };
         self.clock.add(weight);
         if doing == SchedulingState::Running {
             self.enter(task);
@@ -139,7 +102,7 @@ impl TaskOrder for PotentialTasks {
 
     fn remove(&mut self, task: usize, _doing: SchedulingState) {
         self.waiting.remove(task);
-        self.tasks[task].is_busy = false;
+        self.busy.remove(task);
         self.clock.remove(std::mem::take(&mut self.tasks[task].weight));
     }
 
@@ -161,26 +124,28 @@ impl TaskOrder for PotentialTasks {
 
     #[inline]
     fn pick(&mut self) -> Option<usize> {
-        self.waiting.pop().map(|(_, task)| task)
+        self.waiting.first().map(|(_, task)| task)
     }
 
     #[inline]
     fn charge(&mut self, task: usize, used: Nanos, next: Option<Nanos>) {
         let charged = &mut self.tasks[task];
         charged.potential = charged.potential.saturating_add(charged.slope.span(used));
-        charged.is_busy = false;
         self.latest = self.latest.max(charged.potential);
+        match next {
+            Some(next) => self.insert(task, next),
+            None => {
+                self.waiting.remove(task);
+                self.busy.remove(task);
+            }
+        }
         if self.is_literal {
             // The processor time of all tasks: as if one task had all shares.
             self.clock.reach(self.clock.now().saturating_add(Slope::of(Share::ONE).span(used)));
         } else {
             self.clock.advance(used);
-        }
-        if let Some(next) = next {
-            self.insert(task, next);
-        }
-        if !self.is_literal {
-            self.recalibrate();
+            // V is at least the least potential of a task with work. At the end of a busy period no task begins the next one with a debt.
+            self.clock.reach(self.busy.first().map_or(self.latest, |(least, _)| least));
         }
         if self.clock.needs_set_back() || self.latest >= 3 * EPOCH {
             self.set_back();
@@ -252,21 +217,5 @@ mod tests {
             scheduler.wake(TaskId(1), MS, NOW);
         }
         assert!(got[0].abs_diff(500) <= 1, "{got:?}");
-    }
-
-    #[test]
-    fn entries_stay_bounded_while_tasks_wake_and_sleep() {
-        let mut tasks = PotentialTasks::default();
-        (0..4).for_each(|task| tasks.add(task, Share::of(1, 4), SchedulingState::Idle));
-        // One task stays busy with the least potential, so that no later entry comes to the top.
-        tasks.wake(3, MS);
-        let room = tasks.potentials.capacity();
-        for round in 0..1000 {
-            let task = round % 3;
-            tasks.wake(task, Nanos::ZERO);
-            tasks.waiting.remove(task);
-            tasks.charge(task, Nanos::ZERO, None);
-        }
-        assert!(tasks.potentials.len() <= 8 && tasks.potentials.capacity() == room);
     }
 }
