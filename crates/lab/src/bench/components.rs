@@ -252,6 +252,21 @@ pub fn scheduler(Rounds(rounds): Rounds) -> Vec<BenchFigure> {
     figures
 }
 
+/// A decision of each CPU scheduler among 10^4 flows of a path, in turns: it selects a flow and charges it. The budget is for those that an interleaved path
+/// uses.
+pub fn flow_schedulers(Rounds(rounds): Rounds) -> Vec<BenchFigure> {
+    const FLOWS: u32 = 10_000;
+    const BUDGET: f64 = 60.0;
+    let mut busy: Vec<Busy> = cpu::SCHEDULERS.iter().map(|one| Busy::new((one.make)(), FLOWS)).collect();
+    let costs: Vec<Vec<f64>> = (0..=rounds * 16).map(|_| busy.iter_mut().map(Busy::cost).collect()).skip(1).collect();
+    let figure = |(number, one): (usize, &cpu::SchedulerRegistration)| {
+        let cost = median(costs.iter().map(|row| row[number]).collect());
+        let budget = ["spfq", "potential"].contains(&one.name).then_some(BUDGET);
+        BenchFigure::alone("promises", format!("{}: a decision among {FLOWS} flows", one.name), cost, "ns", budget)
+    };
+    cpu::SCHEDULERS.iter().enumerate().map(figure).collect()
+}
+
 /// Tasks that are always runnable, with a variety of shares and run times.
 struct Busy {
     scheduler: Box<dyn CpuScheduler>,

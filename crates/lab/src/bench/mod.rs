@@ -68,9 +68,10 @@ const GROUPS: &[Group] = &[
     ("link", Measure::WithKernel(link::measure)),
 ];
 
-/// The cycles of `dfq`, then whole routers with reservations.
+/// The cycles of `dfq` and the decisions of CPU schedulers, then whole routers with reservations.
 fn promises(rounds: Rounds, progress: &Progress) -> anyhow::Result<Vec<BenchFigure>> {
     let mut figures = cycles::measure(rounds);
+    figures.extend(components::flow_schedulers(rounds));
     figures.extend(reservations::measure(rounds, progress)?);
     Ok(figures)
 }
