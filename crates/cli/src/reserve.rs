@@ -68,6 +68,10 @@ fn print(edited: &FlowsEdited, out: &mut dyn Write) -> Result<()> {
         [one] => one_promise(one, edited.trial, out)?,
         many => table(many, out)?,
     }
+    for short in &edited.overbooked {
+        let resource = short.resource.as_deref().unwrap_or_default();
+        writeln!(out, "warning: line {} is overbooked: {resource}: {}; {}", short.line, short.reason, short.hint)?;
+    }
     if edited.trial {
         return Ok(());
     }

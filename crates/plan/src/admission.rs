@@ -36,6 +36,9 @@ pub(crate) use link::{Link, LinkFault, Stream};
 use serde::{Serialize, Serializer};
 use units::{Bytes, Nanos, PacketRate, Parts, Rate, Share};
 
+/// How often the shares of tasks are raised for the delays of their packets. Each time changes the other waits a little.
+const PROMPT_PASSES: usize = 3;
+
 /// The allotment of one task.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
 pub struct TaskAllotment {
@@ -158,38 +161,32 @@ pub fn admit(plan: &Plan, costs: &Costs) -> Result<Allotment, AdmissionError> {
 
 /// The same, with the flows that are reserved on each path while the router runs, in the order of the plan; empty for none.
 pub fn admit_flows(plan: &Plan, costs: &Costs, flows: &[PathFlows]) -> Result<Allotment, AdmissionError> {
+    let (allotment, short) = overbook_flows(plan, costs, flows);
+    short.map_or(Ok(allotment), Err)
+}
+
+/// The same, also for reservations that do not fit. Each task then gets the part of the processor that its reservations need, so all get
+/// proportionally less. Returns also the first reservation that does not fit.
+pub fn overbook_flows(plan: &Plan, costs: &Costs, flows: &[PathFlows]) -> (Allotment, Option<AdmissionError>) {
     assert_eq!((costs.ports.len(), costs.paths.len()), (plan.ports.len(), plan.paths.len()), "costs of this plan");
     let stages = Stages::of(plan, costs, flows);
-    let claims = demand::reservation_demands(&stages);
-    check_cpu(&stages, &claims)?;
-    check_input_shares(plan, &claims)?;
-    check_line_rates(plan, costs, &claims)?;
-    let runs = wait::Runs::of(&stages, &claims);
-    let mut warnings = Vec::new();
-    let spread = ReservationShares::of(&claims, &mut warnings, plan);
-    let left = WHOLE - spread.reserved;
-    // Best effort is divided before the waits are computed, because its share for input tasks shortens the wait of reservations.
-    let prompt = runs.prompt_output_shares(&stages, &claims);
-    let division = division::divide_rest(&stages, &claims, (left, &prompt), &mut warnings);
-    let inputs: Vec<u64> =
-        spread.inputs.iter().zip(&division.inputs).map(|(load, rest)| load.share(plan.cpu.charge) + rest).collect();
-    let waits =
-        claims.iter().map(|claim| wait::worst_wait(&stages, &runs, claim, &inputs, threshold(&stages, claim.path)));
-    let mut waits: Vec<wait::WorstWait> = waits.collect();
-    let unkept = check_links(&stages, (&runs, &division), &claims, &mut waits);
-    match unkept {
-        // The reservation keeps its share of the processor although the link does not keep it.
-        Err(unkept) if plan.cpu.admission == Admission::Warn => {
-            let AdmissionError { path, shortage, hint } = unkept;
-            warnings.push(Warning { about: format!("path.{path}"), reason: shortage.to_string(), hint });
+    let mut prompt = vec![0; plan.paths.len()];
+    let (first, short) = AllotmentInputs::of(stages, &prompt);
+    // Larger shares help against lateness only. If they do not, the first sum is reported.
+    let is_late = matches!(short, Some(AdmissionError { shortage: Shortage::Delay { .. }, .. }));
+    let passes = if is_late { PROMPT_PASSES } else { 0 };
+    let mut raised = None;
+    for _ in 0..passes {
+        if !raised.as_ref().unwrap_or(&first).raise_prompt_shares(&mut prompt) {
+            break;
         }
-        unkept => unkept?,
+        let (inputs, short) = AllotmentInputs::of(stages, &prompt);
+        if short.is_none() {
+            return (inputs.allotment(), None);
+        }
+        raised = Some(inputs);
     }
-    claims.iter().zip(&waits).try_for_each(|(claim, wait)| wait::check(&stages, claim, *wait))?;
-    warnings.extend(wait::rings(&stages, &runs, &claims));
-    warnings.extend(short_slices(&stages));
-    warnings.extend(near_capacity(&stages));
-    Ok(AllotmentInputs { stages, claims, runs, waits, spread, division, left, warnings }.allotment())
+    (first.allotment(), short)
 }
 
 /// Admits reservations as long as they fit, the smallest demand first. So more of them are admitted, and their order in the file does not matter.
@@ -295,8 +292,9 @@ fn check_links(
                 .others_run_time(runs.outputs[index])
                 .max(runs.time_between_runs(runs.outputs[index], division.outputs[index])),
         };
-        let frame = u64::from(stages.costs.ports[index].transmit.unwrap_or(0)) * link::FULL_FRAME.get();
-        let ring = stages.costs.ports[index].link.map_or(Nanos::ZERO, |rate| rate.time_for(Bytes::new(frame)));
+        let frames = u64::from(stages.costs.ports[index].transmit.unwrap_or(0)) * link::FULL_FRAME.get();
+        let buffered = link::paced_burst(&port.scheme).map_or(frames, |burst| burst.get().min(frames));
+        let ring = stages.costs.ports[index].link.map_or(Nanos::ZERO, |rate| rate.time_for(Bytes::new(buffered)));
         flows.into_iter().for_each(|at| waits[at].link = waits[at].link.max(serve + ring));
         if leaving.is_empty() {
             continue;
@@ -471,7 +469,58 @@ struct AllotmentInputs<'a> {
     warnings: Vec<Warning>,
 }
 
-impl AllotmentInputs<'_> {
+impl<'a> AllotmentInputs<'a> {
+    /// Adds all reservations up. Tasks of a path have at least this share, in nanoseconds a second. Returns also the first reservation that does not fit.
+    fn of(stages: Stages<'a>, prompt: &[u64]) -> (AllotmentInputs<'a>, Option<AdmissionError>) {
+        let (plan, costs) = (stages.plan, stages.costs);
+        let claims = demand::reservation_demands(&stages, prompt);
+        let fits = check_cpu(&stages, &claims);
+        let fits = fits.and_then(|()| check_input_shares(plan, &claims));
+        let fits = fits.and_then(|()| check_line_rates(plan, costs, &claims));
+        let runs = wait::Runs::of(&stages, &claims);
+        let mut warnings = Vec::new();
+        let spread = ReservationShares::of(&claims, &mut warnings, plan);
+        let left = WHOLE.saturating_sub(spread.reserved).max(division::LEAST);
+        // Best effort is divided before the waits are computed, because its share for input tasks shortens the wait of reservations.
+        let outputs = runs.prompt_output_shares(&stages, &claims);
+        let division = division::divide_rest(&stages, &claims, (left, &outputs), &mut warnings);
+        let inputs: Vec<u64> =
+            spread.inputs.iter().zip(&division.inputs).map(|(load, rest)| load.share(plan.cpu.charge) + rest).collect();
+        let waits =
+            claims.iter().map(|claim| wait::worst_wait(&stages, &runs, claim, &inputs, threshold(&stages, claim.path)));
+        let mut waits: Vec<wait::WorstWait> = waits.collect();
+        let kept = match check_links(&stages, (&runs, &division), &claims, &mut waits) {
+            // The reservation keeps its share of the processor although the link does not keep it.
+            Err(unkept) if plan.cpu.admission == Admission::Warn => {
+                let AdmissionError { path, shortage, hint } = unkept;
+                warnings.push(Warning { about: format!("path.{path}"), reason: shortage.to_string(), hint });
+                Ok(())
+            }
+            kept => kept,
+        };
+        warnings.extend(wait::rings(&stages, &runs, &claims));
+        warnings.extend(short_slices(&stages));
+        warnings.extend(near_capacity(&stages));
+        let in_time = || claims.iter().zip(&waits).try_for_each(|(claim, wait)| wait::check(&stages, claim, *wait));
+        let short = fits.and(kept).and_then(|()| in_time()).err();
+        (AllotmentInputs { stages, claims, runs, waits, spread, division, left, warnings }, short)
+    }
+
+    /// Raises the shares of tasks whose packets would be late by more than that takes. Returns false if no share needs it, or none would help.
+    fn raise_prompt_shares(&self, prompt: &mut [u64]) -> bool {
+        let mut raised = false;
+        for (claim, wait) in self.claims.iter().zip(&self.waits) {
+            let delay = self.stages.reservation(claim.path).and_then(|reservation| reservation.delay);
+            let late = delay.map_or(Nanos::ZERO, |delay| wait.through.saturating_sub(delay));
+            let Some(share) = wait::share_in_time(&self.stages, claim, late).filter(|_| late > Nanos::ZERO) else {
+                continue;
+            };
+            raised |= share > prompt[claim.path];
+            prompt[claim.path] = prompt[claim.path].max(share);
+        }
+        raised
+    }
+
     fn allotment(self) -> Allotment {
         let AllotmentInputs { stages, claims, runs, waits, spread, division, left, .. } = &self;
         let (plan, costs) = (stages.plan, stages.costs);

@@ -6,11 +6,13 @@
 //! Changes are kept in an undo log until [`ShareTree::commit`]. [`ShareTree::rollback`] undoes them in reverse order. No copy of the tree is made.
 
 mod flows;
+mod rates;
 
 use crate::Call;
 use crate::share::{ShareName, ShareSettings, port_rate};
 use crate::share_batch::ShareChange;
 use crate::share_cycles::ShareCycles;
+use rates::check_ceiling;
 use std::collections::HashMap;
 use std::fmt;
 use units::{Nanos, Rate, ShareId};
@@ -115,6 +117,8 @@ pub struct ShareTree {
     names: HashMap<ShareName, Place>,
     /// The cycles of the port's scheme, if it has some.
     cycles: Option<ShareCycles>,
+    /// True if reserved flows get shares although their rates do not fit.
+    overbooks: bool,
     log: Vec<Undo>,
 }
 
@@ -123,7 +127,8 @@ impl ShareTree {
     pub fn new(rate: Option<Rate>) -> ShareTree {
         let settings = ShareSettings { rate, ..ShareSettings::default() };
         let port = node(ShareName::of_port(), settings, ShareOrigin::Configuration, None);
-        ShareTree { nodes: vec![port], unused: Vec::new(), names: HashMap::new(), cycles: None, log: Vec::new() }
+        let (unused, names, log) = Default::default();
+        ShareTree { nodes: vec![port], unused, names, cycles: None, overbooks: false, log }
     }
 
     /// A tree without shares, at a port with this scheme.
@@ -279,7 +284,9 @@ impl ShareTree {
         self.check_depth(&new, parent)?;
         self.check_cycle(&new.name, &new.settings, 0)?;
         check_ceiling(&new.name, &new.settings, new.guarantee())?;
-        self.check_sums(parent, 0, new.guarantee())?;
+        if !self.overbooks || new.origin != ShareOrigin::Flow {
+            self.check_sums(parent, 0, new.guarantee())?;
+        }
         let name = new.name.clone();
         let place = match self.unused.pop() {
             Some(place) => {
@@ -434,49 +441,6 @@ impl ShareTree {
         cycles.check_room(name, settings, Rate::bits(rate.get().saturating_sub(others)))
     }
 
-    /// Checks new settings of a node whose children have this sum of guarantees.
-    fn check_rates(&self, place: Place, settings: &ShareSettings, sum: u64) -> Result<(), Refused> {
-        match settings.rate {
-            Some(rate) if sum > rate.get() => Err(self.too_much(place, sum, rate)),
-            _ => {
-                let guarantee = self.own_guarantee(settings).unwrap_or(sum);
-                check_ceiling(&self.nodes[place as usize].name, settings, guarantee)
-            }
-        }
-    }
-
-    /// Checks the rates of a node and of those above it, when a child's guarantee changes from `old` to `new`.
-    fn check_sums(&self, from: Place, mut old: u64, mut new: u64) -> Result<(), Refused> {
-        for place in self.path_up(from) {
-            if new <= old {
-                break;
-            }
-            let node = &self.nodes[place as usize];
-            let sum = node.sum - old + new;
-            match node.settings.rate {
-                Some(rate) if sum > rate.get() => return Err(self.too_much(place, sum, rate)),
-                Some(_) => break,
-                None => {}
-            }
-            if let Some(ceiling) = node.settings.ceiling.filter(|ceiling| sum > ceiling.get()) {
-                let reason = format!(
-                    "the rates below {} would add up to {}, more than its ceiling of {ceiling}",
-                    self.label(place),
-                    Rate::bits(sum)
-                );
-                return Err((reason, "give lower rates, or raise the ceiling first".to_string()));
-            }
-            (old, new) = (node.sum, sum);
-        }
-        Ok(())
-    }
-
-    fn too_much(&self, place: Place, sum: u64, rate: Rate) -> Refused {
-        let (label, sum) = (self.label(place), Rate::bits(sum));
-        let reason = format!("the rates below {label} add up to {sum}, more than its rate of {rate}");
-        (reason, format!("give lower rates below it, or {label} at least {sum}"))
-    }
-
     /// Puts a node below a parent, between two of its children.
     fn attach(&mut self, node: Place, parent: Place, (before, after): (Place, Place)) {
         self.nodes[node as usize].parent = parent;
@@ -585,15 +549,4 @@ fn node(name: ShareName, settings: ShareSettings, origin: ShareOrigin, lease: Op
     let (children, siblings) = ((NONE, NONE), (NONE, NONE));
     let below = [0; MOST_SHARE_LEVELS - 1];
     Node { name, settings, origin, lease, parent: NONE, children, siblings, own: None, sum: 0, below }
-}
-
-fn check_ceiling(name: &ShareName, settings: &ShareSettings, guarantee: u64) -> Result<(), Refused> {
-    match settings.ceiling {
-        Some(ceiling) if guarantee > ceiling.get() => {
-            let guarantee = Rate::bits(guarantee);
-            let reason = format!("the ceiling {ceiling} of '{}' is below its rate of {guarantee}", name.as_str());
-            Err((reason, format!("give a ceiling of at least {guarantee}, or a lower rate")))
-        }
-        _ => Ok(()),
-    }
 }

@@ -92,6 +92,8 @@ pub struct FlowsEdited {
     pub total: u64,
     /// True if the workers of all ports have carried out the changes. False if one did not within 1 s.
     pub carried_out: bool,
+    /// The flows that do not fit, but are reserved because `admission` is `warn`.
+    pub overbooked: Vec<FlowRefusedReply>,
     /// Why the batch does not fit; null if it does. Only a trial says so: another request fails.
     pub refused: Option<FlowRefusedReply>,
 }

@@ -69,7 +69,14 @@ fn promise(flow: &ReservedFlow, port: &Name, promise: &FlowPromise) -> api::Flow
     }
 }
 
-fn edited(changed: &FlowsChanged, trial: bool) -> api::FlowsEdited {
+/// The flow that does not fit, at its line.
+fn shortage(batch: &FlowBatch<'_>, short: FlowRefusal) -> api::FlowRefusedReply {
+    let FlowRefusal { position, resource, reason, hint } = short;
+    let line = batch.changes.get(position).map_or(1, |(line, _)| *line) as u64;
+    api::FlowRefusedReply { line, resource: resource.map(str::to_owned), reason, hint }
+}
+
+fn edited(batch: &FlowBatch<'_>, changed: &FlowsChanged, trial: bool) -> api::FlowsEdited {
     let added = changed.added.iter().map(|(flow, port, promised)| api::FlowAdded {
         name: flow.name.as_str().to_owned(),
         promise: promise(flow, port, promised),
@@ -81,6 +88,7 @@ fn edited(changed: &FlowsChanged, trial: bool) -> api::FlowsEdited {
         removed: changed.removed as u64,
         total: changed.total as u64,
         carried_out: changed.is_done(),
+        overbooked: changed.overbooked.iter().map(|short| shortage(batch, short.clone())).collect(),
         refused: None,
     }
 }
@@ -148,7 +156,7 @@ impl Daemon {
         if self.state.load(Ordering::Acquire) != RUNNING {
             return Err(ApplyFailure::Unavailable);
         }
-        let changed = {
+        let (batch, changed) = {
             // Not while a configuration is being adopted: that may have other paths and shares.
             let mut guard = self.lock_adopted(ADOPTION_TIMEOUT).ok_or(ApplyFailure::AdoptionTimeout)?;
             let control = &mut *guard;
@@ -168,15 +176,12 @@ impl Daemon {
                     if keeps {
                         keep(control, &self.log);
                     }
-                    changed
+                    (batch, changed)
                 }
                 Err(refused) if trial && refused.resource.is_some() => {
-                    let line = batch.changes.get(refused.position).map_or(1, |(line, _)| *line) as u64;
-                    let FlowRefusal { resource, reason, hint, .. } = refused;
-                    let refused = api::FlowRefusedReply { line, resource: resource.map(str::to_owned), reason, hint };
-                    let mut nothing = edited(&FlowsChanged::default(), true);
+                    let mut nothing = edited(&batch, &FlowsChanged::default(), true);
                     nothing.total = control.router.flows().len() as u64;
-                    return Ok(api::FlowsEdited { refused: Some(refused), ..nothing });
+                    return Ok(api::FlowsEdited { refused: Some(shortage(&batch, refused)), ..nothing });
                 }
                 Err(refused) => return Err(refusal(&batch, refused)),
             }
@@ -185,7 +190,7 @@ impl Daemon {
         while !changed.is_done() && clock::now() < deadline {
             thread::park_timeout(CARRY_OUT_CHECK.into());
         }
-        Ok(edited(&changed, trial))
+        Ok(edited(&batch, &changed, trial))
     }
 
     /// Reserves the flows again that survive a restart, each by itself. A warning names those that do not fit any more.

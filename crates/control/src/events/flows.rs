@@ -55,6 +55,10 @@ impl fmt::Display for FlowEvent {
                 if added > NAMED {
                     write!(f, " and {} more", added - NAMED)?;
                 }
+                if let Some(first) = e.overbooked.first() {
+                    let resource = first.resource.as_deref().unwrap_or_default();
+                    write!(f, "; {} overbooked, the first for its {resource}: {}", e.overbooked.len(), first.reason)?;
+                }
                 write!(f, "; by {author}")
             }
             FlowEvent::Expired { name } => write!(f, "the lease of the reserved flow {} has ended", plan::quote(name)),

@@ -257,15 +257,16 @@ impl ReservationDemand {
     }
 }
 
-/// The reservations of a plan, the smallest demand first; equals in the order of the plan.
-pub(super) fn reservation_demands(stages: &Stages<'_>) -> Vec<ReservationDemand> {
+/// The reservations of a plan, the smallest demand first; equals in the order of the plan. The tasks of a path have at least the share `prompt`.
+pub(super) fn reservation_demands(stages: &Stages<'_>, prompt: &[u64]) -> Vec<ReservationDemand> {
+    let paths = stages.plan.paths.iter().zip(prompt).enumerate();
     let mut claims: Vec<ReservationDemand> =
-        stages.plan.paths.iter().enumerate().filter_map(|(i, p)| reservation_demand(stages, i, p)).collect();
+        paths.filter_map(|(index, (path, prompt))| reservation_demand(stages, index, path, *prompt)).collect();
     claims.sort_by_key(ReservationDemand::total);
     claims
 }
 
-fn reservation_demand(stages: &Stages<'_>, index: usize, path: &PathPlan) -> Option<ReservationDemand> {
+fn reservation_demand(stages: &Stages<'_>, index: usize, path: &PathPlan, prompt: u64) -> Option<ReservationDemand> {
     let reservation = stages.reservation(index)?;
     let (rate, size) = (reservation.packets, reservation.packet_size());
     // Flows with a delay bound get more than their long-term rate behind the input task, so that a burst leaves in time.
@@ -279,7 +280,8 @@ fn reservation_demand(stages: &Stages<'_>, index: usize, path: &PathPlan) -> Opt
     // that, for both tasks together.
     let own = (forwarding + output).get();
     // own * 2 / delay of the processor finishes the packet within half of the delay.
-    let prompt = reservation.delay.map_or(0, |delay| part(WHOLE, own.saturating_mul(2), delay.get()).min(WHOLE));
+    let half = reservation.delay.map_or(0, |delay| part(WHOLE, own.saturating_mul(2), delay.get()));
+    let prompt = prompt.max(half).min(WHOLE);
     let at_least = |load: Load| Load { work: load.work.max(prompt), ..load };
     let forwards = match path.cpu.share {
         Some(share) => stages.forwarding.load_of_work(load_of(share), forwarding, room),

@@ -61,6 +61,11 @@ fn own_work(packet: Bytes, burst: Bytes, turn: Bytes) -> Bytes {
     Bytes::new(burst.get().saturating_add(packet.get()).saturating_add(turn.get()))
 }
 
+/// The bytes of a turn of a share whose packets have this length.
+fn turn(packet: Bytes) -> Bytes {
+    Bytes::new(packet.get().clamp(SHORTEST_TURN, TURN).next_power_of_two())
+}
+
 /// The place of a flow's share in the tree of its output port.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct FlowLink {
@@ -102,35 +107,64 @@ impl FlowLink {
         self.above.iter().fold(self.cycles, |sum, rate| sum + rate.time_for(turn))
     }
 
+    /// The bytes of a packet of a flow on the line.
+    fn packet(&self, flow: &ReservedFlow) -> Bytes {
+        self.line.line_bytes(u32::try_from(flow.packet.get()).unwrap_or(u32::MAX))
+    }
+
+    /// The long-term rate of a flow on the line. A share has at least a kilobit a second.
+    fn long_term(&self, flow: &ReservedFlow) -> Rate {
+        let bits = self.packet(flow).get().saturating_mul(8).saturating_mul(flow.packets());
+        Rate::bits(bits.max(1000))
+    }
+
+    /// The delay in the rest of the router that leaves enough for the link at the long-term rate of a flow. Zero if no delay does, or none is asked for.
+    pub fn slack(&self, flow: &ReservedFlow) -> Nanos {
+        let wait = self.terms_at(flow, Rate::ZERO).wait;
+        flow.delay.map_or(Nanos::ZERO, |delay| delay.saturating_sub(wait))
+    }
+
     /// The terms of a flow whose packets need `elsewhere` in the rest of the router.
     ///
     /// # Errors
     /// The least delay that any rate could keep, if the bound is not longer.
     pub fn terms(&self, flow: &ReservedFlow, elsewhere: Nanos) -> Result<FlowTerms, Nanos> {
-        let packet = self.line.line_bytes(u32::try_from(flow.packet.get()).unwrap_or(u32::MAX));
-        let burst = packet.get().saturating_mul(flow.burst_packets());
-        let turn = Bytes::new(packet.get().clamp(SHORTEST_TURN, TURN).next_power_of_two());
-        let own = own_work(packet, Bytes::new(burst), turn);
-        let long_term = packet.get().saturating_mul(8).saturating_mul(flow.packets());
         let fixed = self.turns() + elsewhere;
-        let needed = match flow.delay {
-            None => 0,
-            Some(delay) if delay <= fixed => return Err(fixed),
+        match flow.delay {
+            None => Ok(self.terms_at(flow, Rate::ZERO)),
+            Some(delay) if delay <= fixed => Err(fixed),
             Some(delay) => {
-                let bits = u128::from(own.get()) * 8 * 1_000_000_000;
-                u64::try_from(bits.div_ceil(u128::from(delay.saturating_sub(fixed).get()))).unwrap_or(u64::MAX)
+                let bits = u128::from(self.own_work(flow).get()) * 8 * 1_000_000_000;
+                let needed = bits.div_ceil(u128::from(delay.saturating_sub(fixed).get()));
+                Ok(self.terms_at(flow, Rate::bits(u64::try_from(needed).unwrap_or(u64::MAX))))
             }
-        };
-        // A share has at least a kilobit a second, and the tree counts in bits.
-        let rate = Rate::bits(long_term.max(needed).max(1000));
+        }
+    }
+
+    /// The terms of a flow with the whole rate of the share above it: no rate would keep its delay.
+    pub fn fastest(&self, flow: &ReservedFlow) -> FlowTerms {
+        self.terms_at(flow, self.above.first().copied().unwrap_or(Rate::ZERO))
+    }
+
+    /// The terms of a flow whose delay needs a rate.
+    fn terms_at(&self, flow: &ReservedFlow, needed: Rate) -> FlowTerms {
+        let packet = self.packet(flow);
+        let rate = self.long_term(flow).max(needed);
         let packets = rate.get().div_ceil(packet.get().saturating_mul(8)).max(flow.packets());
-        let wait = self.turns() + rate.time_for(own);
-        Ok(FlowTerms { rate, packets, burst: Bytes::new(burst), turn, wait })
+        let (burst, turn) = (Bytes::new(packet.get().saturating_mul(flow.burst_packets())), turn(packet));
+        let wait = self.turns() + rate.time_for(own_work(packet, burst, turn));
+        FlowTerms { rate, packets, burst, turn, wait }
+    }
+
+    /// The bytes of its burst, with the waits of both servers.
+    fn own_work(&self, flow: &ReservedFlow) -> Bytes {
+        let packet = self.packet(flow);
+        own_work(packet, Bytes::new(packet.get().saturating_mul(flow.burst_packets())), turn(packet))
     }
 
     /// The longest wait of a flow with these terms at this place.
     pub fn wait(&self, flow: &ReservedFlow, terms: &FlowTerms) -> Nanos {
-        let packet = self.line.line_bytes(u32::try_from(flow.packet.get()).unwrap_or(u32::MAX));
+        let packet = self.packet(flow);
         self.turns() + terms.rate.time_for(own_work(packet, terms.burst, terms.turn))
     }
 

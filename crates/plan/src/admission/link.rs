@@ -14,7 +14,7 @@
 //! ```
 
 use super::costs::emulated;
-use crate::share::port_rate;
+use crate::share::{SHARE_SCHEME, port_rate};
 use crate::{Call, PathPlan, PortPlan};
 use std::fmt;
 use units::{Bytes, Cells, Framing, Nanos, PacketRate, Rate};
@@ -231,6 +231,14 @@ impl<'p> Link<'p> {
 pub(super) fn is_bounded(port: &PortPlan, link: Option<Rate>) -> bool {
     let paces = |part: &Call| is_shaped(part) || part.option("ceiling").is_some_and(|ceiling| ceiling > 0);
     link.is_some() || port.scheme.contains_scheme(&paces)
+}
+
+/// The most bytes of a port with shares that its device buffers: the burst of the port's rate, and the turn that ends behind it. The link is no slower than
+/// that rate, or no flow is admitted. `None` for other schemes.
+pub(super) fn paced_burst(scheme: &Call) -> Option<Bytes> {
+    let option = |name: &str| scheme.option(name).unwrap_or(0);
+    let is_paced = scheme.name == SHARE_SCHEME && port_rate(scheme).is_some();
+    is_paced.then(|| Bytes::new(option("burst") + option("quantum") + FULL_FRAME.get()))
 }
 
 fn is_shaped(scheme: &Call) -> bool {

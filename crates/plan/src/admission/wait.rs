@@ -163,6 +163,16 @@ pub(super) fn worst_wait(
     WorstWait { link: Nanos::ZERO, through: waits + work + sleep + gather, queue }
 }
 
+/// The share with which the tasks behind input finish a packet earlier by `late`. `None`: no share does, because they wait for the runs of others.
+pub(super) fn share_in_time(stages: &Stages<'_>, claim: &ReservationDemand, late: Nanos) -> Option<u64> {
+    let packet = stages.packet(stages.costs.paths[claim.path].functions, claim.size, (&claim.entries, &claim.exits));
+    let own = (packet[1] + packet[2]).get();
+    let present = [claim.forwarding.work, claim.output.work].into_iter().filter(|work| *work > 0).min()?;
+    // A sixteenth more, because a larger share leaves less to input tasks.
+    let time = part(own, WHOLE, present).checked_sub(late.get().saturating_add(late.get() / 16))?;
+    (time > own).then(|| part(WHOLE, own, time))
+}
+
 /// The longest sleep of a port's input task.
 fn sleep(stages: &Stages<'_>, port: usize) -> Nanos {
     let Some(estimator) = stages.plan.ports[port].cpu.estimator else { return Nanos::ZERO };

@@ -141,7 +141,7 @@ table! {
         /// The reaction to reservations that do not fit.
         pub admission: Admission = (
             Kind::Text(Form::Choice(Admission::NAMES)), "\"refuse\"", "\"warn\"",
-            "How reservations that do not fit are handled: `refuse` refuses the configuration, `warn` accepts it \
+            "How reservations that do not fit are handled: `refuse` refuses the configuration or the flow, `warn` accepts it \
              with a warning."
         );
         /// The time limit for classifying a packet; slower ones are counted. `None`: not checked.

@@ -15,6 +15,16 @@ impl ShareTree {
         Err((format!("the share '{}' belongs to a reserved flow", name.as_str()), hint.to_string()))
     }
 
+    /// Reserved flows get shares although their rates do not fit, or only if they fit. The quanta of a scheme with cycles always have to fit a cycle.
+    pub fn overbook(&mut self, overbooks: bool) {
+        self.overbooks = overbooks && self.cycles.is_none();
+    }
+
+    /// True if reserved flows get shares although their rates do not fit.
+    pub fn overbooks(&self) -> bool {
+        self.overbooks
+    }
+
     /// The rates of a share and of those above it, up to the port. A reserved flow below it needs all of them, because they bound its delay.
     ///
     /// # Errors

@@ -5,59 +5,44 @@ use super::measured_costs::Period;
 use super::opener::ApplyError;
 use crate::snapshot::{BEST_EFFORT, BUILT_IN, CONTROL, GENERAL, PortShares};
 use crate::worker::Command;
-use plan::admission::{Allotment, CostSource, Costs, PathAllotment, PathFlows, PortAllotment, admit_flows};
+use plan::admission::{Allotment, CostSource, Costs, PathAllotment, PathFlows, PortAllotment, overbook_flows};
 use plan::{Admission, PathPlan, Plan, PortPlan};
 use std::sync::Arc;
 use units::{Nanos, PathId, Share};
 
 /// The share of every task.
-pub(super) struct CpuShares(Option<Allotment>);
+pub(super) struct CpuShares(Allotment);
 
 impl CpuShares {
-    /// The shares of `plan` at these costs. A reservation that does not fit is refused, unless `admission` only warns.
+    /// The shares of `plan` at these costs. A reservation that does not fit is refused, unless `admission` only warns: then all tasks get proportionally
+    /// less.
     pub fn of(plan: &Plan, costs: &Costs, admission: Admission, flows: &[PathFlows]) -> Result<CpuShares, ApplyError> {
-        match admit_flows(plan, costs, flows) {
-            Ok(allotment) => Ok(CpuShares(Some(allotment))),
-            // Without an allotment each task gets the share that its configuration requests, or a default.
-            Err(_) if admission == Admission::Warn => Ok(CpuShares(None)),
-            Err(refused) => Err(ApplyError {
+        match overbook_flows(plan, costs, flows) {
+            (_, Some(refused)) if admission == Admission::Refuse => Err(ApplyError {
                 place: format!("path {}", refused.path),
                 reason: format!("{refused}{}", measured_cost(plan, costs, &refused.path)),
                 hint: "`switchpath check` shows the sum; admission = \"warn\" in [cpu] accepts it anyway".into(),
             }),
+            (allotment, _) => Ok(CpuShares(allotment)),
         }
     }
 
     /// The share of a built-in path.
     pub fn built_in(&self, path: PathId) -> Share {
-        let least = Share::of(1, 50);
-        match (&self.0, path) {
-            (Some(allotment), CONTROL | GENERAL) => allotment.built_in.share,
-            (Some(allotment), BEST_EFFORT) => allotment.best_effort.share,
-            _ => least,
+        match path {
+            CONTROL | GENERAL => self.0.built_in.share,
+            BEST_EFFORT => self.0.best_effort.share,
+            _ => Share::of(1, 50),
         }
     }
 
     fn path(&self, path: &PathPlan) -> Option<&PathAllotment> {
-        self.0.as_ref()?.paths.iter().find(|allotted| allotted.name == path.name)
+        self.0.paths.iter().find(|allotted| allotted.name == path.name)
     }
 
-    fn port(&self, port: &PortPlan) -> Option<&PortAllotment> {
-        self.0.as_ref()?.ports.iter().find(|allotted| allotted.name == port.name)
-    }
-
-    /// The share of a configured path. If the reservations do not fit, each path gets the share that it requests, and all get proportionally
-    /// less.
+    /// The share of a configured path.
     pub fn of_path(&self, path: &PathPlan) -> Share {
-        let said = || path.cpu.share.map(|share| Share::of(share.get().into(), 1_000_000));
-        let asked = || {
-            let reservation = path.cpu.reservation?;
-            let each = path.cpu.cost?.of(reservation.size.unwrap_or_default());
-            // Packets a second times nanoseconds a packet, of the 10^9 nanoseconds in a second.
-            Some(Share::of(reservation.packets.get().saturating_mul(each.get()), 1_000_000_000))
-        };
-        let allotted = self.path(path).map(|allotted| allotted.task.share);
-        allotted.or_else(said).or_else(asked).unwrap_or(Share::of(1, 50))
+        self.path(path).map_or(Share::of(1, 50), |allotted| allotted.task.share)
     }
 
     /// The maximum time that a path waits for more packets.
@@ -67,15 +52,10 @@ impl CpuShares {
 
     /// The shares of the tasks of a port.
     pub fn of_port(&self, port: &PortPlan) -> PortShares {
-        let said = port.cpu.share.map_or(Share::of(1, 10), |share| Share::of(share.get().into(), 1_000_000));
-        match self.port(port) {
-            Some(PortAllotment { input, output, .. }) => {
-                // Admission gives the output one share. Two tasks divide it here: one for packets of reservations, one for the rest.
-                let rest = output.share.minus(output.reserved);
-                PortShares { input: input.share, reserved: output.reserved, output: rest }
-            }
-            None => PortShares { input: said, reserved: Share::of(1, 10), output: Share::of(1, 10) },
-        }
+        let allotted = self.0.ports.iter().find(|allotted| allotted.name == port.name);
+        let (input, output) = allotted.map(|PortAllotment { input, output, .. }| (*input, *output)).unwrap_or_default();
+        // Admission gives the output one share. Two tasks divide it here: one for packets of reservations, one for the rest.
+        PortShares { input: input.share, reserved: output.reserved, output: output.share.minus(output.reserved) }
     }
 }
 
@@ -92,8 +72,7 @@ impl Router {
         let Some(plan) = &self.plan else { return false };
         let costs = self.measured.costs(plan, &self.names, Some(plan), Period::Recent);
         let flows = self.flows.path_flows();
-        // Also if the configuration only warns: `Warn` would replace the shares of the last division by defaults.
-        let Ok(shares) = CpuShares::of(plan, &costs, Admission::Refuse, &flows) else { return false };
+        let Ok(shares) = CpuShares::of(plan, &costs, plan.cpu.admission, &flows) else { return false };
         let mut snapshot = (*self.snapshot).clone();
         let mut differs = false;
         // All shares are set, but the workers get them only if one differs notably.

@@ -3,7 +3,7 @@
 use super::Router;
 use super::flow_sums::PathSums;
 use plan::admission::{
-    AdmissionError, Allotment, Costs, FlowLink, FlowTerms, Shortage, admit_flows, exits_of, flow_load,
+    AdmissionError, Costs, FlowLink, FlowTerms, Shortage, admit_flows, exits_of, flow_load, overbook_flows,
 };
 use plan::{Name, Plan, ReservedFlow};
 use units::{Bytes, Nanos, Parts, Rate};
@@ -15,8 +15,10 @@ const SMALLEST: Bytes = Bytes::new(64);
 /// The steps of a search for the largest reservation that fits: each halves the interval.
 const SEARCH: u32 = 24;
 
-/// The parts of a delay for the tasks that are tried, in eighths: the rest is for the link.
-const PARTS: [u64; 5] = [4, 2, 6, 1, 7];
+/// The parts of a delay for the tasks that are tried, in sixteenths: the rest is for the link.
+const PARTS: [u64; 8] = [1, 2, 4, 6, 8, 10, 12, 14];
+/// The use of a whole resource.
+const WHOLE_USE: u128 = 1_000_000;
 
 /// The rate that a port may still guarantee below the parent of a flow.
 #[derive(Clone, Copy, Debug)]
@@ -72,6 +74,30 @@ impl FlowPromise {
     }
 }
 
+/// A flow that does not fit, with the promise that it gets if it is admitted nevertheless.
+#[derive(Debug)]
+pub(super) struct Unkept {
+    pub refusal: FlowRefusal,
+    pub promise: FlowPromise,
+}
+
+/// A division of a flow's delay between the tasks and the link.
+struct Division {
+    promise: FlowPromise,
+    /// True if the waits of the tasks leave less than half of their time to those of later flows.
+    is_tight: bool,
+    /// The used part of the resource that becomes scarcest: of the rest of the processor, or of the link.
+    used: u128,
+    /// The resource that is short.
+    short: Option<FlowRefusal>,
+}
+
+impl Division {
+    fn strain(&self) -> (bool, u128) {
+        (self.is_tight, self.used)
+    }
+}
+
 /// Why a flow is not admitted.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct FlowRefusal {
@@ -118,64 +144,102 @@ impl Router {
     }
 
     /// The promise to a flow at the side of all others, or the resource that is short.
+    ///
+    /// The delay is divided between the tasks and the link. A larger part for one needs less of its resource, so several divisions are tried. The one
+    /// counts that leaves most of the resource that becomes scarcest, if possible among those that leave half of the tasks' time to later flows.
     pub(super) fn promise(
         &self,
         plan: &Plan,
         costs: &Costs,
-        (place, link): (&FlowPlace, &FlowLink),
-        (flow, left): (&ReservedFlow, LinkLeft<'_>),
-    ) -> Result<FlowPromise, FlowRefusal> {
-        let FlowPlace { path, entries, exit } = place;
-        let allot = |granted: u64, latest: Option<Nanos>| {
-            let mut sums = self.flows.path_flows();
-            sums.resize_with(plan.paths.len(), Default::default);
-            PathSums::add_one(&mut sums[*path], flow, (granted, latest), (entries, *exit));
-            admit_flows(plan, costs, &sums)
-        };
-        let cpu = flow_load(costs, flow, *path, (entries.first().copied().unwrap_or(*exit), *exit));
-        let short = |error: AdmissionError| short_of(cpu, &error, self.cpu_left(plan, costs));
-        let through = |allotment: &Allotment| allotment.paths[*path].through.unwrap_or(Nanos::ZERO);
-        let functions = costs.paths[*path].functions.cost;
-        let cost = functions.of(flow.packet);
-        let promised = |terms: FlowTerms, allotment: &Allotment| {
-            let bound = through(allotment) + terms.wait;
-            // Packets of an interleaved path are charged by time: one that costs twice as much counts as two.
-            let smallest = functions.of(SMALLEST).get().max(1);
-            let weight = match plan.paths[*path].cpu.interleave {
-                true => terms.packets.saturating_mul(cost.get().max(1)).div_ceil(smallest),
-                false => terms.packets,
-            };
-            self.check_frames(flow, FlowPromise { terms, bound, queue: link.queue(flow, bound), cpu, cost, weight })
-        };
+        at: (&FlowPlace, &FlowLink),
+        wanted: (&ReservedFlow, LinkLeft<'_>),
+    ) -> Result<FlowPromise, Box<Unkept>> {
+        let (flow, cpu_left) = (wanted.0, self.cpu_left(plan, costs));
+        let divide = |latest: Option<Nanos>| self.divide(plan, (costs, cpu_left), at, wanted, latest);
         let Some(delay) = flow.delay else {
-            let terms = link.terms(flow, Nanos::ZERO).map_err(|least| short_of_delay(flow, least))?;
-            let allotment = allot(terms.packets, None).map_err(short)?;
-            return fits_link(flow, terms, left).and_then(|()| promised(terms, &allotment));
+            let Division { promise, short, .. } = divide(None);
+            return short.map_or(Ok(promise), |refusal| Err(Unkept { refusal, promise }.into()));
         };
-        // The delay is divided between the tasks and the link. A larger part for one needs less of its resource.
-        let mut refusal: Option<FlowRefusal> = None;
-        for eighths in PARTS {
-            let latest = Nanos::new(delay.get() / 8 * eighths);
-            let tried = link.terms(flow, latest).map_err(|least| short_of_delay(flow, least));
-            let tried = tried.and_then(|terms| fits_link(flow, terms, left).map(|()| terms));
-            match tried.and_then(|terms| promised(terms, &allot(terms.packets, Some(latest)).map_err(short)?)) {
-                Ok(promise) => return Ok(promise),
+        // At its long-term rate a flow needs least of both resources. A shorter delay in the tasks needs more of the processor, and saves nothing of the link.
+        let slack = at.1.slack(flow);
+        let parts = PARTS.iter().map(|part| Nanos::new(delay.get() / 16 * part)).filter(|latest| *latest > slack);
+        let first = Some(slack).filter(|slack| *slack > Nanos::ZERO);
+        let (mut best, mut unkept): (Option<Division>, Option<Unkept>) = (None, None);
+        for latest in first.into_iter().chain(parts) {
+            let tried = divide(Some(latest));
+            match tried.short {
+                None if best.as_ref().is_none_or(|best| tried.strain() < best.strain()) => best = Some(tried),
+                None => {}
                 // Another division may help against a delay that is too short, but not against the lack of a resource with the best division.
-                Err(refused) if refusal.as_ref().is_none_or(|first| first.resource == Some("delay")) => {
-                    refusal = Some(refused);
+                Some(ref refusal) => {
+                    let is_better = unkept.as_ref().is_none_or(|before| match before.refusal.resource {
+                        Some("delay") => {
+                            refusal.resource != Some("delay") || tried.promise.bound < before.promise.bound
+                        }
+                        _ => false,
+                    });
+                    if is_better {
+                        unkept = Some(Unkept { refusal: refusal.clone(), promise: tried.promise });
+                    }
                 }
-                Err(_) => {}
             }
         }
-        Err(refusal.unwrap_or_else(|| short_of_delay(flow, delay)))
+        match (best, unkept) {
+            (Some(best), _) => Ok(best.promise),
+            (None, Some(unkept)) => Err(unkept.into()),
+            (None, None) => {
+                let refusal = short_of_delay(flow, delay);
+                Err(Unkept { refusal, promise: divide(None).promise }.into())
+            }
+        }
+    }
+
+    /// The promise to a flow whose packets have this time in the tasks, and the resource that is short.
+    fn divide(
+        &self,
+        plan: &Plan,
+        (costs, cpu_left): (&Costs, Parts),
+        (place, link): (&FlowPlace, &FlowLink),
+        (flow, left): (&ReservedFlow, LinkLeft<'_>),
+        latest: Option<Nanos>,
+    ) -> Division {
+        let FlowPlace { path, entries, exit } = place;
+        let terms = link.terms(flow, latest.unwrap_or(Nanos::ZERO));
+        let too_late = terms.as_ref().err().map(|least| short_of_delay(flow, *least));
+        let terms = terms.unwrap_or_else(|_| link.fastest(flow));
+        let mut sums = self.flows.path_flows();
+        sums.resize_with(plan.paths.len(), Default::default);
+        PathSums::add_one(&mut sums[*path], flow, (terms.packets, latest), (entries, *exit));
+        let (allotment, short) = overbook_flows(plan, costs, &sums);
+        let through = allotment.paths[*path].through.unwrap_or(Nanos::ZERO);
+        let cpu = flow_load(costs, flow, *path, (entries.first().copied().unwrap_or(*exit), *exit));
+        let functions = costs.paths[*path].functions.cost;
+        let cost = functions.of(flow.packet);
+        // Packets of an interleaved path are charged by time: one that costs twice as much counts as two.
+        let smallest = functions.of(SMALLEST).get().max(1);
+        let weight = match plan.paths[*path].cpu.interleave {
+            true => terms.packets.saturating_mul(cost.get().max(1)).div_ceil(smallest),
+            false => terms.packets,
+        };
+        let bound = through + terms.wait;
+        let promise = FlowPromise { terms, bound, queue: link.queue(flow, bound), cpu, cost, weight };
+        let short = too_late
+            .or_else(|| fits_link(flow, terms, left).err())
+            .or_else(|| short.map(|error| short_of(cpu, &error, cpu_left)))
+            .or_else(|| self.check_frames(flow, promise).err());
+        let part = |used: u64, whole: u64| u128::from(used) * WHOLE_USE / u128::from(whole.max(1));
+        let cpu_used = cpu_left.get().saturating_sub(allotment.left.get());
+        let used = part(terms.rate.get(), left.rate.get()).max(part(cpu_used.into(), cpu_left.get().into()));
+        let is_tight = latest.is_some_and(|latest| through + through > latest);
+        Division { promise, is_tight, used, short }
     }
 
     /// The frames for the flow's queue, at the side of all others.
-    fn check_frames(&self, flow: &ReservedFlow, promise: FlowPromise) -> Result<FlowPromise, FlowRefusal> {
+    fn check_frames(&self, flow: &ReservedFlow, promise: FlowPromise) -> Result<(), FlowRefusal> {
         let all = self.region.frames() as u64 / QUEUE_PART;
         let (needed, left) = (promise.frames(flow), all.saturating_sub(self.flows.frames));
         if needed <= left {
-            return Ok(promise);
+            return Ok(());
         }
         let reason = format!("its queues need {needed} frames, but {left} of the {all} for queues of flows are left");
         let hint = "give the router more frames, or reserve a smaller burst".to_string();

@@ -4,7 +4,7 @@
 //! only the sum of the flows of each path, so one more flow costs the same with ten thousand of them.
 
 use super::Router;
-use super::flow_admission::{FlowPlace, FlowPromise, FlowRefusal, LinkLeft, entries, output_port};
+use super::flow_admission::{FlowPlace, FlowPromise, FlowRefusal, LinkLeft, Unkept, entries, output_port};
 use super::flow_sums::PathSums;
 use super::measured_costs::Period;
 use super::path_specs::came_by;
@@ -14,7 +14,7 @@ use crate::flow_rates::{FlowGrant, FlowUse};
 use crate::snapshot::BUILT_IN;
 use classifier::{ListedRule, Place, RuleEdit};
 use plan::admission::Costs;
-use plan::{FlowChange, Name, Plan, ReservedFlow, ShareChange, ShareName, ShareOrigin, ShareSettings};
+use plan::{FlowChange, Name, Plan, ReservedFlow, ShareChange, ShareName, ShareOrigin, ShareSettings, ShareTree};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use units::{Instant, Nanos, Rate, ShareId};
@@ -107,6 +107,8 @@ pub struct FlowsChanged {
     pub renewed: usize,
     /// The number of reservations that were ended.
     pub removed: usize,
+    /// The flows among them that do not fit, each with the resource that is short: they were reserved because `admission` is `warn`.
+    pub overbooked: Vec<FlowRefusal>,
     /// The number of reserved flows afterwards.
     pub total: usize,
     shares: Vec<SharesChanged>,
@@ -260,9 +262,12 @@ impl Router {
         let mut batch = Batch { plan, costs, done, staged: BTreeMap::new(), rules, adding, behind };
         let mut changed = FlowsChanged::default();
         for (position, change) in changes.iter().enumerate() {
-            if let Err(refused) = self.stage(change, &mut batch, &mut changed) {
-                self.undo(batch);
-                return Err(FlowRefusal { position, ..refused });
+            match self.stage(change, &mut batch, &mut changed) {
+                Ok(short) => changed.overbooked.extend(short.map(|short| FlowRefusal { position, ..short })),
+                Err(refused) => {
+                    self.undo(batch);
+                    return Err(FlowRefusal { position, ..refused });
+                }
             }
         }
         changed.total = self.flows.flows.len();
@@ -355,11 +360,18 @@ impl Router {
         }
     }
 
-    fn stage(&mut self, change: &FlowChange, batch: &mut Batch, changed: &mut FlowsChanged) -> Result<(), FlowRefusal> {
+    /// Makes one change, which can be undone. Returns the resource that is short if a flow is overbooked.
+    fn stage(
+        &mut self,
+        change: &FlowChange,
+        batch: &mut Batch,
+        changed: &mut FlowsChanged,
+    ) -> Result<Option<FlowRefusal>, FlowRefusal> {
         match change {
             FlowChange::Add(flow) => {
-                let (port, promise) = self.admit(flow, batch)?;
+                let (port, promise, short) = self.admit(flow, batch)?;
                 changed.added.push((ReservedFlow::clone(flow), port, promise));
+                return Ok(short);
             }
             FlowChange::Renew { name, lease } => {
                 let now = self.shares.now;
@@ -386,7 +398,7 @@ impl Router {
                 changed.removed += 1;
             }
         }
-        Ok(())
+        Ok(None)
     }
 
     /// Changes the share of a flow in the tree of its port, which can be undone.
@@ -417,8 +429,12 @@ impl Router {
         }
     }
 
-    /// Admits a flow, and stages its share and its rule.
-    fn admit(&mut self, flow: &ReservedFlow, batch: &mut Batch) -> Result<(Name, FlowPromise), FlowRefusal> {
+    /// Admits a flow, and stages its share and its rule. Returns also the resource that is short if the port overbooks.
+    fn admit(
+        &mut self,
+        flow: &ReservedFlow,
+        batch: &mut Batch,
+    ) -> Result<(Name, FlowPromise, Option<FlowRefusal>), FlowRefusal> {
         if self.flows.flows.contains_key(&flow.name) {
             let hint = format!("use another name, renew it, or end it first: remove {}", flow.name);
             return Err(FlowRefusal::wrong(format!("there is a reserved flow {} already", flow.name), hint));
@@ -430,13 +446,22 @@ impl Router {
             return Err(FlowRefusal::wrong(reason, "give it reservations = true in the configuration"));
         };
         let link = self.flow_link(&plan, &batch.costs, (&port, place.exit), flow)?;
-        let left = self.shares.ports.get(&port).and_then(|port| port.tree.rate_left(flow.parent.as_ref()));
+        let tree = self.shares.ports.get(&port).map(|port| &port.tree);
+        let overbooks = tree.is_some_and(ShareTree::overbooks);
+        let left = tree.and_then(|tree| tree.rate_left(flow.parent.as_ref()));
         let left = LinkLeft { port: &port, rate: left.unwrap_or(Rate::ZERO) };
-        let promise = self.promise(&plan, &batch.costs, (&place, &link), (flow, left)).map_err(|refused| {
-            let largest = self.largest(&plan, &batch.costs, (&place, &link), (flow, left));
-            let hint = largest.unwrap_or(refused.hint);
-            FlowRefusal { hint, ..refused }
-        })?;
+        let (promise, short) = match self.promise(&plan, &batch.costs, (&place, &link), (flow, left)) {
+            Ok(promise) => (promise, None),
+            Err(unkept) => {
+                let Unkept { refusal, promise } = *unkept;
+                let largest = self.largest(&plan, &batch.costs, (&place, &link), (flow, left));
+                let refusal = FlowRefusal { hint: largest.unwrap_or(refusal.hint), ..refusal };
+                if !overbooks {
+                    return Err(refusal);
+                }
+                (promise, Some(refusal))
+            }
+        };
         self.stage_share(&port, &share_of(flow, &promise), batch)?;
         let running = RunningFlow {
             flow: flow.clone(),
@@ -454,7 +479,7 @@ impl Router {
         batch.done.push(Done::Added(flow.name.clone()));
         batch.rules.push(RuleEdit::Add(batch.behind, rule));
         batch.adding.push(flow.name.clone());
-        Ok((port, promise))
+        Ok((port, promise, short))
     }
 
     /// The rule that gives the packets of a flow its path and its share.

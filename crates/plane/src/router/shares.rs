@@ -10,7 +10,7 @@ use super::share_ids::ShareIds;
 use crate::worker::ROUND_TRIPS;
 use classifier::Published;
 use link::{LinkShares, ShareCounts};
-use plan::{Name, Plan, PortPlan, ShareChange, ShareName, ShareNode, ShareOrigin, ShareTree, SubscriberSection};
+use plan::{Admission, Name, Plan, PortPlan, ShareChange, ShareName, ShareNode, ShareOrigin, ShareTree, SubscriberSection};
 use schemes::ShareEdit;
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -233,6 +233,7 @@ impl Router {
             let applied = tree.apply_all(shares, ShareOrigin::Subscribers);
             applied.map_err(|(_, reason, hint)| one(reason, hint))?;
         }
+        tree.overbook(plan.cpu.admission == Admission::Warn);
         let running = self.shares.ports.get(&port.name);
         for node in running.into_iter().flat_map(|port| port.tree.iter()) {
             match node.origin {

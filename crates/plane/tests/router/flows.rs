@@ -415,3 +415,29 @@ fn packets_within_functions_survive_a_new_configuration_and_another_scheduler() 
     }
     rig.report();
 }
+
+#[test]
+fn overbooked_flows_get_their_reservations_with_the_resource_that_is_short() {
+    let config = CONFIG.replace("[cpu]\n", "[cpu]\nadmission = \"warn\"\n");
+    let mut rig = Rig::running_with(MemoryWires::default(), 4096, Layout::Three, &config);
+    let before = state(&rig);
+    let fits = edit(&mut rig, CALL).expect("it fits");
+    assert!(fits.overbooked.is_empty(), "{fits:?}");
+    let big = "add big rate 120mbit packet 1000b out wan match udp dport 1\n";
+    let dear = "add dear rate 6mbit packet 64b path heavy out wan match udp dport 2\n";
+    let changed = edit(&mut rig, &format!("{dear}{big}")).expect("the configuration only warns");
+    let short: Vec<_> = changed.overbooked.iter().map(|short| (short.position, short.resource)).collect();
+    assert_eq!(short, [(0, Some("cpu")), (1, Some("link"))], "{changed:?}");
+    assert!(changed.overbooked[1].hint.starts_with("rate "), "the largest that would fit: {changed:?}");
+    assert!(flow(&rig, "big").promise.terms.rate.get() >= 120_000_000, "the share that it asked for");
+    let heavy = rig.router.snapshot().paths.iter().find(|path| &*path.name == "heavy").expect("it is there");
+    assert!(heavy.share.as_f64() > 0.5, "the processor is divided again: {}", heavy.share.as_f64());
+    assert_eq!(sent(&mut rig, &[1, 1, 7000], "big"), 2, "its packets use its share");
+    // An apply keeps them, but not one that refuses what does not fit.
+    rig.apply(&config).expect("it only warns");
+    let refused = rig.apply(CONFIG).expect_err("the flows do not fit");
+    assert!(refused.iter().any(|error| error.to_string().contains("loses its share")), "{refused:?}");
+    edit(&mut rig, "remove big\nremove dear\nremove call\n").expect("they are there");
+    assert_eq!(state(&rig), before, "nothing is left of them");
+    rig.report();
+}
