@@ -38,7 +38,7 @@ pub struct Interface {
     pub reverse_path: ReversePath,
     /// Its router advertisements for IPv6 hosts.
     pub ra: Option<Arc<RaPlan>>,
-    /// Who answers for its addresses, if programs of the machine work on it too; none if the kernel has no interface for it.
+    /// The side that answers for its addresses, if programs of the machine work on it too; none if the kernel has no interface for it.
     pub kernel: Option<Answerer>,
     /// The objectives of packets that arrive here.
     pub objectives: Arc<ObjectiveTable>,

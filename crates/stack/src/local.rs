@@ -66,7 +66,7 @@ impl LocalProtocols {
         let kernel = world.interface(packet.meta().in_interface).and_then(|interface| interface.kernel);
         match answer {
             Answer::Reply if kernel == Some(Answerer::Kernel) => world.punt(packet),
-            // Nobody here listens, but programs of the machine may. The kernel reassembles, resets and rejects by itself.
+            // The router has no listeners, but programs of the machine may listen. The kernel reassembles, resets and rejects by itself.
             Answer::Reset | Answer::Silence | Answer::Fragment(_) if kernel.is_some() => world.punt(packet),
             Answer::Error(_, DropReason::LocalProtocol | DropReason::LocalPort)
             | Answer::Drop(DropReason::LocalPort)

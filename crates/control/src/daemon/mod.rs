@@ -296,7 +296,7 @@ struct Control {
     history: ConfigurationHistory,
     /// The trial of the running configuration.
     pending: Option<PendingConfirmation>,
-    /// What programs of the machine have set on the kernel's interfaces.
+    /// The settings that programs of the machine have made on the kernel's interfaces.
     kernel_settings: linux::SettingsByName,
 }
 

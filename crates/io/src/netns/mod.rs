@@ -25,7 +25,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::thread;
 
-/// Where `ip netns` mounts namespaces by name.
+/// The directory in which `ip netns` mounts namespaces by name.
 const NAMED: &str = "/run/netns";
 
 /// A network namespace. It lives as long as something holds it: this value, a process in it, or one of its sockets.

@@ -14,11 +14,11 @@ pub struct LinuxRoute {
     pub vrf: Option<Name>,
     /// Its destination.
     pub to: Prefix,
-    /// What happens to its packets; `None`: the route is gone.
+    /// The treatment of its packets; `None`: the route is gone.
     pub action: Option<LinuxRouteAction>,
 }
 
-/// What happens to the packets of a route.
+/// The treatment of the packets of a route.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum LinuxRouteAction {
     /// They are sent to one of these next hops, selected by flow.

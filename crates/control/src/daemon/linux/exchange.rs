@@ -81,7 +81,7 @@ impl Exchange {
         }
     }
 
-    /// Moves what is there, but at most [`AT_ONCE`] frames for each turn. True if there was something.
+    /// Moves waiting frames, at most [`AT_ONCE`] for each queue. True if there were some.
     fn serve(&self, interfaces: &KernelInterfaces, buffer: &mut [u8]) -> bool {
         let mut moved = false;
         for frame in std::iter::from_fn(|| self.punt.next_for_kernel()).take(AT_ONCE) {

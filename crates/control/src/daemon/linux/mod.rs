@@ -33,7 +33,7 @@ const RETRY: Nanos = Nanos::millis(100);
 /// The kernel's main routing table.
 const MAIN_TABLE: u32 = 254;
 
-/// What programs of the machine have set, by interface.
+/// The settings that programs of the machine have made, by interface.
 pub(super) type SettingsByName = BTreeMap<Name, KernelSettings>;
 
 /// The parts of a router with `[linux]`.
@@ -55,7 +55,7 @@ impl Linux {
     }
 }
 
-/// What the router wants of an interface of the kernel.
+/// The properties that an interface of the kernel should have.
 #[derive(Clone, PartialEq, Eq, Debug)]
 struct Wanted {
     id: units::InterfaceId,
@@ -231,7 +231,7 @@ impl Follower {
             let here = || self.tables.addresses().filter(move |address| address.link == index);
             let present: BTreeSet<(IpAddr, u8)> = here().map(|address| (address.address, address.prefix)).collect();
             let Some(link) = self.tables.links().find(|link| link.index == index) else {
-                // Somebody has removed the interface: the router uses nothing of it.
+                // A program has removed the interface: the router has no addresses there.
                 settings.insert(name.clone(), KernelSettings { down: true, ..KernelSettings::default() });
                 continue;
             };

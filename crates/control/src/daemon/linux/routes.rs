@@ -36,7 +36,7 @@ impl<'a> RouteBatch<'a> {
         }
     }
 
-    /// Sets what the kernel does with the packets of a destination.
+    /// Sets the route of a destination.
     pub fn set(&mut self, (destination, length): (IpAddr, u8), effective: Option<ResolvedRoute<'_>>) {
         let Some(to) = Prefix::new(destination, length) else { return };
         let action = effective.filter(|_| is_routed(destination)).and_then(|route| match self.action(&route) {
@@ -52,7 +52,7 @@ impl<'a> RouteBatch<'a> {
         }
     }
 
-    /// Carries out what is left, and reports routes that the router cannot use.
+    /// Sets the remaining routes, and reports those that the router cannot use.
     pub fn finish(mut self) {
         self.flush();
         if self.unusable > 0 {
@@ -77,7 +77,7 @@ impl<'a> RouteBatch<'a> {
         self.routes.clear();
     }
 
-    /// What the router does with the packets of a route. `None` if it has the route by itself.
+    /// The action of the router for a route. `None` if it has the route by itself.
     fn action(&self, route: &ResolvedRoute<'_>) -> Result<Option<LinuxRouteAction>, Unusable> {
         // The prefixes of addresses are the router's connected routes.
         if route.route.protocol == ADDED_BY_KERNEL {
