@@ -14,7 +14,7 @@ pub struct Linux {
     pub enabled: bool,
     /// The network namespace of the interfaces; null for the one in which the router was started.
     pub namespace: Option<String>,
-    /// Who answers ARP requests, neighbour solicitations and pings: `router` or `kernel`.
+    /// The side that answers ARP requests, neighbour solicitations and pings: `router` or `kernel`.
     pub answer: Option<String>,
     /// The interfaces.
     pub interfaces: Vec<LinuxInterface>,

@@ -53,7 +53,7 @@ const KEYS: &[Key] = &[
         Kind::Text(Form::Choice(Answerer::NAMES)),
         "\"router\"",
         "\"kernel\"",
-        "Who answers ARP requests, neighbour solicitations and pings for the router's addresses: `router`, or the `kernel`.",
+        "The side that answers ARP requests, neighbour solicitations and pings for the router's addresses: `router` or `kernel`.",
     ),
     key(
         "limits",
@@ -67,7 +67,7 @@ const KEYS: &[Key] = &[
     ),
 ];
 
-/// Who answers for the router's addresses.
+/// The side that answers for the router's addresses.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Answerer {
     /// The router's own protocols.
@@ -148,7 +148,7 @@ impl PuntLimits {
 }
 
 impl fmt::Display for PuntLimits {
-    /// Those that differ from the default.
+    /// The limits that differ from their defaults.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let all = PuntedProtocol::ALL.iter().zip(self.0);
         let set = all.filter(|(protocol, limit)| *limit != protocol.default_limit());
@@ -179,7 +179,7 @@ pub struct LinuxPlan {
     pub namespace: Option<String>,
     /// The ports whose interfaces have one, sorted.
     pub ports: Vec<Name>,
-    /// Who answers ARP requests, neighbour solicitations and pings.
+    /// The side that answers ARP requests, neighbour solicitations and pings.
     pub answer: Answerer,
     /// The limits of packets by protocol.
     pub limits: PuntLimits,

@@ -419,11 +419,10 @@ impl<W: Witness> Classifier<'_, W> {
             Outcome::Broadcast(interface) => {
                 // A directed broadcast reaches its own link only (RFC 2644).
                 let here = interface == packet.meta().in_interface;
-                let kernel = self.snapshot.interface(interface).filter(|_| here).and_then(|interface| interface.kernel);
-                return match kernel {
-                    Some(_) => self.punt(packet, Exception::Kernel),
-                    None => refuse(packet, DropReason::Broadcast),
-                };
+                if here && is_for_program(self.snapshot, packet, DropReason::Broadcast) {
+                    return self.punt(packet, Exception::Kernel);
+                }
+                return refuse(packet, DropReason::Broadcast);
             }
             Outcome::Special => return refuse(packet, DropReason::MartianDestination),
             Outcome::Via(adjacency) => adjacencies.interface(adjacency),
@@ -522,8 +521,8 @@ fn try_rules(snapshot: &Snapshot, tables: &Tables, witness: impl Witness, packet
     None
 }
 
-/// True if a program of the machine may handle a packet that the router would drop for this reason, because its own protocols have no use for it:
-/// broadcasts, multicast on the link, protocols other than IP, and all packets of interfaces without an address, which a DHCP client configures.
+/// True if a program of the machine may handle a packet that the router would drop for this reason. Such packets are broadcasts, multicast on the link,
+/// other protocols than IP, and all packets of interfaces without an address, which a DHCP client configures.
 #[cold]
 fn is_for_program(snapshot: &Snapshot, packet: &Packet, reason: DropReason) -> bool {
     let interface = snapshot.interface(packet.meta().in_interface).filter(|interface| interface.kernel.is_some());

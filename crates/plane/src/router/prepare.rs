@@ -17,7 +17,7 @@ use link::medium::Medium;
 use link::{LinkSetup, Queueing};
 use packet::port::Port;
 use packet::wire::ipv6;
-use plan::{Admission, Call, CpuPlan, InterfacePlan, NatPlan, Plan, PortPlan, PuntLimits};
+use plan::{Admission, Answerer, Call, CpuPlan, InterfacePlan, NatPlan, Plan, PortPlan, PuntLimits};
 use schemes::Sharing;
 use stack::{Interface, InterfaceAddress, LocalProtocolLimits, ObjectiveTable};
 use std::collections::{BTreeMap, HashSet};
@@ -468,12 +468,18 @@ fn interfaces(plan: &Plan, names: &mut Names) -> Vec<Interface> {
         let wants = Arc::new(ObjectiveTable::new(interface.trust, interface.objective, &plan.objectives));
         let kernel =
             plan.linux.as_ref().filter(|linux| linux.ports.contains(&port_plan.name)).map(|linux| linux.answer);
-        interfaces.push(Interface { kernel, ..attach(interface, id, port, names.macs[&port], wants) });
+        interfaces.push(attach(interface, (id, port), names.macs[&port], wants, kernel));
     }
     interfaces
 }
 
-fn attach(plan: &InterfacePlan, id: InterfaceId, port: PortId, mac: Mac, wants: Arc<ObjectiveTable>) -> Interface {
+fn attach(
+    plan: &InterfacePlan,
+    (id, port): (InterfaceId, PortId),
+    mac: Mac,
+    wants: Arc<ObjectiveTable>,
+    kernel: Option<Answerer>,
+) -> Interface {
     let (mut ipv4, mut ipv6) = (Vec::new(), Vec::new());
     for prefix in plan.addresses_in_force() {
         match prefix.address {
@@ -489,7 +495,6 @@ fn attach(plan: &InterfacePlan, id: InterfaceId, port: PortId, mac: Mac, wants: 
     let mtu = plan.kernel.mtu.map_or(plan.mtu, |mtu| mtu.min(plan.mtu));
     let (name, vlan) = (plan.name.to_string(), plan.vlan);
     let reverse_path = plan.reverse_path;
-    let kernel = None;
     Interface { id, name, port, vlan, mac, mtu, redirects, reverse_path, ra, kernel, objectives: wants, ipv4, ipv6 }
 }
 

@@ -11,12 +11,14 @@ use crate::events::LoggedEvent;
 use exchange::{Exchange, KernelInterfaces};
 use io::clock;
 use io::kernel_interface::KernelInterface;
-use io::netlink::{FollowedTables, KernelAddress, KernelError, KernelRequest, KernelTables, Netlink, RequestObject};
+use io::netlink::{
+    FollowedTables, KernelAddress, KernelError, KernelRequest, KernelTables, Netlink, RequestObject, ResolvedRoute,
+};
 use io::netns::Namespace;
 use io::wait::{Sleeper, Waker};
 use plan::{KernelSettings, Name, Plan, Prefix};
 use plane::{ApplyError, snapshot::Snapshot};
-use routes::RouteBatch;
+use routes::{RouteBatch, RoutedInterfaces};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::os::fd::AsFd;
@@ -75,8 +77,11 @@ struct Served {
 /// The state of the thread that follows both sides.
 struct Follower {
     exchange: Arc<Exchange>,
+    netlink: Netlink,
     tables: KernelTables,
     served: BTreeMap<Name, Served>,
+    /// The interfaces that the routes were translated for.
+    interfaces: RoutedInterfaces,
     /// The generation that `served` was made for.
     generation: Generation,
 }
@@ -142,7 +147,9 @@ impl Follower {
     fn start(exchange: Arc<Exchange>, namespace: Option<&str>) -> Result<Follower, ApplyError> {
         enter(namespace)?;
         let tables = KernelTables::open(FollowedTables::Only(vec![MAIN_TABLE])).map_err(failed)?;
-        Ok(Follower { exchange, tables, served: BTreeMap::new(), generation: Generation(0) })
+        let netlink = Netlink::open().map_err(failed)?;
+        let (served, interfaces) = (BTreeMap::new(), RoutedInterfaces::new());
+        Ok(Follower { exchange, netlink, tables, served, interfaces, generation: Generation(0) })
     }
 
     /// Compares both sides and carries over what differs.
@@ -152,26 +159,24 @@ impl Follower {
             (control.router.snapshot().clone(), control.router.plan().cloned())
         };
         let Some(plan) = plan else { return Ok(()) };
-        let follows_router = snapshot.generation != self.generation;
-        if follows_router {
+        if snapshot.generation != self.generation {
             self.follow_router(&snapshot, &plan)?;
             self.generation = snapshot.generation;
         }
-        let interfaces = |served: &BTreeMap<Name, Served>| {
-            served.iter().map(|(name, served)| (served.device.index(), name.clone())).collect::<BTreeMap<u32, Name>>()
-        };
-        let names = interfaces(&self.served);
-        let mut routes = RouteBatch::new(daemon, &names);
+        let interfaces: RoutedInterfaces = (self.served.iter())
+            .map(|(name, served)| (served.device.index(), (name.clone(), served.wanted.id)))
+            .collect();
+        let mut routes = RouteBatch::new(daemon, &interfaces);
         self.tables.update(|change| routes.add_change(change)).map_err(failed)?;
-        if follows_router {
+        if interfaces != self.interfaces {
             // A route may lead to an interface that exists only now.
-            self.tables.routes().for_each(|route| {
-                let route = route.route;
+            for ResolvedRoute { route, .. } in self.tables.routes() {
                 let effective = self.tables.effective_route(route.table, route.destination, route.prefix);
                 routes.set((route.destination, route.prefix), effective);
-            });
+            }
         }
         routes.finish();
+        self.interfaces = interfaces;
         let settings = self.follow_kernel().map_err(failed)?;
         daemon.adopt_kernel_settings(&settings);
         Ok(())
@@ -224,7 +229,7 @@ impl Follower {
 
     /// Gives the kernel the configured addresses, and returns what programs of the machine have set.
     fn follow_kernel(&mut self) -> Result<SettingsByName, KernelError> {
-        let mut netlink = Netlink::open()?;
+        let netlink = &mut self.netlink;
         let mut settings = BTreeMap::new();
         for (name, served) in &mut self.served {
             let index = served.device.index();
@@ -265,6 +270,10 @@ impl Daemon {
     fn adopt_kernel_settings(&self, settings: &SettingsByName) {
         let Some(mut guard) = self.lock_adopted(ADOPTION_TIMEOUT) else { return };
         let control = &mut *guard;
+        // The usual case, before the plan is copied: it may have a million routes. An apply takes the settings over by itself.
+        if control.kernel_settings == *settings {
+            return;
+        }
         let Some(running) = control.router.plan().cloned() else { return };
         let mut plan = (*running).clone();
         control.kernel_settings = settings.clone();
@@ -287,6 +296,7 @@ impl Daemon {
                 control.adopting = Some((published, control.text.clone(), control.name.clone()));
             }
             Err(errors) => {
+                // The next change of the kernel, or the next apply, tries again.
                 let text = errors.iter().map(ApplyError::to_string).collect::<Vec<_>>().join("; ");
                 self.log
                     .push(now, LoggedEvent::Warning(format!("the settings of the kernel cannot be adopted: {text}")));

@@ -8,25 +8,28 @@ use plan::{Name, Prefix};
 use plane::LinuxRouteAction;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
+use units::InterfaceId;
 
 /// Routes that the router sets at once.
 const BATCH: usize = 16_384;
 /// RTPROT_KERNEL of <linux/rtnetlink.h>: the kernel has added the route itself.
 const ADDED_BY_KERNEL: u8 = 2;
 
+/// The interfaces of the router, by the numbers of those of the kernel.
+pub(super) type RoutedInterfaces = BTreeMap<u32, (Name, InterfaceId)>;
+
 /// Changes of routes on their way to the router.
 pub(super) struct RouteBatch<'a> {
     daemon: &'a Daemon,
-    /// The interfaces of the router by the numbers of the kernel's.
-    names: &'a BTreeMap<u32, Name>,
+    interfaces: &'a RoutedInterfaces,
     routes: Vec<plane::LinuxRoute>,
     /// Routes that the router cannot use.
     unusable: usize,
 }
 
 impl<'a> RouteBatch<'a> {
-    pub fn new(daemon: &'a Daemon, names: &'a BTreeMap<u32, Name>) -> RouteBatch<'a> {
-        RouteBatch { daemon, names, routes: Vec::new(), unusable: 0 }
+    pub fn new(daemon: &'a Daemon, interfaces: &'a RoutedInterfaces) -> RouteBatch<'a> {
+        RouteBatch { daemon, interfaces, routes: Vec::new(), unusable: 0 }
     }
 
     /// Adds a change of the kernel's tables, if it is one of a route.
@@ -97,7 +100,7 @@ impl<'a> RouteBatch<'a> {
     }
 
     fn hop(&self, hop: &KernelHop, destination: IpAddr) -> Result<plane::LinuxHop, Unusable> {
-        let interface = hop.link.and_then(|link| self.names.get(&link.get())).ok_or(Unusable)?;
+        let (interface, _) = hop.link.and_then(|link| self.interfaces.get(&link.get())).ok_or(Unusable)?;
         // A gateway of the other family (RFC 8950) has no adjacency.
         let foreign = hop.gateway.is_some_and(|gateway| gateway.is_ipv4() != destination.is_ipv4());
         if hop.flags.is_encapsulated() || foreign {

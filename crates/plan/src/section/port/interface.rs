@@ -112,13 +112,13 @@ pub struct InterfacePlan {
     pub trust: bool,
     /// The objective of all other received packets.
     pub objective: Objective,
-    /// What programs of the machine have set on the kernel's interface for it.
+    /// The settings that programs of the machine have made on the kernel's interface for it.
     #[serde(skip)]
     pub kernel: KernelSettings,
 }
 
-/// What programs of the machine have set on the kernel's interface for an interface of the router. It is no part of the configuration: the router
-/// learns it while it runs.
+/// The settings that programs of the machine have made on the kernel's interface for an interface of the router. They are no part of the configuration:
+/// the router learns them while it runs.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct KernelSettings {
     /// Addresses that the configuration does not have, sorted.

@@ -49,8 +49,8 @@ impl ProcessorSplit {
 /// The nice value of this process's session, where the kernel groups threads by session.
 const SESSION: &str = "/proc/self/autogroup";
 
-/// While this value lives, this process's session has nearly all of a processor shared with other sessions. Where the kernel groups threads by session
-/// (sched(7), "The autogroup feature"), the nice value of a thread counts only within its session.
+/// While this value lives, this process's session has nearly all of a processor shared with other sessions. The nice value of a thread
+/// counts only within its session if the kernel groups threads by session (sched(7), "The autogroup feature").
 pub struct SessionPriority {
     /// The previous nice value of the session.
     previous_nice: Option<String>,

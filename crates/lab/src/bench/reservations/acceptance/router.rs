@@ -19,7 +19,7 @@ use tempfile::TempDir;
 
 /// The configuration's name in messages.
 const CONFIGURATION: &str = "acceptance.toml";
-/// Where the kernel lists the threads of this process (proc_pid_task(5)), and their names.
+/// The directory in which the kernel lists the threads of this process (proc_pid_task(5)), and their names.
 const THREADS: &str = "/proc/self/task";
 const WORKER: &str = "worker 0";
 

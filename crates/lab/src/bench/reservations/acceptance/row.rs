@@ -12,7 +12,7 @@
 use super::bounded_flow::BoundedFlow;
 use super::processors::ProcessorSplit;
 use super::router::AcceptanceRouter;
-use super::traffic::{FlowTraffic, SendPattern, TrafficFlow};
+use super::traffic::{FlowTraffic, SETTLE, SendPattern, TrafficFlow, WARM_UP};
 use super::verdict::Verdict;
 use super::worker_watch::{WorkerStalls, WorkerWatch};
 use anyhow::{Context, Result};
@@ -23,10 +23,6 @@ use units::{Mac, Nanos};
 
 /// The routers.
 const ROUTERS: u8 = 3;
-/// The time before a measurement, in which neighbours are resolved and costs are measured.
-const WARM_UP: Nanos = Nanos::secs(1);
-/// The time after the reservations until the measurement: the first runs of new tasks are slow, and are charged.
-const SETTLE: Nanos = Nanos::secs(1);
 /// The flow: packets a second, packets of a burst, and bytes of a packet; the delay that it asks of each router.
 const RATE: u64 = 500;
 const BURST: u64 = 8;

@@ -58,7 +58,7 @@ pub struct SetResult {
     pub admitted: Vec<BoundedFlow>,
     /// The number of refused flows.
     pub refused: usize,
-    /// What the machine did to the run, if it was too much.
+    /// The disturbance of the run by the machine, if it was too large.
     pub disturbance: Option<String>,
 }
 

@@ -6,7 +6,7 @@
 use super::control_load::{self, ControlResult, GUEST};
 use super::hosts::LineHosts;
 use super::processors::ProcessorSplit;
-use super::traffic::{FlowPhases, FlowResult, SendPattern, TrafficFlow};
+use super::traffic::{FlowPhases, FlowResult, SETTLE, SendPattern, TrafficFlow, WARM_UP};
 use super::verdict::Verdict;
 use super::worker_watch::{WorkerStalls, WorkerWatch};
 use crate::bench::BenchFigure;
@@ -19,11 +19,6 @@ use units::Nanos;
 const MIN_KEPT: f64 = 99.0;
 /// The quantile of delays that has to be within the bound, in thousandths.
 const QUANTILE: usize = 990;
-/// The time before a measurement, in which neighbours are resolved and costs are measured.
-const WARM_UP: Nanos = Nanos::secs(1);
-
-/// The time after the reservations until the measurement: the first runs of new tasks are slow, and are charged.
-const SETTLE: Nanos = Nanos::secs(1);
 
 /// A reserved flow: its name, packets a second and burst.
 const RESERVED: [(&str, u64, u64); 2] = [("one", 4000, 8), ("two", 2000, 8)];
@@ -143,7 +138,7 @@ impl SteadyResult {
         Verdict::of(&broken.map(ToString::to_string).collect::<Vec<_>>(), self.disturbance())
     }
 
-    /// What the machine did to the run, if it was too much.
+    /// The disturbance of the run by the machine, if it was too large.
     fn disturbance(&self) -> Option<String> {
         let skipped = self.flows.iter().map(KeptFlow::skipped).fold(0.0, f64::max);
         let sender = || format!("the machine kept a sender from {:.1} % of its packets", skipped * 100.0);

@@ -15,6 +15,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use units::{Instant, Nanos};
 
+/// The time before a measurement, in which neighbours are resolved and costs are measured.
+pub const WARM_UP: Nanos = Nanos::secs(1);
+/// The time after the reservations until the measurement: the first runs of new tasks are slow, and are charged.
+pub const SETTLE: Nanos = Nanos::secs(1);
+
 /// Ethernet, IP and UDP headers.
 const HEADERS: usize = 14 + 20 + 8;
 /// The bytes of a payload that carry the time of sending and the number.

@@ -106,7 +106,7 @@ impl WorkerStalls {
         self.0.iter().fold(Nanos::ZERO, |sum, kept| sum + *kept)
     }
 
-    /// What this machine did to a run of this length, if it was too much.
+    /// The disturbance of a run of this length by the machine, if it was too large.
     pub fn disturbance(&self, span: Nanos) -> Option<String> {
         let (total, longest) = (self.total(), self.longest());
         let part = total.get() as f64 / span.get() as f64;
