@@ -9,6 +9,8 @@ mod bench;
 mod demo;
 mod guests;
 mod link;
+#[cfg(test)]
+mod machine_lock;
 mod reproduce;
 
 use anyhow::Result;

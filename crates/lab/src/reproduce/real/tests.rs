@@ -1,5 +1,6 @@
 use super::*;
 use sim::NoCaptures;
+use std::sync::RwLockReadGuard;
 
 /// More packets than the router has time for: the card drops some, and the rest passes.
 const WORLD: &str = r#"
@@ -41,10 +42,11 @@ rate = "120kpps"
 destination = "198.51.100.9"
 "#;
 
-/// The runner and the lock of its laboratory; `None` if there can be none.
-fn real_packets() -> Option<RealPackets> {
+/// The runner and its share of the machine; `None` if there can be no laboratory.
+fn real_packets() -> Option<(RwLockReadGuard<'static, ()>, RealPackets)> {
+    let share = crate::machine_lock::shared_machine();
     match RealPackets::new(None) {
-        Ok(real) => Some(real),
+        Ok(real) => Some((share, real)),
         Err(error) => {
             eprintln!("skipped: {error:#}");
             None
@@ -54,7 +56,7 @@ fn real_packets() -> Option<RealPackets> {
 
 #[test]
 fn results_on_real_packets_match_virtual_time() {
-    let Some(real) = real_packets() else { return };
+    let Some((_share, real)) = real_packets() else { return };
     let world = WorldPlan::parse(WORLD, "small.toml").unwrap_or_else(|wrong| panic!("{wrong}"));
     // Every run checks by itself that it accounts for each packet and reorders none.
     let here = real.run_once(&world, 24).unwrap_or_else(|error| panic!("{error}"));

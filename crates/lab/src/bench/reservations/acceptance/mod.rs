@@ -163,12 +163,11 @@ fn row_figures(row: &row::RowResult) -> Vec<BenchFigure> {
 mod tests {
     use super::*;
     use io::netns::Lab;
-    use std::sync::{Mutex, MutexGuard, PoisonError};
+    use std::sync::RwLockWriteGuard;
 
     /// The turn of the test that has the machine, and its processors; none where real packets are impossible.
-    fn turn() -> Option<(MutexGuard<'static, ()>, SessionPriority, ProcessorSplit)> {
-        static TURN: Mutex<()> = Mutex::new(());
-        let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+    fn turn() -> Option<(RwLockWriteGuard<'static, ()>, SessionPriority, ProcessorSplit)> {
+        let turn = crate::machine_lock::whole_machine();
         let processors = ProcessorSplit::divide().inspect_err(|one| println!("skipped: {one}")).ok()?;
         Lab::new().inspect_err(|forbidden| println!("skipped: {forbidden}")).ok()?;
         Some((turn, SessionPriority::acquire(), processors))

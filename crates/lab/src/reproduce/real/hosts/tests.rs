@@ -1,10 +1,12 @@
 use super::*;
 use sim::experiment::Parameters;
+use std::sync::RwLockReadGuard;
 
-/// The runner for worlds of hosts; `None` if there can be no laboratory.
-fn real_hosts() -> Option<RealHosts> {
+/// The runner for worlds of hosts and its share of the machine; `None` if there can be no laboratory.
+fn real_hosts() -> Option<(RwLockReadGuard<'static, ()>, RealHosts)> {
+    let share = crate::machine_lock::shared_machine();
     match RealHosts::new(DataFiles::default(), 1) {
-        Ok(real) => Some(real),
+        Ok(real) => Some((share, real)),
         Err(error) => {
             eprintln!("skipped: {error:#}");
             None
@@ -36,7 +38,7 @@ fn get(measured: &Measurements, name: &str) -> f64 {
 
 #[test]
 fn kernel_reno_bufferbloat_rtt_half_t() {
-    let Some(real) = real_hosts() else { return };
+    let Some((_share, real)) = real_hosts() else { return };
     let flows = flow("one", "interactive") + &flow("two", "interactive");
     let deep = "sfq(limit=100000000){codel(target=1000s, limit=100000000)}";
     let measured = run(&real, &world("20s", deep, &flows));
@@ -55,7 +57,7 @@ fn kernel_reno_bufferbloat_rtt_half_t() {
 
 #[test]
 fn transfers_on_real_packets_match_virtual_time() {
-    let Some(real) = real_hosts() else { return };
+    let Some((_share, real)) = real_hosts() else { return };
     let world = world("12s", "codel", &flow("one", "web"));
     let here = run(&real, &world);
     let there = sim::run(&world, &mut DataFiles::default(), &mut |_| {}).unwrap();
@@ -76,7 +78,7 @@ fn transfers_on_real_packets_match_virtual_time() {
 
 #[test]
 fn unsupported_world_is_an_error() {
-    let Some(real) = real_hosts() else { return };
+    let Some((_share, real)) = real_hosts() else { return };
     let with =
         |transport: &str| world("1s", "codel", &(flow("one", "bulk") + &format!("transport = \"{transport}\"\n")));
     let job = |world: &str| Job {

@@ -3,6 +3,7 @@ use sim::experiment::Parameters;
 
 /// The results of a trial on real packets; `None` if there can be no laboratory.
 fn of(text: &str) -> Option<Measurements> {
+    let _share = crate::machine_lock::shared_machine();
     let real = match RealState::new(1) {
         Ok(real) => real,
         Err(error) => {
