@@ -1,14 +1,11 @@
 //! Reports the state of the router to systemd (sd_notify(3)), if systemd asked for it.
 
-use io::clock;
-use std::os::linux::net::SocketAddrExt;
-use std::os::unix::net::{SocketAddr, UnixDatagram};
+use io::{clock, service_manager};
 use std::time::Duration;
 
 /// Sends `state` to the socket in `$NOTIFY_SOCKET`; does nothing without one.
 pub fn notify(state: &str) {
-    let Some(path) = std::env::var_os("NOTIFY_SOCKET") else { return };
-    if let Err(error) = send(path.as_encoded_bytes(), state) {
+    if let Err(error) = service_manager::notify(state) {
         tracing::warn!("cannot notify systemd of '{}': {error}", state.lines().next().unwrap_or_default());
     }
 }
@@ -29,14 +26,6 @@ fn interval(micros: Option<u64>, wanted: Option<u64>, own: u32) -> Option<Durati
     Some(Duration::from_micros(micros.div_ceil(2)))
 }
 
-fn send(path: &[u8], state: &str) -> std::io::Result<()> {
-    let address = match path.strip_prefix(b"@") {
-        Some(name) => SocketAddr::from_abstract_name(name)?,
-        None => SocketAddr::from_pathname(std::path::Path::new(std::str::from_utf8(path).unwrap_or_default()))?,
-    };
-    UnixDatagram::unbound()?.send_to_addr(state.as_bytes(), &address).map(drop)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -53,21 +42,5 @@ mod tests {
         ] {
             assert_eq!(interval(micros, wanted, 7), expected, "{micros:?} {wanted:?}");
         }
-    }
-
-    #[test]
-    fn the_state_arrives_at_both_kinds_of_address() {
-        let directory = tempfile::tempdir().unwrap();
-        let path = directory.path().join("notify");
-        let socket = UnixDatagram::bind(&path).unwrap();
-        send(path.as_os_str().as_encoded_bytes(), "READY=1").unwrap();
-        let mut buffer = [0; 32];
-        let length = socket.recv(&mut buffer).unwrap();
-        assert_eq!(&buffer[..length], b"READY=1");
-        let name = format!("switchpath-test-{}", std::process::id());
-        let socket = UnixDatagram::bind_addr(&SocketAddr::from_abstract_name(&name).unwrap()).unwrap();
-        send(format!("@{name}").as_bytes(), "STOPPING=1").unwrap();
-        let length = socket.recv(&mut buffer).unwrap();
-        assert_eq!(&buffer[..length], b"STOPPING=1");
     }
 }

@@ -6,7 +6,7 @@ mod shares;
 
 use crate::api::{
     ApiError, CoreReply, LatencyReply, LinkReply, ObjectiveReply, Path, PortPolicy, PortReply, QueueGroup, QueueReply,
-    QueueStage, Task, TasksReply, WorkerReply, WorkerState,
+    QueueStage, RelayCounters, Task, TasksReply, WorkerReply, WorkerState,
 };
 use crate::daemon::Daemon;
 pub(crate) use format::Format;
@@ -406,10 +406,13 @@ fn multicast(daemon: &Daemon, r: &mut Registry) -> Result<(), ApiError> {
     Ok(())
 }
 
-/// Registers the counters of packets for programs of the machine.
+/// Registers the counters of packets for programs of the machine, and of DHCP relay agents.
 fn punt(daemon: &Daemon, r: &mut Registry) {
-    let protocols = daemon.linux().protocols;
-    let each = protocols.into_iter().map(|protocol| ([("protocol", protocol.protocol)], protocol.counters.0));
+    let linux = daemon.linux();
+    let relays = linux.dhcp_relays.into_iter().map(|relay| ([("interface", relay.interface)], relay.counters.0));
+    let relays: Vec<([(&'static str, String); 1], RelayCounters)> = relays.collect();
+    counter_set(r, "dhcp_relay", &relays);
+    let each = linux.protocols.into_iter().map(|protocol| ([("protocol", protocol.protocol)], protocol.counters.0));
     let each: Vec<([(&'static str, String); 1], PuntCounters)> = each.collect();
     counter_set(r, "punt", &each);
 }

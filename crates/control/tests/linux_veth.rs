@@ -217,3 +217,65 @@ fn routes_of_the_kernel_are_those_of_the_router() {
     net.ip("ip link set lan down");
     net.wait("their removal", || shown().all(|route| route.contains("unreachable")));
 }
+
+#[test]
+fn configured_routes_are_in_the_kernel_too() {
+    let port = "address = ['192.0.2.1/24', '2001:db8::1/64']";
+    let Some(net) = Net::start("static", port, "") else { return };
+    let routes = |family: &str| {
+        let shown = net.ip(&format!("ip {family} route show proto 83"));
+        shown.lines().map(|line| line.trim().to_owned()).collect::<Vec<_>>()
+    };
+    let with = |more: &str| {
+        let ports = configuration(&net.name, port, "");
+        net.daemon.apply(&format!("{ports}{more}"), "t").unwrap();
+    };
+    with(
+        "[[route]]\nto = '0.0.0.0/0'\nvia = '192.0.2.9'\n[[route]]\nto = '198.51.100.0/24'\nblackhole = true\n[[route]]\nto = '2001:db8:9::/48'\nvia = '2001:db8::9'\n",
+    );
+    let expected = ["default via 192.0.2.9 dev lan", "blackhole 198.51.100.0/24"];
+    let has_all =
+        || routes("-4") == expected && routes("-6") == ["2001:db8:9::/48 via 2001:db8::9 dev lan metric 1 pref medium"];
+    net.wait("the routes", has_all);
+    // The router has them once, by the configuration.
+    let query = RouteQuery { origin: Some(Origin::Kernel), ..RouteQuery::default() };
+    assert_eq!(net.daemon.routes(query, None, 10).unwrap().routes.len(), 0);
+    // The kernel loses the routes of an interface that is set down, and a program may remove them.
+    net.ip("ip link set lan down");
+    net.ip("ip link set lan up");
+    net.wait("the routes after the interface was down", has_all);
+    net.ip("ip route del default");
+    net.wait("the removed route", has_all);
+    with("[[route]]\nto = '0.0.0.0/0'\nvia = '192.0.2.8'\n");
+    net.wait("the changes", || routes("-4") == ["default via 192.0.2.8 dev lan"] && routes("-6").is_empty());
+}
+
+#[test]
+fn loopback_addresses_and_virtual_routers_of_the_kernel_are_the_routers() {
+    let Some(net) = Net::start("vrrp", "address = ['192.0.2.1/24']", "") else { return };
+    net.ip("ip link set lo up");
+    net.ip("ip addr add 10.255.0.1/32 dev lo");
+    net.ip("ip link add vrrp5 link lan type macvlan mode bridge");
+    net.ip("ip link set vrrp5 address 00:00:5e:00:01:05");
+    net.ip("ip addr add 192.0.2.254/32 dev vrrp5");
+    net.ip("ip link set vrrp5 up");
+    // Otherwise the kernel answers for the address of the virtual router with the router's own MAC address too.
+    net.namespace.run(|| fs::write("/proc/sys/net/ipv4/conf/lan/arp_ignore", "1")).unwrap().unwrap();
+    net.host.add_default_route(address("192.0.2.254")).unwrap();
+    let host = |command: &str| {
+        let mut parts = command.split(' ');
+        let mut run = Command::new(parts.next().unwrap());
+        run.args(parts);
+        let output = net.host.run(|| run.output()).unwrap().unwrap();
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    };
+    // The kernel answers ARP with the virtual address, and frames to it are received and routed.
+    net.wait("the virtual router", || pings(net.host.namespace(), "192.0.2.254") == 3);
+    assert!(host("ip neigh show 192.0.2.254").contains("00:00:5e:00:01:05"), "{}", host("ip neigh"));
+    // Routed by the virtual router: the host has no other.
+    assert_eq!(pings(net.host.namespace(), "10.255.0.1"), 3);
+    // The other router has taken over.
+    net.ip("ip link set vrrp5 down");
+    host("ip neigh flush all");
+    net.wait("the end of the virtual router", || pings(net.host.namespace(), "192.0.2.254") == 0);
+}

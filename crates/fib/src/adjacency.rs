@@ -206,7 +206,12 @@ impl Hops {
     pub fn is_usable(&self, id: AdjacencyId) -> bool {
         let slot = self.slots.get(id.index()).filter(|slot| slot.holders > 0);
         // A link that was never resolved counts as usable: only packets to it start its resolution.
-        slot.is_some_and(|slot| !slot.failed && !self.down.contains(&slot.interface))
+        slot.is_some_and(|slot| !slot.failed && self.is_up(slot.interface))
+    }
+
+    /// True if the interface's port is up, or unknown.
+    pub fn is_up(&self, interface: InterfaceId) -> bool {
+        !self.down.contains(&interface)
     }
 
     /// Sets the state of an interface's port. Returns the adjacencies on the interface if the state changed.

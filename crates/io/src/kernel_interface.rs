@@ -1,10 +1,11 @@
 //! Interfaces of the kernel for those of the router: tap devices on which programs of the machine work. Frames cross one by one, without offloads.
 //!
-//! A device stays when the router ends, without a carrier, so that addresses and routes on it survive a restart. The next router attaches to it again.
+//! A device stays when the router ends, so that addresses and routes on it survive a restart. The next router attaches to it again. Meanwhile the device has
+//! no carrier, unless the service manager keeps its descriptor ([`service_manager`]).
 
 use crate::advisories::OpenError;
 use crate::netlink::{KernelError, Netlink};
-use crate::sys;
+use crate::{service_manager, sys};
 use rustix::fs::{Mode, OFlags, open};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -23,9 +24,11 @@ impl KernelInterface {
     /// MAC address and MTU (bytes without the link header). Needs CAP_NET_ADMIN.
     pub fn open(name: &str, mac: Mac, mtu: u16) -> Result<KernelInterface, OpenError> {
         let failed = |error: &io::Error| refused(name, error);
-        let descriptor = open("/dev/net/tun", OFlags::RDWR | OFlags::NONBLOCK | OFlags::CLOEXEC, Mode::empty());
-        let descriptor = descriptor.map_err(|error| failed(&error.into()))?;
-        sys::attach_tun(&descriptor, name, libc::IFF_TAP | libc::IFF_NO_PI).map_err(|error| failed(&error))?;
+        let kept = service_manager::take(&kept_name(name));
+        let descriptor = match kept.filter(|kept| sys::tun_name(kept).as_deref() == Some(name)) {
+            Some(descriptor) => descriptor,
+            None => attach(name).map_err(|error| failed(&error))?,
+        };
         // An earlier owner may have left offloads.
         sys::set_tun_offload(&descriptor, 0).map_err(|error| failed(&error))?;
         sys::keep_tun(&descriptor, true).map_err(|error| failed(&error))?;
@@ -41,6 +44,10 @@ impl KernelInterface {
         if !link.up {
             netlink.set_up(name, true).map_err(failed)?;
         }
+        // A kept device has the carrier that the earlier router has set.
+        sys::set_tun_carrier(&descriptor, true).map_err(|error| refused(name, &error))?;
+        // Best effort: without it a restart costs the carrier.
+        let _ = service_manager::keep(&kept_name(name), descriptor.as_fd());
         Ok(KernelInterface { name: name.to_owned(), descriptor, index: link.index })
     }
 
@@ -77,6 +84,11 @@ impl KernelInterface {
         }
     }
 
+    /// Sets the state of the cable that the kernel shows on the interface. It has a carrier from the start.
+    pub fn set_carrier(&self, is_present: bool) -> io::Result<()> {
+        sys::set_tun_carrier(&self.descriptor, is_present)
+    }
+
     /// True as long as the device exists.
     pub fn exists(&self) -> bool {
         sys::has_tun(&self.descriptor)
@@ -86,7 +98,20 @@ impl KernelInterface {
     pub fn remove(&self) {
         // If it is gone already, nothing remains to be done.
         let _ = sys::keep_tun(&self.descriptor, false);
+        let _ = service_manager::forget(&kept_name(&self.name));
     }
+}
+
+/// The name under which the service manager keeps the descriptor of an interface.
+fn kept_name(name: &str) -> String {
+    format!("linux-{name}")
+}
+
+/// Opens the device with this name, and creates it if there is none.
+fn attach(name: &str) -> io::Result<OwnedFd> {
+    let descriptor = open("/dev/net/tun", OFlags::RDWR | OFlags::NONBLOCK | OFlags::CLOEXEC, Mode::empty())?;
+    sys::attach_tun(&descriptor, name, libc::IFF_TAP | libc::IFF_NO_PI)?;
+    Ok(descriptor)
 }
 
 impl AsFd for KernelInterface {

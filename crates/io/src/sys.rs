@@ -4,7 +4,7 @@ use packet::pool::Umem;
 use std::ffi::{CStr, c_int};
 use std::io;
 use std::mem;
-use std::os::fd::{AsFd, AsRawFd};
+use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd, RawFd};
 
 /// A structure that the kernel may read or write byte for byte: every bit pattern is valid, and it has no padding with meaning.
 ///
@@ -36,6 +36,15 @@ pub(crate) fn set_option<T: Plain>(socket: impl AsFd, level: c_int, name: c_int,
     // SAFETY: `value` points to as many bytes as stated, and the kernel only reads them.
     let result = unsafe { libc::setsockopt(fd, level, name, (&raw const *value).cast(), mem::size_of::<T>() as u32) };
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
+/// Binds a socket to an interface (SO_BINDTODEVICE).
+pub(crate) fn bind_to_device(socket: impl AsFd, interface: &str) -> io::Result<()> {
+    let request = interface_request(interface)?;
+    let name = request.ifr_name.map(|byte| byte as u8);
+    let words: [u32; 4] =
+        std::array::from_fn(|i| u32::from_ne_bytes([name[4 * i], name[4 * i + 1], name[4 * i + 2], name[4 * i + 3]]));
+    set_option(socket, libc::SOL_SOCKET, libc::SO_BINDTODEVICE, &words)
 }
 
 /// getsockopt(2) into `value`. Bytes that the kernel does not write keep their value.
@@ -135,12 +144,32 @@ pub(crate) fn attach_tun(tun: impl AsFd, name: &str, flags: c_int) -> io::Result
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
-/// True if a descriptor of /dev/net/tun still has its device (TUNGETIFF), in any network namespace.
+/// True if a descriptor of /dev/net/tun still has its device, in any network namespace.
 pub(crate) fn has_tun(tun: impl AsFd) -> bool {
+    tun_name(tun).is_some()
+}
+
+/// The name of the device of a descriptor of /dev/net/tun (TUNGETIFF). None if it has none, or is another kind of descriptor.
+pub(crate) fn tun_name(tun: impl AsFd) -> Option<String> {
     // SAFETY: all zeros is a valid `ifreq`.
     let mut request: libc::ifreq = unsafe { mem::zeroed() };
     // SAFETY: TUNGETIFF writes the `ifreq` it is given.
-    unsafe { libc::ioctl(tun.as_fd().as_raw_fd(), libc::TUNGETIFF, &raw mut request) >= 0 }
+    let result = unsafe { libc::ioctl(tun.as_fd().as_raw_fd(), libc::TUNGETIFF, &raw mut request) };
+    let name = request.ifr_name.map(|byte| byte as u8);
+    let name = CStr::from_bytes_until_nul(&name).ok().filter(|_| result >= 0)?;
+    name.to_str().ok().map(str::to_owned)
+}
+
+/// The descriptors that the service manager has passed to this process: `count` of them from number 3 on (sd_listen_fds(3)). Only the first call may
+/// have a count. They are not passed on to child processes.
+pub(crate) fn inherited_descriptors(count: u16) -> Vec<OwnedFd> {
+    const FIRST: RawFd = 3;
+    let open = |number: &RawFd| {
+        // SAFETY: F_SETFD fails for numbers that are not open.
+        unsafe { libc::fcntl(*number, libc::F_SETFD, libc::FD_CLOEXEC) >= 0 }
+    };
+    // SAFETY: the manager has opened them for this process, and nothing else knows their numbers.
+    (FIRST..FIRST + RawFd::from(count)).filter(open).map(|number| unsafe { OwnedFd::from_raw_fd(number) }).collect()
 }
 
 /// Keeps a tap device when its last descriptor is closed, or no longer (TUNSETPERSIST).

@@ -71,7 +71,7 @@ pub use section::cpu::{
     Admission, Batching, Charge, CpuPlan, CpuSchedulerChoice, DEFAULT_PREEMPTIBLE_SLICE, Grouping, InputShare, Layout,
     Receive, TunePlan,
 };
-pub use section::linux::{Answerer, LinuxPlan, PuntLimits, PuntedProtocol};
+pub use section::linux::{Answerer, DhcpRelayPlan, LinuxPlan, PuntLimits, PuntedProtocol};
 pub use section::multicast::MulticastPlan;
 pub use section::nat::{ForwardPlan, NatPlan};
 pub use section::neighbour::NeighbourPlan;

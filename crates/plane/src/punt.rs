@@ -11,6 +11,7 @@ use packet::{Meta, Packet};
 use parking_lot::Mutex;
 use plan::{PuntLimits, PuntedProtocol};
 use std::fmt;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use units::{Instant, InterfaceId, Nanos, PacketRate};
@@ -23,6 +24,10 @@ const MOST_BYTES: usize = 16 << 20;
 pub(crate) const INJECTED_AT_ONCE: usize = 32;
 /// The time whose packets may arrive at once.
 const BURST: Nanos = Nanos::millis(100);
+/// Sources with limits of their own for each protocol. More of them share.
+const SOURCES: usize = 256;
+/// Each source has this part of the limit of a protocol, so that one that floods leaves the rest to others.
+const PART_OF_SOURCE: u64 = 4;
 
 /// An Ethernet frame without a VLAN tag, and the interface of the router that it arrived at or leaves by.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -77,6 +82,8 @@ pub struct Punt {
     counters: [Counters; PROTOCOLS],
     /// By protocol: packets are paid for up to this time, in nanoseconds ([`units::Bucket`] for several threads).
     paid: [AtomicU64; PROTOCOLS],
+    /// The same by protocol and source.
+    paid_by_source: [[AtomicU64; SOURCES]; PROTOCOLS],
     /// The thread that serves the kernel's interfaces.
     reader: Parker,
     /// The first worker.
@@ -109,6 +116,7 @@ impl Punt {
             refused: AtomicU64::new(0),
             counters: Default::default(),
             paid: Default::default(),
+            paid_by_source: std::array::from_fn(|_| [const { AtomicU64::new(0) }; SOURCES]),
             reader: Parker::default(),
             worker,
         }
@@ -119,9 +127,13 @@ impl Punt {
         self.reader.set_wake(wake);
     }
 
-    /// True if a packet of this protocol is within its limit now, for which it is charged.
-    pub(crate) fn admits(&self, protocol: PuntedProtocol, limits: &PuntLimits, now: Instant) -> bool {
-        let admitted = take(&self.paid[protocol as usize], limits.of(protocol), now);
+    /// True if a packet of this protocol from this source, of [`source_of`], is within the limits now, for which it is charged.
+    pub(crate) fn admits(&self, protocol: PuntedProtocol, source: u64, limits: &PuntLimits, now: Instant) -> bool {
+        let (limit, place) = (limits.of(protocol), protocol as usize);
+        let of_source = PacketRate::pps(limit.get().div_ceil(PART_OF_SOURCE));
+        // The source first: what it sends beyond its part must not take from the limit of all.
+        let admitted = take(&self.paid_by_source[place][source as usize % SOURCES], of_source, now)
+            && take(&self.paid[place], limit, now);
         if !admitted {
             self.counters[protocol as usize].limited.fetch_add(1, Ordering::Relaxed);
         }
@@ -281,6 +293,23 @@ fn protocol_of_ip(frame: &[u8], fields: &PacketFields) -> PuntedProtocol {
     }
 }
 
+/// A number for the sender of a frame: its IP address, or its link-layer address for other protocols.
+pub(crate) fn source_of(frame: &[u8]) -> u64 {
+    /// The multiplier of FNV-1a (64 bits).
+    const PRIME: u64 = 0x0100_0000_01b3;
+    let mix = |bytes: &[u8]| {
+        let hash =
+            bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| (hash ^ u64::from(*byte)).wrapping_mul(PRIME));
+        hash ^ hash >> 32
+    };
+    // A DHCP client has no address yet.
+    match PacketFields::of(frame).map(|fields| fields.source).filter(|source| !source.is_unspecified()) {
+        Some(IpAddr::V4(source)) => mix(&source.octets()),
+        Some(IpAddr::V6(source)) => mix(&source.octets()),
+        None => mix(frame.get(6..12).unwrap_or_default()),
+    }
+}
+
 /// True if the router's own protocols process packets of this protocol before the kernel gets them. Their limit applies afterwards, so that a flood
 /// of them, which those protocols limit themselves, takes nothing from the router.
 pub(crate) fn is_shared(protocol: PuntedProtocol) -> bool {
@@ -332,15 +361,31 @@ mod tests {
         let punt = Punt::default();
         let mut limits = PuntLimits::default();
         limits.0[PuntedProtocol::Vrrp as usize] = PacketRate::pps(100);
-        let admitted = |ms| punt.admits(PuntedProtocol::Vrrp, &limits, at(ms));
+        let admitted = |source, ms| punt.admits(PuntedProtocol::Vrrp, source, &limits, at(ms));
         // A tenth of a second's packets at once, then one each 10 ms.
-        assert_eq!((0..50).filter(|_| admitted(0)).count(), 10);
-        assert_eq!((0..1000).filter(|&ms| admitted(ms)).count(), 99);
+        assert_eq!((0..50).filter(|&source| admitted(source, 0)).count(), 10);
+        assert_eq!((0..1000).filter(|&ms| admitted(ms, ms)).count(), 99);
         assert_eq!(punt.counters()[PuntedProtocol::Vrrp as usize].limited, 40 + 901);
         // Other protocols have limits of their own.
-        assert!(punt.admits(PuntedProtocol::Bfd, &limits, at(0)));
+        assert!(punt.admits(PuntedProtocol::Bfd, 0, &limits, at(0)));
         limits.0[PuntedProtocol::Vrrp as usize] = PacketRate::ZERO;
-        assert!(!punt.admits(PuntedProtocol::Vrrp, &limits, at(5000)));
+        assert!(!punt.admits(PuntedProtocol::Vrrp, 0, &limits, at(5000)));
+    }
+
+    #[test]
+    fn source_that_floods_leaves_most_of_the_limit_to_others() {
+        let punt = Punt::default();
+        let limits = PuntLimits::default();
+        let (mut flood, mut neighbour) = (0, 0);
+        // A second of 100,000 packets, among which a neighbour sends 1000.
+        for packet in 0..100_000u64 {
+            let now = Instant::START + Nanos::secs(10) + Nanos::micros(10 * packet);
+            flood += u32::from(punt.admits(PuntedProtocol::Bfd, 1, &limits, now));
+            neighbour += u32::from(packet % 100 == 0 && punt.admits(PuntedProtocol::Bfd, 2, &limits, now));
+        }
+        assert_eq!(neighbour, 1000);
+        let quarter = PuntedProtocol::Bfd.default_limit().get() as u32 / 4;
+        assert!((quarter..quarter * 12 / 10).contains(&flood), "{flood}");
     }
 
     #[test]

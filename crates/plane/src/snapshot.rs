@@ -45,6 +45,8 @@ pub struct PortView {
     pub name: Arc<str>,
     /// Its link-layer address.
     pub mac: Mac,
+    /// True if one of its interfaces has further link-layer addresses: [`Interface::stations`].
+    pub has_stations: bool,
     /// The queueing scheme of its link at present.
     pub scheme: Call,
     /// The objective in force. `None` if the port has no policy, and objectives are not counted.

@@ -4,6 +4,7 @@ use super::local::finish;
 use super::nud::{Answer, NudEvent};
 use super::output::packet_with;
 use super::{LocalProtocols, World, is_on_link, is_own, l3};
+use fib::Outcome;
 use packet::event::Event;
 use packet::wire::{Arp, ArpOperation, arp, ethertype};
 use packet::{DropReason, Meta, Packet};
@@ -45,7 +46,10 @@ impl LocalProtocols {
             let to_us = packet.meta().flags & Meta::GROUP == 0;
             self.learn4(id, &message, ours && to_us, ours, world);
         }
-        if message.operation == ArpOperation::Request && kernel != Some(Answerer::Kernel) {
+        // An address of the machine that is not the router's own: a virtual router has a link-layer address for it.
+        let target = IpAddr::V4(message.target_ip);
+        let machine = kernel.is_some() && !ours && matches!(world.lookup(id, target), Outcome::Local(_));
+        if message.operation == ArpOperation::Request && kernel != Some(Answerer::Kernel) && !machine {
             if ours {
                 let reply = message.reply(mac);
                 // A reply is unicast: only the sender of the request needs it.

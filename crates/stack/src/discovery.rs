@@ -97,6 +97,7 @@ impl LocalProtocols {
             return world.drop(packet, DropReason::BadNeighbourDiscovery);
         }
         let (kernel_answers, advertises) = (interface.kernel == Some(Answerer::Kernel), interface.ra.is_some());
+        let mut answered = false;
         let valid = match message.body {
             MessageBody::Solicitation { mac, .. } if kernel_answers => {
                 self.learn6(id, message.source, mac, world);
@@ -105,6 +106,7 @@ impl LocalProtocols {
             MessageBody::Solicitation { target, mac } => {
                 let anycast = interface.ipv6.iter().any(|attached| attached.subnet_router() == Some(target));
                 if anycast || is_own(interface, IpAddr::V6(target)) {
+                    answered = true;
                     self.answer_solicitation(id, message, target, mac, anycast, world);
                 }
                 true
@@ -135,7 +137,7 @@ impl LocalProtocols {
         };
         // The messages that the router has answered, or could have.
         let ours = match message.body {
-            MessageBody::Solicitation { .. } => !kernel_answers,
+            MessageBody::Solicitation { .. } => answered,
             MessageBody::RouterSolicitation { .. } => advertises,
             _ => false,
         };

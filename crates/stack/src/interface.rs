@@ -40,6 +40,8 @@ pub struct Interface {
     pub ra: Option<Arc<RaPlan>>,
     /// The side that answers for its addresses, if programs of the machine work on it too; none if the kernel has no interface for it.
     pub kernel: Option<Answerer>,
+    /// Further link-layer addresses whose frames it receives: those of virtual routers that programs of the machine run.
+    pub stations: Vec<Mac>,
     /// The objectives of packets that arrive here.
     pub objectives: Arc<ObjectiveTable>,
     /// Its IPv6 addresses. If there are any, they include the link-local one formed from the MAC address (RFC 4862 5.3).

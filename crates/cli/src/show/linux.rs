@@ -62,6 +62,19 @@ impl ShowView for api::Linux {
             ]);
         }
         rows.print(out)?;
+        if !self.dhcp_relays.is_empty() {
+            writeln!(out)?;
+            let mut rows =
+                Rows::new(&["dhcp relay", "servers", "state", ">requests", ">replies", ">refused", ">not sent"]);
+            for relay in &self.dhcp_relays {
+                let counters = &relay.counters;
+                let counts = [counters.requests, counters.replies, counters.refused, counters.failed];
+                let state = if relay.running { "running" } else { "not started" };
+                let texts = [relay.interface.clone(), relay.servers.join(" "), state.to_owned()];
+                rows.line(texts.into_iter().chain(counts.map(|count| count.to_string())).collect());
+            }
+            rows.print(out)?;
+        }
         let lost = self.refused_by_kernel + self.refused_by_router;
         if lost > 0 {
             writeln!(

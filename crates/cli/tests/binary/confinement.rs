@@ -43,8 +43,8 @@ fn open_place() -> TestDirectory {
 /// The socket, in a directory that only root may change, unlike the open place.
 const SOCKET: &str = "deep/control.sock";
 
-/// CAP_NET_ADMIN, CAP_NET_RAW, CAP_IPC_LOCK and CAP_BPF.
-const PORTS: u64 = 1 << 12 | 1 << 13 | 1 << 14 | 1 << 39;
+/// CAP_NET_BIND_SERVICE, CAP_NET_ADMIN, CAP_NET_RAW, CAP_IPC_LOCK and CAP_BPF.
+const PORTS: u64 = 1 << 10 | 1 << 12 | 1 << 13 | 1 << 14 | 1 << 39;
 
 #[test]
 fn every_thread_has_dropped_its_privileges() {

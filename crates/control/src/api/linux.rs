@@ -5,6 +5,20 @@ use plane::punt::PuntCounters;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+units::counters! {
+    /// The counters of a DHCP relay agent.
+    pub struct RelayCounters {
+        /// Requests passed to a server; with several servers each counts.
+        requests "requests";
+        /// Replies passed to a client.
+        replies "replies";
+        /// Messages that were malformed, forged or looping.
+        refused "refused_messages";
+        /// Messages that could not be sent.
+        failed "failed_messages";
+    }
+}
+
 /// The interfaces of the kernel, and the packets for programs of the machine (`[linux]`).
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Linux {
@@ -20,6 +34,8 @@ pub struct Linux {
     pub interfaces: Vec<LinuxInterface>,
     /// Packets by protocol.
     pub protocols: Vec<LinuxProtocol>,
+    /// The DHCP relay agents.
+    pub dhcp_relays: Vec<DhcpRelay>,
     /// Frames for programs that the kernel did not accept.
     pub refused_by_kernel: u64,
     /// Frames of programs that the router did not take in time.
@@ -51,4 +67,18 @@ pub struct LinuxProtocol {
     /// Its counters.
     #[serde(flatten)]
     pub counters: CounterFields<PuntCounters>,
+}
+
+/// The DHCP relay agent of an interface.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct DhcpRelay {
+    /// The interface of the clients.
+    pub interface: String,
+    /// The servers.
+    pub servers: Vec<String>,
+    /// False if it cannot be started, for instance because the interface has no address. An event has the reason.
+    pub running: bool,
+    /// Its counters.
+    #[serde(flatten)]
+    pub counters: CounterFields<RelayCounters>,
 }

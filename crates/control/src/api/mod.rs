@@ -49,7 +49,7 @@ pub use latency::{LatencyBucket, LatencyReply};
 pub use links::{
     EmulatedLink, LinkDrop, LinkReply, LinkSeries, Links, LongQueue, QueueGroup, StateSeriesReply, StateValue,
 };
-pub use linux::{Linux, LinuxInterface, LinuxProtocol};
+pub use linux::{DhcpRelay, Linux, LinuxInterface, LinuxProtocol, RelayCounters};
 pub use multicast::{Multicast, MulticastGroup};
 pub use policy::{CodePointsReply, InterfaceObjective, ObjectiveReply, Policies, PortPolicy};
 pub use reports::{

@@ -24,8 +24,12 @@ impl Daemon {
             let source = group.source.map_or_else(String::new, |source| format!(" from {source}"));
             all.add("multicast", &format!("{}{source}", group.group), &group.counters.0);
         }
-        for protocol in self.linux().protocols {
+        let linux = self.linux();
+        for protocol in linux.protocols {
             all.add("punt", &protocol.protocol, &protocol.counters.0);
+        }
+        for relay in linux.dhcp_relays {
+            all.add("dhcp_relay", &relay.interface, &relay.counters.0);
         }
         for worker in self.workers().workers {
             all.add("worker", &worker.worker.to_string(), &worker.stalls.0);

@@ -165,6 +165,11 @@ impl Tables {
         on.into_iter().for_each(|id| members.changed(id, &hops, &self.groups));
     }
 
+    /// True if the port of an interface is up.
+    pub fn is_up(&self, interface: InterfaceId) -> bool {
+        self.hops.read().is_up(interface)
+    }
+
     /// Sets the link-layer address of a neighbour. Packets to the neighbour use its adjacency directly if the routes say that it is connected.
     /// Returns false and changes nothing if no adjacency is left.
     #[must_use]

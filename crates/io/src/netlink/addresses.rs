@@ -127,12 +127,12 @@ impl Netlink {
         self.list("the addresses", KernelAddress::to_dump, libc::RTM_NEWADDR, KernelAddress::parse)
     }
 
-    /// Adds an address and the route to its prefix to a link. IPv6 addresses are usable at once, without duplicate address detection (RFC 4862 5.4).
+    /// Adds an address and the route to its prefix to a link, unless the link has it. IPv6 addresses are usable at once, without duplicate address detection (RFC 4862 5.4).
     pub fn add_address(&mut self, link: &str, address: IpAddr, prefix: u8) -> Result<(), KernelError> {
         let mut added = KernelAddress::new(self.link(link)?.index, address, prefix);
         if address.is_ipv6() {
             added.flags = AddressFlags::NO_DETECTION;
         }
-        self.change(added.to_add(false), "adding the address", &format!("{address}/{prefix} of {link}"))
+        self.change(added.to_add(true), "adding the address", &format!("{address}/{prefix} of {link}"))
     }
 }

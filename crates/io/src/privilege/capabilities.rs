@@ -13,6 +13,8 @@ pub enum Capability {
     SetUid = 7,
     /// Remove capabilities from the bounding set.
     SetPcap = 8,
+    /// Receive at ports below 1024: DHCP relay agents.
+    NetBindService = 10,
     /// Stop the host's stack on interfaces, create tap devices.
     NetAdmin = 12,
     /// Open packet sockets.
@@ -24,11 +26,13 @@ pub enum Capability {
 }
 
 impl Capability {
-    /// The capabilities for opening any port.
-    pub const PORTS: [Capability; 4] = [Capability::NetAdmin, Capability::NetRaw, Capability::IpcLock, Capability::Bpf];
-    const ALL: [Capability; 6] = [
+    /// The capabilities for opening any port, and the sockets of DHCP relay agents.
+    pub const PORTS: [Capability; 5] =
+        [Capability::NetBindService, Capability::NetAdmin, Capability::NetRaw, Capability::IpcLock, Capability::Bpf];
+    const ALL: [Capability; 7] = [
         Capability::SetUid,
         Capability::SetPcap,
+        Capability::NetBindService,
         Capability::NetAdmin,
         Capability::NetRaw,
         Capability::IpcLock,
@@ -40,6 +44,7 @@ impl Capability {
         match self {
             Capability::SetUid => "CAP_SETUID",
             Capability::SetPcap => "CAP_SETPCAP",
+            Capability::NetBindService => "CAP_NET_BIND_SERVICE",
             Capability::NetAdmin => "CAP_NET_ADMIN",
             Capability::NetRaw => "CAP_NET_RAW",
             Capability::IpcLock => "CAP_IPC_LOCK",

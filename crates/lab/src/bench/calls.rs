@@ -62,7 +62,8 @@ impl Guests for ServiceGuest {
 fn router(load: CallLoad, runtime: &Runtime) -> Result<BenchRouter> {
     let guest = GuestFunction::load(SERVICE, runtime).map_err(|LoadError { reason, .. }| anyhow!(reason))?;
     let last = f64::from(FIRST - 1) + load.share * FLOWS as f64 / 100.0;
-    let functions = "\"guest:service\", ".repeat(load.calls);
+    // A path has each function once, so each call has a name of its own for the same guest.
+    let functions: String = (1..=load.calls).map(|number| format!("\"guest:service{number}\", ")).collect();
     let config = format!(
         "{}[cpu]\nvector = {}\nbest_effort = \"single\"\n[[path]]\nname = \"extension\"\nmatch = \"udp sport {}-{last:.0}\"\nfunctions = [{functions}\"ip\"]\n",
         BenchTable::Few.config(),
@@ -162,8 +163,8 @@ mod tests {
     #[test]
     fn path_with_extension_gets_its_part_of_the_packets() {
         let runtime = Runtime::timed(clock::processor_time).expect("guests run here");
-        for share in [0.0, 40.0, 100.0] {
-            let mut router = router(CallLoad { share, calls: 1, vector: 1 }, &runtime).expect("it starts");
+        for (share, calls) in [(0.0, 1), (40.0, 1), (100.0, 1), (100.0, 5)] {
+            let mut router = router(CallLoad { share, calls, vector: 1 }, &runtime).expect("it starts");
             router.run_router(1);
             assert_eq!(router.forwarded_by("extension") as f64, FRAMES as f64 * share / 100.0, "{share} %");
         }

@@ -27,6 +27,7 @@ pub mod application;
 pub mod arp;
 pub mod checksum;
 mod cursor;
+pub mod dhcp;
 mod difference;
 mod ecn;
 pub mod ethernet;

@@ -1,7 +1,7 @@
 //! `[linux]`: a network interface of the kernel for each interface of the router, so that programs of the machine work on the router's links.
 
-use crate::connected::Connected;
-use crate::diagnostic::Report;
+use crate::connected::{Connected, no_host_reason};
+use crate::diagnostic::{Report, more_than};
 use crate::diff::{PropertyChange, edit, joined, or_none};
 use crate::document::Section;
 use crate::key::{Form, INTERFACE, Key, Kind, key};
@@ -9,9 +9,11 @@ use crate::named::named;
 use crate::names::Name;
 use crate::section::passthrough::PassThroughPlan;
 use crate::section::port::PortPlan;
+use crate::section::port::interface::InterfacePlan;
 use crate::text::{did_you_mean, quote};
 use serde::{Serialize, Serializer};
 use std::fmt;
+use std::net::IpAddr;
 use units::PacketRate;
 
 pub(crate) const KEY: Key = key(
@@ -65,7 +67,19 @@ const KEYS: &[Key] = &[
         "[\"bgp 50kpps\", \"other 500pps\"]",
         "Limits of packets that the kernel gets, by protocol. The defaults are in the page on Linux programs.",
     ),
+    key(
+        "dhcp_relay",
+        Kind::Texts { form: Form::Pattern("^ *[^ ]+( +[0-9a-fA-F.:]+)+ *$"), most: MOST_RELAYS },
+        "[]",
+        "[\"lan 198.51.100.5\", \"lan.20 198.51.100.5 2001:db8::5\"]",
+        "Interfaces whose clients get their addresses from DHCP servers elsewhere: the interface, then the servers, IPv4 for DHCPv4 and IPv6 for DHCPv6.",
+    ),
 ];
+
+/// Limit of interfaces with a DHCP relay.
+const MOST_RELAYS: usize = 256;
+/// Limit of servers of one relay.
+const MOST_SERVERS: usize = 8;
 
 /// The side that answers for the router's addresses.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -172,6 +186,22 @@ impl Serialize for PuntLimits {
     }
 }
 
+/// A DHCP relay agent: the router passes requests of clients on an interface to servers elsewhere.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize)]
+pub struct DhcpRelayPlan {
+    /// The interface of the clients.
+    pub interface: Name,
+    /// The servers, of both families.
+    pub servers: Vec<IpAddr>,
+}
+
+impl fmt::Display for DhcpRelayPlan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.interface)?;
+        self.servers.iter().try_for_each(|server| write!(f, " {server}"))
+    }
+}
+
 /// The interfaces of the kernel.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct LinuxPlan {
@@ -183,6 +213,8 @@ pub struct LinuxPlan {
     pub answer: Answerer,
     /// The limits of packets by protocol.
     pub limits: PuntLimits,
+    /// The DHCP relay agents, by interface.
+    pub dhcp_relay: Vec<DhcpRelayPlan>,
 }
 
 /// Reads the table. `None` without one, or if it is not enabled.
@@ -217,10 +249,11 @@ pub(crate) fn check(
     }
     let answer = section.choice(report, "answer", Answerer::ALL).unwrap_or_default();
     let limits = limits(report, &section);
+    let dhcp_relay = relays(report, &section, &chosen, connected.incomplete);
     let mut ports: Vec<Name> = chosen.into_iter().map(|port| port.name.clone()).collect();
     ports.sort();
     ports.dedup();
-    enabled.then_some(LinuxPlan { namespace, ports, answer, limits })
+    enabled.then_some(LinuxPlan { namespace, ports, answer, limits, dhcp_relay })
 }
 
 /// The ports that `ports` names.
@@ -268,6 +301,57 @@ fn name_conflict(report: &mut Report<'_>, section: &Section<'_>, port: &PortPlan
     }
 }
 
+fn relays(report: &mut Report<'_>, section: &Section<'_>, ports: &[&PortPlan], incomplete: bool) -> Vec<DhcpRelayPlan> {
+    let interfaces: Vec<&InterfacePlan> = ports.iter().flat_map(|port| &port.interfaces).collect();
+    let surplus = |most| more_than(most, "DHCP relays");
+    let mut known: Vec<Name> = Vec::new();
+    let mut relays = section.texts(report, "dhcp_relay", surplus, "\"lan 198.51.100.5\"", |report, text| {
+        let mut words = text.value.split_whitespace();
+        let name = words.next().unwrap_or_default();
+        let Some(interface) = interfaces.iter().find(|interface| *interface.name == *name) else {
+            if !incomplete {
+                text.error(report, || {
+                    let hint = did_you_mean(name, interfaces.iter().map(|interface| &*interface.name));
+                    (format!("{} is no interface with one in the kernel", quote(name)), hint)
+                });
+            }
+            return None;
+        };
+        if known.contains(&interface.name) {
+            text.error(report, || {
+                (format!("the relay of {name} is set twice"), "put its servers into one line".into())
+            });
+            return None;
+        }
+        known.push(interface.name.clone());
+        let mut servers = Vec::new();
+        for word in words {
+            match word.parse::<IpAddr>() {
+                Ok(server) if no_host_reason(server).is_none() => servers.push(server),
+                _ => {
+                    text.error(report, || {
+                        (
+                            format!("{} is no address of a server", quote(word)),
+                            "write an address like 198.51.100.5".into(),
+                        )
+                    });
+                    return None;
+                }
+            }
+        }
+        if servers.is_empty() || servers.len() > MOST_SERVERS {
+            text.error(report, || {
+                let hint = "write the interface, then the addresses of its servers: \"lan 198.51.100.5\"".into();
+                (format!("the relay of {name} has {} servers instead of 1 to {MOST_SERVERS}", servers.len()), hint)
+            });
+            return None;
+        }
+        Some(DhcpRelayPlan { interface: interface.name.clone(), servers })
+    });
+    relays.sort();
+    relays
+}
+
 fn limits(report: &mut Report<'_>, section: &Section<'_>) -> PuntLimits {
     let mut limits = PuntLimits::default();
     let surplus = |most| (format!("there are more than {most} limits"), "give each protocol one".to_string());
@@ -306,6 +390,7 @@ pub(crate) fn diff(old: &Option<LinuxPlan>, new: &Option<LinuxPlan>) -> Vec<Prop
         edit(&mut what, "ports", joined(&old.ports), joined(&new.ports));
         edit(&mut what, "answer", old.answer, new.answer);
         edit(&mut what, "limits", old.limits, new.limits);
+        edit(&mut what, "dhcp_relay", joined(&old.dhcp_relay), joined(&new.dhcp_relay));
     }
     what
 }

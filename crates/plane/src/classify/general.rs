@@ -84,9 +84,10 @@ impl<W: Witness> Classifier<'_, W> {
     fn classify_frame(&self, view: &PortView, packet: &mut Packet) -> Verdict {
         let frame = Ethernet::parse(packet.bytes()).map_err(|_| DropReason::FrameTooShort)?;
         self.witness.observe(|| Finding::LinkDestination { destination: frame.destination, own: view.mac });
+        let is_ours = frame.destination == view.mac;
         if frame.destination.is_group() {
             packet.meta_mut().flags |= Meta::GROUP;
-        } else if frame.destination != view.mac {
+        } else if !is_ours && !view.has_stations {
             return Err(DropReason::OtherStation);
         }
         let interface = match frame.vlan {
@@ -110,6 +111,9 @@ impl<W: Witness> Classifier<'_, W> {
             interface: known.map(|known| known.id),
         });
         let known = known.ok_or(DropReason::UnknownVlan)?;
+        if !is_ours && !frame.destination.is_group() && !known.stations.contains(&frame.destination) {
+            return Err(DropReason::OtherStation);
+        }
         packet.meta_mut().in_interface = interface;
         let kind = match frame.length_or_type {
             LengthOrType::Ethertype(kind) => kind,

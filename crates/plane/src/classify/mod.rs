@@ -17,16 +17,16 @@ pub use witness::{Finding, Unwitnessed, Witness};
 use crate::fields::push_key;
 use crate::filter::PathMarks;
 use crate::hook::Marks;
-use crate::punt::{is_shared, protocol_of};
+use crate::punt::{is_shared, protocol_of, source_of};
 use crate::snapshot::{Egress, PathSpec, PortView, Snapshot};
 use classifier::{RuleList, RuleReader};
 use fib::{LinkAddress, Outcome, Tables};
 use packet::segment::{is_to_fragment, wire_length};
-use packet::wire::{flow_hash, ipv4};
+use packet::wire::{Ethernet, flow_hash, ipv4};
 use packet::{BATCH, DropReason, Exception, Meta, Packet};
 use plan::ReversePath;
 use scratch::{CHUNK, ChunkFields, Memo, NO_MEMO, ROUTE, ROUTE_BITS, apply_memos};
-use stack::{ObjectiveSource, ObjectiveTable};
+use stack::{Interface, ObjectiveSource, ObjectiveTable};
 use std::cell::RefCell;
 use std::ops::Range;
 use std::sync::Arc;
@@ -143,6 +143,15 @@ fn mac_word(mac: Mac) -> u64 {
     u64::from_le_bytes([0, 0, a, b, c, d, e, f])
 }
 
+/// The link-layer address of the router whose untagged frames a batch may treat as plain: that of its first packet, because packets for a virtual router
+/// come in runs. All other frames for the router take the general way.
+#[cold]
+fn station_of(view: &PortView, interface: Option<&Interface>, packets: &[Packet]) -> Mac {
+    let first = packets.first().and_then(|packet| Ethernet::parse(packet.bytes()).ok()).map(|frame| frame.destination);
+    let stations = interface.map_or(&[][..], |interface| &interface.stations);
+    first.filter(|first| stations.contains(first)).unwrap_or(view.mac)
+}
+
 /// Bytes 6 to 9 of the IPv4 header of a frame without a tag, and the four bytes behind it, which [`Marks`] compare. Zero if the frame is shorter:
 /// instructions never have protocol number zero.
 fn instruction_fields(packet: &Packet) -> ([u8; 4], [u8; 4]) {
@@ -190,7 +199,8 @@ impl<W: Witness> Classifier<'_, W> {
         let check = interface.map_or(ReversePath::Off, |interface| interface.reverse_path);
         // If untagged packets have no IPv4 interface, no packet is plain: no frame's value equals this one, because its low 16 bits are zero.
         let routed = interface.is_some_and(|interface| !interface.ipv4.is_empty());
-        let mac = if routed { mac_word(view.mac) } else { u64::MAX };
+        let own = if view.has_stations { station_of(view, interface, packets) } else { view.mac };
+        let mac = if routed { mac_word(own) } else { u64::MAX };
         // All untagged packets of one port belong to the same VRF.
         let vrf = self.tables.vrf(self.tables.vrf_of(view.untagged));
         // Memos hold for one batch: adjacencies and the generation may change between batches.
@@ -554,8 +564,8 @@ fn is_within_punt_limit(snapshot: &Snapshot, packet: &Packet) -> bool {
     if interface.is_none_or(|interface| interface.kernel.is_none()) {
         return true;
     }
-    let protocol = protocol_of(packet.bytes());
-    is_shared(protocol) || snapshot.punt.admits(protocol, &snapshot.punt_limits, packet.meta().timestamp)
+    let (protocol, source) = (protocol_of(packet.bytes()), source_of(packet.bytes()));
+    is_shared(protocol) || snapshot.punt.admits(protocol, source, &snapshot.punt_limits, packet.meta().timestamp)
 }
 
 /// Resets the packet's record. Only the fields that the port has just set survive: a frame from a wire in memory still has the record of the

@@ -23,6 +23,8 @@ pub struct LinuxRoute {
 pub enum LinuxRouteAction {
     /// They are sent to one of these next hops, selected by flow.
     Hops(Vec<LinuxHop>),
+    /// They are for the machine, whatever interface they arrive at. It is that of the route, which disappears with it.
+    Local(Name),
     /// They are dropped silently.
     Blackhole,
     /// They are dropped with an ICMP error to the sender.
@@ -84,6 +86,9 @@ impl Router {
 
     fn goal(&self, action: &LinuxRouteAction) -> Option<RouteGoal> {
         let hops = match action {
+            LinuxRouteAction::Local(name) => {
+                return self.names.interfaces.get(name).map(|&id| RouteGoal::Plain(Outcome::Local(id)));
+            }
             LinuxRouteAction::Blackhole => return Some(RouteGoal::Plain(Outcome::Blackhole)),
             LinuxRouteAction::Unreachable => return Some(RouteGoal::Plain(Outcome::Unreachable)),
             LinuxRouteAction::Hops(hops) => hops,

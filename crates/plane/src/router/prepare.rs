@@ -362,6 +362,7 @@ impl Router {
             views[id.index()] = Some(PortView {
                 name,
                 mac: names.macs[&id],
+                has_stations: port.interfaces.iter().any(|interface| !interface.kernel.stations.is_empty()),
                 scheme,
                 objective: self.objective_of(port, id),
                 cpu: port.cpu,
@@ -495,7 +496,23 @@ fn attach(
     let mtu = plan.kernel.mtu.map_or(plan.mtu, |mtu| mtu.min(plan.mtu));
     let (name, vlan) = (plan.name.to_string(), plan.vlan);
     let reverse_path = plan.reverse_path;
-    Interface { id, name, port, vlan, mac, mtu, redirects, reverse_path, ra, kernel, objectives: wants, ipv4, ipv6 }
+    let stations = plan.kernel.stations.clone();
+    Interface {
+        id,
+        name,
+        port,
+        vlan,
+        mac,
+        mtu,
+        redirects,
+        reverse_path,
+        ra,
+        kernel,
+        stations,
+        objectives: wants,
+        ipv4,
+        ipv6,
+    }
 }
 
 /// The plan's address translation, by ids.

@@ -10,7 +10,7 @@ use super::task_table::TaskTable;
 use crate::classify::{Classifier, Dispatch, REFUSED, REPLICATED, Target, Unwitnessed};
 use crate::multicast::GroupCounters;
 use crate::path::Instance;
-use crate::punt::{PuntedFrame, is_shared, protocol_of, untagged_frame};
+use crate::punt::{PuntedFrame, is_shared, protocol_of, source_of, untagged_frame};
 use crate::snapshot::Snapshot;
 use cpu::meter::WorkMeter;
 use fib::Tables;
@@ -250,8 +250,9 @@ impl World for WorkerWorld<'_> {
 
     fn punt(&mut self, packet: Packet) {
         let (punt, protocol) = (&self.snapshot.punt, protocol_of(packet.bytes()));
+        let source = source_of(packet.bytes());
         // All others have been counted when they were classified.
-        if is_shared(protocol) && !punt.admits(protocol, &self.snapshot.punt_limits, self.accounting.now) {
+        if is_shared(protocol) && !punt.admits(protocol, source, &self.snapshot.punt_limits, self.accounting.now) {
             return self.drop(packet, DropReason::PuntLimit);
         }
         let frame = PuntedFrame { interface: packet.meta().in_interface, bytes: untagged_frame(&packet) };

@@ -70,6 +70,7 @@ fn lan() -> Interface {
         reverse_path: plan::ReversePath::Off,
         ra: None,
         kernel: None,
+        stations: Vec::new(),
         objectives: Arc::new(ObjectiveTable::EMPTY),
         ipv4: vec![InterfaceAddress { address: Ipv4Addr::new(10, 0, 1, 1), length: 24 }],
         ipv6: vec![
@@ -91,6 +92,7 @@ fn wan() -> Interface {
         reverse_path: plan::ReversePath::Off,
         ra: None,
         kernel: None,
+        stations: Vec::new(),
         objectives: Arc::new(ObjectiveTable::EMPTY),
         ipv4: vec![InterfaceAddress { address: Ipv4Addr::new(10, 0, 2, 1), length: 24 }],
         ipv6: vec![

@@ -2,23 +2,28 @@
 //!
 //! One thread, in the network namespace of the interfaces, follows the configuration of the router and the kernel's tables. Another one moves packets.
 
+mod dhcp_relay;
 mod exchange;
 mod report;
 mod routes;
+mod static_routes;
 
 use super::{ADOPTION_TIMEOUT, Control, Daemon, StartError};
 use crate::events::LoggedEvent;
+use dhcp_relay::RelayReport;
 use exchange::{Exchange, KernelInterfaces};
 use io::clock;
 use io::kernel_interface::KernelInterface;
 use io::netlink::{
-    FollowedTables, KernelAddress, KernelError, KernelRequest, KernelTables, Netlink, RequestObject, ResolvedRoute,
+    FollowedTables, KernelAddress, KernelChange, KernelError, KernelRequest, KernelTables, Netlink, RequestObject,
+    ResolvedRoute,
 };
 use io::netns::Namespace;
-use io::wait::{Sleeper, Waker};
+use io::wait::{Sleeper, WakeReason, Waker};
 use plan::{KernelSettings, Name, Plan, Prefix};
 use plane::{ApplyError, snapshot::Snapshot};
 use routes::{RouteBatch, RoutedInterfaces};
+use static_routes::StaticRoutes;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::os::fd::AsFd;
@@ -30,6 +35,8 @@ use units::{Generation, Mac, Nanos};
 
 /// The longest time until both sides are compared again without a notification.
 const INTERVAL: Nanos = Nanos::secs(1);
+/// The longest time until the kernel's interface has the state of the port's link, for which there is no notification.
+const LINK_INTERVAL: Nanos = Nanos::millis(20);
 /// The pause after a failure.
 const RETRY: Nanos = Nanos::millis(100);
 /// The kernel's main routing table.
@@ -42,12 +49,15 @@ pub(super) type SettingsByName = BTreeMap<Name, KernelSettings>;
 pub(super) struct Linux {
     exchange: Arc<Exchange>,
     waker: Waker,
+    relay_waker: Waker,
+    relays: RelayReport,
 }
 
 impl Linux {
     /// Makes both threads look for changes, and at the end of the router.
     pub fn wake(&self) {
         self.waker.wake();
+        self.relay_waker.wake();
         self.exchange.wake();
     }
 
@@ -72,6 +82,8 @@ struct Served {
     wanted: Wanted,
     /// The addresses that the router has added.
     added: BTreeSet<(IpAddr, u8)>,
+    /// The state of its cable, as the kernel shows it.
+    carrier: bool,
 }
 
 /// The state of the thread that follows both sides.
@@ -80,8 +92,14 @@ struct Follower {
     netlink: Netlink,
     tables: KernelTables,
     served: BTreeMap<Name, Served>,
+    /// The forwarding tables, for the state of links.
+    forwarding: Arc<fib::Tables>,
     /// The interfaces that the routes were translated for.
     interfaces: RoutedInterfaces,
+    /// Addresses of the kernel on other interfaces, such as the loopback: the router passes their packets to the kernel.
+    own: BTreeSet<IpAddr>,
+    /// The configured routes, as the kernel should have them.
+    configured: StaticRoutes,
     /// The generation that `served` was made for.
     generation: Generation,
 }
@@ -91,13 +109,19 @@ impl Daemon {
     pub(super) fn start_linux(self: &Arc<Self>, plan: &Plan) -> Result<(), StartError> {
         let Some(linux) = &plan.linux else { return Ok(()) };
         let namespace = linux.namespace.clone();
-        let punt = self.control.lock().router.punt().clone();
+        let (punt, forwarding) = {
+            let control = self.control.lock();
+            (control.router.punt().clone(), control.router.tables().clone())
+        };
         let exchange = Exchange::start(&punt, &self.stop).map_err(StartError::System)?;
         let waker = Waker::new().map_err(StartError::System)?;
-        let _ = self.linux.set(Linux { exchange: exchange.clone(), waker: waker.clone() });
+        let (relay_waker, relays) = (Waker::new().map_err(StartError::System)?, RelayReport::default());
+        let relay = (Arc::downgrade(self), namespace.clone(), relay_waker.clone(), relays.clone());
+        let parts = Linux { exchange: exchange.clone(), waker: waker.clone(), relay_waker, relays };
+        let _ = self.linux.set(parts);
         let (daemon, (sender, receiver)) = (Arc::downgrade(self), sync_channel(1));
         let follow = move || {
-            let begun = Follower::start(exchange, namespace.as_deref()).and_then(|mut follower| {
+            let begun = Follower::start(exchange, forwarding, namespace.as_deref()).and_then(|mut follower| {
                 daemon.upgrade().map_or(Ok(()), |daemon| follower.follow(&daemon))?;
                 Ok(follower)
             });
@@ -119,12 +143,15 @@ impl Daemon {
                 });
                 // Without a reference, so that the router can end meanwhile.
                 drop(daemon);
-                let _ = sleeper.sleep([follower.tables.as_fd()], pause);
+                follower.sleep(&mut sleeper, pause);
             }
         };
         thread::Builder::new().name("linux-tables".into()).spawn(follow).map_err(StartError::System)?;
         let begun = receiver.recv().map_err(|_| StartError::AdoptionTimeout)?;
-        begun.map_err(|error| StartError::Apply(vec![error]))
+        begun.map_err(|error| StartError::Apply(vec![error]))?;
+        // Not before: only one thread may create the namespace.
+        let (daemon, namespace, waker, relays) = relay;
+        dhcp_relay::start(daemon, namespace, waker, relays).map_err(StartError::System)
     }
 }
 
@@ -144,12 +171,43 @@ fn failed(error: KernelError) -> ApplyError {
 
 impl Follower {
     /// Enters the namespace, for good.
-    fn start(exchange: Arc<Exchange>, namespace: Option<&str>) -> Result<Follower, ApplyError> {
+    fn start(
+        exchange: Arc<Exchange>,
+        forwarding: Arc<fib::Tables>,
+        namespace: Option<&str>,
+    ) -> Result<Follower, ApplyError> {
         enter(namespace)?;
         let tables = KernelTables::open(FollowedTables::Only(vec![MAIN_TABLE])).map_err(failed)?;
         let netlink = Netlink::open().map_err(failed)?;
-        let (served, interfaces) = (BTreeMap::new(), RoutedInterfaces::new());
-        Ok(Follower { exchange, netlink, tables, served, interfaces, generation: Generation(0) })
+        Ok(Follower {
+            exchange,
+            netlink,
+            tables,
+            forwarding,
+            served: BTreeMap::new(),
+            interfaces: RoutedInterfaces::new(),
+            own: BTreeSet::new(),
+            configured: StaticRoutes::default(),
+            generation: Generation(0),
+        })
+    }
+
+    /// Sleeps until the kernel has changes, somebody wakes the thread, or the time is over. Meanwhile the kernel's interfaces follow the links of the
+    /// router's ports.
+    fn sleep(&mut self, sleeper: &mut Sleeper, pause: Nanos) {
+        let until = clock::now() + pause;
+        while clock::now() < until {
+            for Served { device, wanted, carrier, .. } in self.served.values_mut() {
+                let up = self.forwarding.is_up(wanted.id);
+                if up != *carrier && device.set_carrier(up).is_ok() {
+                    *carrier = up;
+                }
+            }
+            match sleeper.sleep([self.tables.as_fd()], LINK_INTERVAL) {
+                Ok(WakeReason::Timeout) => {}
+                _ => return,
+            }
+        }
     }
 
     /// Compares both sides and carries over what differs.
@@ -159,7 +217,8 @@ impl Follower {
             (control.router.snapshot().clone(), control.router.plan().cloned())
         };
         let Some(plan) = plan else { return Ok(()) };
-        if snapshot.generation != self.generation {
+        let is_new = snapshot.generation != self.generation;
+        if is_new {
             self.follow_router(&snapshot, &plan)?;
             self.generation = snapshot.generation;
         }
@@ -167,8 +226,19 @@ impl Follower {
             .map(|(name, served)| (served.device.index(), (name.clone(), served.wanted.id)))
             .collect();
         let mut routes = RouteBatch::new(daemon, &interfaces);
-        self.tables.update(|change| routes.add_change(change)).map_err(failed)?;
-        if interfaces != self.interfaces {
+        let configured = &mut self.configured;
+        let follow = |change: KernelChange<'_>| {
+            configured.observe(&change);
+            routes.add_change(change);
+        };
+        self.tables.update(follow).map_err(failed)?;
+        let own = self.own_addresses(&interfaces);
+        let owner = interfaces.values().map(|(name, _)| name).min();
+        self.own.difference(&own).for_each(|&address| routes.set_own(address, None));
+        let is_unknown = |address: &IpAddr| interfaces != self.interfaces || !self.own.contains(address);
+        own.iter().filter(|address| is_unknown(address)).for_each(|&address| routes.set_own(address, owner));
+        let interfaces_changed = interfaces != self.interfaces;
+        if interfaces_changed {
             // A route may lead to an interface that exists only now.
             for ResolvedRoute { route, .. } in self.tables.routes() {
                 let effective = self.tables.effective_route(route.table, route.destination, route.prefix);
@@ -176,10 +246,20 @@ impl Follower {
             }
         }
         routes.finish();
-        self.interfaces = interfaces;
+        (self.interfaces, self.own) = (interfaces, own);
         let settings = self.follow_kernel().map_err(failed)?;
+        if is_new || interfaces_changed {
+            self.configured.set(&plan, &self.served, &self.tables);
+        }
+        self.configured.apply(&self.tables, &mut self.netlink).map_err(failed)?;
         daemon.adopt_kernel_settings(&settings);
         Ok(())
+    }
+
+    /// The addresses of the kernel on interfaces that the router does not have, except those that no other host can reach.
+    fn own_addresses(&self, interfaces: &RoutedInterfaces) -> BTreeSet<IpAddr> {
+        let elsewhere = self.tables.addresses().filter(|address| !interfaces.contains_key(&address.link));
+        elsewhere.map(|address| address.address).filter(|&address| routes::is_routed(address)).collect()
     }
 
     /// Makes, changes and removes interfaces of the kernel as the router has them.
@@ -217,7 +297,7 @@ impl Follower {
                         reason: error.reason,
                         hint: error.hint,
                     })?;
-                    self.served.insert(name, Served { device: Arc::new(device), wanted, added });
+                    self.served.insert(name, Served { device: Arc::new(device), wanted, added, carrier: true });
                 }
             }
         }
@@ -258,7 +338,11 @@ impl Follower {
             let foreign = own.difference(&served.wanted.addresses);
             let addresses = foreign.map(|&(address, length)| Prefix { address, length }).collect();
             let mtu = u16::try_from(link.mtu).ok().filter(|mtu| *mtu < served.wanted.mtu);
-            settings.insert(name.clone(), KernelSettings { addresses, mtu, down: !link.up });
+            let upper = self.tables.links().filter(|upper| upper.kind == "macvlan" && upper.lower == Some(index));
+            let mut stations: Vec<Mac> = upper.filter(|upper| upper.up).map(|upper| upper.mac).collect();
+            stations.retain(|mac| *mac != served.wanted.mac);
+            stations.sort_unstable();
+            settings.insert(name.clone(), KernelSettings { addresses, mtu, down: !link.up, stations });
         }
         Ok(settings)
     }

@@ -3,7 +3,7 @@
 use super::Linux;
 use crate::api;
 use crate::daemon::Daemon;
-use plan::{PuntLimits, PuntedProtocol};
+use plan::{LinuxPlan, PuntLimits, PuntedProtocol};
 
 impl Daemon {
     /// Returns the interfaces of the kernel, and the packets of each protocol.
@@ -38,8 +38,21 @@ impl Daemon {
             answer: linux.map(|linux| linux.answer.to_string()),
             interfaces: interfaces.collect(),
             protocols: protocols.collect(),
+            dhcp_relays: self.dhcp_relays(linux),
             refused_by_kernel: self.linux.get().map_or(0, Linux::refused),
             refused_by_router: punt.refused(),
         }
+    }
+
+    fn dhcp_relays(&self, plan: Option<&LinuxPlan>) -> Vec<api::DhcpRelay> {
+        let counters = self.linux.get().map(|linux| linux.relays.lock().clone()).unwrap_or_default();
+        let relays = plan.into_iter().flat_map(|linux| &linux.dhcp_relay);
+        let report = relays.map(|relay| api::DhcpRelay {
+            interface: relay.interface.to_string(),
+            servers: relay.servers.iter().map(ToString::to_string).collect(),
+            running: counters.contains_key(&relay.interface),
+            counters: api::CounterFields(counters.get(&relay.interface).copied().unwrap_or_default()),
+        });
+        report.collect()
     }
 }

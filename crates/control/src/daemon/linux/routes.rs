@@ -1,5 +1,6 @@
 //! Takes over the routes of the kernel's main table.
 
+use super::static_routes;
 use crate::daemon::{ADOPTION_TIMEOUT, Daemon};
 use crate::events::LoggedEvent;
 use io::clock;
@@ -55,6 +56,13 @@ impl<'a> RouteBatch<'a> {
         }
     }
 
+    /// Makes packets to an address of the kernel its own, or no longer. The kernel receives them by the interfaces at which they arrive; `owner` is
+    /// any interface of the router.
+    pub fn set_own(&mut self, address: IpAddr, owner: Option<&Name>) {
+        let action = owner.map(|owner| LinuxRouteAction::Local(owner.clone()));
+        self.routes.push(plane::LinuxRoute { vrf: None, to: Prefix::host(address), action });
+    }
+
     /// Sets the remaining routes, and reports those that the router cannot use.
     pub fn finish(mut self) {
         self.flush();
@@ -82,8 +90,8 @@ impl<'a> RouteBatch<'a> {
 
     /// The action of the router for a route. `None` if it has the route by itself.
     fn action(&self, route: &ResolvedRoute<'_>) -> Result<Option<LinuxRouteAction>, Unusable> {
-        // The prefixes of addresses are the router's connected routes.
-        if route.route.protocol == ADDED_BY_KERNEL {
+        // The prefixes of addresses are the router's connected routes, and its configured routes are its own.
+        if [ADDED_BY_KERNEL, static_routes::PROTOCOL].contains(&route.route.protocol) {
             return Ok(None);
         }
         let action = match route.kind {
@@ -114,7 +122,7 @@ impl<'a> RouteBatch<'a> {
 struct Unusable;
 
 /// False for destinations that no router forwards to: groups, and addresses of the link.
-fn is_routed(destination: IpAddr) -> bool {
+pub(super) fn is_routed(destination: IpAddr) -> bool {
     match destination {
         IpAddr::V4(address) => !address.is_multicast() && !address.is_loopback(),
         IpAddr::V6(address) => !address.is_multicast() && !address.is_loopback() && !address.is_unicast_link_local(),

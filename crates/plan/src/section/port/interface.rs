@@ -12,6 +12,7 @@ use crate::names::{self, MAIN_VRF, Name, PORT_PATTERN};
 use crate::section::objectives::Objective;
 use crate::text::quote;
 use serde::Serialize;
+use units::Mac;
 
 pub(crate) const MOST_INTERFACES: usize = 4096;
 /// Limit of addresses of one interface.
@@ -127,6 +128,9 @@ pub struct KernelSettings {
     pub mtu: Option<u16>,
     /// True if the interface was set down: the router has no addresses there.
     pub down: bool,
+    /// MAC addresses of further interfaces of the kernel on this one (macvlan), sorted: virtual routers (RFC 9568 7.3). The router receives their frames
+    /// too.
+    pub stations: Vec<Mac>,
 }
 
 impl InterfacePlan {
