@@ -5,6 +5,7 @@
 
 use crate::advisories::OpenError;
 use crate::netlink::{KernelError, Netlink};
+use crate::offload::Ethtool;
 use crate::{service_manager, sys};
 use rustix::fs::{Mode, OFlags, open};
 use std::io;
@@ -84,9 +85,12 @@ impl KernelInterface {
         }
     }
 
-    /// Sets the state of the cable that the kernel shows on the interface. It has a carrier from the start.
+    /// Sets the state of the cable that the kernel shows on the interface. It has a carrier from the start. The calling thread must be in the network
+    /// namespace of the interface.
     pub fn set_carrier(&self, is_present: bool) -> io::Result<()> {
-        sys::set_tun_carrier(&self.descriptor, is_present)
+        sys::set_tun_carrier(&self.descriptor, is_present)?;
+        // Otherwise the kernel tells programs at most once a second that a carrier is lost.
+        Ethtool::open()?.has_carrier(&self.name).map(drop)
     }
 
     /// True as long as the device exists.

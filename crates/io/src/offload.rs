@@ -118,6 +118,14 @@ impl Ethtool {
         Ok(())
     }
 
+    /// True if the interface has a carrier (ETHTOOL_GLINK). With most drivers the kernel also reports a change of the carrier that it would report only up to a second
+    /// later.
+    pub fn has_carrier(&self, interface: &str) -> io::Result<bool> {
+        let mut words = [0x0a, 0];
+        sys::ethtool(&self.socket, interface, &mut words)?;
+        Ok(words[1] != 0)
+    }
+
     /// The name of the interface's driver.
     pub fn driver(&self, interface: &str) -> io::Result<String> {
         // struct ethtool_drvinfo: the name has 32 bytes after the command.

@@ -106,7 +106,7 @@ pub(crate) fn ethtool<const N: usize>(socket: impl AsFd, interface: &str, words:
     let right = match words[0] {
         1 => N == 11,
         3 => N == 49,
-        0x14..=0x17 | 0x1e | 0x1f | 0x23..=0x26 | 0x2b | 0x2c => N == 2,
+        0x0a | 0x14..=0x17 | 0x1e | 0x1f | 0x23..=0x26 | 0x2b | 0x2c => N == 2,
         _ => false,
     };
     assert!(right, "the structure of another command");

@@ -288,6 +288,7 @@ namespace = 'MIRROR'
     let options = ["--interface=lan", "--enable-ra", "--dhcp-range=::,constructor:lan,ra-only,64,2m", "--port=0"];
     let _announcer = home.dnsmasq("lan", &mirror, &options);
     let lan = home.client.namespace().clone();
+    home.client.sysctl("net/ipv6/conf/eth0/accept_ra", "1").unwrap();
     await_address(&home, &lan, "eth0", "2001:db8:1");
     let ping = || output(&lan, &["ping", "-n", "-c", "1", "-W", "1", "2001:db8:ffff::1"]);
     wait("the provider", || home.logs(), || ping().contains("1 received"));
