@@ -19,6 +19,7 @@ mod graph;
 pub mod guests;
 mod history;
 mod laboratory;
+mod manual;
 mod notify;
 pub mod output;
 mod reference;
@@ -77,7 +78,7 @@ pub fn main() -> ExitCode {
         CliCommand::Doctor(doctor) => doctor::doctor(&doctor),
         CliCommand::Schema => reference::schema(),
         CliCommand::Completions { shell } => reference::completions(shell),
-        CliCommand::Man { directory } => reference::man(directory.as_deref()),
+        CliCommand::Man { directory, configuration } => reference::man(directory.as_deref(), configuration),
         CliCommand::Link(_)
         | CliCommand::Sim(_)
         | CliCommand::Reproduce(_)

@@ -150,8 +150,12 @@ pub enum CliCommand {
         shell: clap_complete::Shell,
     },
     /// Print the manual page, or write one for each command into a directory.
-    #[command(after_help = "Examples:\n  switchpath man | man -l -\n  switchpath man /usr/share/man/man1")]
+    #[command(after_help = "Examples:\n  switchpath man | man -l -\n  switchpath man --configuration | man -l -\n  \
+                            switchpath man /usr/share/man/man1")]
     Man {
+        /// Print or write switchpath.toml(5) instead, the page of the configuration with all keys.
+        #[arg(long)]
+        configuration: bool,
         /// Write the pages into this directory.
         #[arg(value_hint = ValueHint::DirPath)]
         directory: Option<PathBuf>,
