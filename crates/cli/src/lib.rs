@@ -18,6 +18,7 @@ mod filter;
 mod graph;
 pub mod guests;
 mod history;
+mod init;
 mod laboratory;
 mod manual;
 mod notify;
@@ -51,6 +52,7 @@ pub fn main() -> ExitCode {
         Err(code) => return code,
     };
     let result = match arguments.command {
+        CliCommand::Init(options) => init::init(&options),
         CliCommand::Run(run) => run::run(&run),
         CliCommand::Check(check) => configuration::check(&check),
         CliCommand::Diff(diff) => configuration::diff(&diff),

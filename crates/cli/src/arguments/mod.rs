@@ -4,6 +4,7 @@ mod configuration;
 mod demo;
 mod filter;
 mod guests;
+mod init;
 mod inspection;
 mod link;
 mod machine;
@@ -21,6 +22,7 @@ pub use configuration::*;
 pub use demo::*;
 pub use filter::*;
 pub use guests::*;
+pub use init::*;
 pub use inspection::*;
 pub use link::*;
 pub use machine::*;
@@ -45,6 +47,7 @@ Exit status:
 #[derive(Parser, Debug)]
 #[command(name = "switchpath", version, after_help = concat!("\
 Examples:
+  switchpath init                     write a configuration for this machine
   switchpath check router.toml        every error at once, with its line
   switchpath run router.toml          forward until ended
   switchpath show ports               ask the running router, from another terminal
@@ -53,6 +56,7 @@ Examples:
   switchpath doctor                   what this machine can do, and how to fix the rest
 "), after_long_help = concat!("\
 Examples:
+  switchpath init                     write a configuration for this machine
   switchpath check router.toml        every error at once, with its line
   switchpath run router.toml          forward until ended
   switchpath show ports               ask the running router, from another terminal
@@ -78,6 +82,8 @@ pub struct Arguments {
 /// Subcommands of `switchpath`.
 #[derive(Subcommand, Debug)]
 pub enum CliCommand {
+    /// Write a configuration for this machine, after a few questions.
+    Init(InitArguments),
     /// Run the router with a configuration, until ended.
     Run(RunArguments),
     /// Check a configuration and report every error at once.

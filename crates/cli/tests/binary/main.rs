@@ -9,6 +9,7 @@ mod explain;
 mod graph;
 mod guests;
 mod hostile;
+mod init;
 mod interfaces;
 mod json_errors;
 mod laboratory;
