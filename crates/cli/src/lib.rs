@@ -10,6 +10,7 @@ pub mod arguments;
 mod capture;
 mod certificate;
 pub mod configuration;
+mod convert;
 mod cpu_trace;
 mod doctor;
 mod explain;
@@ -53,6 +54,7 @@ pub fn main() -> ExitCode {
     };
     let result = match arguments.command {
         CliCommand::Init(options) => init::init(&options),
+        CliCommand::Convert(options) => convert::convert(&options),
         CliCommand::Run(run) => run::run(&run),
         CliCommand::Check(check) => configuration::check(&check),
         CliCommand::Diff(diff) => configuration::diff(&diff),

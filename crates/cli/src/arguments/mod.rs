@@ -1,6 +1,7 @@
 //! Declares every option once. The parser, `--help`, the manual pages and the shell completions are generated from these declarations.
 
 mod configuration;
+mod convert;
 mod demo;
 mod filter;
 mod guests;
@@ -19,6 +20,7 @@ mod state;
 
 use clap::{Args, Parser, Subcommand, ValueHint};
 pub use configuration::*;
+pub use convert::*;
 pub use demo::*;
 pub use filter::*;
 pub use guests::*;
@@ -84,6 +86,8 @@ pub struct Arguments {
 pub enum CliCommand {
     /// Write a configuration for this machine, after a few questions.
     Init(InitArguments),
+    /// Convert the configuration of a Linux router: interfaces, routes, queues, filters, translation.
+    Convert(ConvertArguments),
     /// Run the router with a configuration, until ended.
     Run(RunArguments),
     /// Check a configuration and report every error at once.

@@ -5,6 +5,7 @@ mod chain;
 mod configurations;
 mod confinement;
 mod confirm;
+mod convert;
 mod explain;
 mod graph;
 mod guests;
