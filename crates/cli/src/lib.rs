@@ -10,6 +10,7 @@ pub mod arguments;
 mod capture;
 mod certificate;
 pub mod configuration;
+mod convert;
 mod cpu_trace;
 mod doctor;
 mod explain;
@@ -18,7 +19,9 @@ mod filter;
 mod graph;
 pub mod guests;
 mod history;
+mod init;
 mod laboratory;
+mod manual;
 mod notify;
 pub mod output;
 mod reference;
@@ -50,6 +53,8 @@ pub fn main() -> ExitCode {
         Err(code) => return code,
     };
     let result = match arguments.command {
+        CliCommand::Init(options) => init::init(&options),
+        CliCommand::Convert(options) => convert::convert(&options),
         CliCommand::Run(run) => run::run(&run),
         CliCommand::Check(check) => configuration::check(&check),
         CliCommand::Diff(diff) => configuration::diff(&diff),
@@ -77,7 +82,7 @@ pub fn main() -> ExitCode {
         CliCommand::Doctor(doctor) => doctor::doctor(&doctor),
         CliCommand::Schema => reference::schema(),
         CliCommand::Completions { shell } => reference::completions(shell),
-        CliCommand::Man { directory } => reference::man(directory.as_deref()),
+        CliCommand::Man { directory, configuration } => reference::man(directory.as_deref(), configuration),
         CliCommand::Link(_)
         | CliCommand::Sim(_)
         | CliCommand::Reproduce(_)

@@ -1,6 +1,7 @@
 //! Output generated from the declarations: manual pages, shell completions, the schema of configurations.
 
 use crate::arguments::Arguments;
+use crate::manual;
 use crate::output::print_json;
 use anyhow::{Context, Result};
 use clap::CommandFactory;
@@ -23,9 +24,24 @@ pub fn completions(shell: clap_complete::Shell) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Prints the manual page, or writes one for each command into `directory`.
-pub fn man(directory: Option<&Path>) -> Result<ExitCode> {
+/// The name of the manual page of the configuration.
+const CONFIGURATION_PAGE: &str = "switchpath.toml.5";
+
+/// Prints the manual page of the program or of the configuration. Into `directory` it writes one for each command, or that of the configuration.
+pub fn man(directory: Option<&Path>, configuration: bool) -> Result<ExitCode> {
     let command = Arguments::command();
+    if configuration {
+        let page = manual::page(&plan::reference(), &plane::catalogue());
+        match directory {
+            None => stdout().write_all(page.as_bytes())?,
+            Some(directory) => {
+                let file = directory.join(CONFIGURATION_PAGE);
+                let write = || std::fs::create_dir_all(directory).and_then(|()| std::fs::write(&file, page));
+                write().with_context(|| format!("'{}' cannot be written", file.display()))?;
+            }
+        }
+        return Ok(ExitCode::SUCCESS);
+    }
     match directory {
         None => stdout().write_all(&page(command)?)?,
         Some(directory) => {

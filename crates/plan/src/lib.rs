@@ -27,6 +27,7 @@ mod medium;
 mod named;
 mod names;
 mod plan;
+mod reference;
 mod render;
 mod ring;
 mod rule_batch;
@@ -64,6 +65,7 @@ pub use medium::{
 };
 pub use names::Name;
 pub use plan::Plan;
+pub use reference::{ReferenceKey, ReferenceTable, reference};
 pub use ring::Ring;
 pub use rule_batch::{PathRule, RuleBatch, RuleChange, RuleListKind, RulePlace, RuleText, rule_batch};
 pub use schema::schema;

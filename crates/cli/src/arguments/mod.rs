@@ -1,9 +1,11 @@
 //! Declares every option once. The parser, `--help`, the manual pages and the shell completions are generated from these declarations.
 
 mod configuration;
+mod convert;
 mod demo;
 mod filter;
 mod guests;
+mod init;
 mod inspection;
 mod link;
 mod machine;
@@ -18,9 +20,11 @@ mod state;
 
 use clap::{Args, Parser, Subcommand, ValueHint};
 pub use configuration::*;
+pub use convert::*;
 pub use demo::*;
 pub use filter::*;
 pub use guests::*;
+pub use init::*;
 pub use inspection::*;
 pub use link::*;
 pub use machine::*;
@@ -45,6 +49,7 @@ Exit status:
 #[derive(Parser, Debug)]
 #[command(name = "switchpath", version, after_help = concat!("\
 Examples:
+  switchpath init                     write a configuration for this machine
   switchpath check router.toml        every error at once, with its line
   switchpath run router.toml          forward until ended
   switchpath show ports               ask the running router, from another terminal
@@ -53,6 +58,7 @@ Examples:
   switchpath doctor                   what this machine can do, and how to fix the rest
 "), after_long_help = concat!("\
 Examples:
+  switchpath init                     write a configuration for this machine
   switchpath check router.toml        every error at once, with its line
   switchpath run router.toml          forward until ended
   switchpath show ports               ask the running router, from another terminal
@@ -78,6 +84,10 @@ pub struct Arguments {
 /// Subcommands of `switchpath`.
 #[derive(Subcommand, Debug)]
 pub enum CliCommand {
+    /// Write a configuration for this machine, after a few questions.
+    Init(InitArguments),
+    /// Convert the configuration of a Linux router: interfaces, routes, queues, filters, translation.
+    Convert(ConvertArguments),
     /// Run the router with a configuration, until ended.
     Run(RunArguments),
     /// Check a configuration and report every error at once.
@@ -150,8 +160,12 @@ pub enum CliCommand {
         shell: clap_complete::Shell,
     },
     /// Print the manual page, or write one for each command into a directory.
-    #[command(after_help = "Examples:\n  switchpath man | man -l -\n  switchpath man /usr/share/man/man1")]
+    #[command(after_help = "Examples:\n  switchpath man | man -l -\n  switchpath man --configuration | man -l -\n  \
+                            switchpath man /usr/share/man/man1")]
     Man {
+        /// Print or write switchpath.toml(5) instead, the page of the configuration with all keys.
+        #[arg(long)]
+        configuration: bool,
         /// Write the pages into this directory.
         #[arg(value_hint = ValueHint::DirPath)]
         directory: Option<PathBuf>,

@@ -7,6 +7,8 @@ use std::process::Output;
 
 /// Commands that fail as written in the directory that [`place`] prepares. No router answers on its socket.
 const FAILING: &[(&str, &[&str])] = &[
+    ("init", &["init", "--yes", "--output", "good.toml"]),
+    ("convert", &["convert", "--addr", "missing.json"]),
     ("run", &["run", "bad.toml"]),
     // The answer of `check` contains the diagnostics, so it has no error object.
     ("check", &[]),
