@@ -226,7 +226,7 @@ fn random_rule(chance: &mut Chance) -> Rule {
         0 => ("accept".to_string(), "lookup main"),
         1 => ("drop".to_string(), "blackhole"),
         2 => ("unreachable".to_string(), "unreachable"),
-        3 | 4 => ("vrf blue".to_string(), "lookup 104"),
+        3..=5 => ("vrf blue".to_string(), "lookup 104"),
         other => {
             // A next hop has one family, and so the rule.
             families = if families.len() == 1 { families } else { own };
@@ -338,7 +338,7 @@ fn packets_take_the_next_hops_of_the_same_rules_in_the_kernel() {
     let mut reached: BTreeMap<&str, usize> = BTreeMap::new();
     let mut packets = 0;
     let mut lists: Vec<Vec<Rule>> = Vec::new();
-    for size in [0, 2, 5, 10, 20] {
+    for size in [0, 2, 3, 4, 5, 6, 10, 20] {
         let rules: Vec<Rule> = (0..size).map(|_| random_rule(&mut chance)).collect();
         let taken = compare(&rules, &DESTINATIONS);
         packets += probes(&DESTINATIONS).len();
