@@ -236,7 +236,10 @@ mod tests {
         ) {
             let text = words.join(" ");
             match RoutingRule::parse(&text) {
-                Ok(rule) => prop_assert_eq!(RoutingRule::parse(&rule.to_string()).as_ref(), Ok(&rule)),
+                Ok(rule) => {
+                    let back = RoutingRule::parse(&rule.to_string());
+                    prop_assert_eq!(back.as_ref(), Ok(&rule));
+                }
                 Err(error) => {
                     prop_assert!(!error.reason.is_empty() && !error.hint.is_empty());
                     prop_assert!(error.offset + error.length <= text.len(), "{}: {:?}", text, error);
