@@ -103,6 +103,7 @@ impl Dispatch {
 }
 
 /// The classifier of one worker in one step.
+// Large: every decision about a packet needs the generation, the tables and the witness. Each concern has a file here.
 #[derive(Clone, Copy)]
 pub(crate) struct Classifier<'a, W = Unwitnessed> {
     pub snapshot: &'a Snapshot,
