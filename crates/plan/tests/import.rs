@@ -70,7 +70,15 @@ fn reverse_path_checks_of_nftables_become_conditions_on_routes() {
     let chain = r#"{"chain": {"family": "inet", "table": "t", "name": "f", "handle": 1, "type": "filter", "hook": "prerouting", "prio": 0, "policy": "accept"}}"#;
     let dump = format!(r#"{{"nftables": [{chain}, {}]}}"#, rules.join(", "));
     let imported = import(&dump, ImportFormat::Nftables, None).unwrap();
-    expect![[r#""#]].assert_eq(&lines(&imported));
+    expect![[r#"
+        fib saddr . iif oif missing drop
+        fib saddr oif missing drop
+        fib saddr . iif oif exists accept
+        ! table inet t, chain f, rule with handle 5: a condition on 'fib daddr type' has no counterpart here
+        ! table inet t, chain f, rule with handle 6: a condition on 'fib mark . saddr oif' has no counterpart here
+        ! table inet t, chain f, rule with handle 7: a condition on 'fib' is supported only with 'missing' or 'exists'
+    "#]]
+    .assert_eq(&lines(&imported));
 }
 
 #[test]
