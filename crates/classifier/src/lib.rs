@@ -23,8 +23,8 @@ mod tenants;
 
 pub use flow_cache::FlowCacheCounters;
 pub use list::{
-    FlowCacheUse, ListedRule, MOST_LIMITS, MOST_LISTED, Place, RuleCount, RuleEdit, RuleLimit, RuleList, RuleListError,
-    RuleReader, RuleStatus, RuleTable,
+    FlowCacheUse, ListedRule, MOST_LIMITS, MOST_LISTED, Place, RuleCount, RuleEdit, RuleHold, RuleLimit, RuleList,
+    RuleListError, RuleReader, RuleStatus, RuleTable,
 };
 pub use packet_key::KeyFields;
 pub use packet_rules::{PacketKeys, PacketRule, PacketRuleError, PacketRules};

@@ -9,12 +9,14 @@
 mod counters;
 mod edit;
 mod flows;
+mod hold;
 mod limit;
 mod ranks;
 mod reader;
 
 pub use counters::RuleCount;
 pub use edit::{Place, RuleEdit, RuleListError};
+pub use hold::RuleHold;
 pub use limit::RuleLimit;
 pub use reader::RuleReader;
 
@@ -56,6 +58,8 @@ pub struct ListedRule {
     pub result: RuleResult,
     /// The rule decides only about packets within this limit, or only about those beyond it.
     pub limit: Option<FilterLimit>,
+    /// Something that exists as long as the rule.
+    pub held: RuleHold,
 }
 
 /// A rule of a list with its id and its counters.

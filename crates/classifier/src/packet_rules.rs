@@ -231,17 +231,17 @@ impl PacketRules {
 
     /// The result of the first rule that matches one packet. For several packets [`look_up`](PacketRules::look_up) is faster.
     pub fn find(&self, fields: &MatchFields, came: (InterfaceId, VrfId), sets: &Sets) -> Option<RuleResult> {
-        self.find_behind(fields, came, sets, None)
+        self.find_behind(fields, came, sets, None).map(|(_, result)| result)
     }
 
-    /// The result of the first rule of a higher rank than `rank` that matches one packet.
+    /// The rank and the result of the first rule of a higher rank than `rank` that matches one packet.
     pub fn find_behind(
         &self,
         fields: &MatchFields,
         came: (InterfaceId, VrfId),
         sets: &Sets,
         rank: Option<u32>,
-    ) -> Option<RuleResult> {
+    ) -> Option<(u32, RuleResult)> {
         let shared = KeyFields::of(fields, came.0, came.1);
         let mut marks = 0;
         for (bit, (id, field)) in self.sets.iter().enumerate() {
@@ -340,9 +340,9 @@ fn find_one<const W: usize>(
     rules: &RuleSet<W>,
     mut key: Key<W>,
     (marks, rank): (u64, Option<u32>),
-) -> Option<RuleResult> {
+) -> Option<(u32, RuleResult)> {
     key.0[ids_word(W)] |= marks;
-    rules.find_behind(&key, rank).map(|rule| rule.result)
+    rules.find_behind(&key, rank).map(|rule| (rule.rank, rule.result))
 }
 
 /// The keys of a batch of packets: up to [`BATCH`], each with its position in the batch.

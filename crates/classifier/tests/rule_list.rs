@@ -20,7 +20,15 @@ fn listed(text: &str, action: u32) -> ListedRule {
         _ => None,
     });
     let result = RuleResult { action, ..RuleResult::default() };
-    ListedRule { matching: rule.matching, interface: None, vrf: None, text: text.into(), result, limit }
+    ListedRule {
+        matching: rule.matching,
+        interface: None,
+        vrf: None,
+        text: text.into(),
+        result,
+        limit,
+        held: Default::default(),
+    }
 }
 
 fn fields(source: u32, dport: u16) -> MatchFields {
@@ -181,7 +189,7 @@ fn packets_beyond_a_limit_meet_the_next_rule_that_matches() {
     let decide = |dry_run| {
         let first = reader.find(&fields, CAME).expect("it matches the first");
         assert!(reader.is_limited(first));
-        reader.within_limits(first, (&fields, CAME), (now, 100, dry_run)).map(|result| result.action & 0xffff)
+        reader.decide(first, (&fields, CAME), (now, 100, dry_run), |_| true).map(|result| result.action & 0xffff)
     };
     // A dry run uses no credit. Then two packets fit the first limit, one is within the daily limit, and all others are beyond it.
     assert_eq!([decide(true), decide(true), decide(true)], [Some(0); 3]);

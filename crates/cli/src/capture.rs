@@ -61,7 +61,7 @@ pub fn capture(arguments: &CaptureArguments) -> Result<ExitCode> {
 /// Parses the words of a match, or reports the wrong one.
 pub fn matching(words: &[String]) -> Result<String> {
     let text = if words.is_empty() { "any".to_owned() } else { words.join(" ") };
-    match Match::parse(&text) {
+    match Match::parse_without_routes(&text) {
         Ok(_) => Ok(text),
         Err(error) => {
             let under = format!("{}{}", " ".repeat(error.offset), "^".repeat(error.length.max(1)));

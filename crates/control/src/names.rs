@@ -1,6 +1,7 @@
 //! Names by id, for events and packets. They may name an object that no longer exists when they are read.
 
-use plane::snapshot::Snapshot;
+use plane::ROUTING_RULES;
+use plane::snapshot::{ROUTING, Snapshot};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use units::{InterfaceId, Mac, PathId, PortId};
@@ -42,8 +43,11 @@ impl Names {
         self.interfaces.get(&id).map_or_else(|| format!("#{id}"), |name| name.to_string())
     }
 
-    /// Returns the name of a path, or its number if it is unknown.
+    /// Returns the name of a path, or its number if it is unknown. The rules of routes have the name of their list.
     pub fn path(&self, id: PathId) -> String {
+        if id == ROUTING {
+            return ROUTING_RULES.to_string();
+        }
         self.paths.get(&id).map_or_else(|| format!("#{id}"), |name| name.to_string())
     }
 }

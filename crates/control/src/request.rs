@@ -381,7 +381,7 @@ fn set_value(text: &str) -> Result<SetValue, ApiError> {
 fn capture(query: &Query) -> Result<CaptureRequest, ApiError> {
     let matching = match query.get("match") {
         None => Match::default(),
-        Some(text) => Match::parse(text)
+        Some(text) => Match::parse_without_routes(text)
             .map_err(|error| bad(format!("the match '{}': {}", sanitized(text), error.reason), error.hint))?,
     };
     Ok(CaptureRequest {

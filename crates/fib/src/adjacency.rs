@@ -9,6 +9,8 @@ use std::collections::{HashMap, HashSet, VecDeque};
 use std::net::IpAddr;
 use units::{AdjacencyId, InterfaceId, Mac};
 
+/// In the word of the interface: its port is down.
+const DOWN: u32 = 1 << 31;
 const RESOLVED: u64 = 1;
 const VERSION: u64 = 0xffff;
 
@@ -53,6 +55,7 @@ impl LinkAddress {
 #[repr(align(16))]
 struct Entry {
     link: AtomicU64,
+    /// The egress interface, and [`DOWN`].
     interface: AtomicU32,
 }
 
@@ -93,6 +96,12 @@ impl Adjacencies {
         if self.load(id) == link { (link, interface) } else { (LinkAddress::default(), interface) }
     }
 
+    /// True if the port of the next hop is up.
+    #[inline(always)]
+    pub fn is_up(&self, id: AdjacencyId) -> bool {
+        self.entries.get(id.index()).is_some_and(|entry| entry.interface.load(Ordering::Acquire) & DOWN == 0)
+    }
+
     /// The maximum number of adjacencies.
     pub fn capacity(&self) -> usize {
         self.entries.len()
@@ -103,12 +112,19 @@ impl Adjacencies {
         self.entries[id.index()].link.store(link.0, Ordering::Release);
     }
 
-    /// Gives the slot to a next hop of `interface`.
-    fn start(&self, id: AdjacencyId, interface: InterfaceId) {
+    /// Sets whether the port of the next hop is up. Writers exclude each other.
+    fn set_up(&self, id: AdjacencyId, up: bool) {
+        let entry = &self.entries[id.index()];
+        let interface = entry.interface.load(Ordering::Acquire) & !DOWN;
+        entry.interface.store(interface | if up { 0 } else { DOWN }, Ordering::Release);
+    }
+
+    /// Gives the slot to a next hop of `interface`, whose port is up or not.
+    fn start(&self, id: AdjacencyId, interface: InterfaceId, up: bool) {
         let entry = &self.entries[id.index()];
         // Two version changes enclose the store: `hop` compares the versions and rejects an interface that it read in between.
         entry.link.store(self.load(id).next_version(None).0, Ordering::Release);
-        entry.interface.store(interface.0.into(), Ordering::Release);
+        entry.interface.store(u32::from(interface.0) | if up { 0 } else { DOWN }, Ordering::Release);
         entry.link.store(self.load(id).next_version(None).0, Ordering::Release);
     }
 }
@@ -155,7 +171,7 @@ impl Hops {
             id
         };
         // The version of the slot continues, so packets with the old meaning of the id notice the change.
-        links.start(id, interface);
+        links.start(id, interface, !self.down.contains(&interface));
         self.ids.insert((interface, address), id);
         Some(id)
     }
@@ -215,11 +231,11 @@ impl Hops {
     }
 
     /// Sets the state of an interface's port. Returns the adjacencies on the interface if the state changed.
-    pub fn set_up(&mut self, interface: InterfaceId, up: bool) -> Vec<AdjacencyId> {
+    pub fn set_up(&mut self, interface: InterfaceId, up: bool, links: &Adjacencies) -> Vec<AdjacencyId> {
         // A set of ports that are down: `insert` and `remove` return true only if the state changed.
         let news = if up { self.down.remove(&interface) } else { self.down.insert(interface) };
         let on = self.ids.iter().filter(|((on, _), _)| news && *on == interface);
-        on.map(|(_, &id)| id).collect()
+        on.map(|(_, &id)| id).inspect(|&id| links.set_up(id, up)).collect()
     }
 
     /// Marks every adjacency of an interface unresolved.
@@ -301,6 +317,22 @@ mod tests {
         assert!(!hops.hold_again(ids[1]));
         assert_eq!(hops.hold(WAN, address(1), &links), Some(ids[2]));
         assert_eq!(hops.hold(WAN, address(2), &links), Some(ids[1]));
+    }
+
+    #[test]
+    fn adjacency_follows_the_state_of_its_port() {
+        let links = Adjacencies::new(4);
+        let mut hops = Hops::new(4);
+        let (lan, wan) = (hops.hold(LAN, address(1), &links).unwrap(), hops.hold(WAN, address(2), &links).unwrap());
+        assert_eq!(hops.set_up(LAN, false, &links), [lan]);
+        // An adjacency that is made meanwhile, and the others as they were.
+        let late = hops.hold(LAN, address(3), &links).unwrap();
+        assert_eq!([lan, wan, late].map(|id| links.is_up(id)), [false, true, false]);
+        assert_eq!([lan, wan, late].map(|id| links.interface(id)), [LAN, WAN, LAN]);
+        assert!(hops.set_up(LAN, false, &links).is_empty(), "it was down");
+        hops.set_up(LAN, true, &links);
+        assert_eq!([lan, wan, late].map(|id| links.is_up(id)), [true; 3]);
+        assert!(!links.is_up(AdjacencyId(4)), "there is none");
     }
 
     #[test]

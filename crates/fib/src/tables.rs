@@ -174,6 +174,18 @@ impl Tables {
         self.vrfs.get(vrf.index())?.get().map(|vrf| &**vrf)
     }
 
+    /// The outcome for packets to this destination in a VRF.
+    pub fn lookup_in(&self, vrf: VrfId, destination: IpAddr) -> Outcome {
+        Outcome::decode(match (self.vrf(vrf), destination) {
+            // A VRF that never had an interface.
+            (None, _) if vrf != VrfId::MAIN => return Outcome::NoRoute,
+            (None, IpAddr::V4(address)) => self.fib4.lookup(address.to_bits()),
+            (None, IpAddr::V6(address)) => self.fib6.lookup(address.to_bits()),
+            (Some(vrf), IpAddr::V4(address)) => vrf.lookup4(address.to_bits()),
+            (Some(vrf), IpAddr::V6(address)) => vrf.lookup6(address.to_bits()),
+        })
+    }
+
     /// The encoded outcome for IPv4 packets received on `interface`.
     #[inline]
     pub fn lookup4(&self, interface: InterfaceId, destination: u32) -> u32 {

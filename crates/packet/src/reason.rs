@@ -211,6 +211,9 @@ reasons! {
     /// A rule of the path's packet filter drops the packet and sends an ICMP error (RFC 1812 5.2.7.1).
     Rejected "rejected"
         "Intended by a rule of the path: `switchpath show rules` counts the packets of each rule.";
+    /// A rule of `[routing]` drops the packet.
+    RoutingRule "routing_rule"
+        "Intended by a rule: `switchpath show rules` counts the packets of each rule of the list `routing`.";
     /// A guest function of the path dropped the packet.
     Guest "guest"
         "Intended by the guest: `switchpath show functions` counts the packets of each guest and of each of its rules.";

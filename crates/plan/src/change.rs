@@ -12,7 +12,7 @@ use crate::section::port::interface::{self, InterfacePlan};
 use crate::section::port::{self, PortPlan};
 use crate::section::route::{self, RoutePlan};
 use crate::section::set::{self, SetPlan};
-use crate::section::{cpu, linux, nat, objectives, router, state, subscribers};
+use crate::section::{cpu, linux, nat, objectives, router, routing, state, subscribers};
 use serde::Serialize;
 use std::fmt::{self, Display};
 
@@ -208,6 +208,11 @@ pub enum Change {
         /// The changed properties.
         what: Vec<PropertyChange>,
     },
+    /// Changed routing rules.
+    RoutingChanged {
+        /// The changed properties.
+        what: Vec<PropertyChange>,
+    },
     /// A changed order of paths: other than removing the old ones and appending the new ones would give.
     PathsReordered {
         /// All paths of the new plan, in order.
@@ -298,6 +303,7 @@ pub fn diff(old: &Plan, new: &Plan) -> Vec<Change> {
         Step::Added(path) => Change::PathAdded { path: path.clone() },
         Step::Changed(old, new) => Change::PathChanged { name: new.name.clone(), what: path::edits(old, new) },
     }));
+    edited(&mut all, routing::diff(&old.routing, &new.routing), |what| Change::RoutingChanged { what });
     all.extend(path::order(&old.paths, &new.paths).map(|order| Change::PathsReordered { order }));
     all
 }
@@ -369,6 +375,7 @@ impl Display for Change {
             Change::PathAdded { path } => write!(f, "+ path {}: {}", path.name, path::summary(path)),
             Change::PathRemoved { name } => write!(f, "- path {name}"),
             Change::PathChanged { name, what } => write!(f, "~ path {name}: {}", edits(what)),
+            Change::RoutingChanged { what } => write!(f, "~ routing: {}", edits(what)),
             Change::PathsReordered { order } => write!(f, "~ paths: order {}", order.join(" ")),
         }
     }
@@ -397,6 +404,7 @@ impl Change {
             Change::StateChanged { what } => edits_of("state", what),
             Change::LinuxChanged { what } => edits_of("linux", what),
             Change::SubscribersChanged { what } => edits_of("subscribers", what),
+            Change::RoutingChanged { what } => edits_of("routing", what),
             Change::PolicyChanged { name, what } => edits_of(&format!("policy.{name}"), what),
             Change::SetChanged { name, what } => edits_of(&format!("set.{name}"), what),
             Change::PortChanged { name, what } => edits_of(&format!("port.{name}"), what),

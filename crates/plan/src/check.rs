@@ -10,8 +10,8 @@ use crate::include::include;
 use crate::section::route::chunks::{self, BadSyntax, Chunks};
 use crate::section::{ROOT, VERSION};
 use crate::section::{
-    cpu, linux, multicast, nat, neighbour, objectives, passthrough, path, policy, port, route, router, set, state,
-    subscribers,
+    cpu, linux, multicast, nat, neighbour, objectives, passthrough, path, policy, port, route, router, routing, set,
+    state, subscribers,
 };
 use crate::subscribers::SubscriberResult;
 use crate::text::{quote, tidy};
@@ -83,7 +83,7 @@ pub fn read_file(path: &std::path::Path) -> Result<String, Diagnostics> {
 /// As [`read_file`] for a text. Relative names of files start at the directory of `file_name`.
 pub fn with_files(source: String, file_name: &str) -> Result<String, Diagnostics> {
     // Most configurations name no file, and need not be parsed twice.
-    let may_name_files = source.len() <= MOST_BYTES && source.contains("filter") && source.contains("file");
+    let may_name_files = source.len() <= MOST_BYTES && source.contains("file");
     if may_name_files { include(&source, file_name, MOST_BYTES) } else { Ok(source) }
 }
 
@@ -192,6 +192,7 @@ fn plan(
     connected.incomplete |= report.error_count() > errors;
     connected.sets = sets.iter().map(|set| (set.name.clone(), set.kind)).collect();
     let paths = path::check(report, &root, &connected, catalogue, cpu.layout);
+    let routing = routing::check(report, &root, &connected);
     let nat = nat::check(report, &root, &connected, (&ports, &paths), linux.as_ref());
     let state = state::check(report, &root, (&ports, workers), catalogue);
     cpu_settings::CpuSettings { cpu: &cpu, ports: &mut ports, paths: &paths }.check_all(report, table);
@@ -214,6 +215,7 @@ fn plan(
         passthrough,
         subscribers,
         paths,
+        routing,
         sets,
         nat,
         state,

@@ -233,11 +233,22 @@ impl Connected {
         on: Option<InterfaceIndex>,
         vrf: VrfIndex,
     ) -> Result<InterfaceIndex, ()> {
+        self.interface_of_host(address, on, vrf).map_err(|wrong| {
+            if let Some(wrong) = wrong {
+                text.error(report, || wrong);
+            }
+        })
+    }
+
+    /// As [`host_interface`](Connected::host_interface). An error has the reason and a hint, or nothing if it is excused.
+    fn interface_of_host(
+        &self,
+        address: IpAddr,
+        on: Option<InterfaceIndex>,
+        vrf: VrfIndex,
+    ) -> Result<InterfaceIndex, Option<(String, String)>> {
         let vrf = on.map_or(vrf, |on| self.interface_vrfs[on]);
-        let mut wrong = |reason: String, hint: &str| {
-            text.error(report, || (reason, hint.to_string()));
-            Err(())
-        };
+        let wrong = |reason: String, hint: &str| Err(Some((reason, hint.to_string())));
         if let Some(kind) = no_host_reason(address) {
             return wrong(format!("{address} is {kind}, not the address of a host"), "write a unicast address");
         }
@@ -251,13 +262,9 @@ impl Connected {
             return on.map_or_else(|| wrong(format!("{address} is link-local, so its port is ambiguous"), hint), Ok);
         }
         let Some(found) = self.find(vrf, address) else {
-            if !self.incomplete {
-                text.error(report, || {
-                    let of = self.vrf_name(vrf).map_or_else(String::new, |name| format!(" of the VRF '{name}'"));
-                    (format!("{address} is on no connected subnet{of}"), self.connected_hint(address, vrf))
-                });
-            }
-            return Err(());
+            let of = self.vrf_name(vrf).map_or_else(String::new, |name| format!(" of the VRF '{name}'"));
+            let reason = || (format!("{address} is on no connected subnet{of}"), self.connected_hint(address, vrf));
+            return Err((!self.incomplete).then(reason));
         };
         if let Some(kind) = reserved_address_name(found.prefix, address) {
             return wrong(
@@ -272,6 +279,36 @@ impl Connected {
                 wrong(format!("{address} is on a subnet of '{is}', not of '{not}'"), &hint)
             }
             _ => Ok(found.interface),
+        }
+    }
+
+    /// The interface of a next hop that a rule names: on any VRF's connected subnet. Only a link-local address needs `on`. An error has the reason
+    /// and a hint, or nothing if it is excused.
+    pub fn rule_hop_interface(
+        &self,
+        address: IpAddr,
+        on: Option<InterfaceIndex>,
+    ) -> Result<InterfaceIndex, Option<(String, String)>> {
+        if is_link_local(address) && on.is_none() {
+            let reason = format!("{address} is link-local, so its port is ambiguous");
+            return Err(Some((reason, format!("write 'via {address} dev lan'"))));
+        }
+        let vrfs: Vec<VrfIndex> =
+            (0..=self.vrfs.len()).filter(|vrf| self.find(*vrf, address).is_some()).take(2).collect();
+        match (on, &vrfs[..]) {
+            (None, [first, second]) => {
+                let (first, second) = (self.vrf_text(*first), self.vrf_text(*second));
+                let reason = format!("{address} is on subnets of several VRFs, '{first}' and '{second}'");
+                Err(Some((reason, format!("name the port: via {address} dev lan"))))
+            }
+            (Some(on), _) => {
+                let other = self.find(self.interface_vrfs[on], address).filter(|found| found.interface != on);
+                let Some(other) = other else { return self.interface_of_host(address, Some(on), MAIN) };
+                let (is, not) = (&self.interfaces[other.interface], &self.interfaces[on]);
+                let hint = format!("write 'dev {is}', or an address on a subnet of '{not}'");
+                Err(Some((format!("{address} is on a subnet of '{is}', not of '{not}'"), hint)))
+            }
+            (None, vrfs) => self.interface_of_host(address, None, vrfs.first().copied().unwrap_or(MAIN)),
         }
     }
 

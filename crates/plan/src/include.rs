@@ -12,6 +12,8 @@ use toml::de::{DeTable, DeValue};
 
 /// A file to fill in.
 struct Inclusion<'a> {
+    /// The table that names it.
+    table: &'static str,
     file: &'a str,
     /// The position of its name.
     span: Range<usize>,
@@ -27,12 +29,16 @@ pub(crate) fn include(source: &str, file_name: &str, most: usize) -> Result<Stri
     let mut inclusions = Vec::new();
     let paths = tree.get_ref().get("path").map(|paths| paths.get_ref());
     if let Some(DeValue::Array(paths)) = paths {
-        inclusions.extend(paths.iter().filter_map(|path| inclusion(source, path.get_ref())));
+        inclusions.extend(paths.iter().filter_map(|path| inclusion(source, path.get_ref(), ("path", "filter"))));
     }
+    let routing = tree.get_ref().get("routing").map(|routing| routing.get_ref());
+    inclusions.extend(routing.and_then(|routing| inclusion(source, routing, ("routing", "rules"))));
+    // The text is copied in its order.
+    inclusions.sort_by_key(|inclusion| inclusion.span.start);
     let mut report = Report::new(source, file_name);
     let mut out = String::with_capacity(source.len());
     let mut copied = 0;
-    for Inclusion { file, span, inline } in inclusions {
+    for Inclusion { table, file, span, inline } in inclusions {
         match read(file_name, file, most) {
             Ok(text) => {
                 out.push_str(&source[copied..span.end]);
@@ -42,7 +48,7 @@ pub(crate) fn include(source: &str, file_name: &str, most: usize) -> Result<Stri
                 out.push_str("'''");
             }
             Err((reason, hint)) => {
-                report.error(span, Path::Key(&Path::Root(ROOT), "path"), || (reason, hint.to_string()));
+                report.error(span, Path::Key(&Path::Root(ROOT), table), || (reason, hint.to_string()));
             }
         }
     }
@@ -53,14 +59,15 @@ pub(crate) fn include(source: &str, file_name: &str, most: usize) -> Result<Stri
     Ok(out)
 }
 
-fn inclusion<'a>(source: &str, path: &'a DeValue<'a>) -> Option<Inclusion<'a>> {
-    let DeValue::Table(path) = path else { return None };
-    let filter = path.get("filter")?;
-    let DeValue::Table(table) = filter.get_ref() else { return None };
+/// The file of the key `key` of a table.
+fn inclusion<'a>(source: &str, owner: &'a DeValue<'a>, (name, key): (&'static str, &str)) -> Option<Inclusion<'a>> {
+    let DeValue::Table(owner) = owner else { return None };
+    let rules = owner.get(key)?;
+    let DeValue::Table(table) = rules.get_ref() else { return None };
     let file = table.get("file").filter(|_| !table.contains_key("rules"))?;
-    let DeValue::String(name) = file.get_ref() else { return None };
-    let inline = source.get(filter.span()).is_some_and(|text| text.starts_with('{'));
-    Some(Inclusion { file: name, span: file.span(), inline })
+    let DeValue::String(text) = file.get_ref() else { return None };
+    let inline = source.get(rules.span()).is_some_and(|text| text.starts_with('{'));
+    Some(Inclusion { table: name, file: text, span: file.span(), inline })
 }
 
 /// The lines of a file of rules, so that they can stand between `'''`.

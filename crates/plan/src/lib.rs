@@ -57,7 +57,7 @@ pub use element::{SetEntry, SetKind, SetValue, lifetime, set_entries};
 pub use flow_batch::{FlowBatch, FlowChange, ReservedFlow, flow_batch};
 pub use footprint::footprint;
 pub use matching::{
-    AddressMatch, Condition, MOST_COMBINATIONS, MOST_SETS_USED, Match, MatchError, MatchFamily, MatchFields,
+    AddressMatch, Condition, FibMatch, MOST_COMBINATIONS, MOST_SETS_USED, Match, MatchError, MatchFamily, MatchFields,
     MatchFragment, NoSets, PortMatch, SetLookup, dscp_name, dscp_number, protocol_name, protocol_number,
 };
 pub use medium::{
@@ -99,6 +99,7 @@ pub use section::port::{PortPlan, SchemeChange};
 pub use section::route::RoutePlan;
 pub use section::route::hop::{NextHopPlan, RouteAction};
 pub use section::router::Cores;
+pub use section::routing::rule::{RoutingRule, RoutingVerdict};
 pub use section::set::{MOST_SET_ELEMENTS, SetPlan};
 pub use section::state::{self, StatePlan};
 pub use section::subscribers::{SubscriberSection, SubscriberSource};

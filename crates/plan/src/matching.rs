@@ -7,6 +7,7 @@
 //!            | ("icmp" | "icmpv6") ["type" TYPES | "code" NUMBER]
 //!            | "meta" "l4proto" PROTOCOL | "meta" "length" RANGE
 //!            | "fragment" FRAGMENT { "," FRAGMENT } | "ct" "state" STATE { "," STATE }
+//!            | "fib" "saddr" [ "." "iif" ] ("oif" | "check") ("missing" | "exists")
 //! ip-field   = ("saddr" | "daddr") (PREFIX | LIST | "@" SET) | "dscp" DSCP
 //!            | "protocol" PROTOCOL (ip) | "nexthdr" PROTOCOL (ip6) | "flowlabel" NUMBER (ip6)
 //! port-field = ("sport" | "dport") (RANGE | LIST | "@" SET)
@@ -20,12 +21,14 @@
 //! flags or ICMP type: no condition on them accepts it.
 
 mod display;
+mod fib;
 mod names;
 mod parse;
 mod shadow;
 mod values;
 mod words;
 
+pub use fib::FibMatch;
 pub use names::{dscp_name, dscp_number, protocol_name, protocol_number};
 pub(crate) use parse::{FIRST_WORDS, MatchReader};
 pub(crate) use shadow::{Cover, Shadows};
@@ -107,6 +110,8 @@ pub struct Match {
     pub length: Option<RangeInclusive<u16>>,
     /// States of the packet's connection: bit `1 << state` for each that is accepted, of [`MatchFields::state`].
     pub states: Option<u8>,
+    /// The route to the source. [`Match::unmet`] ignores it: the caller looks up the routes itself.
+    pub fib: Option<FibMatch>,
 }
 
 /// A condition of a match.
@@ -146,6 +151,12 @@ pub enum Condition {
     Length,
     /// The state of the connection.
     State,
+    /// The route to the source.
+    Fib,
+    /// The limit of a rule.
+    Limit,
+    /// The target of a routing rule: its next hop, or a route in its VRF.
+    Target,
 }
 
 impl Condition {
@@ -178,6 +189,9 @@ impl Condition {
             Condition::FlowLabel => "flowlabel",
             Condition::Length => "meta length",
             Condition::State => "ct state",
+            Condition::Fib => "fib saddr",
+            Condition::Limit => "limit",
+            Condition::Target => "its port is down, or its VRF has no route",
         }
     }
 }
@@ -216,12 +230,12 @@ pub struct MatchFields {
 }
 
 impl Match {
-    /// True if every condition but `iif` and `vrf` holds.
+    /// True if every condition but `iif`, `vrf` and `fib` holds.
     pub fn matches(&self, f: &MatchFields, sets: &impl SetLookup) -> bool {
         self.unmet(f, sets).is_none()
     }
 
-    /// The first condition, except for `iif` and `vrf`, that does not hold; `None` if the packet matches.
+    /// The first condition, except for `iif`, `vrf` and `fib`, that does not hold; `None` if the packet matches.
     #[inline]
     pub fn unmet(&self, f: &MatchFields, sets: &impl SetLookup) -> Option<Condition> {
         fn is<T: PartialEq>(wanted: Option<T>, found: impl Into<Option<T>>) -> bool {
@@ -272,6 +286,7 @@ impl Match {
         (self.family == MatchFamily::Any || self.family == other.family)
             && same(&self.iif, &other.iif)
             && same(&self.vrf, &other.vrf)
+            && same(&self.fib, &other.fib)
             && same(&self.protocol, &other.protocol)
             && same(&self.dscp, &other.dscp)
             && same(&self.icmp_code, &other.icmp_code)

@@ -31,7 +31,7 @@ pub(crate) const WHOLE_PATH: &str = concat!("^", path!(), "$");
 pub(crate) const WHOLE_INTERFACE: &str = concat!("^", port!(), r"(\.[1-9][0-9]{0,3})?$");
 
 /// The router's built-in paths.
-pub(crate) const RESERVED_PATHS: &[&str] = &["best-effort", "control", "general", "paths"];
+pub(crate) const RESERVED_PATHS: &[&str] = &["best-effort", "control", "general", "paths", "routing"];
 
 fn is_name(text: &str, longest: usize) -> bool {
     let body = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_' || b == b'-';

@@ -18,6 +18,7 @@ use crate::section::port::PortPlan;
 use crate::section::port::interface::InterfacePlan;
 use crate::section::route::RoutePlan;
 use crate::section::router::{Cores, Router};
+use crate::section::routing::rule::RoutingRule;
 use crate::section::set::SetPlan;
 use crate::section::state::StatePlan;
 use crate::section::subscribers::SubscriberSection;
@@ -66,6 +67,9 @@ pub struct Plan {
     pub subscribers: Option<SubscriberSection>,
     /// The paths in order of matching. The built-in path `best-effort` comes after them and is not listed.
     pub paths: Vec<PathPlan>,
+    /// The rules that select routes, in order; empty without them.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub routing: Vec<RoutingRule>,
     /// The named sets, sorted by name.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub sets: Vec<SetPlan>,

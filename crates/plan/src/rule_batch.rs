@@ -9,7 +9,7 @@
 //! # a comment
 //! ```
 //!
-//! Numbers are ids of rules, which never change. A rule of a filter ends with its verdict. A rule that selects a path ends with `path NAME`, and may give its
+//! Numbers are ids of rules, which never change. A rule of a filter ends with its verdict. A rule of `routing` ends with `vrf NAME`, `via ADDRESS` and the like. A rule that selects a path ends with `path NAME`, and may give its
 //! packets a class and a share of their output port: `path NAME class 7 share voice`. The lines are checked against the running plan. All errors are reported
 //! at once, each with its line.
 
@@ -18,7 +18,9 @@ use crate::connected::Connected;
 use crate::diagnostic::{Diagnostics, Report, refuse_lines};
 use crate::section::path::filter::before_comment;
 use crate::section::path::filter::rule::FilterRule;
-use crate::section::path::support::{RuleUses, refuse_match, refuse_rule};
+use crate::section::path::support::{RuleUses, refuse_interface, refuse_match, refuse_rule};
+use crate::section::routing::completed;
+use crate::section::routing::rule::RoutingRule;
 use crate::share::ShareName;
 use crate::text::{TextError, did_you_mean, quote};
 use crate::words::Words;
@@ -34,6 +36,8 @@ pub enum RuleListKind {
     Paths,
     /// The rules of a path's function `filter`.
     Filter,
+    /// The rules that select routes.
+    Routing,
 }
 
 /// A rule that selects the path of its packets.
@@ -49,13 +53,15 @@ pub struct PathRule {
     pub share: Option<ShareName>,
 }
 
-/// A rule of either kind.
+/// A rule of any kind.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum RuleText {
     /// Selects a path.
     Path(PathRule),
     /// Decides in a filter.
     Filter(FilterRule),
+    /// Selects a route.
+    Routing(RoutingRule),
 }
 
 /// The place of a new rule, by the id of another.
@@ -145,18 +151,8 @@ impl<'p> CheckedMatches<'p> {
     pub fn parse(&mut self, text: &str) -> Result<Match, TextError> {
         let matching = Match::parse(text)?;
         refuse_match(text, &matching, &mut self.uses)?;
-        self.interface(text, &matching)?;
+        refuse_interface(text, &matching, self.connected)?;
         Ok(matching)
-    }
-
-    fn interface(&self, text: &str, matching: &Match) -> Result<(), TextError> {
-        match matching.iif.as_deref().filter(|name| self.connected.interface(name).is_none()) {
-            None => Ok(()),
-            Some(name) => {
-                let (reason, hint) = self.connected.no_interface(name);
-                Err(TextError { offset: text.find(name).unwrap_or(0), length: name.len(), reason, hint })
-            }
-        }
     }
 }
 
@@ -213,14 +209,17 @@ impl Reader<'_> {
         let rule = match self.kind {
             RuleListKind::Filter => self.filter_rule(text).map(RuleText::Filter),
             RuleListKind::Paths => self.path_rule(text),
+            RuleListKind::Routing => RoutingRule::parse(text).and_then(|rule| {
+                completed(text, rule, &mut self.matches.uses, self.matches.connected).map(RuleText::Routing)
+            }),
         };
         rule.map_err(|error| TextError { offset: error.offset + offset, ..error })
     }
 
     fn filter_rule(&mut self, text: &str) -> Result<FilterRule, TextError> {
         let rule = FilterRule::parse(text)?;
-        refuse_rule(text, &rule, &mut self.matches.uses)?;
-        self.matches.interface(text, &rule.matching)?;
+        refuse_rule(text, &rule.matching, &rule.statements, &mut self.matches.uses)?;
+        refuse_interface(text, &rule.matching, self.matches.connected)?;
         Ok(rule)
     }
 

@@ -3,7 +3,7 @@
 //! A section uses nothing of this file, and other sections only in one direction:
 //!
 //! ```text
-//! objectives <- policy <- port <- {passthrough, path, state, subscribers};  passthrough <- linux;  {path, linux} <- nat;  router, cpu, route, neighbour, multicast, set
+//! objectives <- policy <- port <- {passthrough, path, state, subscribers};  passthrough <- linux;  {path, linux} <- nat;  path <- routing;  router, cpu, route, neighbour, multicast, set
 //! ```
 
 pub(crate) mod cpu;
@@ -18,6 +18,7 @@ pub(crate) mod policy;
 pub(crate) mod port;
 pub(crate) mod route;
 pub(crate) mod router;
+pub(crate) mod routing;
 pub(crate) mod set;
 pub mod state;
 pub(crate) mod subscribers;
@@ -39,6 +40,7 @@ pub(crate) const ROOT: &[Key] = &[
     passthrough::KEY,
     subscribers::KEY,
     path::KEY,
+    routing::KEY,
     set::KEY,
     objectives::KEY,
     policy::KEY,

@@ -49,6 +49,39 @@ fn base_chain_of_nftables_becomes_a_list_of_rules() {
 }
 
 #[test]
+fn reverse_path_checks_of_nftables_become_conditions_on_routes() {
+    // The output of nftables 1.0.6 for these four rules, without counters; newer versions say `check` instead of `oif`.
+    let rule = |handle: u32, result: &str, flags: &[&str], right: &str, verdict: &str| {
+        let flags: Vec<String> = flags.iter().map(|flag| format!("\"{flag}\"")).collect();
+        format!(
+            r#"{{"rule": {{"family": "inet", "table": "t", "chain": "f", "handle": {handle}, "expr": [{{"match": {{"op": "==",
+            "left": {{"fib": {{"result": "{result}", "flags": [{}]}}}}, "right": {right}}}}}, {{"{verdict}": null}}]}}}}"#,
+            flags.join(", ")
+        )
+    };
+    let rules = [
+        rule(2, "oif", &["saddr", "iif"], "false", "drop"),
+        rule(3, "oif", &["saddr"], "false", "drop"),
+        rule(4, "check", &["saddr", "iif"], "true", "accept"),
+        rule(5, "type", &["daddr"], "\"local\"", "accept"),
+        rule(6, "oif", &["saddr", "mark"], "false", "drop"),
+        rule(7, "oif", &["saddr"], "0", "drop"),
+    ];
+    let chain = r#"{"chain": {"family": "inet", "table": "t", "name": "f", "handle": 1, "type": "filter", "hook": "prerouting", "prio": 0, "policy": "accept"}}"#;
+    let dump = format!(r#"{{"nftables": [{chain}, {}]}}"#, rules.join(", "));
+    let imported = import(&dump, ImportFormat::Nftables, None).unwrap();
+    expect![[r#"
+        fib saddr . iif oif missing drop
+        fib saddr oif missing drop
+        fib saddr . iif oif exists accept
+        ! table inet t, chain f, rule with handle 5: a condition on 'fib daddr type' has no counterpart here
+        ! table inet t, chain f, rule with handle 6: a condition on 'fib mark . saddr oif' has no counterpart here
+        ! table inet t, chain f, rule with handle 7: a condition on 'fib' is supported only with 'missing' or 'exists'
+    "#]]
+    .assert_eq(&lines(&imported));
+}
+
+#[test]
 fn other_base_chain_is_selected_by_its_name() {
     let imported = import(DUMP, ImportFormat::Nftables, Some("input")).unwrap();
     assert_eq!(lines(&imported), "tcp dport 179 accept\n");

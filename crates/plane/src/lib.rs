@@ -24,8 +24,10 @@ pub mod port;
 pub mod preempt;
 pub mod punt;
 mod relay;
+mod reverse_path;
 pub mod rig;
 mod router;
+mod routing;
 pub mod snapshot;
 mod sync;
 mod worker;
@@ -35,8 +37,8 @@ pub use path::PathCounters;
 pub use router::{
     ApplyError, Build, CostlyFlow, EditError, EditSummary, Edits, FlowPromise, FlowRefusal, FlowReport, FlowsChanged,
     KnownCosts, LinuxHop, LinuxRoute, LinuxRouteAction, LinuxRouteSummary, Opener, PATH_RULES, PolicyChange,
-    PolicyReport, Prepared, PublishedGeneration, Router, RunningSubscriber, ShareRefusal, ShareReport, SharesChanged,
-    WakeFn,
+    PolicyReport, Prepared, PublishedGeneration, ROUTING_RULES, Router, RunningSubscriber, ShareRefusal, ShareReport,
+    SharesChanged, WakeFn,
 };
 pub use worker::{
     Adopted, AdoptionUnfinished, Command, Decorate, LinksReport, Mailbox, NewFunctions, NewHook, NewPort, PathReport,

@@ -22,6 +22,8 @@ pub const CONTROL: PathId = PathId(0);
 pub const GENERAL: PathId = PathId(1);
 /// The path of packets that match no configured path.
 pub const BEST_EFFORT: PathId = PathId(2);
+/// The id under which rules of `[routing]` log packets. No path has it.
+pub const ROUTING: PathId = PathId(u16::MAX);
 /// The maximum length of each queue of the path `best-effort`, in packets: a full batch of each of sixteen ports that run before the path does.
 pub const BEST_EFFORT_CAPACITY: usize = 4096;
 /// The number of built-in paths: configured paths come after them.
@@ -156,6 +158,8 @@ pub struct Snapshot {
     pub paths: Vec<PathSpec>,
     /// The rules that select paths: the result has the position of the path. They can change beside the generations.
     pub rules: Arc<RuleList>,
+    /// The rules that select routes. They can change beside the generations.
+    pub routing: Arc<RuleList>,
     /// The rates of reserved flows. They change beside the generations.
     pub flow_rates: Arc<FlowRates>,
     /// The named sets that rules use. They change beside the generations.
@@ -235,6 +239,7 @@ impl Snapshot {
             paths,
             rules,
             sets,
+            routing: Arc::default(),
             flow_rates: Arc::default(),
             limits,
             nat: None,

@@ -349,7 +349,15 @@ mod tests {
     fn rule(port: u16) -> ListedRule {
         let matching = Match::parse(&format!("udp dport {port}")).expect("it is a match");
         let result = RuleResult { action: port.into(), ..RuleResult::default() };
-        ListedRule { matching, interface: None, vrf: None, text: "".into(), result, limit: None }
+        ListedRule {
+            matching,
+            interface: None,
+            vrf: None,
+            text: "".into(),
+            result,
+            limit: None,
+            held: Default::default(),
+        }
     }
 
     fn finds(list: &RuleList, port: u16) -> bool {

@@ -1,7 +1,7 @@
 //! A worker's reader of a list.
 
 use super::counters::{NO_RULE, WorkerCounters};
-use super::{RuleList, RuleTable};
+use super::{RuleLimit, RuleList, RuleTable};
 use crate::flow_cache::FEW_PARTS;
 use crate::packet_rules::PacketKeys;
 use crate::publish::PublishedReader;
@@ -90,24 +90,33 @@ impl RuleReader {
         self.table.get().limit(result).is_some()
     }
 
-    /// The rule that decides about a packet that matches the rule of `first`: this or, if its limit does not apply, a later one. `length` is that of
-    /// the IP packet in bytes. A dry run uses no credit.
-    pub fn within_limits(
+    /// The rule that decides about a packet that matches the rule of `first`: this or, if its limit does not apply or `applies` is false for it, a
+    /// later one. `length` is that of the IP packet in bytes. A dry run uses no credit.
+    pub fn decide(
         &self,
         first: RuleResult,
         (fields, came): (&MatchFields, (InterfaceId, VrfId)),
         (now, length, dry_run): (Instant, usize, bool),
+        mut applies: impl FnMut(RuleResult) -> bool,
     ) -> Option<RuleResult> {
         let table = self.table.get();
-        let mut found = first;
-        // Each step leads to a later rule.
-        while let Some((rank, limit)) = table.limit(found) {
-            if limit.applies(now, length, dry_run) {
-                break;
+        let behind = |rank| table.rules.find_behind(fields, came, self.sets.get(), rank);
+        let (mut found, mut rank) = (first, table.limit(first).map(|(rank, _)| rank));
+        loop {
+            // The limit last: a packet that the rule leaves to others uses no credit.
+            let within = |(_, limit): (u32, &RuleLimit)| limit.applies(now, length, dry_run);
+            if applies(found) && table.limit(found).is_none_or(within) {
+                return Some(found);
             }
-            found = table.rules.find_behind(fields, came, self.sets.get(), Some(rank))?;
+            // A result has no rank: that of the first rule is found with the rule.
+            let at = match rank {
+                Some(rank) => rank,
+                None => behind(None)?.0,
+            };
+            // Each step leads to a later rule.
+            let (next, result) = behind(Some(at))?;
+            (found, rank) = (result, Some(next));
         }
-        Some(found)
     }
 
     /// Fetches the counter of a rule into the cache, for [`count`](RuleReader::count) a little later.

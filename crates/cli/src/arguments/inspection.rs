@@ -71,7 +71,7 @@ pub enum ShowTarget {
     },
     /// Show the functions of paths and their counters.
     Functions,
-    /// Show the rules that select paths and those of filters: packets, bytes, time since the last packet.
+    /// Show the rules that select paths and routes, and those of filters: packets, bytes, time since the last packet.
     Rules(RuleSelection),
     /// Show the shares of ports: their settings, packets, drops, sojourn times, and rates.
     Shares(ShareSelection),

@@ -110,7 +110,7 @@ pub enum CliCommand {
     Route(RouteArguments),
     /// Add and remove neighbours while the router runs.
     Neighbour(NeighbourArguments),
-    /// List and change the rules of paths and packet filters while the router runs.
+    /// List and change the rules of paths, routes and packet filters while the router runs.
     Rule(RuleArguments),
     /// List and change named sets of addresses and ports while the router runs.
     Set(SetArguments),

@@ -4,9 +4,9 @@ use super::{EXIT, Socket};
 use clap::{Args, Subcommand, ValueHint};
 use std::path::PathBuf;
 
-/// List and change the rules of paths and packet filters while the router runs.
+/// List and change the rules of paths, routes and packet filters while the router runs.
 ///
-/// A list is `paths`, the rules that select paths, or the name of a path with the function `filter`. Each rule has an id that never changes. Changes
+/// A list is `paths`, the rules that select paths, `routing`, the rules that select routes, or the name of a path with the function `filter`. Each rule has an id that never changes. Changes
 /// take effect at once. They survive a new configuration that leaves the rules of the list alone, and end with the router.
 #[derive(Args, Debug)]
 #[command(after_help = format!("\
@@ -18,6 +18,7 @@ Examples:
   switchpath rule replace guests 3 tcp dport 22 limit rate 10/second accept
   switchpath rule remove guests 3 4
   switchpath rule add paths ip daddr 10.9.0.0/16 path gold
+  switchpath rule add routing ip saddr 10.1.0.0/16 vrf isp2
   switchpath rule batch guests changes.txt     one change a line; docs/operate/rules.md
 
 {EXIT}"))]
@@ -35,7 +36,7 @@ pub struct RuleArguments {
 /// The rules to list.
 #[derive(Args, Debug, Clone)]
 pub struct RuleSelection {
-    /// List only these rules: `paths`, or the name of a path with the function `filter`.
+    /// List only these rules: `paths`, `routing`, or the name of a path with the function `filter`.
     pub list: Option<String>,
     /// List only rules that have decided about no packet.
     #[arg(long)]
@@ -60,7 +61,8 @@ pub enum RuleSubcommand {
         /// Add it behind the rule with this id.
         #[arg(long, value_name = "ID", conflicts_with = "before")]
         after: Option<u32>,
-        /// The rule, as in a configuration: of a filter it ends with accept, drop or reject, of `paths` with `path NAME`.
+        /// The rule, as in a configuration: of a filter it ends with accept, drop or reject, of `paths` with `path NAME`, of `routing` with
+        /// `vrf NAME`, `via ADDRESS`, accept, drop or unreachable.
         #[arg(required = true, value_name = "RULE")]
         rule: Vec<String>,
     },

@@ -12,7 +12,11 @@ impl ShowView for api::RuleLists {
             if number > 0 {
                 writeln!(out)?;
             }
-            let kind = if list.list == plane::PATH_RULES { "select paths" } else { "filter of the path" };
+            let kind = match list.list.as_str() {
+                plane::PATH_RULES => "select paths",
+                plane::ROUTING_RULES => "select routes",
+                _ => "filter of the path",
+            };
             let changed = if list.changed { ", changed since the configuration" } else { "" };
             let plural = if list.total == 1 { "" } else { "s" };
             writeln!(out, "{} ({kind}): {} rule{plural}{changed}", list.list, list.total)?;

@@ -7,8 +7,9 @@ use crate::events::LoggedEvent;
 use classifier::{FlowCacheCounters, FlowCacheUse, Place, RuleEdit, RuleList, RuleStatus};
 use io::clock;
 use packet::wire::summary;
-use plan::{FilterRule, FilterStatement, RuleChange, RuleListKind, RulePlace, rule_batch};
-use plane::Router;
+use plan::{FilterRule, FilterStatement, RoutingRule, RuleChange, RuleListKind, RulePlace, rule_batch};
+use plane::snapshot::ROUTING;
+use plane::{ROUTING_RULES, Router};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -30,7 +31,9 @@ impl Daemon {
                 _ => lists,
             }
         };
-        lists.retain(|(name, ..)| only.is_none_or(|only| **name == *only));
+        // Most routers select no routes by rules, and have nothing to show.
+        let is_unused = |name: &str, list: &RuleList| name == ROUTING_RULES && list.is_empty() && !list.is_changed();
+        lists.retain(|(name, _, list)| only.map_or(!is_unused(name, list), |only| **name == *only));
         let now = clock::now();
         let reply = |status: RuleStatus| api::RuleReply {
             id: status.id,
@@ -88,7 +91,7 @@ impl Daemon {
         let mut removed = 0;
         let flow_of = |id: u32| match kind {
             RuleListKind::Paths => router.flow_of_rule(id).map(|name| name.as_str().to_owned()),
-            RuleListKind::Filter => None,
+            RuleListKind::Filter | RuleListKind::Routing => None,
         };
         let listed = |position: usize, rule| {
             router.listed_rule(rule).map_err(|(reason, hint)| ApplyFailure::Batch(batch.refuse(position, reason, hint)))
@@ -142,7 +145,8 @@ impl Daemon {
         let (packets, left_out) = snapshot.log.take();
         let now = clock::now();
         for packet in packets {
-            let list = snapshot.paths.iter().find(|path| path.id == packet.path).map(|path| &path.filter);
+            let filter = || snapshot.paths.iter().find(|path| path.id == packet.path).map(|path| &path.filter);
+            let list = if packet.path == ROUTING { Some(&snapshot.routing) } else { filter() };
             let rule = list.and_then(|list: &Arc<RuleList>| list.rule_of(packet.rule));
             let rule =
                 rule.as_ref().map_or_else(|| "a removed rule".to_string(), |(id, rule)| log_text(*id, &rule.text));
@@ -170,8 +174,11 @@ fn flow_cache(used: FlowCacheUse) -> api::FlowCacheReply {
 
 /// The prefix of a rule, or its id.
 fn log_text(id: u32, rule: &str) -> String {
-    // The text of a rule parses back to the rule.
-    let statements = FilterRule::parse(rule).map(|rule| rule.statements).unwrap_or_default();
+    // The text of a rule parses back to the rule: of a filter, or of routes.
+    let statements = FilterRule::parse(rule)
+        .map(|rule| rule.statements)
+        .or_else(|_| RoutingRule::parse(rule).map(|rule| rule.statements))
+        .unwrap_or_default();
     let prefix = statements.into_iter().find_map(|statement| match statement {
         FilterStatement::Log(prefix) => prefix,
         _ => None,

@@ -35,9 +35,12 @@ pub(super) fn reply(
     lines.extend(teller.egress(&explanation.expected));
     lines.extend(teller.policy(explanation));
     let route = explanation.steps.iter().rev().find_map(|step| match step {
-        ExplainStep::Routes(routes) => routes.first(),
+        ExplainStep::Routes(routes) => Some(routes.first()),
+        // The next hop of a rule has no route.
+        ExplainStep::Found(Finding::Gateway { .. }) => Some(None),
         _ => None,
     });
+    let route = route.flatten();
     let neighbour = explanation.steps.iter().rev().find_map(|step| match step {
         ExplainStep::Neighbour { address, .. } => Some(address.to_string()),
         _ => None,
@@ -228,6 +231,12 @@ impl ExplanationFormatter<'_> {
                     | Outcome::Special => ("lookup", Fail, text),
                     _ => ("lookup", Pass, text),
                 }
+            }
+            Finding::RuleLookup { destination, outcome, .. } => {
+                ("lookup", Pass, format!("{destination} in the VRF of the rule: {}", self.outcome(outcome)))
+            }
+            Finding::Gateway { interface, address } => {
+                ("gateway", Pass, format!("{address} on {}, by the rule", self.interface(interface)))
             }
             Finding::Member { flow, .. } => {
                 ("flow", Pass, format!("the hash of its flow, {flow:08x}, picks one of them"))

@@ -61,3 +61,27 @@ fn explanation_lists_few_of_many_rules_that_do_not_match() {
     let decided = explained.steps.iter().find(|step| step.step == "function").unwrap();
     assert_eq!(decided.text, "filter: changes nothing, rule 1: udp dport 53 accept");
 }
+
+#[test]
+fn routing_rules_change_through_the_api_and_appear_in_explanations() {
+    let rig = Rig::start("");
+    let lists: api::RuleLists = rig.client.get("/v1/rules").unwrap();
+    assert!(lists.lists.iter().all(|list| list.list != "routing"), "nothing to show");
+    let edited =
+        batch(&rig, "routing", "add udp dport 53 log prefix \"dns\" via 198.51.100.9\nadd tcp drop\n").unwrap();
+    assert_eq!((edited.added, edited.total), (vec![1, 2], 2));
+    let error = batch(&rig, "routing", "add udp\nadd vrf red\nremove 1\n").unwrap_err().to_string();
+    assert!(error.contains("batch:1:5: error: 'udp' is no verdict"), "{error}");
+    assert!(error.contains("batch:2:9: error: no interface is in the VRF 'red'"), "{error}");
+    let lists: api::RuleLists = rig.client.get("/v1/rules?list=routing").unwrap();
+    let shown: Vec<&str> = lists.lists[0].rules.iter().map(|rule| rule.rule.as_str()).collect();
+    assert_eq!(shown, ["ip udp dport 53 log prefix \"dns\" via 198.51.100.9 dev wan", "tcp drop"]);
+    let packet = "in lan ip saddr 192.0.2.7 ip daddr 203.0.113.9 udp dport 53";
+    let query = form_urlencoded::Serializer::new(String::new()).append_pair("packet", packet).finish();
+    let explained: api::ExplainReply = rig.client.get(&format!("/v1/explain?{query}")).unwrap();
+    let rule = explained.steps.iter().find(|step| step.step == "rule").unwrap();
+    assert!(rule.text.starts_with("1 (ip udp dport 53") && rule.text.ends_with("matches"), "{rule:?}");
+    assert_eq!((explained.prefix, explained.next_hop.as_deref()), (None, Some("198.51.100.9")));
+    // Without the rule there is no route to this network.
+    assert_ne!(explained.verdict, "dropped", "{:?}", explained.steps);
+}

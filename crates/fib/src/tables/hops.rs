@@ -77,6 +77,11 @@ impl Tables {
         self.hops.read().get(adjacency)
     }
 
+    /// The adjacency of a next hop that is in use.
+    pub fn adjacency_of(&self, interface: InterfaceId, next_hop: IpAddr) -> Option<AdjacencyId> {
+        self.hops.read().id(interface, next_hop)
+    }
+
     /// The group of these next hops. A next hop that is listed twice gets the sum of its weights. As many buckets as possible keep the member they
     /// have in the group `from`. The caller holds the group until it calls [`Tables::release_group`].
     pub fn group_for(&self, hops: &[NextHop], from: Option<GroupId>) -> Result<GroupId, GroupError> {
@@ -160,7 +165,7 @@ impl Tables {
     /// Sets the state of an interface's port. Groups leave out next hops on a port that is down.
     pub fn set_up(&self, interface: InterfaceId, up: bool) {
         let mut hops = self.hops.write();
-        let on = hops.set_up(interface, up);
+        let on = hops.set_up(interface, up, &self.adjacencies);
         let mut members = self.members.lock();
         on.into_iter().for_each(|id| members.changed(id, &hops, &self.groups));
     }

@@ -4,7 +4,7 @@
 //! that has no counterpart is left out and reported.
 
 use super::{ImportPlace, Imported, MOST_RULES};
-use crate::FilterRule;
+use crate::{FibMatch, FilterRule};
 use serde_json::Value;
 
 /// Limit of nested jumps, as in nftables.
@@ -221,6 +221,9 @@ impl<'j> Ruleset<'j> {
         if let Some(key) = left["meta"]["key"].as_str() {
             return self.meta(key, right);
         }
+        if let Some(fib) = left.get("fib") {
+            return fib_condition(fib, right);
+        }
         if left["ct"]["key"] == "state" {
             return Ok(vec![format!("ct state {}", values(right)?.join(","))]);
         }
@@ -280,6 +283,23 @@ impl<'j> Ruleset<'j> {
             _ => Err(format!("the set '{name}' is empty here: its rule matches nothing")),
         }
     }
+}
+
+/// `fib saddr . iif oif missing`.
+fn fib_condition(fib: &Value, right: &Value) -> Result<Condition, String> {
+    let mut flags: Vec<&str> = fib["flags"].as_array().into_iter().flatten().map(text_of).collect();
+    flags.sort_unstable();
+    let by_input = match (&flags[..], text_of(&fib["result"])) {
+        (["saddr"], "oif" | "oifname" | "check") => false,
+        (["iif", "saddr"], "oif" | "oifname" | "check") => true,
+        (flags, result) => {
+            return Err(format!("a condition on 'fib {} {result}' has no counterpart here", flags.join(" . ")));
+        }
+    };
+    let Some(exists) = right.as_bool() else {
+        return Err("a condition on 'fib' is supported only with 'missing' or 'exists'".into());
+    };
+    Ok(vec![FibMatch { by_input, missing: !exists }.to_string()])
 }
 
 fn text_of(value: &Value) -> &str {

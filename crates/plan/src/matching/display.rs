@@ -115,7 +115,8 @@ impl Match {
     fn other_clauses(&self, to: &mut Clauses<'_, '_>) -> fmt::Result {
         to.value(format_args!("fragment"), &self.fragments.map(|mask| Bits(mask, FRAGMENTS)))?;
         to.value(format_args!("meta length"), &self.length.as_ref().map(Length))?;
-        to.value(format_args!("ct state"), &self.states.map(|mask| Bits(mask, STATES)))
+        to.value(format_args!("ct state"), &self.states.map(|mask| Bits(mask, STATES)))?;
+        self.fib.map_or(Ok(()), |fib| to.add(format_args!("{fib}")))
     }
 }
 

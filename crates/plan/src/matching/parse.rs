@@ -4,7 +4,7 @@ use super::names::{
     DSCPS, FLAGS, FRAGMENTS, ICMP, ICMPV6, PROTOCOLS, STATES, TCP, UDP, icmp_types, named, number, wide_number,
 };
 use super::values::merged;
-use super::{AddressMatch, Match, MatchError, MatchFamily, PortMatch, Word, words};
+use super::{AddressMatch, FibMatch, Match, MatchError, MatchFamily, PortMatch, Word, words};
 use crate::Prefix;
 use crate::text::{did_you_mean, quote};
 use std::net::IpAddr;
@@ -12,11 +12,13 @@ use std::ops::RangeInclusive;
 use std::str::FromStr;
 
 /// The first words of clauses.
-const CLAUSES: &[&str] =
-    &["ip", "ip6", "tcp", "udp", "icmp", "icmpv6", "iif", "iifname", "vrf", "vlan", "fragment", "meta", "ct", "any"];
+const CLAUSES: &[&str] = &[
+    "ip", "ip6", "tcp", "udp", "icmp", "icmpv6", "iif", "iifname", "vrf", "vlan", "fragment", "meta", "ct", "fib",
+    "any",
+];
 /// The same as a regular expression, for the schema.
 pub(crate) const FIRST_WORDS: &str =
-    r"^\s*(any|ip|ip6|tcp|udp|icmp|icmpv6|iif|iifname|vrf|vlan|fragment|meta|ct)(\s|$)";
+    r"^\s*(any|ip|ip6|tcp|udp|icmp|icmpv6|iif|iifname|vrf|vlan|fragment|meta|ct|fib)(\s|$)";
 /// Limit of values in a list. Named sets have no such limit.
 const MOST_VALUES: usize = 1024;
 
@@ -38,6 +40,17 @@ impl Match {
             reader.clause(word, CLAUSES)?;
         }
         Ok(reader.out)
+    }
+
+    /// As [`parse`](Match::parse) for a match that is compared with packets alone, like that of a capture: it has no condition on routes.
+    pub fn parse_without_routes(text: &str) -> Result<Match, MatchError> {
+        let matching = Match::parse(text)?;
+        if matching.fib.is_some() {
+            let word = words(text)?.into_iter().find(|word| word.text == "fib");
+            let word = word.unwrap_or(Word { offset: 0, text });
+            return word.wrong("a capture cannot match 'fib'", "use it in a filter or in [routing]");
+        }
+        Ok(matching)
     }
 }
 
@@ -117,6 +130,7 @@ impl<'w, 't> MatchReader<'w, 't> {
             }
             "meta" => self.meta(word),
             "ct" => self.connection(word),
+            "fib" => self.fib(word),
             "saddr" | "daddr" | "dscp" | "protocol" | "nexthdr" | "flowlabel" => word.wrong(
                 format!("'{0}' needs a header before it", word.text),
                 format!("write 'ip {0} ...' or 'ip6 {0} ...'", word.text),
@@ -333,7 +347,29 @@ impl<'w, 't> MatchReader<'w, 't> {
         once(&mut self.out.states, Some(states), word, "the state")
     }
 
-    fn family(&mut self, word: Word<'t>, family: MatchFamily) -> Result<(), MatchError> {
+    fn fib(&mut self, word: Word<'t>) -> Result<(), MatchError> {
+        const EXAMPLE: &str = "fib saddr . iif oif missing";
+        let mut last = self.keyword(word, "saddr", EXAMPLE)?;
+        let dot = self.next_if(".");
+        if let Some(dot) = dot {
+            last = self.keyword(dot, "iif", EXAMPLE)?;
+        }
+        let result = self.after(last, "'oif'")?;
+        if !matches!(result.text, "oif" | "check") {
+            let reason = format!("'fib' supports only 'oif' here, not {}", quote(result.text));
+            return result.wrong(reason, format!("write '{EXAMPLE}'"));
+        }
+        let value = self.after(result, "'missing' or 'exists'")?;
+        if !matches!(value.text, "missing" | "exists") {
+            let reason = format!("{} is neither 'missing' nor 'exists'", quote(value.text));
+            return value.wrong(reason, format!("write '{EXAMPLE}'"));
+        }
+        let fib = FibMatch { by_input: dot.is_some(), missing: value.text == "missing" };
+        once(&mut self.out.fib, Some(fib), word, "the condition on routes")
+    }
+
+    /// Requires an IP version, which `word` implies.
+    pub fn family(&mut self, word: Word<'t>, family: MatchFamily) -> Result<(), MatchError> {
         if let Some(said) = self.family_set_by.filter(|_| self.out.family != family) {
             let reason = format!("'{}' contradicts the earlier '{}'", word.text, said.text);
             return word.wrong(reason, "a packet has one IP version; write a path or rule for each");

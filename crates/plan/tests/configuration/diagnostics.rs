@@ -268,7 +268,7 @@ lan = "eth0"
         expect![[r#"
             route| f:2:9: error: 'route' is a list, not a string; write route = [{ to = "10.0.0.0/8", blackhole = true }]
             path| f:3:8: error: 'path' is a list, not a table; write path = [{ name = "voice", match = "ip dscp ef" }]
-            colour| f:4:1: error: unknown key 'colour'; the keys here are version, router, cpu, port, route, neighbour, multicast, passthrough, subscribers, path, set, objectives, policy, nat, state, linux
+            colour| f:4:1: error: unknown key 'colour'; the keys here are version, router, cpu, port, route, neighbour, multicast, passthrough, subscribers, path, routing, set, objectives, policy, nat, state, linux
             router| f:5:10: error: router is a table, not a whole number; write [router]
             port.lan| f:7:7: error: port.lan is a table, not a string; write [port.lan]
         "#]],

@@ -247,6 +247,9 @@ fn any_plan() -> impl Strategy<Value = Plan> {
         for (i, (element, is_long)) in &sets {
             text += &format!("[set.s{i}]\nelements = [\"10.0.0.{element}\"]\nsize = {}\n", if *is_long { 9 } else { 3 });
         }
+        if class == 1 {
+            text += &format!("[routing]\nrules = [\"udp dport {class} via 10.{first}.0.9\"]\n");
+        }
         for path in &paths {
             text += &format!("[[path]]\nname = \"w{path}\"\nmatch = \"tcp dport {path}\"\nclass = {class}\n");
             text += &cpu.2.map_or(String::new(), |rate| format!("reserve = \"{rate}kpps\"\n"));
@@ -356,6 +359,10 @@ fn applied(old: &Plan, new: &Plan, changes: &[Change]) -> Plan {
                         other => panic!("{other}"),
                     }
                 }
+            }
+            Change::RoutingChanged { what } => {
+                assert!(what.iter().all(|edit| edit.what == "rules"));
+                plan.routing = new.routing.clone();
             }
             Change::PathsReordered { order } => {
                 plan.paths.sort_by_key(|p| order.iter().position(|name| *name == p.name).unwrap());

@@ -19,6 +19,34 @@ fn check(texts: &[&str], expected: Expect) {
 }
 
 #[test]
+fn conditions_on_routes_are_those_of_nftables() {
+    check(
+        &[
+            "fib saddr . iif oif missing",
+            "fib saddr oif missing",
+            "ip saddr 10.0.0.0/8 fib saddr . iif check exists iif lan",
+            "fib",
+            "fib daddr . iif type local",
+            "fib saddr . mark oif missing",
+            "fib saddr . iif oif 0",
+            "fib saddr oif missing fib saddr oif missing",
+            "fib saddr oif != missing",
+        ],
+        expect![[r#"
+            fib saddr . iif oif missing => fib saddr . iif oif missing
+            fib saddr oif missing => fib saddr oif missing
+            ip saddr 10.0.0.0/8 fib saddr . iif check exists iif lan => iif lan ip saddr 10.0.0.0/8 fib saddr . iif oif exists
+            fib => at 3 [] 'fib' is not followed by 'saddr'; add 'saddr'
+            fib daddr . iif type local => at 4 [daddr] 'fib' supports only 'saddr', not 'daddr'; write 'fib saddr . iif oif missing'
+            fib saddr . mark oif missing => at 12 [mark] '.' supports only 'iif', not 'mark'; write 'fib saddr . iif oif missing'
+            fib saddr . iif oif 0 => at 20 [0] '0' is neither 'missing' nor 'exists'; write 'fib saddr . iif oif missing'
+            fib saddr oif missing fib saddr oif missing => at 22 [fib] the condition on routes is given twice; keep one: every clause must hold
+            fib saddr oif != missing => at 14 [!=] matches do not support '!='; write 'oif VALUE'
+        "#]],
+    );
+}
+
+#[test]
 fn matches_are_parsed_and_printed_canonically() {
     check(
         &[

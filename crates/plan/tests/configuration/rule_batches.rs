@@ -1,7 +1,7 @@
 //! Changes of lists of rules.
 
 use crate::catalogue::catalogue;
-use plan::{FilterRule, Match, PathRule, Plan, RuleChange, RuleListKind, RulePlace, RuleText, rule_batch};
+use plan::{FilterRule, Match, PathRule, Plan, RoutingRule, RuleChange, RuleListKind, RulePlace, RuleText, rule_batch};
 
 const CONFIG: &str = r#"version = 1
 [port.lan]
@@ -18,6 +18,47 @@ filter = ["accept"]
 
 fn plan() -> Plan {
     plan::check(CONFIG, "test.toml", &catalogue()).expect("it is right")
+}
+
+#[test]
+fn routing_rules_are_checked_against_the_ports_and_vrfs_of_the_plan() {
+    let config = CONFIG.replace(
+        "[set.bad]",
+        "[port.red]\ndevice = \"memory:b\"\nvrf = \"red\"\naddress = [\"192.0.2.1/24\"]\n[set.bad]",
+    );
+    let plan = plan::check(&config, "test.toml", &catalogue()).expect("it is right");
+    let text = "add udp dport 7 via 192.0.2.9\nadd before 1 iif lan vrf red # why\nremove 2";
+    let batch = rule_batch(text, "x", &plan, RuleListKind::Routing).expect("all are right");
+    let rule = |text| RuleText::Routing(RoutingRule::parse(text).expect("it is a rule"));
+    // The port of a next hop follows from its subnet.
+    let wanted = [
+        (1, RuleChange::Add(RulePlace::End, rule("udp dport 7 via 192.0.2.9 dev red"))),
+        (2, RuleChange::Add(RulePlace::Before(1), rule("iif lan vrf red"))),
+        (3, RuleChange::Remove(2)),
+    ];
+    assert_eq!(batch.changes, wanted);
+    for (text, message) in [
+        ("add vrf blue", "x:1:9: error: no interface is in the VRF 'blue'"),
+        ("add via 203.0.113.9", "x:1:5: error: 203.0.113.9 is on no connected subnet"),
+        ("add via 192.0.2.9 dev lan", "x:1:5: error: 192.0.2.9 is on no connected subnet"),
+        ("add via 192.0.2.9 dev wan", "x:1:23: error: there is no port or VLAN 'wan'"),
+        ("add via 192.0.2.1", "x:1:5: error: 192.0.2.1 is the router's own address"),
+        (
+            "add via fe80::1",
+            "x:1:5: error: fe80::1 is link-local, so its port is ambiguous; write 'via fe80::1 dev lan'",
+        ),
+        ("add iif wan drop", "x:1:9: error: there is no port or VLAN 'wan'"),
+        ("add ct state new drop", "x:1:5: error: a routing rule cannot match 'ct state'"),
+        ("add udp path gold", "'udp' has no field 'path'"),
+        ("replace 1 tcp reject", "x:1:15: error: 'reject' is no verdict of a routing rule"),
+    ] {
+        let wrong = rule_batch(text, "x", &plan, RuleListKind::Routing).expect_err(text).to_string();
+        assert!(wrong.contains(message), "{text}: {wrong}");
+    }
+    let wrong = rule_batch("add fib saddr oif missing path gold", "x", &plan, RuleListKind::Paths)
+        .expect_err("no path")
+        .to_string();
+    assert!(wrong.contains("x:1:5: error: a path cannot match 'fib'"), "{wrong}");
 }
 
 #[test]

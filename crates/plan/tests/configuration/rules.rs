@@ -146,3 +146,27 @@ fn many_rules_are_read_in_order_and_the_covered_ones_found() {
     let covered: Vec<usize> = checked.diagnostics.warnings().map(|warning| warning.line - 8).collect();
     assert_eq!(covered, (1..=count as usize / 100).map(|n| n * 100).collect::<Vec<_>>());
 }
+
+#[test]
+fn routing_rules_of_a_file_are_checked_with_its_lines() {
+    let directory = tempfile::tempdir().unwrap();
+    let (file, rules) = (directory.path().join("router.toml"), directory.path().join("policy.rules"));
+    let port = "version = 1\n[port.lan]\ndevice = \"memory:a\"\naddress = [\"192.0.2.1/24\"]\n";
+    for routing in ["[routing]\nrules = { file = \"policy.rules\" }\n", "[routing.rules]\nfile = \"policy.rules\"\n"] {
+        write(&file, format!("{port}{routing}")).unwrap();
+        write(&rules, "udp dport 7 via 192.0.2.9 # one\n\ndrop").unwrap();
+        let stored = plan::read_file(&file).unwrap();
+        let plan = plan::check(&stored, "f", &catalogue()).unwrap();
+        let rules_read: Vec<String> = plan.routing.iter().map(ToString::to_string).collect();
+        assert_eq!(rules_read, ["ip udp dport 7 via 192.0.2.9 dev lan", "drop"]);
+        assert_eq!(plan::with_files(stored.clone(), "f").unwrap(), stored);
+        write(&rules, "# nothing\nudp dport 7 via 203.0.113.9\naccept\ntcp drop").unwrap();
+        let found = plan::examine_file(&file, &catalogue()).diagnostics.to_string();
+        let found = found.replace(&format!("{}/", directory.path().display()), "");
+        expect![[r#"
+            policy.rules:2:13: error: 203.0.113.9 is on no connected subnet; the connected subnets are 192.0.2.0/24 (lan)
+            policy.rules:4:1: warning: no packet can match this rule: rule 1, 'accept', matches them all before it; remove this rule, or move it before the other
+        "#]]
+        .assert_eq(&found);
+    }
+}

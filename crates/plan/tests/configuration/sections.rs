@@ -18,8 +18,8 @@ const DOCUMENTS: [&str; 6] = [
 ];
 
 /// Keys without an effect of their own: a route has one of several targets, a leak is only a permission, and a file of rules is read beforehand.
-const TOGETHER: [&str; 5] =
-    ["path.*.filter.file", "route.*.blackhole", "route.*.leak", "route.*.unreachable", "version"];
+const TOGETHER: [&str; 6] =
+    ["path.*.filter.file", "route.*.blackhole", "route.*.leak", "route.*.unreachable", "routing.rules.file", "version"];
 
 /// A catalogue with an instruction and a packet function.
 #[derive(Debug)]

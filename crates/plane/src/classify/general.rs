@@ -1,20 +1,17 @@
 //! Classification of all packets that are not plain: tagged frames, ARP, IPv6, IP options, packets to local addresses, and malformed packets.
 
+use super::path_rules::PathChoice;
 use super::{Classifier, Exception, Finding, Outcome, REFUSED, REPLICATED, Target, Witness, refuse};
-use crate::fields::match_fields;
-use crate::filter::PathMarks;
 use crate::multicast::{REPLICA, SEVERAL_INTERFACES};
 use crate::punt::protocol_of;
 use crate::snapshot::{PortView, Snapshot};
-use classifier::RuleStatus;
-use fib::Tables;
 use packet::segment::TO_FRAGMENT;
 use packet::wire::{
     Ethernet, Family, Ipv4, Ipv4Error, Ipv4Header, Ipv6, Ipv6Error, LengthOrType, PacketFields, ethertype, ipv6,
     protocol,
 };
 use packet::{DropReason, Meta, Packet, segment};
-use plan::{Condition, PuntedProtocol};
+use plan::PuntedProtocol;
 use stack::Interface;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use units::{AdjacencyId, InterfaceId};
@@ -23,9 +20,6 @@ use units::{AdjacencyId, InterfaceId};
 pub(crate) const OPTIONS_DONE: u8 = 0x80;
 
 type Verdict = Result<Target, DropReason>;
-
-/// The path of a packet by the rules: its position in the snapshot, and what the rule gives the packet.
-pub(super) type PathChoice = (usize, PathMarks);
 
 impl<W: Witness> Classifier<'_, W> {
     /// Classifies one packet of any kind.
@@ -198,6 +192,7 @@ impl<W: Witness> Classifier<'_, W> {
         if (source.is_link_local() || destination.is_link_local()) && !matches!(outcome, Outcome::Local(_)) {
             return Err(DropReason::LinkLocal);
         }
+        let outcome = self.route_by_rules(packet, outcome, destination.into())?;
         Ok(self.slow_path_route4(packet, outcome, known))
     }
 
@@ -269,11 +264,11 @@ impl<W: Witness> Classifier<'_, W> {
         let outcome = Outcome::decode(self.tables.lookup6(interface, u128::from(destination)));
         let vrf = self.tables.vrf_of(interface);
         self.witness.observe(|| Finding::Lookup { vrf, destination: destination.into(), outcome });
-        self.route6(packet, source, outcome)
+        self.route6(packet, (source, destination), outcome)
     }
 
     /// Sets the packet's objective, by its input interface and type of service.
-    fn set_objective(&self, packet: &mut Packet, tos: u8) {
+    pub(super) fn set_objective(&self, packet: &mut Packet, tos: u8) {
         let Some(interface) = self.snapshot.interface(packet.meta().in_interface) else { return };
         packet.meta_mut().objective = interface.objectives.get(tos);
         if interface.objectives.matters() {
@@ -313,7 +308,7 @@ impl<W: Witness> Classifier<'_, W> {
         Some(target)
     }
 
-    fn route6(&self, packet: &mut Packet, source: Ipv6Addr, outcome: Outcome) -> Verdict {
+    fn route6(&self, packet: &mut Packet, (source, destination): (Ipv6Addr, Ipv6Addr), outcome: Outcome) -> Verdict {
         if let Outcome::Local(_) = outcome {
             return Ok(self.punt(packet, Exception::Local));
         }
@@ -323,6 +318,7 @@ impl<W: Witness> Classifier<'_, W> {
         if outcome == Outcome::Special {
             return Err(DropReason::MartianDestination);
         }
+        let outcome = self.route_by_rules(packet, outcome, destination.into())?;
         let l3 = usize::from(packet.meta().l3);
         let hops = packet.bytes().get(l3 + 7).copied().unwrap_or(0);
         let outcome = self.resolve_group(packet, outcome);
@@ -477,52 +473,6 @@ impl<W: Witness> Classifier<'_, W> {
         marks.mark(packet.meta_mut());
         target
     }
-
-    /// The known path of the packet, or that of the first rule it matches, or `best-effort`.
-    fn path_choice(&self, packet: &Packet, known: Option<PathChoice>) -> PathChoice {
-        known.or_else(|| self.match_rule(packet)).unwrap_or((self.dispatch.best_effort, PathMarks::default()))
-    }
-
-    /// The path of the first rule that the packet matches.
-    #[inline(never)]
-    pub(super) fn match_rule(&self, packet: &Packet) -> Option<PathChoice> {
-        if W::WANTS_RULES {
-            return try_rules(self.snapshot, self.tables, self.witness, packet);
-        }
-        let mut rules = self.dispatch.rules.borrow_mut();
-        if rules.is_empty() {
-            return None;
-        }
-        // Connections are not known yet: the path's function `nat` looks them up.
-        let fields = match_fields(packet.bytes(), 0)?;
-        let came = packet.meta().in_interface;
-        let result = rules.find(&fields, (came, self.tables.vrf_of(came)));
-        rules.count(result, packet.len(), packet.meta().timestamp);
-        result.map(|result| (result.path.into(), PathMarks::of(result)))
-    }
-}
-
-/// The result of [`Classifier::match_rule`]. Tries one rule after the other, reports each, and counts nothing.
-#[cold]
-fn try_rules(snapshot: &Snapshot, tables: &Tables, witness: impl Witness, packet: &Packet) -> Option<PathChoice> {
-    let fields = match_fields(packet.bytes(), 0)?;
-    let came = packet.meta().in_interface;
-    let (vrf, sets) = (tables.vrf_of(came), snapshot.sets.latest());
-    for RuleStatus { id, rule, .. } in snapshot.rules.rules() {
-        let unmet = if rule.interface.is_some_and(|interface| interface != came) {
-            Some(Condition::Interface)
-        } else if rule.vrf.is_some_and(|required| required != vrf) {
-            Some(Condition::Vrf)
-        } else {
-            rule.matching.unmet(&fields, &*sets)
-        };
-        let result = rule.result;
-        witness.observe(|| Finding::Rule { id, rule, unmet });
-        if unmet.is_none() {
-            return Some((result.path.into(), PathMarks::of(result)));
-        }
-    }
-    None
 }
 
 /// True if a program of the machine may handle a packet that the router would drop for this reason. Such packets are broadcasts, multicast on the link,

@@ -5,7 +5,9 @@
 
 mod general;
 mod passthrough;
+mod path_rules;
 mod route_cache;
+mod routing;
 mod scratch;
 mod sources;
 mod witness;
@@ -14,7 +16,6 @@ pub(crate) use route_cache::PortRouteCache;
 pub(crate) use scratch::Scratch;
 pub use witness::{Finding, Unwitnessed, Witness};
 
-use crate::fields::push_key;
 use crate::filter::PathMarks;
 use crate::hook::Marks;
 use crate::punt::{is_shared, protocol_of, source_of};
@@ -25,7 +26,7 @@ use packet::segment::{is_to_fragment, wire_length};
 use packet::wire::{Ethernet, flow_hash, ipv4};
 use packet::{BATCH, DropReason, Exception, Meta, Packet};
 use plan::ReversePath;
-use scratch::{CHUNK, ChunkFields, Memo, NO_MEMO, ROUTE, ROUTE_BITS, apply_memos};
+use scratch::{CHUNK, ChunkFields, Memo, NO_MEMO, ROUTE_BITS, apply_memos};
 use stack::{Interface, ObjectiveSource, ObjectiveTable};
 use std::cell::RefCell;
 use std::ops::Range;
@@ -50,6 +51,8 @@ pub(crate) struct Dispatch {
     instances: Vec<Target>,
     /// The rules that select paths, as this worker sees and counts them.
     rules: RefCell<RuleReader>,
+    /// The rules that select routes.
+    routing: RefCell<RuleReader>,
     /// The position of `best-effort` among the paths of the snapshot.
     pub best_effort: usize,
     /// The instance for packets that concern the router itself.
@@ -64,21 +67,22 @@ impl Dispatch {
         (paths, ports): (usize, usize),
         best_effort: usize,
         (control, general): (Target, Target),
-        rules: &Arc<RuleList>,
+        (rules, routing): (&Arc<RuleList>, &Arc<RuleList>),
         served: impl Iterator<Item = (usize, PortId, Target)>,
     ) -> Dispatch {
         let mut instances = vec![REFUSED; paths * ports];
         for (path, port, target) in served {
             instances[path * ports + port.index()] = target;
         }
-        let rules = RefCell::new(RuleReader::new(rules).with_flow_caches());
-        Dispatch { ports, instances, rules, best_effort, control, general }
+        let [rules, routing] = [rules, routing].map(|list| RefCell::new(RuleReader::new(list).with_flow_caches()));
+        Dispatch { ports, instances, rules, routing, best_effort, control, general }
     }
 
     /// Takes over changes of the rules. Once for each batch: all its packets see the same rules.
     #[inline]
     fn refresh_rules(&self) {
         self.rules.borrow_mut().refresh();
+        self.routing.borrow_mut().refresh();
     }
 
     #[inline(always)]
@@ -99,6 +103,7 @@ impl Dispatch {
 }
 
 /// The classifier of one worker in one step.
+// Large: every decision about a packet needs the generation, the tables and the witness. Each concern has a file here.
 #[derive(Clone, Copy)]
 pub(crate) struct Classifier<'a, W = Unwitnessed> {
     pub snapshot: &'a Snapshot,
@@ -205,12 +210,14 @@ impl<W: Witness> Classifier<'_, W> {
         let vrf = self.tables.vrf(self.tables.vrf_of(view.untagged));
         // Memos hold for one batch: adjacencies and the generation may change between batches.
         scratch.memos.words.fill(u32::MAX);
+        scratch.selected = 0;
         // The first pass prefetches what lies ahead of its packet; nothing lies ahead of the first ones.
         packets[..count.min(2 * AHEAD)].iter().for_each(Packet::prefetch_meta);
         packets[..count.min(AHEAD)].iter().for_each(Packet::prefetch_bytes);
         // Once, so that the whole batch sees the same rules.
         self.dispatch.refresh_rules();
         let has_rules = !self.dispatch.rules.borrow().is_empty();
+        let has_routing = !self.dispatch.routing.borrow().is_empty();
         let mut bytes = 0;
         for from in (0..count).step_by(CHUNK) {
             let chunk = from..count.min(from + CHUNK);
@@ -226,6 +233,9 @@ impl<W: Witness> Classifier<'_, W> {
             if check != ReversePath::Off {
                 self.check_sources((id, view.untagged, check), arrival, packets, (from, scratch));
             }
+            if has_routing {
+                self.match_routing((id, view.untagged), arrival, packets, (from, scratch));
+            }
             if has_rules {
                 self.match_rules((view.untagged, arrival), packets, (from, scratch));
             }
@@ -235,52 +245,6 @@ impl<W: Witness> Classifier<'_, W> {
             }
         }
         bytes
-    }
-
-    /// Finds the path of each plain packet of a chunk by the rules, and stores its position behind the word of its route: a memo is for one route and
-    /// one path.
-    #[inline(never)]
-    fn match_rules(
-        &self,
-        (came, arrival): (InterfaceId, Option<Instant>),
-        packets: &[Packet],
-        (from, scratch): (usize, &mut Scratch),
-    ) {
-        let Scratch { rule_keys, fields, targets, marks, .. } = scratch;
-        let mut rules = self.dispatch.rules.borrow_mut();
-        if let Some(result) = rules.always().filter(|result| PathMarks::of(*result).is_empty()) {
-            let (mut count, mut bytes) = (0, 0);
-            for (i, packet) in packets.iter().enumerate().take(CHUNK).filter(|(i, _)| targets[from + i] == UNDECIDED) {
-                fields.words[i] = fields.words[i] & ROUTE | u32::from(result.path) << ROUTE_BITS;
-                (count, bytes) = (count + 1, bytes + packet.len());
-            }
-            if let Some(first) = packets.first().filter(|_| count > 0) {
-                rules.count_many(Some(result), count, bytes, arrival.unwrap_or(first.meta().timestamp));
-            }
-            return;
-        }
-        let came = (came, self.tables.vrf_of(came));
-        rule_keys.clear();
-        for (i, packet) in packets.iter().enumerate().take(CHUNK) {
-            if targets[from + i] == UNDECIDED {
-                fields.words[i] = fields.words[i] & ROUTE | (self.dispatch.best_effort as u32) << ROUTE_BITS;
-                // Connections are not known yet: the path's function `nat` looks them up.
-                push_key(rule_keys, i, packet.bytes(), 0, came);
-            }
-        }
-        let mut matched = [None; CHUNK];
-        rules.look_up(rule_keys, |i, result| matched[i] = Some(result));
-        for i in rule_keys.positions() {
-            let (packet, result) = (&packets[i], matched[i]);
-            if let Some(result) = result {
-                fields.words[i] = fields.words[i] & ROUTE | u32::from(result.path) << ROUTE_BITS;
-                let own = PathMarks::of(result);
-                if !own.is_empty() {
-                    marks.push((i as u8, own));
-                }
-            }
-            rules.count(result, packet.len(), arrival.unwrap_or(packet.meta().timestamp));
-        }
     }
 
     /// The first pass over the packets `chunk` of a batch: reads the headers. `packets` begins with the chunk and has the rest of the batch, whose
@@ -405,7 +369,7 @@ impl<W: Witness> Classifier<'_, W> {
         (from, scratch): (usize, &mut Scratch),
         has_rules: bool,
     ) {
-        let Scratch { fields, memos, targets, dedicated, offloads, .. } = scratch;
+        let Scratch { fields, selected, memos, targets, dedicated, offloads, .. } = scratch;
         let count = packets.len().min(CHUNK);
         let (targets, dedicated) = (&mut targets[from..][..count], &mut dedicated[from..][..count]);
         let mut i = 0;
@@ -416,6 +380,7 @@ impl<W: Witness> Classifier<'_, W> {
                 reset_meta(packet, arrival, id, view.untagged);
                 let (word, tos) = (fields.words[i], fields.tos[i]);
                 packet.meta_mut().objective = wants.get(tos);
+                packet.meta_mut().rounds = routing::rounds_of(*selected >> i & 1 != 0);
                 // There are at most 253 paths: a position fits behind the 24 bits of a route.
                 let position = if has_rules { (word >> ROUTE_BITS) as usize } else { self.dispatch.best_effort };
                 let fact = plain_fields(packet, tos);

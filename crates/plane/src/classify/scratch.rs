@@ -94,6 +94,8 @@ pub(crate) struct Scratch {
     /// The packets of a chunk whose rule gives them a class or a share, by position in the chunk. Memos have the class of the path.
     pub(super) marks: Vec<(u8, PathMarks)>,
     pub(super) fields: ChunkFields,
+    /// A bit for each packet of the chunk whose route a rule has selected.
+    pub(super) selected: u64,
     pub(super) memos: Memos,
     /// The target of the `i`th packet.
     pub targets: [Target; BATCH],
@@ -113,6 +115,7 @@ impl Scratch {
             rule_keys: PacketKeys::default(),
             marks: Vec::with_capacity(CHUNK),
             fields: ChunkFields { keys, words, lengths, tos },
+            selected: 0,
             memos: Memos { words: [u32::MAX; MEMOS], memos: [memo; MEMOS] },
             targets: [REFUSED; BATCH],
             offloads: false,

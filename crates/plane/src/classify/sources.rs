@@ -5,6 +5,7 @@
 //! the interface for each batch.
 
 use super::{CHUNK, Classifier, Finding, Outcome, Scratch, UNDECIDED, Witness, refuse, reset_meta};
+use crate::reverse_path;
 use packet::wire::Ipv4Header;
 use packet::{DropReason, Meta, Packet};
 use plan::ReversePath;
@@ -39,7 +40,7 @@ impl<W: Witness> Classifier<'_, W> {
             if targets[i] != UNDECIDED || passed == Some(words[i]) {
                 continue;
             }
-            if self.passes_reverse_path(Outcome::decode(words[i]), check, interface) {
+            if reverse_path::passes(self.tables, Outcome::decode(words[i]), check, interface) {
                 passed = Some(words[i]);
                 continue;
             }
@@ -59,36 +60,13 @@ impl<W: Witness> Classifier<'_, W> {
         if check == ReversePath::Off || meta.rounds != 0 || meta.flags & Meta::TRANSLATED != 0 {
             return Ok(());
         }
-        // No route leads back to these sources: they are used only on the link.
-        let unrouted = |source: Ipv6Addr| source.is_unspecified() || source.is_unicast_link_local();
-        if matches!(source, IpAddr::V6(source) if unrouted(source)) {
+        if reverse_path::is_of_link(source) {
             return Ok(());
         }
         let outcome = self.tables.lookup_from(meta.in_interface, source);
-        let passed = self.passes_reverse_path(outcome, check, meta.in_interface);
+        let passed = reverse_path::passes(self.tables, outcome, check, meta.in_interface);
         self.witness.observe(|| Finding::ReversePath { source, outcome, check, passed });
         if passed { Ok(()) } else { Err(DropReason::ReversePath) }
-    }
-
-    /// True if the route to a source satisfies the check.
-    fn passes_reverse_path(&self, outcome: Outcome, check: ReversePath, arrival_interface: InterfaceId) -> bool {
-        let by = |interface| check != ReversePath::Strict || interface == arrival_interface;
-        match outcome {
-            Outcome::Via(adjacency) => by(self.tables.adjacencies().interface(adjacency)),
-            Outcome::Connected(interface) => by(interface),
-            Outcome::Group(group) => {
-                // A reply may leave by any member, so the packet may arrive by any.
-                let mut members = self.tables.groups().picks(group);
-                members.any(|adjacency| by(self.tables.adjacencies().interface(adjacency)))
-            }
-            // Our own addresses and broadcasts are no valid sources. They were checked before.
-            Outcome::NoRoute
-            | Outcome::Local(_)
-            | Outcome::Broadcast(_)
-            | Outcome::Blackhole
-            | Outcome::Unreachable
-            | Outcome::Special => false,
-        }
     }
 
     /// True if an IPv4 packet has a source address of the router itself without having been translated to it, or a broadcast address.

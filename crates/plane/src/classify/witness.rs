@@ -78,6 +78,22 @@ pub enum Finding {
         /// The result.
         outcome: Outcome,
     },
+    /// The result of the lookup in the VRF that a routing rule names.
+    RuleLookup {
+        /// The VRF.
+        vrf: VrfId,
+        /// The destination.
+        destination: IpAddr,
+        /// The result.
+        outcome: Outcome,
+    },
+    /// The next hop that a routing rule names.
+    Gateway {
+        /// The interface of its link.
+        interface: InterfaceId,
+        /// Its address.
+        address: IpAddr,
+    },
     /// The route leads to a group of next hops. This member is selected for the packet's flow.
     Member {
         /// The group.

@@ -3,6 +3,7 @@
 use super::{DryRun, ExpectedFate, ExplainStep, Steps};
 use crate::classify::{REPLICATED, Target};
 use crate::router::config_routes::{self, RouteGoal, Routes};
+use crate::routing::HeldHop;
 use crate::worker::MAX_ROUNDS;
 use fib::{Origin, Outcome, RouteChange, RouteReport, TableLimits, Tables};
 use nat::{Nat, NatRules};
@@ -35,7 +36,9 @@ pub(super) fn run(
     concerned.sort_unstable();
     concerned.dedup();
     let flow = flow_hash(packet.bytes(), packet.meta().l3.into(), dry_run.question.tables.flow_key());
-    let (tables, hops) = copy_tables(dry_run.question.tables, &dry_run.question.snapshot.interfaces, &concerned, flow);
+    let (tables, mut hops) =
+        copy_tables(dry_run.question.tables, &dry_run.question.snapshot.interfaces, &concerned, flow);
+    hops.extend(copy_rule_hops(&dry_run, &tables));
     let mut world = DryWorld {
         dry_run,
         tables: &tables,
@@ -43,6 +46,7 @@ pub(super) fn run(
         reclassified: VecDeque::new(),
         expected: None,
         path: None,
+        awaited: Vec::new(),
         quiet: true,
     };
     let mut host = LocalProtocols::new(dry_run.question.snapshot.limits);
@@ -59,7 +63,8 @@ pub(super) fn run(
         world.travel(packet, target, &mut host);
     }
     let asked = host.neighbours().into_iter().filter(|neighbour| neighbour.pending > 0);
-    let awaited: Vec<(InterfaceId, IpAddr)> = asked.map(|asked| (asked.interface, asked.address)).collect();
+    let by_host = asked.map(|asked| (asked.interface, asked.address));
+    let awaited: Vec<(InterfaceId, IpAddr)> = world.awaited.iter().copied().chain(by_host).collect();
     if world.expected.is_none() {
         let waits = |&(interface, address): &_| ExpectedFate::AwaitsNeighbour { interface, address };
         // The host ends every packet, forwards it, queues it for a neighbour, or keeps it until its other fragments arrive.
@@ -147,6 +152,18 @@ fn copy_tables(
     (tables, hops)
 }
 
+/// Copies the next hops of routing rules, and which ports are down. Returns the addresses.
+fn copy_rule_hops(dry_run: &DryRun<'_>, tables: &Tables) -> Vec<IpAddr> {
+    let (live, snapshot) = (dry_run.question.tables, dry_run.question.snapshot);
+    for interface in &snapshot.interfaces {
+        tables.set_up(interface.id, live.is_up(interface.id));
+    }
+    let rules = snapshot.routing.rules();
+    let hops = rules.iter().filter_map(|status| status.rule.held.get::<HeldHop>());
+    // A next hop beyond the room of the copy counts as one behind a port that is down.
+    hops.filter(|hop| tables.adjacency_for(hop.interface, hop.address).is_some()).map(|hop| hop.address).collect()
+}
+
 /// The host's world, with its own tables.
 struct DryWorld<'a> {
     dry_run: DryRun<'a>,
@@ -156,6 +173,8 @@ struct DryWorld<'a> {
     reclassified: VecDeque<(Packet, Target)>,
     expected: Option<ExpectedFate>,
     path: Option<usize>,
+    /// The next hops of routing rules that the packet waits for.
+    awaited: Vec<(InterfaceId, IpAddr)>,
     /// While true, nothing is recorded: the host acts for other packets.
     quiet: bool,
 }
@@ -180,6 +199,11 @@ impl DryWorld<'_> {
             Err((packet, _)) => {
                 if original {
                     self.path = self.dry_run.path_of(&packet);
+                }
+                // The host knows the usual routes only.
+                if let Some((interface, address)) = way.hop_by_rule(self.tables, &packet) {
+                    self.awaited.extend(original.then_some((interface, address)));
+                    return self.end(packet, ExpectedFate::AwaitsNeighbour { interface, address });
                 }
                 host.receive(packet, self);
             }

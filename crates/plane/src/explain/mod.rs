@@ -213,7 +213,7 @@ fn with_details(question: &ExplainContext<'_>, step: ExplainStep) -> Vec<Explain
             });
             [step].into_iter().chain(neighbour).collect()
         }
-        ExplainStep::Found(Finding::Lookup { vrf, destination, .. }) => {
+        ExplainStep::Found(Finding::Lookup { vrf, destination, .. } | Finding::RuleLookup { vrf, destination, .. }) => {
             let routes = question.tables.covering(vrf, destination);
             // A route to a group has no next hop here: the neighbour follows with the finding `Member`.
             let first = routes.first();
@@ -229,6 +229,9 @@ fn with_details(question: &ExplainContext<'_>, step: ExplainStep) -> Vec<Explain
             });
             [step, ExplainStep::Routes(routes)].into_iter().chain(neighbour).collect()
         }
+        ExplainStep::Found(Finding::Gateway { interface, address }) => {
+            vec![step, ExplainStep::Neighbour { interface, address, entry: known(interface, address) }]
+        }
         step => vec![step],
     }
 }
@@ -243,7 +246,7 @@ fn dispatch(snapshot: &Snapshot) -> Dispatch {
         (0..ports).filter(open).map(move |port| (path, PortId::at(port), (path * ports + port) as Target))
     });
     let best_effort = snapshot.paths.iter().position(|path| path.id == BEST_EFFORT).unwrap_or(0);
-    Dispatch::new((paths, ports), best_effort, host, &snapshot.rules, served)
+    Dispatch::new((paths, ports), best_effort, host, (&snapshot.rules, &snapshot.routing), served)
 }
 
 /// The way of one packet through the router.
@@ -259,6 +262,18 @@ struct DryRun<'a> {
 impl DryRun<'_> {
     fn classifier<'b>(&'b self, tables: &'b Tables) -> Classifier<'b, &'b Steps> {
         Classifier { snapshot: self.question.snapshot, tables, dispatch: self.dispatch, witness: self.steps }
+    }
+
+    /// The next hop that a packet waits for because a routing rule selects it.
+    fn hop_by_rule(&self, tables: &Tables, packet: &Packet) -> Option<(InterfaceId, IpAddr)> {
+        if packet.meta().exception != Exception::Resolve as u8 {
+            return None;
+        }
+        // The destination is the second of the packet's addresses.
+        let &destination = dry_run::packet_addresses(packet).get(1)?;
+        let classifier = self.classifier(tables);
+        let (_, is_selected) = classifier.preview_route(packet, destination);
+        classifier.next_hop(packet, destination).filter(|_| is_selected)
     }
 
     /// The position of the path of an instance, and its port. `None` for the instances of the host.

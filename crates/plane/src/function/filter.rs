@@ -6,6 +6,7 @@ use super::{Context, Function, FunctionRegistration, NamedCounter};
 use crate::fields::{match_fields, push_key};
 use crate::filter::RuleEffect;
 use crate::packet_log::LoggedPacket;
+use crate::reverse_path;
 use classifier::{PacketKeys, RuleList, RuleReader, RuleResult};
 use packet::wire::set_dscp;
 use packet::{BATCH, DropReason, Exception, Packet};
@@ -84,8 +85,10 @@ impl Filter {
         for i in self.keys.positions() {
             let packet = &mut packets[i];
             let mut result = matched[i];
-            if let Some(first) = result.filter(|first| self.rules.is_limited(*first)) {
-                result = within_limits(&self.rules, first, context, packet);
+            let is_conditional =
+                |first: &RuleResult| self.rules.is_limited(*first) || RuleEffect::fib_of(first.action).is_some();
+            if let Some(first) = result.filter(is_conditional) {
+                result = deciding_rule(&self.rules, first, context, packet);
             }
             let effect = result.map_or(RuleEffect::ACCEPT, |result| RuleEffect::of_action(result.action));
             if context.dry_run {
@@ -115,14 +118,18 @@ impl Filter {
     }
 }
 
-/// The rule that decides about a packet whose first matching rule has a limit.
+/// The rule that decides about a packet whose first matching rule has a limit, or a condition on routes.
 #[cold]
-fn within_limits(rules: &RuleReader, first: RuleResult, context: Context<'_>, packet: &Packet) -> Option<RuleResult> {
+fn deciding_rule(rules: &RuleReader, first: RuleResult, context: Context<'_>, packet: &Packet) -> Option<RuleResult> {
     let meta = packet.meta();
     let came = (meta.in_interface, context.tables.vrf_of(meta.in_interface));
     let length = packet.len().saturating_sub(meta.l3.into());
     let fields = match_fields(packet.bytes(), meta.connection)?;
-    rules.within_limits(first, (&fields, came), (context.now, length, context.dry_run))
+    let holds = |result: RuleResult| {
+        let fib = RuleEffect::fib_of(result.action);
+        fib.is_none_or(|fib| reverse_path::holds(context.tables, fib, meta.in_interface, fields.source))
+    };
+    rules.decide(first, (&fields, came), (context.now, length, context.dry_run), holds)
 }
 
 impl Function for Filter {

@@ -38,7 +38,7 @@ pub use opener::{ApplyError, Opener};
 pub use policies::{PolicyChange, PolicyReport};
 pub use port_tree::SharesChanged;
 pub use prepared::Prepared;
-pub use rules::PATH_RULES;
+pub use rules::{PATH_RULES, ROUTING_RULES};
 pub use shares::{RunningSubscriber, ShareRefusal, ShareReport};
 
 use crate::function::{FunctionRegistration, Functions};

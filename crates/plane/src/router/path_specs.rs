@@ -105,7 +105,7 @@ pub(super) fn rules(
 }
 
 /// The list of these rules: that of the last generation if it was made from the same, for a list of many rules takes time to make.
-fn shared_list(rules: Vec<ListedRule>, sets: &Arc<SetStore>, last: Option<&Arc<RuleList>>) -> Arc<RuleList> {
+pub(super) fn shared_list(rules: Vec<ListedRule>, sets: &Arc<SetStore>, last: Option<&Arc<RuleList>>) -> Arc<RuleList> {
     // The check of a plan refuses what a list cannot have: too many combinations or rules, and unknown sets.
     RuleList::shared(rules, sets, last).unwrap_or_else(|(rule, error)| unreachable!("rule {rule}: {error}"))
 }

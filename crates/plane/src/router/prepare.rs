@@ -111,7 +111,8 @@ impl Router {
             errors.push(error);
             (None, Vec::new())
         });
-        let (Ok(gateways), true) = (gateways, errors.is_empty()) else { return Err(errors) };
+        let routing = self.routing_list((plan, is_rollback), &names, &mut errors);
+        let (Ok(gateways), Some(routing), true) = (gateways, routing, errors.is_empty()) else { return Err(errors) };
         let list = rules(plan, &names, &trees, (&self.snapshot.rules, &self.sets.store));
         let list = self.list_flows(plan, &names, list, &mut flows);
         let nat = plan.nat.as_ref().map(|nat| translation(nat, &names, &interfaces, self.build.limits.secret));
@@ -128,7 +129,7 @@ impl Router {
                 ..self.build.limits
             },
         );
-        snapshot.nat = nat;
+        (snapshot.nat, snapshot.routing) = (nat, routing);
         // Translated connections survive the change of generation.
         snapshot.translations = self.snapshot.translations.clone();
         snapshot.log = self.snapshot.log.clone();

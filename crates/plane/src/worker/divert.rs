@@ -4,7 +4,7 @@
 use super::Worker;
 use super::neighbour_queue::QueuePosition;
 use super::vector::Vector;
-use crate::classify::Target;
+use crate::classify::{Classifier, Target, Unwitnessed};
 use packet::port::refusal_reason;
 use packet::segment::complete_for_local;
 use packet::{DropReason, Exception, Packet};
@@ -53,11 +53,11 @@ impl Worker {
 
     fn divert_one(&mut self, packet: Packet) {
         if packet.meta().exception == Exception::Resolve as u8
-            && let Some(hop) = self
-                .neighbours
-                .waiting
-                .next_hop_ahead(&packet)
-                .or_else(|| self.neighbours.next_hop(&packet, &self.tables))
+            && let Some(hop) = self.neighbours.waiting.next_hop_ahead(&packet).or_else(|| {
+                let (snapshot, tables, dispatch) = (&*self.snapshot, &*self.tables, &self.paths.dispatch);
+                let witness = Unwitnessed;
+                self.neighbours.next_hop(&packet, Classifier { snapshot, tables, dispatch, witness })
+            })
         {
             return self.neighbours.hold(
                 hop,

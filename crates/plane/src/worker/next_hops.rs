@@ -60,7 +60,10 @@ impl Worker {
         state.entered += 1;
         let hop = if packet.meta().exception == Exception::Resolve as u8 {
             // Behind earlier packets of the flow, even if the routes name another next hop by now.
-            self.neighbours.waiting.next_hop_ahead(&packet).or_else(|| self.neighbours.next_hop(&packet, &self.tables))
+            self.neighbours.waiting.next_hop_ahead(&packet).or_else(|| {
+                let (snapshot, tables, dispatch) = (&*self.snapshot, &*self.tables, &self.paths.dispatch);
+                self.neighbours.next_hop(&packet, Classifier { snapshot, tables, dispatch, witness: Unwitnessed })
+            })
         } else if packet.meta().exception == 0 {
             self.neighbours.waiting.next_hop_ahead(&packet)
         } else {
@@ -167,14 +170,9 @@ impl Worker {
 }
 
 impl NeighbourQueue {
-    /// The next hop of a classified packet according to the current routes.
-    pub(in crate::worker) fn next_hop(&self, packet: &Packet, tables: &Tables) -> Option<NextHop> {
-        let address = destination(packet)?;
-        match tables.lookup_from(packet.meta().in_interface, address) {
-            fib::Outcome::Via(adjacency) => tables.next_hop(adjacency),
-            fib::Outcome::Connected(interface) => Some((interface, address)),
-            _ => None,
-        }
+    /// The next hop of a classified packet according to the current routes and routing rules.
+    pub(in crate::worker) fn next_hop(&self, packet: &Packet, classifier: Classifier<'_>) -> Option<NextHop> {
+        classifier.next_hop(packet, destination(packet)?)
     }
 
     /// Makes a packet wait for its next hop.
@@ -300,7 +298,8 @@ impl NeighbourQueue {
         accounting: &mut Accounting,
     ) -> bool {
         let rounds = packet.meta_mut().count_classification();
-        let next = self.next_hop(&packet, tables);
+        let dispatch = &paths.dispatch;
+        let next = self.next_hop(&packet, Classifier { snapshot, tables, dispatch, witness: Unwitnessed });
         // Bounded: with a next hop that is resolved and lost again and again, a packet could wait for ever.
         if rounds > MAX_ROUNDS || next.is_none() {
             paths.count_control(|counters| counters.dropped += 1);

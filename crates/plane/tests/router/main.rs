@@ -32,6 +32,7 @@ mod restarts;
 mod round_trips;
 mod route_cache;
 mod routes;
+mod routing;
 mod rules;
 mod scheme_swaps;
 mod schemes;

@@ -3,7 +3,7 @@
 use super::lists::{Packet, Rule, RuleList as Rules, packets};
 use super::{cost_of_batches, figure, make_keys};
 use crate::bench::{BenchFigure, Rounds};
-use classifier::{ListedRule, PacketKeys, RuleList, RuleReader, RuleResult};
+use classifier::{ListedRule, PacketKeys, RuleHold, RuleList, RuleReader, RuleResult};
 use packet::BATCH;
 use std::hint::black_box;
 use std::sync::Arc;
@@ -26,6 +26,7 @@ pub fn measure(rounds: Rounds, list: &Rules) -> Vec<BenchFigure> {
         text: number.to_string().into(),
         result: RuleResult { action: number as u32 & 0xffff, ..RuleResult::default() },
         limit: None,
+        held: RuleHold::default(),
     };
     let rules = list.rules.iter().enumerate().map(listed).collect();
     let rules = Arc::new(RuleList::new(rules, &Arc::default()).expect("the rules have no lists and no sets"));

@@ -2,19 +2,19 @@
 
 pub(crate) mod rule;
 
-use super::support::{self, RuleUses};
-use crate::Call;
+use super::support::{RuleUses, refuse_interface, refuse_rule};
 use crate::connected::Connected;
 use crate::diagnostic::Report;
 use crate::document::{Section, Text};
 use crate::key::{FILE, Form, Key, Kind, key};
 use crate::matching::{Cover, Shadows};
-use crate::text::{TextError, quote};
+use crate::text::quote;
+use crate::{Call, Match};
 use rule::{FilterRule, FilterStatement};
 use std::ops::Range;
 
 /// Limit of rules of one packet filter.
-pub(super) const MOST_RULES: usize = 1_000_000;
+pub(crate) const MOST_RULES: usize = 1_000_000;
 
 pub(crate) const KEYS: &[Key] = &[
     key(
@@ -58,22 +58,38 @@ pub(super) fn check(
             ("there are rules, but the path does not have the function 'filter'".to_string(), hint.to_string())
         });
     }
-    if given.is_table() {
-        let example = "filter = { file = \"acl.rules\" }";
-        let table = given.section(report, KEYS, example);
-        return table.map_or_else(Vec::new, |table| lines(report, &table, connected));
-    }
-    let mut reader =
-        Rules { connected, uses: RuleUses::new(connected), shadows: Shadows::default(), spans: Vec::new() };
-    section.texts(report, "filter", surplus, "\"tcp dport 22 accept\"", |report, text| reader.rule(report, text))
+    let mut reader = Rules { connected, uses: RuleUses::new(connected), covers: Covers::default() };
+    rule_list(report, section, ("filter", "filter", "tcp dport 22 accept"), |report, text| reader.rule(report, text))
 }
 
-fn surplus(most: usize) -> (String, String) {
-    (format!("a filter has at most {most} rules"), "merge rules with lists, or use several paths".to_string())
+/// The rules of the key `key`: a list, or the name of a file. `what` has them, and `example` is one.
+pub(crate) fn rule_list<R>(
+    report: &mut Report<'_>,
+    section: &Section<'_>,
+    (key, what, example): (&'static str, &str, &str),
+    mut read: impl FnMut(&mut Report<'_>, &Text<'_>) -> Option<R>,
+) -> Vec<R> {
+    let surplus = |most| (format!("a {what} has at most {most} rules"), "merge rules with lists".to_string());
+    match section.node(key) {
+        Some(given) if given.is_table() => {
+            let Some(table) = given.section(report, KEYS, &format!("{key} = {{ file = \"acl.rules\" }}")) else {
+                return Vec::new();
+            };
+            lines(report, &table, key, surplus, read)
+        }
+        Some(_) => section.texts(report, key, surplus, &format!("\"{example}\""), |report, text| read(report, text)),
+        None => Vec::new(),
+    }
 }
 
 /// The rules of a file, or of the text in its place.
-fn lines(report: &mut Report<'_>, table: &Section<'_>, connected: &Connected) -> Vec<FilterRule> {
+fn lines<R>(
+    report: &mut Report<'_>,
+    table: &Section<'_>,
+    key: &str,
+    surplus: impl Fn(usize) -> (String, String),
+    mut read: impl FnMut(&mut Report<'_>, &Text<'_>) -> Option<R>,
+) -> Vec<R> {
     let file = table.text(report, "file");
     let Some(text) = table.text(report, "rules") else {
         report.error(table.span.clone(), table.path, || match &file {
@@ -81,15 +97,13 @@ fn lines(report: &mut Report<'_>, table: &Section<'_>, connected: &Connected) ->
                 let reason = "the rules of the file are missing".to_string();
                 (reason, "apply the configuration with 'switchpath apply FILE', which reads the file".to_string())
             }
-            None => ("there are no rules".to_string(), "write filter = { file = \"acl.rules\" }".to_string()),
+            None => ("there are no rules".to_string(), format!("write {key} = {{ file = \"acl.rules\" }}")),
         });
         return Vec::new();
     };
     if let Some(file) = file {
         report.read_from(&text.span, file.value);
     }
-    let mut reader =
-        Rules { connected, uses: RuleUses::new(connected), shadows: Shadows::default(), spans: Vec::new() };
     let mut rules = Vec::new();
     for line in text.lines(report.part()) {
         let Some(line) = without_comment(line) else { continue };
@@ -97,7 +111,7 @@ fn lines(report: &mut Report<'_>, table: &Section<'_>, connected: &Connected) ->
             line.error(report, || surplus(MOST_RULES));
             break;
         }
-        rules.extend(reader.rule(report, &line));
+        rules.extend(read(report, &line));
     }
     rules
 }
@@ -125,35 +139,44 @@ pub(crate) fn before_comment(line: &str) -> &str {
 struct Rules<'c> {
     connected: &'c Connected,
     uses: RuleUses<'c>,
+    covers: Covers,
+}
+
+impl Rules<'_> {
+    fn rule(&mut self, report: &mut Report<'_>, text: &Text<'_>) -> Option<FilterRule> {
+        let uses = &mut self.uses;
+        let checked = |rule: FilterRule| refuse_rule(text.value, &rule.matching, &rule.statements, uses).map(|()| rule);
+        let rule = FilterRule::parse(text.value).and_then(checked).map_err(|error| text.wrong(report, error)).ok()?;
+        if let Err(error) = refuse_interface(text.value, &rule.matching, self.connected) {
+            text.wrong(report, error);
+            return Some(rule);
+        }
+        self.covers.add(report, text, &rule.matching, !has_limit(&rule.statements));
+        Some(rule)
+    }
+}
+
+/// True if packets beyond a limit reach the next rule.
+pub(crate) fn has_limit(statements: &[FilterStatement]) -> bool {
+    statements.iter().any(|statement| matches!(statement, FilterStatement::Limit(_)))
+}
+
+/// Warns about rules that no packet reaches.
+#[derive(Default)]
+pub(crate) struct Covers {
     shadows: Shadows,
     /// The positions of the rules so far.
     spans: Vec<Range<usize>>,
 }
 
-impl Rules<'_> {
-    fn rule(&mut self, report: &mut Report<'_>, text: &Text<'_>) -> Option<FilterRule> {
-        let checked = |rule| support::refuse_rule(text.value, &rule, &mut self.uses).map(|()| rule);
-        let rule = FilterRule::parse(text.value).and_then(checked).map_err(|error| text.wrong(report, error)).ok()?;
-        let interface = rule.matching.iif.as_deref();
-        let unknown = interface.filter(|name| self.connected.interface(name).is_none() && !self.connected.incomplete);
-        if let Some(name) = unknown {
-            let (reason, hint) = self.connected.no_interface(name);
-            let offset = text.value.find(name).unwrap_or(0);
-            text.wrong(report, TextError { offset, length: name.len(), reason, hint });
-            return Some(rule);
-        }
-        self.warn_if_covered(report, text, &rule);
-        Some(rule)
-    }
-
-    fn warn_if_covered(&mut self, report: &mut Report<'_>, text: &Text<'_>, rule: &FilterRule) {
+impl Covers {
+    /// Adds the next rule. `decides` is false if packets that match it may reach later rules.
+    pub fn add(&mut self, report: &mut Report<'_>, text: &Text<'_>, matching: &Match, decides: bool) {
         self.spans.push(text.span.clone());
         if self.shadows.gave_up() {
             return;
         }
-        // Packets beyond a limit reach the next rule.
-        let decides = !rule.statements.iter().any(|statement| matches!(statement, FilterStatement::Limit(_)));
-        let cover = self.shadows.add(&rule.matching, decides);
+        let cover = self.shadows.add(matching, decides);
         if self.shadows.gave_up() {
             report.warning(text.span.clone(), text.path, || {
                 let reason =

@@ -1,7 +1,7 @@
 //! The sets and VRFs that rules may name, and the parts of their language that the router does not execute. `check` refuses these parts, so that no
 //! rule is ignored silently.
 
-use super::filter::rule::{FilterRule, FilterStatement};
+use super::filter::rule::FilterStatement;
 use crate::connected::Connected;
 use crate::text::{TextError, did_you_mean};
 use crate::{MOST_COMBINATIONS, MOST_SETS_USED, Match, SetKind};
@@ -16,14 +16,23 @@ pub(crate) fn refuse_match(text: &str, matching: &Match, known: &mut RuleUses<'_
         let hint = "use it in a filter behind 'nat'; a path is selected before connections are known";
         return Err(at(text, "ct", "a path cannot match 'ct state'", hint));
     }
+    if matching.fib.is_some() {
+        let hint = "use it in a filter or in [routing]: fib saddr . iif oif missing drop";
+        return Err(at(text, "fib", "a path cannot match 'fib'", hint));
+    }
     known.check(text, matching)
 }
 
-/// The first part of a filter's rule that the router does not execute.
-pub(crate) fn refuse_rule(text: &str, rule: &FilterRule, known: &mut RuleUses<'_>) -> Result<(), TextError> {
-    known.check(text, &rule.matching)?;
+/// The first part of a rule with statements that the router does not execute.
+pub(crate) fn refuse_rule(
+    text: &str,
+    matching: &Match,
+    statements: &[FilterStatement],
+    known: &mut RuleUses<'_>,
+) -> Result<(), TextError> {
+    known.check(text, matching)?;
     let mut limits = 0;
-    for statement in &rule.statements {
+    for statement in statements {
         match statement {
             FilterStatement::Counter | FilterStatement::SetDscp(_) | FilterStatement::Log(_) => {}
             FilterStatement::Limit(_) => limits += 1,
@@ -34,8 +43,8 @@ pub(crate) fn refuse_rule(text: &str, rule: &FilterRule, known: &mut RuleUses<'_
         return Err(at(text, "limit", "the rule has two limits", "keep one; write a rule for the other"));
     }
     if limits > 0 && known.limits > MOST_LIMITS {
-        let reason = format!("the filter has more than {MOST_LIMITS} rules with a limit");
-        return Err(at(text, "limit", &reason, "use several paths, or a limit for several matches together"));
+        let reason = format!("the list has more than {MOST_LIMITS} rules with a limit");
+        return Err(at(text, "limit", &reason, "use a limit for several matches together"));
     }
     Ok(())
 }
@@ -96,8 +105,19 @@ impl<'c> RuleUses<'c> {
     }
 }
 
+/// An error if a match names an interface that does not exist.
+pub(crate) fn refuse_interface(text: &str, matching: &Match, connected: &Connected) -> Result<(), TextError> {
+    match matching.iif.as_deref() {
+        Some(name) if connected.interface(name).is_none() && !connected.incomplete => {
+            let (reason, hint) = connected.no_interface(name);
+            Err(at(text, name, &reason, &hint))
+        }
+        _ => Ok(()),
+    }
+}
+
 /// An error that marks the first occurrence of `word`, which is the right one in nearly all cases.
-fn at(text: &str, word: &str, reason: &str, hint: &str) -> TextError {
+pub(crate) fn at(text: &str, word: &str, reason: &str, hint: &str) -> TextError {
     let offset = text.find(word).unwrap_or(0);
     TextError { offset, length: word.len(), reason: reason.to_string(), hint: hint.to_string() }
 }

@@ -126,45 +126,70 @@ pub struct FilterRule {
     pub comment: Option<String>,
 }
 
-/// The words after which no clause follows.
-const STATEMENTS: &[&str] = &["log", "counter", "limit", "accept", "drop", "reject"];
-/// First words for a suggestion: those of clauses that rules need most, statements and verdicts.
-const KNOWN: &[&str] = &[
-    "ip", "ip6", "tcp", "udp", "icmp", "icmpv6", "iif", "iifname", "vrf", "vlan", "fragment", "meta", "ct", "log",
-    "counter", "limit", "accept", "drop", "reject",
-];
-
-fn is_statement(rest: &[Word<'_>]) -> bool {
-    match rest {
-        [ip, dscp, set, ..] if matches!(ip.text, "ip" | "ip6") => dscp.text == "dscp" && set.text == "set",
-        [word, ..] => STATEMENTS.contains(&word.text),
-        [] => false,
-    }
+/// The words of a kind of rules.
+pub(crate) struct RuleWords {
+    /// The first words of statements and verdicts.
+    pub words: &'static [&'static str],
+    /// First words for a suggestion: those of clauses that rules need most, statements and verdicts.
+    pub known: &'static [&'static str],
+    /// The verdicts, for hints.
+    pub verdicts: &'static str,
+    /// True if no further clause begins with these words.
+    pub stops: fn(&[Word<'_>]) -> bool,
 }
 
-impl FilterRule {
-    /// Parses a rule by the grammar of this module.
-    pub fn parse(text: &str) -> Result<FilterRule, TextError> {
+/// The first words of statements and verdicts of filters.
+const WORDS: &[&str] = &["log", "counter", "limit", "accept", "drop", "reject"];
+
+const FILTER: RuleWords = RuleWords {
+    words: WORDS,
+    known: &[
+        "ip", "ip6", "tcp", "udp", "icmp", "icmpv6", "iif", "iifname", "vrf", "vlan", "fragment", "meta", "ct", "fib",
+        "log", "counter", "limit", "accept", "drop", "reject",
+    ],
+    verdicts: "accept, drop or reject",
+    stops: |rest| sets_dscp(rest) || rest.first().is_some_and(|word| WORDS.contains(&word.text)),
+};
+
+/// True if these words begin with `ip dscp set`.
+pub(crate) fn sets_dscp(rest: &[Word<'_>]) -> bool {
+    matches!(rest, [ip, dscp, set, ..] if matches!(ip.text, "ip" | "ip6") && dscp.text == "dscp" && set.text == "set")
+}
+
+/// The parts of a rule whose verdict is a `V`.
+pub(crate) struct RuleParts<V> {
+    pub matching: Match,
+    pub statements: Vec<FilterStatement>,
+    pub verdict: V,
+    pub comment: Option<String>,
+}
+
+impl<V> RuleParts<V> {
+    /// Parses a rule. `verdict` reads the verdict that begins with a word, if one does.
+    pub fn parse(
+        text: &str,
+        kind: &RuleWords,
+        verdict: impl for<'w, 't> Fn(&mut MatchReader<'w, 't>, Word<'t>) -> Result<Option<V>, TextError>,
+    ) -> Result<RuleParts<V>, TextError> {
         let words = words(text)?;
         let Some(last) = words.last() else {
-            return Err(TextError::whole(text, "the rule is empty", "write a match and then accept, drop or reject"));
+            let hint = format!("write a match and then {}", kind.verdicts);
+            return Err(TextError::whole(text, "the rule is empty", hint));
         };
-        let mut reader = MatchReader::new(text, &words, is_statement);
+        let mut reader = MatchReader::new(text, &words, kind.stops);
         while !reader.stops() {
             let Some(word) = reader.next() else { break };
-            reader.clause(word, KNOWN)?;
+            reader.clause(word, kind.known)?;
         }
         let mut statements = Vec::new();
         let verdict = loop {
             let Some(word) = reader.next() else {
-                let hint = "end the rule with accept, drop or reject";
+                let hint = format!("end the rule with {}", kind.verdicts);
                 return last.wrong(format!("{} is no verdict", quote(last.text)), hint);
             };
-            match word.text {
-                "accept" => break FilterVerdict::Accept,
-                "drop" => break FilterVerdict::Drop,
-                "reject" => break reject(&mut reader)?,
-                _ => statements.push(statement(&mut reader, word)?),
+            match verdict(&mut reader, word)? {
+                Some(verdict) => break verdict,
+                None => statements.push(statement(&mut reader, word, kind)?),
             }
         };
         let comment = match reader.next_if("comment") {
@@ -175,8 +200,25 @@ impl FilterRule {
             let hint = "remove it: only a comment follows the verdict";
             return word.wrong(format!("{} follows the verdict", quote(word.text)), hint);
         }
-        Ok(FilterRule { matching: reader.out, statements, verdict, comment })
+        Ok(RuleParts { matching: reader.out, statements, verdict, comment })
     }
+}
+
+impl FilterRule {
+    /// Parses a rule by the grammar of this module.
+    pub fn parse(text: &str) -> Result<FilterRule, TextError> {
+        let RuleParts { matching, statements, verdict, comment } = RuleParts::parse(text, &FILTER, verdict)?;
+        Ok(FilterRule { matching, statements, verdict, comment })
+    }
+}
+
+fn verdict<'t>(reader: &mut MatchReader<'_, 't>, word: Word<'t>) -> Result<Option<FilterVerdict>, TextError> {
+    Ok(match word.text {
+        "accept" => Some(FilterVerdict::Accept),
+        "drop" => Some(FilterVerdict::Drop),
+        "reject" => Some(reject(reader)?),
+        _ => None,
+    })
 }
 
 /// The rest of `reject with tcp reset`. For TCP it is the same as `reject` alone.
@@ -191,7 +233,11 @@ fn reject(reader: &mut MatchReader<'_, '_>) -> Result<FilterVerdict, TextError> 
     Ok(FilterVerdict::Reject)
 }
 
-fn statement<'t>(reader: &mut MatchReader<'_, 't>, word: Word<'t>) -> Result<FilterStatement, TextError> {
+fn statement<'t>(
+    reader: &mut MatchReader<'_, 't>,
+    word: Word<'t>,
+    kind: &RuleWords,
+) -> Result<FilterStatement, TextError> {
     match word.text {
         "counter" => Ok(FilterStatement::Counter),
         "log" => match reader.next_if("prefix") {
@@ -206,11 +252,11 @@ fn statement<'t>(reader: &mut MatchReader<'_, 't>, word: Word<'t>) -> Result<Fil
             let set = reader.keyword(dscp, "set", "ip dscp set ef")?;
             reader.dscp(set).map(FilterStatement::SetDscp)
         }
-        "tcp" | "udp" | "icmp" | "icmpv6" | "iif" | "iifname" | "vrf" | "vlan" | "fragment" | "meta" | "ct" => {
+        "tcp" | "udp" | "icmp" | "icmpv6" | "iif" | "iifname" | "vrf" | "vlan" | "fragment" | "meta" | "ct" | "fib" => {
             word.wrong("a condition follows a statement", "move all conditions before the statements")
         }
         _ => word
-            .wrong(format!("{} is no verdict", quote(word.text)), did_you_mean(word.text, STATEMENTS.iter().copied())),
+            .wrong(format!("{} is no verdict", quote(word.text)), did_you_mean(word.text, kind.words.iter().copied())),
     }
 }
 
@@ -289,19 +335,30 @@ impl Serialize for FilterRule {
     }
 }
 
+/// Writes the canonical text of a rule from its parts.
+pub(crate) fn write_rule(
+    f: &mut fmt::Formatter<'_>,
+    (matching, statements): (&Match, &[FilterStatement]),
+    verdict: &dyn fmt::Display,
+    comment: Option<&String>,
+) -> fmt::Result {
+    if *matching != Match::default() {
+        write!(f, "{matching} ")?;
+    }
+    statements.iter().try_for_each(|statement| write!(f, "{statement} "))?;
+    write!(f, "{verdict}")?;
+    comment.map_or(Ok(()), |comment| write!(f, " comment \"{comment}\""))
+}
+
 impl fmt::Display for FilterRule {
     /// The canonical text: it parses back to an equal rule.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.matching != Match::default() {
-            write!(f, "{} ", self.matching)?;
-        }
-        self.statements.iter().try_for_each(|statement| write!(f, "{statement} "))?;
-        f.write_str(match self.verdict {
+        let verdict = match self.verdict {
             FilterVerdict::Accept => "accept",
             FilterVerdict::Drop => "drop",
             FilterVerdict::Reject => "reject",
-        })?;
-        self.comment.as_ref().map_or(Ok(()), |comment| write!(f, " comment \"{comment}\""))
+        };
+        write_rule(f, (&self.matching, &self.statements), &verdict, self.comment.as_ref())
     }
 }
 
