@@ -28,6 +28,7 @@ pub mod rig;
 mod router;
 pub mod snapshot;
 mod sync;
+pub mod tunnel;
 mod worker;
 
 pub use flow_rates::{FlowGrant, FlowRates, FlowUse};

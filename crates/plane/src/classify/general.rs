@@ -1,6 +1,6 @@
 //! Classification of all packets that are not plain: tagged frames, ARP, IPv6, IP options, packets to local addresses, and malformed packets.
 
-use super::{Classifier, Exception, Finding, Outcome, REFUSED, REPLICATED, Target, Witness, refuse};
+use super::{Classifier, Exception, Finding, Outcome, REFUSED, REPLICATED, TUNNELLED, Target, Witness, refuse};
 use crate::fields::match_fields;
 use crate::filter::PathMarks;
 use crate::multicast::{REPLICA, SEVERAL_INTERFACES};
@@ -62,7 +62,11 @@ impl<W: Witness> Classifier<'_, W> {
         }
         // The new route may have another MTU: decide about fragmentation again.
         meta.rounds = meta.rounds & !TO_FRAGMENT | OPTIONS_DONE;
-        let verdict = self.classify_ip(packet);
+        let verdict = self.classify_ip(packet).map(|target| match target {
+            // Only a packet just received ends where it would be put on its path. This one may be anywhere.
+            TUNNELLED => self.punt(packet, Exception::Tunnel),
+            target => target,
+        });
         self.finish_general(packet, verdict)
     }
 
@@ -313,9 +317,20 @@ impl<W: Witness> Classifier<'_, W> {
         Some(target)
     }
 
+    /// The target of a packet for the router's address on `owner`, if it is an outer packet of a tunnel.
+    fn tunnel_end(&self, packet: &mut Packet, owner: InterfaceId) -> Option<Target> {
+        let tunnels = &self.snapshot.tunnels;
+        if tunnels.is_empty() || !tunnels.may_end(owner, packet) {
+            return None;
+        }
+        packet.meta_mut().out_interface = owner;
+        Some(TUNNELLED)
+    }
+
     fn route6(&self, packet: &mut Packet, source: Ipv6Addr, outcome: Outcome) -> Verdict {
-        if let Outcome::Local(_) = outcome {
-            return Ok(self.punt(packet, Exception::Local));
+        if let Outcome::Local(owner) = outcome {
+            let end = self.tunnel_end(packet, owner);
+            return Ok(end.unwrap_or_else(|| self.punt(packet, Exception::Local)));
         }
         if source.is_unspecified() || self.has_own_source6(packet, source) {
             return Err(DropReason::MartianSource);
@@ -416,8 +431,10 @@ impl<W: Witness> Classifier<'_, W> {
         let out = match outcome {
             Outcome::NoRoute | Outcome::Group(_) => return self.punt(packet, Exception::NoRoute),
             Outcome::Unreachable => return self.punt(packet, Exception::Unreachable),
-            Outcome::Local(_) => {
-                return self.translation_path(packet, known).unwrap_or_else(|| self.punt(packet, Exception::Local));
+            Outcome::Local(owner) => {
+                // Before the translation: only packets of tunnels have these protocols.
+                let end = self.tunnel_end(packet, owner).or_else(|| self.translation_path(packet, known));
+                return end.unwrap_or_else(|| self.punt(packet, Exception::Local));
             }
             Outcome::Blackhole => return refuse(packet, DropReason::Blackhole),
             Outcome::Broadcast(interface) => {
