@@ -317,19 +317,9 @@ impl<W: Witness> Classifier<'_, W> {
         Some(target)
     }
 
-    /// The target of a packet for the router's address on `owner`, if it is an outer packet of a tunnel.
-    fn tunnel_end(&self, packet: &mut Packet, owner: InterfaceId) -> Option<Target> {
-        let tunnels = &self.snapshot.tunnels;
-        if tunnels.is_empty() || !tunnels.may_end(owner, packet) {
-            return None;
-        }
-        packet.meta_mut().out_interface = owner;
-        Some(TUNNELLED)
-    }
-
     fn route6(&self, packet: &mut Packet, source: Ipv6Addr, outcome: Outcome) -> Verdict {
         if let Outcome::Local(owner) = outcome {
-            let end = self.tunnel_end(packet, owner);
+            let end = tunnel_end(self.snapshot, packet, owner);
             return Ok(end.unwrap_or_else(|| self.punt(packet, Exception::Local)));
         }
         if source.is_unspecified() || self.has_own_source6(packet, source) {
@@ -433,7 +423,8 @@ impl<W: Witness> Classifier<'_, W> {
             Outcome::Unreachable => return self.punt(packet, Exception::Unreachable),
             Outcome::Local(owner) => {
                 // Before the translation: only packets of tunnels have these protocols.
-                let end = self.tunnel_end(packet, owner).or_else(|| self.translation_path(packet, known));
+                let end = tunnel_end(self.snapshot, packet, owner);
+                let end = end.or_else(|| self.translation_path(packet, known));
                 return end.unwrap_or_else(|| self.punt(packet, Exception::Local));
             }
             Outcome::Blackhole => return refuse(packet, DropReason::Blackhole),
@@ -517,6 +508,15 @@ impl<W: Witness> Classifier<'_, W> {
         rules.count(result, packet.len(), packet.meta().timestamp);
         result.map(|result| (result.path.into(), PathMarks::of(result)))
     }
+}
+
+/// The target of a packet for the router's address on `owner`, if it is an outer packet of a tunnel.
+fn tunnel_end(snapshot: &Snapshot, packet: &mut Packet, owner: InterfaceId) -> Option<Target> {
+    if snapshot.tunnels.is_empty() || !snapshot.tunnels.may_end(owner, packet) {
+        return None;
+    }
+    packet.meta_mut().out_interface = owner;
+    Some(TUNNELLED)
 }
 
 /// The result of [`Classifier::match_rule`]. Tries one rule after the other, reports each, and counts nothing.
