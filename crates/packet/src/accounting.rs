@@ -160,6 +160,14 @@ impl Accounting {
         self.ledger.consume(packet, &mut self.pool);
     }
 
+    /// Ends a packet at the end of its tunnel. Its frame stays in use, for the payload.
+    pub fn decapsulate(&mut self, packet: &Packet) {
+        if self.reports_fates {
+            self.report_fate(packet, Fate::Consumed);
+        }
+        self.ledger.decapsulate();
+    }
+
     /// Ends a packet of which all copies are made.
     pub fn replicate(&mut self, shared: SharedPacket) {
         if self.reports_fates {

@@ -36,11 +36,13 @@ pub enum Exception {
     Fragment = 15,
     /// For a program of the machine: the router's own protocols do not process it.
     Kernel = 16,
+    /// It has arrived at the end of a tunnel, and waits to be decapsulated.
+    Tunnel = 17,
 }
 
 impl Exception {
     /// All exceptions in the order of their codes.
-    pub const ALL: [Exception; 16] = [
+    pub const ALL: [Exception; 17] = [
         Exception::Arp,
         Exception::Local,
         Exception::Options,
@@ -57,6 +59,7 @@ impl Exception {
         Exception::Dispatched,
         Exception::Fragment,
         Exception::Kernel,
+        Exception::Tunnel,
     ];
 
     /// The exception with this code in `Meta::exception`.

@@ -104,6 +104,11 @@ impl Ledger {
         pool.give(packet);
     }
 
+    /// A packet reached the end of its tunnel: its payload arrives as another packet, in the same frame, which leaves the pool until then.
+    pub fn decapsulate(&mut self) {
+        self.consumed += 1;
+    }
+
     /// A packet was dropped.
     #[inline]
     pub fn drop(&mut self, packet: Packet, reason: DropReason, pool: &mut Pool) {

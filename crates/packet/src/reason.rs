@@ -280,6 +280,28 @@ reasons! {
     /// The queue of packets for programs of the machine is full.
     PuntQueue "punt_queue"
         "The machine is overloaded: lower `limits` of `[linux]`, or give the router fewer cores.";
+    /// The packet arrived for a tunnel with another key (RFC 2890 2.1), or without the key that the tunnel has.
+    TunnelKey "tunnel_key"
+        "Give both ends the same `key` in `[port.NAME.tunnel]`, or none.";
+    /// The header of the tunnel is truncated, of another version, has a wrong checksum or flags that are obsolete (RFC 2784 2.3).
+    TunnelHeader "tunnel_header"
+        "The other end speaks another protocol, such as PPTP or RFC 1701, or the packet was damaged: see it with \
+         `switchpath capture`.";
+    /// The tunnel does not carry this protocol: only IPv4 and IPv6 pass.
+    TunnelProtocol "tunnel_protocol"
+        "The other end sends Ethernet frames (gretap) or another protocol: configure it to send IP packets.";
+    /// A router marked the packet in the tunnel as having experienced congestion, but its sender does not support ECN (RFC 6040 4.2).
+    TunnelEcn "tunnel_ecn"
+        "The link between both ends is congested, and the drop is the only sign that the sender understands. If it \
+         happens without congestion, a device on the way sets ECN bits wrongly.";
+    /// The packet was encapsulated too often (RFC 2473 4.1): the route to the tunnel's other end leads into the tunnel, or through other tunnels back
+    /// to it.
+    TunnelLoop "tunnel_loop"
+        "Add a route to the other end of the tunnel that does not use the tunnel: `switchpath explain` shows the present \
+         one.";
+    /// The queue between a tunnel and the interface that its packets arrive on is full.
+    TunnelQueue "tunnel_queue"
+        "The worker is overloaded: see `switchpath show workers`.";
     /// The egress port is down.
     PortDown "port_down"
         "Bring up the port's interface: see `switchpath show ports`, and `ip link set INTERFACE up`.";

@@ -2,6 +2,7 @@
 
 mod cpu_settings;
 mod reserved_links;
+mod tunnels;
 mod unused;
 
 use crate::diagnostic::{Diagnostics, Report};
@@ -181,6 +182,7 @@ fn plan(
         None => route::check(report, &root, &connected),
         Some(chunks) => route::check_chunks(report, &root, &connected, chunks)?,
     };
+    tunnels::check(report, &connected, &ports, &routes);
     let neighbours = neighbour::check(report, &root, &connected);
     let multicast = multicast::check(report, &root, &connected);
     let passthrough = passthrough::check(report, &root, &connected, &ports);

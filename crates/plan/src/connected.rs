@@ -27,6 +27,14 @@ struct LocalAddress {
     path: String,
 }
 
+/// A tunnel port, and the position of its own address.
+#[derive(Debug)]
+pub(crate) struct TunnelPlace {
+    pub name: Name,
+    pub span: Range<usize>,
+    pub path: String,
+}
+
 /// The router's interfaces, local addresses and connected subnets.
 #[derive(Default)]
 pub(crate) struct Connected {
@@ -43,6 +51,8 @@ pub(crate) struct Connected {
     subnets: HashMap<(VrfIndex, Prefix), usize>,
     /// The prefix lengths of the subnets of each family. A lookup tries only these.
     lengths: [BTreeSet<u8>; 2],
+    /// The tunnels, whose addresses are checked last.
+    pub tunnels: Vec<TunnelPlace>,
     /// The named sets.
     pub sets: Vec<(Name, SetKind)>,
     /// True if an interface or address had an error: a name that is not found may be the missing one, so do not report it.
@@ -188,6 +198,18 @@ impl Connected {
         let lengths = &self.lengths[usize::from(address.is_ipv6())];
         let subnet = |&length: &u8| self.subnets.get(&(vrf, Prefix { address: masked(address, length), length }));
         lengths.iter().rev().find_map(subnet).map(|&index| &self.attachments[index])
+    }
+
+    /// The interface of a VRF that has this address, which is not link-local.
+    pub fn owner(&self, vrf: VrfIndex, address: IpAddr) -> Option<&Name> {
+        let index = self.local_addresses.get(&(vrf, address, None))?;
+        Some(&self.interfaces[self.attachments[*index].interface])
+    }
+
+    /// The interface of a VRF on whose subnet the address is, and the length of the subnet's prefix.
+    pub fn subnet_of(&self, vrf: VrfIndex, address: IpAddr) -> Option<(&Name, u8)> {
+        let found = self.find(vrf, address)?;
+        Some((&self.interfaces[found.interface], found.prefix.length))
     }
 
     /// The interface of a VRF whose subnet is exactly this one.

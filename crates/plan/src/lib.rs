@@ -95,6 +95,7 @@ pub use section::port::interface::{InterfacePlan, KernelSettings, ReversePath};
 pub use section::port::link::LinkPlan;
 pub use section::port::ra::{RaPlan, RaPrefix, RouterPreference};
 pub use section::port::shares::SharesPlan;
+pub use section::port::tunnel::{TunnelKind, TunnelPlan};
 pub use section::port::{PortPlan, SchemeChange};
 pub use section::route::RoutePlan;
 pub use section::route::hop::{NextHopPlan, RouteAction};

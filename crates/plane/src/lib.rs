@@ -30,6 +30,7 @@ mod router;
 mod routing;
 pub mod snapshot;
 mod sync;
+pub mod tunnel;
 mod worker;
 
 pub use flow_rates::{FlowGrant, FlowRates, FlowUse};

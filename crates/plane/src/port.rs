@@ -1,6 +1,6 @@
 //! The kinds of port.
 
-/// The kinds of port available to a configuration. All but `memory` are opened by crate `io`.
+/// The kinds of port available to a configuration. All but `memory` and the tunnels are opened by crate `io`.
 pub const DECLARATIONS: &[units::declare::Declaration] = &[
     units::declare::Declaration {
         name: "memory",
@@ -36,6 +36,27 @@ pub const DECLARATIONS: &[units::declare::Declaration] = &[
         summary: "a network interface of the kernel, by AF_XDP sockets",
         cost: units::declare::DeclaredCost::None,
         source: "Documentation/networking/af_xdp.rst",
+        options: &[],
+    },
+    units::declare::Declaration {
+        name: "gre",
+        summary: "a GRE tunnel to the address behind the colon, with `[port.NAME.tunnel]`",
+        cost: units::declare::DeclaredCost::None,
+        source: "RFC 2784, RFC 2890",
+        options: &[],
+    },
+    units::declare::Declaration {
+        name: "ipip",
+        summary: "a tunnel of IP in IP to the address behind the colon, with `[port.NAME.tunnel]`",
+        cost: units::declare::DeclaredCost::None,
+        source: "RFC 2003, RFC 4213, RFC 2473",
+        options: &[],
+    },
+    units::declare::Declaration {
+        name: "vxlan",
+        summary: "an Ethernet segment of the network identifier behind the colon in UDP, with `[port.NAME.tunnel]`",
+        cost: units::declare::DeclaredCost::None,
+        source: "RFC 7348",
         options: &[],
     },
     units::declare::Declaration {

@@ -6,6 +6,7 @@ use crate::hook::{HookConfig, Marks};
 use crate::multicast::MulticastRoutes;
 use crate::packet_log::PacketLog;
 use crate::punt::Punt;
+use crate::tunnel::Tunnels;
 use classifier::{Published, RuleList, SetStore};
 use nat::Nat;
 pub use plan::Layout;
@@ -182,6 +183,8 @@ pub struct Snapshot {
     pub punt: Arc<Punt>,
     /// The limits of packets for programs of the machine.
     pub punt_limits: PuntLimits,
+    /// The tunnels.
+    pub tunnels: Arc<Tunnels>,
     /// True if ports look up IPv4 routes in route caches first.
     pub route_cache: bool,
     /// The packet hooks. `None` without ephemeral state.
@@ -250,6 +253,7 @@ impl Snapshot {
             multicast: MulticastRoutes::default(),
             punt: Arc::default(),
             punt_limits: PuntLimits::default(),
+            tunnels: Arc::default(),
             route_cache: false,
             hooks: None,
             marks: Marks::NONE,

@@ -92,7 +92,8 @@ impl LocalProtocols {
 
     /// Announces a local address to all hosts on the link (RFC 5227 2.3).
     pub(super) fn announce4(&mut self, id: InterfaceId, address: Ipv4Addr, world: &mut impl World) {
-        let Some(mac) = world.interface(id).map(|interface| interface.mac) else { return };
+        // A link without link-layer addresses of its own has no ARP.
+        let Some(mac) = world.interface(id).filter(|interface| interface.peer.is_none()).map(|i| i.mac) else { return };
         self.send_arp(id, &Arp::announcement(mac, address), Mac::BROADCAST, world);
     }
 

@@ -3,7 +3,7 @@
 
 use super::errors::IcmpErrorCause;
 use super::output::{empty_packet, next_hop_key};
-use super::{LocalProtocols, Parsed, World, parse};
+use super::{LocalProtocols, Parsed, World, l3, parse};
 use packet::segment::network_length;
 use packet::wire::Fragmenter;
 use packet::{DropReason, Packet};
@@ -23,6 +23,8 @@ impl LocalProtocols {
         let mtu = out.and_then(|id| world.mtu(id));
         match mtu {
             Some(mtu) if length > usize::from(mtu) => {
+                // An outer packet has no other sender than the router: its tunnel learns the MTU instead (RFC 2003 5.1).
+                world.reduce_tunnel_mtu(l3(&packet), mtu.into());
                 self.drop_with_error(packet, IcmpErrorCause::TooBig { mtu }, DropReason::TooBig, world);
             }
             // The route or the link has changed meanwhile. The next packet of the sender is treated anew.

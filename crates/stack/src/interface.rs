@@ -28,6 +28,8 @@ pub struct Interface {
     pub vlan: Option<u16>,
     /// Its link-layer address.
     pub mac: Mac,
+    /// The link-layer address of all neighbours, if its link has no others: that of a tunnel. They are not resolved.
+    pub peer: Option<Mac>,
     /// The configured MTU for IP packets in bytes. The medium may carry less: see [`Tables::mtu`](fib::Tables::mtu).
     pub mtu: u16,
     /// Its IPv4 addresses.

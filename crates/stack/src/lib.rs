@@ -183,6 +183,7 @@ impl LocalProtocols {
             }
             Exception::Fragment => self.hold_until_first(packet, world),
             Exception::Kernel => world.punt(packet),
+            Exception::Tunnel => world.decapsulate(packet),
             Exception::BeyondScope => {
                 self.drop_with_error(packet, IcmpErrorCause::BeyondScope, DropReason::LinkLocal, world)
             }

@@ -49,6 +49,9 @@ impl LocalProtocols {
 
     /// Responds to a packet; `reassembled` if it was fragmented.
     pub(super) fn deliver(&mut self, packet: Packet, reassembled: bool, world: &mut impl World) {
+        if reassembled && world.ends_tunnel(&packet) {
+            return world.decapsulate(packet);
+        }
         let answer = match parse(&packet) {
             Some(Parsed::V4(ip)) => {
                 let one = packet.meta().flags & Meta::GROUP == 0 && is_for_local_unicast4(&packet, &ip, world);
@@ -87,7 +90,10 @@ impl LocalProtocols {
                 self.receive_query(id, query, world);
                 finish(packet, world);
             }
-            Answer::Silence => world.consume(packet),
+            Answer::Silence => {
+                record_tunnel_error(&packet, world);
+                world.consume(packet);
+            }
             Answer::Drop(reason) => world.drop(packet, reason),
             Answer::PathMtu => {
                 self.receive_path_mtu(&packet, world);
@@ -109,7 +115,7 @@ impl LocalProtocols {
     }
 
     /// Learns a path MTU from an ICMP error about one of our packets (RFC 1191 4, RFC 8201 4).
-    fn receive_path_mtu(&mut self, packet: &Packet, world: &impl World) {
+    fn receive_path_mtu(&mut self, packet: &Packet, world: &mut impl World) {
         let (mtu, original) = match parse(packet) {
             Some(Parsed::V4(ip)) => match Icmp4::parse_without_checksum(ip.payload) {
                 Ok(Icmp4::Unreachable { mtu, original, .. }) => (mtu.into(), original),
@@ -127,6 +133,7 @@ impl LocalProtocols {
             0 => Ipv4Header::of(original).map(Ipv4Header::total_length),
             _ => Ipv6Header::of(original).map(|header| ipv6::HEADER + header.payload_length()),
         };
+        world.reduce_tunnel_mtu(original, mtu);
         if let (Some((destination, mark)), Some(length)) = (packet_mark(original), length) {
             self.path_mtus.learn(destination, mtu, length, mark, world.now());
         }
@@ -180,6 +187,26 @@ impl LocalProtocols {
 pub(super) fn finish(packet: Packet, world: &mut impl World) {
     let kernel = world.interface(packet.meta().in_interface).and_then(|interface| interface.kernel);
     if kernel.is_some() { world.punt(packet) } else { world.consume(packet) }
+}
+
+/// Records an ICMP error about an outer packet of a tunnel (RFC 2003 4, RFC 2473 8).
+fn record_tunnel_error(packet: &Packet, world: &mut impl World) {
+    /// Type, code, checksum and a word that depends on the type, in both families (RFC 792, RFC 4443).
+    const HEADER: usize = 8;
+    let message = match parse(packet) {
+        Some(Parsed::V4(ip)) if ip.header.protocol() == protocol::ICMP => ip.payload,
+        Some(Parsed::V6(ip)) => match ip.upper() {
+            Ok(Some((protocol::ICMPV6, message))) => message,
+            _ => return,
+        },
+        _ => return,
+    };
+    let is_ipv6 = packet.meta().flags & Meta::IPV6 != 0;
+    // Unreachable, time exceeded, parameter problem.
+    let is_error = message.first().is_some_and(|kind| if is_ipv6 { [1, 3, 4] } else { [3, 11, 12] }.contains(kind));
+    if let Some(outer) = message.get(HEADER..).filter(|_| is_error) {
+        world.record_tunnel_error(outer);
+    }
 }
 
 /// True if a packet is for a local unicast address, not for a group.

@@ -33,7 +33,7 @@ impl LocalProtocols {
         let effects = match known {
             Some(effects) => effects,
             None => {
-                let (machine, effects) = NudState::incomplete(now);
+                let (machine, effects) = first_state(key, world);
                 if !self.add_neighbour(key, machine, world) {
                     return Some(NextHopState::TableFull);
                 }
@@ -77,7 +77,7 @@ impl LocalProtocols {
         let effects = match known {
             Some(effects) => effects,
             None => {
-                let (machine, effects) = NudState::incomplete(now);
+                let (machine, effects) = first_state(key, world);
                 if !self.add_neighbour(key, machine, world) {
                     return world.drop(waiting.packet(), DropReason::NeighbourTable);
                 }
@@ -236,7 +236,7 @@ impl LocalProtocols {
     /// A group skips a next hop that does not answer, so no packet would trigger its resolution again: request it now.
     fn retry_group_member(&mut self, key: Key, world: &mut impl World) {
         if world.interface(key.0).is_some() && world.tables().is_member(key.0, key.1) {
-            let (machine, effects) = NudState::incomplete(world.now());
+            let (machine, effects) = first_state(key, world);
             if self.add_neighbour(key, machine, world) {
                 self.apply(key, effects, world);
             }
@@ -295,5 +295,13 @@ impl LocalProtocols {
     /// A random reachable time between half and one and a half of the mean, equal in every run.
     fn reachable_time(&mut self) -> Nanos {
         Nanos::new(REACHABLE.get() / 2) + self.jitter(REACHABLE)
+    }
+}
+
+/// The state of a neighbour that a packet needs: it is requested, except on a link whose neighbours have one link-layer address.
+fn first_state(key: Key, world: &impl World) -> (NudState, NudActions) {
+    match world.interface(key.0).and_then(|interface| interface.peer) {
+        Some(mac) => NudState::new_static(mac, world.now()),
+        None => NudState::incomplete(world.now()),
     }
 }

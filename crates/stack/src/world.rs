@@ -52,6 +52,18 @@ pub trait World {
     fn punt(&mut self, packet: Packet) {
         self.drop(packet, DropReason::LocalProtocol);
     }
+    /// Gives a packet that has arrived at the end of its tunnel to the tunnel.
+    fn decapsulate(&mut self, packet: Packet) {
+        self.drop(packet, DropReason::LocalProtocol);
+    }
+    /// True if a packet for the router, which was reassembled, has arrived at the end of a tunnel.
+    fn ends_tunnel(&self, _packet: &Packet) -> bool {
+        false
+    }
+    /// The outer packet of a tunnel, which `outer` begins with, exceeded the MTU of a link on its way, in bytes.
+    fn reduce_tunnel_mtu(&mut self, _outer: &[u8], _mtu: u32) {}
+    /// A router could not deliver the outer packet of a tunnel, which `outer` begins with.
+    fn record_tunnel_error(&mut self, _outer: &[u8]) {}
     /// Drops a packet.
     fn drop(&mut self, packet: Packet, reason: DropReason);
     /// A next hop for which [`Host::want`](super::LocalProtocols::request_next_hop) returned none has become usable, or failed.

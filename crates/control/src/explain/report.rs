@@ -146,6 +146,12 @@ impl ExplanationFormatter<'_> {
             ExplainStep::Fragment { port, frame } => {
                 vec![("fragment", Note, format!("leaves by {}: {}", self.port(*port), summary(frame)))]
             }
+            ExplainStep::Encapsulated { port, frame } => {
+                vec![("tunnel", Pass, format!("{} encapsulates it: {}", self.port(*port), summary(frame)))]
+            }
+            ExplainStep::Decapsulated { port, frame } => {
+                vec![("tunnel", Pass, format!("ends here, and arrives at {}: {}", self.port(*port), summary(frame)))]
+            }
             ExplainStep::Instruction(instructed) => vec![self.instruction(instructed)],
             ExplainStep::Reclassified => {
                 vec![("again", Note, "the router's own protocols forward it: it is classified again".into())]
@@ -408,6 +414,7 @@ pub(crate) fn exception_text(exception: Exception) -> &'static str {
         Exception::Dispatched => "a function has selected another path",
         Exception::Again => "a function has given it another destination: it is classified again",
         Exception::Kernel => "for a program of the machine: the kernel gets it by its interface of this name",
+        Exception::Tunnel => "it has arrived at the end of a tunnel",
         Exception::Fragment => "a fragment that waits for the first of its packet, by which it is translated",
         Exception::Redirect => "it leaves by its input interface: its sender gets a redirect",
     }

@@ -15,6 +15,7 @@ mod reservation;
 mod rig;
 mod taps;
 mod transfers;
+mod tunnels;
 
 use io::netns::Lab;
 

@@ -43,7 +43,7 @@ pub struct Meta {
     pub flags: u8,
     /// The two ECN bits of its IP header (RFC 3168).
     pub ecn: u8,
-    /// How often it was classified again; bounded, so that packets cannot loop. The two highest bits are flags of the plane.
+    /// How often it was classified again; bounded, so that packets cannot loop. The three highest bits are flags of the plane.
     pub rounds: u8,
     /// Its objective for the egress link: a code of the plane, zero for none.
     pub objective: u8,
@@ -92,6 +92,9 @@ impl Meta {
     /// Its instruction is not executed, because the worker that owns its tag is overloaded.
     pub const NOT_EXECUTED: u8 = 0x80;
 
+    /// The bits of [`Meta::rounds`] that count classifications.
+    pub const ROUNDS: u8 = 0x1f;
+
     /// The adjacency, its version and the offset of the network header in one number. One load, which the compiler does not make of three fields.
     #[inline(always)]
     pub fn link_key(&self) -> u64 {
@@ -116,7 +119,7 @@ impl Meta {
     #[inline]
     pub fn count_classification(&mut self) -> u8 {
         self.rounds += 1;
-        self.rounds & 0x3f
+        self.rounds & Meta::ROUNDS
     }
 }
 

@@ -41,6 +41,14 @@ impl MemoryPort {
         MemoryPort { offloads, ..self }
     }
 
+    /// Sends one packet. Returns it if there is no room.
+    ///
+    /// # Errors
+    /// The wire is full.
+    pub fn send(&mut self, packet: Packet, pool: &mut Pool) -> Result<(), Packet> {
+        self.out.push(packet).inspect(|()| pool.export(1))
+    }
+
     /// Packets waiting to be received at this end.
     pub fn waiting(&self) -> usize {
         self.input.queued()

@@ -3,6 +3,7 @@
 use super::application;
 use super::ipv6_extensions::check_hop_by_hop;
 use super::{Arp, Cast, Error4, Error6, Ethernet, Icmp4, Icmp6, Ipv4, Ipv6, Ndp, PacketFields, summary};
+use super::{Gre, vxlan_vni};
 use super::{Segmenter, offload};
 use super::{flow_hash, icmp4, icmp6, ipv4, ipv4_options, ipv6, may_answer_with_error4, may_answer_with_error6};
 use super::{mld, ndp, transport};
@@ -31,10 +32,22 @@ pub fn exercise(frame: &[u8]) {
     }
     v4(l3);
     v6(l3);
+    tunnels(l3);
     upper_layers(l3);
     transports(l3);
     applications(l3);
     offloads(frame);
+}
+
+/// Parses every tail of the packet as a header of a tunnel.
+fn tunnels(l3: &[u8]) {
+    for at in [0, 20, 40] {
+        let payload = l3.get(at..).unwrap_or_default();
+        if let Ok((gre, length)) = Gre::parse(payload) {
+            assert!(gre.length() <= length && length <= payload.len(), "a header is within the packet");
+        }
+        assert!(vxlan_vni(payload).is_none_or(|vni| vni < 1 << 24), "an identifier has 24 bits");
+    }
 }
 
 /// Parses every tail of the packet as the beginning of a connection.

@@ -15,6 +15,7 @@
 //! | `application` | names in a TLS ClientHello, HTTP requests and DNS questions | RFC 6066, 9112, 1035 |
 //! | `offload` | segmentation of super-frames and their checksums | virtio 1.2 |
 //! | `fragment` | fragmentation of IPv4 packets | RFC 791 |
+//! | `tunnel` | GRE and VXLAN headers, ECN across a tunnel | RFC 2784, 2890, 7348, 6040 |
 //! | `transport` | ports, completion of partial checksums | RFC 768, 9293 |
 //! | `checksum` | sums, incremental update, pseudo-headers | RFC 1071, 1624 |
 //! | `fields` | fields for the classifier; flow hash | |
@@ -48,6 +49,7 @@ mod router_advertisement;
 pub mod summary;
 mod tag_stack;
 pub mod transport;
+mod tunnel;
 
 #[cfg(test)]
 mod tests;
@@ -71,6 +73,7 @@ pub use router_advertisement::RouterAdvertisement;
 pub use summary::{FrameSummary, IpSummary, ip_summary, summary};
 pub use tag_stack::TagStack;
 pub use transport::{complete_checksum, complete_partial_checksum};
+pub use tunnel::{Gre, GreError, VXLAN_HEADER, VXLAN_PORT, decapsulated_ecn, vxlan_header, vxlan_vni};
 pub use units::Mac;
 
 /// Ethertypes (IEEE 802 numbers registry). Below [`ethertype::LOWEST`] the field is an 802.3 length.
@@ -97,16 +100,22 @@ pub mod protocol {
     pub const ICMP: u8 = 1;
     /// IGMP (RFC 3376).
     pub const IGMP: u8 = 2;
+    /// IPv4 in a tunnel (RFC 2003).
+    pub const IPIP: u8 = 4;
     /// TCP (RFC 9293).
     pub const TCP: u8 = 6;
     /// UDP (RFC 768).
     pub const UDP: u8 = 17;
     /// DCCP (RFC 4340).
     pub const DCCP: u8 = 33;
+    /// IPv6 in a tunnel (RFC 4213, RFC 2473).
+    pub const IPV6: u8 = 41;
     /// IPv6 routing header (RFC 8200 4.4).
     pub const ROUTING: u8 = 43;
     /// IPv6 fragment header (RFC 8200 4.5).
     pub const FRAGMENT: u8 = 44;
+    /// GRE (RFC 2784).
+    pub const GRE: u8 = 47;
     /// IPsec encapsulating security payload (RFC 4303).
     pub const IPSEC_ESP: u8 = 50;
     /// IPsec authentication header (RFC 4302).

@@ -48,7 +48,7 @@ const KEYS: &[Key] = &[
         Kind::OneOrMore(INTERFACE),
         "",
         "[\"lan\", \"wan\"]",
-        "The ports that have an interface in the kernel, and so have their VLANs. The default is all but pass-through ports.",
+        "The ports that have an interface in the kernel, and so have their VLANs. The default is all but pass-through ports and the tunnels `gre` and `ipip`.",
     ),
     key(
         "answer",
@@ -241,7 +241,7 @@ pub(crate) fn check(
     });
     let passes = |port: &PortPlan| passthrough.iter().any(|pair| pair.ports.contains(&port.name));
     let chosen = match section.node("ports") {
-        None => ports.iter().filter(|port| !passes(port)).collect(),
+        None => ports.iter().filter(|port| !passes(port) && !is_tunnel(port)).collect(),
         Some(_) => chosen(report, &section, connected, (ports, passes)),
     };
     for port in &chosen {
@@ -270,6 +270,10 @@ fn chosen<'p>(
                 let hint = "leave it out: the router neither sends nor receives packets of its own there".to_string();
                 (format!("{} is a pass-through port", quote(text.value)), hint)
             }),
+            Some(port) if is_tunnel(port) => text.error(report, || {
+                let hint = "leave it out: a tunnel has no link-layer addresses, which the kernel's interface would use";
+                (format!("{} is a tunnel", quote(text.value)), hint.to_string())
+            }),
             Some(port) => chosen.push(port),
             None if connected.incomplete => {}
             None => text.error(report, || {
@@ -279,6 +283,11 @@ fn chosen<'p>(
         }
     }
     chosen
+}
+
+/// True for a tunnel without link-layer addresses. A segment of VXLAN has them.
+fn is_tunnel(port: &PortPlan) -> bool {
+    port.device.tunnel.as_ref().is_some_and(|tunnel| !tunnel.is_segment())
 }
 
 /// Reports an interface whose name the kernel would refuse.

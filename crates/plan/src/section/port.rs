@@ -9,6 +9,7 @@ pub(crate) mod link;
 pub(crate) mod ra;
 pub(crate) mod shares;
 pub(crate) mod state;
+pub(crate) mod tunnel;
 
 use crate::address::optional_mac_text;
 use crate::connected::{Connected, mac};
@@ -34,6 +35,7 @@ use ra::ADVERTISES;
 use serde::Serialize;
 use shares::{SHARE_FILE, SHARES, SharesPlan};
 use state::{PORT_STATE, PortStatePlan};
+use tunnel::TUNNEL;
 use units::{Mac, Nanos};
 
 pub(crate) const KEY: Key = key(
@@ -68,7 +70,13 @@ const KEYS: &[Key] = &[
     ),
     key("mac", Kind::Text(MAC), "", "\"02:00:00:00:00:01\"", "The MAC address. The default is that of the device."),
     key("vrf", Kind::Text(NAME), "\"main\"", "\"red\"", VRF_DOC),
-    key("mtu", MTU, "1500", "1500", "The MTU in bytes. At least 1280 if the port has an IPv6 address."),
+    key(
+        "mtu",
+        MTU,
+        "1500",
+        "1500",
+        "The MTU in bytes. At least 1280 if the port has an IPv6 address. The default of a tunnel is 1500 without its outer headers.",
+    ),
     REDIRECTS,
     ADVERTISES,
     key(
@@ -176,6 +184,13 @@ const KEYS: &[Key] = &[
         "true",
         "Packets to a Switchpath at the other end, whose port has this key too, travel as quanta of their shares, \
          several in a frame. Beside other neighbours the key has no effect. Requires the scheme `dfq` or `share`.",
+    ),
+    key(
+        "tunnel",
+        Kind::Table(TUNNEL),
+        "",
+        "{ local = \"192.0.2.1\" }",
+        "`gre`, `ipip` and `vxlan` only: the outer header of the packets.",
     ),
     key("write", Kind::Text(FILE), "", "\"out.pcapng\"", "`pcap` only: the pcapng file for transmitted frames."),
     key(
@@ -340,8 +355,12 @@ fn port(
     by: &PortContext<'_>,
     (connected, devices): (&mut Connected, &mut Devices),
 ) -> PortPlan {
-    let device = devices.check(report, section, &name, &by.catalogue.devices);
-    let mtu = section.integer(report, "mtu").unwrap_or(1500);
+    let device = devices.check(report, section, &name, (&by.catalogue.devices, &mut connected.tunnels));
+    let own_mtu = section.integer(report, "mtu").unwrap_or(1500);
+    let mtu = match &device.tunnel {
+        Some(tunnel) if section.node("mtu").is_none() => tunnel.default_mtu().into(),
+        _ => own_mtu,
+    };
     if mtu > FRAME_MTU && !by.jumbo {
         report.error(section.place("mtu"), Path::Key(&section.path, "mtu"), || {
             let reason = format!("packets of {mtu} bytes need super-frames, but super_frames is 0");
@@ -362,6 +381,9 @@ fn port(
         cpu.congestion = Congestion::Throttle;
     }
     let scheme = own_scheme(report, section, by.catalogue);
+    if device.tunnel.is_some() {
+        tunnel::check_port(report, section, &scheme);
+    }
     PortPlan {
         mac: section.text(report, "mac").and_then(|text| mac(report, &text)),
         interfaces,

@@ -17,3 +17,4 @@ mod schema;
 mod sections;
 mod shares;
 mod state;
+mod tunnels;

@@ -8,13 +8,14 @@ use toml::de::{DeTable, DeValue};
 use units::declare::{Declaration, DeclaredCost};
 
 /// Configurations that together contain every table, with values that are neither the default nor the example.
-const DOCUMENTS: [&str; 6] = [
+const DOCUMENTS: [&str; 7] = [
     include_str!("../../corpus/good-everything.toml"),
     include_str!("../../corpus/good-cpu.toml"),
     include_str!("../../corpus/good-policy.toml"),
     include_str!("../sections/edge.toml"),
     include_str!("../sections/links.toml"),
     include_str!("../sections/access.toml"),
+    include_str!("../sections/tunnels.toml"),
 ];
 
 /// Keys without an effect of their own: a route has one of several targets, a leak is only a permission, and a file of rules is read beforehand.
@@ -44,8 +45,8 @@ impl Guests for Mean {
 
 fn catalogue() -> Catalogue {
     let mut catalogue = crate::catalogue::catalogue();
-    let xdp = Declaration { name: "xdp", summary: "", cost: DeclaredCost::None, source: "", options: &[] };
-    catalogue.devices.push(xdp);
+    let device = |name| Declaration { name, summary: "", cost: DeclaredCost::None, source: "", options: &[] };
+    catalogue.devices.extend(["xdp", "gre", "ipip", "vxlan"].map(device));
     catalogue.guests = Some(Arc::new(Mean));
     catalogue
 }

@@ -1,7 +1,7 @@
 //! Classification of all packets that are not plain: tagged frames, ARP, IPv6, IP options, packets to local addresses, and malformed packets.
 
 use super::path_rules::PathChoice;
-use super::{Classifier, Exception, Finding, Outcome, REFUSED, REPLICATED, Target, Witness, refuse};
+use super::{Classifier, Exception, Finding, Outcome, REFUSED, REPLICATED, TUNNELLED, Target, Witness, refuse};
 use crate::multicast::{REPLICA, SEVERAL_INTERFACES};
 use crate::punt::protocol_of;
 use crate::snapshot::{PortView, Snapshot};
@@ -56,7 +56,11 @@ impl<W: Witness> Classifier<'_, W> {
         }
         // The new route may have another MTU: decide about fragmentation again.
         meta.rounds = meta.rounds & !TO_FRAGMENT | OPTIONS_DONE;
-        let verdict = self.classify_ip(packet);
+        let verdict = self.classify_ip(packet).map(|target| match target {
+            // Only a packet just received ends where it would be put on its path. This one may be anywhere.
+            TUNNELLED => self.punt(packet, Exception::Tunnel),
+            target => target,
+        });
         self.finish_general(packet, verdict)
     }
 
@@ -309,8 +313,9 @@ impl<W: Witness> Classifier<'_, W> {
     }
 
     fn route6(&self, packet: &mut Packet, (source, destination): (Ipv6Addr, Ipv6Addr), outcome: Outcome) -> Verdict {
-        if let Outcome::Local(_) = outcome {
-            return Ok(self.punt(packet, Exception::Local));
+        if let Outcome::Local(owner) = outcome {
+            let end = tunnel_end(self.snapshot, packet, owner);
+            return Ok(end.unwrap_or_else(|| self.punt(packet, Exception::Local)));
         }
         if source.is_unspecified() || self.has_own_source6(packet, source) {
             return Err(DropReason::MartianSource);
@@ -412,8 +417,11 @@ impl<W: Witness> Classifier<'_, W> {
         let out = match outcome {
             Outcome::NoRoute | Outcome::Group(_) => return self.punt(packet, Exception::NoRoute),
             Outcome::Unreachable => return self.punt(packet, Exception::Unreachable),
-            Outcome::Local(_) => {
-                return self.translation_path(packet, known).unwrap_or_else(|| self.punt(packet, Exception::Local));
+            Outcome::Local(owner) => {
+                // Before the translation: only packets of tunnels have these protocols.
+                let end = tunnel_end(self.snapshot, packet, owner);
+                let end = end.or_else(|| self.translation_path(packet, known));
+                return end.unwrap_or_else(|| self.punt(packet, Exception::Local));
             }
             Outcome::Blackhole => return refuse(packet, DropReason::Blackhole),
             Outcome::Broadcast(interface) => {
@@ -473,6 +481,15 @@ impl<W: Witness> Classifier<'_, W> {
         marks.mark(packet.meta_mut());
         target
     }
+}
+
+/// The target of a packet for the router's address on `owner`, if it is an outer packet of a tunnel.
+fn tunnel_end(snapshot: &Snapshot, packet: &mut Packet, owner: InterfaceId) -> Option<Target> {
+    if snapshot.tunnels.is_empty() || !snapshot.tunnels.may_end(owner, packet) {
+        return None;
+    }
+    packet.meta_mut().out_interface = owner;
+    Some(TUNNELLED)
 }
 
 /// True if a program of the machine may handle a packet that the router would drop for this reason. Such packets are broadcasts, multicast on the link,

@@ -44,6 +44,9 @@ pub(crate) const REPLICATED: Target = Target::MAX - 1;
 /// The packet's target depends on its route, which the second pass reads.
 pub(crate) const UNDECIDED: Target = Target::MAX - 2;
 
+/// The packet has arrived at the end of a tunnel. Its egress interface is the one with its destination.
+pub(crate) const TUNNELLED: Target = Target::MAX - 3;
+
 /// The path instance for each path and port, on one worker.
 #[derive(Default)]
 pub(crate) struct Dispatch {
@@ -96,7 +99,9 @@ impl Dispatch {
 
     pub(crate) fn exception_instance(&self, exception: Exception) -> Target {
         match exception {
-            Exception::Arp | Exception::Local | Exception::Kernel | Exception::Resolve => self.control,
+            Exception::Arp | Exception::Local | Exception::Kernel | Exception::Resolve | Exception::Tunnel => {
+                self.control
+            }
             _ => self.general,
         }
     }

@@ -1,9 +1,10 @@
 //! A world without side effects: the host's actions become steps of the explanation.
 
 use super::{DryRun, ExpectedFate, ExplainStep, Steps};
-use crate::classify::{REPLICATED, Target};
+use crate::classify::{REPLICATED, TUNNELLED, Target};
 use crate::router::config_routes::{self, RouteGoal, Routes};
 use crate::routing::HeldHop;
+use crate::tunnel::ENCAPSULATED;
 use crate::worker::MAX_ROUNDS;
 use fib::{Origin, Outcome, RouteChange, RouteReport, TableLimits, Tables};
 use nat::{Nat, NatRules};
@@ -32,6 +33,9 @@ pub(super) fn run(
 ) -> DryResult {
     concerned.extend(self::packet_addresses(&packet));
     concerned.extend(translated_addresses(dry_run));
+    for tunnel in dry_run.question.snapshot.tunnels.iter() {
+        concerned.extend(tunnel.plan.remotes.iter().copied().chain([tunnel.plan.local]));
+    }
     // Connections share addresses, and each address costs a look at the live tables.
     concerned.sort_unstable();
     concerned.dedup();
@@ -179,9 +183,9 @@ struct DryWorld<'a> {
     quiet: bool,
 }
 
-/// True if this is the packet of the question, and not one that the host generated.
+/// True if this is the packet of the question, also within a tunnel, and not one that the host generated.
 fn is_original(packet: &Packet) -> bool {
-    packet.meta().flags & Meta::GENERATED == 0
+    packet.meta().flags & Meta::GENERATED == 0 || packet.meta().rounds & ENCAPSULATED != 0
 }
 
 impl DryWorld<'_> {
@@ -276,6 +280,11 @@ impl World for DryWorld<'_> {
 
     fn drop(&mut self, packet: Packet, reason: DropReason) {
         self.end(packet, ExpectedFate::Dropped(reason));
+    }
+
+    fn decapsulate(&mut self, packet: Packet) {
+        // The dry run ends it like the worker does: see `DryRun::follow_packet`.
+        self.reclassified.push_back((packet, TUNNELLED));
     }
 
     fn event(&mut self, _event: Event<'_>) {}

@@ -12,10 +12,11 @@ mod instruction;
 
 pub use instruction::InstructionVisit;
 
-use crate::classify::{Classifier, Dispatch, Finding, REFUSED, REPLICATED, Target, Witness};
+use crate::classify::{Classifier, Dispatch, Finding, REFUSED, REPLICATED, TUNNELLED, Target, Witness};
 use crate::function::{Context, Functions};
 use crate::multicast::REPLICA;
 use crate::snapshot::{BEST_EFFORT, Snapshot};
+use crate::tunnel::{OtherEnds, Tunnel, Unencapsulated};
 use crate::worker::{MAX_ROUNDS, WorkerReport};
 use fib::{RouteReport, Tables};
 use nat::Nat;
@@ -94,6 +95,20 @@ pub enum ExplainStep {
         /// The port.
         port: PortId,
         /// The frame.
+        frame: Vec<u8>,
+    },
+    /// The tunnel of this port encapsulates it: the outer packet is classified next.
+    Encapsulated {
+        /// The port.
+        port: PortId,
+        /// The outer packet, behind a link header without addresses.
+        frame: Vec<u8>,
+    },
+    /// It has arrived at the end of a tunnel: the packet within arrives at the tunnel's port.
+    Decapsulated {
+        /// The port.
+        port: PortId,
+        /// The frame that arrives.
         frame: Vec<u8>,
     },
     /// It carries an instruction for this place.
@@ -299,12 +314,28 @@ impl DryRun<'_> {
     ) -> Result<(ExpectedFate, Option<usize>), (Packet, Target)> {
         let mut path = None;
         let (packet, expected) = loop {
+            if target == TUNNELLED || packet.meta().exception == Exception::Tunnel as u8 {
+                match self.end_tunnel(tables, &mut packet) {
+                    Ok(next) => target = next,
+                    Err(reason) => break (packet, ExpectedFate::Dropped(reason)),
+                }
+                continue;
+            }
             match self.position(target).filter(|_| target != REFUSED) {
                 Some((position, _)) => path = Some(position),
                 None if target != REFUSED => return Err((packet, target)),
                 None => {}
             }
             match self.forward(tables, target, packet) {
+                Ok((back, ExpectedFate::Sent { port, interface, frame })) => {
+                    packet = back;
+                    match self.enter_tunnel(tables, port, &mut packet) {
+                        Some(Ok(next)) => target = next,
+                        Some(Err(expected)) => break (packet, expected),
+                        None => break (packet, ExpectedFate::Sent { port, interface, frame }),
+                    }
+                    continue;
+                }
                 Ok(ended) => break ended,
                 Err(back) => packet = back,
             }
@@ -325,6 +356,40 @@ impl DryRun<'_> {
         };
         pool.give(packet);
         Ok((expected, path))
+    }
+
+    /// Encapsulates a packet that leaves by the port of a tunnel. Returns the target of the outer packet, or the fate of a packet that is not
+    /// encapsulated. `None` if the port is no tunnel.
+    fn enter_tunnel(&self, tables: &Tables, port: PortId, packet: &mut Packet) -> Option<Result<Target, ExpectedFate>> {
+        // A copy with numbers of its own: those of the tunnel are for real packets.
+        let tunnel = Tunnel { state: Arc::default(), ..self.question.snapshot.tunnels.of_port(port)?.clone() };
+        // The stations that the tunnel has learned are not in the copy. Of several other ends, a packet to all goes to the last one last.
+        let known = self.question.snapshot.tunnels.of_port(port)?;
+        let remote = match known.other_ends(packet.bytes(), self.question.now) {
+            OtherEnds::One(remote) => remote,
+            OtherEnds::All(remotes) => *remotes.last()?,
+        };
+        Some(match tunnel.encapsulate(packet, remote, tables.flow_key()) {
+            Ok(()) => {
+                self.steps.add(ExplainStep::Encapsulated { port, frame: packet.bytes().to_vec() });
+                Ok(self.classifier(tables).classify_again(packet))
+            }
+            Err(Unencapsulated::Ignored) => Err(ExpectedFate::Consumed),
+            Err(Unencapsulated::Dropped(reason)) => Err(ExpectedFate::Dropped(reason)),
+        })
+    }
+
+    /// Ends a packet at the end of its tunnel. Returns the target of the packet within.
+    fn end_tunnel(&self, tables: &Tables, packet: &mut Packet) -> Result<Target, DropReason> {
+        let snapshot = self.question.snapshot;
+        let inner = snapshot.tunnels.inner(packet.meta().out_interface, packet)?;
+        let port = inner.tunnel.port;
+        let view = snapshot.port(port).ok_or(DropReason::PortRemoved)?;
+        if !inner.cut(packet, None) {
+            return Err(DropReason::FrameTooShort);
+        }
+        self.steps.add(ExplainStep::Decapsulated { port, frame: packet.bytes().to_vec() });
+        Ok(self.classifier(tables).classify_one((port, view), self.question.now, packet))
     }
 
     /// The fates of the replicas of a packet, and their path.

@@ -27,6 +27,7 @@ mod rules;
 mod sets;
 mod share_ids;
 mod shares;
+mod tunnels;
 
 pub use crate::parker::WakeFn;
 pub use edit::{EditError, EditSummary, Edits};
@@ -45,6 +46,7 @@ use crate::function::{FunctionRegistration, Functions};
 use crate::parker::Parker;
 use crate::punt::Punt;
 use crate::snapshot::{Layout, Snapshot};
+use crate::tunnel::TunnelState;
 use crate::worker::{Adopted, Command, Mailbox, PeerRings, Worker, WorkerReport};
 use config_routes::{Gateways, RouteKey, Routes};
 use cpu::Schedulers;
@@ -124,6 +126,8 @@ struct Names {
     rates: HashMap<PortId, (Rate, u32)>,
     /// The number of queues with which a device was opened.
     queues: HashMap<PortId, usize>,
+    /// The state of each tunnel.
+    tunnels: HashMap<PortId, Arc<TunnelState>>,
     next: [usize; 3],
 }
 

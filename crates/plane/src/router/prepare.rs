@@ -7,10 +7,12 @@ use super::opener::{ApplyError, Opener};
 use super::path_specs::{paths, rules};
 use super::prepared::Prepared;
 use super::shares::SharePlans;
+use super::tunnels::{tunnel_neighbours, tunnel_queues, tunnels};
 use super::{Names, Router, hooks};
 use crate::multicast::{GroupKey, MulticastRoute, MulticastRoutes};
 use crate::relay::{RelayOwner, relay};
 use crate::snapshot::{BUILT_IN, CONTROL, GENERAL, PathSpec, PortView, Snapshot};
+use crate::tunnel::PEER;
 use crate::worker::{Decorate, NewFunctions, NewPort, OpenedPort, SPREAD_SEED, SharedQueue, WorkerChange};
 use fib::MOST_VRFS;
 use link::medium::Medium;
@@ -133,6 +135,7 @@ impl Router {
         // Translated connections survive the change of generation.
         snapshot.translations = self.snapshot.translations.clone();
         snapshot.log = self.snapshot.log.clone();
+        snapshot.tunnels = Arc::new(tunnels(plan, &names, &snapshot.interfaces));
         snapshot.punt = self.punt.clone();
         snapshot.punt_limits = plan.linux.as_ref().map_or_else(PuntLimits::default, |linux| linux.limits);
         snapshot.flow_rates = self.snapshot.flow_rates.clone();
@@ -140,7 +143,8 @@ impl Router {
         snapshot.round_trips = trees.round_trips.clone();
         (snapshot.multicast, snapshot.route_cache) = (multicast(plan, &names), plan.route_cache > 0);
         let snapshot = Arc::new(snapshot.with_hooks(stations));
-        let statics = plan.neighbours.iter().map(|n| ((names.interfaces[&n.interface], n.address), n.mac)).collect();
+        let configured = plan.neighbours.iter().map(|n| ((names.interfaces[&n.interface], n.address), n.mac));
+        let statics = configured.chain(tunnel_neighbours(plan, &names)).collect();
         let change = |WorkerParts { ports, schemes, links, functions }| {
             let mut change = WorkerChange::to(snapshot.clone());
             (change.available_functions, change.schedulers) = (self.functions.clone(), self.schedulers.clone());
@@ -282,7 +286,11 @@ impl Router {
         };
         if reopened {
             let most = if plan.scheme.has_shares() { 1 } else { shares.len() };
-            let queues = opener.open(plan, &self.region, most)?;
+            let (queues, ends) = match &plan.device.tunnel {
+                Some(_) => tunnel_queues((id, shares.len()), names),
+                None => (opener.open(plan, &self.region, most)?, Vec::new()),
+            };
+            let mut ends = ends.into_iter();
             assert!((1..=shares.len()).contains(&queues.len()), "a port for each queue, and at most as many as asked");
             // The reopened device may report another address, or none.
             names.devices.remove(&id);
@@ -293,7 +301,8 @@ impl Router {
             let decorations = opener.decorate(plan, queues.len())?;
             let opened = self.distribute_queues(id, queues, decorations);
             for ((share, port), scheme) in shares.iter_mut().zip(opened).zip(schemes) {
-                share.ports.push(NewPort { id, port, scheme });
+                // The device of a tunnel has a queue for each worker, in the order of the workers.
+                share.ports.push(NewPort { id, port, scheme, tunnel: ends.next() });
             }
             return Ok(());
         }
@@ -304,7 +313,8 @@ impl Router {
             let queue = self.queue_of(worker, id, queues);
             match queue.and_then(|queue| decorations.get_mut(queue)?.take()) {
                 Some(decorate) => {
-                    share.ports.push(NewPort { id, port: OpenedPort::Redecorated(decorate), scheme });
+                    let port = OpenedPort::Redecorated(decorate);
+                    share.ports.push(NewPort { id, port, scheme, tunnel: None });
                 }
                 // Relays have no decorators, and unchanged decorators stay: only the scheme changes.
                 None => share.schemes.extend(scheme.map(|scheme| (id, scheme))),
@@ -470,7 +480,8 @@ fn interfaces(plan: &Plan, names: &mut Names) -> Vec<Interface> {
         let wants = Arc::new(ObjectiveTable::new(interface.trust, interface.objective, &plan.objectives));
         let kernel =
             plan.linux.as_ref().filter(|linux| linux.ports.contains(&port_plan.name)).map(|linux| linux.answer);
-        interfaces.push(attach(interface, (id, port), names.macs[&port], wants, kernel));
+        let peer = port_plan.device.tunnel.as_ref().filter(|tunnel| !tunnel.is_segment()).map(|_| PEER);
+        interfaces.push(Interface { peer, ..attach(interface, (id, port), names.macs[&port], wants, kernel) });
     }
     interfaces
 }
@@ -504,6 +515,7 @@ fn attach(
         port,
         vlan,
         mac,
+        peer: None,
         mtu,
         redirects,
         reverse_path,

@@ -270,6 +270,7 @@ impl Worker {
             }
         }
         self.neighbours.drop_waiting(DropReason::Shutdown, &mut self.paths, &mut self.accounting);
+        self.ports.discard_tunnelled(DropReason::Shutdown, &mut self.accounting);
         for state in self.ports.states.iter_mut() {
             state.link.clear(DropReason::Shutdown, &mut self.accounting);
             state.link.port.take_leave(now, &mut self.accounting.pool);

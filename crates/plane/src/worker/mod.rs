@@ -33,6 +33,7 @@ mod stages;
 mod stalled;
 mod subscriber_side;
 mod task_table;
+mod tunnels;
 mod vector;
 
 pub(crate) use adoption::OpenedPort;

@@ -8,7 +8,7 @@ use super::peers::{NextHop, PeerRings};
 use super::ports::Ports;
 use super::protocols::MAX_ROUNDS;
 use super::task_table::TaskTable;
-use crate::classify::{Classifier, REFUSED, REPLICATED, Target, Unwitnessed};
+use crate::classify::{Classifier, REFUSED, REPLICATED, TUNNELLED, Target, Unwitnessed};
 use crate::snapshot::Snapshot;
 use fib::Tables;
 use packet::accounting::Accounting;
@@ -53,11 +53,28 @@ impl Worker {
                     &mut self.accounting,
                 );
             }
+            if target == TUNNELLED {
+                let ended = self.decapsulate(packet);
+                if let Some(state) = self.ports.states.get_mut(port) {
+                    state.entered += u64::from(ended);
+                    state.refused += u64::from(!ended);
+                }
+                return;
+            }
             state.refused += 1;
             let reason = refusal_reason(&packet).unwrap_or(DropReason::PortRemoved);
             return accounting.drop_at(port, packet, reason);
         }
         state.entered += 1;
+        self.enter_path(packet, target);
+    }
+
+    /// Puts a classified packet on its path, behind earlier packets of its flow if they wait for a next hop. A packet without a path is dropped.
+    pub(super) fn enter_path(&mut self, packet: Packet, target: Target) {
+        if self.paths.instances.get(target).is_none() {
+            let reason = refusal_reason(&packet).unwrap_or(DropReason::PortRemoved);
+            return self.accounting.drop(packet, reason);
+        }
         let hop = if packet.meta().exception == Exception::Resolve as u8 {
             // Behind earlier packets of the flow, even if the routes name another next hop by now.
             self.neighbours.waiting.next_hop_ahead(&packet).or_else(|| {

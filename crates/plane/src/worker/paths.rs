@@ -4,7 +4,7 @@ use super::adoption::NewFunctions;
 use super::instances::Instances;
 use super::ports::Ports;
 use super::task_table::{Task, TaskTable};
-use crate::classify::{Dispatch, REFUSED, Target, UNDECIDED};
+use crate::classify::{Dispatch, REFUSED, TUNNELLED, Target};
 use crate::flow_queues::FlowOrder;
 use crate::function::{self, Function, Functions};
 use crate::input_queue::InputQueue;
@@ -209,8 +209,8 @@ impl Paths {
     ) -> Target {
         let target = self.instances.next_target();
         let task = self.forwarder(path, snapshot, tasks, accounting);
-        // The highest targets have special meanings: refused, copied, undecided.
-        assert!(target < UNDECIDED, "ports and paths are bounded");
+        // The highest targets have special meanings: refused, copied, undecided, at the end of a tunnel.
+        assert!(target < TUNNELLED, "ports and paths are bounded");
         let before = kept.as_ref().and_then(|instance| instance.allowance);
         let reserved = path.cpu.reservation.map(|reserved| reserved.packets);
         let order = flow_order(snapshot, path, tasks);

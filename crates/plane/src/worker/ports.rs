@@ -8,6 +8,7 @@ use super::vector::Vector;
 use crate::classify::{PortRouteCache, Target};
 use crate::instructions::InstructionFault;
 use crate::snapshot::{PortShares, Snapshot};
+use crate::tunnel::TunnelEnd;
 use cpu::task::TaskTerms;
 use fib::Tables;
 use link::{Link, LinkSetup};
@@ -66,6 +67,8 @@ pub(super) struct PortState {
     pub subscribers: Option<SubscriberSide>,
     /// Stalls of the medium.
     pub stall: StallMeter,
+    /// The other end of the port's wire, if it is the port of a tunnel.
+    pub tunnel: Option<Box<TunnelEnd>>,
 }
 
 impl PortState {
@@ -330,6 +333,7 @@ impl Ports {
         let Some(mut state) = self.states.take(id) else { return };
         // Packets still in the port count as sent. They are lost with it, so count them as dropped while the link exists.
         state.link.port.take_leave(accounting.now, &mut accounting.pool);
+        state.discard_tunnelled(id, DropReason::PortRemoved, accounting);
         state.link.abandon_port(accounting);
         // `start_closing` has left the input task running for the packets of other workers.
         if state.relays.is_some() {

@@ -12,8 +12,9 @@ use crate::multicast::GroupCounters;
 use crate::path::Instance;
 use crate::punt::{PuntedFrame, is_shared, protocol_of, source_of, untagged_frame};
 use crate::snapshot::Snapshot;
+use crate::tunnel::Tunnels;
 use cpu::meter::WorkMeter;
-use fib::Tables;
+use fib::{Outcome, Tables};
 use nat::{Nat, NatRules};
 use packet::accounting::Accounting;
 use packet::event::{Event, Stage};
@@ -39,6 +40,8 @@ pub(super) struct Protocols {
     pub statics: BTreeMap<(InterfaceId, IpAddr), Mac>,
     /// The verdicts that the host has just reached about next hops.
     pub verdicts: Vec<(NextHop, NextHopState)>,
+    /// The packets that the host has just found to be at the end of a tunnel.
+    pub tunnelled: Vec<Packet>,
 }
 
 impl Protocols {
@@ -48,6 +51,7 @@ impl Protocols {
             host_due: Instant::NEVER,
             statics: BTreeMap::new(),
             verdicts: Vec::new(),
+            tunnelled: Vec::new(),
         }
     }
 }
@@ -62,6 +66,7 @@ pub(super) struct WorkerWorld<'a> {
     ports: &'a PortStates,
     tasks: &'a mut TaskTable,
     verdicts: &'a mut Vec<(NextHop, NextHopState)>,
+    tunnelled: &'a mut Vec<Packet>,
     groups: &'a mut [GroupCounters],
     current: Target,
 }
@@ -81,6 +86,7 @@ impl Worker {
             ports: &self.ports.states,
             tasks: &mut self.tasks,
             verdicts: &mut self.protocols.verdicts,
+            tunnelled: &mut self.protocols.tunnelled,
             groups: &mut self.paths.group_counters,
             current,
         };
@@ -88,6 +94,9 @@ impl Worker {
         // The host may have reached verdicts during `work`, when the rings to the workers were not at hand.
         if !self.protocols.verdicts.is_empty() {
             self.send_verdicts();
+        }
+        if !self.protocols.tunnelled.is_empty() {
+            self.decapsulate_waiting();
         }
         answer
     }
@@ -103,7 +112,8 @@ impl Worker {
     fn run_host(&mut self, target: Target) -> usize {
         // Only the first worker runs the host. The others hand their packets over to it.
         if self.id != WorkerId(0) {
-            return self.peers.hand_to_first(target, &mut self.paths, &mut self.accounting);
+            let ended = if self.snapshot.tunnels.is_empty() { 0 } else { self.decapsulate_queued() };
+            return ended + self.peers.hand_to_first(target, &mut self.paths, &mut self.accounting);
         }
         let Some(instance) = self.paths.instances.get_mut(target) else { return 0 };
         instance.input.pop_into(&mut self.vector.batch, HOST_VECTOR);
@@ -257,6 +267,31 @@ impl World for WorkerWorld<'_> {
         }
         let frame = PuntedFrame { interface: packet.meta().in_interface, bytes: untagged_frame(&packet) };
         if punt.send(protocol, frame) { self.consume(packet) } else { self.drop(packet, DropReason::PuntQueue) }
+    }
+
+    fn decapsulate(&mut self, packet: Packet) {
+        self.count(|counters| counters.diverted += 1);
+        self.tunnelled.push(packet);
+    }
+
+    fn ends_tunnel(&self, packet: &Packet) -> bool {
+        let tunnels = &self.snapshot.tunnels;
+        let Some(to) = Tunnels::destination(packet).filter(|_| !tunnels.is_empty()) else { return false };
+        let owner = self.tables.lookup_from(packet.meta().in_interface, to);
+        matches!(owner, Outcome::Local(owner) if tunnels.may_end(owner, packet))
+    }
+
+    fn reduce_tunnel_mtu(&mut self, outer: &[u8], mtu: u32) {
+        let Some(tunnel) = self.snapshot.tunnels.find_sender(outer) else { return };
+        let (overhead, is_ipv4) = (tunnel.plan.overhead(), tunnel.plan.local.is_ipv4());
+        if tunnel.state.reduce_mtu(mtu, overhead, is_ipv4, self.accounting.now) {
+            // At once: the port is asked for its MTU only now and then.
+            self.tables.set_link_mtu(tunnel.interface, tunnel.state.mtu());
+        }
+    }
+
+    fn record_tunnel_error(&mut self, outer: &[u8]) {
+        self.snapshot.tunnels.find_sender(outer).into_iter().for_each(|tunnel| tunnel.state.count_error());
     }
 
     fn next_hop_settled(&mut self, interface: InterfaceId, address: IpAddr, verdict: NextHopState) {

@@ -1,9 +1,11 @@
 //! The device of a port: its kind, its target, and the files it reads and writes.
 
+use crate::connected::TunnelPlace;
 use crate::diagnostic::Report;
 use crate::diff::{PropertyChange, edit, file, or_none};
 use crate::document::Section;
 use crate::names::{self, Name};
+use crate::section::port::tunnel::{self, TunnelKind, TunnelPlan};
 use crate::text::{TextError, did_you_mean, quote};
 use serde::{Serialize, Serializer};
 use std::collections::HashMap;
@@ -17,7 +19,7 @@ use units::declare::Declaration;
 /// The device of a port: `kind:target`.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct DevicePlan {
-    /// A kind of the catalogue: `memory`, `pcap`, `packet`, `xdp`.
+    /// A kind of the catalogue: `memory`, `pcap`, `packet`, `xdp`, `gre`.
     pub kind: String,
     /// The target: a name, a file, a kernel interface. Empty for a `pcap` port that only writes.
     pub target: String,
@@ -30,6 +32,9 @@ pub struct DevicePlan {
     pub checksums: Option<Checksums>,
     /// `packet` and `tap`: whether super-frames and partial checksums are exchanged with the kernel as they are.
     pub offloads: bool,
+    /// `gre`, `ipip` and `vxlan`: the outer header.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tunnel: Option<TunnelPlan>,
 }
 
 impl fmt::Display for DevicePlan {
@@ -133,8 +138,13 @@ impl Serialize for Checksums {
 const INTERFACES: [&str; 3] = ["packet", "tap", "xdp"];
 
 /// Keys of a port that only some kinds of device have.
-const OPTIONS: [(&str, &[&str]); 4] =
-    [("write", &["pcap"]), ("pace", &["pcap"]), ("checksums", &["xdp"]), ("offloads", &["packet", "tap"])];
+const OPTIONS: [(&str, &[&str]); 5] = [
+    ("write", &["pcap"]),
+    ("pace", &["pcap"]),
+    ("checksums", &["xdp"]),
+    ("offloads", &["packet", "tap"]),
+    ("tunnel", TunnelKind::NAMES),
+];
 
 /// The devices and files of the ports so far.
 #[derive(Default)]
@@ -154,13 +164,14 @@ impl Devices {
         report: &mut Report<'_>,
         section: &Section<'_>,
         port: &Name,
-        declared: &[Declaration],
+        (declared, tunnels): (&[Declaration], &mut Vec<TunnelPlace>),
     ) -> DevicePlan {
         let write = self.file(report, section, "write");
         let pace = section.parsed(report, "pace").unwrap_or_default();
         let checksums = section.parsed(report, "checksums");
         let offloads = section.boolean(report, "offloads");
-        let mut plan = DevicePlan { kind: String::new(), target: String::new(), write, pace, checksums, offloads };
+        let mut plan =
+            DevicePlan { kind: String::new(), target: String::new(), write, pace, checksums, offloads, tunnel: None };
         let Some(text) = section.text(report, "device") else { return plan };
         let Some((kind, target)) = text.value.split_once(':') else {
             let kinds: Vec<String> = declared.iter().map(|d| format!("{}:...", d.name)).collect();
@@ -194,6 +205,11 @@ impl Devices {
         }
         if kind == "pcap" && !target.is_empty() {
             self.reads.push((plain(target), text.path.to_string(), text.span.clone()));
+        }
+        if let Some(kind) = TunnelKind::of(kind) {
+            // Several tunnels may have the same other end: `check::tunnels` compares all that distinguishes them.
+            plan.tunnel = tunnel::check(report, section, (kind, target), (port, tunnels));
+            return plan;
         }
         if !target.is_empty() {
             // A kernel interface is one device, also for different kinds of port.
@@ -277,6 +293,7 @@ fn check_target(device: &DevicePlan) -> Result<(), (String, String)> {
                 );
             }
         }
+        kind if let Some(kind) = TunnelKind::of(kind) => return tunnel::check_target(kind, target),
         _ if target.is_empty() => return wrong("write the target of the device after the colon"),
         _ => {}
     }
@@ -289,6 +306,7 @@ pub(crate) fn edits(old: &DevicePlan, new: &DevicePlan, what: &mut Vec<PropertyC
     edit(what, "pace", old.pace, new.pace);
     edit(what, "checksums", or_none(&old.checksums), or_none(&new.checksums));
     edit(what, "offloads", old.offloads, new.offloads);
+    edit(what, "tunnel", or_none(&old.tunnel), or_none(&new.tunnel));
 }
 
 #[cfg(test)]

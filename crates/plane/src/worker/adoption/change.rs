@@ -6,6 +6,7 @@ use crate::function::{Function, Functions};
 use crate::hook::PacketHook;
 use crate::relay::Relay;
 use crate::snapshot::Snapshot;
+use crate::tunnel::TunnelEnd;
 use cpu::Schedulers;
 use link::{LinkSetup, Queueing};
 use packet::port::Port;
@@ -34,6 +35,8 @@ pub struct NewPort {
     pub(crate) port: OpenedPort,
     /// The scheme of its link. `None` if the scheme stays.
     pub scheme: Option<Queueing>,
+    /// The worker's end of the port's wire, if it is the port of a tunnel.
+    pub(crate) tunnel: Option<Box<TunnelEnd>>,
 }
 
 /// The hook of a worker's next generation.

@@ -8,6 +8,7 @@ use crate::worker::ports::{ClosedPort, PortState, Ports, Role};
 use crate::worker::task_table::TaskTable;
 use crate::worker::vector::Vector;
 use link::{FLOWS, Link, Queueing};
+use packet::DropReason;
 use packet::accounting::Accounting;
 use packet::port::Port;
 use units::PortId;
@@ -24,7 +25,7 @@ impl Ports {
         accounting: &mut Accounting,
     ) -> Vec<(PortId, Queueing)> {
         let mut retired = Vec::new();
-        let NewPort { id, port, scheme } = new;
+        let NewPort { id, port, scheme, tunnel } = new;
         let (port, role, lanes) = match port {
             OpenedPort::Redecorated(decorate) => {
                 let Some(state) = self.states.get_mut(id) else { return retired };
@@ -48,6 +49,8 @@ impl Ports {
         self.discard_arrivals(id, vector, accounting);
         let Ports { states: ports, closed: remains, .. } = self;
         if let Some(state) = ports.get_mut(id) {
+            state.discard_tunnelled(id, DropReason::PortRemoved, accounting);
+            state.tunnel = tunnel;
             state.link.abandon_port(accounting);
             state.link.replace_port(|old| {
                 // Other workers may still hold their ends of its rings.
@@ -95,6 +98,7 @@ impl Ports {
             route_cache: PortRouteCache::default(),
             subscribers: None,
             stall: packet::StallMeter::default(),
+            tunnel,
         };
         self.states.insert(id, state);
         retired

@@ -1,7 +1,7 @@
 //! Classify: finds the path and the egress port of each packet in the batch, then enqueues it on the input queue of that path at
 //! that port.
 
-use crate::classify::{Classifier, REFUSED, REPLICATED, Target, Unwitnessed};
+use crate::classify::{Classifier, REFUSED, REPLICATED, TUNNELLED, Target, Unwitnessed};
 use crate::worker::Worker;
 use crate::worker::paths::Paths;
 use crate::worker::ports::Ports;
@@ -59,7 +59,7 @@ impl Worker {
             let run = run_of(target, rest);
             rest = &rest[run..];
             let Some(instance) = instances.get_mut(target) else {
-                if target == REPLICATED {
+                if target == REPLICATED || target == TUNNELLED {
                     return self.enqueue_one_by_one(port, done);
                 }
                 state.refused += run as u64;

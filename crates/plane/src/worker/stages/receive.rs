@@ -14,6 +14,7 @@ impl Worker {
     pub(in crate::worker) fn receive<M: WorkMeter>(&mut self, port: PortId, most: usize, meter: &mut M) -> Received {
         let mut done = Received::default();
         let Some(state) = self.ports.states.get_mut(port) else { return done };
+        let is_tunnel = state.tunnel.is_some();
         if let Some(lanes) = &mut state.relays {
             lanes.count_stalls(&mut self.accounting);
             // Packets that other workers transmit through this queue are the oldest: transmit them before anything is received.
@@ -36,6 +37,9 @@ impl Worker {
             done.stalled = true;
             done.used = self.lap(meter, Work::new(WorkKind::Input, 0, 0).at(port));
             return done;
+        }
+        if is_tunnel && self.adoption.pending.is_none() {
+            done.drained += self.encapsulate(port);
         }
         // A new generation is adopted when the paths are empty. Until then packets stay in the receive ring: the new generation
         // forwards them.

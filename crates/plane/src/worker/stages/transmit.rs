@@ -71,6 +71,10 @@ impl Ports {
         let Ports { states, blocked, blocked_since, .. } = self;
         let Some(state) = states.get_mut(port) else { return (moved, more) };
         let now = accounting.now;
+        if state.tunnel.as_ref().is_some_and(|end| end.waiting() > 0) {
+            // The input task of the port encapsulates the packets.
+            tasks.run_queue.wake(state.input, now);
+        }
         let is_full = state.link.backlog().packets > 0 && state.link.room() == 0;
         state.stall.observe(is_full, now, accounting.stalls.link());
         // An emulated link reports itself when it is ready: see `Ports::serve_emulated`.
