@@ -26,7 +26,7 @@ fn installed() -> PathBuf {
         symlink(libraries.join(library), built.join(library)).unwrap();
     }
     for program in ["switchpath", "switchpath-lab"].map(|name| built.join(name)) {
-        fs::write(&program, "#!/bin/sh\n[ \"$1\" != man ] || mkdir -p \"$2\"\n").unwrap();
+        fs::write(&program, "#!/bin/sh\nfor last; do :; done\n[ \"$1\" != man ] || mkdir -p \"$last\"\n").unwrap();
         fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
     }
     let install = || {

@@ -131,7 +131,7 @@ impl Punt {
     pub(crate) fn admits(&self, protocol: PuntedProtocol, source: u64, limits: &PuntLimits, now: Instant) -> bool {
         let (limit, place) = (limits.of(protocol), protocol as usize);
         let of_source = PacketRate::pps(limit.get().div_ceil(PART_OF_SOURCE));
-        // The source first: what it sends beyond its part must not take from the limit of all.
+        // The source first: packets beyond its part must not use up the limit of all.
         let admitted = take(&self.paid_by_source[place][source as usize % SOURCES], of_source, now)
             && take(&self.paid[place], limit, now);
         if !admitted {

@@ -11,7 +11,7 @@ use std::process::Command;
 
 const TOOLS: [&str; 4] = ["/usr/sbin/dnsmasq", "/usr/sbin/udhcpc", "/usr/bin/dig", "/usr/bin/curl"];
 
-/// What udhcpc calls with the lease in its environment.
+/// A script for udhcpc, which passes the lease in the environment.
 const LEASE_SCRIPT: &str = "#!/bin/sh
 case $1 in
 bound|renew)

@@ -23,7 +23,7 @@ pub struct LinuxRoute {
 pub enum LinuxRouteAction {
     /// They are sent to one of these next hops, selected by flow.
     Hops(Vec<LinuxHop>),
-    /// They are for the machine, whatever interface they arrive at. It is that of the route, which disappears with it.
+    /// They are for the machine, at all interfaces. The route disappears with this one.
     Local(Name),
     /// They are dropped silently.
     Blackhole,

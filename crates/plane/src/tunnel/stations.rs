@@ -25,7 +25,7 @@ impl LearnedStations {
             return;
         }
         let mut stations = self.0.write();
-        // A full table forgets what is old, and learns nothing if all are in use: a flood of addresses evicts no station.
+        // A full table forgets old stations, and learns none if all are in use: a flood of addresses evicts no station.
         if stations.len() >= MOST && !stations.contains_key(&station) {
             stations.retain(|_, (_, seen)| now.since(*seen) < LIFETIME);
         }

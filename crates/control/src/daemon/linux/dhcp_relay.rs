@@ -29,7 +29,7 @@ const LONGEST: usize = 9000;
 /// The counters by interface, which reports read.
 pub(super) type RelayReport = Arc<Mutex<BTreeMap<Name, RelayCounters>>>;
 
-/// What a relay agent depends on: it is made anew if this changes.
+/// The settings of a relay agent: it is made anew if they change.
 #[derive(Clone, PartialEq, Eq)]
 struct RelaySettings {
     plan: DhcpRelayPlan,

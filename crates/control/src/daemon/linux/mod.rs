@@ -192,7 +192,7 @@ impl Follower {
         })
     }
 
-    /// Sleeps until the kernel has changes, somebody wakes the thread, or the time is over. Meanwhile the kernel's interfaces follow the links of the
+    /// Sleeps until the kernel has changes, another thread wakes this one, or the time is over. Meanwhile the kernel's interfaces follow the links of the
     /// router's ports.
     fn sleep(&mut self, sleeper: &mut Sleeper, pause: Nanos) {
         let until = clock::now() + pause;

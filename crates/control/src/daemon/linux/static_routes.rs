@@ -34,7 +34,7 @@ impl StaticRoutes {
             })
             .collect();
         self.is_dirty |= wanted != self.wanted;
-        // Those that are no longer wanted are found in the kernel's tables, as those of an earlier run.
+        // Routes that are no longer wanted are found in the kernel's tables, like those of an earlier run.
         self.is_swept &= self.wanted.keys().all(|key| wanted.contains_key(key));
         self.wanted = wanted;
         let present = tables.routes().any(|route| route.route.protocol == PROTOCOL);

@@ -7,7 +7,7 @@ use plane::snapshot::Layout;
 use std::net::IpAddr;
 use units::Mac;
 
-/// A router with the ports `lan` and `wan`, and whatever `more` adds. The last byte of its addresses is `own` on the WAN, that of its networks on the
+/// A router with the ports `lan` and `wan`, and the sections of `more`. The last byte of its addresses is `own` on the WAN, that of its networks on the
 /// LAN `lan`. Both hosts and the other router are neighbours.
 pub fn config((own, lan): (u8, u8), peer: u8, more: &str) -> String {
     format!(
