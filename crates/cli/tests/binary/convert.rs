@@ -98,12 +98,12 @@ fn of_router(place: &TestDirectory, routes: &Value, destination: &str) -> String
     let source = if destination.contains(':') { "2001:db8:1::50" } else { "192.168.1.50" };
     let explained = place.json(&["explain", "in", "eth1", "saddr", source, "daddr", destination]);
     let Some(prefix) = explained["prefix"].as_str() else { return "dropped".into() };
-    let same = routes["routes"]
+    let mut same = routes["routes"]
         .as_array()
         .unwrap()
         .iter()
         .filter(|route| route["prefix"] == prefix && route["active"] != false);
-    let route = same.last().unwrap_or_else(|| panic!("no route {prefix}: {explained}"));
+    let route = same.next_back().unwrap_or_else(|| panic!("no route {prefix}: {explained}"));
     match route["action"].as_str().unwrap() {
         "local" => "local".into(),
         "blackhole" | "unreachable" => {

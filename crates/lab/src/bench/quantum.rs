@@ -215,7 +215,15 @@ mod tests {
 
     #[test]
     fn forwarded_batches_take_less_time_than_forwarded_packets() {
-        let (batches, packets) = (cost("forward", "dfq", true), cost("forward", "fifo", true));
+        let _share = crate::machine_lock::shared_machine();
+        // Other programs only add time, so the least of several rounds is compared.
+        let mut least = [f64::INFINITY; 2];
+        for _ in 0..5 {
+            for (least, scheme) in least.iter_mut().zip(["dfq", "fifo"]) {
+                *least = least.min(cost("forward", scheme, true));
+            }
+        }
+        let [batches, packets] = least;
         assert!(batches < packets, "{batches} ns of a quantum, {packets} ns of a packet");
     }
 }

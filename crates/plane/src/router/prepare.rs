@@ -302,7 +302,7 @@ impl Router {
             let opened = self.distribute_queues(id, queues, decorations);
             for ((share, port), scheme) in shares.iter_mut().zip(opened).zip(schemes) {
                 // The device of a tunnel has a queue for each worker, in the order of the workers.
-                share.ports.push(NewPort { id, port, scheme, tunnel: ends.next() });
+                share.ports.push(NewPort { id, port, scheme, tunnel: ends.next().map(Box::new) });
             }
             return Ok(());
         }

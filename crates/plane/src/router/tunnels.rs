@@ -11,18 +11,11 @@ use std::sync::Arc;
 use units::{InterfaceId, Mac, PortId, VrfId};
 
 /// A queue for each worker to the port of a tunnel, and the worker's end of each.
-pub(super) fn tunnel_queues(
-    (id, workers): (PortId, usize),
-    names: &mut Names,
-) -> (Vec<Box<dyn Port>>, Vec<Box<TunnelEnd>>) {
+pub(super) fn tunnel_queues((id, workers): (PortId, usize), names: &mut Names) -> (Vec<Box<dyn Port>>, Vec<TunnelEnd>) {
     // A changed tunnel begins anew: its path MTU is that of another path.
     let state = Arc::<TunnelState>::default();
     names.tunnels.insert(id, state.clone());
-    let queue = |worker| {
-        let (port, end) = tunnel_port(&state, worker == 0);
-        (port, Box::new(end))
-    };
-    (0..workers).map(queue).unzip()
+    (0..workers).map(|worker| tunnel_port(&state, worker == 0)).unzip()
 }
 
 /// The next hops of routes that lead into tunnels: they have an address at once, so that no packet waits for it.
