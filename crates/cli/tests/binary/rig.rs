@@ -129,7 +129,9 @@ impl TestDirectory {
     /// Runs a command that has to succeed, and returns its output.
     pub fn run_ok(&self, arguments: &[&str]) -> String {
         let output = self.run(arguments);
-        let said = String::from_utf8_lossy(&output.stderr);
+        // With `-j` an error is on the standard output.
+        let said = [&output.stderr[..], &output.stdout].concat();
+        let said = String::from_utf8_lossy(&said);
         assert!(output.status.success(), "{arguments:?}: {}\n{said}", output.status);
         String::from_utf8(output.stdout).unwrap()
     }

@@ -184,7 +184,14 @@ fn guest_that_breaks_a_law_is_refused_with_the_law_and_not_installed() {
 fn guest_is_measured_beside_built_in_schemes() {
     let place = TestDirectory::new(0);
     std::fs::write(place.path("fifo.wasm"), wat::parse_str(FIFO).unwrap()).unwrap();
-    let json = place.json(&["guest", "bench", "--quick", "fifo.wasm"]);
+    // The machine may keep the guest from its processor for longer than a call may take: then the guest is disabled, and the command fails.
+    let measured = |more: &[&str]| {
+        let command = [&["guest", "bench", "--quick", "fifo.wasm"], more].concat();
+        let mut runs = (0..5).map(|_| place.run(&command));
+        let good = runs.find(|output| output.status.success()).expect("one of five runs is not disturbed");
+        String::from_utf8(good.stdout).unwrap()
+    };
+    let json: serde_json::Value = serde_json::from_str(&measured(&["-j"])).unwrap();
     let costs = json["costs"].as_array().unwrap();
     let of = |scheme: &str| {
         let of = costs.iter().filter(|cost| cost["scheme"] == scheme && cost["ns_per_packet"].is_f64());
@@ -194,6 +201,6 @@ fn guest_is_measured_beside_built_in_schemes() {
         assert_eq!(of(scheme), [1, 8, 32], "{json}");
     }
     assert!(json["instantiate_ns"].as_u64() > Some(0) && json["compile_ns"].as_u64() > Some(0), "{json}");
-    let said = place.run_ok(&["guest", "bench", "--quick", "fifo.wasm"]);
+    let said = measured(&[]);
     assert!(said.contains("SCHEME") && said.contains("instantiated in"), "{said}");
 }
