@@ -274,6 +274,13 @@ fn loopback_addresses_and_virtual_routers_of_the_kernel_are_the_routers() {
     assert!(host("ip neigh show 192.0.2.254").contains("00:00:5e:00:01:05"), "{}", host("ip neigh"));
     // Routed by the virtual router: the host has no other.
     assert_eq!(pings(net.host.namespace(), "10.255.0.1"), 3);
+    // A daemon may have a route to the same address, which does not count.
+    net.ip("ip route add 10.255.0.1/32 via 192.0.2.9 metric 50");
+    net.ip("ip route add 198.51.100.0/24 via 192.0.2.9");
+    let routed =
+        || net.daemon.routes(RouteQuery { origin: Some(Origin::Kernel), ..RouteQuery::default() }, None, 9).unwrap();
+    net.wait("the later route", || routed().routes.iter().any(|route| route.prefix == "198.51.100.0/24"));
+    assert_eq!(pings(net.host.namespace(), "10.255.0.1"), 3);
     // The other router has taken over.
     net.ip("ip link set vrrp5 down");
     host("ip neigh flush all");

@@ -28,28 +28,39 @@ impl KernelInterface {
         let kept = service_manager::take(&kept_name(name));
         let descriptor = match kept.filter(|kept| sys::tun_name(kept).as_deref() == Some(name)) {
             Some(descriptor) => descriptor,
-            None => attach(name).map_err(|error| failed(&error))?,
+            None => {
+                // A copy of an earlier device with this name, which was removed.
+                let _ = service_manager::forget(&kept_name(name));
+                attach(name).map_err(|error| failed(&error))?
+            }
         };
         // An earlier owner may have left offloads.
         sys::set_tun_offload(&descriptor, 0).map_err(|error| failed(&error))?;
         sys::keep_tun(&descriptor, true).map_err(|error| failed(&error))?;
-        let failed = |error: KernelError| failed(&error.error);
-        let mut netlink = Netlink::open().map_err(failed)?;
-        let link = netlink.link(name).map_err(failed)?;
-        if link.mac != mac {
-            netlink.set_mac(name, mac).map_err(failed)?;
-        }
-        if link.mtu != u32::from(mtu) {
-            netlink.set_mtu(name, mtu.into()).map_err(failed)?;
-        }
-        if !link.up {
-            netlink.set_up(name, true).map_err(failed)?;
-        }
         // A kept device has the carrier that the earlier router has set.
-        sys::set_tun_carrier(&descriptor, true).map_err(|error| refused(name, &error))?;
+        sys::set_tun_carrier(&descriptor, true).map_err(|error| failed(&error))?;
         // Best effort: without it a restart costs the carrier.
         let _ = service_manager::keep(&kept_name(name), descriptor.as_fd());
-        Ok(KernelInterface { name: name.to_owned(), descriptor, index: link.index })
+        let link = Netlink::open().and_then(|mut netlink| netlink.link(name)).map_err(|error| failed(&error.error))?;
+        let interface = KernelInterface { name: name.to_owned(), descriptor, index: link.index };
+        interface.configure(mac, mtu)?;
+        Ok(interface)
+    }
+
+    /// Sets the MAC address and the MTU if they differ, and sets the interface up. The calling thread must be in the network namespace of the interface.
+    pub fn configure(&self, mac: Mac, mtu: u16) -> Result<(), OpenError> {
+        let change = || {
+            let mut netlink = Netlink::open()?;
+            let link = netlink.link(&self.name)?;
+            if link.mac != mac {
+                netlink.set_mac(&self.name, mac)?;
+            }
+            if link.mtu != u32::from(mtu) {
+                netlink.set_mtu(&self.name, mtu.into())?;
+            }
+            if link.up { Ok(()) } else { netlink.set_up(&self.name, true) }
+        };
+        change().map_err(|error: KernelError| refused(&self.name, &error.error))
     }
 
     /// Its name.

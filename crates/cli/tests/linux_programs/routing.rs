@@ -100,6 +100,12 @@ fn killed_router_forwards_again_at_once_with_the_routes_of_the_kernel() {
     assert!(daemons.ask("show bgp summary").contains("10.255.0.9"), "{}", daemons.logs());
     assert!(restart.longest_gap_ms < 2000, "{restart:?}");
     network.await_route("198.51.100.0/24 one");
+    // The manager's copy of the descriptor does not stand in the way of a change.
+    let text = std::fs::read_to_string(network.place.path("run.toml")).unwrap();
+    network.place.write("run.toml", &text.replace("[port.lan]", "[port.lan]\nmtu = 1400"));
+    network.place.run_ok(&["apply", "run.toml"]);
+    let shown = || run_in(&network.mirror(), "ip link show lan");
+    wait("the MTU", shown, || shown().contains("mtu 1400"));
 }
 
 #[test]

@@ -249,8 +249,8 @@ fn too_big(outer: &[u8], mtu: u16) -> Vec<u8> {
 
 #[test]
 fn code_point_is_inherited_or_fixed_and_ecn_crosses_the_tunnel() {
-    // The keys of the tunnel, the traffic class of the packet, that of its outer header, the ECN bits that a router sets in it, and the traffic class
-    // of the packet that arrives: none if it is dropped.
+    // The keys of the tunnel, and the traffic class of the packet and of its outer header. A router then sets ECN bits in that header. The last column is
+    // the traffic class of the packet that arrives: none if it is dropped.
     for (keys, class, outer_class, marked, arrived) in [
         ("", 0x00, 0x00, 0, Some(0x00)),
         ("", 0xb8, 0xb8, 0, Some(0xb8)),

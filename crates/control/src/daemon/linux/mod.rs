@@ -12,6 +12,7 @@ use super::{ADOPTION_TIMEOUT, Control, Daemon, StartError};
 use crate::events::LoggedEvent;
 use dhcp_relay::RelayReport;
 use exchange::{Exchange, KernelInterfaces};
+use io::advisories::OpenError;
 use io::clock;
 use io::kernel_interface::KernelInterface;
 use io::netlink::{
@@ -226,18 +227,17 @@ impl Follower {
             .map(|(name, served)| (served.device.index(), (name.clone(), served.wanted.id)))
             .collect();
         let mut routes = RouteBatch::new(daemon, &interfaces);
-        let configured = &mut self.configured;
+        let interfaces_changed = interfaces != self.interfaces;
+        let mut own_changed = interfaces_changed;
+        let Follower { tables, configured, own, .. } = &mut *self;
         let follow = |change: KernelChange<'_>| {
             configured.observe(&change);
+            // Routes to addresses of the machine must not take their place.
+            own_changed |=
+                matches!(change, KernelChange::Route { route, .. } if own.contains(&route.route.destination));
             routes.add_change(change);
         };
-        self.tables.update(follow).map_err(failed)?;
-        let own = self.own_addresses(&interfaces);
-        let owner = interfaces.values().map(|(name, _)| name).min();
-        self.own.difference(&own).for_each(|&address| routes.set_own(address, None));
-        let is_unknown = |address: &IpAddr| interfaces != self.interfaces || !self.own.contains(address);
-        own.iter().filter(|address| is_unknown(address)).for_each(|&address| routes.set_own(address, owner));
-        let interfaces_changed = interfaces != self.interfaces;
+        tables.update(follow).map_err(failed)?;
         if interfaces_changed {
             // A route may lead to an interface that exists only now.
             for ResolvedRoute { route, .. } in self.tables.routes() {
@@ -245,13 +245,24 @@ impl Follower {
                 routes.set((route.destination, route.prefix), effective);
             }
         }
+        let own = self.own_addresses(&interfaces);
+        if own_changed || own != self.own {
+            for &address in self.own.difference(&own) {
+                let length = Prefix::host(address).length;
+                routes.set((address, length), self.tables.effective_route(MAIN_TABLE, address, length));
+            }
+            let owner = interfaces.values().map(|(name, _)| name).min();
+            own.iter().for_each(|&address| routes.set_own(address, owner));
+        }
         routes.finish();
         (self.interfaces, self.own) = (interfaces, own);
         let settings = self.follow_kernel().map_err(failed)?;
         if is_new || interfaces_changed {
             self.configured.set(&plan, &self.served, &self.tables);
         }
-        self.configured.apply(&self.tables, &mut self.netlink).map_err(failed)?;
+        if let Some(refusal) = self.configured.apply(&self.tables, &mut self.netlink).map_err(failed)? {
+            daemon.log.push(clock::now(), LoggedEvent::Warning(refusal));
+        }
         daemon.adopt_kernel_settings(&settings);
         Ok(())
     }
@@ -281,23 +292,23 @@ impl Follower {
             stays
         });
         for (name, wanted) in all {
-            match self.served.get_mut(&name) {
-                Some(served)
-                    if served.device.exists() && (served.wanted.mac, served.wanted.mtu) == (wanted.mac, wanted.mtu) =>
-                {
+            let failed = |error: OpenError| ApplyError {
+                place: format!("linux, interface {name}"),
+                reason: error.reason,
+                hint: error.hint,
+            };
+            match self.served.get_mut(&name).filter(|served| served.device.exists()) {
+                Some(served) => {
+                    if (served.wanted.mac, served.wanted.mtu) != (wanted.mac, wanted.mtu) {
+                        served.device.configure(wanted.mac, wanted.mtu).map_err(failed)?;
+                    }
                     served.wanted = wanted;
                 }
-                _ => {
-                    // Two descriptors of one device exclude each other, and the other thread may still hold the old one.
-                    let added = self.served.remove(&name).map_or_else(BTreeSet::new, |served| served.added);
-                    let others = self.served.values().map(|served| (served.wanted.id, served.device.clone()));
-                    self.exchange.set_interfaces(others.collect());
-                    let device = KernelInterface::open(&name, wanted.mac, wanted.mtu).map_err(|error| ApplyError {
-                        place: format!("linux, interface {name}"),
-                        reason: error.reason,
-                        hint: error.hint,
-                    })?;
-                    self.served.insert(name, Served { device: Arc::new(device), wanted, added, carrier: true });
+                None => {
+                    self.served.remove(&name);
+                    let device = KernelInterface::open(&name, wanted.mac, wanted.mtu).map_err(failed)?;
+                    let (device, added) = (Arc::new(device), BTreeSet::new());
+                    self.served.insert(name, Served { device, wanted, added, carrier: true });
                 }
             }
         }

@@ -20,6 +20,8 @@ pub(super) struct StaticRoutes {
     is_dirty: bool,
     /// Routes of an earlier run may be left.
     is_swept: bool,
+    /// The last reported refusal.
+    refusal: Option<String>,
 }
 
 impl StaticRoutes {
@@ -37,8 +39,7 @@ impl StaticRoutes {
         // Routes that are no longer wanted are found in the kernel's tables, like those of an earlier run.
         self.is_swept &= self.wanted.keys().all(|key| wanted.contains_key(key));
         self.wanted = wanted;
-        let present = tables.routes().any(|route| route.route.protocol == PROTOCOL);
-        self.is_dirty |= !self.is_swept && present;
+        self.is_dirty |= !self.is_swept && tables.routes().any(|route| route.route.protocol == PROTOCOL);
     }
 
     /// Looks at a change of the kernel's tables, which may have cost a route.
@@ -51,10 +52,10 @@ impl StaticRoutes {
     }
 
     /// Adds the missing routes to the kernel's main table, and removes others. Routes that the kernel refuses, for instance because an interface has no address
-    /// yet, are tried again later.
-    pub fn apply(&mut self, tables: &KernelTables, netlink: &mut Netlink) -> Result<(), KernelError> {
+    /// yet, are tried again later. Returns a message about them if they are others than before.
+    pub fn apply(&mut self, tables: &KernelTables, netlink: &mut Netlink) -> Result<Option<String>, KernelError> {
         if !self.is_dirty {
-            return Ok(());
+            return Ok(None);
         }
         let mut requests = Vec::new();
         if !self.is_swept {
@@ -74,7 +75,12 @@ impl StaticRoutes {
         let refused = netlink.apply(requests)?;
         self.is_dirty = !refused.is_empty();
         self.is_swept = true;
-        Ok(())
+        let refusal = refused
+            .first()
+            .map(|first| format!("{} configured routes are not in the kernel's table: {}", refused.len(), first.error));
+        let is_news = refusal.is_some() && refusal != self.refusal;
+        self.refusal.clone_from(&refusal);
+        Ok(refusal.filter(|_| is_news))
     }
 }
 
