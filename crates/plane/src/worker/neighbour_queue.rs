@@ -1,7 +1,8 @@
 //! Transit packets that wait for the link-layer address of their next hop. Each waits on the worker of its flow.
 //!
 //! No packet overtakes another of its flow here, whenever the address is resolved. While packets to a destination wait, later packets to
-//! it wait behind them, even if the tables can already forward them. Only the request for the address goes to the first worker, which
+//! it wait behind them, even if the tables can already forward them. If the routes lead elsewhere meanwhile, the next packet to the destination
+//! releases those that wait. Only the request for the address goes to the first worker, which
 //! runs the host (adr 0012).
 
 use super::peers::NextHop;
@@ -199,13 +200,14 @@ impl WaitingPackets {
         // Remembered for `put_back`.
         self.popped_early = !held.early.is_empty();
         let packet = held.pop()?;
-        if held.early.is_empty() && held.rest.is_empty() {
-            self.order.remove(&(held.sequence, hop));
-            self.requests.remove(&(held.last_request, hop));
-            self.hops.remove(&hop);
-        }
+        self.remove_if_empty(hop);
+        self.uncount(&packet);
+        Some(packet)
+    }
+
+    fn uncount(&mut self, packet: &Packet) {
         let place =
-            destination_key(&packet).expect("it was asked before it was let wait, and its bytes are as they were");
+            destination_key(packet).expect("it was asked before it was let wait, and its bytes are as they were");
         if let Some((_, waiting)) = self.destinations.get_mut(&place) {
             *waiting -= 1;
             if *waiting == 0 {
@@ -214,7 +216,38 @@ impl WaitingPackets {
             }
         }
         self.packets -= 1;
-        Some(packet)
+    }
+
+    /// Dequeues the packets for `hop` that meet `condition`, oldest first.
+    pub fn take(&mut self, hop: NextHop, condition: impl Fn(&Packet) -> bool) -> Vec<Packet> {
+        let Some(held) = self.hops.get_mut(&hop) else { return Vec::new() };
+        // Most calls find none, and moving all packets would cost more.
+        if !held.early.iter().chain(&held.rest).any(&condition) {
+            return Vec::new();
+        }
+        let mut taken = Vec::new();
+        for list in [&mut held.early, &mut held.rest] {
+            let (gone, stays): (Vec<Packet>, Vec<Packet>) = list.drain(..).partition(&condition);
+            list.extend(stays);
+            taken.extend(gone);
+        }
+        self.remove_if_empty(hop);
+        taken.iter().for_each(|packet| self.uncount(packet));
+        taken
+    }
+
+    /// Removes the entry of a next hop without packets.
+    fn remove_if_empty(&mut self, hop: NextHop) {
+        if let Some(held) = self.hops.get(&hop).filter(|held| held.early.is_empty() && held.rest.is_empty()) {
+            self.order.remove(&(held.sequence, hop));
+            self.requests.remove(&(held.last_request, hop));
+            self.hops.remove(&hop);
+        }
+    }
+
+    /// True if packets wait for this next hop.
+    pub fn contains(&self, hop: NextHop) -> bool {
+        self.hops.contains_key(&hop)
     }
 
     /// Puts the packet popped last back to its position. Packets of a path that arrive meanwhile go in front of later ones.
@@ -307,12 +340,13 @@ mod tests {
     proptest! {
         /// Compares with two lists for each next hop.
         #[test]
-        fn neighbour_queue_equals_bounded_lists(steps in prop::collection::vec((0u8..6, 0u8..12), 0..200)) {
+        fn neighbour_queue_equals_bounded_lists(steps in prop::collection::vec((0u8..7, 0u8..12), 0..200)) {
             let mut pool = Pool::new(Region::new(256));
             let mut holding = WaitingPackets::default();
             let mut oracle: BTreeMap<NextHop, (VecDeque<u8>, VecDeque<u8>)> = BTreeMap::new();
             // In the order in which the first packet began to wait.
             let mut turns: Vec<NextHop> = Vec::new();
+            let destinations: Vec<u8> = steps.iter().map(|step| step.1).collect();
             for (number, (step, to)) in steps.into_iter().enumerate() {
                 // Each destination has one next hop; some destinations share it.
                 let next = hop(to % 3);
@@ -350,6 +384,16 @@ mod tests {
                         }
                         prop_assert_eq!(gone.as_ref().map(|p| p.bytes()[15]), if fits { expected } else { Some(number) });
                         gone.into_iter().for_each(|packet| pool.give(packet));
+                    }
+                    6 => {
+                        let taken = holding.take(next, |packet| packet.bytes()[19] == to);
+                        let is_taken = |number: &u8| destinations[usize::from(*number)] == to;
+                        let expected: Vec<u8> = lists.0.iter().chain(&lists.1).copied().filter(is_taken).collect();
+                        lists.0.retain(|number| !is_taken(number));
+                        lists.1.retain(|number| !is_taken(number));
+                        prop_assert_eq!(taken.iter().map(|p| p.bytes()[15]).collect::<Vec<u8>>(), expected);
+                        taken.into_iter().for_each(|packet| pool.give(packet));
+                        turns.retain(|hop| oracle.get(hop).is_some_and(|(a, b)| !(a.is_empty() && b.is_empty())));
                     }
                     _ => {
                         let popped = holding.pop(next);

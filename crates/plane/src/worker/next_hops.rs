@@ -75,14 +75,10 @@ impl Worker {
             let reason = refusal_reason(&packet).unwrap_or(DropReason::PortRemoved);
             return self.accounting.drop(packet, reason);
         }
-        let hop = if packet.meta().exception == Exception::Resolve as u8 {
-            // Behind earlier packets of the flow, even if the routes name another next hop by now.
-            self.neighbours.waiting.next_hop_ahead(&packet).or_else(|| {
-                let (snapshot, tables, dispatch) = (&*self.snapshot, &*self.tables, &self.paths.dispatch);
-                self.neighbours.next_hop(&packet, Classifier { snapshot, tables, dispatch, witness: Unwitnessed })
-            })
-        } else if packet.meta().exception == 0 {
-            self.neighbours.waiting.next_hop_ahead(&packet)
+        let exception = packet.meta().exception;
+        let resolves = exception == Exception::Resolve as u8;
+        let hop = if resolves || exception == 0 {
+            self.next_hop_ahead(&packet).or_else(|| resolves.then(|| self.next_hop(&packet)).flatten())
         } else {
             None
         };
@@ -97,6 +93,30 @@ impl Worker {
             ),
             None => self.paths.put_in(target, packet, &mut self.tasks, &mut self.accounting),
         }
+    }
+
+    /// The next hop that earlier packets of this packet's flow wait for. If the routes lead elsewhere by now, those packets leave first: an address that
+    /// is not found must not hold up a flow that has another way.
+    fn next_hop_ahead(&mut self, packet: &Packet) -> Option<NextHop> {
+        let ahead = self.neighbours.waiting.next_hop_ahead(packet)?;
+        // The new generation may have other paths: packets are released after the adoption.
+        if self.adoption.pending.is_some() || self.next_hop(packet) == Some(ahead) {
+            return Some(ahead);
+        }
+        self.release_rerouted(ahead);
+        self.neighbours.waiting.next_hop_ahead(packet)
+    }
+
+    /// The next hop of a classified packet according to the current routes and routing rules.
+    fn next_hop(&self, packet: &Packet) -> Option<NextHop> {
+        let (snapshot, tables, dispatch) = (&*self.snapshot, &*self.tables, &self.paths.dispatch);
+        self.neighbours.next_hop(packet, Classifier { snapshot, tables, dispatch, witness: Unwitnessed })
+    }
+
+    /// Releases the packets that wait for `hop` although the routes name another next hop by now.
+    fn release_rerouted(&mut self, hop: NextHop) {
+        let Worker { neighbours, snapshot, tables, paths, tasks, accounting, .. } = self;
+        neighbours.release_rerouted(hop, snapshot, tables, paths, tasks, accounting);
     }
 
     /// Serves the waiting packets: requests their next hops, and releases the packets whose next hop is resolved.
@@ -132,6 +152,12 @@ impl Worker {
         // Collected first, because each recorded request moves its next hop in the set that is iterated.
         let unasked: Vec<NextHop> = self.neighbours.waiting.due_requests(before).collect();
         for hop in unasked {
+            if self.adoption.pending.is_none() {
+                self.release_rerouted(hop);
+                if !self.neighbours.waiting.contains(hop) {
+                    continue;
+                }
+            }
             match &mut self.peers.rings {
                 PeerRings::First(_) => {
                     self.neighbours.waiting.record_request(hop, now);
@@ -184,6 +210,16 @@ impl Worker {
             colleague.parker.unpark();
         }
     }
+}
+
+/// The fate of a packet that has waited for a next hop.
+enum Released {
+    /// It is on a path, waits for another next hop, or was dropped.
+    Left,
+    /// The address of its next hop is unknown again.
+    Unresolved(Packet),
+    /// Its path has no room for it.
+    NoRoom(Packet),
 }
 
 impl NeighbourQueue {
@@ -273,39 +309,84 @@ impl NeighbourQueue {
         tasks: &mut TaskTable,
         accounting: &mut Accounting,
     ) -> bool {
-        while let Some(mut packet) = self.waiting.pop(hop) {
-            let classifier = Classifier { snapshot, tables, dispatch: &paths.dispatch, witness: Unwitnessed };
-            // The routes may have changed while the packet waited, and with them its path and port.
-            let target = classifier.classify_again(&mut packet);
-            accounting.record_stage(&packet, Stage::Classified);
-            if target == REFUSED {
-                let reason = refusal_reason(&packet).unwrap_or(DropReason::PortRemoved);
-                paths.count_control(|counters| counters.dropped += 1);
-                accounting.drop(packet, reason);
-                continue;
-            }
-            if packet.meta().exception == Exception::Resolve as u8 {
-                if !self.hold_again(hop, packet, snapshot, tables, paths, accounting) {
+        while let Some(packet) = self.waiting.pop(hop) {
+            match self.release_packet(hop, packet, snapshot, tables, paths, tasks, accounting) {
+                Released::Left => {}
+                // The same next hop was lost again: its address is requested anew, and the packets keep their order.
+                Released::Unresolved(packet) => {
+                    self.waiting.put_back(hop, packet, None);
                     return true;
                 }
-                continue;
+                // Released packets never overflow a path: the rest waits here, in order.
+                Released::NoRoom(packet) => {
+                    self.waiting.put_back(hop, packet, Some(accounting.now));
+                    return false;
+                }
             }
-            // Without an instance no queue can be full: `put_in` drops the packet.
-            let room = paths.instances.get(target).map_or(1, |i| i.input.room());
-            // Released packets never overflow a path: the rest waits here, in order.
-            if room == 0 && packet.meta().exception == 0 {
-                self.waiting.put_back(hop, packet, Some(accounting.now));
-                return false;
-            }
-            tasks.idle_dispatches = 0;
-            paths.count_control(|counters| counters.diverted += 1);
-            paths.put_in(target, packet, tasks, accounting);
         }
         true
     }
 
-    /// A released packet has no usable next hop after all. Returns true if other packets may still be released.
-    pub(in crate::worker) fn hold_again(
+    /// Releases the packets for `hop` whose routes name another next hop by now. The other packets stay in their order.
+    pub(in crate::worker) fn release_rerouted(
+        &mut self,
+        hop: NextHop,
+        snapshot: &Snapshot,
+        tables: &Tables,
+        paths: &mut Paths,
+        tasks: &mut TaskTable,
+        accounting: &mut Accounting,
+    ) {
+        let classifier = Classifier { snapshot, tables, dispatch: &paths.dispatch, witness: Unwitnessed };
+        let is_rerouted =
+            |packet: &Packet| destination(packet).and_then(|to| classifier.next_hop(packet, to)) != Some(hop);
+        for packet in self.waiting.take(hop, is_rerouted) {
+            match self.release_packet(hop, packet, snapshot, tables, paths, tasks, accounting) {
+                Released::Left => {}
+                Released::Unresolved(packet) | Released::NoRoom(packet) => {
+                    self.hold(hop, packet, QueuePosition::Early, snapshot, paths, accounting);
+                }
+            }
+        }
+    }
+
+    /// Classifies a packet that has waited for `hop` again, because the routes may have changed and with them its path and port, and releases it.
+    #[expect(clippy::too_many_arguments, reason = "the parts of a worker, borrowed separately")]
+    fn release_packet(
+        &mut self,
+        hop: NextHop,
+        mut packet: Packet,
+        snapshot: &Snapshot,
+        tables: &Tables,
+        paths: &mut Paths,
+        tasks: &mut TaskTable,
+        accounting: &mut Accounting,
+    ) -> Released {
+        let classifier = Classifier { snapshot, tables, dispatch: &paths.dispatch, witness: Unwitnessed };
+        let target = classifier.classify_again(&mut packet);
+        accounting.record_stage(&packet, Stage::Classified);
+        if target == REFUSED {
+            let reason = refusal_reason(&packet).unwrap_or(DropReason::PortRemoved);
+            paths.count_control(|counters| counters.dropped += 1);
+            accounting.drop(packet, reason);
+            return Released::Left;
+        }
+        if packet.meta().exception == Exception::Resolve as u8 {
+            return self.hold_again(hop, packet, snapshot, tables, paths, accounting);
+        }
+        // Without an instance no queue can be full: `put_in` drops the packet.
+        let room = paths.instances.get(target).map_or(1, |i| i.input.room());
+        if room == 0 && packet.meta().exception == 0 {
+            return Released::NoRoom(packet);
+        }
+        tasks.idle_dispatches = 0;
+        paths.count_control(|counters| counters.diverted += 1);
+        paths.put_in(target, packet, tasks, accounting);
+        Released::Left
+    }
+
+    /// A released packet has no usable next hop after all. It waits for another one, unless it is the same.
+    fn hold_again(
         &mut self,
         hop: NextHop,
         mut packet: Packet,
@@ -313,7 +394,7 @@ impl NeighbourQueue {
         tables: &Tables,
         paths: &mut Paths,
         accounting: &mut Accounting,
-    ) -> bool {
+    ) -> Released {
         let rounds = packet.meta_mut().count_classification();
         let dispatch = &paths.dispatch;
         let next = self.next_hop(&packet, Classifier { snapshot, tables, dispatch, witness: Unwitnessed });
@@ -321,20 +402,16 @@ impl NeighbourQueue {
         if rounds > MAX_ROUNDS || next.is_none() {
             paths.count_control(|counters| counters.dropped += 1);
             accounting.drop(packet, DropReason::NeighbourFailed);
-            return true;
+            return Released::Left;
         }
         self.request_due = Instant::START;
         match next {
             Some(next) if next != hop => {
                 paths.count_control(|counters| counters.diverted += 1);
                 self.hold(next, packet, QueuePosition::Early, snapshot, paths, accounting);
-                true
+                Released::Left
             }
-            // The same next hop was lost again: its address is requested anew, and the packets keep their order.
-            _ => {
-                self.waiting.put_back(hop, packet, None);
-                false
-            }
+            _ => Released::Unresolved(packet),
         }
     }
 

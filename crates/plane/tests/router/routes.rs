@@ -132,6 +132,38 @@ fn removed_next_hop_moves_only_its_own_flows() {
     assert!(now.iter().all(|(flow, wire)| first[flow] == *wire || first[flow] == "b"));
 }
 
+/// The packets that wait for next hops.
+fn waiting(rig: &Rig) -> usize {
+    rig.report().neighbours.iter().map(|neighbour| neighbour.pending).sum()
+}
+
+#[test]
+fn new_route_takes_flow_from_next_hop_that_does_not_answer() {
+    // Nobody is 198.51.100.3.
+    let mut rig = running("[[route]]\nto = '10.0.0.0/8'\nvia = '198.51.100.3'\n");
+    rig.send("in", &udp(IN, [10, 1, 2, 3], 1));
+    rig.send("in", &udp(IN, [10, 2, 2, 3], 2));
+    rig.send("in", &udp(IN, [10, 1, 2, 3], 3));
+    rig.settle();
+    assert_eq!(waiting(&rig), 3);
+    edit(&mut rig, "add 10.1.0.0/16 via 198.51.100.66").unwrap();
+    rig.send("in", &udp(IN, [10, 1, 2, 3], 4));
+    rig.settle();
+    let left: Vec<u8> = rig
+        .received("b")
+        .iter()
+        .filter(|frame| frame[12..14] == [8, 0])
+        .map(|frame| (u16::from_be_bytes([frame[34], frame[35]]) - 1000) as u8)
+        .collect();
+    assert_eq!(left, [1, 3, 4], "in order, with those that have waited");
+    assert_eq!(waiting(&rig), 1, "the other destination still waits");
+    // Without another packet: with the next request.
+    edit(&mut rig, "add 10.2.0.0/16 via 198.51.100.130").unwrap();
+    rig.advance(units::Nanos::millis(1100));
+    rig.settle();
+    assert_eq!((rig.received("c").len(), waiting(&rig)), (1, 0));
+}
+
 #[test]
 fn next_hop_is_skipped_while_its_port_is_down() {
     let mut rig = running(ALL);
