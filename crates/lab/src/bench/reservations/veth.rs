@@ -100,8 +100,6 @@ struct Machine {
     slower: f64,
     /// The fraction of all packets that the kernel lost.
     lost: f64,
-    /// The fraction of the time in which the world stalled.
-    stalled: f64,
 }
 
 /// A round.
@@ -116,9 +114,9 @@ fn round(real: &RealPackets, promised: bool) -> Result<(ReservationResult, Machi
         card_loss: of("source.promised.lost.ring") / sent,
         p99: of("source.promised.latency_p99_us"),
         other_rate: (of("source.flood.received_pps") + of("source.dear.received_pps")) / 1000.0,
+        preempted: of("real.stood_still"),
     };
-    let (slower, still) = (of("real.slower"), of("real.stood_still"));
-    Ok((fared, Machine { slower, lost: of("real.kernel_lost") / all.max(1.0), stalled: still }))
+    Ok((fared, Machine { slower: of("real.slower"), lost: of("real.kernel_lost") / all.max(1.0) }))
 }
 
 /// The effect of a reservation on real packets, with the mechanisms and without. Needs root.
@@ -138,6 +136,5 @@ pub fn measure(Rounds(rounds): Rounds, progress: &Progress) -> Result<Vec<BenchF
     let alone = |name, value, unit, budget| BenchFigure::alone("promises", name, value, unit, budget);
     all.push(alone("veth: lost by the kernel itself, of all", of(|m| m.lost) * 100.0, "%", Some(0.1)));
     all.push(alone("veth: slower than real time", of(|m| m.slower), "times", None));
-    all.push(alone("veth: time not counted, for other programs had it", of(|m| m.stalled) * 100.0, "%", None));
     Ok(all)
 }
