@@ -185,14 +185,23 @@ fn table_of_bgp_arrives_and_leaves_without_a_lost_packet() {
         wait("BGP", session, || session().contains("Established"));
         let before = network.route_count();
         let mut times = Vec::new();
-        let pings = network.ping_while("10.0.9.1", 5 + routes / 20_000, || {
+        // The table flaps once a second.
+        let flaps = if routes > 10_000 { 10 } else { 2 };
+        let pings = network.ping_while("10.0.9.1", 5 + flaps + routes / 20_000, || {
             far.ask("enable full");
+            times.push(await_routes(&network, |count| count >= before + u64::from(routes)));
+            for _ in 0..flaps {
+                for change in ["disable full", "enable full"] {
+                    far.ask(change);
+                    thread::park_timeout(Duration::from_millis(500));
+                }
+            }
             times.push(await_routes(&network, |count| count >= before + u64::from(routes)));
             far.ask("disable full");
             // Neighbours have become known meanwhile, each with a route.
             times.push(await_routes(&network, |count| count < before + 100));
         });
-        println!("{daemon}: {routes} routes learned and withdrawn in {times:?}, {pings:?}");
+        println!("{daemon}: {routes} routes learned, settled after flaps, and withdrawn in {times:?}, {pings:?}");
         assert_eq!(pings.answered, pings.sent, "{daemon}: {pings:?}");
         router.stop();
     }
