@@ -361,8 +361,13 @@ pub fn path_costs(count: usize) -> BTreeMap<String, f64> {
 
 /// Three, two and one task against the loop, then the costs of large tables.
 pub fn measure(Rounds(count): Rounds) -> Vec<BenchFigure> {
-    let layouts =
-        [(Layout::Three, ""), (Layout::Two, ""), (Layout::One, ""), (Layout::Three, "[cpu]\ninline = true\n")];
+    let layouts = [
+        (Layout::Three, ""),
+        (Layout::Two, ""),
+        (Layout::One, ""),
+        (Layout::Three, "[cpu]\ninline = true\n"),
+        (Layout::Three, "[linux]\n"),
+    ];
     let plain = layouts.map(|(layout, more)| BenchRouter::with(layout, BenchTable::Few, 1024, more));
     let managed = BenchRouter::with_scheme(Layout::Three, 1024, "codel");
     let mut courses: Vec<BenchRouter> = plain.into_iter().chain([managed]).collect();
@@ -373,19 +378,18 @@ pub fn measure(Rounds(count): Rounds) -> Vec<BenchFigure> {
         "two tasks, 4 routes, 64 B",
         "one task, 4 routes, 64 B",
         "three tasks, forwarding inline, 4 routes, 64 B",
+        "three tasks, interfaces in the kernel, 4 routes, 64 B",
         "three tasks, CoDel before a link that is never idle, 4 routes, 64 B",
     ];
-    let budgets = [Some(2.5), None, None, None, Some(3.2)];
+    let budgets = [Some(2.5), None, None, None, None, Some(3.2)];
     let figure = |i: usize| BenchFigure::against("forwarding", names[i], medians(&few[i]), "ns/packet", budgets[i]);
     let mut figures: Vec<BenchFigure> = (0..names.len()).map(figure).collect();
-    let against: Vec<(f64, f64)> = few[0].iter().zip(&few[2]).map(|(three, one)| (three.0, one.0)).collect();
-    figures.push(BenchFigure::against(
-        "forwarding",
-        "three tasks against one",
-        medians(&against),
-        "ns/packet",
-        Some(1.07),
-    ));
+    for (name, (one, other), budget) in
+        [("three tasks against one", (0, 2), 1.07), ("interfaces in the kernel against none", (4, 0), 1.02)]
+    {
+        let pairs: Vec<(f64, f64)> = few[one].iter().zip(&few[other]).map(|(one, other)| (one.0, other.0)).collect();
+        figures.push(BenchFigure::against("forwarding", name, medians(&pairs), "ns/packet", Some(budget)));
+    }
     let large = [
         (BenchTable::HundredThousand, "three tasks, 10^5 routes, 65536 frames, random destinations", None),
         (BenchTable::Million, "three tasks, 10^6 routes, 8192 frames, random destinations", None),
