@@ -56,6 +56,8 @@ pub(super) struct MeasuredCosts {
     pub known: KnownCosts,
     inputs: HashMap<PortId, MeasuredCost>,
     outputs: HashMap<PortId, MeasuredCost>,
+    /// Of the output tasks for packets of reservations. They send few packets at once, so a packet costs more than in a flood of best effort.
+    reserved_outputs: HashMap<PortId, MeasuredCost>,
     /// With true if the cost exceeds the declared one.
     paths: HashMap<PathId, (MeasuredCost, bool)>,
 }
@@ -78,7 +80,8 @@ impl MeasuredCosts {
             let keep = |known: &mut MeasuredCost| *known = if found.packets > known.packets { found } else { *known };
             match (task.kind, task.port) {
                 ("input", Some(port)) => keep(heard.inputs.entry(port).or_default()),
-                ("output" | "reserved", Some(port)) => keep(heard.outputs.entry(port).or_default()),
+                ("output", Some(port)) => keep(heard.outputs.entry(port).or_default()),
+                ("reserved", Some(port)) => keep(heard.reserved_outputs.entry(port).or_default()),
                 // Paths that share a task get the task's cost: they have the same functions, or no reservation.
                 _ => {
                     for path in &task.paths {
@@ -90,7 +93,11 @@ impl MeasuredCosts {
             }
         }
         // After all reports: each cost is smoothed once for a call, not once for each worker.
-        for (known, heard) in [(&mut self.inputs, heard.inputs), (&mut self.outputs, heard.outputs)] {
+        for (known, heard) in [
+            (&mut self.inputs, heard.inputs),
+            (&mut self.outputs, heard.outputs),
+            (&mut self.reserved_outputs, heard.reserved_outputs),
+        ] {
             for (port, found) in heard {
                 let found = found.smooth(known.get(&port));
                 known.insert(port, found);
@@ -124,7 +131,9 @@ impl MeasuredCosts {
                 (costs.link, costs.transmit) = (Some(*rate), Some(*room));
             }
             better(&mut costs.input, self.inputs.get(id).copied());
-            better(&mut costs.output, self.outputs.get(id).copied());
+            // The more expensive of both: a reservation must not depend on how much best effort is sent beside it.
+            let outputs = [self.outputs.get(id), self.reserved_outputs.get(id)];
+            better(&mut costs.output, outputs.into_iter().flatten().copied().max_by_key(|found| found.over(span)));
         }
         // Ids outlive changes of a path, so a measurement may belong to other functions than those of the plan.
         let same = |path: &PathPlan| {

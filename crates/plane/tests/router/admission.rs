@@ -132,6 +132,52 @@ fn cpu_shares_follow_current_packet_costs() {
     assert!(!rig.router.divide_cpu(), "it costs what it did");
 }
 
+/// A machine on which each transmission costs 1 us, however many packets it sends.
+struct DearTransmissions;
+
+impl WorkMeter for DearTransmissions {
+    fn lap(&mut self, work: Work) -> Nanos {
+        match work.kind {
+            WorkKind::Output => Nanos::micros(1),
+            WorkKind::Switch => Nanos::new(100),
+            _ => Nanos::new(50) * u64::from(work.packets.max(1)),
+        }
+    }
+}
+
+#[test]
+fn output_share_of_reservation_is_for_its_own_small_batches() {
+    let mut rig = Rig::running(40_000, Layout::Three, &config("reserve = '50kpps'"));
+    let (voice, flood, end) = (frame(2), frame(9), rig.now + Nanos::millis(50));
+    let mut next = rig.now;
+    while rig.now < end {
+        // Room for the other flow is left.
+        while rig.wires.far["lan"].room() > 64 {
+            rig.send("lan", &flood);
+        }
+        if rig.now >= next {
+            rig.send("lan", &voice);
+            next = rig.now + Nanos::micros(20);
+        }
+        rig.step(&mut DearTransmissions);
+        rig.now = rig.worker.now();
+        rig.received("wan");
+    }
+    let report = rig.report();
+    let output = |report: &plane::WorkerReport, kind| {
+        let wan = rig.router.snapshot().port_named("wan").unwrap().id;
+        report.tasks.iter().find(|task| (task.kind, task.port) == (kind, Some(wan))).unwrap().view
+    };
+    let (own, others) = (output(&report, "reserved").long_cost, output(&report, "output").long_cost);
+    assert!(own > others.map(|cost| cost * 4), "{own:?} and {others:?}");
+    rig.router.learn_costs(std::slice::from_ref(&report));
+    assert!(rig.router.divide_cpu());
+    rig.settle();
+    let share = output(&rig.report(), "reserved").share.as_f64();
+    let needed = 50_000.0 * own.unwrap().get() as f64 / 1e9;
+    assert!(share >= needed, "{share} of the processor, and {needed} are needed");
+}
+
 #[test]
 fn shares_stay_when_reservations_no_longer_fit_measured_costs() {
     let mut rig = Rig::running(4096, Layout::Three, &config("reserve = '100kpps'"));
