@@ -16,6 +16,7 @@ pub struct InterfaceAddress<A> {
 }
 
 /// An interface of one generation. An id is kept over all generations as long as the name exists.
+// Large: workers and local protocols ask for single properties of the interface of a packet, and no two of them belong together.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Interface {
     /// Its id.

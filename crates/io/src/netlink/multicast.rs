@@ -90,6 +90,14 @@ fn routing_link(body: &[u8]) -> Option<u32> {
     link.filter(|_| routes)
 }
 
+/// A list, which is empty if the kernel was built or booted without the family.
+fn or_none<T>(listed: Result<Vec<T>, KernelError>) -> Result<Vec<T>, KernelError> {
+    match listed {
+        Err(error) if error.error.raw_os_error() == Some(libc::EOPNOTSUPP) => Ok(Vec::new()),
+        listed => listed,
+    }
+}
+
 impl Netlink {
     /// The multicast routes of both families, and the links on which programs route multicast.
     pub fn multicast_forwarding(&mut self) -> Result<MulticastForwarding, KernelError> {
@@ -98,14 +106,14 @@ impl Netlink {
             let mut header = [0; 12];
             header[0] = family;
             let request = || Message::new(libc::RTM_GETROUTE, DUMP, &header);
-            let parse = KernelMulticastRoute::parse;
-            all.routes.extend(self.list("the multicast routes", request, libc::RTM_NEWROUTE, parse)?);
+            let listed = self.list("the multicast routes", request, libc::RTM_NEWROUTE, KernelMulticastRoute::parse);
+            all.routes.extend(or_none(listed)?);
         }
         for family in [libc::AF_INET, libc::AF_INET6] {
             let request = || Message::new(libc::RTM_GETNETCONF, DUMP, &[family as u8, 0, 0, 0]);
-            let links = self.list("the settings of links", request, libc::RTM_NEWNETCONF, routing_link)?;
+            let listed = self.list("the settings of links", request, libc::RTM_NEWNETCONF, routing_link);
             // Negative indexes are the defaults.
-            all.links.extend(links.into_iter().filter(|&link| i32::try_from(link).is_ok()));
+            all.links.extend(or_none(listed)?.into_iter().filter(|&link| i32::try_from(link).is_ok()));
         }
         Ok(all)
     }
