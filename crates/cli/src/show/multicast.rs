@@ -78,9 +78,9 @@ mod tests {
         now.time_ns += 1_000_000_000;
         now.groups[0].counters.0.bytes += 125_000;
         expect![[r#"
-             group          source     from  to          packets   bytes      rate  copies  dropped
-             239.1.2.3      192.0.2.7  lan   dmz wan.20       10  135000  1.00mbit      19        1
-             ff3e::1 (red)  -          lan   dmz wan.20        5    5000      0bit       9        1
+            group          source     origin         from  to          packets   bytes      rate  copies  dropped
+            239.1.2.3      192.0.2.7  kernel         lan   dmz wan.20       10  135000  1.00mbit      19        1
+            ff3e::1 (red)  -          configuration  lan   dmz wan.20        5    5000      0bit       9        1
         "#]]
         .assert_eq(&shown(&now, Some(&before)).lines().map(|line| line[1..].to_owned() + "\n").collect::<String>());
     }

@@ -7,7 +7,7 @@
 //! ```
 
 use crate::daemons::{Frr, PROGRAMS, Process};
-use crate::home::Home;
+use crate::home::{Home, TWO_LINKS};
 use crate::network::{run_in, wait};
 use io::netns::{Lab, LabHost, Namespace};
 use serde_json::Value;
@@ -18,18 +18,10 @@ use std::sync::Arc;
 
 const SMCROUTED: &str = "/usr/sbin/smcrouted";
 
-const CONFIGURATION: &str = "version = 1
-[port.lan]
-device = 'packet:to-lan'
-address = ['10.0.1.1/24', '2001:db8:1::1/64']
-[port.wan]
-device = 'packet:to-wan'
-address = ['10.0.2.1/24', '2001:db8:2::1/64']
-[[route]]
+/// The way to sources behind the neighbour.
+const ROUTE: &str = "[[route]]
 to = '10.0.3.0/24'
 via = '10.0.2.2'
-[linux]
-namespace = 'MIRROR'
 ";
 
 /// Sends numbers to a group, or writes those that it receives.
@@ -116,7 +108,7 @@ fn configure(home: &Home, server: &LabHost) {
 
 #[test]
 fn groups_of_pim_are_forwarded_in_both_directions() {
-    let Some(home) = Home::new("pim", &PROGRAMS, CONFIGURATION) else { return };
+    let Some(home) = Home::new("pim", &PROGRAMS, &format!("{TWO_LINKS}{ROUTE}")) else { return };
     let server = Lab::new().unwrap().host("server").unwrap();
     Lab::new().unwrap().cable(&home.provider.plug("behind"), &server.plug("eth0")).unwrap();
     configure(&home, &server);
@@ -174,7 +166,7 @@ fn groups_of_pim_are_forwarded_in_both_directions() {
 
 #[test]
 fn groups_of_smcroute_are_forwarded() {
-    let Some(home) = Home::new("smcroute", &[SMCROUTED], CONFIGURATION) else { return };
+    let Some(home) = Home::new("smcroute", &[SMCROUTED], TWO_LINKS) else { return };
     let server = Lab::new().unwrap().host("server").unwrap();
     Lab::new().unwrap().cable(&home.provider.plug("behind"), &server.plug("eth0")).unwrap();
     configure(&home, &server);

@@ -8,6 +8,18 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
 
+/// Both links with addresses of both families.
+pub const TWO_LINKS: &str = "version = 1
+[port.lan]
+device = 'packet:to-lan'
+address = ['10.0.1.1/24', '2001:db8:1::1/64']
+[port.wan]
+device = 'packet:to-wan'
+address = ['10.0.2.1/24', '2001:db8:2::1/64']
+[linux]
+namespace = 'MIRROR'
+";
+
 /// A router between a client and its provider.
 pub struct Home {
     pub place: TestDirectory,

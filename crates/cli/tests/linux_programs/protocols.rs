@@ -1,21 +1,10 @@
 //! Routing protocols other than OSPFv2 and BGP, between FRR on the router and FRR on its neighbour: one of IPv6, one that is no IP, and one by distance.
 
 use crate::daemons::{Frr, PROGRAMS};
-use crate::home::{Home, output};
+use crate::home::{Home, TWO_LINKS, output};
 use crate::network::{run_in, wait};
 use serde_json::Value;
 use std::sync::Arc;
-
-const CONFIGURATION: &str = "version = 1
-[port.lan]
-device = 'packet:to-lan'
-address = ['10.0.1.1/24', '2001:db8:1::1/64']
-[port.wan]
-device = 'packet:to-wan'
-address = ['10.0.2.1/24', '2001:db8:2::1/64']
-[linux]
-namespace = 'MIRROR'
-";
 
 /// A protocol, whose routes only it announces.
 struct Protocol {
@@ -113,7 +102,7 @@ fn daemons(number: &str, own: impl Fn(&Protocol) -> &'static str) -> Vec<(&'stat
 
 #[test]
 fn routes_of_ospfv3_isis_and_rip_are_forwarded() {
-    let Some(home) = Home::new("protocols", &PROGRAMS, CONFIGURATION) else { return };
+    let Some(home) = Home::new("protocols", &PROGRAMS, TWO_LINKS) else { return };
     let router = home.start_router();
     let (mirror, client, neighbour) = (home.mirror(), home.client.namespace(), home.provider.namespace().clone());
     for command in [

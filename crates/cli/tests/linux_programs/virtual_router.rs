@@ -7,7 +7,7 @@
 //! ```
 
 use crate::daemons::Process;
-use crate::home::{Home, output};
+use crate::home::{Home, TWO_LINKS, output};
 use crate::network::{run_in, wait};
 use io::netns::{Lab, Namespace};
 use std::fs;
@@ -15,21 +15,13 @@ use std::process::Command;
 
 const KEEPALIVED: &str = "/usr/sbin/keepalived";
 
-const CONFIGURATION: &str = "version = 1
-[port.lan]
-device = 'packet:to-lan'
-address = ['10.0.1.1/24', '2001:db8:1::1/64']
-[port.wan]
-device = 'packet:to-wan'
-address = ['10.0.2.1/24', '2001:db8:2::1/64']
-[[route]]
+/// The far host's own addresses.
+const ROUTES: &str = "[[route]]
 to = '203.0.113.9/32'
 via = '10.0.2.2'
 [[route]]
 to = '2001:db8:ffff::9/128'
 via = '2001:db8:2::2'
-[linux]
-namespace = 'MIRROR'
 ";
 
 /// A virtual router for each family on `lan`.
@@ -63,7 +55,7 @@ fn longest_gap(log: &str, count: u32) -> u32 {
 
 #[test]
 fn virtual_router_of_keepalived_moves_to_a_kernel_router_and_back() {
-    let Some(home) = Home::new("vrrp", &[KEEPALIVED], CONFIGURATION) else { return };
+    let Some(home) = Home::new("vrrp", &[KEEPALIVED], &format!("{TWO_LINKS}{ROUTES}")) else { return };
     let router = home.start_router();
     let (mirror, client, far) = (home.mirror(), home.client.namespace().clone(), home.provider.namespace().clone());
     let lab = Lab::new().unwrap();

@@ -85,7 +85,7 @@ impl Router {
         summary
     }
 
-    /// Replaces the multicast routes of the kernel. Those that stay keep their counters.
+    /// Replaces the multicast routes of the kernel. Routes that stay keep their counters.
     pub fn set_kernel_groups(&mut self, routes: Vec<MulticastRoute>) {
         let published = &self.snapshot.kernel_groups;
         published.publish(KernelGroups::after(&published.latest(), routes));

@@ -233,7 +233,7 @@ fn routes_of_the_kernel_change_beside_the_generation_and_configured_ones_precede
     rig.send("dmz", &added.frame());
     rig.settle();
     assert_eq!((rig.received("dmz").len(), dropped(&rig, DropReason::ReversePath)), (1, 1));
-    // A report of membership is for a router, whatever its time to live (RFC 2236 9).
+    // A membership report is for a router, with any time to live (RFC 2236 9).
     let mut membership = added.frame();
     membership[23] = protocol::IGMP;
     membership[24..26].fill(0);
