@@ -133,6 +133,13 @@ impl<T> PublishedReader<T> {
     }
 }
 
+impl<T: Default> Default for PublishedReader<T> {
+    /// A reader of a value that is never replaced.
+    fn default() -> Self {
+        PublishedReader::new(&Arc::new(Published::new(T::default())))
+    }
+}
+
 impl<T> Clone for PublishedReader<T> {
     fn clone(&self) -> Self {
         PublishedReader { value: self.value.clone(), version: self.version, published: self.published.clone() }

@@ -396,9 +396,14 @@ fn policies(daemon: &Daemon, r: &mut Registry) -> Result<(), ApiError> {
 /// Registers the counters of multicast groups.
 fn multicast(daemon: &Daemon, r: &mut Registry) -> Result<(), ApiError> {
     let groups = daemon.multicast()?.groups;
-    let each = groups.iter().map(|group| -> ([(&'static str, String); 3], GroupCounters) {
+    let each = groups.iter().map(|group| -> ([(&'static str, String); 4], GroupCounters) {
         let or_any = |text: &Option<String>| text.clone().unwrap_or_default();
-        let labels = [("group", group.group.clone()), ("source", or_any(&group.source)), ("vrf", or_any(&group.vrf))];
+        let labels = [
+            ("group", group.group.clone()),
+            ("source", or_any(&group.source)),
+            ("vrf", or_any(&group.vrf)),
+            ("origin", group.origin.clone()),
+        ];
         (labels, group.counters.0)
     });
     let each: Vec<_> = each.collect();

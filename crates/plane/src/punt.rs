@@ -289,7 +289,16 @@ fn protocol_of_ip(frame: &[u8], fields: &PacketFields) -> PuntedProtocol {
         protocol::UDP if either(&[3784, 3785, 4784]) => PuntedProtocol::Bfd,
         protocol::UDP if either(&[520, 521]) => PuntedProtocol::Rip,
         protocol::UDP | protocol::TCP if either(&[53]) => PuntedProtocol::Dns,
+        _ if is_routed_group(fields.destination) => PuntedProtocol::Multicast,
         _ => PuntedProtocol::Other,
+    }
+}
+
+/// True for a multicast group whose packets may leave their link (RFC 5771 4, RFC 4291 2.7).
+pub(crate) fn is_routed_group(address: IpAddr) -> bool {
+    match address {
+        IpAddr::V4(group) => group.is_multicast() && group.octets()[..3] != [224, 0, 0],
+        IpAddr::V6(group) => group.is_multicast() && group.octets()[1] & 0xf > 2,
     }
 }
 

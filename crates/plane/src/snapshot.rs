@@ -3,7 +3,7 @@
 use crate::flow_rates::FlowRates;
 use crate::function::Ip;
 use crate::hook::{HookConfig, Marks};
-use crate::multicast::MulticastRoutes;
+use crate::multicast::{KernelGroups, MulticastRoutes};
 use crate::packet_log::PacketLog;
 use crate::punt::Punt;
 use crate::tunnel::Tunnels;
@@ -179,6 +179,8 @@ pub struct Snapshot {
     pub translations: Arc<Nat>,
     /// The routes of multicast groups.
     pub multicast: MulticastRoutes,
+    /// The multicast routes of programs of the machine. They change beside the generations.
+    pub kernel_groups: Arc<Published<KernelGroups>>,
     /// The packets for programs of the machine and from them, which outlive generations.
     pub punt: Arc<Punt>,
     /// The limits of packets for programs of the machine.
@@ -251,6 +253,7 @@ impl Snapshot {
             log: Arc::default(),
             translations: Arc::default(),
             multicast: MulticastRoutes::default(),
+            kernel_groups: Arc::new(Published::new(KernelGroups::default())),
             punt: Arc::default(),
             punt_limits: PuntLimits::default(),
             tunnels: Arc::default(),

@@ -16,6 +16,7 @@ pub struct InterfaceAddress<A> {
 }
 
 /// An interface of one generation. An id is kept over all generations as long as the name exists.
+// Large: workers and local protocols ask for single properties of the interface of a packet, and no two of them belong together.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Interface {
     /// Its id.
@@ -44,6 +45,10 @@ pub struct Interface {
     pub kernel: Option<Answerer>,
     /// Further link-layer addresses whose frames it receives: those of virtual routers that programs of the machine run.
     pub stations: Vec<Mac>,
+    /// True if a program of the machine routes multicast on it.
+    pub routes_groups: bool,
+    /// True if it forwards IPv4 packets: it has an IPv4 address, or IPv6 next hops of IPv4 routes (RFC 8950).
+    pub carries_ipv4: bool,
     /// The objectives of packets that arrive here.
     pub objectives: Arc<ObjectiveTable>,
     /// Its IPv6 addresses. If there are any, they include the link-local one formed from the MAC address (RFC 4862 5.3).

@@ -11,22 +11,25 @@ impl ShowView for api::Multicast {
         if self.groups.is_empty() {
             return Ok(writeln!(
                 out,
-                "no multicast group is configured: see [[multicast]] in docs/reference/configuration.md"
+                "no multicast group is forwarded: see [[multicast]] in docs/reference/configuration.md"
             )?);
         }
-        let mut rows =
-            Rows::new(&["group", "source", "from", "to", ">packets", ">bytes", ">rate", ">copies", ">dropped"]);
+        let mut rows = Rows::new(&[
+            "group", "source", "origin", "from", "to", ">packets", ">bytes", ">rate", ">copies", ">dropped",
+        ]);
         for group in &self.groups {
             let vrf = group.vrf.as_ref().map_or_else(String::new, |vrf| format!(" ({vrf})"));
             let known = before.and_then(|before| {
                 let like = |old: &&api::MulticastGroup| {
-                    (&old.vrf, &old.group, &old.source) == (&group.vrf, &group.group, &group.source)
+                    (&old.vrf, &old.group, &old.source, &old.origin)
+                        == (&group.vrf, &group.group, &group.source, &group.origin)
                 };
                 Some((before.groups.iter().find(like)?.counters.bytes, before.time_ns))
             });
             rows.add([
                 format!("{}{vrf}", group.group),
                 or_dash(group.source.as_deref()),
+                group.origin.clone(),
                 group.from.clone(),
                 group.to.join(" "),
                 group.counters.packets.to_string(),
@@ -52,6 +55,7 @@ mod tests {
             vrf: vrf.map(str::to_owned),
             group: group.into(),
             source: source.map(str::to_owned),
+            origin: if vrf.is_none() { "kernel" } else { "configuration" }.into(),
             from: "lan".into(),
             to: vec!["dmz".into(), "wan.20".into()],
             counters: api::CounterFields(GroupCounters {
@@ -67,16 +71,16 @@ mod tests {
             String::from_utf8(out).unwrap()
         };
         let mut now = api::Multicast { time_ns: 0, groups: vec![] };
-        assert!(shown(&now, None).starts_with("no multicast group is configured"));
+        assert!(shown(&now, None).starts_with("no multicast group is forwarded"));
         now.groups.push(group(None, "239.1.2.3", Some("192.0.2.7"), 10));
         now.groups.push(group(Some("red"), "ff3e::1", None, 5));
         let before = now.clone();
         now.time_ns += 1_000_000_000;
         now.groups[0].counters.0.bytes += 125_000;
         expect![[r#"
-             group          source     from  to          packets   bytes      rate  copies  dropped
-             239.1.2.3      192.0.2.7  lan   dmz wan.20       10  135000  1.00mbit      19        1
-             ff3e::1 (red)  -          lan   dmz wan.20        5    5000      0bit       9        1
+            group          source     origin         from  to          packets   bytes      rate  copies  dropped
+            239.1.2.3      192.0.2.7  kernel         lan   dmz wan.20       10  135000  1.00mbit      19        1
+            ff3e::1 (red)  -          configuration  lan   dmz wan.20        5    5000      0bit       9        1
         "#]]
         .assert_eq(&shown(&now, Some(&before)).lines().map(|line| line[1..].to_owned() + "\n").collect::<String>());
     }

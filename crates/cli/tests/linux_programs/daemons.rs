@@ -40,7 +40,7 @@ pub struct Frr {
 }
 
 impl Frr {
-    /// Starts zebra and these daemons. The directory is new; the daemons own it, because they give up root's rights.
+    /// Starts zebra and these daemons; zebra needs no configuration. The directory is new; the daemons own it, because they give up root's rights.
     pub fn start(namespace: Arc<Namespace>, directory: PathBuf, daemons: &[(&'static str, String)]) -> Frr {
         fs::create_dir(&directory).unwrap();
         let mut frr = Frr { namespace, directory, daemons: Vec::new() };
@@ -50,7 +50,7 @@ impl Frr {
         let owned = Command::new("chown").args(["-R", "frr:frr"]).arg(&frr.directory).status().unwrap();
         assert!(owned.success());
         frr.launch("zebra", &[]);
-        for (daemon, _) in daemons {
+        for (daemon, _) in daemons.iter().filter(|(daemon, _)| *daemon != "zebra") {
             frr.launch(daemon, &[]);
         }
         frr

@@ -1,9 +1,9 @@
 //! A home: clients get addresses and names from dnsmasq on the router, and the router gets its own address from the provider's server.
 
 use crate::daemons::Process;
-use crate::network::{create_namespace, is_permitted, remove_namespace, run_in, wait};
-use crate::rig::{Router, TestDirectory};
-use io::netns::{Lab, LabHost, Namespace};
+use crate::home::{Home, await_address, output};
+use crate::network::{is_permitted, run_in, wait};
+use io::netns::Namespace;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
@@ -24,46 +24,7 @@ esac
 exit 0
 ";
 
-/// A router between a client and its provider.
-struct Home {
-    place: TestDirectory,
-    client: LabHost,
-    provider: LabHost,
-    router_host: LabHost,
-    mirror: String,
-}
-
 impl Home {
-    fn new(test: &str, configuration: &str) -> Option<Home> {
-        let tools: Vec<&Path> = TOOLS.iter().map(Path::new).collect();
-        if !is_permitted(&tools) {
-            return None;
-        }
-        let mirror = create_namespace(test);
-        let lab = Lab::new().ok()?;
-        let [router_host, client, provider] = ["router", "client", "provider"].map(|name| lab.host(name).unwrap());
-        router_host.silence_kernel().unwrap();
-        lab.cable(&router_host.plug("to-lan"), &client.plug("eth0")).unwrap();
-        lab.cable(&router_host.plug("to-wan"), &provider.plug("eth0")).unwrap();
-        let place = TestDirectory::new(0);
-        place.write("run.toml", &configuration.replace("MIRROR", &mirror));
-        place.write("lease", LEASE_SCRIPT);
-        fs::set_permissions(place.path("lease"), fs::Permissions::from_mode(0o755)).unwrap();
-        fs::set_permissions(place.path("."), fs::Permissions::from_mode(0o755)).unwrap();
-        Some(Home { place, client, provider, router_host, mirror })
-    }
-
-    fn start_router(&self) -> Router {
-        let command = self.place.command(&["run", "run.toml"]);
-        self.place.start_by(command, |command| self.router_host.spawn(command))
-    }
-
-    fn mirror(&self) -> Namespace {
-        let namespace = Namespace::named(&self.mirror).unwrap();
-        run_in(&namespace, "ip link set lo up");
-        namespace
-    }
-
     /// Starts dnsmasq without the machine's configuration, with these options.
     fn dnsmasq(&self, name: &str, namespace: &Namespace, options: &[&str]) -> Process {
         let mut command = Command::new(TOOLS[0]);
@@ -82,37 +43,14 @@ impl Home {
     }
 
     /// Starts a DHCP client.
-    fn udhcpc(&self, namespace: &Namespace, interface: &str) -> Process {
+    pub fn udhcpc(&self, namespace: &Namespace, interface: &str) -> Process {
+        self.place.write("lease", LEASE_SCRIPT);
+        fs::set_permissions(self.place.path("lease"), fs::Permissions::from_mode(0o755)).unwrap();
         let mut command = Command::new(TOOLS[1]);
         command.args(["-f", "-t", "30", "-T", "1", "-i", interface, "-s"]).arg(self.place.path("lease"));
         command.env("LEASES", self.place.path("."));
         Process::start(namespace, &mut command, &self.place.path(&format!("udhcpc-{interface}.log")))
     }
-
-    fn logs(&self) -> String {
-        let files = fs::read_dir(self.place.path(".")).unwrap().map(|entry| entry.unwrap().path());
-        let logs = files.filter(|file| file.extension().is_some_and(|extension| extension == "log"));
-        logs.map(|file| format!("--- {}\n{}", file.display(), fs::read_to_string(&file).unwrap_or_default())).collect()
-    }
-}
-
-impl Drop for Home {
-    fn drop(&mut self) {
-        remove_namespace(&self.mirror);
-    }
-}
-
-/// The output of a command in a namespace, whether it succeeds or not.
-fn output(namespace: &Namespace, command: &[&str]) -> String {
-    let run = || Command::new(command[0]).args(&command[1..]).output();
-    let output = namespace.run(run).unwrap().unwrap();
-    String::from_utf8_lossy(&output.stdout).into_owned()
-}
-
-/// Waits until an interface has an address with this beginning.
-fn await_address(home: &Home, namespace: &Namespace, interface: &str, beginning: &str) {
-    let shown = || output(namespace, &["ip", "-br", "addr", "show", "dev", interface]);
-    wait(beginning, || home.logs(), || shown().contains(beginning));
 }
 
 #[test]
@@ -136,7 +74,7 @@ functions = ['nat', 'ip']
 [linux]
 namespace = 'MIRROR'
 ";
-    let Some(home) = Home::new("home", configuration) else { return };
+    let Some(home) = Home::new("home", &TOOLS, configuration) else { return };
     let router = home.start_router();
     let mirror = home.mirror();
     let provider = home.provider.namespace().clone();
@@ -196,7 +134,7 @@ address = ['203.0.113.2/24', '2001:db8:1::2/64']
 namespace = 'MIRROR'
 dhcp_relay = ['lan 203.0.113.1 2001:db8:1::1']
 ";
-    let Some(home) = Home::new("relay", configuration) else { return };
+    let Some(home) = Home::new("relay", &TOOLS, configuration) else { return };
     let router = home.start_router();
     let _mirror = home.mirror();
     let provider = home.provider.namespace().clone();
@@ -250,7 +188,7 @@ via = '2001:db8:1::1'
 [linux]
 namespace = 'MIRROR'
 ";
-    let Some(home) = Home::new("delegation", configuration) else { return };
+    let Some(home) = Home::new("delegation", &TOOLS, configuration) else { return };
     if !is_permitted(&["/usr/sbin/dhcpd", "/usr/sbin/dhclient"].map(Path::new)) {
         return;
     }

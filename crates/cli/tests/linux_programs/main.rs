@@ -7,7 +7,12 @@
 mod rig;
 
 mod daemons;
+mod groups;
+mod home;
 mod lan;
 mod network;
+mod protocols;
 mod routing;
+mod servers;
 mod service;
+mod virtual_router;

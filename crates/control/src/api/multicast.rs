@@ -23,6 +23,8 @@ pub struct MulticastGroup {
     pub group: String,
     /// The source; null for all sources without a group of their own.
     pub source: Option<String>,
+    /// `configuration`, or `kernel`: a program of the machine, such as a PIM daemon, has made it.
+    pub origin: String,
     /// The ingress interface of its packets.
     pub from: String,
     /// The egress interfaces, each of which gets a copy.

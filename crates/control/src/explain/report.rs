@@ -274,7 +274,9 @@ impl ExplanationFormatter<'_> {
     }
 
     fn group(&self, position: Option<usize>) -> ReportLine {
-        let Some(route) = position.and_then(|position| self.snapshot.multicast.get(position)) else {
+        let of_kernel = self.snapshot.kernel_groups.latest();
+        let find = |position| self.snapshot.multicast.get(position).or_else(|| of_kernel.get(position));
+        let Some(route) = position.and_then(find) else {
             return ("group", Fail, "no [[multicast]] entry for this group".into());
         };
         let to: Vec<String> = route.to.iter().map(|&to| self.interface(to)).collect();

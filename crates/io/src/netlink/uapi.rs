@@ -1,4 +1,4 @@
-//! Numbers of <linux/rtnetlink.h>, <linux/nexthop.h>, <linux/fib_rules.h> and <linux/if_addr.h> that `libc` lacks.
+//! Numbers of <linux/rtnetlink.h>, <linux/nexthop.h>, <linux/fib_rules.h>, <linux/netconf.h> and <linux/if_addr.h> that `libc` lacks.
 
 /// Messages about next-hop objects (since Linux 5.3).
 pub(super) const RTM_NEWNEXTHOP: u16 = 104;
@@ -57,3 +57,10 @@ pub(super) const FR_ACT_UNREACHABLE: u8 = 7;
 pub(super) const FR_ACT_PROHIBIT: u8 = 8;
 /// The rule applies to packets that do not meet its conditions.
 pub(super) const FIB_RULE_INVERT: u32 = 2;
+
+/// The families of multicast routes.
+pub(super) const RTNL_FAMILY_IPMR: u8 = 128;
+pub(super) const RTNL_FAMILY_IP6MR: u8 = 129;
+/// Attributes of the settings of a link.
+pub(super) const NETCONFA_IFINDEX: u16 = 1;
+pub(super) const NETCONFA_MC_FORWARDING: u16 = 4;

@@ -25,10 +25,12 @@ pub enum KernelGroup {
     NextHops,
     /// Rules of both families.
     Rules,
+    /// Multicast routes of both families, and whether a link has them.
+    Multicast,
 }
 
 impl KernelGroup {
-    /// All kinds.
+    /// The kinds with notifications that [`KernelNotification`] parses.
     pub const ALL: [KernelGroup; 6] = [
         KernelGroup::Links,
         KernelGroup::Addresses,
@@ -47,6 +49,12 @@ impl KernelGroup {
             KernelGroup::Routes => &[libc::RTNLGRP_IPV4_ROUTE, libc::RTNLGRP_IPV6_ROUTE],
             KernelGroup::NextHops => &[libc::RTNLGRP_NEXTHOP],
             KernelGroup::Rules => &[libc::RTNLGRP_IPV4_RULE, libc::RTNLGRP_IPV6_RULE],
+            KernelGroup::Multicast => &[
+                libc::RTNLGRP_IPV4_MROUTE,
+                libc::RTNLGRP_IPV6_MROUTE,
+                libc::RTNLGRP_IPV4_NETCONF,
+                libc::RTNLGRP_IPV6_NETCONF,
+            ],
         };
         groups.iter().fold(0, |bits, group| bits | 1 << (group - 1))
     }
@@ -89,6 +97,17 @@ impl KernelWatch {
 
     /// Passes the changes since the last call to `each`, in their order. Never blocks: the descriptor is readable if there are changes.
     pub fn changes(&mut self, mut each: impl FnMut(KernelNotification)) -> io::Result<Reading> {
+        self.read(|datagram| KernelNotification::parse_datagram(datagram, &mut each))
+    }
+
+    /// Reads the notifications since the last call. True if there were some, or if some were lost.
+    pub(super) fn drain(&mut self) -> io::Result<bool> {
+        let mut any = false;
+        let reading = self.read(|_| any = true)?;
+        Ok(any || reading.is_incomplete)
+    }
+
+    fn read(&mut self, mut each: impl FnMut(&[u8])) -> io::Result<Reading> {
         let mut reading = Reading { is_incomplete: false, has_more: true };
         for _ in 0..MOST_DATAGRAMS {
             let (got, length) = match net::recv(&self.socket, &mut self.received[..], RecvFlags::TRUNC) {
@@ -106,7 +125,7 @@ impl KernelWatch {
                 Err(error) => return Err(error.into()),
             };
             reading.is_incomplete |= length > got;
-            KernelNotification::parse_datagram(&self.received[..got], &mut each);
+            each(&self.received[..got]);
         }
         Ok(reading)
     }

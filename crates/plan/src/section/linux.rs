@@ -124,6 +124,8 @@ pub enum PuntedProtocol {
     Lldp,
     /// PPPoE discovery and sessions (RFC 2516).
     Pppoe,
+    /// Packets to multicast groups that have no route yet, for programs that make one.
+    Multicast,
     /// All other packets.
     Other,
 }
@@ -132,7 +134,8 @@ named! {
     Answerer { Router "router", Kernel "kernel" }
     PuntedProtocol {
         Arp "arp", Discovery "nd", Icmp "icmp", Membership "membership", Dhcp "dhcp", Dns "dns", Bgp "bgp", Ospf "ospf",
-        Isis "isis", Rip "rip", Bfd "bfd", Vrrp "vrrp", Pim "pim", Lldp "lldp", Pppoe "pppoe", Other "other",
+        Isis "isis", Rip "rip", Bfd "bfd", Vrrp "vrrp", Pim "pim", Lldp "lldp", Pppoe "pppoe", Multicast "multicast",
+        Other "other",
     }
 }
 

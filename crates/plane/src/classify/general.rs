@@ -3,7 +3,7 @@
 use super::path_rules::PathChoice;
 use super::{Classifier, Exception, Finding, Outcome, REFUSED, REPLICATED, TUNNELLED, Target, Witness, refuse};
 use crate::multicast::{REPLICA, SEVERAL_INTERFACES};
-use crate::punt::protocol_of;
+use crate::punt::{is_routed_group, protocol_of};
 use crate::snapshot::{PortView, Snapshot};
 use packet::segment::TO_FRAGMENT;
 use packet::wire::{
@@ -119,7 +119,7 @@ impl<W: Witness> Classifier<'_, W> {
             LengthOrType::SecondTag(_) => return Err(DropReason::VlanStacked),
         };
         let enabled = match kind {
-            ethertype::ARP | ethertype::IPV4 => !known.ipv4.is_empty(),
+            ethertype::ARP | ethertype::IPV4 => known.carries_ipv4,
             ethertype::IPV6 => !known.ipv6.is_empty(),
             _ => return Err(DropReason::UnknownEthertype),
         };
@@ -353,10 +353,17 @@ impl<W: Witness> Classifier<'_, W> {
             // A replica that a function has sent back.
             return self.replica_target(packet);
         }
+        // A host reports its membership to the group itself (RFC 2236 9), and such a message is for the routers of its link.
+        let l3 = usize::from(packet.meta().l3);
+        if source.is_ipv4() && packet.bytes().get(l3 + 9) == Some(&protocol::IGMP) {
+            return Err(DropReason::Multicast);
+        }
         let came = packet.meta().in_interface;
-        let position = self.snapshot.multicast.find(self.tables.vrf_of(came), source, group);
+        let (vrf, groups) = (self.tables.vrf_of(came), self.dispatch.groups.borrow());
+        let (configured, of_kernel) = (&self.snapshot.multicast, groups.get());
+        let position = configured.find(vrf, source, group).or_else(|| of_kernel.find(vrf, source, group));
         self.witness.observe(|| Finding::Group { route: position });
-        let route = position.and_then(|position| self.snapshot.multicast.get(position));
+        let route = position.and_then(|position| configured.get(position).or_else(|| of_kernel.get(position)));
         let (Some(position), Some(route)) = (position, route) else { return Err(DropReason::Multicast) };
         match source {
             IpAddr::V6(source) if source.is_unspecified() || self.has_own_source6(packet, source) => {
@@ -367,7 +374,18 @@ impl<W: Witness> Classifier<'_, W> {
             _ => {}
         }
         if route.from != came {
-            return Err(DropReason::ReversePath);
+            let is_of_kernel = configured.get(position).is_none();
+            let routes_groups = self.snapshot.interface(came).is_some_and(|interface| interface.routes_groups);
+            // PIM selects the router of a link by such packets (RFC 7761 4.6).
+            return if is_of_kernel && routes_groups {
+                Ok(self.punt(packet, Exception::Kernel))
+            } else {
+                Err(DropReason::ReversePath)
+            };
+        }
+        if route.to.is_empty() {
+            // Not an error: a program of the machine would get these packets for ever.
+            return Ok(refuse(packet, DropReason::Multicast));
         }
         self.witness.observe(|| Finding::HopLimit { left: ttl });
         if ttl <= 1 {
@@ -499,7 +517,7 @@ fn is_for_program(snapshot: &Snapshot, packet: &Packet, reason: DropReason) -> b
     let interface = snapshot.interface(packet.meta().in_interface).filter(|interface| interface.kernel.is_some());
     interface.is_some_and(|interface| match reason {
         DropReason::Broadcast | DropReason::FamilyDisabled | DropReason::UnknownEthertype => true,
-        DropReason::Multicast => is_for_link(packet.bytes()),
+        DropReason::Multicast => interface.routes_groups || is_for_link(packet.bytes()),
         DropReason::LinkBroadcast => is_directed_broadcast(packet.bytes(), interface),
         _ => false,
     })
@@ -513,12 +531,8 @@ fn is_directed_broadcast(frame: &[u8], interface: &Interface) -> bool {
 
 /// True for a multicast packet that stays on its link, or whose protocol manages groups of any scope (RFC 5771 4, RFC 4291 2.7).
 fn is_for_link(frame: &[u8]) -> bool {
-    let stays = |group: IpAddr| match group {
-        IpAddr::V4(group) => group.octets()[..3] == [224, 0, 0],
-        IpAddr::V6(group) => group.octets()[1] & 0xf == 2,
-    };
     let of_groups = |kind| matches!(kind, PuntedProtocol::Membership | PuntedProtocol::Pim);
-    PacketFields::of(frame).is_some_and(|fields| stays(fields.destination)) || of_groups(protocol_of(frame))
+    PacketFields::of(frame).is_some_and(|fields| !is_routed_group(fields.destination)) || of_groups(protocol_of(frame))
 }
 
 /// Cuts a super-frame of TCP over IPv4 into smaller segments if its sender permits fragmentation. The receiver gets the same data, and needs no

@@ -18,9 +18,10 @@ pub use witness::{Finding, Unwitnessed, Witness};
 
 use crate::filter::PathMarks;
 use crate::hook::Marks;
+use crate::multicast::KernelGroups;
 use crate::punt::{is_shared, protocol_of, source_of};
 use crate::snapshot::{Egress, PathSpec, PortView, Snapshot};
-use classifier::{RuleList, RuleReader};
+use classifier::{PublishedReader, RuleReader};
 use fib::{LinkAddress, Outcome, Tables};
 use packet::segment::{is_to_fragment, wire_length};
 use packet::wire::{Ethernet, flow_hash, ipv4};
@@ -30,7 +31,6 @@ use scratch::{CHUNK, ChunkFields, Memo, NO_MEMO, ROUTE_BITS, apply_memos};
 use stack::{Interface, ObjectiveSource, ObjectiveTable};
 use std::cell::RefCell;
 use std::ops::Range;
-use std::sync::Arc;
 use units::{AdjacencyId, Instant, InterfaceId, Mac, PathId, PortId};
 
 /// The index of a packet's path instance in the worker.
@@ -56,6 +56,8 @@ pub(crate) struct Dispatch {
     rules: RefCell<RuleReader>,
     /// The rules that select routes.
     routing: RefCell<RuleReader>,
+    /// The multicast routes of programs of the machine.
+    pub groups: RefCell<PublishedReader<KernelGroups>>,
     /// The position of `best-effort` among the paths of the snapshot.
     pub best_effort: usize,
     /// The instance for packets that concern the router itself.
@@ -70,22 +72,25 @@ impl Dispatch {
         (paths, ports): (usize, usize),
         best_effort: usize,
         (control, general): (Target, Target),
-        (rules, routing): (&Arc<RuleList>, &Arc<RuleList>),
+        snapshot: &Snapshot,
         served: impl Iterator<Item = (usize, PortId, Target)>,
     ) -> Dispatch {
         let mut instances = vec![REFUSED; paths * ports];
         for (path, port, target) in served {
             instances[path * ports + port.index()] = target;
         }
-        let [rules, routing] = [rules, routing].map(|list| RefCell::new(RuleReader::new(list).with_flow_caches()));
-        Dispatch { ports, instances, rules, routing, best_effort, control, general }
+        let [rules, routing] =
+            [&snapshot.rules, &snapshot.routing].map(|list| RefCell::new(RuleReader::new(list).with_flow_caches()));
+        let groups = RefCell::new(PublishedReader::new(&snapshot.kernel_groups));
+        Dispatch { ports, instances, rules, routing, groups, best_effort, control, general }
     }
 
-    /// Takes over changes of the rules. Once for each batch: all its packets see the same rules.
+    /// Takes over changes of the rules and of multicast routes. Once for each batch: all its packets see the same.
     #[inline]
     fn refresh_rules(&self) {
         self.rules.borrow_mut().refresh();
         self.routing.borrow_mut().refresh();
+        self.groups.borrow_mut().refresh();
     }
 
     #[inline(always)]
@@ -208,7 +213,7 @@ impl<W: Witness> Classifier<'_, W> {
         let wants = interface.map_or(&ObjectiveTable::EMPTY, |interface| &*interface.objectives);
         let check = interface.map_or(ReversePath::Off, |interface| interface.reverse_path);
         // If untagged packets have no IPv4 interface, no packet is plain: no frame's value equals this one, because its low 16 bits are zero.
-        let routed = interface.is_some_and(|interface| !interface.ipv4.is_empty());
+        let routed = interface.is_some_and(|interface| interface.carries_ipv4);
         let own = if view.has_stations { station_of(view, interface, packets) } else { view.mac };
         let mac = if routed { mac_word(own) } else { u64::MAX };
         // All untagged packets of one port belong to the same VRF.

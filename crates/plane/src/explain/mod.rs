@@ -261,7 +261,7 @@ fn dispatch(snapshot: &Snapshot) -> Dispatch {
         (0..ports).filter(open).map(move |port| (path, PortId::at(port), (path * ports + port) as Target))
     });
     let best_effort = snapshot.paths.iter().position(|path| path.id == BEST_EFFORT).unwrap_or(0);
-    Dispatch::new((paths, ports), best_effort, host, (&snapshot.rules, &snapshot.routing), served)
+    Dispatch::new((paths, ports), best_effort, host, snapshot, served)
 }
 
 /// The way of one packet through the router.
@@ -396,7 +396,9 @@ impl DryRun<'_> {
     fn replicate(&self, tables: &Arc<Tables>, packet: Packet, pool: &mut Pool) -> (ExpectedFate, Option<usize>) {
         let snapshot = self.question.snapshot;
         let (position, path) = (packet.meta().adjacency.index(), usize::from(packet.meta().version));
-        let routes: &[InterfaceId] = snapshot.multicast.get(position).map_or(&[], |route| &route.to);
+        let groups = self.dispatch.groups.borrow();
+        let route = snapshot.multicast.get(position).or_else(|| groups.get().get(position));
+        let routes: &[InterfaceId] = route.map_or(&[], |route| &route.to);
         let copied = routes.iter().map(|&interface| {
             self.steps.add(ExplainStep::Replica { interface });
             let Some(mut copy) = pool.take_for(packet.len()) else {

@@ -37,7 +37,7 @@ impl Bench {
         // Every path has an instance at every port. Which target it has does not matter here.
         let places = (0..paths).flat_map(|path| (0..ports).map(move |port| (path, PortId::at(port), 2)));
         let best_effort = snapshot.paths.iter().position(|path| path.id == crate::snapshot::BEST_EFFORT).unwrap_or(0);
-        let dispatch = Dispatch::new((paths, ports), best_effort, (0, 1), (&snapshot.rules, &snapshot.routing), places);
+        let dispatch = Dispatch::new((paths, ports), best_effort, (0, 1), &snapshot, places);
         Bench {
             rig,
             snapshot,

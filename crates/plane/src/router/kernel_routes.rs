@@ -2,6 +2,7 @@
 
 use super::Router;
 use super::config_routes::{Gateways, RouteGoal};
+use crate::multicast::{KernelGroups, MulticastRoute};
 use fib::{NextHop, Origin, Outcome, RouteChange};
 use plan::{Name, Prefix};
 use std::net::IpAddr;
@@ -82,6 +83,12 @@ impl Router {
             .collect();
         self.tables.apply_routes(changes).expect("there is room for the routes, and their gateways are held");
         summary
+    }
+
+    /// Replaces the multicast routes of the kernel. Routes that stay keep their counters.
+    pub fn set_kernel_groups(&mut self, routes: Vec<MulticastRoute>) {
+        let published = &self.snapshot.kernel_groups;
+        published.publish(KernelGroups::after(&published.latest(), routes));
     }
 
     fn goal(&self, action: &LinuxRouteAction) -> Option<RouteGoal> {

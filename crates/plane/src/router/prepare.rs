@@ -141,6 +141,7 @@ impl Router {
         snapshot.flow_rates = self.snapshot.flow_rates.clone();
         snapshot.circuits = self.shares.circuits.clone();
         snapshot.round_trips = trees.round_trips.clone();
+        snapshot.kernel_groups = self.snapshot.kernel_groups.clone();
         (snapshot.multicast, snapshot.route_cache) = (multicast(plan, &names), plan.route_cache > 0);
         let snapshot = Arc::new(snapshot.with_hooks(stations));
         let configured = plan.neighbours.iter().map(|n| ((names.interfaces[&n.interface], n.address), n.mac));
@@ -522,6 +523,8 @@ fn attach(
         ra,
         kernel,
         stations,
+        routes_groups: plan.kernel.routes_groups,
+        carries_ipv4: plan.kernel.carries_ipv4 || !ipv4.is_empty(),
         objectives: wants,
         ipv4,
         ipv6,

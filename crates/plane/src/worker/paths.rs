@@ -171,8 +171,7 @@ impl Paths {
         ports.rank_outputs(self);
         let best_effort = snapshot.paths.iter().position(|path| path.id == BEST_EFFORT).unwrap_or(0);
         let size = (snapshot.paths.len(), snapshot.ports.len());
-        self.dispatch =
-            Dispatch::new(size, best_effort, own.into(), (&snapshot.rules, &snapshot.routing), served.into_iter());
+        self.dispatch = Dispatch::new(size, best_effort, own.into(), snapshot, served.into_iter());
     }
 
     /// Removes instances that the new generation does not have. `heirs` has the first instance of each path.

@@ -33,22 +33,28 @@ impl Copier<'_> {
     /// Ends `packet`, whose route and path the classifier has found, and puts copies on the path's instances. Pending offloads are
     /// completed before: once, not for each copy.
     pub fn replicate(&mut self, mut packet: Packet) {
-        let snapshot = self.snapshot;
+        let (snapshot, dispatch) = (self.snapshot, self.dispatch);
         let position = packet.meta().adjacency.index();
-        let Some(route) = snapshot.multicast.get(position) else {
+        let groups = dispatch.groups.borrow();
+        let Some(route) = snapshot.multicast.get(position).or_else(|| groups.get().get(position)) else {
             return self.accounting.drop(packet, DropReason::PortRemoved);
         };
+        let mut counted = GroupCounters::default();
         if packet.is_offloaded() && packet.offload().is_super_frame() {
-            return self.replicate_segments(packet, (position, route));
+            self.replicate_segments(packet, route, &mut counted);
+        } else if packet.is_offloaded() && !segment::complete(&mut packet) {
+            self.accounting.drop(packet, DropReason::BadOffload);
+        } else {
+            self.copy_to_all(packet, route, &mut counted);
         }
-        if packet.is_offloaded() && !segment::complete(&mut packet) {
-            return self.accounting.drop(packet, DropReason::BadOffload);
+        match self.counters.get_mut(position) {
+            Some(counters) => *counters += counted,
+            None => groups.get().count(position, counted),
         }
-        self.copy_to_all(packet, (position, route));
     }
 
     /// Replicates each segment of a super-frame.
-    fn replicate_segments(&mut self, packet: Packet, route: (usize, &MulticastRoute)) {
+    fn replicate_segments(&mut self, packet: Packet, route: &MulticastRoute, counted: &mut GroupCounters) {
         // No MTU yet: each copy is compared with that of its own egress interface.
         let mut half = match PacketSplitter::new(packet, usize::MAX) {
             Ok(half) => half,
@@ -56,14 +62,14 @@ impl Copier<'_> {
         };
         loop {
             match half.next(self.accounting) {
-                NextSegment::Next(segment) => self.copy_to_all(segment, route),
+                NextSegment::Next(segment) => self.copy_to_all(segment, route, counted),
                 NextSegment::All => return self.accounting.consume(half.into_packet()),
                 NextSegment::NoFrame => return self.accounting.drop(half.into_packet(), DropReason::PoolEmpty),
             }
         }
     }
 
-    fn copy_to_all(&mut self, packet: Packet, (position, route): (usize, &MulticastRoute)) {
+    fn copy_to_all(&mut self, packet: Packet, route: &MulticastRoute, counted: &mut GroupCounters) {
         let (length, original) = (packet.len(), packet.number());
         // From here on the payload is read only: every copy has a head of its own.
         let shared = SharedPacket::new(packet);
@@ -71,12 +77,8 @@ impl Copier<'_> {
         for &out in &route.to {
             copies += u64::from(self.copy_to(&shared, out, original));
         }
-        if let Some(counters) = self.counters.get_mut(position) {
-            counters.packets += 1;
-            counters.bytes += length as u64;
-            counters.copies += copies;
-            counters.dropped += route.to.len() as u64 - copies;
-        }
+        let dropped = route.to.len() as u64 - copies;
+        *counted += GroupCounters { packets: 1, bytes: length as u64, copies, dropped };
         self.accounting.replicate(shared);
     }
 

@@ -8,12 +8,13 @@ use packet::wire::{Ethernet, Ipv4, Ipv4Spec, Ipv6, Ipv6Spec, ethernet, ethertype
 use packet::{Batch, DropReason, Ledger, Offload};
 use plane::WorkerReport;
 use plane::explain::{ExpectedFate, ExplainContext, ExplainStep, explain};
+use plane::multicast::{GroupKey, MulticastRoute};
 use plane::rig::{Rig, WorkerGroup};
 use plane::snapshot::Layout;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
-use units::{Mac, PortId};
+use units::{InterfaceId, Mac, PortId, VrfId};
 
 const GATHER: Offloads = Offloads { super_frames: false, checksums: false, gather: true };
 const LAYOUTS: [Layout; 3] = [Layout::One, Layout::Two, Layout::Three];
@@ -207,6 +208,49 @@ fn packet_without_replicas_is_dropped_with_a_reason() {
         assert!(rig.received(wire).is_empty(), "nobody is told: no errors about what went to a group");
     }
     assert_eq!(rig.report().ledger.copies(), 0);
+}
+
+#[test]
+fn routes_of_the_kernel_change_beside_the_generation_and_configured_ones_precede() {
+    let mut rig = Rig::running(512, Layout::Three, &config(GROUPS));
+    let [lan, wan, dmz, lab] = WIRES.map(|name| rig.router.snapshot().interface_named(name).unwrap().id);
+    let route = |group: &str, to: &[InterfaceId]| {
+        let key = GroupKey { vrf: VrfId::MAIN, group: group.parse().unwrap(), source: None };
+        MulticastRoute { key, from: lan, to: to.to_vec() }
+    };
+    let (added, configured) = (Datagram::to("239.9.9.9", 100), Datagram::to("239.1.2.3", 100));
+    let dropped = |rig: &Rig, reason| rig.report().ledger.dropped_for(reason);
+    rig.router.set_kernel_groups(vec![route("239.9.9.9", &[wan, lab]), route("239.1.2.3", &[lab])]);
+    rig.send("lan", &added.frame());
+    rig.send("lan", &configured.frame());
+    rig.settle();
+    assert_eq!(rig.received("lab"), [added.copy(4, None)]);
+    assert_eq!(rig.received("dmz"), [configured.copy(3, None)]);
+    assert_eq!(rig.received("wan").len(), 3);
+    // Another branch, and packets of the group from there.
+    rig.router.set_kernel_groups(vec![route("239.9.9.9", &[dmz])]);
+    rig.send("lan", &added.frame());
+    rig.send("dmz", &added.frame());
+    rig.settle();
+    assert_eq!((rig.received("dmz").len(), dropped(&rig, DropReason::ReversePath)), (1, 1));
+    // A membership report is for a router, with any time to live (RFC 2236 9).
+    let mut membership = added.frame();
+    membership[23] = protocol::IGMP;
+    membership[24..26].fill(0);
+    let sum = packet::wire::checksum::checksum(&membership[14..34]);
+    membership[24..26].copy_from_slice(&sum.to_be_bytes());
+    rig.send("lan", &membership);
+    // The last branch is pruned.
+    rig.router.set_kernel_groups(vec![route("239.9.9.9", &[])]);
+    rig.send("lan", &added.frame());
+    rig.settle();
+    assert!(WIRES.iter().all(|wire| rig.received(wire).is_empty()));
+    assert_eq!(dropped(&rig, DropReason::Multicast), 2);
+    let groups = rig.router.snapshot().kernel_groups.latest();
+    let counted: Vec<(u64, u64)> = groups.iter().map(|(_, counters)| (counters.packets, counters.copies)).collect();
+    assert_eq!(counted, [(2, 3)]);
+    assert_eq!(rig.report().groups[0].packets, 1);
+    assert_eq!(rig.report().held_packets, 0);
 }
 
 #[test]

@@ -72,6 +72,8 @@ fn lan() -> Interface {
         ra: None,
         kernel: None,
         stations: Vec::new(),
+        routes_groups: false,
+        carries_ipv4: true,
         objectives: Arc::new(ObjectiveTable::EMPTY),
         ipv4: vec![InterfaceAddress { address: Ipv4Addr::new(10, 0, 1, 1), length: 24 }],
         ipv6: vec![
@@ -95,6 +97,8 @@ fn wan() -> Interface {
         ra: None,
         kernel: None,
         stations: Vec::new(),
+        routes_groups: false,
+        carries_ipv4: true,
         objectives: Arc::new(ObjectiveTable::EMPTY),
         ipv4: vec![InterfaceAddress { address: Ipv4Addr::new(10, 0, 2, 1), length: 24 }],
         ipv6: vec![

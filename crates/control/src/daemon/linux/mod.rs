@@ -4,6 +4,7 @@
 
 mod dhcp_relay;
 mod exchange;
+mod groups;
 mod report;
 mod routes;
 mod static_routes;
@@ -12,6 +13,7 @@ use super::{ADOPTION_TIMEOUT, Control, Daemon, StartError};
 use crate::events::LoggedEvent;
 use dhcp_relay::RelayReport;
 use exchange::{Exchange, KernelInterfaces};
+use groups::GroupFollower;
 use io::advisories::OpenError;
 use io::clock;
 use io::kernel_interface::KernelInterface;
@@ -92,6 +94,9 @@ struct Follower {
     exchange: Arc<Exchange>,
     netlink: Netlink,
     tables: KernelTables,
+    groups: GroupFollower,
+    /// Links of the kernel with IPv6 next hops of IPv4 routes, as long as the links exist.
+    ipv4_links: BTreeSet<u32>,
     served: BTreeMap<Name, Served>,
     /// The forwarding tables, for the state of links.
     forwarding: Arc<fib::Tables>,
@@ -184,6 +189,8 @@ impl Follower {
             exchange,
             netlink,
             tables,
+            groups: GroupFollower::start()?,
+            ipv4_links: BTreeSet::new(),
             forwarding,
             served: BTreeMap::new(),
             interfaces: RoutedInterfaces::new(),
@@ -204,7 +211,7 @@ impl Follower {
                     *carrier = up;
                 }
             }
-            match sleeper.sleep([self.tables.as_fd()], LINK_INTERVAL) {
+            match sleeper.sleep([self.tables.as_fd(), self.groups.as_fd()], LINK_INTERVAL) {
                 Ok(WakeReason::Timeout) => {}
                 _ => return,
             }
@@ -254,7 +261,9 @@ impl Follower {
             let owner = interfaces.values().map(|(name, _)| name).min();
             own.iter().for_each(|&address| routes.set_own(address, owner));
         }
-        routes.finish();
+        self.ipv4_links.extend(routes.finish());
+        self.groups.follow(daemon, &interfaces, interfaces_changed)?;
+        self.groups.report_use(daemon, &self.served);
         (self.interfaces, self.own) = (interfaces, own);
         let settings = self.follow_kernel().map_err(failed)?;
         if is_new || interfaces_changed {
@@ -353,7 +362,10 @@ impl Follower {
             let mut stations: Vec<Mac> = upper.filter(|upper| upper.up).map(|upper| upper.mac).collect();
             stations.retain(|mac| *mac != served.wanted.mac);
             stations.sort_unstable();
-            settings.insert(name.clone(), KernelSettings { addresses, mtu, down: !link.up, stations });
+            let (down, routes_groups, carries_ipv4) =
+                (!link.up, self.groups.routes_on(index), self.ipv4_links.contains(&index));
+            let set = KernelSettings { addresses, mtu, down, stations, routes_groups, carries_ipv4 };
+            settings.insert(name.clone(), set);
         }
         Ok(settings)
     }

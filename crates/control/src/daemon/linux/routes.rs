@@ -7,7 +7,7 @@ use io::clock;
 use io::netlink::{KernelChange, KernelHop, ResolvedRoute, RouteKind};
 use plan::{Name, Prefix};
 use plane::LinuxRouteAction;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use units::InterfaceId;
 
@@ -26,11 +26,13 @@ pub(super) struct RouteBatch<'a> {
     routes: Vec<plane::LinuxRoute>,
     /// Routes that the router cannot use.
     unusable: usize,
+    /// Links of the kernel with IPv6 next hops of IPv4 routes.
+    ipv4_links: BTreeSet<u32>,
 }
 
 impl<'a> RouteBatch<'a> {
     pub fn new(daemon: &'a Daemon, interfaces: &'a RoutedInterfaces) -> RouteBatch<'a> {
-        RouteBatch { daemon, interfaces, routes: Vec::new(), unusable: 0 }
+        RouteBatch { daemon, interfaces, routes: Vec::new(), unusable: 0, ipv4_links: BTreeSet::new() }
     }
 
     /// Adds a change of the kernel's tables, if it is one of a route.
@@ -63,8 +65,8 @@ impl<'a> RouteBatch<'a> {
         self.routes.push(plane::LinuxRoute { vrf: None, to: Prefix::host(address), action });
     }
 
-    /// Sets the remaining routes, and reports those that the router cannot use.
-    pub fn finish(mut self) {
+    /// Sets the remaining routes, and reports those that the router cannot use. Returns the links of the kernel on which IPv4 routes have IPv6 next hops.
+    pub fn finish(mut self) -> BTreeSet<u32> {
         self.flush();
         if self.unusable > 0 {
             let text = format!(
@@ -73,6 +75,7 @@ impl<'a> RouteBatch<'a> {
             );
             self.daemon.log.push(clock::now(), LoggedEvent::Warning(text));
         }
+        self.ipv4_links
     }
 
     fn flush(&mut self) {
@@ -89,7 +92,7 @@ impl<'a> RouteBatch<'a> {
     }
 
     /// The action of the router for a route. `None` if it has the route by itself.
-    fn action(&self, route: &ResolvedRoute<'_>) -> Result<Option<LinuxRouteAction>, Unusable> {
+    fn action(&mut self, route: &ResolvedRoute<'_>) -> Result<Option<LinuxRouteAction>, Unusable> {
         // The prefixes of addresses are the router's connected routes, and its configured routes are its own.
         if [ADDED_BY_KERNEL, static_routes::PROTOCOL].contains(&route.route.protocol) {
             return Ok(None);
@@ -99,18 +102,22 @@ impl<'a> RouteBatch<'a> {
             RouteKind::Unreachable | RouteKind::Prohibit => LinuxRouteAction::Unreachable,
             RouteKind::Unicast if route.hops.is_empty() => return Ok(None),
             RouteKind::Unicast => {
-                let hop = |hop: &KernelHop| self.hop(hop, route.route.destination);
-                LinuxRouteAction::Hops(route.hops.iter().map(hop).collect::<Result<_, _>>()?)
+                let is_ipv4 = route.route.destination.is_ipv4();
+                let hops = route.hops.iter().map(|hop| self.hop(hop, is_ipv4)).collect::<Result<_, _>>()?;
+                let by_ipv6 =
+                    route.hops.iter().filter(|hop| is_ipv4 && hop.gateway.is_some_and(|gateway| gateway.is_ipv6()));
+                self.ipv4_links.extend(by_ipv6.filter_map(|hop| hop.link).map(u32::from));
+                LinuxRouteAction::Hops(hops)
             }
             _ => return Ok(None),
         };
         Ok(Some(action))
     }
 
-    fn hop(&self, hop: &KernelHop, destination: IpAddr) -> Result<plane::LinuxHop, Unusable> {
+    fn hop(&self, hop: &KernelHop, is_ipv4: bool) -> Result<plane::LinuxHop, Unusable> {
         let (interface, _) = hop.link.and_then(|link| self.interfaces.get(&link.get())).ok_or(Unusable)?;
-        // A gateway of the other family (RFC 8950) has no adjacency.
-        let foreign = hop.gateway.is_some_and(|gateway| gateway.is_ipv4() != destination.is_ipv4());
+        // IPv4 by an IPv6 gateway is RFC 8950. The kernel does not have the reverse.
+        let foreign = hop.gateway.is_some_and(|gateway| gateway.is_ipv4() && !is_ipv4);
         if hop.flags.is_encapsulated() || foreign {
             return Err(Unusable);
         }

@@ -131,6 +131,10 @@ pub struct KernelSettings {
     /// MAC addresses of further interfaces of the kernel on this one (macvlan), sorted: virtual routers (RFC 9568 7.3). The router receives their frames
     /// too.
     pub stations: Vec<Mac>,
+    /// True if a program of the machine routes multicast on it: the kernel gets packets of groups that have no route yet.
+    pub routes_groups: bool,
+    /// True if IPv4 routes lead to IPv6 next hops on it (RFC 8950): it forwards IPv4 packets, also without an IPv4 address.
+    pub carries_ipv4: bool,
 }
 
 impl InterfacePlan {
