@@ -2,10 +2,27 @@
 //!
 //! A slice has a code option, filters, queues, memory, counters and meta-interfaces of its own. Its packets arrive and leave in UDP packets of the
 //! router's addresses. adr/0077 explains which part of the router does which stage of the pipeline.
+//!
+//! [`Slices`] is the control side. It provides the function `slice` of paths to a router, whose workers process the packets.
 
 #![forbid(unsafe_code)]
 
 pub mod code;
+mod counters;
+mod exceptions;
+mod function;
 mod memory;
+mod outer;
+mod route;
+mod rows;
+mod slices;
+mod spec;
+mod table;
 
+pub use counters::SliceCounters;
+pub use exceptions::SliceException;
 pub use memory::{MemoryBounds, SliceMemory};
+pub use slices::{FilterReport, QueueReport, ReservationReport, SliceReport, Slices};
+pub use spec::{
+    FilterAction, FilterEdit, FilterSpec, QueueSpec, SchedulerId, SliceError, SliceQuota, SliceRates, SliceSpec,
+};

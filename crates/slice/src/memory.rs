@@ -125,7 +125,10 @@ mod tests {
         assert_eq!((memory.read(20, 5), memory.write(20, &[9; 5])), (Err(beyond), Err(beyond)));
         assert_eq!(memory.read(20, 4), Ok(vec![0; 4]), "a refused write changes nothing");
         assert_eq!(memory.read(usize::MAX, 2).map_err(|wrong| wrong.length), Err(2));
-        assert_eq!((memory.load(24), memory.load(4), memory.store(24, 1), memory.add(24, 1)), (None, None, false, None));
+        assert_eq!(
+            (memory.load(24), memory.load(4), memory.store(24, 1), memory.add(24, 1)),
+            (None, None, false, None)
+        );
         assert_eq!((memory.add(16, 5), memory.add(16, 1), memory.load(16)), (Some(0), Some(5), Some(6)));
         memory.clear();
         assert_eq!(memory.read(0, 24), Ok(vec![0; 24]));
