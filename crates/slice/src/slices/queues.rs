@@ -5,7 +5,7 @@ use crate::spec::{QueueSpec, SchedulerId, SliceError, SliceRates};
 use link::ShareCounts;
 use plan::{Name, ShareChange, ShareName, ShareSettings};
 use plane::{Router, ShareReport};
-use units::{Bytes, PortId, Rate, ShareId};
+use units::{Bytes, PortId, Rate, ShareId, UnitError};
 
 /// The part of a scheduler that a slice has.
 pub(super) struct Reservation {
@@ -45,8 +45,12 @@ fn refused((_, reason, hint): (usize, String, String)) -> SliceError {
     SliceError { reason, hint }
 }
 
+fn wrong_setting(wrong: UnitError) -> SliceError {
+    SliceError::new(wrong.reason, wrong.hint)
+}
+
 fn share_name(text: &str) -> Result<ShareName, SliceError> {
-    ShareName::new(text).map_err(|wrong| SliceError::new(wrong.reason, wrong.hint))
+    ShareName::new(text).map_err(wrong_setting)
 }
 
 /// The port of this name in the running configuration.
@@ -84,6 +88,7 @@ impl Slices {
             weight: rates.weight,
             ..ShareSettings::default()
         };
+        settings.check().map_err(wrong_setting)?;
         let change = if slice.reservations.contains_key(scheduler) {
             let no_ceiling = rates.ceiling.is_none();
             ShareChange::Set { name: share.clone(), settings, no_ceiling, lease: None }
@@ -129,6 +134,7 @@ impl Slices {
             return Err(SliceError::new(reason, "reserve one first: `switchpath slice reserve`"));
         };
         let settings = ShareSettings { weight: Some(spec.weight), queue: spec.limit, ..ShareSettings::default() };
+        settings.check().map_err(wrong_setting)?;
         let (share, change) = match running {
             Some(running) => {
                 let (name, no_ceiling) = (running.share.clone(), false);
