@@ -18,7 +18,7 @@ use crate::rule_set::RuleSet;
 pub use counters::ReusedNumbers;
 pub use error::{RefusedChanges, TenantError};
 use filter::WORDS;
-pub use filter::{KeyRange, OpaqueKey, TenantFilter};
+pub use filter::{KeyRange, NumberPrefix, OpaqueKey, TenantFilter, prefixes};
 use rebuild::{EntryEdit, Rebuilding};
 pub use rebuild::{RebuiltFilters, WornFilters};
 use std::collections::BTreeMap;

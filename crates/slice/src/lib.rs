@@ -7,6 +7,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod bands;
 pub mod code;
 mod counters;
 mod exceptions;

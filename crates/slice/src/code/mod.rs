@@ -7,9 +7,17 @@
 
 mod edit;
 mod env;
+mod exercise;
+pub mod i3;
+mod ip;
+pub mod ipv4;
+pub mod ipv6;
+mod plain;
 
 pub use edit::InnerEdit;
 pub use env::CodeEnv;
+pub use exercise::CodeExercise;
+pub use ip::IpAction;
 
 use classifier::OpaqueKey;
 use std::fmt;
@@ -213,7 +221,8 @@ pub struct CodeRegistration {
 }
 
 /// The code options of this build.
-pub const CODE_OPTIONS: &[CodeRegistration] = &[];
+pub const CODE_OPTIONS: &[CodeRegistration] =
+    &[i3::REGISTRATION, ipv4::REGISTRATION, ipv6::REGISTRATION, plain::NULL, plain::RAW];
 
 /// The code option of this name.
 pub fn code_option(name: &str) -> Option<&'static CodeRegistration> {

@@ -1,0 +1,9 @@
+//! An IPv4 router as a slice: routes are filters in the order of their prefix lengths, and other filters decide before them.
+
+mod fast_path;
+mod key;
+mod slow_path;
+
+pub use fast_path::REGISTRATION;
+pub use key::{lookup_key, route4};
+pub use slow_path::{Ipv4SlowPath, KeyedPacket};
