@@ -317,16 +317,16 @@ reasons! {
         "Intended by the slice: `switchpath slice stats` has its counters.";
     /// The code option of the slice failed on the packet: it accessed memory beyond that of the slice, or panicked.
     SliceFault "slice_fault"
-        "An error of the code option: see `switchpath slice show`. After a panic, `switchpath slice resume` starts the slice again.";
+        "An error of the code option: see `switchpath slice list`. After a panic, `switchpath slice resume` starts the slice again.";
     /// The slice is suspended, or its code option has just used up its steps on another packet.
     SliceSuspended "slice_suspended"
-        "See the state in `switchpath slice show`, and `switchpath slice resume`.";
+        "See the state in `switchpath slice list`, and `switchpath slice resume`.";
     /// The packet was for the slow path of its slice, whose limit is reached or whose queue is full.
     SliceException "slice_exception"
         "The slice gets more exceptions than its quota has, or its program does not receive them.";
     /// The route to the packet's next hop does not leave by the port of the slice's queue.
     SliceRoute "slice_route"
-        "Give the slice a queue at the port of the route, or change the route: see `switchpath slice show`.";
+        "Give the slice a queue at the port of the route, or change the route: see `switchpath slice list`.";
     /// The egress port is down.
     PortDown "port_down"
         "Bring up the port's interface: see `switchpath show ports`, and `ip link set INTERFACE up`.";

@@ -9,6 +9,7 @@
 
 pub mod bands;
 pub mod code;
+mod command;
 mod counters;
 mod exceptions;
 mod function;
@@ -20,6 +21,7 @@ mod slices;
 mod spec;
 mod table;
 
+pub use command::SliceCommand;
 pub use counters::SliceCounters;
 pub use exceptions::SliceException;
 pub use memory::{MemoryBounds, SliceMemory};

@@ -359,11 +359,16 @@ impl Slices {
             return Err(SliceError::new(reason, "change the filter first"));
         }
         let Some(place) = slice.interfaces.remove(&number) else {
-            return Err(SliceError::new(format!("there is no meta-interface {number}"), "see `switchpath slice show`"));
+            return Err(SliceError::new(format!("there is no meta-interface {number}"), "see `switchpath slice list`"));
         };
         self.draft.set_interface(place, None);
         self.publish_slice(name);
         Ok(())
+    }
+
+    /// The entries of the table of filters that no slice has in its quota.
+    pub fn free_filters(&self) -> usize {
+        self.filters.free_entries()
     }
 
     /// The names of all slices.

@@ -169,7 +169,7 @@ impl Slices {
             return Err(SliceError::new(reason, "change the filter first"));
         }
         let Some(queue) = slice.queues.get(&number) else {
-            return Err(SliceError::new(format!("there is no queue {number}"), "see `switchpath slice show`"));
+            return Err(SliceError::new(format!("there is no queue {number}"), "see `switchpath slice list`"));
         };
         let remove = ShareChange::Remove { name: queue.share.clone(), all: false };
         router.edit_shares(&queue.spec.scheduler.port, &[remove]).map_err(refused)?;
