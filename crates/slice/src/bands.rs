@@ -3,6 +3,7 @@
 //! A band is a set of filters whose order among each other does not matter, because no key matches two of them. Filters of a lower band decide first. A
 //! filter keeps its position as long as it is wanted, so a change of the wanted filters touches only those that differ.
 
+use crate::spec::{FilterAction, FilterEdit, FilterSpec};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Positions of a band.
@@ -22,80 +23,72 @@ impl KeyCondition {
     pub fn matches(&self, key: &[u8; 14]) -> bool {
         (0..14).all(|i| (key[i] ^ self.value[i]) & self.mask[i] == 0)
     }
+
+    fn filter(&self, action: FilterAction) -> FilterSpec {
+        FilterSpec { value: self.value.to_vec(), mask: self.mask.to_vec(), ranges: Vec::new(), action, index: None }
+    }
 }
 
 /// The filters that a program wants, by band and condition.
-pub type BandFilters<R> = BTreeMap<(u32, KeyCondition), R>;
-
-/// A change of one filter.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub enum BandChange<R> {
-    /// Adds a filter at a free position.
-    Insert(u32, KeyCondition, R),
-    /// Gives the filter at a position another result.
-    Replace(u32, KeyCondition, R),
-    /// Deletes the filter at a position.
-    Delete(u32),
-}
+pub type BandFilters = BTreeMap<(u32, KeyCondition), FilterAction>;
 
 /// The filters in use, and their positions.
-#[derive(Clone, Debug)]
-pub struct FilterBands<R> {
-    placed: BandFilters<(u32, R)>,
-    /// The positions of each band that were used and are free, and the first that was never used.
+#[derive(Clone, Debug, Default)]
+pub struct FilterBands {
+    placed: BTreeMap<(u32, KeyCondition), (u32, FilterAction)>,
+    /// The positions of each band that were used and are free, and the number of those that were ever used.
     free: BTreeMap<u32, (BTreeSet<u32>, u32)>,
 }
 
-impl<R> Default for FilterBands<R> {
-    fn default() -> Self {
-        FilterBands { placed: BTreeMap::new(), free: BTreeMap::new() }
+impl FilterBands {
+    /// The edits that lead from the filters in use to the `wanted` ones, which are then in use. All additions come before the first deletion, so a key
+    /// that has a filter before and after the edits has one between any two of them.
+    ///
+    /// Panics like [`FilterBands::set`].
+    pub fn update(&mut self, wanted: &BandFilters) -> Vec<FilterEdit> {
+        let set = wanted.iter().map(|((band, condition), action)| (*band, *condition, Some(action.clone())));
+        let gone = self.placed.keys().filter(|filter| !wanted.contains_key(filter));
+        let deleted: Vec<_> = gone.map(|(band, condition)| (*band, *condition, None)).collect();
+        set.chain(deleted).filter_map(|(band, condition, action)| self.set(band, condition, action)).collect()
     }
-}
 
-impl<R: Clone + PartialEq> FilterBands<R> {
-    /// The changes that lead from the filters in use to the `wanted` ones, which are then in use. All additions come before the first deletion, so a key
-    /// that has a filter before and after the changes has one between any two of them.
+    /// The edit that gives the packets of a condition this action, or ends the filter for it. `None` if nothing changes.
     ///
     /// Panics if a band is above 254, or has more than 2^24 filters: more than any table has entries.
-    pub fn update(&mut self, wanted: &BandFilters<R>) -> Vec<BandChange<R>> {
-        let mut changes = Vec::new();
-        for ((band, condition), result) in wanted {
-            match self.placed.get_mut(&(*band, *condition)) {
-                Some((_, placed)) if placed == result => {}
-                Some((position, placed)) => {
-                    *placed = result.clone();
-                    changes.push(BandChange::Replace(*position, *condition, result.clone()));
-                }
-                None => {
-                    let position = self.place(*band);
-                    self.placed.insert((*band, *condition), (position, result.clone()));
-                    changes.push(BandChange::Insert(position, *condition, result.clone()));
-                }
+    pub fn set(&mut self, band: u32, condition: KeyCondition, action: Option<FilterAction>) -> Option<FilterEdit> {
+        let placed = self.placed.get_mut(&(band, condition));
+        match (placed, action) {
+            (Some((_, before)), Some(action)) if *before == action => None,
+            (Some((position, before)), Some(action)) => {
+                *before = action;
+                Some(FilterEdit::Replace(*position, condition.filter(before.clone())))
             }
+            (None, Some(action)) => {
+                let position = self.place(band);
+                self.placed.insert((band, condition), (position, action.clone()));
+                Some(FilterEdit::Insert(position, condition.filter(action)))
+            }
+            (Some(_), None) => {
+                let (position, _) = self.placed.remove(&(band, condition))?;
+                self.free.entry(band).or_default().0.insert(position);
+                Some(FilterEdit::Delete(position))
+            }
+            (None, None) => None,
         }
-        self.placed.retain(|key, (position, _)| {
-            let stays = wanted.contains_key(key);
-            if !stays {
-                self.free.entry(key.0).or_default().0.insert(*position);
-                changes.push(BandChange::Delete(*position));
-            }
-            stays
-        });
-        changes
     }
 
     fn place(&mut self, band: u32) -> u32 {
-        let (free, fresh) = self.free.entry(band).or_default();
+        let (free, used) = self.free.entry(band).or_default();
         free.pop_first().unwrap_or_else(|| {
-            assert!(band < 255 && *fresh < BAND, "a band has fewer filters than a table has entries");
-            *fresh += 1;
-            band * BAND + *fresh - 1
+            assert!(band < 255 && *used < BAND, "a band has fewer filters than a table has entries");
+            *used += 1;
+            band * BAND + *used - 1
         })
     }
 
-    /// The result for a key by definition: that of the filter at the lowest position that matches. Takes time in proportion to the filters.
-    pub fn find(&self, key: &[u8; 14]) -> Option<&R> {
-        self.placed.iter().find(|((_, condition), _)| condition.matches(key)).map(|(_, (_, result))| result)
+    /// The action for a key by definition: that of the filter at the lowest position that matches. Takes time in proportion to the filters.
+    pub fn find(&self, key: &[u8; 14]) -> Option<&FilterAction> {
+        self.placed.iter().find(|((_, condition), _)| condition.matches(key)).map(|(_, (_, action))| action)
     }
 
     /// The number of filters.
@@ -112,6 +105,7 @@ impl<R: Clone + PartialEq> FilterBands<R> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::code::ExceptionCode;
     use proptest::prelude::*;
 
     fn condition(value: u8) -> KeyCondition {
@@ -120,51 +114,55 @@ mod tests {
         KeyCondition { value: all, mask }
     }
 
+    fn action(number: u8) -> FilterAction {
+        FilterAction::Exception(ExceptionCode::Own(number))
+    }
+
     #[test]
     fn unchanged_filters_keep_their_positions() {
         let mut bands = FilterBands::default();
-        let wanted = |filters: &[(u32, u8, char)]| {
-            filters
-                .iter()
-                .map(|(band, value, result)| ((*band, condition(*value)), *result))
-                .collect::<BandFilters<_>>()
+        let wanted = |filters: &[(u32, u8, u8)]| {
+            filters.iter().map(|(band, value, own)| ((*band, condition(*value)), action(*own))).collect::<BandFilters>()
         };
-        let insert = |position, value, result| BandChange::Insert(position, condition(value), result);
-        let first = bands.update(&wanted(&[(0, 7, 'a'), (2, 7, 'b'), (2, 8, 'c')]));
-        assert_eq!(first, [insert(0, 7, 'a'), insert(2 * BAND, 7, 'b'), insert(2 * BAND + 1, 8, 'c')]);
-        let second = bands.update(&wanted(&[(2, 7, 'd'), (2, 8, 'c'), (2, 9, 'e')]));
-        let replaced = BandChange::Replace(2 * BAND, condition(7), 'd');
-        assert_eq!(second, [replaced, insert(2 * BAND + 2, 9, 'e'), BandChange::Delete(0)]);
-        assert_eq!(
-            bands.update(&wanted(&[(2, 8, 'c')])),
-            [BandChange::Delete(2 * BAND), BandChange::Delete(2 * BAND + 2)]
-        );
-        assert_eq!(bands.update(&wanted(&[(2, 8, 'c'), (2, 1, 'f')])), [insert(2 * BAND, 1, 'f')]);
-        assert_eq!(
-            (bands.len(), bands.find(&condition(1).value), bands.find(&condition(7).value)),
-            (2, Some(&'f'), None)
-        );
+        let insert = |position, value, own| FilterEdit::Insert(position, condition(value).filter(action(own)));
+        let first = bands.update(&wanted(&[(0, 7, 1), (2, 7, 2), (2, 8, 3)]));
+        assert_eq!(first, [insert(0, 7, 1), insert(2 * BAND, 7, 2), insert(2 * BAND + 1, 8, 3)]);
+        let second = bands.update(&wanted(&[(2, 7, 4), (2, 8, 3), (2, 9, 5)]));
+        let replaced = FilterEdit::Replace(2 * BAND, condition(7).filter(action(4)));
+        assert_eq!(second, [replaced, insert(2 * BAND + 2, 9, 5), FilterEdit::Delete(0)]);
+        let third = bands.update(&wanted(&[(2, 8, 3)]));
+        assert_eq!(third, [FilterEdit::Delete(2 * BAND), FilterEdit::Delete(2 * BAND + 2)]);
+        assert_eq!(bands.update(&wanted(&[(2, 8, 3), (2, 1, 6)])), [insert(2 * BAND, 1, 6)]);
+        assert_eq!((bands.len(), bands.find(&condition(1).value)), (2, Some(&action(6))));
+        assert_eq!((bands.find(&condition(7).value), bands.is_empty()), (None, false));
     }
 
     proptest! {
         #[test]
-        fn changes_lead_to_the_wanted_filters(
+        fn edits_lead_to_the_wanted_filters(
             steps in proptest::collection::vec(proptest::collection::btree_map((0u32..3, 0u8..6), 0u8..3, 0..12), 1..6),
         ) {
             let (mut bands, mut table) = (FilterBands::default(), BTreeMap::new());
             for step in steps {
-                let wanted = step.into_iter().map(|((band, value), result)| ((band, condition(value)), result)).collect();
-                for change in bands.update(&wanted) {
-                    match change {
-                        BandChange::Insert(position, at, result) => prop_assert!(table.insert(position, (at, result)).is_none()),
-                        BandChange::Replace(position, at, result) => {
-                            prop_assert_eq!(table.insert(position, (at, result)).map(|(before, _)| before), Some(at));
+                let wanted: BandFilters =
+                    step.into_iter().map(|((band, value), own)| ((band, condition(value)), action(own))).collect();
+                for edit in bands.update(&wanted) {
+                    match edit {
+                        FilterEdit::Insert(position, filter) => {
+                            prop_assert!(table.insert(position, filter).is_none());
                         }
-                        BandChange::Delete(position) => prop_assert!(table.remove(&position).is_some()),
+                        FilterEdit::Replace(position, filter) => {
+                            let value = filter.value.clone();
+                            let before = table.insert(position, filter);
+                            prop_assert_eq!(before.map(|before| before.value), Some(value));
+                        }
+                        FilterEdit::Delete(position) => prop_assert!(table.remove(&position).is_some()),
                     }
                 }
-                let placed: BandFilters<u8> = table.iter().map(|(position, (at, result))| ((position / BAND, *at), *result)).collect();
-                prop_assert_eq!(placed, wanted);
+                let placed = |(position, filter): (&u32, &FilterSpec)| {
+                    ((position / BAND, condition(filter.value[0])), filter.action.clone())
+                };
+                prop_assert_eq!(table.iter().map(placed).collect::<BandFilters>(), wanted);
             }
         }
     }

@@ -3,26 +3,31 @@
 use classifier::{FilterChange, OpaqueKey, RuleResult, TenantFilter, TenantFilters, TenantId, TenantKey, TenantTable};
 use packet::{Pool, Region};
 use proptest::prelude::*;
-use slice::SliceMemory;
-use slice::bands::{BandChange, FilterBands};
+use slice::bands::{BandFilters, FilterBands};
 use slice::code::i3::{
-    BOUNDARY, ChordKey, I3Action, I3Drop, I3Error, I3Exception, I3Fate, I3Id, I3Node, I3Packet, I3Target, I3Trigger,
-    I3Workload, RingHop, RingMark, RingNode, RingView, STACK, STACK_TARGET, filters, fixed_header,
+    BOUNDARY, ChordKey, I3Drop, I3Error, I3Fate, I3Id, I3Node, I3Packet, I3Target, I3Trigger, I3Workload, RingHop,
+    RingMark, RingNode, RingView, STACK, STACK_TARGET, fixed_header,
 };
 use slice::code::{CodeEnv, Diversion, ExceptionCode, Formatted, InnerEdit, LookupKey, LookupResult, code_option};
+use slice::{FilterAction, FilterEdit, SliceMemory};
 use std::cell::RefCell;
-use std::net::{Ipv4Addr, SocketAddrV4};
+use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 
 /// A router, and the filters of its fast path: by definition, and in the table that all slices share.
 struct Router {
     node: I3Node,
-    bands: FilterBands<I3Action>,
+    bands: FilterBands,
     table: TenantTable,
-    actions: Vec<I3Action>,
+    actions: Vec<FilterAction>,
     pool: RefCell<Pool>,
 }
 
 const SLICE: TenantId = TenantId(3);
+
+/// The filters of a router that sends all packets by one queue and one meta-interface.
+fn filters(node: &I3Node) -> BandFilters {
+    slice::code::i3::filters(node, |_| (5, 6))
+}
 
 impl Router {
     fn new(node: I3Node) -> Router {
@@ -30,11 +35,11 @@ impl Router {
         let mut table = TenantFilters::default();
         table.create(SLICE, 128 << 10).unwrap();
         let mut actions = Vec::new();
-        let changes = bands.update(&filters(&node)).into_iter().map(|change| {
-            let BandChange::Insert(position, condition, action) = change else { panic!("the table is empty") };
+        let changes = bands.update(&filters(&node)).into_iter().map(|edit| {
+            let FilterEdit::Insert(position, filter) = edit else { panic!("the table is empty") };
             let result = RuleResult { action: actions.len() as u32, ..RuleResult::default() };
-            actions.push(action);
-            let (value, mask) = (OpaqueKey::from_bytes(&condition.value), OpaqueKey::from_bytes(&condition.mask));
+            actions.push(filter.action);
+            let (value, mask) = (OpaqueKey::from_bytes(&filter.value), OpaqueKey::from_bytes(&filter.mask));
             FilterChange::Insert(position, TenantFilter::new(value, mask, result))
         });
         table.change(SLICE, changes.collect::<Vec<_>>()).unwrap();
@@ -43,10 +48,10 @@ impl Router {
     }
 
     /// The action of the table for a key.
-    fn look_up(&self, key: LookupKey) -> I3Action {
+    fn look_up(&self, key: LookupKey) -> &FilterAction {
         let mut result = [None];
         self.table.look_up(&[TenantKey { tenant: SLICE, key: key.opaque() }], &mut result);
-        self.actions[result[0].expect("the filters cover all keys").action as usize]
+        &self.actions[result[0].expect("the filters cover all keys").action as usize]
     }
 
     /// The packet that the code option makes of this one, and its destination.
@@ -55,17 +60,21 @@ impl Router {
         let registration = code_option("i3").unwrap();
         let mut code = (registration.make)(&Default::default()).unwrap();
         let key = code.parse(bytes, &mut CodeEnv::new(&memory, 0, registration.parse_steps))?;
-        let action = self.look_up(key);
+        let (next, data) = match self.look_up(key) {
+            FilterAction::Send { queue: 5, interface: 6, next: SocketAddr::V4(next), data } => (*next, *data),
+            FilterAction::Exception(code) => return Err(Diversion::Exception(*code)),
+            other => panic!("{other:?}"),
+        };
         let mut pool = self.pool.borrow_mut();
         let mut packet = pool.take().unwrap();
         assert!(packet.fill(bytes));
-        let result = LookupResult { queue: 0, interface: 0, data: action.data() };
+        let result = LookupResult { queue: 0, interface: 0, data };
         let mut env = CodeEnv::new(&memory, 0, registration.format_steps);
         let formatted = code.format(&mut InnerEdit::new(&mut packet), &result, &mut env);
         let after = packet.bytes().to_vec();
         pool.give(packet);
         match formatted {
-            Ok(Formatted::Send) => Ok((action.next_hop().expect("an exception is not sent"), after)),
+            Ok(Formatted::Send) => Ok((next, after)),
             Ok(Formatted::Again(_)) => panic!("one look-up decides"),
             Err(diversion) => {
                 assert_eq!(after, bytes, "the slow path gets the packet unchanged");
@@ -226,12 +235,16 @@ fn key_of(place: &I3Id, is_last: bool) -> LookupKey {
     code.parse(&packet, &mut CodeEnv::new(&SliceMemory::default(), 0, 0)).unwrap()
 }
 
-/// The hop of the tables for the whole block of `place`, `None` if they leave it to the slow path.
-fn hop(router: &Router, place: &I3Id, is_last: bool) -> Option<RingHop> {
-    match router.look_up(key_of(place, is_last)) {
-        I3Action::Forward { to, is_last } => Some(RingHop::Router { to, is_last }),
-        I3Action::Exception(I3Exception::Boundary) => None,
-        I3Action::Exception(_) | I3Action::Deliver { .. } => Some(RingHop::Local),
+/// The hop of an action, `None` if it leaves the packet to the slow path because of a boundary.
+fn hop_of(action: &FilterAction) -> Option<RingHop> {
+    match action {
+        // Forward, without the mark and with it.
+        FilterAction::Send { next: SocketAddr::V4(to), data: [kind @ (0 | 1), ..], .. } => {
+            Some(RingHop::Router { to: *to, is_last: *kind == 1 })
+        }
+        FilterAction::Exception(BOUNDARY) => None,
+        FilterAction::Exception(ExceptionCode::NoMatch) => Some(RingHop::Local),
+        other => panic!("{other:?}"),
     }
 }
 
@@ -290,15 +303,16 @@ fn i3_range_wraparound() {
         (at_predecessor - 1, to(2, false)),
         (at_predecessor, None),
     ];
+    let hop = |place: &I3Id, is_last| hop_of(router.look_up(key_of(place, is_last)));
     for (at, expected) in hops {
-        assert_eq!(hop(&router, &block(at), false), expected, "block {at:026x}");
+        assert_eq!(hop(&block(at), false), expected, "block {at:026x}");
         // Packets with the mark are ours or the predecessor's: only our own boundaries matter.
         let expected = match expected {
             None if at == at_successor => to(3, true),
             Some(RingHop::Router { .. }) => to(3, true),
             other => other,
         };
-        assert_eq!(hop(&router, &block(at), true), expected, "block {at:026x} with the mark");
+        assert_eq!(hop(&block(at), true), expected, "block {at:026x} with the mark");
     }
 }
 
@@ -338,16 +352,14 @@ proptest! {
             place.0[..20].copy_from_slice(&key.0);
             let action = bands.find(&key_of(&place, is_last).bytes());
             let expected = node.ring.next_hop(&key, is_last);
-            match action {
-                Some(I3Action::Forward { to, is_last }) => prop_assert_eq!(RingHop::Router { to: *to, is_last: *is_last }, expected),
-                Some(I3Action::Exception(I3Exception::NoTrigger)) => prop_assert_eq!(expected, RingHop::Local),
-                Some(I3Action::Exception(I3Exception::Boundary)) => {
+            match hop_of(action.expect("the filters cover all keys")) {
+                Some(hop) => prop_assert_eq!(hop, expected),
+                None => {
                     // Only the blocks of routers, and not those that end with the router's key.
                     let routers = node.ring.ranges();
                     let at = routers.iter().find(|range| range.after.block() == key.block() && !range.after.ends_block());
                     prop_assert!(at.is_some());
                 }
-                other => prop_assert!(false, "{:?}", other),
             }
         }
     }
@@ -382,7 +394,7 @@ fn gpe_only_equals_hybrid() {
                 && let Ok(parsed) = I3Packet::parse(&packet)
             {
                 let key = key_of(&parsed.id(), parsed.mark.is_last);
-                assert_eq!(Some(&router.look_up(key)), router.bands.find(&key.bytes()), "seed {seed}, packet {number}");
+                assert_eq!(Some(router.look_up(key)), router.bands.find(&key.bytes()), "seed {seed}, packet {number}");
             }
         }
     }
@@ -430,8 +442,8 @@ fn i3_changes_of_triggers_touch_no_other_filters() {
     let mut added = I3Id([1; 32]);
     added.0[..20].copy_from_slice(&place.0);
     let more = I3Node::new(node.ring.clone(), node.triggers().cloned().chain([trigger(added, 9)]));
-    assert!(matches!(bands.update(&filters(&more))[..], [BandChange::Insert(..)]));
-    assert!(matches!(bands.update(&filters(&node))[..], [BandChange::Delete(_)]));
+    assert!(matches!(bands.update(&filters(&more))[..], [FilterEdit::Insert(..)]));
+    assert!(matches!(bands.update(&filters(&node))[..], [FilterEdit::Delete(_)]));
     assert_eq!((bands.len(), bands.is_empty()), (all, false));
     // A share of the 128 K entries that leaves room for other slices.
     assert!(all < 4096, "{all} filters");

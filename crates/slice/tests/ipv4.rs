@@ -5,51 +5,53 @@ use packet::wire::icmp4::Icmp4;
 use packet::wire::{Ipv4, Ipv4Header, checksum};
 use packet::{Pool, Region};
 use proptest::prelude::*;
-use slice::SliceMemory;
 use slice::bands::{BandFilters, FilterBands, KeyCondition};
 use slice::code::ipv4::{Ipv4SlowPath, KeyedPacket, lookup_key, route4};
 use slice::code::{
-    CodeEnv, CodeOption, DATA_BYTES, Diversion, ExceptionCode, Formatted, InnerEdit, IpAction, LookupResult,
-    code_option,
+    CodeEnv, CodeOption, Diversion, ExceptionCode, Formatted, InnerEdit, LookupResult, code_option, mtu_data,
 };
+use slice::{FilterAction, SliceMemory};
 use std::net::Ipv4Addr;
 
 /// A router with the routes 10.0.0.0/8, 10.1.0.0/16, 10.1.2.3/32 and the address 192.0.2.1.
 struct Router {
-    bands: FilterBands<(char, IpAction)>,
+    bands: FilterBands,
     code: Box<dyn CodeOption>,
     memory: SliceMemory,
     pool: Pool,
 }
 
-const FORWARD: IpAction = IpAction::Forward { mtu: 1500 };
+/// The filter of a next hop, which is named by the port of its address.
+fn forward(name: char, mtu: u16) -> FilterAction {
+    let next = (Ipv4Addr::LOCALHOST, name as u16).into();
+    FilterAction::Send { queue: 0, interface: 0, next, data: mtu_data(mtu) }
+}
 
 fn address(text: &str) -> Ipv4Addr {
     text.parse().unwrap()
 }
 
 impl Router {
-    fn new(filters: &BandFilters<(char, IpAction)>) -> Router {
+    fn new(filters: &BandFilters) -> Router {
         let mut bands = FilterBands::default();
         bands.update(filters);
         let code = (code_option("ipv4").unwrap().make)(&Default::default()).unwrap();
         Router { bands, code, memory: SliceMemory::default(), pool: Pool::new(Region::new(1)) }
     }
 
-    fn of_routes(routes: &[(&str, u8, char, IpAction)]) -> Router {
-        let route = |(to, length, name, action): &(&str, u8, char, IpAction)| {
-            (route4(address(to), *length).unwrap(), (*name, *action))
-        };
+    fn of_routes(routes: &[(&str, u8, FilterAction)]) -> Router {
+        let route =
+            |(to, length, action): &(&str, u8, FilterAction)| (route4(address(to), *length).unwrap(), action.clone());
         Router::new(&routes.iter().map(route).collect())
     }
 
     fn plain() -> Router {
         Router::of_routes(&[
-            ("10.0.0.0", 8, 'a', FORWARD),
-            ("10.1.0.0", 16, 'b', IpAction::Forward { mtu: 576 }),
-            ("10.1.2.3", 32, 'c', FORWARD),
-            ("192.0.2.1", 32, 'l', IpAction::Local),
-            ("10.9.0.0", 16, 'd', IpAction::Drop),
+            ("10.0.0.0", 8, forward('a', 1500)),
+            ("10.1.0.0", 16, forward('b', 576)),
+            ("10.1.2.3", 32, forward('c', 0)),
+            ("192.0.2.1", 32, FilterAction::Exception(ExceptionCode::Local)),
+            ("10.9.0.0", 16, FilterAction::Drop),
         ])
     }
 
@@ -64,12 +66,15 @@ impl Router {
     }
 
     fn send(&mut self, bytes: &[u8], key: &[u8; 14]) -> Result<(char, Vec<u8>), Diversion> {
-        let Some((hop, action)) = self.bands.find(key).copied() else {
-            return Err(Diversion::Exception(ExceptionCode::NoMatch));
+        let (hop, data) = match self.bands.find(key) {
+            None => return Err(Diversion::Exception(ExceptionCode::NoMatch)),
+            Some(FilterAction::Exception(code)) => return Err(Diversion::Exception(*code)),
+            Some(FilterAction::Drop) => return Err(Diversion::Policy),
+            Some(FilterAction::Send { next, data, .. }) => (char::from(next.port() as u8), *data),
         };
         let mut packet = self.pool.take().unwrap();
         assert!(packet.fill(bytes));
-        let result = LookupResult { queue: 0, interface: 0, data: action.data() };
+        let result = LookupResult { queue: 0, interface: 0, data };
         let formatted =
             self.code.format(&mut InnerEdit::new(&mut packet), &result, &mut CodeEnv::new(&self.memory, 7, 0));
         let after = packet.bytes().to_vec();
@@ -78,7 +83,7 @@ impl Router {
             Ok(Formatted::Send) => Ok((hop, after)),
             Ok(Formatted::Again(_)) => panic!("one look-up decides"),
             Err(diversion) => {
-                assert!(diversion == Diversion::Policy || after == bytes, "the slow path gets the packet unchanged");
+                assert_eq!(after, bytes, "the slow path gets the packet unchanged");
                 Err(diversion)
             }
         }
@@ -131,12 +136,12 @@ fn ipv4_lpm() {
     assert_eq!(router.hop(&udp("11.0.0.1", 64, 10)), exception(ExceptionCode::NoMatch));
     assert_eq!(router.hop(&udp("10.9.0.1", 64, 10)), Err(Diversion::Policy));
     // A filter before all routes: datagrams to port 5000, and only those.
-    let mut filters: BandFilters<_> = [(route4(address("0.0.0.0"), 0).unwrap(), ('a', FORWARD))].into();
+    let mut filters: BandFilters = [(route4(address("0.0.0.0"), 0).unwrap(), forward('a', 1500))].into();
     let mut condition = KeyCondition { value: [0; 14], mask: [0; 14] };
     condition.value[11..].copy_from_slice(&[0x13, 0x88, 17]);
     condition.mask[11..].fill(0xff);
-    filters.insert((0, condition), ('e', FORWARD));
-    filters.insert(route4(address("10.1.2.3"), 32).unwrap(), ('c', FORWARD));
+    filters.insert((0, condition), forward('e', 1500));
+    filters.insert(route4(address("10.1.2.3"), 32).unwrap(), forward('c', 1500));
     let mut router = Router::new(&filters);
     assert_eq!(router.hop(&udp("10.1.2.3", 64, 10)), Ok('e'));
     let mut tcp = udp("10.1.2.3", 64, 10);
@@ -240,8 +245,8 @@ fn ipv4_longer_packet_than_the_mtu_to_slowpath() {
         let packet = with("10.1.0.1", 64, 576 - 27, |header| header.dont_fragment = dont_fragment);
         assert_eq!(router.hop(&packet), exception(ExceptionCode::Mtu));
     }
-    let no_limit = IpAction::of(&[0; DATA_BYTES]);
-    assert_eq!(no_limit, Some(IpAction::Forward { mtu: u16::MAX }));
+    // Zero is no limit.
+    assert_eq!(router.hop(&udp("10.1.2.3", 64, 1900)), Ok('c'));
 }
 
 fn slow_path() -> Ipv4SlowPath {
@@ -281,7 +286,10 @@ fn slow_path_reports_errors_from_the_address_of_the_meta_interface() {
 #[test]
 fn slow_path_answers_ping_and_traceroute() {
     let mut slow = slow_path();
-    let mut router = Router::of_routes(&[("192.0.2.9", 32, 'l', IpAction::Local), ("0.0.0.0", 0, 'a', FORWARD)]);
+    let mut router = Router::of_routes(&[
+        ("192.0.2.9", 32, FilterAction::Exception(ExceptionCode::Local)),
+        ("0.0.0.0", 0, forward('a', 1500)),
+    ]);
     let mut ping = Vec::new();
     PacketBuilder::ipv4([198, 51, 100, 9], [192, 0, 2, 9], 1)
         .icmpv4_echo_request(3, 4)
@@ -347,7 +355,7 @@ proptest! {
     ) {
         let mut filters = BandFilters::new();
         for (to, length, name) in &routes {
-            filters.insert(route4(Ipv4Addr::from_bits(*to), *length).unwrap(), (char::from(b'a' + name), FORWARD));
+            filters.insert(route4(Ipv4Addr::from_bits(*to), *length).unwrap(), forward(char::from(b'a' + name), 1500));
         }
         let mut router = Router::new(&filters);
         for (route, bit) in near {

@@ -17,7 +17,7 @@ mod plain;
 pub use edit::InnerEdit;
 pub use env::CodeEnv;
 pub use exercise::CodeExercise;
-pub use ip::IpAction;
+pub use ip::mtu_data;
 
 use classifier::OpaqueKey;
 use std::fmt;

@@ -21,6 +21,9 @@ pub const ID: usize = 32;
 /// Bytes of the header of a packet with one identifier and no options.
 pub const SINGLE_ID_HEADER: usize = FIXED + ID;
 
+/// The routers that may forward a packet (Chord's `DEF_TTL`).
+pub const HOP_LIMIT: u8 = 64;
+
 const VERSION: u8 = 0x10;
 /// Flag: a payload follows.
 pub const DATA: u8 = 0x10;

@@ -28,6 +28,11 @@ impl I3Id {
         differs.map_or(ID_BITS, |at| at as u16 * 8 + (self.0[at] ^ other.0[at]).leading_zeros() as u16)
     }
 
+    /// Its bits from the 105th on.
+    pub fn rest(&self) -> [u8; 19] {
+        *self.0.last_chunk().expect("an identifier has 32 bytes")
+    }
+
     /// The identifier with its bits from the 105th on replaced.
     pub fn with_rest(mut self, rest: [u8; 19]) -> I3Id {
         self.0[BLOCK_BYTES..].copy_from_slice(&rest);

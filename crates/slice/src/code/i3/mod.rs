@@ -19,9 +19,9 @@ mod tables;
 mod workload;
 
 pub use fast_path::{BOUNDARY, REGISTRATION, STACK, STACK_TARGET};
-pub use header::{I3Error, I3Packet, RingMark, SINGLE_ID_HEADER, fixed_header};
+pub use header::{HOP_LIMIT, I3Error, I3Packet, RingMark, SINGLE_ID_HEADER, fixed_header};
 pub use id::{ChordKey, I3Id};
-pub use node::{HOP_LIMIT, I3Drop, I3Fate, I3Node, I3Target, I3Trigger};
+pub use node::{I3Drop, I3Fate, I3Node, I3Target, I3Trigger};
 pub use ring::{RingHop, RingNode, RingRange, RingView};
-pub use tables::{I3Action, I3Exception, filters};
+pub use tables::filters;
 pub use workload::I3Workload;

@@ -3,14 +3,12 @@
 //! It is the slow path of a router with a fast path, and the reference that the tables are compared with. It takes its time, and knows all cases:
 //! several triggers (multicast), stacks, and triggers that lead to another stack. The messages in option lists are its caller's.
 
-use super::header::{DATA, FIXED, I3Error, I3Packet, OPTIONS, RingMark, fixed_header};
+use super::header::{DATA, FIXED, HOP_LIMIT, I3Error, I3Packet, OPTIONS, RingMark, fixed_header};
 use super::id::{I3Id, LEAST_PREFIX};
 use super::ring::{RingHop, RingView};
 use std::collections::BTreeMap;
 use std::net::SocketAddrV4;
 
-/// The routers that may forward a packet (Chord's `DEF_TTL`).
-pub const HOP_LIMIT: u8 = 64;
 /// Identifiers of a stack.
 pub const LONGEST_STACK: usize = 15;
 /// Copies of one packet. Triggers that lead to each other could otherwise double it at each hop.

@@ -1,8 +1,8 @@
 //! Rings, triggers and traffic of I3, made from a seed: for tests and experiments.
 
-use super::header::{DATA, FIRST_HOP, OPTIONS, RingMark, fixed_header};
+use super::header::{DATA, FIRST_HOP, HOP_LIMIT, OPTIONS, RingMark, fixed_header};
 use super::id::{ChordKey, I3Id};
-use super::node::{HOP_LIMIT, I3Node, I3Target, I3Trigger};
+use super::node::{I3Node, I3Target, I3Trigger};
 use super::ring::{RingNode, RingView};
 use link::RandomStream;
 use std::collections::BTreeMap;

@@ -1,7 +1,7 @@
 //! The code option `ipv4`: the fast path of an IPv4 router.
 
 use super::key::lookup_key;
-use crate::code::ip::IpAction;
+use crate::code::ip::exceeds_mtu;
 use crate::code::{
     CodeEnv, CodeOption, CodeRegistration, Diversion, ExceptionCode, Formatted, InnerEdit, KEY_BYTES, LookupKey,
     LookupResult,
@@ -49,17 +49,12 @@ impl CodeOption for Ipv4FastPath {
     ) -> Result<Formatted, Diversion> {
         let header = Ipv4Header::of(edit.bytes()).ok_or(Diversion::Malformed)?;
         let length = header.total_length();
-        match IpAction::of(&result.data) {
-            Some(IpAction::Local) => return Err(Diversion::Exception(ExceptionCode::Local)),
-            Some(IpAction::Forward { mtu }) if length > mtu.into() => {
-                return Err(Diversion::Exception(ExceptionCode::Mtu));
-            }
-            // Packets that the slow path sends have passed no parser.
-            Some(IpAction::Forward { .. }) if header.ttl() <= 1 => {
-                return Err(Diversion::Exception(ExceptionCode::Ttl));
-            }
-            Some(IpAction::Forward { .. }) => {}
-            Some(IpAction::Drop) | None => return Err(Diversion::Policy),
+        if exceeds_mtu(length, &result.data) {
+            return Err(Diversion::Exception(ExceptionCode::Mtu));
+        }
+        // Packets that the slow path sends have passed no parser.
+        if header.ttl() <= 1 {
+            return Err(Diversion::Exception(ExceptionCode::Ttl));
         }
         // Padding behind the packet ends here.
         edit.truncate(length)?;

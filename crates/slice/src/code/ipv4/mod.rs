@@ -2,8 +2,10 @@
 
 mod fast_path;
 mod key;
+mod route;
 mod slow_path;
 
 pub use fast_path::REGISTRATION;
-pub use key::{lookup_key, route4};
+pub use key::lookup_key;
+pub use route::route4;
 pub use slow_path::{Ipv4SlowPath, KeyedPacket};
