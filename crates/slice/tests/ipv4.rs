@@ -6,7 +6,7 @@ use packet::wire::{Ipv4, Ipv4Header, checksum};
 use packet::{Pool, Region};
 use proptest::prelude::*;
 use slice::bands::{BandFilters, FilterBands, KeyCondition};
-use slice::code::ipv4::{Ipv4SlowPath, KeyedPacket, lookup_key, route4};
+use slice::code::ipv4::{Ipv4Hop, Ipv4Node, Ipv4SlowPath, KeyedPacket, lookup_key, route4};
 use slice::code::{
     CodeEnv, CodeOption, Diversion, ExceptionCode, Formatted, InnerEdit, LookupResult, code_option, mtu_data,
 };
@@ -378,24 +378,80 @@ fn frames() -> u64 {
     std::env::var("SWITCHPATH_FRAMES").map_or(100_000, |n| n.parse().expect("SWITCHPATH_FRAMES is a number of frames"))
 }
 
+/// A datagram to one of a few destinations, with bytes changed or cut off.
+fn hostile_packet(random: &mut link::RandomStream) -> Vec<u8> {
+    let to = ["10.1.2.3", "10.1.9.9", "10.77.0.1", "10.9.0.0", "192.0.2.1", "224.0.0.1", "172.16.0.1"];
+    let (to, ttl) = (to[random.below(7) as usize], 1 + random.below(4) as u8);
+    let words = random.below(12).saturating_sub(8) as usize;
+    let options: Vec<u8> = (0..words * 4).map(|_| [0, 1, 7, 4, 8, 68, 131][random.below(7) as usize]).collect();
+    let mut packet = with(to, ttl, random.below(700) as usize, |header| {
+        header.options = Ipv4Options::try_from(&options[..]).unwrap();
+        header.dont_fragment = ttl & 1 == 0;
+    });
+    for _ in 0..random.below(7).saturating_sub(3) {
+        let at = random.below(packet.len().min(28) as u64) as usize;
+        packet[at] ^= 1 << random.below(8);
+    }
+    if random.below(8) == 0 {
+        packet.truncate(random.below(40) as usize);
+    }
+    let header = packet.first().map_or(0, |first| usize::from(first & 15) * 4);
+    if random.below(4) > 0 && packet.len() >= 20 && header <= packet.len() { sealed(packet) } else { packet }
+}
+
+#[test]
+fn gpe_only_equals_hybrid_for_ipv4() {
+    let mut random = link::RandomStream::new(2, "ipv4");
+    let routes = [
+        ("10.0.0.0", 8, 'a', 1500),
+        ("10.1.0.0", 16, 'b', 300),
+        ("10.1.2.3", 32, 'c', 1500),
+        ("198.51.100.0", 24, 'd', 1500),
+    ];
+    let hop = |name: char, mtu| Ipv4Hop { next: (Ipv4Addr::LOCALHOST, name as u16).into(), mtu };
+    let mut alone =
+        Ipv4Node::new(slow_path(), routes.map(|(to, length, name, mtu)| ((address(to), length), hop(name, mtu))));
+    let own = ["192.0.2.1", "192.0.2.9"].map(|own| (own, 32, FilterAction::Exception(ExceptionCode::Local)));
+    let sends = routes.map(|(to, length, name, mtu)| (to, length, forward(name, mtu)));
+    let (mut router, mut slow) = (Router::of_routes(&[&sends[..], &own].concat()), slow_path());
+    let mut fates = [0u64; 3];
+    for number in 0..frames() {
+        let packet = hostile_packet(&mut random);
+        let expected = alone.process(7, &packet, 5);
+        let sent: Vec<(char, Vec<u8>)> = match router.forward(&packet) {
+            Ok(sent) => {
+                fates[0] += 1;
+                vec![sent]
+            }
+            Err(Diversion::Malformed) => {
+                fates[1] += 1;
+                Vec::new()
+            }
+            Err(Diversion::Exception(code)) => {
+                fates[2] += 1;
+                // The program of the slice knows the MTU from its filter.
+                let mtu = match router.key(&packet).map(|key| router.bands.find(&key).cloned()) {
+                    Ok(Some(FilterAction::Send { data, .. })) => u16::from_be_bytes([data[0], data[1]]),
+                    _ => 0,
+                };
+                let answers = slow.answer(code, 7, &packet, (mtu, 5));
+                answers.iter().filter_map(|answer| router.send(&answer.bytes, &answer.key).ok()).collect()
+            }
+            Err(other) => panic!("packet {number}: {other:?}"),
+        };
+        let expected: Vec<_> = expected.into_iter().map(|(to, bytes)| (char::from(to.port() as u8), bytes)).collect();
+        assert_eq!(sent, expected, "packet {number}: {packet:02x?}");
+    }
+    assert!(fates.iter().all(|fate| *fate > frames() / 10), "{fates:?}");
+}
+
 #[test]
 fn mutated_packets_are_forwarded_as_rfc_1812_says_or_diverted() {
     let mut random = link::RandomStream::new(1, "ipv4");
     let (mut router, mut slow) = (Router::plain(), slow_path());
     let mut fates = [0u64; 4];
     for number in 0..frames() {
-        let to = ["10.1.2.3", "10.1.9.9", "10.77.0.1", "10.9.0.0", "192.0.2.1", "224.0.0.1", "172.16.0.1"];
-        let mut packet = udp(to[random.below(7) as usize], 1 + random.below(4) as u8, random.below(700) as usize);
-        for _ in 0..random.below(5) {
-            let at = random.below(packet.len().min(28) as u64) as usize;
-            packet[at] ^= 1 << random.below(8);
-        }
-        if random.below(8) == 0 {
-            packet.truncate(random.below(40) as usize);
-        }
-        if random.below(4) > 0 && packet.len() >= 20 && usize::from(packet[0] & 15) * 4 <= packet.len() {
-            packet = sealed(packet);
-        }
+        let packet = hostile_packet(&mut random);
         let parsed = Ipv4::parse(&packet);
         match router.forward(&packet) {
             Ok((_, sent)) => {

@@ -4,6 +4,7 @@ mod fates;
 mod faults;
 mod filters;
 mod node;
+mod options;
 mod queues;
 mod resources;
 mod trial;

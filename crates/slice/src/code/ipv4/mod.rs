@@ -2,10 +2,12 @@
 
 mod fast_path;
 mod key;
+mod node;
 mod route;
 mod slow_path;
 
 pub use fast_path::REGISTRATION;
 pub use key::lookup_key;
+pub use node::{Ipv4Hop, Ipv4Node};
 pub use route::route4;
 pub use slow_path::{Ipv4SlowPath, KeyedPacket};

@@ -63,7 +63,8 @@ impl Ipv4SlowPath {
         answers.into_iter().filter_map(keyed).collect()
     }
 
-    fn is_own(&self, address: Ipv4Addr) -> bool {
+    /// True for an address of the router.
+    pub(super) fn is_own(&self, address: Ipv4Addr) -> bool {
         self.addresses.values().any(|own| *own == address)
     }
 
