@@ -4,7 +4,7 @@ use super::{CODE_OPTIONS, CodeEnv, CodeOption, CodeRegistration, DATA_BYTES, Div
 use crate::memory::SliceMemory;
 use packet::{Pool, Region};
 
-/// Runs all code options on packets that nobody checked.
+/// Runs all code options on unchecked packets.
 pub struct CodeExercise {
     codes: Vec<(&'static CodeRegistration, Box<dyn CodeOption>)>,
     memory: SliceMemory,

@@ -5,7 +5,7 @@ use crate::bands::KeyCondition;
 use crate::code::KEY_BYTES;
 use std::net::Ipv4Addr;
 
-/// The filter of a route to `length` leading bits of `address`, and its band: those of longer prefixes are lower, so the longest prefix that matches
+/// The band and the condition of a route to `length` leading bits of `address`. Bands of longer prefixes are lower, so the longest prefix that matches
 /// decides. Band 0 is for filters that decide before all routes. `None` for more than 32 bits.
 pub fn route4(address: Ipv4Addr, length: u8) -> Option<(u32, KeyCondition)> {
     let host_bits = 32_u8.checked_sub(length)?;

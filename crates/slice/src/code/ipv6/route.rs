@@ -6,8 +6,8 @@ use crate::code::ip::mtu_data;
 use crate::code::{DATA_BYTES, KEY_BYTES};
 use std::net::Ipv6Addr;
 
-/// The filter of a route to `length` leading bits of `address` by a next hop with this MTU, its data, and its band: those of longer prefixes are lower, after band 0 of filters that
-/// decide before all routes. `None` for lengths other than 0 to 64, and 128.
+/// The band, the condition and the data of a route to `length` leading bits of `address`, by a next hop with this MTU. Bands of longer prefixes are
+/// lower. Band 0 is for filters that decide before all routes. `None` for lengths other than 0 to 64, and 128.
 pub fn route6(address: Ipv6Addr, length: u8, mtu: u16) -> Option<(u32, KeyCondition, [u8; DATA_BYTES])> {
     let mut condition = KeyCondition { value: [0; KEY_BYTES], mask: [0; KEY_BYTES] };
     let mut data = mtu_data(mtu);
