@@ -277,6 +277,17 @@ fn i3_blocks_of_routers_to_slowpath() {
 }
 
 #[test]
+fn i3_trigger_in_the_part_of_another_router_is_not_used() {
+    // It arrived when this router was still responsible.
+    let place = id(&[(0, 100)]);
+    let ring = RingView::new(node(&id(&[(0, 9)]), 1), [node(&id(&[(0, 200)]), 2)]);
+    let router = Router::new(I3Node::new(ring, [trigger(place, 7)]));
+    let forwarded = router.node.process(&data(place));
+    assert!(matches!(&forwarded, I3Fate::Sent(sent) if sent[0].0 == node(&place, 2).address));
+    assert_eq!(router.fast(&data(place)), Ok(forwarded));
+}
+
+#[test]
 fn i3_range_wraparound() {
     // This router is behind zero, its successor far ahead, and the last range crosses zero.
     let (own, successor, predecessor) = (id(&[(12, 2)]), id(&[(0, 0x80)]), id(&[(0, 0xff), (12, 0xff)]));
