@@ -35,6 +35,6 @@ pub use set::{
     Set, SetEdit, SetEditCounts, SetElement, SetError, SetId, SetStore, SetWriteError, Sets, SetsDraft, StoredSet,
 };
 pub use tenants::{
-    FilterChange, FilterUse, KeyRange, OpaqueKey, RebuiltFilters, RefusedChanges, TenantError, TenantFilter,
-    TenantFilters, TenantId, TenantKey, TenantTable, TenantUse, WornFilters,
+    FilterChange, FilterUse, KeyRange, NumberPrefix, OpaqueKey, RebuiltFilters, RefusedChanges, ReusedNumbers,
+    TenantError, TenantFilter, TenantFilters, TenantId, TenantKey, TenantTable, TenantUse, WornFilters, prefixes,
 };

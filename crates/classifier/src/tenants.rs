@@ -15,10 +15,10 @@ mod table;
 use crate::publish::{Published, PublishedReader};
 use crate::rule::TernaryRule;
 use crate::rule_set::RuleSet;
-use counters::Counters;
+pub use counters::ReusedNumbers;
 pub use error::{RefusedChanges, TenantError};
 use filter::WORDS;
-pub use filter::{KeyRange, OpaqueKey, TenantFilter};
+pub use filter::{KeyRange, NumberPrefix, OpaqueKey, TenantFilter, prefixes};
 use rebuild::{EntryEdit, Rebuilding};
 pub use rebuild::{RebuiltFilters, WornFilters};
 use std::collections::BTreeMap;
@@ -103,7 +103,7 @@ pub struct TenantFilters {
     tenants: BTreeMap<TenantId, Tenant>,
     /// The entries that the quotas share.
     entries: usize,
-    counters: Counters,
+    counters: ReusedNumbers,
     rebuilds: u64,
     published: Arc<Published<TenantTable>>,
 }
@@ -119,12 +119,23 @@ impl TenantFilters {
     /// A table of so many entries, without tenants.
     pub fn new(entries: usize) -> TenantFilters {
         let published = Arc::new(Published::new(TenantTable::default()));
-        TenantFilters { tenants: BTreeMap::new(), entries, counters: Counters::new(entries), rebuilds: 0, published }
+        TenantFilters {
+            tenants: BTreeMap::new(),
+            entries,
+            counters: ReusedNumbers::new(entries),
+            rebuilds: 0,
+            published,
+        }
     }
 
     /// A worker's view of the table. It is refreshed once for each batch.
     pub fn reader(&self) -> PublishedReader<TenantTable> {
         PublishedReader::new(&self.published)
+    }
+
+    /// The newest table, for a user who publishes it together with other values. A table in use keeps the numbers of its counters from being reused.
+    pub fn table(&self) -> Arc<TenantTable> {
+        self.published.latest()
     }
 
     /// Numbers of counters are below this one.
@@ -280,7 +291,7 @@ fn tenant_of(tenants: &mut BTreeMap<TenantId, Tenant>, tenant: TenantId) -> Resu
 /// Changes of one tenant that may still be reverted.
 struct Draft<'a> {
     tenant: &'a mut Tenant,
-    counters: &'a mut Counters,
+    counters: &'a mut ReusedNumbers,
     /// The most entries of one filter.
     most: usize,
     /// The filter of a position before each change.

@@ -36,6 +36,7 @@ mod sets;
 mod share_files;
 mod shares;
 mod show;
+mod slices;
 mod state;
 mod stats;
 mod store_bounds;
@@ -74,6 +75,7 @@ pub fn main() -> ExitCode {
         CliCommand::Rule(options) => rules::rule(&options),
         CliCommand::Set(options) => sets::set(&options),
         CliCommand::Share(options) => shares::share(&options),
+        CliCommand::Slice(options) => slices::slice(&options),
         CliCommand::Reserve(options) => reserve::reserve(&options),
         CliCommand::Subscribers(options) => shares::subscribers(&options),
         CliCommand::State(options) => state::state(&options),

@@ -11,6 +11,7 @@ mod ports;
 mod rules;
 mod sets;
 mod shares;
+pub mod slices;
 mod state;
 mod subscribers;
 

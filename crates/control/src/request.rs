@@ -1,10 +1,13 @@
 //! Parses HTTP requests into requests for the router: one pure function, so that it can be fuzzed.
 
+mod observation;
+
 use crate::api::{AccessLevel, ApiError, ENDPOINTS, ErrorKind, ShareOrder, SubscriberOrder};
 use crate::daemon::{RollbackTarget, SetCommand, ShareQuery};
 use crate::explain::{ExplainPacket, Probe};
 use fib::Origin;
 use io::login::Login;
+pub use observation::{CaptureRequest, CpuTraceRequest, InjectRequest, TraceRequest};
 use packet::pool::SUPER_FRAME;
 use plan::{Match, Prefix, SetValue};
 use units::Nanos;
@@ -102,6 +105,18 @@ pub enum Request {
     Shares(ShareQuery),
     /// Changes shares of the port of this name.
     ShareEdit(String, ConfigText),
+    /// The slices, or the one of this name.
+    Slices(Option<String>),
+    /// Filters of a slice: from this position on, and at most so many.
+    SliceFilters(String, u32, usize),
+    /// The statistics of a slice.
+    SliceStats(String),
+    /// A part of a slice's memory: the offset, and the length.
+    SliceMemory(String, usize, Option<usize>),
+    /// Packets for the slow path of a slice, at most so many.
+    SliceExceptions(String, usize),
+    /// Changes slices.
+    SliceEdit(ConfigText),
     /// The reserved flows, at most this many.
     Flows(usize),
     /// Changes the reserved flows. With true it is a trial.
@@ -187,52 +202,6 @@ pub struct ApplyConditions {
     pub force: bool,
 }
 
-/// The packets to capture.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct CaptureRequest {
-    /// The match they fulfil.
-    pub matching: Match,
-    /// The number of packets; none for no limit.
-    pub limit: Option<u64>,
-    /// The most bytes of each packet; none for all.
-    pub snaplen: Option<usize>,
-    /// Also capture each packet as received.
-    pub arrivals: bool,
-}
-
-/// The packets to trace.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct TraceRequest {
-    /// The match they fulfil, and their number.
-    pub capture: CaptureRequest,
-    /// Their ingress port, if it matters.
-    pub port: Option<String>,
-    /// The most packets a second; none for the default.
-    pub rate: Option<u64>,
-    /// Only packets injected with `/v1/inject`.
-    pub injected: bool,
-}
-
-/// The extent of a trace of the CPU schedulers.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct CpuTraceRequest {
-    /// The duration.
-    pub time: Nanos,
-    /// The number of latest events kept of each worker.
-    pub events: usize,
-}
-
-/// Frames to inject into a port.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct InjectRequest {
-    /// The name of the port; by default the only one.
-    pub port: Option<String>,
-    /// True to treat them as addressed to that port, despite their destination MAC addresses.
-    pub ours: bool,
-    /// The frames.
-    pub frames: Vec<Vec<u8>>,
-}
-
 /// Parses a request: its method, path and query from the request line, and its body, which becomes the text of the request.
 pub fn parse(method: &str, path: &str, query: &str, body: impl Into<Vec<u8>>) -> Result<Request, ApiError> {
     let mut here = ENDPOINTS.iter().filter(|endpoint| endpoint.path == path).peekable();
@@ -311,6 +280,9 @@ pub fn parse(method: &str, path: &str, query: &str, body: impl Into<Vec<u8>>) ->
             let missing = || bad("the parameter port is missing", "give the name of a port with shares: port=lan");
             Request::ShareEdit(port.ok_or_else(missing)?, text()?)
         }
+        "/v1/slices" => Request::Slices(query.get("only").map(str::to_owned)),
+        "/v1/slices/batch" => Request::SliceEdit(text()?),
+        path if path.starts_with("/v1/slices/") => slice_request(path, &query)?,
         "/v1/reservations" => Request::Flows(query.number("limit", 1, SHARES.1)?.unwrap_or(SHARES.0) as usize),
         "/v1/reservations/batch" => {
             let trial = flag(&query, "trial")?;
@@ -567,6 +539,26 @@ pub fn exercise(bytes: &[u8]) {
     {
         assert_eq!(needs, AccessLevel::Full, "{path}");
     }
+}
+
+/// A request for a part of one slice.
+fn slice_request(path: &str, query: &Query) -> Result<Request, ApiError> {
+    let missing = || bad("the parameter slice is missing", "give the name of a slice: slice=overlay");
+    let slice = query.get("slice").map(str::to_owned).ok_or_else(missing)?;
+    let limit = |most: u64| Ok::<_, ApiError>(query.number("limit", 1, most)?.unwrap_or(most.min(1000)) as usize);
+    Ok(match path {
+        "/v1/slices/filters" => {
+            let from = query.number("from", 0, u64::from(u32::MAX))?.unwrap_or(0) as u32;
+            Request::SliceFilters(slice, from, limit(1 << 17)?)
+        }
+        "/v1/slices/memory" => {
+            let offset = query.number("offset", 0, u64::from(u32::MAX))?.unwrap_or(0) as usize;
+            let length = query.number("length", 0, 1 << 16)?.map(|length| length as usize);
+            Request::SliceMemory(slice, offset, length)
+        }
+        "/v1/slices/exceptions" => Request::SliceExceptions(slice, limit(256)?),
+        _ => Request::SliceStats(slice),
+    })
 }
 
 #[cfg(test)]

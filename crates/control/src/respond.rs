@@ -68,6 +68,12 @@ pub(crate) fn respond(daemon: &Daemon, caller: &Caller, request: Request, format
         Request::ShareEdit(port, text) => {
             Reply::of_apply(daemon.edit_shares(&port, (&text.text, &text.name), &caller.author))
         }
+        Request::Slices(only) => Reply::of_apply(daemon.slices(only.as_deref())),
+        Request::SliceFilters(slice, from, limit) => Reply::of_apply(daemon.slice_filters(&slice, from, limit)),
+        Request::SliceStats(slice) => Reply::of_apply(daemon.slice_stats(&slice)),
+        Request::SliceMemory(slice, offset, length) => Reply::of_apply(daemon.slice_memory(&slice, offset, length)),
+        Request::SliceExceptions(slice, limit) => Reply::of_apply(daemon.slice_exceptions(&slice, limit)),
+        Request::SliceEdit(text) => Reply::of_apply(daemon.edit_slices((&text.text, &text.name))),
         Request::Flows(limit) => Reply::json(&daemon.flows(limit)),
         Request::FlowEdit(text, trial) => {
             Reply::of_apply(daemon.edit_flows((&text.text, &text.name), trial, &caller.author))

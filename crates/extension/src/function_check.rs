@@ -164,6 +164,7 @@ fn path(rules: &[&str]) -> PathSpec {
         share: Share::default(),
         cost: None,
         translates: false,
+        receives_local: false,
     }
 }
 

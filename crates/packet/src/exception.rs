@@ -38,11 +38,13 @@ pub enum Exception {
     Kernel = 16,
     /// It has arrived at the end of a tunnel, and waits to be decapsulated.
     Tunnel = 17,
+    /// A function has given it to a program, and the packet ends.
+    Delivered = 18,
 }
 
 impl Exception {
     /// All exceptions in the order of their codes.
-    pub const ALL: [Exception; 17] = [
+    pub const ALL: [Exception; 18] = [
         Exception::Arp,
         Exception::Local,
         Exception::Options,
@@ -60,6 +62,7 @@ impl Exception {
         Exception::Fragment,
         Exception::Kernel,
         Exception::Tunnel,
+        Exception::Delivered,
     ];
 
     /// The exception with this code in `Meta::exception`.

@@ -302,6 +302,31 @@ reasons! {
     /// The queue between a tunnel and the interface that its packets arrive on is full.
     TunnelQueue "tunnel_queue"
         "The worker is overloaded: see `switchpath show workers`.";
+    /// No slice has the address and UDP port that the packet is for, or the packet is not UDP.
+    SlicePort "slice_port"
+        "A meta-interface was removed, or the match of the path with the function `slice` is wider than the ports of \
+         slices: see `switchpath slice list`.";
+    /// The outer header of a slice's packet is wrong: a fragment, a wrong length or checksum.
+    SliceHeader "slice_header"
+        "A broken sender, or a link on the way whose MTU is too small: outer packets are not reassembled.";
+    /// The code option of the slice found the packet malformed.
+    SliceMalformed "slice_malformed"
+        "Another node of the slice sends another format than the code option understands.";
+    /// A filter of the slice or its code option drops the packet, or no filter matches and the slice drops such packets.
+    SlicePolicy "slice_policy"
+        "Intended by the slice: `switchpath slice stats` has its counters.";
+    /// The code option of the slice failed on the packet: it accessed memory beyond that of the slice, or panicked.
+    SliceFault "slice_fault"
+        "An error of the code option: see `switchpath slice list`. After a panic, `switchpath slice resume` starts the slice again.";
+    /// The slice is suspended, or its code option has just used up its steps on another packet.
+    SliceSuspended "slice_suspended"
+        "See the state in `switchpath slice list`, and `switchpath slice resume`.";
+    /// The packet was for the slow path of its slice, whose limit is reached or whose queue is full.
+    SliceException "slice_exception"
+        "The slice gets more exceptions than its quota has, or its program does not receive them.";
+    /// The route to the packet's next hop does not leave by the port of the slice's queue.
+    SliceRoute "slice_route"
+        "Give the slice a queue at the port of the route, or change the route: see `switchpath slice list`.";
     /// The egress port is down.
     PortDown "port_down"
         "Bring up the port's interface: see `switchpath show ports`, and `ip link set INTERFACE up`.";

@@ -402,11 +402,7 @@ pub(crate) fn absolute_beside(configuration: &str, file: &str) -> String {
 }
 
 /// Reports errors in lines of a text: the line number, counted from 1 and ascending, the reason and the hint of each.
-pub(crate) fn refuse_lines(
-    source: &str,
-    file: &str,
-    wrong: impl IntoIterator<Item = (usize, String, String)>,
-) -> Diagnostics {
+pub fn refuse_lines(source: &str, file: &str, wrong: impl IntoIterator<Item = (usize, String, String)>) -> Diagnostics {
     let mut report = Report::new(source, file);
     let mut starts = source.split_inclusive('\n').scan(0, |start, line| {
         *start += line.len();

@@ -51,7 +51,7 @@ pub use check::{
     CheckResult, check, examine, examine_file, load, load_set, load_shares, load_subscribers, read_file, with_files,
 };
 pub use cost::Cost;
-pub use diagnostic::{Diagnostic, Diagnostics, MOST_DIAGNOSTICS, Report, Severity};
+pub use diagnostic::{Diagnostic, Diagnostics, MOST_DIAGNOSTICS, Report, Severity, refuse_lines};
 pub use diff::PropertyChange;
 pub use element::{SetEntry, SetKind, SetValue, lifetime, set_entries};
 pub use flow_batch::{FlowBatch, FlowChange, ReservedFlow, flow_batch};

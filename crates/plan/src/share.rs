@@ -157,6 +157,32 @@ pub struct ShareSettings {
 }
 
 impl ShareSettings {
+    /// Checks the bounds of settings that were not read from a line.
+    ///
+    /// # Errors
+    /// A value is out of its bounds.
+    pub fn check(&self) -> Result<(), UnitError> {
+        fn within<T: PartialOrd + fmt::Display>(
+            (name, value): (&str, Option<T>),
+            bounds: RangeInclusive<T>,
+        ) -> Result<(), UnitError> {
+            match value {
+                Some(value) if !bounds.contains(&value) => Err(UnitError {
+                    reason: format!("the {name} {value} is out of its bounds"),
+                    hint: format!("use {} to {}", bounds.start(), bounds.end()),
+                }),
+                _ => Ok(()),
+            }
+        }
+        within(("rate", self.rate), SHARE_RATES)?;
+        within(("ceiling", self.ceiling), SHARE_RATES)?;
+        within(("weight", self.weight), SHARE_WEIGHTS)?;
+        within(("burst", self.burst), SHARE_BURSTS)?;
+        within(("delay", self.delay.filter(|delay| *delay > Nanos::ZERO)), SHARE_DELAYS)?;
+        within(("priority", self.priority), SHARE_PRIORITIES)?;
+        within(("queue", self.queue), SHARE_BURSTS)
+    }
+
     /// These settings with those of `other` in place of their own, where it has some.
     pub fn updated(self, other: ShareSettings) -> ShareSettings {
         ShareSettings {

@@ -14,7 +14,7 @@ use std::fmt;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use units::{Instant, InterfaceId, Nanos, PacketRate};
+use units::{Instant, InterfaceId, Nanos, PacketRate, SharedBucket};
 
 /// Frames in each direction that wait.
 const CAPACITY: usize = 4096;
@@ -80,10 +80,10 @@ pub struct Punt {
     /// Frames of programs that found `from_kernel` full.
     refused: AtomicU64,
     counters: [Counters; PROTOCOLS],
-    /// By protocol: packets are paid for up to this time, in nanoseconds ([`units::Bucket`] for several threads).
-    paid: [AtomicU64; PROTOCOLS],
+    /// By protocol.
+    paid: [SharedBucket; PROTOCOLS],
     /// The same by protocol and source.
-    paid_by_source: [[AtomicU64; SOURCES]; PROTOCOLS],
+    paid_by_source: [[SharedBucket; SOURCES]; PROTOCOLS],
     /// The thread that serves the kernel's interfaces.
     reader: Parker,
     /// The first worker.
@@ -116,7 +116,7 @@ impl Punt {
             refused: AtomicU64::new(0),
             counters: Default::default(),
             paid: Default::default(),
-            paid_by_source: std::array::from_fn(|_| [const { AtomicU64::new(0) }; SOURCES]),
+            paid_by_source: std::array::from_fn(|_| [const { SharedBucket::new() }; SOURCES]),
             reader: Parker::default(),
             worker,
         }
@@ -132,8 +132,8 @@ impl Punt {
         let (limit, place) = (limits.of(protocol), protocol as usize);
         let of_source = PacketRate::pps(limit.get().div_ceil(PART_OF_SOURCE));
         // The source first: packets beyond its part must not use up the limit of all.
-        let admitted = take(&self.paid_by_source[place][source as usize % SOURCES], of_source, now)
-            && take(&self.paid[place], limit, now);
+        let admitted = self.paid_by_source[place][source as usize % SOURCES].take(of_source, BURST, now)
+            && self.paid[place].take(limit, BURST, now);
         if !admitted {
             self.counters[protocol as usize].limited.fetch_add(1, Ordering::Relaxed);
         }
@@ -225,21 +225,6 @@ impl Punt {
     pub fn refused(&self) -> u64 {
         self.refused.load(Ordering::Relaxed)
     }
-}
-
-/// The generic cell rate algorithm (ITU-T I.371), on a time that several threads advance: as [`units::Bucket`].
-fn take(paid: &AtomicU64, rate: PacketRate, now: Instant) -> bool {
-    if rate.get() == 0 {
-        return false;
-    }
-    let interval = 1_000_000_000 / rate.get().min(1_000_000_000);
-    let depth = BURST.get().max(interval);
-    let now = now.get();
-    let step = |paid: u64| {
-        let after = paid.max(now.saturating_sub(depth)) + interval;
-        (after <= now.max(depth)).then_some(after)
-    };
-    paid.try_update(Ordering::Relaxed, Ordering::Relaxed, step).is_ok()
 }
 
 /// The protocol of a frame.

@@ -121,6 +121,8 @@ pub struct PathSpec {
     pub cost: Option<Nanos>,
     /// True if its functions translate addresses, and so must see packets to the router's outside addresses.
     pub translates: bool,
+    /// True if its functions process packets to the router's own addresses.
+    pub receives_local: bool,
 }
 
 /// The treatment of the packets that a guest assigns to a rule.
@@ -191,6 +193,8 @@ pub struct Snapshot {
     pub route_cache: bool,
     /// The packet hooks. `None` without ephemeral state.
     pub hooks: Option<Arc<HookConfig>>,
+    /// True if a path [receives packets](PathSpec::receives_local) to the router's own addresses.
+    pub(crate) receives_local: bool,
     /// The marks of packets that may carry an instruction.
     pub(crate) marks: Marks,
     egress: Vec<Egress>,
@@ -235,6 +239,7 @@ impl Snapshot {
             interface.ipv6.iter().for_each(|attached| own6_filter.add(fold_address(attached.address)));
         }
         let layout = cpu.layout;
+        let receives_local = paths.iter().any(|path| path.receives_local);
         Snapshot {
             generation,
             layout,
@@ -259,6 +264,7 @@ impl Snapshot {
             tunnels: Arc::default(),
             route_cache: false,
             hooks: None,
+            receives_local,
             marks: Marks::NONE,
             egress,
             positions,

@@ -184,6 +184,7 @@ impl LocalProtocols {
             Exception::Fragment => self.hold_until_first(packet, world),
             Exception::Kernel => world.punt(packet),
             Exception::Tunnel => world.decapsulate(packet),
+            Exception::Delivered => world.consume(packet),
             Exception::BeyondScope => {
                 self.drop_with_error(packet, IcmpErrorCause::BeyondScope, DropReason::LinkLocal, world)
             }

@@ -1,6 +1,7 @@
 //! An exact token bucket: credit is kept as time, so nothing is rounded and nothing drifts.
 
-use crate::{Instant, Nanos};
+use crate::{Instant, Nanos, PacketRate};
+use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// Admits events at a steady rate with a bounded burst.
 ///
@@ -38,6 +39,32 @@ impl Bucket {
     }
 }
 
+/// A [`Bucket`] that several threads use, as the generic cell rate algorithm (ITU-T I.371): the time up to which events are paid for is one number.
+#[derive(Debug, Default)]
+pub struct SharedBucket(AtomicU64);
+
+impl SharedBucket {
+    /// Credit for the time since the start of the clock.
+    pub const fn new() -> SharedBucket {
+        SharedBucket(AtomicU64::new(0))
+    }
+
+    /// Uses credit for one event, if there is enough at this rate. The events of `burst` may happen at once, and always one.
+    pub fn take(&self, rate: PacketRate, burst: Nanos, now: Instant) -> bool {
+        if rate.get() == 0 {
+            return false;
+        }
+        let interval = 1_000_000_000 / rate.get().min(1_000_000_000);
+        let depth = burst.get().max(interval);
+        let now = now.get();
+        let step = |paid: u64| {
+            let after = paid.max(now.saturating_sub(depth)) + interval;
+            (after <= now.max(depth)).then_some(after)
+        };
+        self.0.try_update(Relaxed, Relaxed, step).is_ok()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -50,6 +77,16 @@ mod tests {
         let at = |ms: u64| Instant::START + Nanos::secs(100) + Nanos::millis(ms);
         let passed: Vec<u64> = (0..1000).filter(|&ms| bucket.take(at(ms))).collect();
         assert_eq!(passed, [0, 1, 2, 100, 200, 300, 400, 500, 600, 700, 800, 900]);
+    }
+
+    #[test]
+    fn shared_bucket_admits_as_the_other_one() {
+        let (mut bucket, shared) = (Bucket::per_second(10, 3), SharedBucket::new());
+        for ms in 0..1000 {
+            let now = Instant::START + Nanos::secs(100) + Nanos::millis(ms);
+            assert_eq!(shared.take(PacketRate::pps(10), Nanos::millis(300), now), bucket.take(now), "{ms}");
+        }
+        assert!(!shared.take(PacketRate::ZERO, Nanos::millis(300), Instant::START + Nanos::secs(500)));
     }
 
     #[test]

@@ -29,7 +29,7 @@ mod text;
 mod time;
 mod timer_wheel;
 
-pub use bucket::Bucket;
+pub use bucket::{Bucket, SharedBucket};
 pub use circuit::CircuitKey;
 pub use counters::{Counter, CounterSet};
 pub use exact_time::ExactTime;

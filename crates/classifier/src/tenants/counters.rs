@@ -1,23 +1,24 @@
-//! The numbers of counters of filters.
+//! Numbers for things that workers find by a published table: the counters of filters, and what else the user of a table numbers.
 
 use std::collections::VecDeque;
 
-/// Gives out numbers. The number of a deleted filter is free again once no worker has a table with that filter: until then the worker may still count
-/// a hit.
-pub(super) struct Counters {
+/// Gives out numbers. A number that was freed is given out again once no worker has a table with it: until then the worker may still use it, for
+/// example to count a hit of a deleted filter.
+#[derive(Debug)]
+pub struct ReusedNumbers {
     most: u32,
     /// Numbers from here on were never given out.
     next: u32,
     free: Vec<u32>,
-    /// Numbers of deleted filters, each with the version of the first table without the filter, in ascending order.
+    /// Freed numbers, each with the version of the first table without it, in ascending order.
     deleted: VecDeque<(u64, u32)>,
 }
 
-impl Counters {
-    /// The numbers for a table of so many entries. There are twice as many: all filters may be replaced by others while workers use the old table.
-    pub fn new(entries: usize) -> Counters {
+impl ReusedNumbers {
+    /// The numbers for a table of so many entries. There are twice as many: all entries may be replaced by others while workers use the old table.
+    pub fn new(entries: usize) -> ReusedNumbers {
         let most = u32::try_from(entries.saturating_mul(2)).unwrap_or(u32::MAX);
-        Counters { most, next: 0, free: Vec::new(), deleted: VecDeque::new() }
+        ReusedNumbers { most, next: 0, free: Vec::new(), deleted: VecDeque::new() }
     }
 
     /// All numbers are below this one.
@@ -39,7 +40,7 @@ impl Counters {
         self.free.push(number);
     }
 
-    /// Returns the numbers of filters that the table of this version, the newest, has no longer.
+    /// Frees numbers that the table of this version, the newest, has no longer.
     pub fn free(&mut self, numbers: impl IntoIterator<Item = u32>, version: u64) {
         self.deleted.extend(numbers.into_iter().map(|number| (version, number)));
     }
@@ -58,7 +59,7 @@ mod tests {
 
     #[test]
     fn number_is_free_again_when_no_old_table_has_it() {
-        let mut counters = Counters::new(1);
+        let mut counters = ReusedNumbers::new(1);
         assert_eq!([counters.take(), counters.take(), counters.take()], [Some(0), Some(1), None]);
         counters.free([0], 7);
         counters.recover(6);

@@ -135,7 +135,7 @@ impl TenantFilter {
         let mut conditions = vec![Conditions { value: self.value, mask: self.mask, lanes: [(0, u16::MAX); 4] }];
         for range in &self.ranges {
             range.check()?;
-            let prefixes = prefixes(range.low, range.high, range.width);
+            let prefixes = prefixes(range.low.into(), range.high.into(), range.width);
             let lane = range.lane().filter(|_| prefixes.len() > 1);
             conditions = match lane {
                 Some(lane) => conditions.iter().filter_map(|condition| condition.with_lane(lane, range)).collect(),
@@ -144,8 +144,9 @@ impl TenantFilter {
                     if entries > most {
                         return Err(TenantError::TooManyEntries { entries, most });
                     }
-                    let with = |prefix: &Prefix| {
-                        let field = |bits| OpaqueKey::field(range.first_bit, range.width, bits);
+                    let with = |prefix: &NumberPrefix| {
+                        // A field has at most 64 bits.
+                        let field = |bits: u128| OpaqueKey::field(range.first_bit, range.width, bits as u64);
                         (field(prefix.value), field(prefix.mask))
                     };
                     let prefixes: Vec<_> = prefixes.iter().map(with).collect();
@@ -207,21 +208,23 @@ impl Conditions {
 
 /// Numbers that agree in their leading bits.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-struct Prefix {
-    value: u64,
-    /// The leading bits.
-    mask: u64,
+pub struct NumberPrefix {
+    /// The leading bits. All others are zero.
+    pub value: u128,
+    /// One for each leading bit.
+    pub mask: u128,
 }
 
-/// The fewest prefixes of numbers of `width` bits that together are `low..=high`.
-fn prefixes(low: u64, high: u64, width: u16) -> Vec<Prefix> {
-    let (mut at, end) = (u128::from(low), u128::from(high) + 1);
+/// The fewest prefixes of numbers of `width` bits that together are `low..=high`. Panics for numbers of no bits or more than 127.
+pub fn prefixes(low: u128, high: u128, width: u16) -> Vec<NumberPrefix> {
+    assert!((1..128).contains(&width), "numbers have 1 to 127 bits");
+    let (mut at, end) = (low, high + 1);
     let mut prefixes = Vec::new();
     while at < end {
         // The largest block that begins here: as large as the alignment allows, and not beyond the end.
         let free = at.trailing_zeros().min((end - at).ilog2()).min(u32::from(width));
-        let mask = u64::MAX.checked_shl(free).unwrap_or(0) & u64::MAX >> (64 - width);
-        prefixes.push(Prefix { value: at as u64, mask });
+        let mask = u128::MAX << free & u128::MAX >> (128 - width);
+        prefixes.push(NumberPrefix { value: at, mask });
         at += 1 << free;
     }
     prefixes
@@ -232,14 +235,14 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn number_of(prefixes: &[Prefix], number: u64) -> usize {
+    fn number_of(prefixes: &[NumberPrefix], number: u128) -> usize {
         prefixes.iter().filter(|prefix| number & prefix.mask == prefix.value).count()
     }
 
     #[test]
     fn prefixes_of_every_small_range_hold_its_numbers_once_and_no_others() {
         for width in 1..=7u16 {
-            let numbers = 1u64 << width;
+            let numbers = 1u128 << width;
             for (low, high) in (0..numbers).flat_map(|low| (low..numbers).map(move |high| (low, high))) {
                 let prefixes = prefixes(low, high, width);
                 for number in 0..numbers {
@@ -248,7 +251,7 @@ mod tests {
                 }
                 assert!(prefixes.len() <= (2 * usize::from(width) - 2).max(1), "{low} to {high}, {width} bits");
                 // Each is as large as it can be: the block of twice its size is not within the range.
-                for Prefix { value, mask } in prefixes {
+                for NumberPrefix { value, mask } in prefixes {
                     let size = numbers - mask;
                     let double = value & !size;
                     assert!(size == numbers || double < low || double + 2 * size - 1 > high, "{low} to {high}");

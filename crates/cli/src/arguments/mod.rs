@@ -16,6 +16,7 @@ mod run;
 mod sets;
 mod shares;
 mod simulation;
+mod slices;
 mod state;
 
 use clap::{Args, Parser, Subcommand, ValueHint};
@@ -35,6 +36,7 @@ pub use run::*;
 pub use sets::*;
 pub use shares::*;
 pub use simulation::*;
+pub use slices::*;
 pub use state::*;
 use std::fmt;
 use std::path::PathBuf;
@@ -118,6 +120,8 @@ pub enum CliCommand {
     Reserve(ReserveArguments),
     /// List and change the shares of ports while the router runs.
     Share(ShareArguments),
+    /// Make and change slices: fast paths of tenants.
+    Slice(SliceArguments),
     /// List the subscribers of an access network, and read their files again.
     Subscribers(SubscribersArguments),
     /// Translate rules of other programs for the function `filter`.

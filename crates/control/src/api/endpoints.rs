@@ -101,6 +101,8 @@ const EDIT_FLOWS: &[Parameter] = &[
     Parameter { name: "trial", example: "true", doc: "Changes nothing, and says whether the batch would fit." },
 ];
 
+const SLICE: Parameter = Parameter { name: "slice", example: "overlay", doc: "The name of the slice." };
+
 const EDIT_SET: &[Parameter] = &[SET, NAME[0]];
 
 const INJECT: &[Parameter] = &[
@@ -253,6 +255,55 @@ pub const ENDPOINTS: &[Endpoint] = &[
          `docs/operate/shares.md` describes them. Answers when the worker has carried them out, after 1 s at the latest.",
         EDIT_SHARES,
         json::<SharesEdited>("SharesEdited"),
+    ),
+    Endpoint {
+        parameters: &[Parameter { name: "only", example: "overlay", doc: "Only the slice of this name." }],
+        ..get("/v1/slices", "The slices of tenants, with their counters.", json::<SlicesReply>("SlicesReply"))
+    },
+    Endpoint {
+        parameters: &[
+            SLICE,
+            Parameter { name: "from", example: "100", doc: "Only filters from this position on." },
+            Parameter { name: "limit", example: "100", doc: "The limit of filters. The default is 1000." },
+        ],
+        ..get("/v1/slices/filters", "The filters of a slice.", json::<SliceFiltersReply>("SliceFiltersReply"))
+    },
+    Endpoint {
+        parameters: &[SLICE],
+        ..get("/v1/slices/stats", "The statistics of a slice.", json::<SliceStatsReply>("SliceStatsReply"))
+    },
+    Endpoint {
+        parameters: &[
+            SLICE,
+            Parameter { name: "offset", example: "64", doc: "The first byte. The default is 0." },
+            Parameter {
+                name: "length",
+                example: "8",
+                doc: "The number of bytes, 65536 at most. By default all that follow.",
+            },
+        ],
+        needs: AccessLevel::Full,
+        ..get("/v1/slices/memory", "The memory of a slice.", json::<SliceMemoryReply>("SliceMemoryReply"))
+    },
+    Endpoint {
+        parameters: &[
+            SLICE,
+            Parameter { name: "limit", example: "10", doc: "The limit of packets. The default is 256." },
+        ],
+        takes_text: false,
+        ..post(
+            "/v1/slices/exceptions",
+            "Gives out the packets for the slow path of a slice: each of them once.",
+            &[],
+            json::<SliceExceptionsReply>("SliceExceptionsReply"),
+        )
+    },
+    post(
+        "/v1/slices/batch",
+        "Makes and changes slices. The body has one change a line; `docs/operate/slices.md` describes them. Lines before one that \
+         is refused have taken effect.",
+        NAME,
+        json::<SlicesEdited>("SlicesEdited"),
     ),
     Endpoint {
         parameters: &[Parameter { name: "limit", example: "100", doc: "The limit of flows. The default is 1000." }],

@@ -23,6 +23,7 @@ mod reports;
 mod rules;
 mod sets;
 mod shares;
+mod slices;
 mod subscribers;
 mod traced;
 mod workers;
@@ -60,6 +61,11 @@ pub use reports::{
 pub use rules::{FlowCacheReply, RuleListReply, RuleLists, RuleReply, RulesEdited};
 pub use sets::{SetEdited, SetElementReply, SetElements, SetReply, SetsReply};
 pub use shares::{PortSharesReply, ShareOrder, ShareReply, ShareTraffic, SharesEdited, SharesReply};
+pub use slices::{
+    CodeOptionReply, SliceExceptionReply, SliceExceptionsReply, SliceFilterReply, SliceFiltersReply, SliceIndexReply,
+    SliceInterfaceReply, SliceMemoryReply, SliceQueueReply, SliceQuotaReply, SliceReply, SliceReservationReply,
+    SliceStatsReply, SlicesEdited, SlicesReply,
+};
 pub use subscribers::{
     RttReply, RttSideReply, SiteReply, SitesReply, SubscriberOrder, SubscriberReply, SubscribersReloaded,
     SubscribersReply,

@@ -19,6 +19,8 @@ pub enum ApplyFailure {
     UnknownRules(String, Vec<String>),
     /// There is no port with this name that has shares; these have.
     NoShares(String, Vec<String>),
+    /// A slice does not exist, or does not permit the request.
+    Slice(slice::SliceError),
     /// The configuration has no subscribers.
     NoSubscribers,
     /// It changes these keys, which need a restart of the router.
@@ -72,6 +74,9 @@ impl From<&ApplyFailure> for ApiError {
                     false => plan::did_you_mean(port, known.iter().map(String::as_str)),
                 };
                 ApiError::new(ErrorKind::NotFound, format!("no port {} has shares", plan::quote(port)), hint)
+            }
+            ApplyFailure::Slice(slice::SliceError { reason, hint }) => {
+                ApiError::new(ErrorKind::NotFound, reason.clone(), hint.clone())
             }
             ApplyFailure::NoSubscribers => ApiError::new(
                 ErrorKind::NotFound,

@@ -23,8 +23,10 @@ mod rules;
 mod secret;
 mod sets;
 mod share_upkeep;
+mod shared_devices;
 mod shares;
 mod sites;
+mod slices;
 mod subscribers;
 mod watchdog;
 mod worker_thread;
@@ -55,12 +57,12 @@ use io::devices::Devices;
 use io::login::Login;
 use io::privilege::{Confined, PrivilegeLimits};
 use io::wait::Waker;
-use link::LinkObserver;
 use packet::Region;
-use packet::port::Port;
 use parking_lot::Mutex;
-use plan::{Catalogue, Plan, PortPlan};
-use plane::{ApplyError, Build, Decorate, Opener, PublishedGeneration, Router, Worker};
+use plan::{Catalogue, Plan};
+use plane::{ApplyError, Build, Opener, PublishedGeneration, Router, Worker};
+use shared_devices::SharedDevices;
+use slice::Slices;
 use stack::LocalProtocolLimits;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
@@ -153,54 +155,6 @@ pub struct InterfaceGuard {
     pub force: bool,
 }
 
-/// The devices, shared until the router ends.
-#[derive(Clone)]
-struct SharedDevices(Arc<Mutex<Option<Devices>>>);
-
-impl SharedDevices {
-    fn with<T>(
-        &self,
-        port: &PortPlan,
-        work: impl FnOnce(&mut Devices) -> Result<T, ApplyError>,
-    ) -> Result<T, ApplyError> {
-        let ended = || ApplyError {
-            place: format!("port {}", port.name),
-            reason: "the router is stopping".into(),
-            hint: "start it again".into(),
-        };
-        work(self.0.lock().as_mut().ok_or_else(ended)?)
-    }
-}
-
-impl Opener for SharedDevices {
-    fn open(&mut self, plan: &PortPlan, region: &Arc<Region>, queues: usize) -> Result<Vec<Box<dyn Port>>, ApplyError> {
-        self.with(plan, |devices| devices.open(plan, region, queues))
-    }
-
-    fn decorate(&mut self, plan: &PortPlan, queues: usize) -> Result<Vec<Decorate>, ApplyError> {
-        self.with(plan, |devices| devices.decorate(plan, queues))
-    }
-
-    fn read(&mut self, plan: &PortPlan, file: &str) -> Result<Vec<u8>, ApplyError> {
-        self.with(plan, |devices| devices.read(plan, file))
-    }
-
-    fn read_file(&mut self, place: &str, file: &str) -> Result<Vec<u8>, ApplyError> {
-        match self.0.lock().as_mut() {
-            Some(devices) => devices.read_file(place, file),
-            None => Err(ApplyError {
-                place: place.to_string(),
-                reason: "the router is stopping".into(),
-                hint: "start it again".into(),
-            }),
-        }
-    }
-
-    fn link_witness(&mut self, plan: &PortPlan) -> Option<Box<dyn LinkObserver>> {
-        self.0.lock().as_mut()?.link_witness(plan)
-    }
-}
-
 /// Why a router could not be started. Everything is released again.
 #[derive(Debug)]
 pub enum StartError {
@@ -288,6 +242,7 @@ struct Journal {
 /// The state that an apply changes, under one lock, so that applies are serialized.
 struct Control {
     router: Router,
+    slices: Slices,
     opener: Box<dyn Opener + Send>,
     text: Arc<str>,
     name: Arc<str>,
@@ -349,6 +304,8 @@ impl Daemon {
         router.set_hook_maker(Arc::new(
             esp::Executor::new().in_large_pages().timed_by(clock).cleaned_by(cleaners.clone()),
         ));
+        let slices = Slices::default();
+        slices.provide(&mut router);
         let wakers: Vec<Waker> =
             workers.iter().map(|_| Waker::new()).collect::<Result<_, _>>().map_err(StartError::System)?;
         for (index, waker) in wakers.iter().enumerate() {
@@ -386,6 +343,7 @@ impl Daemon {
         let (tables, sets) = (router.tables().clone(), router.sets().clone());
         let control = Control {
             router,
+            slices,
             opener,
             text: text.into(),
             name: name.into(),

@@ -17,11 +17,11 @@ fn every_endpoint_parses_its_example_parameters() {
         let body: &[u8] = if endpoint.path == "/v1/inject" { b"0200\n" } else { b"version = 1" };
         for query in [query.finish(), String::new()] {
             let parsed = parse(endpoint.method, endpoint.path, &query, body);
-            // Only the name of a set is required, that of a list of rules to change, and that of a port whose shares to change.
+            // Only the names of a set and of a slice are required, that of a list of rules to change, and that of a port whose shares to change.
             let required = |name: &&str| match *name {
                 "list" => endpoint.takes_text,
                 "port" => endpoint.path == "/v1/shares/batch",
-                name => name == "set",
+                name => name == "set" || name == "slice",
             };
             let missing = endpoint.parameters.iter().map(|parameter| parameter.name).find(required);
             if let Some(missing) = missing.filter(|_| query.is_empty()) {

@@ -73,6 +73,7 @@ fn every_answer_has_the_documented_form() {
     let flow =
         |name: &str| format!("add {name} rate 1mbit packet 500b delay 90ms lease 1h out wan match udp dport 7\n");
     rig.daemon.edit_flows((&flow("call"), "flows"), false, &api::Author::by(api::Via::Socket)).unwrap();
+    rig.daemon.edit_slices(("create overlay code raw\nfilter insert overlay 1 drop\n", "slices")).unwrap();
     let document = api::openapi();
     let mut checked = 0;
     let grows = ["/v1/capture", "/v1/trace"];
@@ -85,6 +86,7 @@ fn every_answer_has_the_documented_form() {
             path if endpoint.takes_text && path.starts_with("/v1/sets/") => "192.0.2.7\n".into(),
             "/v1/shares/batch" => "add gold in North rate 1mbit lease 60s\n".into(),
             "/v1/reservations/batch" => flow("video"),
+            "/v1/slices/batch" => "suspend overlay\nresume overlay\n".into(),
             "/v1/rules/batch" => "add before 1 tcp dport 22 path best-effort\nremove 1\n".into(),
             _ if endpoint.takes_text => rig.daemon.config().text,
             _ => String::new(),
@@ -100,6 +102,9 @@ fn every_answer_has_the_documented_form() {
             "/v1/rules/batch" => "/v1/rules/batch?list=paths".to_string(),
             "/v1/shares/batch" => "/v1/shares/batch?port=wan".to_string(),
             path if endpoint.parameters.iter().any(|parameter| parameter.name == "set") => format!("{path}?set=bad"),
+            path if endpoint.parameters.iter().any(|parameter| parameter.name == "slice") => {
+                format!("{path}?slice=overlay")
+            }
             path => path.to_string(),
         };
         let answer = rig.client.fetch(endpoint.method, &address, text.as_bytes()).unwrap();

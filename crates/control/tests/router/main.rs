@@ -14,5 +14,6 @@ mod replaying;
 mod rig;
 mod rules;
 mod shares;
+mod slices;
 mod tracing;
 mod workers;

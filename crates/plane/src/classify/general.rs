@@ -286,19 +286,19 @@ impl<W: Witness> Classifier<'_, W> {
         self.witness.observe(|| Finding::Header { family, source, destination, length });
     }
 
-    /// For a translated address of the router: the path whose functions translate the packet. The packet takes the path's instance at its input
-    /// port, and is classified again by its new destination.
-    fn translation_path(&self, packet: &mut Packet, known: Option<PathChoice>) -> Option<Target> {
-        let rules =
-            self.snapshot.nat.as_ref().filter(|_| packet.meta().flags & (Meta::IPV6 | Meta::TRANSLATED) == 0)?;
-        let l3 = usize::from(packet.meta().l3);
-        let destination = packet.bytes().get(l3 + 16..)?.first_chunk::<4>()?;
-        // Other local addresses are not translated, so most local packets end here, before the rules.
-        if !rules.is_ours(u32::from_be_bytes(*destination)) {
+    /// For a packet to the router itself: the path whose functions translate it, or process it as a service. The packet takes the path's instance at
+    /// its input port. The functions decide whether it is classified again by a new destination.
+    fn local_path(&self, packet: &mut Packet, known: Option<PathChoice>) -> Option<Target> {
+        // Most routers have no such path, so most local packets end here, before the rules.
+        let may_translate = self.is_translated_address(packet);
+        if !may_translate && !self.snapshot.receives_local {
             return None;
         }
         let (position, marks) = known.or_else(|| self.match_rule(packet))?;
-        let path = self.snapshot.paths.get(position).filter(|path| path.translates)?;
+        let path = self.snapshot.paths.get(position)?;
+        if !(path.receives_local || path.translates && may_translate) {
+            return None;
+        }
         // The output port follows from the new destination, which is not known yet.
         let target = self.dispatch.instance(position, packet.meta().in_port);
         if target == super::REFUSED {
@@ -312,9 +312,16 @@ impl<W: Witness> Classifier<'_, W> {
         Some(target)
     }
 
+    /// True if the packet is for an address of the router that is translated, and was not translated yet.
+    fn is_translated_address(&self, packet: &Packet) -> bool {
+        let rules = self.snapshot.nat.as_ref().filter(|_| packet.meta().flags & (Meta::IPV6 | Meta::TRANSLATED) == 0);
+        let destination = packet.bytes().get(usize::from(packet.meta().l3) + 16..).and_then(|at| at.first_chunk::<4>());
+        rules.zip(destination).is_some_and(|(rules, address)| rules.is_ours(u32::from_be_bytes(*address)))
+    }
+
     fn route6(&self, packet: &mut Packet, (source, destination): (Ipv6Addr, Ipv6Addr), outcome: Outcome) -> Verdict {
         if let Outcome::Local(owner) = outcome {
-            let end = tunnel_end(self.snapshot, packet, owner);
+            let end = tunnel_end(self.snapshot, packet, owner).or_else(|| self.local_path(packet, None));
             return Ok(end.unwrap_or_else(|| self.punt(packet, Exception::Local)));
         }
         if source.is_unspecified() || self.has_own_source6(packet, source) {
@@ -438,7 +445,7 @@ impl<W: Witness> Classifier<'_, W> {
             Outcome::Local(owner) => {
                 // Before the translation: only packets of tunnels have these protocols.
                 let end = tunnel_end(self.snapshot, packet, owner);
-                let end = end.or_else(|| self.translation_path(packet, known));
+                let end = end.or_else(|| self.local_path(packet, known));
                 return end.unwrap_or_else(|| self.punt(packet, Exception::Local));
             }
             Outcome::Blackhole => return refuse(packet, DropReason::Blackhole),

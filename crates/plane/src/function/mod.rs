@@ -8,6 +8,7 @@ mod filter;
 mod guest;
 mod ip;
 mod nat;
+mod slice;
 mod spin;
 
 pub use dispatch::Dispatching;
@@ -15,6 +16,7 @@ pub use filter::Filter;
 pub use guest::{FunctionMaker, FunctionReport, function_code};
 pub use ip::Ip;
 pub use nat::Translation;
+pub use slice::{SLICE, send_as_own};
 pub use spin::Spin;
 
 use crate::snapshot::{PathSpec, Snapshot};
@@ -125,22 +127,32 @@ pub struct FunctionRegistration {
 }
 
 /// The built-in functions. A new function is a file, and a line here.
-pub const FUNCTIONS: &[FunctionRegistration] =
-    &[dispatch::REGISTRATION, filter::REGISTRATION, ip::REGISTRATION, spin::REGISTRATION, nat::REGISTRATION];
+pub const FUNCTIONS: &[FunctionRegistration] = &[
+    dispatch::REGISTRATION,
+    filter::REGISTRATION,
+    ip::REGISTRATION,
+    spin::REGISTRATION,
+    nat::REGISTRATION,
+    slice::REGISTRATION,
+];
 
 /// The functions available to the paths of a router.
 #[derive(Clone)]
-pub struct Functions(Arc<[FunctionRegistration]>);
+pub struct Functions {
+    registered: Arc<[FunctionRegistration]>,
+    /// Makers that take the place of a registered function.
+    services: Vec<(&'static str, Arc<dyn FunctionMaker>)>,
+}
 
 impl Default for Functions {
     fn default() -> Functions {
-        Functions(FUNCTIONS.into())
+        Functions { registered: FUNCTIONS.into(), services: Vec::new() }
     }
 }
 
 impl std::fmt::Debug for Functions {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_list().entries(self.0.iter().map(|function| function.declaration.name)).finish()
+        f.debug_list().entries(self.registered.iter().map(|function| function.declaration.name)).finish()
     }
 }
 
@@ -148,12 +160,20 @@ impl Functions {
     /// These and one more.
     #[must_use]
     pub fn with(&self, function: FunctionRegistration) -> Functions {
-        Functions(self.0.iter().copied().chain([function]).collect())
+        Functions { registered: self.registered.iter().copied().chain([function]).collect(), ..self.clone() }
+    }
+
+    /// These, with the registered function `name` made by a service.
+    #[must_use]
+    pub fn with_service(&self, name: &'static str, maker: Arc<dyn FunctionMaker>) -> Functions {
+        let mut functions = self.clone();
+        functions.services.push((name, maker));
+        functions
     }
 
     /// Their declarations, for the catalogue.
     pub fn declarations(&self) -> Vec<Declaration> {
-        self.0.iter().map(|function| function.declaration).collect()
+        self.registered.iter().map(|function| function.declaration).collect()
     }
 
     /// The functions of a path, in order.
@@ -162,10 +182,11 @@ impl Functions {
     /// A path calls a function that is not registered, because its configuration was checked against another catalogue. Or a guest does not start.
     pub fn build(&self, path: &PathSpec) -> Result<Vec<Box<dyn Function>>, FunctionBuildError> {
         let build = |call: &Call| {
-            if let Some(maker) = call.code.as_ref().and_then(guest::function_maker) {
+            let service = self.services.iter().find(|(name, _)| *name == call.name).map(|(_, maker)| &**maker);
+            if let Some(maker) = service.or_else(|| call.code.as_ref().and_then(guest::function_maker)) {
                 return maker.make(call, path).map_err(|why| FunctionBuildError::Refused(call.name.to_string(), why));
             }
-            let function = self.0.iter().find(|function| function.declaration.name == call.name);
+            let function = self.registered.iter().find(|function| function.declaration.name == call.name);
             let function = function.ok_or_else(|| FunctionBuildError::Unknown(call.name.to_string()))?;
             Ok((function.make)(call, path))
         };

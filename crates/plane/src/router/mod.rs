@@ -223,6 +223,11 @@ impl Router {
         self.functions = self.functions.with(function);
     }
 
+    /// Has a service make the registered function `name` of paths from the next configuration on.
+    pub fn provide_service(&mut self, name: &'static str, maker: Arc<dyn crate::function::FunctionMaker>) {
+        self.functions = self.functions.with_service(name, maker);
+    }
+
     /// The CPU schedulers available to configurations.
     pub fn cpu_schedulers(&self) -> &Schedulers {
         &self.schedulers

@@ -38,6 +38,7 @@ pub(super) fn paths(
             share: shares.built_in(id),
             cost,
             translates: false,
+            receives_local: false,
             filter: Arc::default(),
             dispatch: Vec::new(),
             guest_rules: Vec::new(),
@@ -59,6 +60,7 @@ pub(super) fn paths(
         let rules = path.filter.iter().map(|rule| filter_rule(rule, came_by(&rule.matching, names))).collect();
         path_spec.filter = shared_list(rules, sets, old.iter().find(|old| old.id == id).map(|old| &old.filter));
         path_spec.translates = path.functions.iter().any(|call| call.name == "nat");
+        path_spec.receives_local = path.functions.iter().any(|call| call.name == function::SLICE.name);
         path_spec.output_capacity = path.output_queue as usize;
         path_spec.objective = path.objective;
         (path_spec.cpu, path_spec.share) = (path.cpu, shares.of_path(path));

@@ -335,6 +335,11 @@ impl Router {
         ended.into_iter().filter(remove).collect()
     }
 
+    /// The number of the share of this name.
+    pub fn share_id(&self, name: &ShareName) -> Option<ShareId> {
+        self.shares.ids.get(name)
+    }
+
     /// The ports that have shares.
     pub fn share_ports(&self) -> impl Iterator<Item = &Name> {
         self.shares.ports.keys()

@@ -25,6 +25,9 @@ impl Worker {
             } else if packet.is_offloaded() && !complete_for_local(&mut packet) {
                 instance.counters.dropped += 1;
                 self.accounting.drop(packet, DropReason::BadOffload);
+            } else if packet.meta().exception == Exception::Delivered as u8 {
+                instance.counters.diverted += 1;
+                self.accounting.consume(packet);
             } else if packet.meta().exception != 0 {
                 let adjacency = packet.meta().adjacency;
                 if packet.meta().exception == Exception::Resolve as u8 && !lost.contains(&adjacency) {

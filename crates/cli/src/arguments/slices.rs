@@ -1,0 +1,90 @@
+//! The options of `switchpath slice`.
+
+use super::{EXIT, Socket};
+use clap::{Args, Subcommand, ValueHint};
+use std::path::PathBuf;
+
+/// Make and change slices: fast paths of tenants on this router.
+///
+/// A slice receives UDP packets to its meta-interfaces. Its code option makes a key of each, its filters decide, and its queues send. Slices survive a new
+/// configuration, and end with the router.
+#[derive(Args, Debug)]
+#[command(after_help = format!("\
+Examples:
+  switchpath slice create overlay code ipv4 filters 5000 rate 100mbit
+  switchpath slice mi add overlay 0 192.0.2.1:20000
+  switchpath slice reserve overlay wan/engine rate 100mbit
+  switchpath slice queue set overlay 1 wan/engine weight 3 limit 100kb
+  switchpath slice filter insert overlay 10 value 000a000000 mask 00ff000000 send 1 0 198.51.100.9:20000
+  switchpath slice filter list overlay
+  switchpath slice list overlay                its state, queues and counters
+  switchpath slice mem read overlay 0 64
+  switchpath slice exc overlay                 packets for its slow path
+  switchpath slice batch overlay.slices        one change a line; docs/operate/slices.md
+
+{EXIT}"))]
+pub struct SliceArguments {
+    /// The subcommand.
+    #[command(subcommand)]
+    pub command: SliceSubcommand,
+    /// Print the answer as JSON.
+    #[arg(short, long, global = true)]
+    pub json: bool,
+    #[command(flatten)]
+    pub socket: Socket,
+}
+
+/// A change of a slice.
+#[derive(Args, Debug, Clone)]
+pub struct SliceLine {
+    /// The words of the change.
+    #[arg(required = true, value_name = "WORD")]
+    pub words: Vec<String>,
+}
+
+/// Subcommands of `slice`.
+#[derive(Subcommand, Debug)]
+pub enum SliceSubcommand {
+    /// List the slices, or show one.
+    List {
+        /// The slice.
+        name: Option<String>,
+    },
+    /// Make a slice: NAME code CODE [filters N] [queues N] [interfaces N] [stats N] [memory B] [buffers B] [rate R] [exceptions N] [unmatched drop] [set KEY=TEXT].
+    Create(SliceLine),
+    /// Delete a slice with all that it has: NAME.
+    Delete(SliceLine),
+    /// Stop a slice: NAME. Its packets are dropped.
+    Suspend(SliceLine),
+    /// Start a suspended or failed slice again: NAME.
+    Resume(SliceLine),
+    /// Change meta-interfaces: add NAME NUMBER ADDRESS:PORT, or delete NAME NUMBER.
+    Mi(SliceLine),
+    /// Give a slice a part of a scheduler: NAME PORT[/SHARE] [rate R] [ceiling R] [weight N].
+    Reserve(SliceLine),
+    /// Change queues: set NAME NUMBER PORT[/SHARE] [weight N] [limit B], or delete NAME NUMBER.
+    Queue(SliceLine),
+    /// Change filters: insert or replace NAME POSITION [value HEX] [mask HEX] [range FIRST WIDTH LOW HIGH] send QUEUE MI ADDRESS:PORT, delete NAME POSITION, list NAME [POSITION].
+    Filter(SliceLine),
+    /// Read or write the memory of a slice: read NAME [OFFSET] [LENGTH], or write NAME OFFSET HEX.
+    Mem(SliceLine),
+    /// Show the statistics indices of a slice that have counted packets.
+    Stats {
+        /// The slice.
+        name: String,
+    },
+    /// Receive packets for the slow path of a slice.
+    Exc {
+        /// The slice.
+        name: String,
+        /// At most so many packets.
+        #[arg(short = 'n', long, default_value_t = 256)]
+        limit: u64,
+    },
+    /// Make many changes.
+    Batch {
+        /// Read the changes from this file, one a line; `-` reads the standard input.
+        #[arg(value_hint = ValueHint::FilePath, default_value = "-")]
+        file: PathBuf,
+    },
+}

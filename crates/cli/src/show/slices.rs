@@ -1,0 +1,135 @@
+//! `switchpath slice list`, `slice filter list` and `slice stats`.
+
+use super::shares::bits;
+use super::{ShowOptions, ShowView};
+use crate::output::{Rows, short};
+use anyhow::Result;
+use control::{Client, api};
+use std::io::Write;
+use std::process::ExitCode;
+
+/// Filters in a list.
+const FILTERS: &str = "1000";
+
+/// Shows all slices, or one, once.
+pub fn list(client: &Client, name: Option<&str>, json: bool) -> Result<ExitCode> {
+    let mut query = form_urlencoded::Serializer::new(String::new());
+    name.into_iter().for_each(|name| drop(query.append_pair("only", name)));
+    let target = format!("/v1/slices?{}", query.finish());
+    ShowOptions { json, watch: None }.show::<api::SlicesReply>(client, &target)
+}
+
+/// Shows filters of a slice from a position on, once.
+pub fn filters(client: &Client, name: &str, from: &str, json: bool) -> Result<ExitCode> {
+    let mut query = form_urlencoded::Serializer::new(String::new());
+    query.append_pair("slice", name).append_pair("from", from).append_pair("limit", FILTERS);
+    let target = format!("/v1/slices/filters?{}", query.finish());
+    ShowOptions { json, watch: None }.show::<api::SliceFiltersReply>(client, &target)
+}
+
+/// Shows the statistics of a slice, once.
+pub fn stats(client: &Client, name: &str, json: bool) -> Result<ExitCode> {
+    let mut query = form_urlencoded::Serializer::new(String::new());
+    let target = format!("/v1/slices/stats?{}", query.append_pair("slice", name).finish());
+    ShowOptions { json, watch: None }.show::<api::SliceStatsReply>(client, &target)
+}
+
+impl ShowView for api::SlicesReply {
+    fn table(&self, _: Option<&Self>, out: &mut dyn Write) -> Result<()> {
+        if self.slices.is_empty() {
+            writeln!(out, "no slices; {} entries for filters are free", self.free_filters)?;
+            return Ok(());
+        }
+        let columns =
+            ["slice", "code", "state", ">filters", ">queues", ">received", ">forwarded", ">exceptions", ">drops"];
+        let mut rows = Rows::new(&columns);
+        for slice in &self.slices {
+            let counters = &slice.counters;
+            rows.line(vec![
+                slice.name.clone(),
+                slice.code.clone(),
+                slice.failure.as_ref().map_or_else(|| slice.state.clone(), |failure| format!("failed: {failure}")),
+                format!("{}/{}", slice.entries, slice.quota.filters),
+                format!("{}/{}", slice.queues.len(), slice.quota.queues),
+                counters.received.to_string(),
+                counters.forwarded.to_string(),
+                counters.exceptions.to_string(),
+                (counters.received - counters.forwarded - counters.exceptions).to_string(),
+            ]);
+        }
+        rows.print(out)?;
+        // One slice with its parts; of many only the sums.
+        if let [slice] = &self.slices[..] {
+            parts(slice, out)?;
+        }
+        Ok(())
+    }
+}
+
+fn scheduler(port: &str, share: Option<&String>) -> String {
+    share.map_or_else(|| port.to_owned(), |share| format!("{port}/{share}"))
+}
+
+fn parts(slice: &api::SliceReply, out: &mut dyn Write) -> Result<()> {
+    if !slice.interfaces.is_empty() {
+        writeln!(out)?;
+        let mut rows = Rows::new(&[">mi", "address"]);
+        slice.interfaces.iter().for_each(|mi| rows.line(vec![mi.number.to_string(), mi.address.clone()]));
+        rows.print(out)?;
+    }
+    if !slice.reservations.is_empty() {
+        writeln!(out)?;
+        let mut rows = Rows::new(&["scheduler", ">rate", ">ceiling", ">weight"]);
+        for part in &slice.reservations {
+            rows.line(vec![
+                scheduler(&part.port, part.scheduler.as_ref()),
+                bits(part.rate_bps),
+                bits(part.ceiling_bps),
+                part.weight.unwrap_or(1).to_string(),
+            ]);
+        }
+        rows.print(out)?;
+    }
+    if !slice.queues.is_empty() {
+        writeln!(out)?;
+        let columns = [">queue", "scheduler", ">weight", ">limit", ">packets", ">bytes", ">drops", ">waiting"];
+        let mut rows = Rows::new(&columns);
+        for queue in &slice.queues {
+            rows.line(vec![
+                queue.queue.to_string(),
+                scheduler(&queue.port, queue.scheduler.as_ref()),
+                queue.weight.to_string(),
+                queue.limit_bytes.map_or_else(|| "-".to_owned(), |limit| short(limit as f64)),
+                queue.packets.to_string(),
+                short(queue.bytes as f64),
+                queue.dropped_packets.to_string(),
+                queue.waiting_packets.to_string(),
+            ]);
+        }
+        rows.print(out)?;
+    }
+    Ok(())
+}
+
+impl ShowView for api::SliceFiltersReply {
+    fn table(&self, _: Option<&Self>, out: &mut dyn Write) -> Result<()> {
+        let mut rows = Rows::new(&[">position", ">hits", ">entries", "filter"]);
+        for filter in &self.filters {
+            let (position, hits, entries) = (filter.position, filter.hits, filter.entries);
+            rows.line(vec![position.to_string(), hits.to_string(), entries.to_string(), filter.text.clone()]);
+        }
+        rows.print(out)?;
+        writeln!(out, "{} of {} filters", self.filters.len(), self.total)?;
+        Ok(())
+    }
+}
+
+impl ShowView for api::SliceStatsReply {
+    fn table(&self, _: Option<&Self>, out: &mut dyn Write) -> Result<()> {
+        let mut rows = Rows::new(&[">index", ">packets", ">bytes"]);
+        for index in &self.indices {
+            rows.line(vec![index.index.to_string(), index.packets.to_string(), index.bytes.to_string()]);
+        }
+        rows.print(out)
+    }
+}

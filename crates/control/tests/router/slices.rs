@@ -1,0 +1,104 @@
+//! Slices through the API of a running router: made, used, read and deleted.
+
+use crate::rig::{Rig, config, until};
+use control::{ClientError, api};
+use plane::rig::UdpFrame;
+use std::net::Ipv4Addr;
+
+/// Both ports have a scheduler, and a path brings the packets to the slices.
+pub fn sliced() -> String {
+    let path = "[[path]]\nname = \"slices\"\nmatch = \"udp dport 20000-20999\"\nfunctions = [\"slice\"]\n";
+    let scheme = "scheme = \"share(rate=1gbit)\"\nshares = [\"engine rate 800mbit ceiling 800mbit\"]\n";
+    let text = config("").replace("[port.wan]\n", &format!("[port.wan]\n{scheme}"));
+    format!("{text}{path}")
+}
+
+/// The lines that make a slice which sends all packets that begin with `6f6b` to the host at `wan`.
+pub const OVERLAY: &str = "\
+create overlay code raw filters 100 rate 100mbit exceptions 1000  # an overlay network
+mi add overlay 0 192.0.2.1:20000
+mi add overlay 1 198.51.100.1:20000
+reserve overlay wan/engine rate 100mbit
+queue set overlay 1 wan/engine weight 3 limit 100kb
+filter insert overlay 10 value 6f6b send 1 1 198.51.100.9:9000 data 01 count 5
+filter insert overlay 20 value 6e mask ff exception local
+";
+
+fn edit(rig: &Rig, text: &str) -> Result<api::SlicesEdited, ClientError> {
+    rig.client.post("/v1/slices/batch", "overlay.slices", text)
+}
+
+fn overlay(rig: &Rig) -> api::SliceReply {
+    let mut reply: api::SlicesReply = rig.client.get("/v1/slices?only=overlay").unwrap();
+    reply.slices.remove(0)
+}
+
+fn frame(payload: &[u8]) -> Vec<u8> {
+    let network = (Ipv4Addr::new(192, 0, 2, 7), Ipv4Addr::new(192, 0, 2, 1));
+    UdpFrame { network, length: 42 + payload.len(), ..UdpFrame::between_ports(7, 20_000) }.frame(payload)
+}
+
+#[test]
+fn slice_forwards_counts_and_ends() {
+    let mut rig = Rig::of(sliced(), |options| options);
+    assert_eq!(edit(&rig, OVERLAY).unwrap(), api::SlicesEdited { changes: 7, entries: 2 });
+    rig.send_frames([&b"ok, forward"[..], b"no: slow path", b"ok"].into_iter().map(frame));
+    assert_eq!(rig.wan.await_ports(2), [20_000; 2], "from the meta-interface of the slice");
+    let reply = until(|| Some(overlay(&rig)).filter(|slice| slice.queues[0].packets == 2));
+    assert_eq!((reply.counters.received, reply.counters.forwarded, reply.counters.exceptions), (3, 2, 1));
+    assert_eq!((&*reply.state, &*reply.interfaces[1].address), ("running", "198.51.100.1:20000"));
+    assert_eq!((reply.reservations[0].rate_bps, reply.queues[0].limit_bytes), (Some(100_000_000), Some(102_400)));
+    let filters: api::SliceFiltersReply = rig.client.get("/v1/slices/filters?slice=overlay").unwrap();
+    let texts: Vec<(&str, u64)> = filters.filters.iter().map(|filter| (&*filter.text, filter.hits)).collect();
+    let send = "value 6f6b mask ffff send 1 1 198.51.100.9:9000 data 01 count 5";
+    assert_eq!(texts, [(send, 2), ("value 6e mask ff exception local", 1)]);
+    let stats: api::SliceStatsReply = rig.client.get("/v1/slices/stats?slice=overlay").unwrap();
+    assert_eq!(stats.indices, [api::SliceIndexReply { index: 5, packets: 2, bytes: 13 }]);
+    let take = || -> api::SliceExceptionsReply {
+        rig.client.post_with("/v1/slices/exceptions", &[("slice", "overlay".to_owned())], "").unwrap()
+    };
+    let exceptions = take().exceptions;
+    assert_eq!((exceptions.len(), &*exceptions[0].code, exceptions[0].interface), (1, "local", 0));
+    assert!(exceptions[0].packet.starts_with("6e6f3a20"), "{}", exceptions[0].packet);
+    assert_eq!(take().exceptions, [], "each packet is given out once");
+    // A new configuration leaves the slice as it is.
+    rig.daemon.apply(&sliced().replace("20999", "21999"), "wider.toml").unwrap();
+    rig.send_frames([frame(b"ok again")].into_iter());
+    assert_eq!(rig.wan.await_ports(1), [20_000]);
+    assert_eq!(until(|| Some(overlay(&rig)).filter(|slice| slice.counters.received == 4)).counters.forwarded, 3);
+    edit(&rig, "delete overlay\n").unwrap();
+    let left: api::SlicesReply = rig.client.get("/v1/slices").unwrap();
+    assert_eq!((left.slices.len(), left.free_filters), (0, 128 << 10));
+}
+
+#[test]
+fn memory_of_a_slice_is_read_and_written() {
+    let rig = Rig::of(sliced(), |options| options);
+    edit(&rig, "create overlay code raw memory 64b\nmem write overlay 3 c0ffee\n").unwrap();
+    let read = |query: &str| -> Result<api::SliceMemoryReply, ClientError> {
+        rig.client.get(&format!("/v1/slices/memory?slice=overlay{query}"))
+    };
+    assert_eq!(read("&offset=2&length=5").unwrap().bytes, "00c0ffee00");
+    assert_eq!(read("").unwrap().size_bytes, 64);
+    let beyond = read("&offset=60&length=5").unwrap_err().to_string();
+    assert!(beyond.contains("5 bytes at 60 end beyond the 64 bytes of the slice's memory"), "{beyond}");
+    let beyond = edit(&rig, "mem write overlay 62 000000\n").unwrap_err().to_string();
+    assert!(beyond.contains("3 bytes at 62 end beyond"), "{beyond}");
+}
+
+#[test]
+fn wrong_lines_are_named() {
+    let rig = Rig::of(sliced(), |options| options);
+    // A line that cannot be read: nothing is changed.
+    let error = edit(&rig, "create overlay code raw\n\ncreat other code raw\n").unwrap_err().to_string();
+    assert!(error.contains("overlay.slices:3") && error.contains("did you mean 'create'?"), "{error}");
+    let none: api::SlicesReply = rig.client.get("/v1/slices").unwrap();
+    assert_eq!(none.slices, []);
+    assert!(none.code_options.iter().any(|code| code.name == "ipv4"));
+    // A line that is refused: those before it were made.
+    let error = edit(&rig, "create overlay code raw\nqueue set overlay 1 wan/engine\n").unwrap_err().to_string();
+    assert!(error.contains("overlay.slices:2") && error.contains("the slice has no part of engine"), "{error}");
+    assert_eq!(overlay(&rig).name, "overlay");
+    let error = rig.client.get::<api::SlicesReply>("/v1/slices?only=overlai").unwrap_err().to_string();
+    assert!(error.contains("there is no slice 'overlai'") && error.contains("did you mean 'overlay'?"), "{error}");
+}

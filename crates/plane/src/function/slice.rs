@@ -1,0 +1,52 @@
+//! The function `slice`: the end of packets for the fast paths of tenants. The service of slices provides it ([`Functions::with_service`]).
+//!
+//! A router without that service has no slices, so all packets have an unknown port.
+//!
+//! [`Functions::with_service`]: super::Functions::with_service
+
+use super::{Context, Function, FunctionRegistration};
+use crate::tunnel::ENCAPSULATED;
+use packet::{DropReason, Exception, Meta, Packet};
+use units::Nanos;
+use units::declare::{Declaration, DeclaredCost};
+
+/// The declaration of the function.
+pub const SLICE: Declaration = Declaration {
+    name: "slice",
+    summary: "process the packets of slices: the destination of each outer UDP packet selects its slice",
+    cost: DeclaredCost::Measured { packet: Nanos::new(150), kilobyte: Nanos::new(100) },
+    source: "Turner et al. 2007, section 4",
+    options: &[],
+};
+
+pub(super) const REGISTRATION: FunctionRegistration =
+    FunctionRegistration { declaration: SLICE, make: |_, _| Box::new(NoSlices) };
+
+/// A router without slices.
+struct NoSlices;
+
+impl Function for NoSlices {
+    fn process(&mut self, _: Context<'_>, packets: &mut [Packet]) -> bool {
+        for packet in packets.iter_mut().filter(|packet| packet.meta().refused | packet.meta().exception == 0) {
+            packet.meta_mut().refused = DropReason::SlicePort.index() as u8 + 1;
+        }
+        packets.is_empty()
+    }
+}
+
+/// Makes a received packet one that the router itself sends, with its network header at offset `l3`: it is classified again by its destination. Its
+/// source is an address of the router. Its link header has only the ethertype.
+pub fn send_as_own(packet: &mut Packet, l3: u16, is_ipv6: bool) {
+    let meta = packet.meta_mut();
+    *meta = Meta {
+        timestamp: meta.timestamp,
+        l3,
+        share_mark: meta.share_mark,
+        in_port: meta.in_port,
+        in_interface: meta.in_interface,
+        exception: Exception::Again as u8,
+        flags: meta.flags & Meta::FOLLOWED | Meta::GENERATED | if is_ipv6 { Meta::IPV6 } else { 0 },
+        rounds: meta.rounds & Meta::ROUNDS | ENCAPSULATED,
+        ..Meta::default()
+    };
+}

@@ -1,0 +1,31 @@
+//! Slices: fast paths of tenants on one router (Turner et al. 2007, *Supercharging PlanetLab*).
+//!
+//! A slice has a code option, filters, queues, memory, counters and meta-interfaces of its own. Its packets arrive and leave in UDP packets of the
+//! router's addresses. adr/0077 explains which part of the router does which stage of the pipeline.
+//!
+//! [`Slices`] is the control side. It provides the function `slice` of paths to a router, whose workers process the packets.
+
+#![forbid(unsafe_code)]
+
+pub mod bands;
+pub mod code;
+mod command;
+mod counters;
+mod exceptions;
+mod function;
+mod memory;
+mod outer;
+mod route;
+mod rows;
+mod slices;
+mod spec;
+mod table;
+
+pub use command::SliceCommand;
+pub use counters::SliceCounters;
+pub use exceptions::SliceException;
+pub use memory::{MemoryBounds, SliceMemory};
+pub use slices::{FilterReport, QueueReport, ReservationReport, SliceReport, Slices};
+pub use spec::{
+    FilterAction, FilterEdit, FilterSpec, QueueSpec, SchedulerId, SliceError, SliceQuota, SliceRates, SliceSpec,
+};

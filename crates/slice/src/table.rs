@@ -1,0 +1,181 @@
+//! The slices as workers see them: one published value, with the filters of all tenants.
+
+use crate::code::{CodeConfig, CodeRegistration};
+use crate::counters::{SliceCells, SliceCounters};
+use crate::exceptions::ExceptionQueue;
+use crate::memory::SliceMemory;
+use crate::rows::ResultRows;
+use classifier::{Published, TenantId, TenantTable};
+use std::net::{IpAddr, SocketAddr};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// UDP ports of an address.
+const PORTS: usize = 1 << 16;
+
+/// What the workers and the control side share.
+#[derive(Debug)]
+pub(crate) struct SharedSlices {
+    pub table: Published<SliceTable>,
+    pub rows: ResultRows,
+}
+
+/// The slices, their meta-interfaces and filters at one moment.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct SliceTable {
+    /// For each address the slice and the number of the meta-interface at each UDP port; zero for none. No slice has the number zero.
+    ports: Vec<(IpAddr, Arc<[u32]>)>,
+    /// By the number of the slice.
+    pub slices: Vec<Option<TableSlice>>,
+    pub filters: Arc<TenantTable>,
+}
+
+/// A slice, and the addresses of its meta-interfaces by their numbers.
+#[derive(Clone, Debug)]
+pub(crate) struct TableSlice {
+    pub shared: Arc<SliceState>,
+    pub interfaces: Arc<[Option<SocketAddr>]>,
+}
+
+impl SliceTable {
+    /// The slice and the meta-interface at an address and a UDP port.
+    pub fn interface(&self, address: IpAddr, port: u16) -> Option<(TenantId, u16)> {
+        let (_, ports) = self.ports.iter().find(|(known, _)| *known == address)?;
+        let entry = ports[usize::from(port)];
+        (entry != 0).then_some((TenantId((entry >> 16) as u16), entry as u16))
+    }
+
+    /// Gives an address and port to a meta-interface, or to none.
+    pub fn set_interface(&mut self, place: SocketAddr, owner: Option<(TenantId, u16)>) {
+        let entry = owner.map_or(0, |(slice, number)| u32::from(slice.0) << 16 | u32::from(number));
+        let known = self.ports.iter().position(|(address, _)| *address == place.ip());
+        let known = known.unwrap_or_else(|| {
+            self.ports.push((place.ip(), vec![0; PORTS].into()));
+            self.ports.len() - 1
+        });
+        Arc::make_mut(&mut self.ports[known].1)[usize::from(place.port())] = entry;
+        self.ports.retain(|(_, ports)| ports.iter().any(|entry| *entry != 0));
+    }
+
+    pub fn slice(&self, slice: TenantId) -> Option<&TableSlice> {
+        self.slices.get(usize::from(slice.0))?.as_ref()
+    }
+}
+
+/// A slice, from its creation to its end.
+#[derive(Debug)]
+pub(crate) struct SliceState {
+    pub id: TenantId,
+    /// A number that no other slice has or had.
+    pub serial: u64,
+    pub code: &'static CodeRegistration,
+    pub config: CodeConfig,
+    pub memory: SliceMemory,
+    /// Its statistics indices.
+    pub indices: usize,
+    /// Counters of filters are below this number.
+    pub filters: u32,
+    /// True if packets without a filter are dropped instead of going to the slow path.
+    pub drops_unmatched: bool,
+    pub exceptions: Arc<ExceptionQueue>,
+    pub suspended: AtomicBool,
+    /// Why its code option panicked.
+    pub failure: Mutex<Option<String>>,
+    /// Those of ended function instances, then one for each instance.
+    cells: Arc<Mutex<Vec<Arc<SliceCells>>>>,
+}
+
+impl SliceState {
+    pub fn new(
+        (id, serial): (TenantId, u64),
+        (code, config): (&'static CodeRegistration, CodeConfig),
+        (memory, indices, filters): (usize, usize, u32),
+        (drops_unmatched, exceptions): (bool, ExceptionQueue),
+    ) -> SliceState {
+        SliceState {
+            id,
+            serial,
+            code,
+            config,
+            memory: SliceMemory::new(memory),
+            indices,
+            filters,
+            drops_unmatched,
+            exceptions: Arc::new(exceptions),
+            suspended: AtomicBool::new(false),
+            failure: Mutex::default(),
+            cells: Arc::new(Mutex::new(vec![Arc::new(SliceCells::new(indices, filters))])),
+        }
+    }
+
+    /// The same slice, with a serial number for new function instances: it is not suspended, and has no failure. The memory is the same one, and the
+    /// counters continue.
+    pub fn renewed(&self, serial: u64) -> SliceState {
+        SliceState {
+            id: self.id,
+            serial,
+            code: self.code,
+            config: self.config.clone(),
+            memory: self.memory.clone(),
+            indices: self.indices,
+            filters: self.filters,
+            drops_unmatched: self.drops_unmatched,
+            exceptions: self.exceptions.clone(),
+            suspended: AtomicBool::new(false),
+            failure: Mutex::default(),
+            cells: self.cells.clone(),
+        }
+    }
+
+    fn cells(&self) -> MutexGuard<'_, Vec<Arc<SliceCells>>> {
+        // A holder does not panic half-way through a change.
+        self.cells.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// New cells, for a function instance.
+    pub fn add_cells(&self) -> Arc<SliceCells> {
+        let cells = Arc::new(SliceCells::new(self.indices, self.filters));
+        self.cells().push(cells.clone());
+        cells
+    }
+
+    /// Suspends the slice because its code option panicked.
+    pub fn fail(&self, failure: String) {
+        *self.failure.lock().unwrap_or_else(PoisonError::into_inner) = Some(failure);
+        self.suspended.store(true, Relaxed);
+    }
+
+    /// The failure, if the code option panicked.
+    pub fn failure(&self) -> Option<String> {
+        self.failure.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn sum<T>(&self, start: T, mut add: impl FnMut(&mut T, &SliceCells)) -> T {
+        let mut cells = self.cells();
+        // Instances end with their generation. The first cells belong to none, and get what ended ones have counted.
+        let (ended, running) = cells.drain(1..).partition(|cells| Arc::strong_count(cells) == 1);
+        let (ended, running): (Vec<Arc<SliceCells>>, Vec<Arc<SliceCells>>) = (ended, running);
+        cells.extend(running);
+        ended.iter().for_each(|ended| cells[0].absorb(ended));
+        let mut sum = start;
+        cells.iter().for_each(|cells| add(&mut sum, cells));
+        sum
+    }
+
+    pub fn counters(&self) -> SliceCounters {
+        self.sum(SliceCounters::default(), |sum, cells| *sum += cells.counters())
+    }
+
+    /// The packets of a filter since its counter was first used for the slice.
+    pub fn hits(&self, counter: u32) -> u64 {
+        self.sum(0, |sum, cells| *sum += cells.hits(counter))
+    }
+
+    /// Packets and bytes of an index.
+    pub fn index(&self, index: usize) -> [u64; 2] {
+        self.sum([0; 2], |sum, cells| {
+            let cells = cells.index(index);
+            *sum = [sum[0] + cells[0], sum[1] + cells[1]];
+        })
+    }
+}

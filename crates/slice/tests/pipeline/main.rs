@@ -1,0 +1,10 @@
+//! Slices on a router in memory: from an outer packet on one wire to an outer packet on another.
+
+mod fates;
+mod faults;
+mod filters;
+mod node;
+mod options;
+mod queues;
+mod resources;
+mod trial;
