@@ -18,7 +18,7 @@ use plan::Name;
 use plane::Router;
 use plane::function::SLICE;
 use queues::{Queue, Reservation};
-pub use queues::{QueueReport, ReservationReport};
+pub use queues::{ReservationReport, SliceQueueReport};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -76,7 +76,7 @@ pub struct SliceReport {
     /// Its parts of schedulers.
     pub reservations: Vec<ReservationReport>,
     /// Its queues.
-    pub queues: Vec<QueueReport>,
+    pub queues: Vec<SliceQueueReport>,
     /// Its filters, and the entries of the table that they use.
     pub filters: usize,
     /// See `filters`.
