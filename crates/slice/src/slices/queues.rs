@@ -35,7 +35,7 @@ pub struct ReservationReport {
 pub struct SliceQueueReport {
     /// Its number.
     pub queue: u16,
-    /// What it was made from.
+    /// Its definition.
     pub spec: QueueSpec,
     /// Its packets since it was made.
     pub counts: ShareCounts,
