@@ -4,7 +4,7 @@ use packet::segment::complete;
 use packet::wire::transport::{UDP_HEADER, seal, transport_checksum};
 use packet::wire::{Ipv4, Ipv4Spec, Ipv6, Ipv6Spec, ethernet, ethertype, ipv4, ipv6, protocol};
 use packet::{DropReason, Meta, Packet};
-use plane::function::send_as_own;
+use plane::tunnel::send_as_own;
 use std::net::{IpAddr, SocketAddr};
 use std::ops::Range;
 

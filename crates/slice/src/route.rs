@@ -7,10 +7,13 @@ use plane::function::Context;
 use std::net::IpAddr;
 use units::{InterfaceId, PortId};
 
+/// A next hop, and the interface whose VRF has its route.
+type RouteOf = (InterfaceId, IpAddr);
+
 /// Routes of one batch. Most packets in a row have the same next hop.
 #[derive(Default)]
 pub(crate) struct Routes {
-    last: Option<((InterfaceId, IpAddr), Option<(PortId, u16)>)>,
+    last: Option<(RouteOf, Option<(PortId, u16)>)>,
 }
 
 impl Routes {

@@ -1,4 +1,4 @@
-//! What a tenant asks for: a slice with its quotas, queues and filters.
+//! The request of a tenant: a slice with its quotas, queues and filters.
 
 use crate::code::{CodeConfig, DATA_BYTES, ExceptionCode};
 use classifier::KeyRange;
@@ -76,7 +76,7 @@ impl fmt::Display for SchedulerId {
     }
 }
 
-/// What a slice gets of a scheduler.
+/// The rates of a slice at a scheduler.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct SliceRates {
     /// The rate that is reserved for its queues together.
@@ -149,7 +149,7 @@ pub enum FilterEdit {
 pub struct SliceError {
     /// The fault.
     pub reason: String,
-    /// What to do instead.
+    /// The remedy.
     pub hint: String,
 }
 

@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 /// UDP ports of an address.
 const PORTS: usize = 1 << 16;
 
-/// What the workers and the control side share.
+/// The values that workers and the control side share.
 #[derive(Debug)]
 pub(crate) struct SharedSlices {
     pub table: Published<SliceTable>,

@@ -14,7 +14,9 @@ const FILTERS: &str = "1000";
 /// Shows all slices, or one, once.
 pub fn list(client: &Client, name: Option<&str>, json: bool) -> Result<ExitCode> {
     let mut query = form_urlencoded::Serializer::new(String::new());
-    name.into_iter().for_each(|name| drop(query.append_pair("only", name)));
+    if let Some(name) = name {
+        query.append_pair("only", name);
+    }
     let target = format!("/v1/slices?{}", query.finish());
     ShowOptions { json, watch: None }.show::<api::SlicesReply>(client, &target)
 }

@@ -5,7 +5,7 @@ use super::{ADOPTION_TIMEOUT, Daemon, RUNNING};
 use crate::api;
 use io::clock;
 use plan::refuse_lines;
-use slice::{FilterAction, FilterSpec, QueueReport, ReservationReport, SliceCommand, SliceError, SliceReport};
+use slice::{FilterAction, FilterSpec, ReservationReport, SliceCommand, SliceError, SliceQueueReport, SliceReport};
 use std::fmt::Write;
 use std::sync::atomic::Ordering;
 use units::Bytes;
@@ -56,8 +56,8 @@ fn reservation(report: &ReservationReport) -> api::SliceReservationReply {
     }
 }
 
-fn queue(report: &QueueReport) -> api::SliceQueueReply {
-    let QueueReport { queue, spec, counts } = report;
+fn queue(report: &SliceQueueReport) -> api::SliceQueueReply {
+    let SliceQueueReport { queue, spec, counts } = report;
     api::SliceQueueReply {
         queue: *queue,
         port: spec.scheduler.port.to_string(),

@@ -16,7 +16,7 @@ pub use filter::Filter;
 pub use guest::{FunctionMaker, FunctionReport, function_code};
 pub use ip::Ip;
 pub use nat::Translation;
-pub use slice::{SLICE, send_as_own};
+pub use slice::SLICE;
 pub use spin::Spin;
 
 use crate::snapshot::{PathSpec, Snapshot};

@@ -5,8 +5,7 @@
 //! [`Functions::with_service`]: super::Functions::with_service
 
 use super::{Context, Function, FunctionRegistration};
-use crate::tunnel::ENCAPSULATED;
-use packet::{DropReason, Exception, Meta, Packet};
+use packet::{DropReason, Packet};
 use units::Nanos;
 use units::declare::{Declaration, DeclaredCost};
 
@@ -32,21 +31,4 @@ impl Function for NoSlices {
         }
         packets.is_empty()
     }
-}
-
-/// Makes a received packet one that the router itself sends, with its network header at offset `l3`: it is classified again by its destination. Its
-/// source is an address of the router. Its link header has only the ethertype.
-pub fn send_as_own(packet: &mut Packet, l3: u16, is_ipv6: bool) {
-    let meta = packet.meta_mut();
-    *meta = Meta {
-        timestamp: meta.timestamp,
-        l3,
-        share_mark: meta.share_mark,
-        in_port: meta.in_port,
-        in_interface: meta.in_interface,
-        exception: Exception::Again as u8,
-        flags: meta.flags & Meta::FOLLOWED | Meta::GENERATED | if is_ipv6 { Meta::IPV6 } else { 0 },
-        rounds: meta.rounds & Meta::ROUNDS | ENCAPSULATED,
-        ..Meta::default()
-    };
 }

@@ -7,7 +7,7 @@ use packet::wire::{
     Ethernet, Gre, Ipv4Header, Ipv4Spec, Ipv6Header, Ipv6Spec, LengthOrType, VXLAN_HEADER, VXLAN_PORT,
     decapsulated_ecn, ethernet, ethertype, flow_hash, ipv4, protocol, transport, vxlan_header, vxlan_vni,
 };
-use packet::{DropReason, Meta, Packet};
+use packet::{DropReason, Exception, Meta, Packet};
 use plan::TunnelKind;
 use std::net::IpAddr;
 use units::{Instant, InterfaceId};
@@ -25,6 +25,23 @@ pub(crate) enum Unencapsulated {
     Ignored,
     /// It is dropped.
     Dropped(DropReason),
+}
+
+/// Makes a received packet one that the router itself sends, with its network header at offset `l3`: it is classified again by its destination. Its
+/// source is an address of the router. Its link header has only the ethertype.
+pub fn send_as_own(packet: &mut Packet, l3: u16, is_ipv6: bool) {
+    let meta = packet.meta_mut();
+    *meta = Meta {
+        timestamp: meta.timestamp,
+        l3,
+        share_mark: meta.share_mark,
+        in_port: meta.in_port,
+        in_interface: meta.in_interface,
+        exception: Exception::Again as u8,
+        flags: meta.flags & Meta::FOLLOWED | Meta::GENERATED | if is_ipv6 { Meta::IPV6 } else { 0 },
+        rounds: meta.rounds & Meta::ROUNDS | ENCAPSULATED,
+        ..Meta::default()
+    };
 }
 
 impl Tunnel {

@@ -13,6 +13,7 @@ mod path_mtu;
 mod port;
 mod stations;
 
+pub use header::send_as_own;
 pub(crate) use header::{ENCAPSULATED, Unencapsulated};
 pub(crate) use path_mtu::TunnelState;
 pub(crate) use port::{TunnelEnd, tunnel_port};

@@ -19,7 +19,7 @@ pub(super) struct Installed {
 pub struct FilterReport {
     /// Its position.
     pub position: u32,
-    /// What it was made from.
+    /// Its definition.
     pub spec: FilterSpec,
     /// The entries of the table that its ranges need.
     pub entries: u32,

@@ -18,7 +18,7 @@ use plan::Name;
 use plane::Router;
 use plane::function::SLICE;
 use queues::{Queue, Reservation};
-pub use queues::{QueueReport, ReservationReport};
+pub use queues::{ReservationReport, SliceQueueReport};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -63,7 +63,7 @@ pub struct Slices {
 /// The state of a slice.
 #[derive(Clone, Debug)]
 pub struct SliceReport {
-    /// What it was made from.
+    /// Its definition.
     pub spec: SliceSpec,
     /// True if its packets are dropped.
     pub is_suspended: bool,
@@ -76,7 +76,7 @@ pub struct SliceReport {
     /// Its parts of schedulers.
     pub reservations: Vec<ReservationReport>,
     /// Its queues.
-    pub queues: Vec<QueueReport>,
+    pub queues: Vec<SliceQueueReport>,
     /// Its filters, and the entries of the table that they use.
     pub filters: usize,
     /// See `filters`.
@@ -327,7 +327,7 @@ impl Slices {
             let owner = self.slices.iter().find(|(_, slice)| slice.state.id == owner).map(|(name, _)| name.clone());
             let reason = match owner {
                 Some(owner) if *owner == *name => format!("{place} is meta-interface {other} of the slice"),
-                // Who has it is no concern of another tenant.
+                // Another tenant must not learn its owner.
                 _ => format!("{place} is in use"),
             };
             return Err(SliceError::new(reason, "use another port"));

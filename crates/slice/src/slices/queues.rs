@@ -32,10 +32,10 @@ pub struct ReservationReport {
 
 /// A queue of a slice.
 #[derive(Clone, Debug)]
-pub struct QueueReport {
+pub struct SliceQueueReport {
     /// Its number.
     pub queue: u16,
-    /// What it was made from.
+    /// Its definition.
     pub spec: QueueSpec,
     /// Its packets since it was made.
     pub counts: ShareCounts,
@@ -188,7 +188,7 @@ pub(super) fn remove_all(router: &mut Router, slice: &mut Slice) {
 }
 
 /// The state of a slice's parts of schedulers, and of its queues.
-pub(super) fn reports(router: &Router, slice: &Slice) -> (Vec<ReservationReport>, Vec<QueueReport>) {
+pub(super) fn reports(router: &Router, slice: &Slice) -> (Vec<ReservationReport>, Vec<SliceQueueReport>) {
     let reservation = |(scheduler, reservation): (&SchedulerId, &Reservation)| ReservationReport {
         scheduler: scheduler.clone(),
         rates: reservation.rates,
@@ -202,7 +202,7 @@ pub(super) fn reports(router: &Router, slice: &Slice) -> (Vec<ReservationReport>
         }
         let shares = ports.iter().find(|(known, _)| *known == port).map(|(_, shares)| shares);
         let counts = shares.into_iter().flatten().find(|share| share.name == queue.share).map(|share| share.counts);
-        queues.push(QueueReport { queue: *number, spec: queue.spec.clone(), counts: counts.unwrap_or_default() });
+        queues.push(SliceQueueReport { queue: *number, spec: queue.spec.clone(), counts: counts.unwrap_or_default() });
     }
     (slice.reservations.iter().map(reservation).collect(), queues)
 }
