@@ -27,6 +27,7 @@ mod schemas;
 mod sets;
 mod shares;
 mod show;
+mod slices;
 mod start;
 mod state;
 mod trace_and_top;
