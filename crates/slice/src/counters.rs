@@ -40,7 +40,7 @@ const CHUNK: usize = 256;
 
 type HitChunk = [AtomicU64; CHUNK];
 
-/// What one function instance counts for one slice.
+/// The counts of one function instance for one slice.
 #[derive(Debug)]
 pub(crate) struct SliceCells {
     counters: [AtomicU64; COUNTERS],

@@ -70,7 +70,7 @@ struct Work {
     is_done: bool,
 }
 
-/// What a stage has done with a packet that does not divert.
+/// The result of a stage for a packet that it does not divert.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Step {
     /// Its key is to be looked up.
@@ -95,7 +95,7 @@ fn refuse(packet: &mut Packet, reason: DropReason) {
     packet.meta_mut().refused = reason.index() as u8 + 1;
 }
 
-/// What a panic says.
+/// The message of a panic.
 fn panic_text(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<&str>().map(|text| (*text).to_string());
     text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "no message".to_string())

@@ -28,7 +28,7 @@ pub(crate) enum RowAction {
     Drop,
 }
 
-/// Where the packets of a filter leave.
+/// The way out of a filter's packets.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Hop {
     /// The slice's number of the queue.

@@ -237,11 +237,11 @@ impl Opener for Cards {
     }
 }
 
-/// The time of a round. It stands still while another program has the processor, so that packets arrive only while the router can receive them.
+/// The time of a round. It stops while another program has the processor: packets arrive only while the router can receive them.
 struct RoundClock {
     /// Machine time at the last look.
     last: Instant,
-    /// How long it stood still.
+    /// The time for which it was stopped.
     skipped: Nanos,
 }
 

@@ -139,7 +139,7 @@ fn waiting(rig: &Rig) -> usize {
 
 #[test]
 fn new_route_takes_flow_from_next_hop_that_does_not_answer() {
-    // Nobody is 198.51.100.3.
+    // No host has the address 198.51.100.3.
     let mut rig = running("[[route]]\nto = '10.0.0.0/8'\nvia = '198.51.100.3'\n");
     rig.send("in", &udp(IN, [10, 1, 2, 3], 1));
     rig.send("in", &udp(IN, [10, 2, 2, 3], 2));

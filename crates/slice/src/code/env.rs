@@ -1,4 +1,4 @@
-//! What a code option may use besides the packet: the memory of its slice, and so many steps.
+//! The resources of a code option besides the packet: the memory of its slice, and a number of steps.
 
 use super::{Diversion, ExceptionCode};
 use crate::memory::SliceMemory;

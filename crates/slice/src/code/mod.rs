@@ -152,7 +152,7 @@ pub enum Formatted {
     Again(LookupKey),
 }
 
-/// What the filter that decided about a packet says, as far as a code option may know it.
+/// The result of the filter that decided about a packet, as far as a code option may know it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct LookupResult {
     /// The number of the slice's own queue.
