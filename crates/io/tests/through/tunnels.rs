@@ -103,6 +103,8 @@ fn through(tunnel: (&str, bool, &str)) {
             DropReason::UnknownEthertype,
             DropReason::PortDown,
             DropReason::Shutdown,
+            // TCP fills every queue if the other end is slow, and sends again.
+            DropReason::TunnelQueue,
             // The first long packets of each sender, which learns the MTU from them.
             DropReason::TooBig,
             // Announcements of the router's addresses on the tunnel, until the routes of the configuration are there.
