@@ -50,23 +50,23 @@ pub enum SliceSubcommand {
         /// The slice.
         name: Option<String>,
     },
-    /// Make a slice: NAME code CODE [filters N] [queues N] [interfaces N] [stats N] [memory B] [buffers B] [rate R] [exceptions N] [unmatched drop] [set KEY=TEXT].
+    /// Make a slice: `NAME code CODE [filters N] [queues N] [interfaces N] [stats N] [memory B] [buffers B] [rate R] [exceptions N] [unmatched drop] [set KEY=TEXT]`.
     Create(SliceLine),
-    /// Delete a slice with all that it has: NAME.
+    /// Delete a slice with all that it has: `NAME`.
     Delete(SliceLine),
-    /// Stop a slice: NAME. Its packets are dropped.
+    /// Stop a slice: `NAME`. Its packets are dropped.
     Suspend(SliceLine),
-    /// Start a suspended or failed slice again: NAME.
+    /// Start a suspended or failed slice again: `NAME`.
     Resume(SliceLine),
-    /// Change meta-interfaces: add NAME NUMBER ADDRESS:PORT, or delete NAME NUMBER.
+    /// Change meta-interfaces: `add NAME NUMBER ADDRESS:PORT`, or `delete NAME NUMBER`.
     Mi(SliceLine),
-    /// Give a slice a part of a scheduler: NAME PORT[/SHARE] [rate R] [ceiling R] [weight N].
+    /// Give a slice a part of a scheduler: `NAME PORT[/SHARE] [rate R] [ceiling R] [weight N]`.
     Reserve(SliceLine),
-    /// Change queues: set NAME NUMBER PORT[/SHARE] [weight N] [limit B], or delete NAME NUMBER.
+    /// Change queues: `set NAME NUMBER PORT[/SHARE] [weight N] [limit B]`, or `delete NAME NUMBER`.
     Queue(SliceLine),
-    /// Change filters: insert or replace NAME POSITION [value HEX] [mask HEX] [range FIRST WIDTH LOW HIGH] send QUEUE MI ADDRESS:PORT, delete NAME POSITION, list NAME [POSITION].
+    /// Change filters: `insert NAME POSITION [value HEX] [mask HEX] [range FIRST WIDTH LOW HIGH] send QUEUE MI ADDRESS:PORT`, `replace` the same, `delete NAME POSITION`, or `list NAME [POSITION]`.
     Filter(SliceLine),
-    /// Read or write the memory of a slice: read NAME [OFFSET] [LENGTH], or write NAME OFFSET HEX.
+    /// Read or write the memory of a slice: `read NAME [OFFSET] [LENGTH]`, or `write NAME OFFSET HEX`.
     Mem(SliceLine),
     /// Show the statistics indices of a slice that have counted packets.
     Stats {
