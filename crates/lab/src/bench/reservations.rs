@@ -20,6 +20,7 @@ use ::io::thread_priority::RealtimePriority;
 use ::io::wait::{Sleeper, Waker};
 use anyhow::Result;
 use cpu::calibrate;
+use cpu::meter::{Work, WorkMeter};
 use packet::event::Silent;
 use packet::port::{Port, PortStatistics, WakeSource};
 use packet::{Batch, Pool, Region};
@@ -261,11 +262,21 @@ impl RoundClock {
     }
 }
 
+/// Measures work as [`RoundClock`] does: the time that another program had is not charged to the task that it interrupted.
+struct RoundMeter(CycleMeter);
+
+impl WorkMeter for RoundMeter {
+    fn lap(&mut self, work: Work) -> Nanos {
+        let took = self.0.lap(work);
+        if took > PREEMPTION_GAP { Nanos::ZERO } else { took }
+    }
+}
+
 /// One router and its cards.
 struct ReservationRouter {
     router: Router,
     worker: Worker,
-    meter: CycleMeter,
+    meter: RoundMeter,
     clock: RoundClock,
     counts: Arc<Mutex<Counts>>,
 }
@@ -289,7 +300,7 @@ impl ReservationRouter {
         let counter = CycleCounter::calibrated();
         let plan = plan::check(&config(promised), "promises.toml", &plane::catalogue());
         let plan = plan.unwrap_or_else(|wrong| panic!("{wrong}"));
-        let mut meter = CycleMeter::new(counter);
+        let mut meter = RoundMeter(CycleMeter::new(counter));
         let build = Build {
             frames: 16384,
             super_frames: 0,
