@@ -1,7 +1,7 @@
 //! The results of filters, as rows of words that workers read without a lock.
 //!
 //! A filter's entry in the classifier has the number of its row. The row is written before the filter is published, and the number is used again only when
-//! no worker has a table with that filter. So nobody reads a row while it changes.
+//! no worker has a table with that filter. So no worker reads a row while it changes.
 
 use crate::code::{DATA_BYTES, ExceptionCode};
 use std::fmt;

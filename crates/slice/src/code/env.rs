@@ -64,7 +64,7 @@ impl<'a> CodeEnv<'a> {
         self.memory.add(offset, value).map_or_else(|| self.fail(Diversion::OutOfMemory), Ok)
     }
 
-    /// The first fault of the call. A code option cannot hide it: it decides over the packet whatever the call returned.
+    /// The first fault of the call. A code option cannot hide it: it decides about the packet, and the result of the call is ignored.
     pub fn fault(&self) -> Option<Diversion> {
         self.fault
     }

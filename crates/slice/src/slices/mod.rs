@@ -283,7 +283,7 @@ impl Slices {
     pub fn suspend(&mut self, name: &str, is_suspended: bool) -> Result<(), SliceError> {
         let slice = self.slice_mut(name)?;
         if !is_suspended && slice.state.failure().is_some() {
-            // The code option that panicked must not continue with what it left behind: each worker makes another one.
+            // The state of the code option that panicked may be inconsistent: each worker makes a new one.
             self.renew(name);
             return Ok(());
         }

@@ -134,7 +134,7 @@ fn sched_sum_admission() {
         node.slices.reserve(&mut node.rig.router, name, &scheduler(port), rates).map_err(|error| error.reason)
     };
     assert_eq!(reserve("a", "wan", 60), Ok(()));
-    // The scheduler has 80 Mbit/s, whoever asks.
+    // The scheduler sends 80 Mbit/s, with any number of active queues.
     assert!(reserve("b", "wan", 30).unwrap_err().contains("80mbit"));
     assert_eq!(reserve("b", "wan", 20), Ok(()));
     assert_eq!(reserve("a", "wan", 50), Ok(()));
@@ -145,7 +145,7 @@ fn sched_sum_admission() {
     assert!(reserve("b", "nowhere", 1).unwrap_err().contains("nowhere"));
 }
 
-/// One slice floods, the other one sends what it has reserved: it loses nothing.
+/// One slice floods. The other one sends at its reserved rate, and loses no packet.
 #[test]
 fn isolation_flood() {
     let mut node = Node::new();

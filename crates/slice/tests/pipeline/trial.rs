@@ -1,4 +1,4 @@
-//! A code option for tests: the first byte of a packet selects what it does. The key is the first 14 bytes.
+//! A code option for tests: the first byte of a packet selects its behaviour. The key is the first 14 bytes.
 
 use slice::code::{
     CodeConfig, CodeEnv, CodeOption, CodeRegistration, Diversion, ExceptionCode, Formatted, InnerEdit, LookupKey,
@@ -59,7 +59,7 @@ impl CodeOption for Trial {
             Some([AGAIN, second]) if result.queue != 7 => return Ok(Formatted::Again(LookupKey::new(&[second]))),
             _ => {}
         }
-        // The slice counts what it has sent in its memory, and the last byte of the data marks the packet.
+        // The slice counts its sent packets in its memory, and the last byte of the data marks the packet.
         env.add(0, 1)?;
         if let Some(last) = packet.bytes_mut().last_mut() {
             *last = result.data[31];
