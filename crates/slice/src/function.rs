@@ -8,7 +8,7 @@ use crate::route::Routes;
 use crate::rows::{Hop, RowAction};
 use crate::table::{SharedSlices, SliceState, SliceTable, TableSlice};
 use classifier::{RuleResult, TenantId, TenantKey};
-use packet::{BATCH, DropReason, Exception, Packet};
+use packet::{BATCH, DropReason, Exception, Meta, Packet};
 use plan::Call;
 use plane::function::{Context, Function, FunctionMaker};
 use plane::snapshot::PathSpec;
@@ -124,7 +124,7 @@ impl Function for SliceFunction {
             (instance.is_throttled, instance.is_changed) = (false, false);
             instance.cells.publish(&instance.counters);
         }
-        // All packets that were not diverted before are now.
+        // All packets for this router are diverted now.
         packets.is_empty()
     }
 }
@@ -155,6 +155,10 @@ impl SliceFunction {
 
     /// Receives a packet: finds its slice, and removes the outer headers.
     fn receive(&mut self, (context, table): (Context<'_>, &SliceTable), at: usize, packet: &mut Packet) {
+        if packet.meta().flags & Meta::LOCAL == 0 {
+            // For another host, although the path matches it: the function `ip` forwards it.
+            return;
+        }
         let outer = OuterUdp::of(packet);
         let place = outer.as_ref().and_then(|outer| outer.as_ref().ok()).map(|outer| outer.place);
         let owner = place.and_then(|place| table.interface(place.ip(), place.port()));
