@@ -46,6 +46,10 @@ pub enum SliceCommand {
     DeleteQueue(String, u16),
     /// Changes a filter.
     Filter(String, FilterEdit),
+    /// Prepares a write of the memory, which [`SliceCommand::Commit`] makes.
+    Stage(String, usize, Vec<u8>),
+    /// Makes the prepared writes at once.
+    Commit(String),
     /// Writes the memory of the code option.
     Write(String, usize, Vec<u8>),
 }
@@ -112,14 +116,7 @@ impl FromStr for SliceCommand {
             "reserve" => reserve(&mut line)?,
             "queue" => queue(&mut line)?,
             "filter" => filter(&mut line)?,
-            "mem" => match line.word("`write`")? {
-                "write" => SliceCommand::Write(
-                    line.word("the name of the slice")?.to_owned(),
-                    line.value("offset", "64")?,
-                    line.bytes("text of bytes")?,
-                ),
-                other => return Err(Line::unknown(other, &["write"])),
-            },
+            "mem" => memory(&mut line)?,
             other => {
                 let known = ["create", "delete", "suspend", "resume", "mi", "reserve", "queue", "filter", "mem"];
                 return Err(Line::unknown(other, &known));
@@ -233,6 +230,18 @@ fn queue(line: &mut Line<'_>) -> Result<SliceCommand, SliceError> {
     Ok(SliceCommand::SetQueue(name, number, spec))
 }
 
+fn memory(line: &mut Line<'_>) -> Result<SliceCommand, SliceError> {
+    let verb = line.word("`write`, `stage` or `commit`")?;
+    let name = line.word("the name of the slice")?.to_owned();
+    let make = match verb {
+        "write" => SliceCommand::Write,
+        "stage" => SliceCommand::Stage,
+        "commit" => return Ok(SliceCommand::Commit(name)),
+        other => return Err(Line::unknown(other, &["write", "stage", "commit"])),
+    };
+    Ok(make(name, line.value("offset", "64")?, line.bytes("text of bytes")?))
+}
+
 fn filter(line: &mut Line<'_>) -> Result<SliceCommand, SliceError> {
     let verb = line.word("`insert`, `replace` or `delete`")?;
     let (name, position) = (line.word("the name of the slice")?.to_owned(), line.value("position", "100")?);
@@ -337,12 +346,9 @@ impl Slices {
                     count = edits.len();
                     entries += self.edit_filters(&name, &edits).map_err(wrong)?.into_iter().map(u64::from).sum::<u64>();
                 }
-                SliceCommand::Write(name, offset, bytes) => {
-                    let memory = self.memory(&name).map_err(wrong)?;
-                    memory
-                        .write(offset, &bytes)
-                        .map_err(|beyond| wrong(SliceError::new(beyond.to_string(), "write within the memory")))?;
-                }
+                SliceCommand::Write(name, offset, bytes) => self.write_memory(&name, offset, &bytes).map_err(wrong)?,
+                SliceCommand::Stage(name, offset, bytes) => self.stage_memory(&name, offset, bytes).map_err(wrong)?,
+                SliceCommand::Commit(name) => self.commit_memory(&name).map_err(wrong)?,
             }
             at += count;
         }
@@ -402,6 +408,8 @@ mod tests {
         let text = "filter insert a 10 value 0aFF mask ff0f range 88 16 1 2 send 1 0 198.51.100.9:9 data dead count 4";
         assert_eq!(read(text), SliceCommand::Filter("a".into(), FilterEdit::Insert(10, filter)));
         assert_eq!(read("mem write a 8 00ff"), SliceCommand::Write("a".into(), 8, vec![0, 255]));
+        assert_eq!(read("mem stage a 8 00ff"), SliceCommand::Stage("a".into(), 8, vec![0, 255]));
+        assert_eq!(read("mem commit a"), SliceCommand::Commit("a".into()));
         assert_eq!(read("filter delete a 3"), SliceCommand::Filter("a".into(), FilterEdit::Delete(3)));
     }
 

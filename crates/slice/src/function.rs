@@ -189,7 +189,7 @@ impl SliceFunction {
         for run in work.chunk_by_mut(|a, b| a.slice == b.slice) {
             let Some((slice, instance)) = slice_of(run, batch.table, instances) else { continue };
             contain(slice, instance, run, batch, |instance, work, packet| {
-                let mut env = CodeEnv::new(&slice.shared.memory, work.interface, slice.shared.code.parse_steps);
+                let mut env = CodeEnv::new(&slice.memory, work.interface, slice.shared.code.parse_steps);
                 let parsed = instance.code.parse(packet.bytes(), &mut env);
                 work.key = env.fault().map_or(parsed, Err)?;
                 Ok(Step::LookUp)
@@ -232,7 +232,7 @@ impl SliceFunction {
                     RowAction::Drop => return Err(Diversion::Policy),
                 };
                 let of_filter = LookupResult { queue: hop.queue, interface: hop.interface, data: row.data };
-                let mut env = CodeEnv::new(&slice.shared.memory, work.interface, slice.shared.code.format_steps);
+                let mut env = CodeEnv::new(&slice.memory, work.interface, slice.shared.code.format_steps);
                 let formatted = instance.code.format(&mut InnerEdit::new(packet), &of_filter, &mut env);
                 match env.fault().map_or(formatted, Err)? {
                     Formatted::Send => send(packet, slice, hop, context, routes),

@@ -65,7 +65,13 @@ impl SliceMemory {
         Some(self.word(offset)?.fetch_add(value, Relaxed))
     }
 
-    fn check(&self, offset: usize, length: usize) -> Result<(), MemoryBounds> {
+    /// Another memory with the same contents.
+    pub fn duplicate(&self) -> SliceMemory {
+        SliceMemory { words: self.words.iter().map(|word| AtomicU64::new(word.load(Relaxed))).collect() }
+    }
+
+    /// Checks that bytes are within the memory.
+    pub(crate) fn check(&self, offset: usize, length: usize) -> Result<(), MemoryBounds> {
         let fits = offset.checked_add(length).is_some_and(|end| end <= self.size());
         fits.then_some(()).ok_or(MemoryBounds { offset, length, size: self.size() })
     }

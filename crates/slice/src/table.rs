@@ -34,6 +34,7 @@ pub(crate) struct SliceTable {
 #[derive(Clone, Debug)]
 pub(crate) struct TableSlice {
     pub shared: Arc<SliceState>,
+    pub memory: SliceMemory,
     pub interfaces: Arc<[Option<SocketAddr>]>,
 }
 
@@ -70,7 +71,6 @@ pub(crate) struct SliceState {
     pub serial: u64,
     pub code: &'static CodeRegistration,
     pub config: CodeConfig,
-    pub memory: SliceMemory,
     /// Its statistics indices.
     pub indices: usize,
     /// Counters of filters are below this number.
@@ -89,7 +89,7 @@ impl SliceState {
     pub fn new(
         (id, serial): (TenantId, u64),
         (code, config): (&'static CodeRegistration, CodeConfig),
-        (memory, indices, filters): (usize, usize, u32),
+        (indices, filters): (usize, u32),
         (drops_unmatched, exceptions): (bool, ExceptionQueue),
     ) -> SliceState {
         SliceState {
@@ -97,7 +97,6 @@ impl SliceState {
             serial,
             code,
             config,
-            memory: SliceMemory::new(memory),
             indices,
             filters,
             drops_unmatched,
@@ -108,15 +107,14 @@ impl SliceState {
         }
     }
 
-    /// The same slice, with a serial number for new function instances: it is not suspended, and has no failure. The memory is the same one, and the
-    /// counters continue.
+    /// The same slice, with a serial number for new function instances: it is not suspended, and has no failure. The counters
+    /// continue.
     pub fn renewed(&self, serial: u64) -> SliceState {
         SliceState {
             id: self.id,
             serial,
             code: self.code,
             config: self.config.clone(),
-            memory: self.memory.clone(),
             indices: self.indices,
             filters: self.filters,
             drops_unmatched: self.drops_unmatched,

@@ -66,7 +66,7 @@ pub enum SliceSubcommand {
     Queue(SliceLine),
     /// Change filters: `insert NAME POSITION [value HEX] [mask HEX] [range FIRST WIDTH LOW HIGH] send QUEUE MI ADDRESS:PORT`, `replace` the same, `delete NAME POSITION`, or `list NAME [POSITION]`.
     Filter(SliceLine),
-    /// Read or write the memory of a slice: `read NAME [OFFSET] [LENGTH]`, or `write NAME OFFSET HEX`.
+    /// Read or write the memory of a slice: `read NAME [OFFSET] [LENGTH]`, `write NAME OFFSET HEX`, or `stage NAME OFFSET HEX` for writes that `commit NAME` makes at once.
     Mem(SliceLine),
     /// Show the statistics indices of a slice that have counted packets.
     Stats {

@@ -175,6 +175,10 @@ pub struct SliceIndexReply {
 /// A part of a slice's memory.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct SliceMemoryReply {
+    /// How often `mem commit` has made changes.
+    pub version: u64,
+    /// The bytes of changes for the next `mem commit`.
+    pub staged_bytes: u64,
     /// The offset of the first byte.
     pub offset: u64,
     /// The size of the whole memory.

@@ -172,7 +172,15 @@ impl Daemon {
             let hint = "read within the memory".to_owned();
             ApplyFailure::Slice(SliceError { reason: beyond.to_string(), hint })
         })?;
-        Ok(api::SliceMemoryReply { offset: offset as u64, size_bytes: memory.size() as u64, bytes: hex(&bytes) })
+        let slice::MemoryVersion { version, staged } =
+            control.slices.memory_version(name).map_err(ApplyFailure::Slice)?;
+        Ok(api::SliceMemoryReply {
+            version,
+            staged_bytes: staged as u64,
+            offset: offset as u64,
+            size_bytes: memory.size() as u64,
+            bytes: hex(&bytes),
+        })
     }
 
     /// Gives out packets for the slow path of a slice.

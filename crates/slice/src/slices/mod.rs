@@ -1,19 +1,21 @@
 //! The control side of slices: makes all changes, checks quotas, and publishes the result to the workers.
 
 mod filters;
+mod memory;
 mod queues;
 
 use crate::code::{CODE_OPTIONS, CodeRegistration};
 use crate::counters::SliceCounters;
 use crate::exceptions::{ExceptionQueue, SliceException};
 use crate::function::SliceFunctions;
-use crate::memory::SliceMemory;
 use crate::rows::ResultRows;
 use crate::spec::{SliceError, SliceSpec};
 use crate::table::{SharedSlices, SliceState, SliceTable, TableSlice};
 use classifier::{Published, ReusedNumbers, TenantFilters, TenantId};
 pub use filters::FilterReport;
 use filters::Installed;
+pub use memory::MemoryVersion;
+use memory::StagedMemory;
 use plan::Name;
 use plane::Router;
 use plane::function::SLICE;
@@ -41,6 +43,7 @@ const LONGEST_NAME: usize = 20;
 struct Slice {
     spec: SliceSpec,
     state: Arc<SliceState>,
+    memory: StagedMemory,
     interfaces: BTreeMap<u16, SocketAddr>,
     reservations: BTreeMap<crate::spec::SchedulerId, Reservation>,
     queues: BTreeMap<u16, Queue>,
@@ -165,7 +168,11 @@ impl Slices {
         if self.draft.slices.len() <= at {
             self.draft.slices.resize(at + 1, None);
         }
-        self.draft.slices[at] = Some(TableSlice { shared: slice.state.clone(), interfaces: interfaces.into() });
+        self.draft.slices[at] = Some(TableSlice {
+            shared: slice.state.clone(),
+            memory: slice.memory.current.clone(),
+            interfaces: interfaces.into(),
+        });
         self.publish();
     }
 
@@ -207,11 +214,12 @@ impl Slices {
         let state = SliceState::new(
             (id, self.serial),
             (code, spec.config.clone()),
-            (spec.quota.memory.get() as usize, spec.quota.indices, self.filters.counters()),
+            (spec.quota.indices, self.filters.counters()),
             (spec.drops_unmatched, ExceptionQueue::new(spec.quota.exceptions)),
         );
         let name = spec.name.clone();
         let slice = Slice {
+            memory: StagedMemory::new(spec.quota.memory),
             spec,
             state: Arc::new(state),
             interfaces: BTreeMap::new(),
@@ -271,7 +279,7 @@ impl Slices {
         let version = self.publish();
         self.rows.free(slice.filters.values().map(|filter| filter.row), version);
         self.ids.free([u32::from(id.0) - 1], version);
-        slice.state.memory.clear();
+        slice.memory.current.clear();
         slice.state.exceptions.take(usize::MAX);
         Ok(())
     }
@@ -395,14 +403,6 @@ impl Slices {
             filters: slice.filters.len(),
             entries,
         })
-    }
-
-    /// The memory of a slice.
-    ///
-    /// # Errors
-    /// There is no such slice.
-    pub fn memory(&self, name: &str) -> Result<&SliceMemory, SliceError> {
-        Ok(&self.slice(name)?.state.memory)
     }
 
     /// Packets and bytes of each statistics index of a slice.
