@@ -15,6 +15,7 @@ mod exceptions;
 mod function;
 mod memory;
 mod outer;
+mod reinjection;
 mod route;
 mod rows;
 mod slices;
@@ -23,9 +24,10 @@ mod table;
 
 pub use command::SliceCommand;
 pub use counters::SliceCounters;
-pub use exceptions::SliceException;
+pub use exceptions::{ExceptionReader, SliceException};
 pub use memory::{MemoryBounds, SliceMemory};
-pub use slices::{FilterReport, ReservationReport, SliceQueueReport, SliceReport, Slices};
+pub use reinjection::Reinjection;
+pub use slices::{FilterReport, ReservationReport, ReturnedPackets, SliceQueueReport, SliceReport, Slices};
 pub use spec::{
     FilterAction, FilterEdit, FilterSpec, QueueSpec, SchedulerId, SliceError, SliceQuota, SliceRates, SliceSpec,
 };

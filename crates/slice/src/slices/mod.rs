@@ -2,10 +2,11 @@
 
 mod filters;
 mod queues;
+mod slow_path;
 
 use crate::code::{CODE_OPTIONS, CodeRegistration};
 use crate::counters::SliceCounters;
-use crate::exceptions::{ExceptionQueue, SliceException};
+use crate::exceptions::ExceptionQueue;
 use crate::function::SliceFunctions;
 use crate::memory::SliceMemory;
 use crate::rows::ResultRows;
@@ -19,6 +20,7 @@ use plane::Router;
 use plane::function::SLICE;
 use queues::{Queue, Reservation};
 pub use queues::{ReservationReport, SliceQueueReport};
+pub use slow_path::ReturnedPackets;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -155,7 +157,7 @@ impl Slices {
         self.ids.recover(oldest);
     }
 
-    /// Publishes the meta-interfaces of a slice.
+    /// Publishes the meta-interfaces and the queues of a slice.
     fn publish_slice(&mut self, name: &str) {
         let Some(slice) = self.slices.get(name) else { return };
         let numbers = slice.interfaces.keys().last().map_or(0, |last| usize::from(*last) + 1);
@@ -165,7 +167,9 @@ impl Slices {
         if self.draft.slices.len() <= at {
             self.draft.slices.resize(at + 1, None);
         }
-        self.draft.slices[at] = Some(TableSlice { shared: slice.state.clone(), interfaces: interfaces.into() });
+        let queues = slice.queues.iter().map(|(number, queue)| (*number, queue.place)).collect();
+        let shared = slice.state.clone();
+        self.draft.slices[at] = Some(TableSlice { shared, interfaces: interfaces.into(), queues });
         self.publish();
     }
 
@@ -272,7 +276,7 @@ impl Slices {
         self.rows.free(slice.filters.values().map(|filter| filter.row), version);
         self.ids.free([u32::from(id.0) - 1], version);
         slice.state.memory.clear();
-        slice.state.exceptions.take(usize::MAX);
+        slice.state.exceptions.end();
         Ok(())
     }
 
@@ -315,11 +319,7 @@ impl Slices {
             let hint = "add a path with functions = [\"slice\"] and a match like \"udp dport 20000-29999\"";
             return Err(SliceError::new("no path of the configuration has the function 'slice'", hint));
         }
-        let own = snapshot.interfaces.iter().any(|interface| {
-            let own4 = interface.ipv4.iter().any(|own| std::net::IpAddr::V4(own.address) == place.ip());
-            own4 || interface.ipv6.iter().any(|own| std::net::IpAddr::V6(own.address) == place.ip())
-        });
-        if !own {
+        if slow_path::interface_of(router, place.ip()).is_none() {
             let hint = "use an address of a port: see `switchpath show interfaces`";
             return Err(SliceError::new(format!("{} is no address of the router", place.ip()), hint));
         }
@@ -412,14 +412,6 @@ impl Slices {
     pub fn indices(&self, name: &str) -> Result<Vec<[u64; 2]>, SliceError> {
         let state = &self.slice(name)?.state;
         Ok((0..state.indices).map(|index| state.index(index)).collect())
-    }
-
-    /// Takes at most `most` packets for the slow path of a slice.
-    ///
-    /// # Errors
-    /// There is no such slice.
-    pub fn take_exceptions(&self, name: &str, most: usize) -> Result<Vec<SliceException>, SliceError> {
-        Ok(self.slice(name)?.state.exceptions.take(most))
     }
 }
 
