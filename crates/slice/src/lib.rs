@@ -10,6 +10,7 @@
 pub mod bands;
 pub mod code;
 mod command;
+mod command_text;
 mod counters;
 mod exceptions;
 mod function;
@@ -29,5 +30,6 @@ pub use memory::{MemoryBounds, SliceMemory};
 pub use reinjection::Reinjection;
 pub use slices::{FilterReport, ReservationReport, ReturnedPackets, SliceQueueReport, SliceReport, Slices};
 pub use spec::{
-    FilterAction, FilterEdit, FilterSpec, QueueSpec, SchedulerId, SliceError, SliceQuota, SliceRates, SliceSpec,
+    FilterAction, FilterEdit, FilterSpec, QueueSpec, SchedulerId, SliceError, SliceOwner, SliceQuota, SliceRates,
+    SliceSpec,
 };

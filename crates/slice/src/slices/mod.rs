@@ -371,6 +371,19 @@ impl Slices {
         self.filters.free_entries()
     }
 
+    /// The bytes of a slice's keys.
+    ///
+    /// # Errors
+    /// There is no such slice.
+    pub fn key_bytes(&self, name: &str) -> Result<usize, SliceError> {
+        Ok(self.slice(name)?.state.code.key_bytes)
+    }
+
+    /// The owners of slices: users and the names of their slices.
+    pub fn owners(&self) -> impl Iterator<Item = (u32, &Name)> {
+        self.slices.iter().filter_map(|(name, slice)| Some((slice.spec.owner.as_ref()?.uid()?, name)))
+    }
+
     /// The names of all slices.
     pub fn names(&self) -> impl Iterator<Item = &Name> {
         self.slices.keys()
