@@ -9,6 +9,7 @@ use classifier::{Published, TenantId, TenantTable};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use units::{PortId, ShareId};
 
 /// UDP ports of an address.
 const PORTS: usize = 1 << 16;
@@ -30,12 +31,22 @@ pub(crate) struct SliceTable {
     pub filters: Arc<TenantTable>,
 }
 
-/// A slice, and the addresses of its meta-interfaces by their numbers.
+/// A slice, the addresses of its meta-interfaces by their numbers, and its queues.
 #[derive(Clone, Debug)]
 pub(crate) struct TableSlice {
     pub shared: Arc<SliceState>,
     pub memory: SliceMemory,
     pub interfaces: Arc<[Option<SocketAddr>]>,
+    /// The leaf and the port of each queue, in the order of their numbers.
+    pub queues: Arc<[(u16, (ShareId, PortId))]>,
+}
+
+impl TableSlice {
+    /// The leaf and the port of a queue.
+    pub fn queue(&self, number: u16) -> Option<(ShareId, PortId)> {
+        let at = self.queues.binary_search_by_key(&number, |(known, _)| *known).ok()?;
+        Some(self.queues[at].1)
+    }
 }
 
 impl SliceTable {
@@ -161,7 +172,8 @@ impl SliceState {
     }
 
     pub fn counters(&self) -> SliceCounters {
-        self.sum(SliceCounters::default(), |sum, cells| *sum += cells.counters())
+        let start = SliceCounters { limited_reinjections: self.exceptions.limited(), ..SliceCounters::default() };
+        self.sum(start, |sum, cells| *sum += cells.counters())
     }
 
     /// The packets of a filter since its counter was first used for the slice.

@@ -395,6 +395,8 @@ pub enum EventKind {
     RulesEdited,
     /// Shares of a port were changed.
     SharesEdited,
+    /// Slices were changed.
+    SlicesEdited,
     /// The lease of a share has ended, and the share was removed.
     ShareExpired,
     /// Flows were reserved, renewed or ended.

@@ -17,6 +17,7 @@ mod plain;
 pub use edit::InnerEdit;
 pub use env::CodeEnv;
 pub use exercise::CodeExercise;
+pub(crate) use ip::data_mtu;
 pub use ip::mtu_data;
 
 use classifier::OpaqueKey;

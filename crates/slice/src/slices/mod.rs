@@ -3,10 +3,11 @@
 mod filters;
 mod memory;
 mod queues;
+mod slow_path;
 
 use crate::code::{CODE_OPTIONS, CodeRegistration};
 use crate::counters::SliceCounters;
-use crate::exceptions::{ExceptionQueue, SliceException};
+use crate::exceptions::ExceptionQueue;
 use crate::function::SliceFunctions;
 use crate::rows::ResultRows;
 use crate::spec::{SliceError, SliceSpec};
@@ -21,6 +22,7 @@ use plane::Router;
 use plane::function::SLICE;
 use queues::{Queue, Reservation};
 pub use queues::{ReservationReport, SliceQueueReport};
+pub use slow_path::ReturnedPackets;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -158,7 +160,7 @@ impl Slices {
         self.ids.recover(oldest);
     }
 
-    /// Publishes the meta-interfaces of a slice.
+    /// Publishes the meta-interfaces and the queues of a slice.
     fn publish_slice(&mut self, name: &str) {
         let Some(slice) = self.slices.get(name) else { return };
         let numbers = slice.interfaces.keys().last().map_or(0, |last| usize::from(*last) + 1);
@@ -168,11 +170,9 @@ impl Slices {
         if self.draft.slices.len() <= at {
             self.draft.slices.resize(at + 1, None);
         }
-        self.draft.slices[at] = Some(TableSlice {
-            shared: slice.state.clone(),
-            memory: slice.memory.current.clone(),
-            interfaces: interfaces.into(),
-        });
+        let queues = slice.queues.iter().map(|(number, queue)| (*number, queue.place)).collect();
+        let (shared, memory) = (slice.state.clone(), slice.memory.current.clone());
+        self.draft.slices[at] = Some(TableSlice { shared, memory, interfaces: interfaces.into(), queues });
         self.publish();
     }
 
@@ -280,7 +280,7 @@ impl Slices {
         self.rows.free(slice.filters.values().map(|filter| filter.row), version);
         self.ids.free([u32::from(id.0) - 1], version);
         slice.memory.current.clear();
-        slice.state.exceptions.take(usize::MAX);
+        slice.state.exceptions.end();
         Ok(())
     }
 
@@ -323,11 +323,7 @@ impl Slices {
             let hint = "add a path with functions = [\"slice\"] and a match like \"udp dport 20000-29999\"";
             return Err(SliceError::new("no path of the configuration has the function 'slice'", hint));
         }
-        let own = snapshot.interfaces.iter().any(|interface| {
-            let own4 = interface.ipv4.iter().any(|own| std::net::IpAddr::V4(own.address) == place.ip());
-            own4 || interface.ipv6.iter().any(|own| std::net::IpAddr::V6(own.address) == place.ip())
-        });
-        if !own {
+        if slow_path::interface_of(router, place.ip()).is_none() {
             let hint = "use an address of a port: see `switchpath show interfaces`";
             return Err(SliceError::new(format!("{} is no address of the router", place.ip()), hint));
         }
@@ -379,6 +375,19 @@ impl Slices {
         self.filters.free_entries()
     }
 
+    /// The bytes of a slice's keys.
+    ///
+    /// # Errors
+    /// There is no such slice.
+    pub fn key_bytes(&self, name: &str) -> Result<usize, SliceError> {
+        Ok(self.slice(name)?.state.code.key_bytes)
+    }
+
+    /// The owners of slices: users and the names of their slices.
+    pub fn owners(&self) -> impl Iterator<Item = (u32, &Name)> {
+        self.slices.iter().filter_map(|(name, slice)| Some((slice.spec.owner.as_ref()?.uid()?, name)))
+    }
+
     /// The names of all slices.
     pub fn names(&self) -> impl Iterator<Item = &Name> {
         self.slices.keys()
@@ -412,14 +421,6 @@ impl Slices {
     pub fn indices(&self, name: &str) -> Result<Vec<[u64; 2]>, SliceError> {
         let state = &self.slice(name)?.state;
         Ok((0..state.indices).map(|index| state.index(index)).collect())
-    }
-
-    /// Takes at most `most` packets for the slow path of a slice.
-    ///
-    /// # Errors
-    /// There is no such slice.
-    pub fn take_exceptions(&self, name: &str, most: usize) -> Result<Vec<SliceException>, SliceError> {
-        Ok(self.slice(name)?.state.exceptions.take(most))
     }
 }
 

@@ -6,5 +6,6 @@ mod filters;
 mod node;
 mod options;
 mod queues;
+mod reinjected;
 mod resources;
 mod trial;
