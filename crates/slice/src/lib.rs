@@ -25,7 +25,7 @@ pub use command::SliceCommand;
 pub use counters::SliceCounters;
 pub use exceptions::SliceException;
 pub use memory::{MemoryBounds, SliceMemory};
-pub use slices::{FilterReport, ReservationReport, SliceQueueReport, SliceReport, Slices};
+pub use slices::{CodeSwap, FilterReport, ReservationReport, SliceQueueReport, SliceReport, Slices};
 pub use spec::{
     FilterAction, FilterEdit, FilterSpec, QueueSpec, SchedulerId, SliceError, SliceQuota, SliceRates, SliceSpec,
 };

@@ -41,6 +41,11 @@ impl SliceMemory {
         SliceMemory { words: (0..bytes.div_ceil(WORD)).map(|_| AtomicU64::new(0)).collect() }
     }
 
+    /// A copy of its present content, which is not shared.
+    pub fn copy(&self) -> SliceMemory {
+        SliceMemory { words: self.words.iter().map(|word| AtomicU64::new(word.load(Relaxed))).collect() }
+    }
+
     /// Its size in bytes.
     pub fn size(&self) -> usize {
         self.words.len() * WORD

@@ -1,6 +1,6 @@
 //! The slices as workers see them: one published value, with the filters of all tenants.
 
-use crate::code::{CodeConfig, CodeRegistration};
+use crate::code::{CodeOption, SliceCode};
 use crate::counters::{SliceCells, SliceCounters};
 use crate::exceptions::ExceptionQueue;
 use crate::memory::SliceMemory;
@@ -14,10 +14,31 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 const PORTS: usize = 1 << 16;
 
 /// The values that workers and the control side share.
-#[derive(Debug)]
 pub(crate) struct SharedSlices {
     pub table: Published<SliceTable>,
     pub rows: ResultRows,
+    /// Code options that were replaced. The control side frees them, because that is slow for guests.
+    retired: Mutex<Vec<Box<dyn CodeOption>>>,
+}
+
+impl SharedSlices {
+    pub fn new(table: Published<SliceTable>, rows: ResultRows) -> SharedSlices {
+        SharedSlices { table, rows, retired: Mutex::default() }
+    }
+
+    fn retired(&self) -> MutexGuard<'_, Vec<Box<dyn CodeOption>>> {
+        self.retired.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Keeps a code option that no packet needs, until [`SharedSlices::free_retired`].
+    pub fn retire(&self, code: Box<dyn CodeOption>) {
+        self.retired().push(code);
+    }
+
+    pub fn free_retired(&self) {
+        self.table.free_retired();
+        drop(std::mem::take(&mut *self.retired()));
+    }
 }
 
 /// The slices, their meta-interfaces and filters at one moment.
@@ -68,8 +89,7 @@ pub(crate) struct SliceState {
     pub id: TenantId,
     /// A number that no other slice has or had.
     pub serial: u64,
-    pub code: &'static CodeRegistration,
-    pub config: CodeConfig,
+    pub code: SliceCode,
     pub memory: SliceMemory,
     /// Its statistics indices.
     pub indices: usize,
@@ -88,16 +108,15 @@ pub(crate) struct SliceState {
 impl SliceState {
     pub fn new(
         (id, serial): (TenantId, u64),
-        (code, config): (&'static CodeRegistration, CodeConfig),
-        (memory, indices, filters): (usize, usize, u32),
+        code: SliceCode,
+        (memory, indices, filters): (SliceMemory, usize, u32),
         (drops_unmatched, exceptions): (bool, ExceptionQueue),
     ) -> SliceState {
         SliceState {
             id,
             serial,
             code,
-            config,
-            memory: SliceMemory::new(memory),
+            memory,
             indices,
             filters,
             drops_unmatched,
@@ -108,20 +127,20 @@ impl SliceState {
         }
     }
 
-    /// The same slice, with a serial number for new function instances: it is not suspended, and has no failure. The memory is the same one, and the
-    /// counters continue.
-    pub fn renewed(&self, serial: u64) -> SliceState {
+    /// The same slice, with a serial number for new function instances, which use this code option. It has no failure, and is suspended only if it was
+    /// without one. The memory is the same one, and the counters continue.
+    pub fn renewed(&self, serial: u64, code: SliceCode) -> SliceState {
+        let is_suspended = self.suspended.load(Relaxed) && self.failure().is_none();
         SliceState {
             id: self.id,
             serial,
-            code: self.code,
-            config: self.config.clone(),
+            code,
             memory: self.memory.clone(),
             indices: self.indices,
             filters: self.filters,
             drops_unmatched: self.drops_unmatched,
             exceptions: self.exceptions.clone(),
-            suspended: AtomicBool::new(false),
+            suspended: AtomicBool::new(is_suspended),
             failure: Mutex::default(),
             cells: self.cells.clone(),
         }
@@ -130,6 +149,11 @@ impl SliceState {
     fn cells(&self) -> MutexGuard<'_, Vec<Arc<SliceCells>>> {
         // A holder does not panic half-way through a change.
         self.cells.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The function instances that process its packets.
+    pub fn running(&self) -> usize {
+        self.cells()[1..].iter().filter(|cells| Arc::strong_count(cells) > 1).count()
     }
 
     /// New cells, for a function instance.
