@@ -94,8 +94,8 @@ struct Offered {
 }
 
 impl Offered {
-    fn fate(&self) -> (Result<LookupKey, Diversion>, Option<Result<Formatted, Diversion>>, &[u8]) {
-        (self.parsed, self.formatted, self.packet.bytes())
+    fn has_fate_of(&self, other: &Offered) -> bool {
+        (self.parsed, self.formatted) == (other.parsed, other.formatted) && self.packet.bytes() == other.packet.bytes()
     }
 
     fn fault(&self) -> Option<Diversion> {
@@ -205,7 +205,7 @@ fn run(examination: &mut SliceExamination, instances: [(Box<dyn CodeOption>, Sli
                 _ => "it did not return in time".into(),
             })
         });
-        let other = together.iter().zip(&singly).position(|(one, other)| one.fate() != other.fate());
+        let other = together.iter().zip(&singly).position(|(one, other)| !one.has_fate_of(other));
         together.into_iter().chain(singly).for_each(|offered| pool.give(offered.packet));
         if let Some(fault) = fault {
             return LawVerdict::judge(&mut examination.verdicts, DECISIONS, case(fault, round));

@@ -22,6 +22,7 @@ mod spec;
 mod table;
 
 pub use command::SliceCommand;
+pub use code::DoubleRunReport;
 pub use counters::SliceCounters;
 pub use exceptions::SliceException;
 pub use memory::{MemoryBounds, SliceMemory};
