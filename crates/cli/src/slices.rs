@@ -19,6 +19,7 @@ pub fn slice(arguments: &SliceArguments) -> Result<ExitCode> {
     match &arguments.command {
         SliceSubcommand::List { name } => slices::list(&client, name.as_deref(), json),
         SliceSubcommand::Create(line) => edit("create", line),
+        SliceSubcommand::Code(line) => edit("code", line),
         SliceSubcommand::Delete(line) => edit("delete", line),
         SliceSubcommand::Suspend(line) => edit("suspend", line),
         SliceSubcommand::Resume(line) => edit("resume", line),

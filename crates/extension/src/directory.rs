@@ -6,6 +6,7 @@ use crate::instruction::{GuestInstruction, InstructionText};
 use crate::module::{LARGEST, LoadError};
 use crate::program::GuestProgram;
 use crate::runtime::Runtime;
+use crate::slice_guest::{self, GuestSlice};
 use link::{GuestFactory, LinkWires};
 use plan::{GuestCode, Guests, InstructionDeclaration};
 use schemes::Scheme;
@@ -62,6 +63,17 @@ impl Directory {
     pub fn load_instruction(&self, name: &str) -> Result<GuestInstruction, LoadError> {
         let (file, bytes) = self.bytes(name)?;
         GuestInstruction::load(&bytes, &self.runtime).map_err(|error| in_file(&file, error))
+    }
+
+    /// True if the guest is a code option of slices. Only its exports are checked.
+    pub fn has_code_option(&self, name: &str) -> bool {
+        self.bytes(name).is_ok_and(|(_, bytes)| slice_guest::is_code_option(&bytes))
+    }
+
+    /// Loads a code option of slices. It is compiled each time: slices seldom get another one.
+    pub fn load_code_option(&self, name: &str) -> Result<GuestSlice, LoadError> {
+        let (file, bytes) = self.bytes(name)?;
+        GuestSlice::load(&bytes, &self.runtime).map_err(|error| in_file(&file, error))
     }
 
     /// The file of a guest, and its content.
@@ -147,6 +159,12 @@ impl Guests for Directory {
         let function = self.load_function(name).map_err(|LoadError { reason, hint }| (reason, hint))?;
         let declaration = function.declared().declaration(&format!("guest:{name}"));
         Ok((declaration, plane::function::function_code(function.digest(), Arc::new(function))))
+    }
+
+    fn code_option(&self, name: &str) -> Result<(Declaration, GuestCode), (String, String)> {
+        let guest = self.load_code_option(name).map_err(|LoadError { reason, hint }| (reason, hint))?;
+        let declaration = guest.declared().declaration(&format!("guest:{name}"));
+        Ok((declaration, slice::code::guest_code(guest.digest(), Arc::new(guest))))
     }
 
     fn instruction(&self, name: &str) -> Result<(InstructionDeclaration, GuestCode), (String, String)> {

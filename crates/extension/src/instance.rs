@@ -4,6 +4,7 @@ use crate::block::{self, BlockView, BlockWriter, GuestRequirements, OPTIONS, QUE
 use crate::module::MEMORY;
 use crate::runtime::{CallTime, HasCallTime, Runtime};
 use crate::services::Services;
+use crate::slice_imports::SliceAccess;
 use schemes::Record;
 use std::fmt;
 use units::{Instant, Rate};
@@ -64,6 +65,8 @@ pub(crate) struct InstanceData {
     line_is_new: bool,
     /// The services for packet functions.
     pub services: Services,
+    /// The memory of the slice of a code option.
+    pub slice: SliceAccess,
 }
 
 impl HasCallTime for InstanceData {
@@ -85,6 +88,7 @@ impl InstanceData {
             line: String::with_capacity(4 * LINE),
             line_is_new: false,
             services: Services::default(),
+            slice: SliceAccess::default(),
         }
     }
 

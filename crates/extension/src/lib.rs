@@ -1,7 +1,8 @@
 //! Guests: queueing schemes that are not part of this program. A guest is compiled to WebAssembly, checked when it is loaded, and runs on a link like
 //! a built-in scheme.
 //!
-//! A guest can also be a packet function of a path, or an instruction of ephemeral state: see [`GuestFunction`] and [`GuestInstruction`].
+//! A guest can also be a packet function of a path, an instruction of ephemeral state, or a code option of slices: see [`GuestFunction`],
+//! [`GuestInstruction`] and [`GuestSlice`].
 //!
 //! A [`GuestProgram`] is the code of a guest, a [`Guest`] a running instance. It reads packet records in a block of its own memory, and writes verdicts
 //! and commands there. The host checks them and applies them to the link's queues. So a guest cannot lose, forge or duplicate a packet. A failing
@@ -29,6 +30,11 @@ mod program;
 mod random_numbers;
 mod runtime;
 mod services;
+mod slice_block;
+mod slice_check;
+mod slice_guest;
+mod slice_imports;
+mod slice_instance;
 mod written;
 
 pub use description::{GuestDescription, is_name};
@@ -42,3 +48,5 @@ pub use instruction_check::{INSTRUCTION_LAWS, InstructionExamination, examine_in
 pub use module::LoadError;
 pub use program::GuestProgram;
 pub use runtime::Runtime;
+pub use slice_check::{SLICE_LAWS, SliceExamination, examine_slice};
+pub use slice_guest::GuestSlice;

@@ -12,10 +12,15 @@ pub(crate) const MEMORY: usize = 1 << 20;
 pub(crate) const INSTRUCTION: &str = "switchpath_instruction";
 /// The export that distinguishes a packet function from other guests.
 pub(crate) const FUNCTION: &str = "switchpath_function";
+/// The export that distinguishes a code option of slices from other guests.
+pub(crate) const SLICE: &str = "switchpath_slice";
 /// The host functions that a guest may import.
 pub(crate) const HOST_FUNCTIONS: &[&str] = &["log", "counter", "random"];
 /// The host functions that a packet function may import.
 pub(crate) const FUNCTION_SERVICES: &[&str] = &["log", "counter", "random", "clock", "rule", "lookup", "emit"];
+
+/// The host functions that a code option of slices may import. Its counters are words of its slice's memory.
+pub(crate) const SLICE_SERVICES: &[&str] = &["log", "random", "load", "store", "add"];
 
 /// Why a module was refused.
 #[derive(Clone, PartialEq, Eq, Debug)]

@@ -3,7 +3,7 @@
 use crate::description::{GuestDescription, LONGEST};
 use crate::instance::{Fault, Instance, InstanceData};
 use crate::module::{
-    FUNCTION, HOST_FUNCTIONS, INSTRUCTION, LoadError, check_imports, check_memory, compile, functions,
+    FUNCTION, HOST_FUNCTIONS, INSTRUCTION, LoadError, SLICE, check_imports, check_memory, compile, functions,
 };
 use crate::runtime::Runtime;
 use std::fmt;
@@ -35,6 +35,10 @@ impl GuestProgram {
         if module.get_export(FUNCTION).is_some() {
             let hint = "name it in the functions of a path; a port takes schemes";
             return Err(LoadError::new("it is a packet function, no scheme", hint));
+        }
+        if module.get_export(SLICE).is_some() {
+            let hint = "use it with `switchpath slice create`; a port takes schemes";
+            return Err(LoadError::new("it is a code option of slices, no scheme", hint));
         }
         check_imports(&module, HOST_FUNCTIONS)?;
         exports(&module)?;

@@ -51,13 +51,18 @@ pub enum Lag {
     Unbounded,
 }
 
-/// The source of a configuration's guests: queueing schemes, packet functions and instructions that are not built into this program.
+/// The source of a configuration's guests: queueing schemes, packet functions, code options and instructions that are not built into this
+/// program.
 pub trait Guests: fmt::Debug + Send + Sync {
     /// The guest of that name, declared as `guest:NAME`, or a reason and a hint.
     fn find(&self, name: &str) -> Result<(Declaration, GuestCode), (String, String)>;
     /// The packet function of that name, declared as `guest:NAME`, or a reason and a hint.
     fn function(&self, name: &str) -> Result<(Declaration, GuestCode), (String, String)> {
         Err((format!("there is no packet function '{name}'"), "take it out".to_string()))
+    }
+    /// The code option of slices of that name, declared as `guest:NAME`, or a reason and a hint.
+    fn code_option(&self, name: &str) -> Result<(Declaration, GuestCode), (String, String)> {
+        Err((format!("there is no code option '{name}'"), "use another one".to_string()))
     }
     /// The ephemeral-state instruction of that name, or a reason and a hint.
     fn instruction(&self, name: &str) -> Result<(InstructionDeclaration, GuestCode), (String, String)> {

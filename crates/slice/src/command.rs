@@ -3,6 +3,7 @@
 //! ```text
 //! create NAME code CODE [filters N] [queues N] [interfaces N] [stats N] [memory 64kb] [buffers 16mb] [rate 100mbit] [exceptions N]
 //!        [unmatched drop] [owner USER] [set KEY=TEXT]...
+//! code NAME CODE [set KEY=TEXT]... [drain | double [N]]
 //! delete NAME | suspend NAME | resume NAME
 //! mi add NAME NUMBER ADDRESS:PORT | mi delete NAME NUMBER
 //! reserve NAME PORT[/SHARE] [rate R] [ceiling R] [weight N]
@@ -17,7 +18,7 @@
 
 use crate::code::{CodeConfig, DATA_BYTES, ExceptionCode, LookupKey};
 use crate::reinjection::Reinjection;
-use crate::slices::Slices;
+use crate::slices::{CodeSwap, Slices};
 use crate::spec::{
     FilterAction, FilterEdit, FilterSpec, QueueSpec, SchedulerId, SliceError, SliceOwner, SliceQuota, SliceRates,
     SliceSpec,
@@ -29,11 +30,16 @@ use std::net::SocketAddr;
 use std::str::FromStr;
 use units::{Bytes, PacketRate, Rate, UnitError};
 
+/// A double run compares each so many packets.
+const SAMPLE: u32 = 16;
+
 /// A change of slices.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum SliceCommand {
     /// Makes a slice.
     Create(Box<SliceSpec>),
+    /// Gives a slice another code option, with settings.
+    SetCode(String, String, CodeConfig, CodeSwap),
     /// Deletes a slice.
     Delete(String),
     /// Stops a slice, or starts it again.
@@ -99,6 +105,13 @@ impl<'l> Line<'l> {
         Ok(SchedulerId { port: port.into(), share })
     }
 
+    fn setting(&mut self) -> Result<(String, String), SliceError> {
+        let word = self.word("the setting")?;
+        let wrong = || SliceError::new(format!("'{word}' is no setting"), "write its name, '=' and its text");
+        let (name, text) = word.split_once('=').ok_or_else(wrong)?;
+        Ok((name.to_owned(), text.to_owned()))
+    }
+
     fn unknown(word: &str, known: &[&str]) -> SliceError {
         SliceError::new(format!("'{word}' is unknown here"), plan::did_you_mean(word, known.iter().copied()))
     }
@@ -112,6 +125,7 @@ impl FromStr for SliceCommand {
         let verb = line.word("the change")?;
         let command = match verb {
             "create" => SliceCommand::Create(Box::new(create(&mut line)?)),
+            "code" => set_code(&mut line)?,
             "delete" => SliceCommand::Delete(line.word("the name of the slice")?.to_owned()),
             "suspend" | "resume" => {
                 SliceCommand::Suspend(line.word("the name of the slice")?.to_owned(), verb == "suspend")
@@ -122,7 +136,8 @@ impl FromStr for SliceCommand {
             "filter" => filter(&mut line)?,
             "mem" => memory(&mut line)?,
             other => {
-                let known = ["create", "delete", "suspend", "resume", "mi", "reserve", "queue", "filter", "mem"];
+                let known =
+                    ["create", "code", "delete", "suspend", "resume", "mi", "reserve", "queue", "filter", "mem"];
                 return Err(Line::unknown(other, &known));
             }
         };
@@ -164,14 +179,7 @@ fn create(line: &mut Line<'_>) -> Result<SliceSpec, SliceError> {
                 let uid = word.parse().map(SliceOwner::Uid);
                 spec.owner = Some(uid.unwrap_or_else(|_| SliceOwner::Name(word.to_owned())));
             }
-            "set" => {
-                let word = line.word("the setting")?;
-                let setting = word.split_once('=');
-                let (name, text) = setting.ok_or_else(|| {
-                    SliceError::new(format!("'{word}' is no setting"), "write its name, '=' and its text")
-                })?;
-                spec.config.0.push((name.to_owned(), text.to_owned()));
-            }
+            "set" => spec.config.0.push(line.setting()?),
             other => {
                 let known = [
                     "code",
@@ -195,6 +203,25 @@ fn create(line: &mut Line<'_>) -> Result<SliceSpec, SliceError> {
         return Err(SliceError::new("the code option is missing", "write `code ipv4`, or another one"));
     }
     Ok(spec)
+}
+
+fn set_code(line: &mut Line<'_>) -> Result<SliceCommand, SliceError> {
+    let (name, code) = (line.word("the name of the slice")?.to_owned(), line.word("the code option")?.to_owned());
+    let (mut config, mut swap) = (CodeConfig::default(), CodeSwap::Drain);
+    while let Some(word) = line.0.next() {
+        match word {
+            "set" => config.0.push(line.setting()?),
+            "drain" => swap = CodeSwap::Drain,
+            "double" => {
+                let sample = line.0.next_if(|word| word.starts_with(|first: char| first.is_ascii_digit()));
+                let wrong = |_| SliceError::new("the sample is too large", "write `double 16` for each 16th packet");
+                let sample = sample.map_or(Ok(SAMPLE), |sample| sample.parse().map_err(wrong))?;
+                swap = CodeSwap::Double(sample);
+            }
+            other => return Err(Line::unknown(other, &["set", "drain", "double"])),
+        }
+    }
+    Ok(SliceCommand::SetCode(name, code, config, swap))
 }
 
 fn interface(line: &mut Line<'_>) -> Result<SliceCommand, SliceError> {
@@ -362,6 +389,7 @@ impl SliceCommand {
         match self {
             SliceCommand::Create(spec) => &spec.name,
             SliceCommand::Delete(name)
+            | SliceCommand::SetCode(name, ..)
             | SliceCommand::Suspend(name, _)
             | SliceCommand::AddInterface(name, ..)
             | SliceCommand::DeleteInterface(name, _)
@@ -395,6 +423,9 @@ impl Slices {
             let mut count = 1;
             match command.clone() {
                 SliceCommand::Create(spec) => self.create(*spec).map_err(wrong)?,
+                SliceCommand::SetCode(name, code, config, swap) => {
+                    self.set_code(&name, (&code, config), swap).map_err(wrong)?;
+                }
                 SliceCommand::Delete(name) => self.delete(router, &name).map_err(wrong)?,
                 SliceCommand::Suspend(name, is_suspended) => self.suspend(&name, is_suspended).map_err(wrong)?,
                 SliceCommand::AddInterface(name, number, place) => {

@@ -1,7 +1,9 @@
 //! Changes of slices as the lines that [`SliceCommand`] reads: what a program writes for the API.
 
+use crate::code::CodeConfig;
 use crate::command::SliceCommand;
 use crate::reinjection::Reinjection;
+use crate::slices::CodeSwap;
 use crate::spec::{FilterAction, FilterEdit, FilterSpec, SchedulerId, SliceOwner, SliceRates, SliceSpec};
 use classifier::OpaqueKey;
 use std::fmt;
@@ -25,6 +27,14 @@ impl fmt::Display for Scheduler<'_> {
             Some(share) => write!(f, "{port}/{}", share.as_str()),
             None => write!(f, "{port}"),
         }
+    }
+}
+
+struct Settings<'a>(&'a CodeConfig);
+
+impl fmt::Display for Settings<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.0.iter().try_for_each(|(name, text)| write!(f, " set {name}={text}"))
     }
 }
 
@@ -62,13 +72,20 @@ fn create(f: &mut fmt::Formatter<'_>, spec: &SliceSpec) -> fmt::Result {
         Some(SliceOwner::Name(name)) => write!(f, " owner {name}")?,
         None => {}
     }
-    config.0.iter().try_for_each(|(name, text)| write!(f, " set {name}={text}"))
+    write!(f, "{}", Settings(config))
 }
 
 impl fmt::Display for SliceCommand {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             SliceCommand::Create(spec) => create(f, spec),
+            SliceCommand::SetCode(name, code, config, swap) => {
+                write!(f, "code {name} {code}{}", Settings(config))?;
+                match swap {
+                    CodeSwap::Drain => f.write_str(" drain"),
+                    CodeSwap::Double(sample) => write!(f, " double {sample}"),
+                }
+            }
             SliceCommand::Delete(name) => write!(f, "delete {name}"),
             SliceCommand::Suspend(name, true) => write!(f, "suspend {name}"),
             SliceCommand::Suspend(name, false) => write!(f, "resume {name}"),
@@ -121,6 +138,8 @@ mod tests {
             "create a code ipv4 filters 5 queues 2 interfaces 3 stats 7 memory 1kb buffers 2mb rate 3mbit exceptions 9 \
              unmatched drop owner 4001 set mtu=1400 set x=",
             "create a code raw owner alice",
+            "code a guest:mine set x=1 double 100",
+            "code a ipv4",
             "delete a",
             "suspend a",
             "resume a",

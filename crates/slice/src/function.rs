@@ -1,21 +1,21 @@
 //! The function `slice` of a path: decapsulation, parse, look-up and format of a batch (adr/0077).
 
 use crate::code::{
-    CodeEnv, CodeOption, Diversion, ExceptionCode, Formatted, InnerEdit, LookupKey, LookupResult, data_mtu,
+    BatchPacket, CodeEnv, CodeOption, CodeStage, Diversion, ExceptionCode, Formatted, InnerEdit, LookupKey,
+    LookupResult, data_mtu, panic_text,
 };
 use crate::counters::{SliceCells, SliceCounters};
 use crate::exceptions::SliceException;
 use crate::outer::{LINK, OuterUdp, outer_length, seal_outer, write_outer};
 use crate::reinjection::{MOST_ROUNDS, ReturnHeader, length_before};
 use crate::route::Routes;
-use crate::rows::{Hop, RowAction};
+use crate::rows::{Hop, ResultRows, Row, RowAction};
 use crate::table::{SharedSlices, SliceState, SliceTable, TableSlice};
 use classifier::{RuleResult, TenantId, TenantKey};
 use packet::{BATCH, DropReason, Exception, Meta, Packet};
 use plan::Call;
 use plane::function::{Context, Function, FunctionMaker};
 use plane::snapshot::PathSpec;
-use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -31,6 +31,7 @@ impl FunctionMaker for SliceFunctions {
             work: Vec::with_capacity(BATCH),
             keys: Vec::with_capacity(BATCH),
             results: Vec::with_capacity(BATCH),
+            batched: Vec::with_capacity(BATCH),
         }))
     }
 }
@@ -44,6 +45,8 @@ struct SliceFunction {
     work: Vec<Work>,
     keys: Vec<TenantKey>,
     results: Vec<Option<RuleResult>>,
+    /// The packets, as positions in `work`, whose code options want the packets of a batch together.
+    batched: Vec<(TenantId, usize)>,
 }
 
 /// A slice in this function.
@@ -51,6 +54,8 @@ struct Instance {
     /// The serial number of the slice.
     serial: u64,
     code: Box<dyn CodeOption>,
+    /// See [`CodeOption::is_batched`].
+    is_batched: bool,
     cells: Arc<SliceCells>,
     counters: SliceCounters,
     /// Its code option has used up its steps in this batch: its further packets of the batch are dropped.
@@ -104,9 +109,16 @@ impl Instance {
     fn new(slice: &SliceState, dry_run: bool) -> Result<Instance, String> {
         // A dry run counts beside the counters.
         let cells = if dry_run { Arc::new(SliceCells::new(slice.indices, 0)) } else { slice.add_cells() };
-        let code = (slice.code.make)(&slice.config)?;
-        let counters = SliceCounters::default();
-        Ok(Instance { serial: slice.serial, code, cells, counters, is_throttled: false, is_changed: false })
+        let code = slice.code.make(&slice.memory)?;
+        Ok(Instance {
+            serial: slice.serial,
+            is_batched: code.is_batched(),
+            code,
+            cells,
+            counters: SliceCounters::default(),
+            is_throttled: false,
+            is_changed: false,
+        })
     }
 }
 
@@ -114,17 +126,12 @@ fn refuse(packet: &mut Packet, reason: DropReason) {
     packet.meta_mut().refused = reason.index() as u8 + 1;
 }
 
-/// The message of a panic.
-fn panic_text(panic: &(dyn Any + Send)) -> String {
-    let text = panic.downcast_ref::<&str>().map(|text| (*text).to_string());
-    text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "no message".to_string())
-}
-
 impl Function for SliceFunction {
     fn process(&mut self, context: Context<'_>, packets: &mut [Packet]) -> bool {
         // One value for the batch. It is not kept: an idle function must not keep old filters in memory.
         let table = self.shared.table.latest();
         self.work.clear();
+        self.batched.clear();
         for (at, packet) in packets.iter_mut().enumerate() {
             match (packet.meta().refused, packet.meta().exception) {
                 (0, 0) => self.receive((context, &table), at, packet),
@@ -132,13 +139,17 @@ impl Function for SliceFunction {
                 _ => {}
             }
         }
+        // Slice by slice, each in the order of its packets.
+        self.batched.sort_unstable();
         let mut batch = Batch { context, table: &table, packets };
+        self.begin(CodeStage::Parse, &batch);
         self.parse(&mut batch);
         let mut routes = Routes::default();
         for is_last in [false, true] {
             if !self.look_up(&table) {
                 break;
             }
+            self.begin(CodeStage::Format, &batch);
             self.format(is_last, &mut batch, &mut routes);
         }
         for instance in self.instances.iter_mut().flatten().filter(|instance| instance.is_changed) {
@@ -165,8 +176,8 @@ impl SliceFunction {
             self.instances.resize_with(at + 1, || None);
         }
         let place = &mut self.instances[at];
-        if place.as_ref().is_none_or(|instance| instance.serial != slice.serial) {
-            *place = None;
+        if let Some(old) = place.take_if(|instance| instance.serial != slice.serial) {
+            self.shared.retire(old.code);
         }
         match place {
             Some(instance) => Ok(instance),
@@ -200,7 +211,7 @@ impl SliceFunction {
             instance.counters.header_drops += 1;
             return refuse(packet, reason);
         }
-        self.work.push(Work::received(at, slice.id, interface));
+        self.push(Work::received(at, slice.id, interface));
     }
 
     /// Receives a packet of the slow path, and removes the headers in front of it.
@@ -223,7 +234,40 @@ impl SliceFunction {
         instance.counters.reinjected += 1;
         let ReturnHeader { interface, key, queue, rounds, .. } = header;
         let work = Work::received(at, slice.shared.id, interface);
-        self.work.push(Work { key: key.unwrap_or_default(), has_key: key.is_some(), queue, rounds, ..work });
+        self.push(Work { key: key.unwrap_or_default(), has_key: key.is_some(), queue, rounds, ..work });
+    }
+
+    fn push(&mut self, work: Work) {
+        if self.instances[usize::from(work.slice.0)].as_ref().is_some_and(|instance| instance.is_batched) {
+            self.batched.push((work.slice, self.work.len()));
+        }
+        self.work.push(work);
+    }
+
+    /// Gives the packets of the batch to those code options that want them together.
+    fn begin(&mut self, stage: CodeStage, batch: &Batch<'_>) {
+        let SliceFunction { work, instances, results, shared, batched, .. } = self;
+        for of_slice in batched.chunk_by(|a, b| a.0 == b.0) {
+            let id = of_slice[0].0;
+            let is_suspended = |slice: &TableSlice| slice.shared.suspended.load(Relaxed);
+            let Some(Some(instance)) = instances.get_mut(usize::from(id.0)) else { continue };
+            if instance.is_throttled || batch.table.slice(id).is_none_or(is_suspended) {
+                continue;
+            }
+            let packet = |(_, at): &(TenantId, usize)| {
+                let work = work.get(*at).filter(|work| !work.is_done)?;
+                let result = match stage {
+                    CodeStage::Parse => LookupResult::default(),
+                    CodeStage::Format => match row_of(work, results, &shared.rows) {
+                        Some((_, Row { action: RowAction::Send(hop), data, .. })) => hop.result(data),
+                        _ => return None,
+                    },
+                };
+                let bytes = batch.packets[work.at].bytes();
+                Some(BatchPacket { position: work.at, interface: work.interface, bytes, result })
+            };
+            instance.code.begin(stage, &mut of_slice.iter().filter_map(packet));
+        }
     }
 
     /// Parses the packets. A run of packets of one slice is one call into its code option as far as panics are concerned.
@@ -235,7 +279,8 @@ impl SliceFunction {
                 if work.has_key {
                     return Ok(Step::LookUp);
                 }
-                let mut env = CodeEnv::new(&slice.memory, work.interface, slice.shared.code.parse_steps);
+                let env = CodeEnv::new(&slice.shared.memory, work.interface, slice.shared.code.parse_steps);
+                let mut env = env.at(work.at);
                 let parsed = instance.code.parse(packet.bytes(), &mut env);
                 work.key = env.fault().map_or(parsed, Err)?;
                 Ok(Step::LookUp)
@@ -264,9 +309,7 @@ impl SliceFunction {
         for run in work.chunk_by_mut(|a, b| a.slice == b.slice) {
             let Some((slice, instance)) = slice_of(run, batch.table, instances) else { continue };
             contain(slice, instance, run, batch, |instance, work, packet| {
-                let result = results.get(work.result).copied().flatten();
-                let row = result.and_then(|result| shared.rows.read(result.action));
-                let (Some(result), Some(row)) = (result, row) else {
+                let Some((result, row)) = row_of(work, results, &shared.rows) else {
                     let unmatched = Diversion::Exception(ExceptionCode::NoMatch);
                     return Err(if slice.shared.drops_unmatched { Diversion::Policy } else { unmatched });
                 };
@@ -282,9 +325,9 @@ impl SliceFunction {
                     let Some((share, port)) = slice.queue(queue) else { return Ok(Step::NoRoute) };
                     hop = Hop { queue, share, port, ..hop };
                 }
-                let of_filter = LookupResult { queue: hop.queue, interface: hop.interface, data: row.data };
-                let mut env = CodeEnv::new(&slice.memory, work.interface, slice.shared.code.format_steps);
-                let formatted = instance.code.format(&mut InnerEdit::new(packet), &of_filter, &mut env);
+                let env = CodeEnv::new(&slice.shared.memory, work.interface, slice.shared.code.format_steps);
+                let mut env = env.at(work.at);
+                let formatted = instance.code.format(&mut InnerEdit::new(packet), &hop.result(row.data), &mut env);
                 if formatted == Err(Diversion::Exception(ExceptionCode::Mtu)) {
                     work.mtu = data_mtu(&row.data);
                 }
@@ -300,6 +343,12 @@ impl SliceFunction {
             });
         }
     }
+}
+
+/// The filter that decides about a packet, and its result.
+fn row_of(work: &Work, results: &[Option<RuleResult>], rows: &ResultRows) -> Option<(RuleResult, Row)> {
+    let result = results.get(work.result).copied().flatten()?;
+    Some((result, rows.read(result.action)?))
 }
 
 /// The slice of a run, and its instance.
@@ -429,7 +478,10 @@ fn settle(
             counters.policy_drops += 1;
             DropReason::SlicePolicy
         }
-        Some(Err(Diversion::OutOfMemory)) => {
+        Some(Err(fault @ (Diversion::OutOfMemory | Diversion::Failed))) => {
+            if fault == Diversion::Failed && !context.dry_run {
+                slice.fail(instance.code.failure().unwrap_or_default());
+            }
             counters.faults += 1;
             DropReason::SliceFault
         }

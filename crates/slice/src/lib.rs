@@ -23,13 +23,14 @@ mod slices;
 mod spec;
 mod table;
 
+pub use code::DoubleRunReport;
 pub use command::SliceCommand;
 pub use counters::SliceCounters;
 pub use exceptions::{ExceptionReader, SliceException};
 pub use memory::{MemoryBounds, SliceMemory};
 pub use reinjection::Reinjection;
 pub use slices::{
-    FilterReport, MemoryVersion, ReservationReport, ReturnedPackets, SliceQueueReport, SliceReport, Slices,
+    CodeSwap, FilterReport, MemoryVersion, ReservationReport, ReturnedPackets, SliceQueueReport, SliceReport, Slices,
 };
 pub use spec::{
     FilterAction, FilterEdit, FilterSpec, QueueSpec, SchedulerId, SliceError, SliceOwner, SliceQuota, SliceRates,

@@ -41,6 +41,11 @@ impl SliceMemory {
         SliceMemory { words: (0..bytes.div_ceil(WORD)).map(|_| AtomicU64::new(0)).collect() }
     }
 
+    /// A copy of its present content, which is not shared.
+    pub fn copy(&self) -> SliceMemory {
+        SliceMemory { words: self.words.iter().map(|word| AtomicU64::new(word.load(Relaxed))).collect() }
+    }
+
     /// Its size in bytes.
     pub fn size(&self) -> usize {
         self.words.len() * WORD
@@ -63,11 +68,6 @@ impl SliceMemory {
     /// Adds to the word at an offset, and returns the value before.
     pub fn add(&self, offset: usize, value: u64) -> Option<u64> {
         Some(self.word(offset)?.fetch_add(value, Relaxed))
-    }
-
-    /// Another memory with the same contents.
-    pub fn duplicate(&self) -> SliceMemory {
-        SliceMemory { words: self.words.iter().map(|word| AtomicU64::new(word.load(Relaxed))).collect() }
     }
 
     /// Checks that bytes are within the memory.

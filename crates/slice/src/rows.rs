@@ -3,7 +3,7 @@
 //! A filter's entry in the classifier has the number of its row. The row is written before the filter is published, and the number is used again only when
 //! no worker has a table with that filter. So no worker reads a row while it changes.
 
-use crate::code::{DATA_BYTES, ExceptionCode};
+use crate::code::{DATA_BYTES, ExceptionCode, LookupResult};
 use std::fmt;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::sync::OnceLock;
@@ -40,6 +40,13 @@ pub(crate) struct Hop {
     pub interface: u16,
     /// The next node of the slice's network.
     pub next: SocketAddr,
+}
+
+impl Hop {
+    /// What the code option of the slice may know of it, with the data of the filter.
+    pub fn result(&self, data: [u8; DATA_BYTES]) -> LookupResult {
+        LookupResult { queue: self.queue, interface: self.interface, data }
+    }
 }
 
 /// The result of a filter.

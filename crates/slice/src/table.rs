@@ -1,6 +1,6 @@
 //! The slices as workers see them: one published value, with the filters of all tenants.
 
-use crate::code::{CodeConfig, CodeRegistration};
+use crate::code::{CodeOption, SliceCode};
 use crate::counters::{SliceCells, SliceCounters};
 use crate::exceptions::ExceptionQueue;
 use crate::memory::SliceMemory;
@@ -15,10 +15,31 @@ use units::{PortId, ShareId};
 const PORTS: usize = 1 << 16;
 
 /// The values that workers and the control side share.
-#[derive(Debug)]
 pub(crate) struct SharedSlices {
     pub table: Published<SliceTable>,
     pub rows: ResultRows,
+    /// Code options that were replaced. The control side frees them, because that is slow for guests.
+    retired: Mutex<Vec<Box<dyn CodeOption>>>,
+}
+
+impl SharedSlices {
+    pub fn new(table: Published<SliceTable>, rows: ResultRows) -> SharedSlices {
+        SharedSlices { table, rows, retired: Mutex::default() }
+    }
+
+    fn retired(&self) -> MutexGuard<'_, Vec<Box<dyn CodeOption>>> {
+        self.retired.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Keeps a code option that no packet needs, until [`SharedSlices::free_retired`].
+    pub fn retire(&self, code: Box<dyn CodeOption>) {
+        self.retired().push(code);
+    }
+
+    pub fn free_retired(&self) {
+        self.table.free_retired();
+        drop(std::mem::take(&mut *self.retired()));
+    }
 }
 
 /// The slices, their meta-interfaces and filters at one moment.
@@ -35,7 +56,6 @@ pub(crate) struct SliceTable {
 #[derive(Clone, Debug)]
 pub(crate) struct TableSlice {
     pub shared: Arc<SliceState>,
-    pub memory: SliceMemory,
     pub interfaces: Arc<[Option<SocketAddr>]>,
     /// The leaf and the port of each queue, in the order of their numbers.
     pub queues: Arc<[(u16, (ShareId, PortId))]>,
@@ -80,8 +100,8 @@ pub(crate) struct SliceState {
     pub id: TenantId,
     /// A number that no other slice has or had.
     pub serial: u64,
-    pub code: &'static CodeRegistration,
-    pub config: CodeConfig,
+    pub code: SliceCode,
+    pub memory: SliceMemory,
     /// Its statistics indices.
     pub indices: usize,
     /// Counters of filters are below this number.
@@ -99,15 +119,15 @@ pub(crate) struct SliceState {
 impl SliceState {
     pub fn new(
         (id, serial): (TenantId, u64),
-        (code, config): (&'static CodeRegistration, CodeConfig),
-        (indices, filters): (usize, u32),
+        code: SliceCode,
+        (memory, indices, filters): (SliceMemory, usize, u32),
         (drops_unmatched, exceptions): (bool, ExceptionQueue),
     ) -> SliceState {
         SliceState {
             id,
             serial,
             code,
-            config,
+            memory,
             indices,
             filters,
             drops_unmatched,
@@ -118,19 +138,20 @@ impl SliceState {
         }
     }
 
-    /// The same slice, with a serial number for new function instances: it is not suspended, and has no failure. The counters
-    /// continue.
-    pub fn renewed(&self, serial: u64) -> SliceState {
+    /// The same slice, with a serial number for new function instances, which use this code option and memory. It has no failure, and is suspended only
+    /// if it was without one. The counters continue.
+    pub fn renewed(&self, serial: u64, code: SliceCode, memory: SliceMemory) -> SliceState {
+        let is_suspended = self.suspended.load(Relaxed) && self.failure().is_none();
         SliceState {
             id: self.id,
             serial,
-            code: self.code,
-            config: self.config.clone(),
+            code,
+            memory,
             indices: self.indices,
             filters: self.filters,
             drops_unmatched: self.drops_unmatched,
             exceptions: self.exceptions.clone(),
-            suspended: AtomicBool::new(false),
+            suspended: AtomicBool::new(is_suspended),
             failure: Mutex::default(),
             cells: self.cells.clone(),
         }
@@ -139,6 +160,11 @@ impl SliceState {
     fn cells(&self) -> MutexGuard<'_, Vec<Arc<SliceCells>>> {
         // A holder does not panic half-way through a change.
         self.cells.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The function instances that process its packets.
+    pub fn running(&self) -> usize {
+        self.cells()[1..].iter().filter(|cells| Arc::strong_count(cells) > 1).count()
     }
 
     /// New cells, for a function instance.

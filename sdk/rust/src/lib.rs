@@ -10,7 +10,7 @@
 //! }
 //! ```
 //!
-//! Or a packet function, by [`function!`], or an instruction of ephemeral state, by [`instruction!`].
+//! Or a packet function, by [`function!`], an instruction of ephemeral state, by [`instruction!`], or a code option of slices, by [`slice!`].
 //!
 //! A guest has one thread and 1 MiB of memory. It allocates at its start, and never frees.
 
@@ -25,6 +25,7 @@ mod lists;
 mod memory;
 mod mirror;
 mod ring;
+mod slice;
 mod wires;
 
 use alloc::format;
@@ -41,6 +42,9 @@ pub use function::{
 pub use instruction::{Call, Outcome};
 #[doc(hidden)]
 pub use instruction::{address as instruction_address, execute};
+#[doc(hidden)]
+pub use slice::{Cell as SliceCell, address as slice_address};
+pub use slice::{Diversion, ExceptionCode, Formatted, InnerPacket, KEY_BYTES, SliceCode, SliceNeeds, TestInnerPacket};
 pub use schemes::{self, Next, Progress, Record, Scheme, Size, Wires};
 pub use units::{self, Bytes, Instant, Nanos, QueueId, Rate};
 pub use wires::Link;
@@ -153,6 +157,9 @@ mod host {
         pub safe fn rule(number: u32, at: *mut u8, room: usize) -> i32;
         pub safe fn lookup(at: *const u8, length: usize) -> i32;
         pub safe fn emit(at: *const u8, length: usize) -> i32;
+        pub safe fn load(packet: i32, offset: u32) -> u64;
+        pub safe fn store(packet: i32, offset: u32, value: u64);
+        pub safe fn add(packet: i32, offset: u32, value: u64) -> u64;
     }
 }
 
@@ -175,6 +182,13 @@ mod host {
     }
     pub fn emit(_at: *const u8, _length: usize) -> i32 {
         1
+    }
+    pub fn load(_packet: i32, _offset: u32) -> u64 {
+        0
+    }
+    pub fn store(_packet: i32, _offset: u32, _value: u64) {}
+    pub fn add(_packet: i32, _offset: u32, _value: u64) -> u64 {
+        0
     }
 }
 

@@ -1,4 +1,4 @@
-//! The options of `guest`: write a queueing scheme or a packet function, and put it onto a live port or path.
+//! The options of `guest`: write a queueing scheme, a packet function or a code option, and put it onto a live port, path or slice.
 
 use super::EXIT;
 use clap::{Args, Subcommand, ValueEnum, ValueHint};
@@ -7,10 +7,10 @@ use std::path::PathBuf;
 /// The published guests that `guest new --example` can start from: queueing schemes, one instruction, and packet functions.
 pub const EXAMPLE_GUESTS: [&str; 9] = ["sfb", "mean", "afd", "edd", "names", "dns", "capsule", "thin", "police"];
 
-/// Write your own queueing schemes and packet functions: create, build, check and measure guests.
+/// Write your own queueing schemes, packet functions and code options of slices: create, build, check and measure guests.
 ///
-/// A guest is a queueing scheme or a packet function in WebAssembly. A port or a path loads it by name while the router runs. docs/operate/guests.md
-/// describes what a guest may do.
+/// A guest is a queueing scheme, a packet function or a code option in WebAssembly. A port, a path or a slice loads it by name while the router runs.
+/// docs/operate/guests.md describes what a guest may do.
 #[derive(Args, Debug)]
 #[command(after_help = format!("\
 Examples:
@@ -71,9 +71,11 @@ pub enum GuestKind {
     Scheme,
     /// A packet function of a path.
     Function,
+    /// A code option of slices.
+    Slice,
 }
 
-/// Create a guest: write a folder with a working scheme or function for you to change. Existing files are not overwritten.
+/// Create a guest: write a folder with a working scheme, function or code option for you to change. Existing files are not overwritten.
 ///
 /// The folder contains everything that the build needs except the compiler of the language.
 #[derive(Args, Debug)]
@@ -82,6 +84,7 @@ Examples:
   switchpath guest new mine --language rust
   switchpath guest new mine --language assemblyscript
   switchpath guest new mine --language rust --kind function
+  switchpath guest new mine --language c --kind slice
   switchpath guest new fair --example sfb      begin with a published scheme
 
 Published schemes:

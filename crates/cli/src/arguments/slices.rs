@@ -18,6 +18,8 @@ Examples:
   switchpath slice filter insert overlay 10 value 000a000000 mask 00ff000000 send 1 0 198.51.100.9:20000
   switchpath slice filter list overlay
   switchpath slice list overlay                its state, queues and counters
+  switchpath slice code overlay guest:mine double    compare a guest with the present code option
+  switchpath slice code overlay guest:mine           replace it
   switchpath slice mem read overlay 0 64
   switchpath slice exc overlay                 packets for its slow path
   switchpath slice batch overlay.slices        one change a line; docs/operate/slices.md
@@ -52,6 +54,9 @@ pub enum SliceSubcommand {
     },
     /// Make a slice: `NAME code CODE [filters N] [queues N] [interfaces N] [stats N] [memory B] [buffers B] [rate R] [exceptions N] [unmatched drop] [owner USER] [set KEY=TEXT]`.
     Create(SliceLine),
+    /// Give a slice another code option while packets flow: `NAME CODE [set KEY=TEXT] [drain | double [N]]`. With `double` both process each Nth packet, and
+    /// `list` shows how many results differ.
+    Code(SliceLine),
     /// Delete a slice with all that it has: `NAME`.
     Delete(SliceLine),
     /// Stop a slice: `NAME`. Its packets are dropped.

@@ -49,7 +49,7 @@ impl ShowView for api::SlicesReply {
             let counters = &slice.counters;
             rows.line(vec![
                 slice.name.clone(),
-                slice.code.clone(),
+                code(slice),
                 slice.failure.as_ref().map_or_else(|| slice.state.clone(), |failure| format!("failed: {failure}")),
                 format!("{}/{}", slice.entries, slice.quota.filters),
                 format!("{}/{}", slice.queues.len(), slice.quota.queues),
@@ -72,7 +72,17 @@ fn scheduler(port: &str, share: Option<&String>) -> String {
     share.map_or_else(|| port.to_owned(), |share| format!("{port}/{share}"))
 }
 
+/// The code option; a guest with its version and the first digits of its hash.
+fn code(slice: &api::SliceReply) -> String {
+    let version = |hash: &String| format!("{} v{} {}", slice.code, slice.code_version, &hash[..hash.len().min(8)]);
+    slice.code_hash.as_ref().map_or_else(|| slice.code.clone(), version)
+}
+
 fn parts(slice: &api::SliceReply, out: &mut dyn Write) -> Result<()> {
+    if let Some(api::SliceDoubleRunReply { compared, differences, failure }) = &slice.double_run {
+        let failed = failure.as_ref().map_or_else(String::new, |failure| format!("; it has failed: {failure}"));
+        writeln!(out, "\ndouble run: {differences} of {compared} results differ{failed}")?;
+    }
     if !slice.interfaces.is_empty() {
         writeln!(out)?;
         let mut rows = Rows::new(&[">mi", "address"]);

@@ -38,6 +38,12 @@ pub struct SliceReply {
     pub name: String,
     /// Its code option.
     pub code: String,
+    /// The version of its code option.
+    pub code_version: u32,
+    /// A hash of the module of its code option; null if that is no guest.
+    pub code_hash: Option<String>,
+    /// The results so far of a code option that may replace it; null without one.
+    pub double_run: Option<SliceDoubleRunReply>,
     /// `running`, `suspended`, or `failed` if its code option has panicked.
     pub state: String,
     /// Why it has failed; null if it has not.
@@ -60,6 +66,17 @@ pub struct SliceReply {
     pub reservations: Vec<SliceReservationReply>,
     /// Its queues.
     pub queues: Vec<SliceQueueReply>,
+}
+
+/// A code option of a slice compared with another one.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct SliceDoubleRunReply {
+    /// Calls of both with the same packet.
+    pub compared: u64,
+    /// Calls in which they decided otherwise, or made other packets.
+    pub differences: u64,
+    /// Why the second one failed; null if it has not.
+    pub failure: Option<String>,
 }
 
 /// The quotas of a slice.

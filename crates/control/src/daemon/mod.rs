@@ -310,7 +310,8 @@ impl Daemon {
         router.set_hook_maker(Arc::new(
             esp::Executor::new().in_large_pages().timed_by(clock).cleaned_by(cleaners.clone()),
         ));
-        let slices = Slices::default();
+        let mut slices = Slices::default();
+        slices.set_guests(guests.clone());
         slices.provide(&mut router);
         let wakers: Vec<Waker> =
             workers.iter().map(|_| Waker::new()).collect::<Result<_, _>>().map_err(StartError::System)?;

@@ -1,11 +1,13 @@
 //! Slices through the API of a running router: made, used, read and deleted.
 
 use crate::rig::{Rig, config, until};
-use control::{ClientError, SliceClient, SlowPathPacket, api};
+use control::{ClientError, DaemonOptions, SliceClient, SlowPathPacket, api};
+use extension::{Directory, Runtime};
 use plane::rig::UdpFrame;
 use slice::code::{ExceptionCode, LookupKey};
 use slice::{FilterAction, FilterEdit, FilterSpec, Reinjection, SliceCommand};
 use std::net::Ipv4Addr;
+use std::sync::Arc;
 
 /// Both ports have a scheduler, and a path brings the packets to the slices.
 pub fn sliced() -> String {
@@ -236,4 +238,39 @@ fn typed_client_changes_and_reads_a_slice() {
     let changed: Vec<&str> =
         events.events.iter().filter(|event| event.kind == api::EventKind::SlicesEdited).map(|e| &*e.text).collect();
     assert!(changed.len() == 2 && changed[1].starts_with("3 changes; by "), "{changed:?}");
+}
+
+#[test]
+fn guest_of_a_slice_is_compared_and_replaced_while_packets_flow() {
+    let place = tempfile::tempdir().unwrap();
+    let put = |name: &str, text: &str| std::fs::write(place.path().join(name), wat::parse_str(text).unwrap()).unwrap();
+    let text = include_str!("../../../../examples/guests/null-slice.wat");
+    put("mine.wasm", text);
+    let guests = Directory::new(place.path(), Runtime::timed(io::clock::processor_time).unwrap());
+    let mut rig = Rig::of(sliced(), |options| DaemonOptions { guests: Some(Arc::new(guests)), ..options });
+    edit(&rig, &OVERLAY.replace("code raw", "code guest:mine").replace("value 6f6b ", "")).unwrap();
+    rig.send_frames((0..10).map(|_| frame(b"by a guest")));
+    assert_eq!(rig.wan.await_ports(10), [20_000; 10]);
+    let first = overlay(&rig);
+    assert_eq!((&*first.code, first.code_version, first.double_run), ("guest:mine", 1, None));
+    // A new build, which drops all packets: both are compared, and the old one decides.
+    put(
+        "mine.wasm",
+        &text.replace("Looks at no packet", "Drops all").replace(
+            "(func (export \"switchpath_parse\"))",
+            "(func (export \"switchpath_parse\") (i32.store16 (i32.const 1228) (i32.const 2)))",
+        ),
+    );
+    edit(&rig, "code overlay guest:mine double 1\n").unwrap();
+    rig.send_frames((0..10).map(|_| frame(b"by a guest")));
+    assert_eq!(rig.wan.await_ports(10), [20_000; 10]);
+    let compared = until(|| overlay(&rig).double_run.filter(|double| double.compared == 20));
+    assert_eq!((compared.differences, compared.failure), (10, None));
+    edit(&rig, "code overlay guest:mine\n").unwrap();
+    rig.send_frames([frame(b"dropped")].into_iter());
+    let last = until(|| Some(overlay(&rig)).filter(|slice| slice.counters.policy_drops == 1));
+    assert!(last.code_hash.is_some() && last.code_hash != first.code_hash, "{:?}", last.code_hash);
+    assert_eq!(last.counters.forwarded, 20);
+    let error = edit(&rig, "code overlay guest:his\n").unwrap_err().to_string();
+    assert!(error.contains("there is no his.wasm"), "{error}");
 }

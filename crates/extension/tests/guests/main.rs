@@ -1,4 +1,4 @@
-//! Guests: WebAssembly queueing schemes, packet functions and instructions, with faults of every kind, and beside the same schemes in Rust.
+//! Guests: WebAssembly queueing schemes, packet functions, instructions and code options, with faults of every kind, and beside the same schemes in Rust.
 
 #![allow(clippy::print_stdout)]
 
@@ -13,3 +13,4 @@ mod instructions;
 mod invariants;
 mod isolation;
 mod replacement;
+mod slices;

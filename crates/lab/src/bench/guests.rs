@@ -4,6 +4,7 @@
 mod functions;
 mod recovery;
 mod replacement;
+mod slices;
 
 pub(super) use functions::{FunctionLoad, NULL, SERVICE};
 
@@ -44,6 +45,7 @@ pub(super) fn measure(rounds: Rounds) -> Vec<BenchFigure> {
     let mut figures =
         vec![BenchFigure::alone("guests", "fifo as a guest, 32 at once", cost, "ns/packet", Some(MANAGES))];
     figures.extend(functions::measure(rounds, &runtime));
+    figures.extend(slices::measure(rounds, &runtime));
     figures.extend(recovery::measure(rounds, &runtime));
     figures.extend(replacement::measure(&program, &options, times * 16).expect("it starts"));
     figures
@@ -107,6 +109,7 @@ mod tests {
 
     const TEXT: &str = include_str!("../../../../examples/guests/fifo.wat");
     const NULL_TEXT: &str = include_str!("../../../../examples/guests/null.wat");
+    const NULL_SLICE_TEXT: &str = include_str!("../../../../examples/guests/null-slice.wat");
     const SERVICE_TEXT: &str = include_str!("guests/service.wat");
 
     /// The binary modules match their text; `UPDATE_EXPECT=1` rebuilds them.
@@ -118,11 +121,16 @@ mod tests {
         let headers = NULL_TEXT.replace("(i32.const 1040) (i32.const 0)", "(i32.const 1040) (i32.const 64)");
         let headers = headers.replace("(i32.const 1052) (i32.const 0)", "(i32.const 1052) (i32.const 2)");
         assert_eq!(headers.matches("(i32.const 64)").count(), 2);
+        let edits = NULL_SLICE_TEXT.replace("(i32.const 1040) (i32.const 0)", "(i32.const 1040) (i32.const 64)");
+        let edits = edits.replace("(i32.const 1052) (i32.const 2)", "(i32.const 1052) (i32.const 1)");
+        assert_eq!((edits.matches("(i32.const 64)").count(), edits.matches("(i32.const 2)").count()), (2, 0));
         let modules = [("fifo", FIFO, TEXT), ("endless", ENDLESS, &endless)];
         let work = include_str!("../../../../examples/guests/work.wat");
         let functions = [
             ("null", NULL, NULL_TEXT),
             ("headers", functions::HEADERS, &headers),
+            ("null_slice", slices::NULL, NULL_SLICE_TEXT),
+            ("edit_slice", slices::EDITS, &edits),
             ("service", SERVICE, SERVICE_TEXT),
             ("work", WORK, work),
         ];

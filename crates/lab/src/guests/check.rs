@@ -1,7 +1,7 @@
 //! `switchpath guest check`: the declarations of a guest, and the results of the scheme conformance tests.
 
 use super::laws::print_laws;
-use super::{Named, function, instruction};
+use super::{Named, function, instruction, slice};
 use anyhow::Result;
 use cli::arguments::CheckGuest;
 use cli::output::{Rows, print_json};
@@ -22,6 +22,7 @@ pub fn check(arguments: &CheckGuest) -> Result<ExitCode> {
         GuestCheck::Scheme(found) if of.json => print_json(&mut stdout(), &found.json(&of.file))?,
         GuestCheck::Function(found) if of.json => found.print_json(&of.file)?,
         GuestCheck::Instruction(found) if of.json => found.print_json(&of.file)?,
+        GuestCheck::Slice(found) if of.json => found.print_json(&of.file)?,
         found => found.print(&of.file)?,
     }
     Ok(if found.is_good() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
@@ -35,6 +36,8 @@ pub enum GuestCheck {
     Function(Box<function::FunctionCheck>),
     /// An instruction of ephemeral state.
     Instruction(Box<instruction::InstructionCheck>),
+    /// A code option of slices.
+    Slice(Box<slice::SliceCheck>),
 }
 
 impl GuestCheck {
@@ -46,6 +49,9 @@ impl GuestCheck {
         if let Some(found) = function::FunctionCheck::of(file, options, seeds)? {
             return Ok(GuestCheck::Function(Box::new(found)));
         }
+        if let Some(found) = slice::SliceCheck::of(file, options, seeds)? {
+            return Ok(GuestCheck::Slice(Box::new(found)));
+        }
         Ok(GuestCheck::Scheme(Box::new(SchemeCheck::of(file, options, seeds)?)))
     }
 
@@ -55,6 +61,7 @@ impl GuestCheck {
             GuestCheck::Scheme(found) => found.is_good(),
             GuestCheck::Function(found) => found.is_good(),
             GuestCheck::Instruction(found) => found.is_good(),
+            GuestCheck::Slice(found) => found.is_good(),
         }
     }
 
@@ -64,6 +71,7 @@ impl GuestCheck {
             GuestCheck::Scheme(found) => print(found, file),
             GuestCheck::Function(found) => found.print(file),
             GuestCheck::Instruction(found) => found.print(file),
+            GuestCheck::Slice(found) => found.print(file),
         }
     }
 
@@ -73,6 +81,7 @@ impl GuestCheck {
             GuestCheck::Scheme(_) => format!("scheme = \"guest:{name}\""),
             GuestCheck::Function(_) => format!("functions = [\"guest:{name}\", \"ip\"]"),
             GuestCheck::Instruction(_) => format!("[state.instruction.{name}] number = 128"),
+            GuestCheck::Slice(_) => format!("`switchpath slice create NAME code guest:{name}`"),
         }
     }
 }

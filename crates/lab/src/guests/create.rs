@@ -26,8 +26,11 @@ pub fn create(arguments: &NewGuest) -> Result<ExitCode> {
     write(folder, &start)?;
     let out = &mut stdout();
     writeln!(out, "{} is a guest in {}:", folder.display(), language.name())?;
-    let what =
-        if kind == GuestKind::Function { "the function: change this file" } else { "the scheme: change this file" };
+    let what = match kind {
+        GuestKind::Scheme => "the scheme: change this file",
+        GuestKind::Function => "the function: change this file",
+        GuestKind::Slice => "the code option: change this file",
+    };
     let places = [(start.scheme, what), (start.kit, "build files")];
     let places = places.map(|(place, what)| (folder.join(place).display().to_string(), what));
     let width = places.iter().map(|(place, _)| place.len()).max().unwrap_or(0);
@@ -39,13 +42,22 @@ pub fn create(arguments: &NewGuest) -> Result<ExitCode> {
         writeln!(out, "  {how}    # {what}")?;
     }
     writeln!(out, "  switchpath guest build {} --guests guests", shell(folder))?;
-    if kind == GuestKind::Function {
-        writeln!(out, "  functions = [\"guest:{name}\", \"ip\"]    # in the configuration, under a [[path]]")?;
-    } else if start.is_instruction() {
-        writeln!(out, "  [state.instruction.{name}]")?;
-        writeln!(out, "  number = 128    # in the configuration")?;
-    } else {
-        writeln!(out, "  scheme = \"guest:{name}\"    # in the configuration, under a port")?;
+    match kind {
+        GuestKind::Function => {
+            writeln!(out, "  functions = [\"guest:{name}\", \"ip\"]    # in the configuration, under a [[path]]")?;
+        }
+        GuestKind::Slice => {
+            let to = "on a router that was started with --guests guests";
+            writeln!(out, "  switchpath slice create NAME code guest:{name}    # {to}")?;
+            return Ok(ExitCode::SUCCESS);
+        }
+        GuestKind::Scheme if start.is_instruction() => {
+            writeln!(out, "  [state.instruction.{name}]")?;
+            writeln!(out, "  number = 128    # in the configuration")?;
+        }
+        GuestKind::Scheme => {
+            writeln!(out, "  scheme = \"guest:{name}\"    # in the configuration, under a port")?;
+        }
     }
     writeln!(
         out,

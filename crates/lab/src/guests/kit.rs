@@ -54,6 +54,7 @@ const RUST: &[File] = &[
     ("kit/src/memory.rs", include_str!("../../../../sdk/rust/src/memory.rs")),
     ("kit/src/mirror.rs", include_str!("../../../../sdk/rust/src/mirror.rs")),
     ("kit/src/ring.rs", include_str!("../../../../sdk/rust/src/ring.rs")),
+    ("kit/src/slice.rs", include_str!("../../../../sdk/rust/src/slice.rs")),
     ("kit/src/wires.rs", include_str!("../../../../sdk/rust/src/wires.rs")),
     ("kit/schemes/Cargo.toml", include_str!("../../../../sdk/rust/start/schemes.toml")),
     ("kit/schemes/lib.rs", include_str!("../../../../sdk/rust/start/schemes.rs")),
@@ -75,6 +76,9 @@ const C: &[File] = &[(".gitignore", "/*.wasm\n"), ("switchpath.h", include_str!(
 const C_FUNCTION: &[File] =
     &[(".gitignore", "/*.wasm\n"), ("switchpath_function.h", include_str!("../../../../sdk/c/switchpath_function.h"))];
 
+const C_SLICE: &[File] =
+    &[(".gitignore", "/*.wasm\n"), ("switchpath_slice.h", include_str!("../../../../sdk/c/switchpath_slice.h"))];
+
 const ASSEMBLYSCRIPT: &[File] = &[
     ("package.json", include_str!("../../../../sdk/assemblyscript/package.json")),
     ("asconfig.json", include_str!("../../../../sdk/assemblyscript/asconfig.json")),
@@ -93,6 +97,15 @@ const ASSEMBLYSCRIPT_FUNCTION: &[File] = &[
     ("assembly/exports.ts", include_str!("../../../../sdk/assemblyscript/function_exports.ts")),
 ];
 
+const ASSEMBLYSCRIPT_SLICE: &[File] = &[
+    ("package.json", include_str!("../../../../sdk/assemblyscript/package.json")),
+    ("asconfig.json", include_str!("../../../../sdk/assemblyscript/asconfig.json")),
+    (".gitignore", "/node_modules\n/*.wasm\n"),
+    ("assembly/tsconfig.json", include_str!("../../../../sdk/assemblyscript/tsconfig.json")),
+    ("assembly/switchpath.ts", include_str!("../../../../sdk/assemblyscript/slice.ts")),
+    ("assembly/exports.ts", include_str!("../../../../sdk/assemblyscript/slice_exports.ts")),
+];
+
 /// A new guest.
 pub struct GuestTemplate {
     /// The file to edit, relative to the folder.
@@ -104,25 +117,38 @@ pub struct GuestTemplate {
 }
 
 impl GuestTemplate {
-    /// A guest of that name, with a minimal scheme or function, or a published one.
+    /// A guest of that name, with a minimal scheme, function or code option, or a published one.
     pub fn new(name: &str, language: Language, kind: GuestKind, example: Option<&Example>) -> GuestTemplate {
-        let is_function = kind == GuestKind::Function;
-        let choose = |scheme: &'static str, function: &'static str| if is_function { function } else { scheme };
-        let (kit, place, scheme, small) = match language {
-            Language::Rust => {
-                let scheme = include_str!("../../../../sdk/rust/start/lib.rs");
-                (RUST, "kit/", "src/lib.rs", choose(scheme, include_str!("../../../../sdk/rust/start/function.rs")))
+        // The files of the kit, its name for readers, the file to edit, and the text of that.
+        let (kit, place, scheme, small) = match (language, kind) {
+            (Language::Rust, kind) => {
+                let small = match kind {
+                    GuestKind::Scheme => include_str!("../../../../sdk/rust/start/lib.rs"),
+                    GuestKind::Function => include_str!("../../../../sdk/rust/start/function.rs"),
+                    GuestKind::Slice => include_str!("../../../../sdk/rust/start/slice.rs"),
+                };
+                (RUST, "kit/", "src/lib.rs", small)
             }
-            Language::C => {
-                let scheme = include_str!("../../../../sdk/c/start.c");
-                let small = choose(scheme, include_str!("../../../../sdk/c/start_function.c"));
-                let place = choose("switchpath.h", "switchpath_function.h");
-                (if is_function { C_FUNCTION } else { C }, place, choose("scheme.c", "function.c"), small)
+            (Language::C, GuestKind::Scheme) => {
+                (C, "switchpath.h", "scheme.c", include_str!("../../../../sdk/c/start.c"))
             }
-            Language::AssemblyScript => {
-                let scheme = include_str!("../../../../sdk/assemblyscript/start.ts");
-                let small = choose(scheme, include_str!("../../../../sdk/assemblyscript/start_function.ts"));
-                let kit = if is_function { ASSEMBLYSCRIPT_FUNCTION } else { ASSEMBLYSCRIPT };
+            (Language::C, GuestKind::Function) => {
+                let small = include_str!("../../../../sdk/c/start_function.c");
+                (C_FUNCTION, "switchpath_function.h", "function.c", small)
+            }
+            (Language::C, GuestKind::Slice) => {
+                (C_SLICE, "switchpath_slice.h", "slice.c", include_str!("../../../../sdk/c/start_slice.c"))
+            }
+            (Language::AssemblyScript, kind) => {
+                let (kit, small) = match kind {
+                    GuestKind::Scheme => (ASSEMBLYSCRIPT, include_str!("../../../../sdk/assemblyscript/start.ts")),
+                    GuestKind::Function => {
+                        (ASSEMBLYSCRIPT_FUNCTION, include_str!("../../../../sdk/assemblyscript/start_function.ts"))
+                    }
+                    GuestKind::Slice => {
+                        (ASSEMBLYSCRIPT_SLICE, include_str!("../../../../sdk/assemblyscript/start_slice.ts"))
+                    }
+                };
                 (kit, "assembly/switchpath.ts", "assembly/index.ts", small)
             }
         };

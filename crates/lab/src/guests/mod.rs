@@ -8,6 +8,7 @@ mod function;
 mod instruction;
 mod kit;
 mod laws;
+mod slice;
 mod tools;
 
 use anyhow::{Result, anyhow};

@@ -95,12 +95,42 @@ fn packet_function_in_each_language_keeps_every_law_and_runs_on_a_live_path() {
 }
 
 #[test]
+fn code_option_in_each_language_keeps_every_law_and_runs_in_a_slice() {
+    let place = TestDirectory::new(60020);
+    std::fs::create_dir(place.path("guests")).unwrap();
+    let path = "[[path]]\nname = \"slices\"\nmatch = \"udp dport 20000-20999\"\nfunctions = [\"slice\"]\n";
+    place.write("run.toml", &config("1000pps", path));
+    let router = place.start_as(place.command(&["run", "run.toml", "--guests", "guests"]));
+    for language in LANGUAGES.into_iter().filter(|language| can_build(language)) {
+        let name = format!("my-{language}");
+        let said = made(&place, &name, language, &["--language", language, "--kind", "slice"]);
+        for wanted in ["a code option of", "obeys every law", "ttl", "use `switchpath slice create NAME code guest:my-"]
+        {
+            assert!(said.contains(wanted), "{language}: no {wanted}: {said}");
+        }
+        let json = place.json(&["guest", "check", &format!("guests/{name}.wasm"), "--options", "ttl=9"]);
+        assert_eq!((&json["good"], &json["kind"]), (&true.into(), &"slice".into()), "{json}");
+        assert!(json["changed"] != 0 && json["exceptions"] != 0 && json["slice_memory"] == 8, "{json}");
+        let run = |line: &str| place.run_ok(&["slice"].into_iter().chain(line.split(' ')).collect::<Vec<_>>());
+        run(&format!("create {language} code guest:{name} set ttl=9"));
+        let shown = run("list");
+        assert!(shown.contains(&format!("guest:{name} v1 ")), "{shown}");
+        run(&format!("code {language} guest:{name} set ttl=3 double"));
+        assert!(run(&format!("list {language}")).contains("double run: 0 of 0 results differ"));
+        run(&format!("code {language} null"));
+        assert!(place.json(&["slice", "list", language])["slices"][0]["code_hash"].is_null());
+    }
+    router.stop();
+}
+
+#[test]
 fn tests_of_a_new_rust_guest_pass() {
     if !can_build("rust") {
         return;
     }
     tests_pass(&["--language", "rust"], "2 passed");
     tests_pass(&["--language", "rust", "--kind", "function"], "1 passed");
+    tests_pass(&["--language", "rust", "--kind", "slice"], "2 passed");
     ["names", "dns"].into_iter().for_each(|name| tests_pass(&["--example", name], "2 passed"));
 }
 

@@ -10,6 +10,7 @@ use crate::memory::SliceMemory;
 pub struct CodeEnv<'a> {
     memory: &'a SliceMemory,
     interface: u16,
+    position: Option<usize>,
     left: u32,
     fault: Option<Diversion>,
 }
@@ -17,7 +18,18 @@ pub struct CodeEnv<'a> {
 impl<'a> CodeEnv<'a> {
     /// For a packet that arrived by meta-interface `interface`. The call may take `steps`.
     pub fn new(memory: &'a SliceMemory, interface: u16, steps: u32) -> CodeEnv<'a> {
-        CodeEnv { memory, interface, left: steps, fault: None }
+        CodeEnv { memory, interface, position: None, left: steps, fault: None }
+    }
+
+    /// The same for the packet at a position of a batch.
+    #[must_use]
+    pub fn at(self, position: usize) -> CodeEnv<'a> {
+        CodeEnv { position: Some(position), ..self }
+    }
+
+    /// The position of the packet in its batch, if [`CodeOption::begin`](super::CodeOption::begin) has got that batch.
+    pub fn position(&self) -> Option<usize> {
+        self.position
     }
 
     /// The meta-interface by which the packet arrived: a number of the slice's own.

@@ -5,20 +5,28 @@
 //!
 //! A new code option is a file here with its `REGISTRATION`, and a line in [`CODE_OPTIONS`].
 
+mod double_run;
 mod edit;
 mod env;
 mod exercise;
+mod guest;
 pub mod i3;
 mod ip;
 pub mod ipv4;
 pub mod ipv6;
 mod plain;
+mod slice_code;
 
+pub use double_run::DoubleRunReport;
+pub(crate) use double_run::{DoubleRunCounts, double_run, panic_text};
 pub use edit::InnerEdit;
 pub use env::CodeEnv;
 pub use exercise::CodeExercise;
+pub(crate) use guest::guest_of;
+pub use guest::{GuestCodeOption, guest_code};
 pub(crate) use ip::data_mtu;
 pub use ip::mtu_data;
+pub(crate) use slice_code::SliceCode;
 
 use classifier::OpaqueKey;
 use std::fmt;
@@ -142,6 +150,8 @@ pub enum Diversion {
     Policy,
     /// The code option accessed memory beyond that of its slice. The packet is dropped as `slice_fault`, and the slice's faults are counted.
     OutOfMemory,
+    /// The code option cannot process another packet: see [`CodeOption::failure`]. The packet is dropped as `slice_fault`, and the slice is suspended.
+    Failed,
 }
 
 /// The decision of [`CodeOption::format`].
@@ -154,7 +164,7 @@ pub enum Formatted {
 }
 
 /// The result of the filter that decided about a packet, as far as a code option may know it.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct LookupResult {
     /// The number of the slice's own queue.
     pub queue: u16,
@@ -162,6 +172,28 @@ pub struct LookupResult {
     pub interface: u16,
     /// Data for the code option, which nothing else reads.
     pub data: [u8; DATA_BYTES],
+}
+
+/// The two stages of a code option.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum CodeStage {
+    /// [`CodeOption::parse`].
+    Parse,
+    /// [`CodeOption::format`].
+    Format,
+}
+
+/// A packet of a batch, before a stage.
+#[derive(Clone, Copy, Debug)]
+pub struct BatchPacket<'p> {
+    /// Its position in the batch: that of [`CodeEnv::position`] in the call for the packet.
+    pub position: usize,
+    /// The meta-interface by which it arrived.
+    pub interface: u16,
+    /// The packet without its outer headers.
+    pub bytes: &'p [u8],
+    /// The result of its look-up; all zero before [`CodeStage::Parse`].
+    pub result: LookupResult,
 }
 
 /// A code option of one slice on one worker. All its state that must survive lies in the memory of the slice.
@@ -182,6 +214,19 @@ pub trait CodeOption: Send {
         result: &LookupResult,
         env: &mut CodeEnv<'_>,
     ) -> Result<Formatted, Diversion>;
+
+    /// True if it wants the packets of a batch together: see [`CodeOption::begin`].
+    fn is_batched(&self) -> bool {
+        false
+    }
+
+    /// Gets the packets of a batch before the calls of a stage, so that a guest is entered once for many packets. Some of the calls may be left out.
+    fn begin(&mut self, _stage: CodeStage, _packets: &mut dyn Iterator<Item = BatchPacket<'_>>) {}
+
+    /// The reason of a [`Diversion::Failed`].
+    fn failure(&self) -> Option<String> {
+        None
+    }
 }
 
 /// The settings of a slice for its code option: pairs of a name and a text.

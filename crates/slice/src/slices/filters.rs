@@ -37,6 +37,16 @@ impl Slice {
         self.filters.iter().find(|(_, filter)| uses(filter)).map(|(position, _)| *position)
     }
 
+    /// The filter that needs the longest key: its position, and the bytes of the key.
+    pub(super) fn longest_key(&self) -> Option<(u32, usize)> {
+        let length = |spec: &FilterSpec| {
+            let ends = spec.ranges.iter().map(|range| usize::from(range.first_bit) + usize::from(range.width));
+            spec.value.len().max(ends.max().unwrap_or(0).div_ceil(8))
+        };
+        let lengths = self.filters.iter().map(|(position, filter)| (*position, length(&filter.spec)));
+        lengths.max_by_key(|(_, length)| *length)
+    }
+
     /// The row of a filter, with the physical queue in place of the slice's own.
     fn row(&self, spec: &FilterSpec) -> Result<Row, SliceError> {
         if let Some(index) = spec.index.filter(|index| usize::from(*index) >= self.state.indices) {

@@ -3,13 +3,12 @@
 use super::Slices;
 use crate::memory::{MemoryBounds, SliceMemory};
 use crate::spec::SliceError;
-use units::Bytes;
 
-/// The memory of a slice, and changes that are not made yet.
+/// Changes of a memory that are not made yet.
+#[derive(Default)]
 pub(super) struct StagedMemory {
-    pub current: SliceMemory,
-    /// Offsets and bytes, in the order of their changes.
-    staged: Vec<(usize, Vec<u8>)>,
+    /// Offsets and bytes, in the order of the changes.
+    changes: Vec<(usize, Vec<u8>)>,
     version: u64,
 }
 
@@ -23,12 +22,8 @@ pub struct MemoryVersion {
 }
 
 impl StagedMemory {
-    pub fn new(size: Bytes) -> StagedMemory {
-        StagedMemory { current: SliceMemory::new(size.get() as usize), staged: Vec::new(), version: 0 }
-    }
-
-    fn staged_bytes(&self) -> usize {
-        self.staged.iter().map(|(_, bytes)| bytes.len()).sum()
+    fn bytes(&self) -> usize {
+        self.changes.iter().map(|(_, bytes)| bytes.len()).sum()
     }
 }
 
@@ -42,7 +37,7 @@ impl Slices {
     /// # Errors
     /// There is no such slice.
     pub fn memory(&self, name: &str) -> Result<&SliceMemory, SliceError> {
-        Ok(&self.slice(name)?.memory.current)
+        Ok(&self.slice(name)?.state.memory)
     }
 
     /// The version of a slice's memory, and its staged changes.
@@ -50,8 +45,8 @@ impl Slices {
     /// # Errors
     /// There is no such slice.
     pub fn memory_version(&self, name: &str) -> Result<MemoryVersion, SliceError> {
-        let memory = &self.slice(name)?.memory;
-        Ok(MemoryVersion { version: memory.version, staged: memory.staged_bytes() })
+        let staged = &self.slice(name)?.staged;
+        Ok(MemoryVersion { version: staged.version, staged: staged.bytes() })
     }
 
     /// Writes the memory of a slice. A packet may see some of the words changed and others not yet.
@@ -67,15 +62,16 @@ impl Slices {
     /// # Errors
     /// There is no such slice, the bytes end beyond its memory, or more bytes than it has are staged.
     pub fn stage_memory(&mut self, name: &str, offset: usize, bytes: Vec<u8>) -> Result<(), SliceError> {
-        let memory = &mut self.slice_mut(name)?.memory;
-        memory.current.check(offset, bytes.len()).map_err(beyond)?;
-        if memory.staged_bytes() + bytes.len() > memory.current.size() {
+        let slice = self.slice_mut(name)?;
+        let memory = &slice.state.memory;
+        memory.check(offset, bytes.len()).map_err(beyond)?;
+        if slice.staged.bytes() + bytes.len() > memory.size() {
             let reason = "more bytes are staged than the memory has".to_owned();
             return Err(SliceError::new(reason, "make the staged changes with `mem commit`"));
         }
         // Empty changes would need memory without a bound.
         if !bytes.is_empty() {
-            memory.staged.push((offset, bytes));
+            slice.staged.changes.push((offset, bytes));
         }
         Ok(())
     }
@@ -84,19 +80,25 @@ impl Slices {
     /// have the new memory, keep their former values.
     ///
     /// # Errors
-    /// There is no such slice.
+    /// There is no such slice, it has failed, or its code option does not start again.
     pub fn commit_memory(&mut self, name: &str) -> Result<(), SliceError> {
-        let memory = &mut self.slice_mut(name)?.memory;
-        if memory.staged.is_empty() {
+        let slice = self.slice_mut(name)?;
+        if slice.staged.changes.is_empty() {
             return Ok(());
         }
-        let next = memory.current.duplicate();
-        for (offset, bytes) in memory.staged.drain(..) {
-            next.write(offset, &bytes).map_err(beyond)?;
+        if slice.state.failure().is_some() {
+            return Err(SliceError::new(format!("the slice '{name}' has failed"), "resume it first"));
         }
-        memory.current = next;
-        memory.version += 1;
-        self.publish_slice(name);
+        let (memory, code) = (slice.state.memory.copy(), slice.state.code.clone());
+        for (offset, bytes) in &slice.staged.changes {
+            memory.write(*offset, bytes).map_err(beyond)?;
+        }
+        // Instances of a code option have the memory for their whole life.
+        code.prepare(&memory, slice.state.running())
+            .map_err(|reason| SliceError::new(reason, "replace the code option"))?;
+        slice.staged.changes.clear();
+        slice.staged.version += 1;
+        self.renew(name, code, memory);
         Ok(())
     }
 }

@@ -1,23 +1,26 @@
 //! The control side of slices: makes all changes, checks quotas, and publishes the result to the workers.
 
+mod codes;
 mod filters;
 mod memory;
 mod queues;
 mod slow_path;
 
-use crate::code::{CODE_OPTIONS, CodeRegistration};
+use crate::code::{CODE_OPTIONS, CodeRegistration, DoubleRunCounts, DoubleRunReport, SliceCode};
 use crate::counters::SliceCounters;
 use crate::exceptions::ExceptionQueue;
 use crate::function::SliceFunctions;
+use crate::memory::SliceMemory;
 use crate::rows::ResultRows;
 use crate::spec::{SliceError, SliceSpec};
 use crate::table::{SharedSlices, SliceState, SliceTable, TableSlice};
 use classifier::{Published, ReusedNumbers, TenantFilters, TenantId};
+pub use codes::CodeSwap;
 pub use filters::FilterReport;
 use filters::Installed;
 pub use memory::MemoryVersion;
 use memory::StagedMemory;
-use plan::Name;
+use plan::{Guests, Name};
 use plane::Router;
 use plane::function::SLICE;
 use queues::{Queue, Reservation};
@@ -44,8 +47,11 @@ const LONGEST_NAME: usize = 20;
 /// A slice as the control side has it.
 struct Slice {
     spec: SliceSpec,
+    /// Its code option. That of `state` is another one during a double run.
+    code: SliceCode,
+    double_run: Option<Arc<DoubleRunCounts>>,
     state: Arc<SliceState>,
-    memory: StagedMemory,
+    staged: StagedMemory,
     interfaces: BTreeMap<u16, SocketAddr>,
     reservations: BTreeMap<crate::spec::SchedulerId, Reservation>,
     queues: BTreeMap<u16, Queue>,
@@ -63,6 +69,7 @@ pub struct Slices {
     serial: u64,
     slices: BTreeMap<Name, Slice>,
     codes: Vec<&'static CodeRegistration>,
+    guests: Option<Arc<dyn Guests>>,
 }
 
 /// The state of a slice.
@@ -70,6 +77,12 @@ pub struct Slices {
 pub struct SliceReport {
     /// Its definition.
     pub spec: SliceSpec,
+    /// The version of its code option.
+    pub code_version: u32,
+    /// A hash of the module of its code option, if that is a guest.
+    pub code_digest: Option<u64>,
+    /// The results so far of a code option that may replace it.
+    pub double_run: Option<DoubleRunReport>,
     /// True if its packets are dropped.
     pub is_suspended: bool,
     /// Why its code option panicked.
@@ -101,7 +114,7 @@ impl Slices {
         draft.filters = filters.table();
         let rows = ReusedNumbers::new(filters.free_entries());
         let table = Published::new(draft.clone());
-        let shared = Arc::new(SharedSlices { table, rows: ResultRows::new(rows.most()) });
+        let shared = Arc::new(SharedSlices::new(table, ResultRows::new(rows.most())));
         let ids = ReusedNumbers::new(SLICES);
         Slices {
             shared,
@@ -112,6 +125,7 @@ impl Slices {
             serial: 0,
             slices: BTreeMap::new(),
             codes: CODE_OPTIONS.iter().collect(),
+            guests: None,
         }
     }
 
@@ -154,7 +168,7 @@ impl Slices {
 
     /// Frees old tables, and the numbers that only they have.
     fn recover(&mut self) {
-        self.shared.table.free_retired();
+        self.shared.free_retired();
         let oldest = self.shared.table.oldest_version();
         self.rows.recover(oldest);
         self.ids.recover(oldest);
@@ -171,8 +185,8 @@ impl Slices {
             self.draft.slices.resize(at + 1, None);
         }
         let queues = slice.queues.iter().map(|(number, queue)| (*number, queue.place)).collect();
-        let (shared, memory) = (slice.state.clone(), slice.memory.current.clone());
-        self.draft.slices[at] = Some(TableSlice { shared, memory, interfaces: interfaces.into(), queues });
+        let shared = slice.state.clone();
+        self.draft.slices[at] = Some(TableSlice { shared, interfaces: interfaces.into(), queues });
         self.publish();
     }
 
@@ -186,20 +200,10 @@ impl Slices {
             let hint = "delete it first, or use another name";
             return Err(SliceError::new(format!("there is a slice '{}' already", spec.name), hint));
         }
-        let Some(code) = self.codes.iter().copied().find(|code| code.name == spec.code) else {
-            let names = self.codes.iter().map(|code| code.name);
-            let reason = format!("there is no code option '{}'", spec.code);
-            return Err(SliceError::new(reason, plan::did_you_mean(&spec.code, names)));
-        };
-        for (setting, _) in &spec.config.0 {
-            if !code.settings.iter().any(|(known, _)| known == setting) {
-                let reason = format!("the code option '{}' has no setting '{setting}'", code.name);
-                let names = code.settings.iter().map(|(name, _)| *name);
-                return Err(SliceError::new(reason, plan::did_you_mean(setting, names)));
-            }
-        }
-        (code.make)(&spec.config).map_err(|reason| SliceError::new(reason, "correct the setting"))?;
+        let code = self.find_code(&spec.code, &spec.config)?;
         self.check_resources(&spec, code.memory)?;
+        let memory = SliceMemory::new(spec.quota.memory.get() as usize);
+        code.prepare(&memory, 1).map_err(|reason| SliceError::new(reason, "correct the setting"))?;
         self.recover();
         let Some(number) = self.ids.take() else {
             return Err(SliceError::new("the numbers of slices are in use", "delete a slice that is not needed"));
@@ -213,14 +217,16 @@ impl Slices {
         self.serial += 1;
         let state = SliceState::new(
             (id, self.serial),
-            (code, spec.config.clone()),
-            (spec.quota.indices, self.filters.counters()),
+            code.clone(),
+            (memory, spec.quota.indices, self.filters.counters()),
             (spec.drops_unmatched, ExceptionQueue::new(spec.quota.exceptions)),
         );
         let name = spec.name.clone();
         let slice = Slice {
-            memory: StagedMemory::new(spec.quota.memory),
+            staged: StagedMemory::default(),
             spec,
+            code,
+            double_run: None,
             state: Arc::new(state),
             interfaces: BTreeMap::new(),
             reservations: BTreeMap::new(),
@@ -279,7 +285,7 @@ impl Slices {
         let version = self.publish();
         self.rows.free(slice.filters.values().map(|filter| filter.row), version);
         self.ids.free([u32::from(id.0) - 1], version);
-        slice.memory.current.clear();
+        slice.state.memory.clear();
         slice.state.exceptions.end();
         Ok(())
     }
@@ -292,19 +298,23 @@ impl Slices {
         let slice = self.slice_mut(name)?;
         if !is_suspended && slice.state.failure().is_some() {
             // The state of the code option that panicked may be inconsistent: each worker makes a new one.
-            self.renew(name);
+            let code = slice.state.code.clone();
+            code.prepare(&slice.state.memory, slice.state.running())
+                .map_err(|reason| SliceError::new(reason, "give the slice another code option"))?;
+            let memory = slice.state.memory.clone();
+            self.renew(name, code, memory);
             return Ok(());
         }
         slice.state.suspended.store(is_suspended, Relaxed);
         Ok(())
     }
 
-    /// Gives a slice a new state without failure, with the same memory, counters and exceptions.
-    fn renew(&mut self, name: &str) {
+    /// Gives a slice a new state without failure, with this code option and memory, and the same counters and exceptions.
+    fn renew(&mut self, name: &str, code: SliceCode, memory: SliceMemory) {
         self.serial += 1;
         let serial = self.serial;
         let Some(slice) = self.slices.get_mut(name) else { return };
-        slice.state = Arc::new(slice.state.renewed(serial));
+        slice.state = Arc::new(slice.state.renewed(serial, code, memory));
         self.publish_slice(name);
     }
 
@@ -403,6 +413,9 @@ impl Slices {
         let (reservations, queues) = queues::reports(router, slice);
         Ok(SliceReport {
             spec: slice.spec.clone(),
+            code_version: slice.code.version,
+            code_digest: slice.code.digest,
+            double_run: slice.double_run.as_deref().map(DoubleRunCounts::report),
             is_suspended: slice.state.suspended.load(Relaxed),
             failure: slice.state.failure(),
             counters: slice.state.counters(),

@@ -41,9 +41,33 @@ pub fn example(file: &str) -> Option<Vec<u8>> {
     built.entry(file.to_string()).or_insert_with(|| build_example(file)).clone()
 }
 
+/// The module of the code option with which `switchpath guest new --kind slice` begins. Without the tools of its language it is none, with a message.
+pub fn slice_template(file: &str) -> Option<Vec<u8>> {
+    let folder = match file.rsplit_once('.')?.1 {
+        "rs" => "sdk/rust/start",
+        "c" => "sdk/c",
+        _ => "sdk/assemblyscript",
+    };
+    let kit = KitFiles { header: "switchpath_slice.h", module: "slice.ts", exports: "slice_exports.ts" };
+    build_with(&root().join(folder).join(file), &kit)
+}
+
+/// The files of the kits in C and AssemblyScript.
+struct KitFiles {
+    header: &'static str,
+    module: &'static str,
+    exports: &'static str,
+}
+
 fn build_example(file: &str) -> Option<Vec<u8>> {
+    let kit = KitFiles { header: "switchpath_function.h", module: "function.ts", exports: "function_exports.ts" };
+    build_with(&root().join("examples/guests").join(file), &kit)
+}
+
+fn build_with(source: &Path, kit: &KitFiles) -> Option<Vec<u8>> {
+    let file = source.file_name().and_then(|file| file.to_str()).expect("it has a name");
     let (name, language) = file.split_once('.').expect("it has an ending");
-    let (root, source) = (root(), root().join("examples/guests").join(file));
+    let root = root();
     let folder = root.join("target/guest-examples").join(name);
     let put = |place: &str, text: &str| {
         let path = folder.join(place);
@@ -58,10 +82,10 @@ fn build_example(file: &str) -> Option<Vec<u8>> {
             if !has_target() {
                 return None;
             }
-            let kit = format!("path = \"{}\"", root.join("sdk/rust").display());
+            let path = format!("path = \"{}\"", root.join("sdk/rust").display());
             put(
                 "Cargo.toml",
-                &read("sdk/rust/start/Cargo.toml").replace("@NAME@", name).replace("path = \"kit\"", &kit),
+                &read("sdk/rust/start/Cargo.toml").replace("@NAME@", name).replace("path = \"kit\"", &path),
             );
             put(".cargo/config.toml", &read("sdk/rust/start/config.toml"));
             put("src/lib.rs", &text);
@@ -76,7 +100,7 @@ fn build_example(file: &str) -> Option<Vec<u8>> {
                 return None;
             }
             put("function.c", &text);
-            put("switchpath_function.h", &read("sdk/c/switchpath_function.h"));
+            put(kit.header, &read(&format!("sdk/c/{}", kit.header)));
             let mut command = Command::new("clang");
             command.args([
                 "--target=wasm32",
@@ -99,8 +123,8 @@ fn build_example(file: &str) -> Option<Vec<u8>> {
             }
             put("asconfig.json", &read("sdk/assemblyscript/asconfig.json"));
             put("assembly/tsconfig.json", &read("sdk/assemblyscript/tsconfig.json"));
-            put("assembly/switchpath.ts", &read("sdk/assemblyscript/function.ts"));
-            put("assembly/exports.ts", &read("sdk/assemblyscript/function_exports.ts"));
+            put("assembly/switchpath.ts", &read(&format!("sdk/assemblyscript/{}", kit.module)));
+            put("assembly/exports.ts", &read(&format!("sdk/assemblyscript/{}", kit.exports)));
             put("assembly/index.ts", &text);
             let mut command = Command::new(modules.join(".bin/asc"));
             command.args(["--config", "asconfig.json", "--outFile"]).arg(&out);

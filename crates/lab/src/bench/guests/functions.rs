@@ -79,7 +79,8 @@ impl FunctionLoad {
     }
 }
 
-fn nanos(counter: &CycleCounter, cycles: f64) -> f64 {
+/// Nanoseconds of so many ticks.
+pub fn nanos(counter: &CycleCounter, cycles: f64) -> f64 {
     counter.between(0, (cycles.max(0.0) * 1000.0) as u64).get() as f64 / 1000.0
 }
 
