@@ -7,7 +7,7 @@ use crate::show::slices;
 use crate::slice_router;
 use anyhow::{Context, Result, bail};
 use control::Client;
-use control::api::{SliceExceptionsReply, SliceMemoryReply, SlicesEdited};
+use control::api::{SliceDefinitions, SliceExceptionsReply, SliceMemoryReply, SlicesEdited};
 use std::io::{Write, stdout};
 use std::process::ExitCode;
 
@@ -37,6 +37,7 @@ pub fn slice(arguments: &SliceArguments) -> Result<ExitCode> {
             ["read", ..] => bail!("write: mem read NAME [OFFSET] [LENGTH]"),
             _ => edit("mem", line),
         },
+        SliceSubcommand::Export { name } => export(&client, name.as_deref(), json),
         SliceSubcommand::Stats { name } => slices::stats(&client, name, json),
         SliceSubcommand::Exc { name, limit } => receive_exceptions(&client, name, *limit, json),
         SliceSubcommand::Router { name, routes } => slice_router::run(client, name, routes.as_deref(), json),
@@ -83,6 +84,18 @@ fn read_memory(client: &Client, name: &str, rest: &[&str], json: bool) -> Result
     for (number, digits) in memory.bytes.as_bytes().chunks(LINE * 2).enumerate() {
         let pairs: Vec<_> = digits.chunks(2).map(String::from_utf8_lossy).collect();
         writeln!(out, "{:08x}  {}", memory.offset + (number * LINE) as u64, pairs.join(" "))?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn export(client: &Client, name: Option<&str>, json: bool) -> Result<ExitCode> {
+    let only: Vec<_> = name.map(|name| ("only", name.to_owned())).into_iter().collect();
+    let definitions: SliceDefinitions = client.get_with("/v1/slices/definitions", &only)?;
+    let mut out = stdout();
+    if json {
+        print_json(&mut out, &definitions)?;
+    } else {
+        definitions.lines.iter().try_for_each(|line| writeln!(out, "{line}"))?;
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -37,7 +37,8 @@ pub use client::{
     Answer, Body, Client, ClientError, ExceptionStream, RemoteRouter, SliceClient, SlowPathPacket, Target,
 };
 pub use daemon::{
-    ApplyFailure, ApplyRequest, Daemon, DaemonOptions, FinalReport, InterfaceGuard, Notice, RollbackTarget, StartError,
+    ApplyFailure, ApplyRequest, Daemon, DaemonOptions, FinalReport, InterfaceGuard, Notice, RollbackTarget,
+    SliceRights, StartError,
 };
 pub use events::EventLog;
 pub use server::{Listeners, Server};

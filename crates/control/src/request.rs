@@ -107,6 +107,8 @@ pub enum Request {
     ShareEdit(String, ConfigText),
     /// The slices, or the one of this name.
     Slices(Option<String>),
+    /// The lines that make the slices, or the one of this name.
+    SliceDefinitions(Option<String>),
     /// Filters of a slice: from this position on, and at most so many.
     SliceFilters(String, u32, usize),
     /// The statistics of a slice.
@@ -285,6 +287,7 @@ pub fn parse(method: &str, path: &str, query: &str, body: impl Into<Vec<u8>>) ->
             Request::ShareEdit(port.ok_or_else(missing)?, text()?)
         }
         "/v1/slices" => Request::Slices(query.get("only").map(str::to_owned)),
+        "/v1/slices/definitions" => Request::SliceDefinitions(query.get("only").map(str::to_owned)),
         "/v1/slices/batch" => Request::SliceEdit(text()?),
         "/v1/slices/reinject" => Request::SliceReinject(slice_name(&query)?, text()?),
         path if path.starts_with("/v1/slices/") => slice_request(path, &query)?,

@@ -69,6 +69,7 @@ pub(crate) fn respond(daemon: &Daemon, caller: &Caller, request: Request, format
             Reply::of_apply(daemon.edit_shares(&port, (&text.text, &text.name), &caller.author))
         }
         Request::Slices(only) => Reply::of_apply(daemon.slices(caller.rights(), only.as_deref())),
+        Request::SliceDefinitions(only) => Reply::of_apply(daemon.slice_definitions(caller.rights(), only.as_deref())),
         Request::SliceFilters(slice, from, limit) => {
             Reply::of_apply(daemon.slice_filters(caller.rights(), &slice, (from, limit)))
         }

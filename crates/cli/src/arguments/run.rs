@@ -37,6 +37,9 @@ pub struct RunArguments {
     pub force: bool,
     #[command(flatten)]
     pub guests: GuestDirectory,
+    /// Make the slices of this file, which `switchpath slice export` writes.
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub slices: Option<PathBuf>,
     #[command(flatten)]
     pub sharing: SocketSharing,
     #[command(flatten)]

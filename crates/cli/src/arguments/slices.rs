@@ -22,6 +22,7 @@ Examples:
   switchpath slice code overlay guest:mine           replace it
   switchpath slice mem read overlay 0 64
   switchpath slice exc overlay                 packets for its slow path
+  switchpath slice export > overlay.slices     its definition
   switchpath slice batch overlay.slices        one change a line; docs/operate/slices.md
 
 {EXIT}"))]
@@ -73,6 +74,11 @@ pub enum SliceSubcommand {
     Filter(SliceLine),
     /// Read or write the memory of a slice: `read NAME [OFFSET] [LENGTH]`, `write NAME OFFSET HEX`, or `stage NAME OFFSET HEX` for writes that `commit NAME` makes at once.
     Mem(SliceLine),
+    /// Print the changes that make the slices, or one, as they are: for `batch`, and for `switchpath run --slices`.
+    Export {
+        /// The slice.
+        name: Option<String>,
+    },
     /// Show the statistics indices of a slice that have counted packets.
     Stats {
         /// The slice.

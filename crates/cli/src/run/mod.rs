@@ -9,11 +9,12 @@ use crate::guests;
 use crate::notify::{notify, reloading, watchdog};
 use crate::output::{Rows, is_coloured, print_json, short, show_diagnostics, span};
 use anyhow::{Context, Result, anyhow};
-use control::api::{Author, Via};
+use control::api::{AccessLevel, ApiError, Author, Via};
 use control::remote::{Remote, RemoteOptions, listen};
 use control::socket::ControlSocket;
 use control::{
-    ApplyRequest, Daemon, DaemonOptions, FinalReport, InterfaceGuard, Listeners, Notice, Server, StartError,
+    ApplyRequest, Daemon, DaemonOptions, FinalReport, InterfaceGuard, Listeners, Notice, Server, SliceRights,
+    StartError,
 };
 use history::Start;
 use io::clock;
@@ -23,6 +24,7 @@ use plan::Catalogue;
 use serde_json::json;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
 use signal_hook::iterator::Signals;
+use std::fs;
 use std::io::{Write, stderr, stdout};
 use std::net::{SocketAddr, TcpListener};
 use std::path::Path;
@@ -47,6 +49,7 @@ pub fn run(arguments: &RunArguments) -> Result<ExitCode> {
     let guests = guests::directory(&arguments.guests)?;
     let catalogue = guests::catalogue(guests.clone());
     let file = read(&arguments.config, &catalogue)?;
+    let slices = arguments.slices.as_deref().map(read_slices).transpose()?;
     let Start { configuration, restores } = history::choose(&past, file, arguments.force, &catalogue)?;
     let (configuration, plan) = require_valid(configuration)?;
     let (sender, wakes) = channel();
@@ -71,6 +74,10 @@ pub fn run(arguments: &RunArguments) -> Result<ExitCode> {
         }
         other => anyhow!(other),
     })?;
+    if let Some((name, text)) = slices {
+        let rights = SliceRights { author: &process_user(Via::Start), allowed: AccessLevel::Full };
+        daemon.edit_slices(rights, (&text, &name)).map_err(|failure| anyhow!(ApiError::from(&failure)))?;
+    }
     // Before the first request can arrive.
     confine::confine(&daemon, arguments, &plan, state.as_deref(), socket.as_ref())?;
     let server = serve(&daemon, Listeners { socket, remote, metrics })?;
@@ -104,6 +111,11 @@ pub fn run(arguments: &RunArguments) -> Result<ExitCode> {
         return Err(anyhow!(reason));
     }
     Ok(if closing.ledgers.balanced { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+fn read_slices(file: &Path) -> Result<(String, String)> {
+    let text = fs::read_to_string(file).with_context(|| format!("cannot read the slices in {}", file.display()))?;
+    Ok((file.display().to_string(), text))
 }
 
 /// Notifies systemd at the wanted interval while all workers make progress, and stops while one does not.

@@ -194,3 +194,22 @@ fn absurd_configurations_are_refused_with_an_error() {
     let said = place.run_failing(1, &["run", "."]);
     assert!(said.contains("cannot be read"), "{said}");
 }
+
+#[test]
+fn slices_of_a_file_are_made_at_the_start() {
+    let place = TestDirectory::new(1000);
+    place.write("run.toml", &config("100pps", ""));
+    let lines = "create overlay code null filters 10\nfilter insert overlay 5 drop\nmem write overlay 8 0102\n";
+    place.write("all.slices", lines);
+    let router = place.start_as(place.command(&["run", "run.toml", "--slices", "all.slices"]));
+    let exported = place.run_ok(&["slice", "export", "overlay"]);
+    assert!(exported.lines().count() == 3 && exported.contains("filter insert overlay 5 drop\n"), "{exported}");
+    assert_eq!(place.json(&["slice", "export", "-j"])["lines"].as_array().unwrap().len(), 3);
+    router.signal(Signal::TERM);
+    router.end();
+    place.write("all.slices", &format!("{lines}filter insert overlei 6 drop\n"));
+    let said = place.run_failing(1, &["run", "run.toml", "--slices", "all.slices"]);
+    assert!(said.contains("all.slices:4") && said.contains("did you mean 'overlay'?"), "{said}");
+    let said = place.run_failing(1, &["run", "run.toml", "--slices", "none"]);
+    assert!(said.contains("cannot read the slices in none"), "{said}");
+}

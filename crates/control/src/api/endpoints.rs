@@ -267,6 +267,15 @@ pub const ENDPOINTS: &[Endpoint] = &[
         ..get("/v1/slices", "The slices of tenants, with their counters.", json::<SlicesReply>("SlicesReply"))
     },
     Endpoint {
+        parameters: &[Parameter { name: "only", example: "overlay", doc: "Only the slice of this name." }],
+        needs: AccessLevel::Slice,
+        ..get(
+            "/v1/slices/definitions",
+            "The changes that make the slices as they are, for `/v1/slices/batch` after a restart or on another router.",
+            json::<SliceDefinitions>("SliceDefinitions"),
+        )
+    },
+    Endpoint {
         parameters: &[
             SLICE,
             Parameter { name: "from", example: "100", doc: "Only filters from this position on." },

@@ -62,9 +62,9 @@ pub use rules::{FlowCacheReply, RuleListReply, RuleLists, RuleReply, RulesEdited
 pub use sets::{SetEdited, SetElementReply, SetElements, SetReply, SetsReply};
 pub use shares::{PortSharesReply, ShareOrder, ShareReply, ShareTraffic, SharesEdited, SharesReply};
 pub use slices::{
-    CodeOptionReply, SliceDoubleRunReply, SliceExceptionReply, SliceExceptionsReply, SliceFilterReply,
-    SliceFiltersReply, SliceIndexReply, SliceInterfaceReply, SliceMemoryReply, SliceQueueReply, SliceQuotaReply,
-    SliceReinjected, SliceReply, SliceReservationReply, SliceStatsReply, SlicesEdited, SlicesReply,
+    CodeOptionReply, SliceDefinitions, SliceDoubleRunReply, SliceExceptionReply, SliceExceptionsReply,
+    SliceFilterReply, SliceFiltersReply, SliceIndexReply, SliceInterfaceReply, SliceMemoryReply, SliceQueueReply,
+    SliceQuotaReply, SliceReinjected, SliceReply, SliceReservationReply, SliceStatsReply, SlicesEdited, SlicesReply,
 };
 pub use subscribers::{
     RttReply, RttSideReply, SiteReply, SitesReply, SubscriberOrder, SubscriberReply, SubscribersReloaded,

@@ -171,6 +171,13 @@ pub struct SliceFilterReply {
     pub hits: u64,
 }
 
+/// The changes that make slices as they are: `/v1/slices/batch` takes them.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct SliceDefinitions {
+    /// One change each, in their order.
+    pub lines: Vec<String>,
+}
+
 /// The statistics of a slice.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct SliceStatsReply {

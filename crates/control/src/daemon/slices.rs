@@ -157,6 +157,25 @@ impl Daemon {
         Ok(api::SliceFiltersReply { total, filters: filters.iter().map(one).collect() })
     }
 
+    /// Returns the lines that make the slices that a caller may see, or the one of this name, as they are.
+    pub fn slice_definitions(
+        &self,
+        rights: SliceRights<'_>,
+        only: Option<&str>,
+    ) -> Result<api::SliceDefinitions, ApplyFailure> {
+        let control = self.control.lock();
+        if let Some(name) = only {
+            rights.check_sees(&control, name)?;
+        }
+        let wanted = |name: &str| only.is_none_or(|only| only == name) && rights.sees(&control, name);
+        let mut lines = Vec::new();
+        for name in control.slices.names().filter(|name| wanted(name)) {
+            let changes = control.slices.definition(&control.router, name)?;
+            lines.extend(changes.iter().map(ToString::to_string));
+        }
+        Ok(api::SliceDefinitions { lines })
+    }
+
     /// Returns the statistics indices of a slice that have counted packets.
     pub fn slice_stats(&self, rights: SliceRights<'_>, name: &str) -> Result<api::SliceStatsReply, ApplyFailure> {
         let control = self.control.lock();

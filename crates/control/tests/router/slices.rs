@@ -274,3 +274,26 @@ fn guest_of_a_slice_is_compared_and_replaced_while_packets_flow() {
     let error = edit(&rig, "code overlay guest:his\n").unwrap_err().to_string();
     assert!(error.contains("there is no his.wasm"), "{error}");
 }
+
+#[test]
+fn exported_slices_can_be_made_again() {
+    let mut rig = Rig::of(sliced(), |options| options);
+    edit(&rig, OVERLAY).unwrap();
+    edit(&rig, "create other code null owner 4001\nmem write overlay 300 0a00ff\nsuspend other\n").unwrap();
+    rig.send_frames([frame(b"ok")].into_iter());
+    assert_eq!(rig.wan.await_ports(1), [20_000]);
+    let export = |only: &str| -> String {
+        let exported: api::SliceDefinitions = rig.client.get(&format!("/v1/slices/definitions{only}")).unwrap();
+        exported.lines.iter().map(|line| format!("{line}\n")).collect()
+    };
+    let whole = export("");
+    assert_eq!(export("?only=other"), whole[whole.find("create other").unwrap()..]);
+    assert_eq!((whole.lines().count(), whole.lines().last()), (10, Some("suspend other")), "{whole}");
+    edit(&rig, "delete overlay\ndelete other\n").unwrap();
+    edit(&rig, &whole).unwrap();
+    assert_eq!(export(""), whole);
+    rig.send_frames([frame(b"ok")].into_iter());
+    assert_eq!(rig.wan.await_ports(1), [20_000]);
+    let unknown: Result<api::SliceDefinitions, _> = rig.client.get("/v1/slices/definitions?only=overlai");
+    assert!(unknown.unwrap_err().to_string().contains("did you mean 'overlay'?"));
+}

@@ -1,6 +1,7 @@
 //! The control side of slices: makes all changes, checks quotas, and publishes the result to the workers.
 
 mod codes;
+mod definition;
 mod filters;
 mod memory;
 mod queues;
