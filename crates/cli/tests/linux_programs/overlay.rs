@@ -76,7 +76,7 @@ fn routes(node: usize, without: &str) -> String {
     ];
     let others = (1..=NODES).filter(|other| *other != node);
     lines.extend(others.map(|other| format!("route 10.0.{other}.0/24 {}", if other < node { &west } else { &east })));
-    // Further on nobody has a route.
+    // The nodes behind have no route.
     lines.extend((node < NARROW).then(|| format!("route 10.3.0.0/16 {east}")));
     lines.retain(|line| without.is_empty() || !line.contains(without));
     lines.join("\n") + "\n"
@@ -119,7 +119,7 @@ impl Node {
         fs::read_to_string(self.place.path("program.log")).unwrap_or_default()
     }
 
-    /// Starts the slow path, and returns what it says about its routes.
+    /// Starts the slow path, and returns its report about the routes.
     fn start_program(&mut self) -> String {
         let mut command = self.place.command(&["slice", "router", "overlay", "--routes", "routes"]);
         let log = self.place.path("program.log");
