@@ -1,7 +1,7 @@
 //! `switchpath slice router`: the slow path of a slice with the code option `ipv4`.
 //!
-//! The program keeps the filters of the slice equal to the routes of a file, longest prefix first, and answers the packets that the fast path does not
-//! forward: it sends ICMP errors, echo replies and fragments. All of them return to the fast path, which looks up their route.
+//! The program keeps the filters of the slice equal to the routes of a file, longest prefix first. It answers the packets that the fast path does not
+//! forward with ICMP errors, echo replies and fragments. The answers return to the fast path, which looks up their routes.
 //!
 //! It needs no rights but those of the slice's owner. Without it the routes stay, and exceptions wait.
 
@@ -273,7 +273,7 @@ fn serve(router: &Mutex<SliceRouter<'_>>, client: &SliceClient, mut stream: Exce
         for some in returned.chunks(AT_ONCE) {
             match client.reinject(some) {
                 Ok(_) => {}
-                // Somebody has changed the meta-interfaces of the slice meanwhile.
+                // The operator has deleted a meta-interface of the slice.
                 Err(ClientError::Refused(error)) => eprintln!("switchpath: {error}"),
                 Err(error) => return Err(error.into()),
             }

@@ -1,4 +1,4 @@
-//! Packets on the way to the slow path of their slice: a bounded queue with a limit of packets a second, and the same limit for those that come back.
+//! Packets on the way to the slow path of their slice: a bounded queue with a limit of packets a second, and the same limit for packets that return.
 
 use crate::code::{ExceptionCode, LookupKey};
 use std::collections::VecDeque;

@@ -42,14 +42,25 @@ impl ShowView for api::SlicesReply {
             writeln!(out, "no slices; {} entries for filters are free", self.free_filters)?;
             return Ok(());
         }
-        let columns =
-            ["slice", "code", "state", ">filters", ">queues", ">received", ">forwarded", ">exceptions", ">drops"];
+        let columns = [
+            "slice",
+            "code",
+            ">owner",
+            "state",
+            ">filters",
+            ">queues",
+            ">received",
+            ">forwarded",
+            ">exceptions",
+            ">drops",
+        ];
         let mut rows = Rows::new(&columns);
         for slice in &self.slices {
             let counters = &slice.counters;
             rows.line(vec![
                 slice.name.clone(),
                 code(slice),
+                slice.owner_uid.map_or_else(|| "-".to_owned(), |uid| uid.to_string()),
                 slice.failure.as_ref().map_or_else(|| slice.state.clone(), |failure| format!("failed: {failure}")),
                 format!("{}/{}", slice.entries, slice.quota.filters),
                 format!("{}/{}", slice.queues.len(), slice.quota.queues),

@@ -23,6 +23,10 @@ impl Process {
         command.stdin(Stdio::null()).stdout(log.try_clone().unwrap()).stderr(log);
         Process { child: namespace.run(|| command.spawn()).unwrap().unwrap() }
     }
+
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
 }
 
 impl Drop for Process {

@@ -11,6 +11,7 @@ mod groups;
 mod home;
 mod lan;
 mod network;
+mod overlay;
 mod protocols;
 mod routing;
 mod servers;

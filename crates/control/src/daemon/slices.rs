@@ -276,7 +276,7 @@ impl Daemon {
         // Not while a configuration is being adopted: that may give the ports other shares.
         let mut control = self.lock_adopted(ADOPTION_TIMEOUT).ok_or(ApplyFailure::AdoptionTimeout)?;
         let control = &mut *control;
-        // Nor if a line belongs to somebody else.
+        // Nor if the caller may not make one of the changes.
         let checked =
             numbers.iter().zip(&commands).map(|(number, change)| (number, rights.check_change(control, change)));
         let foreign: Vec<(usize, SliceError)> =

@@ -114,7 +114,15 @@ fn slow_path(rig: &Rig) -> SliceClient {
 
 #[test]
 fn program_receives_exceptions_and_returns_packets() {
-    let mut rig = Rig::of(sliced(), |options| options);
+    // With several workers, the one that processes returned packets is not that of the other packets.
+    for workers in [1, 3] {
+        let text = sliced().replacen("version = 1\n", &format!("version = 1\n[router]\nworkers = {workers}\n"), 1);
+        assert!(text.contains("workers"));
+        exchange(Rig::of(text, |options| options));
+    }
+}
+
+fn exchange(mut rig: Rig) {
     let slice = slow_path(&rig);
     edit(&rig, "queue set overlay 2 wan/engine\n").unwrap();
     let mut stream = slice.exceptions().unwrap();

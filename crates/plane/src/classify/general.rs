@@ -66,7 +66,7 @@ impl<W: Witness> Classifier<'_, W> {
         if exception == Exception::Originated as u8 { self.originated_path(packet, target) } else { target }
     }
 
-    /// The path of a packet that a service has made for its function. On any other path it would be an ordinary packet, which nobody has sent.
+    /// The path of a packet that a service has made for its function. On any other path it would be forwarded as an ordinary packet.
     fn originated_path(&self, packet: &mut Packet, target: Target) -> Target {
         let meta = packet.meta_mut();
         let of_packet = |path: &&PathSpec| path.id == meta.path && path.receives_local;
