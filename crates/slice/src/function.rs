@@ -225,11 +225,12 @@ impl SliceFunction {
     /// Parses the packets. A run of packets of one slice is one call into its code option as far as panics are concerned.
     fn parse(&mut self, batch: &mut Batch<'_>) {
         let SliceFunction { work, instances, .. } = self;
+        let context = batch.context;
         for run in work.chunk_by_mut(|a, b| a.slice == b.slice) {
             let Some((slice, instance)) = slice_of(run, batch.table, instances) else { continue };
             contain(slice, instance, run, batch, |instance, work, packet| {
                 let env = CodeEnv::new(&slice.shared.memory, work.interface, slice.shared.code.parse_steps);
-                let mut env = env.at(work.at);
+                let mut env = env.at(work.at, context.now);
                 let parsed = instance.code.parse(packet.bytes(), &mut env);
                 work.key = env.fault().map_or(parsed, Err)?;
                 Ok(Step::LookUp)
@@ -270,7 +271,7 @@ impl SliceFunction {
                     RowAction::Drop => return Err(Diversion::Policy),
                 };
                 let env = CodeEnv::new(&slice.shared.memory, work.interface, slice.shared.code.format_steps);
-                let mut env = env.at(work.at);
+                let mut env = env.at(work.at, context.now);
                 let formatted = instance.code.format(&mut InnerEdit::new(packet), &hop.result(row.data), &mut env);
                 match env.fault().map_or(formatted, Err)? {
                     Formatted::Send => send(packet, slice, hop, context, routes),

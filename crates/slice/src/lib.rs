@@ -21,8 +21,8 @@ mod slices;
 mod spec;
 mod table;
 
-pub use command::SliceCommand;
 pub use code::DoubleRunReport;
+pub use command::SliceCommand;
 pub use counters::SliceCounters;
 pub use exceptions::SliceException;
 pub use memory::{MemoryBounds, SliceMemory};

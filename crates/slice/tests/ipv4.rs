@@ -475,7 +475,9 @@ fn mutated_packets_are_forwarded_as_rfc_1812_says_or_diverted() {
                     assert_eq!(answer.key, lookup_key(7, &ip));
                 }
             }
-            Err(Diversion::OutOfMemory | Diversion::Failed) => panic!("packet {number}: the code option uses no memory"),
+            Err(Diversion::OutOfMemory | Diversion::Failed) => {
+                panic!("packet {number}: the code option uses no memory")
+            }
         }
     }
     assert!(fates.iter().all(|fate| *fate > frames() / 100), "{fates:?}");

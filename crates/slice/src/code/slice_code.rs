@@ -41,7 +41,11 @@ impl SliceCode {
             parse_steps: code.parse_steps,
             format_steps: code.format_steps,
             memory: code.memory,
-            make: Arc::new(move |_| (code.make)(&config)),
+            make: Arc::new(move |memory| {
+                let mut made = (code.make)(&config)?;
+                made.attach(memory);
+                Ok(made)
+            }),
             ready: Arc::default(),
         }
     }
