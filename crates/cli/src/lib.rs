@@ -36,6 +36,7 @@ mod sets;
 mod share_files;
 mod shares;
 mod show;
+mod slice_router;
 mod slices;
 mod state;
 mod stats;

@@ -440,13 +440,15 @@ impl ShowView for api::TasksReply {
 
 impl ShowView for api::Routes {
     fn table(&self, _: Option<&Self>, out: &mut dyn Write) -> Result<()> {
-        let mut rows = Rows::new(&["", "vrf", "prefix", "origin", "action", "gateway", "interface", ">share"]);
+        let mut rows =
+            Rows::new(&["", "vrf", "prefix", "origin", "protocol", "action", "gateway", "interface", ">share"]);
         for route in &self.routes {
             rows.add([
                 if route.active { "*".into() } else { String::new() },
                 route.vrf.clone().unwrap_or_else(|| "main".into()),
                 route.prefix.clone(),
                 route.origin.clone(),
+                or_dash(route.protocol.as_deref()),
                 route.action.clone(),
                 or_dash(route.gateway.as_deref()),
                 or_dash(route.interface.as_deref()),
@@ -457,6 +459,7 @@ impl ShowView for api::Routes {
                 let share = format!("{:.1}%", hop.share * 100.0);
                 let blank = String::new;
                 rows.add([
+                    blank(),
                     blank(),
                     blank(),
                     blank(),

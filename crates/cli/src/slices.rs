@@ -4,6 +4,7 @@ use crate::arguments::{SliceArguments, SliceLine, SliceSubcommand};
 use crate::output::print_json;
 use crate::routes::{COMMAND_LINE, read_lines};
 use crate::show::slices;
+use crate::slice_router;
 use anyhow::{Context, Result, bail};
 use control::Client;
 use control::api::{SliceExceptionsReply, SliceMemoryReply, SlicesEdited};
@@ -38,6 +39,7 @@ pub fn slice(arguments: &SliceArguments) -> Result<ExitCode> {
         },
         SliceSubcommand::Stats { name } => slices::stats(&client, name, json),
         SliceSubcommand::Exc { name, limit } => receive_exceptions(&client, name, *limit, json),
+        SliceSubcommand::Router { name, routes } => slice_router::run(client, name, routes.as_deref(), json),
         SliceSubcommand::Batch { file } => {
             let (source, text) = read_lines(file)?;
             self::edit(arguments, &source, &text)

@@ -4,7 +4,7 @@
 //! the user who started the router have full access, and so do members of the socket's group. Members of the readers' group have read access.
 
 use crate::api::{AccessLevel, ApiError, Author, ErrorKind, Via};
-use crate::daemon::ApplyRequest;
+use crate::daemon::{ApplyRequest, SliceRights};
 use crate::request::ApplyConditions;
 use io::login::Login;
 
@@ -56,6 +56,11 @@ impl Caller {
     pub fn of_process(peer: &Peer, allowed: AccessLevel) -> Caller {
         let who = Author { uid: Some(peer.uid), user: io::accounts::user_name(peer.uid), ..Author::by(Via::Socket) };
         Caller { author: who, allowed, login: None }
+    }
+
+    /// Its identity and its rights, for slices.
+    pub fn rights(&self) -> SliceRights<'_> {
+        SliceRights { author: &self.author, allowed: self.allowed }
     }
 
     /// Identifies a scraper of metrics on this machine.

@@ -286,6 +286,7 @@ impl LoggedEvent {
             | LoggedEvent::WorkerRestarted { worker, .. }
             | LoggedEvent::WorkerStuck { worker, .. }
             | LoggedEvent::WorkerRecovered { worker, .. } => Some(worker.index()),
+            LoggedEvent::Shares(event) => event.subject_index(),
             LoggedEvent::Suppressed { last, .. } => last.subject_index(),
             _ => None,
         }

@@ -33,7 +33,9 @@ mod stream;
 mod subscriptions;
 pub mod trace;
 
-pub use client::{Answer, Body, Client, ClientError, RemoteRouter, Target};
+pub use client::{
+    Answer, Body, Client, ClientError, ExceptionStream, RemoteRouter, SliceClient, SlowPathPacket, Target,
+};
 pub use daemon::{
     ApplyFailure, ApplyRequest, Daemon, DaemonOptions, FinalReport, InterfaceGuard, Notice, RollbackTarget, StartError,
 };

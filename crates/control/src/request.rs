@@ -115,6 +115,10 @@ pub enum Request {
     SliceMemory(String, usize, Option<usize>),
     /// Packets for the slow path of a slice, at most so many.
     SliceExceptions(String, usize),
+    /// The packets for the slow path of a slice, as they arrive.
+    SliceSlowPath(String),
+    /// Packets that the slow path of a slice returns.
+    SliceReinject(String, ConfigText),
     /// Changes slices.
     SliceEdit(ConfigText),
     /// The reserved flows, at most this many.
@@ -282,6 +286,7 @@ pub fn parse(method: &str, path: &str, query: &str, body: impl Into<Vec<u8>>) ->
         }
         "/v1/slices" => Request::Slices(query.get("only").map(str::to_owned)),
         "/v1/slices/batch" => Request::SliceEdit(text()?),
+        "/v1/slices/reinject" => Request::SliceReinject(slice_name(&query)?, text()?),
         path if path.starts_with("/v1/slices/") => slice_request(path, &query)?,
         "/v1/reservations" => Request::Flows(query.number("limit", 1, SHARES.1)?.unwrap_or(SHARES.0) as usize),
         "/v1/reservations/batch" => {
@@ -541,10 +546,14 @@ pub fn exercise(bytes: &[u8]) {
     }
 }
 
+fn slice_name(query: &Query) -> Result<String, ApiError> {
+    let missing = || bad("the parameter slice is missing", "give the name of a slice: slice=overlay");
+    query.get("slice").map(str::to_owned).ok_or_else(missing)
+}
+
 /// A request for a part of one slice.
 fn slice_request(path: &str, query: &Query) -> Result<Request, ApiError> {
-    let missing = || bad("the parameter slice is missing", "give the name of a slice: slice=overlay");
-    let slice = query.get("slice").map(str::to_owned).ok_or_else(missing)?;
+    let slice = slice_name(query)?;
     let limit = |most: u64| Ok::<_, ApiError>(query.number("limit", 1, most)?.unwrap_or(most.min(1000)) as usize);
     Ok(match path {
         "/v1/slices/filters" => {
@@ -557,6 +566,7 @@ fn slice_request(path: &str, query: &Query) -> Result<Request, ApiError> {
             Request::SliceMemory(slice, offset, length)
         }
         "/v1/slices/exceptions" => Request::SliceExceptions(slice, limit(256)?),
+        "/v1/slices/slow-path" => Request::SliceSlowPath(slice),
         _ => Request::SliceStats(slice),
     })
 }

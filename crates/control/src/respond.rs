@@ -68,12 +68,21 @@ pub(crate) fn respond(daemon: &Daemon, caller: &Caller, request: Request, format
         Request::ShareEdit(port, text) => {
             Reply::of_apply(daemon.edit_shares(&port, (&text.text, &text.name), &caller.author))
         }
-        Request::Slices(only) => Reply::of_apply(daemon.slices(only.as_deref())),
-        Request::SliceFilters(slice, from, limit) => Reply::of_apply(daemon.slice_filters(&slice, from, limit)),
-        Request::SliceStats(slice) => Reply::of_apply(daemon.slice_stats(&slice)),
-        Request::SliceMemory(slice, offset, length) => Reply::of_apply(daemon.slice_memory(&slice, offset, length)),
-        Request::SliceExceptions(slice, limit) => Reply::of_apply(daemon.slice_exceptions(&slice, limit)),
-        Request::SliceEdit(text) => Reply::of_apply(daemon.edit_slices((&text.text, &text.name))),
+        Request::Slices(only) => Reply::of_apply(daemon.slices(caller.rights(), only.as_deref())),
+        Request::SliceFilters(slice, from, limit) => {
+            Reply::of_apply(daemon.slice_filters(caller.rights(), &slice, (from, limit)))
+        }
+        Request::SliceStats(slice) => Reply::of_apply(daemon.slice_stats(caller.rights(), &slice)),
+        Request::SliceMemory(slice, offset, length) => {
+            Reply::of_apply(daemon.slice_memory(caller.rights(), &slice, (offset, length)))
+        }
+        Request::SliceExceptions(slice, limit) => {
+            Reply::of_apply(daemon.slice_exceptions(caller.rights(), &slice, limit))
+        }
+        Request::SliceReinject(slice, text) => {
+            Reply::of_apply(daemon.reinject_slice(caller.rights(), &slice, (&text.text, &text.name)))
+        }
+        Request::SliceEdit(text) => Reply::of_apply(daemon.edit_slices(caller.rights(), (&text.text, &text.name))),
         Request::Flows(limit) => Reply::json(&daemon.flows(limit)),
         Request::FlowEdit(text, trial) => {
             Reply::of_apply(daemon.edit_flows((&text.text, &text.name), trial, &caller.author))
@@ -112,7 +121,7 @@ pub(crate) fn respond(daemon: &Daemon, caller: &Caller, request: Request, format
             Err(error) => Reply::refusal(&error),
         },
         Request::OpenApi => Reply::json(&openapi()),
-        Request::Capture(_) | Request::Trace(_) | Request::Schedule(_) => {
+        Request::Capture(_) | Request::Trace(_) | Request::Schedule(_) | Request::SliceSlowPath(_) => {
             unreachable!("what grows is answered as it grows")
         }
     }

@@ -2,7 +2,7 @@
 
 use crate::capture::{CaptureReader, CapturedFrame};
 use crate::cpu_trace::ScheduleRecording;
-use crate::daemon::Daemon;
+use crate::daemon::{Daemon, SlowPathReader};
 use crate::names::Names;
 use crate::trace::TraceReader;
 use bytes::Bytes;
@@ -17,6 +17,7 @@ use std::io::{self as std_io, Write};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
+use tokio::sync::Notify;
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 use units::{Instant, Mac, Nanos, PortId};
 
@@ -184,6 +185,40 @@ async fn send_trailer(body: &Sender<Frame<Bytes>>, missed: u64) {
 pub(crate) fn trace_body(daemon: Arc<Daemon>, packets: TraceReader) -> (StreamBody, impl Future<Output = ()> + Send) {
     let (sender, receiver) = channel(4);
     (StreamBody(receiver), async move { send_traces(&daemon, packets, &sender).await })
+}
+
+/// Bytes of packets for a slow path in one piece of the body. With few pieces in flight, a client that does not read keeps little memory; further packets
+/// wait in the bounded queue of their slice.
+const SLOW_PATH_CHUNK: usize = 32 << 10;
+
+/// Returns a body with the packets for the slow path of a slice, one line of JSON each, and the future that fills it until either end is gone. `ready` is
+/// notified when a packet waits.
+pub(crate) fn slow_path_body(
+    reader: SlowPathReader,
+    ready: Arc<Notify>,
+) -> (StreamBody, impl Future<Output = ()> + Send) {
+    let (sender, receiver) = channel(1);
+    let work = async move {
+        loop {
+            let mut text = Vec::new();
+            while text.len() < SLOW_PATH_CHUNK {
+                // One by one: the packets of a client that hangs up stay for the next one, except those on their way.
+                let Some(taken) = reader.take(1) else { return };
+                let Some(exception) = taken.first() else { break };
+                serde_json::to_writer(&mut text, exception).expect("the types of the API have text keys only");
+                text.push(b'\n');
+            }
+            if text.is_empty() {
+                tokio::select! {
+                    () = ready.notified() => {}
+                    () = sender.closed() => return,
+                }
+            } else if sender.send(Frame::data(text.into())).await.is_err() {
+                return;
+            }
+        }
+    };
+    (StreamBody(receiver), work)
 }
 
 /// Returns a body with a CPU scheduler trace of `time`, and the future that records it and then fills the body.

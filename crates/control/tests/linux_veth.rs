@@ -186,9 +186,10 @@ fn routes_of_the_kernel_are_those_of_the_router() {
     let shown = || {
         let wanted = RouteQuery { origin: Some(Origin::Kernel), ..RouteQuery::default() };
         let routes = net.daemon.routes(wanted, None, 100).unwrap().routes;
-        routes
-            .into_iter()
-            .map(|route| format!("{} {} {}", route.prefix, route.action, route.gateway.unwrap_or_default()))
+        routes.into_iter().map(|route| {
+            let (protocol, gateway) = (route.protocol.unwrap_or_default(), route.gateway.unwrap_or_default());
+            format!("{} {protocol} {} {gateway}", route.prefix, route.action)
+        })
     };
     net.wait("the address", || net.ip("ip -br addr show lan").contains("192.0.2.1/24"));
     assert_eq!(shown().count(), 0, "prefixes of addresses are connected routes");
@@ -198,20 +199,21 @@ fn routes_of_the_kernel_are_those_of_the_router() {
     net.ip("ip -6 route add 2001:db8:9::/48 via 2001:db8::9");
     net.ip("ip route add 198.51.103.0/24 nexthop via 192.0.2.9 weight 2 nexthop via 192.0.2.10");
     let expected = [
-        "198.51.100.0/24 via 192.0.2.9",
-        "198.51.101.0/24 blackhole ",
-        "198.51.102.0/24 unreachable ",
-        "198.51.103.0/24 via ",
-        "2001:db8:9::/48 via 2001:db8::9",
+        "198.51.100.0/24 bgp via 192.0.2.9",
+        "198.51.101.0/24 boot blackhole ",
+        "198.51.102.0/24 boot unreachable ",
+        "198.51.103.0/24 boot via ",
+        "2001:db8:9::/48 boot via 2001:db8::9",
     ];
     let time = net.wait("the routes", || shown().eq(expected));
     println!("taken over after {time}");
     // A changed next hop, and a route that is gone.
-    net.ip("ip route replace 198.51.100.0/24 via 192.0.2.77 proto bgp");
+    net.ip("ip route del 198.51.100.0/24 proto bgp");
+    net.ip("ip route add 198.51.100.0/24 via 192.0.2.77 proto 199");
     net.ip("ip route del 198.51.101.0/24");
     net.wait("the changes", || {
         let now: Vec<String> = shown().collect();
-        now[0].ends_with("192.0.2.77") && now.len() == 4
+        now[0] == "198.51.100.0/24 199 via 192.0.2.77" && now.len() == 4
     });
     // The kernel removes the routes of an interface that is set down without a word.
     net.ip("ip link set lan down");
@@ -247,7 +249,26 @@ fn configured_routes_are_in_the_kernel_too() {
     net.ip("ip route del default");
     net.wait("the removed route", has_all);
     with("[[route]]\nto = '0.0.0.0/0'\nvia = '192.0.2.8'\n");
-    net.wait("the changes", || routes("-4") == ["default via 192.0.2.8 dev lan"] && routes("-6").is_empty());
+    let default = "default via 192.0.2.8 dev lan";
+    net.wait("the changes", || routes("-4") == [default] && routes("-6").is_empty());
+    // Those of the API too, except where the configuration has one.
+    let batch = "add 0.0.0.0/0 via 192.0.2.7\nadd 198.51.100.0/24 via 192.0.2.7\nadd 198.51.101.0/24 unreachable\n\
+                 add 198.51.102.0/24 via 192.0.2.7 weight 2 via 192.0.2.8\n";
+    net.daemon.edit(batch, "t").unwrap();
+    let added = [
+        default,
+        "198.51.100.0/24 via 192.0.2.7 dev lan",
+        "unreachable 198.51.101.0/24",
+        "198.51.102.0/24",
+        "nexthop via 192.0.2.8 dev lan weight 1",
+        "nexthop via 192.0.2.7 dev lan weight 2",
+    ];
+    net.wait("the routes of the API", || routes("-4").len() == added.len());
+    assert_eq!(routes("-4"), added);
+    net.daemon.edit("del 198.51.102.0/24", "t").unwrap();
+    net.wait("the removal", || routes("-4") == added[..3]);
+    net.daemon.edit("flush", "t").unwrap();
+    net.wait("the end of all", || routes("-4") == [default]);
 }
 
 #[test]

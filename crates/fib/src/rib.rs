@@ -51,13 +51,18 @@ impl Origin {
     }
 }
 
-/// The routes of one prefix: an encoded outcome for each origin, 0 if the origin has none.
+/// The routes of one prefix.
 #[derive(Clone, Copy, Default)]
-pub(super) struct Candidates([u32; Origin::ALL.len()]);
+pub(super) struct Candidates {
+    /// An encoded outcome for each origin, 0 if the origin has none.
+    words: [u32; Origin::ALL.len()],
+    /// The program that added the kernel's route: see [`RouteReport::protocol`](crate::RouteReport::protocol).
+    pub protocol: u8,
+}
 
 impl Candidates {
     pub fn get(&self, origin: Origin) -> u32 {
-        self.0[origin as usize]
+        self.words[origin as usize]
     }
 
     /// The outcome without neighbours' routes; 0 for none.
@@ -135,7 +140,10 @@ where
         }
         // Counts the prefix at most once, however many origins have a route for it.
         let said = usize::from(candidates.governing() != 0);
-        candidates.0[origin as usize] = word;
+        candidates.words[origin as usize] = word;
+        if candidates.get(Origin::Kernel) == 0 {
+            candidates.protocol = 0;
+        }
         self.said = self.said + usize::from(candidates.governing() != 0) - said;
         if candidates.iter().next().is_some() {
             self.map.insert(prefix, candidates);
@@ -149,6 +157,13 @@ where
             now => fib.insert(prefix.0, prefix.1, now),
         }
         old
+    }
+
+    /// Notes the program that added the kernel's route of a prefix, if there is such a route.
+    pub fn set_protocol(&mut self, prefix: (A, u8), protocol: u8) {
+        if let Some(candidates) = self.map.get_mut(&prefix).filter(|routes| routes.get(Origin::Kernel) != 0) {
+            candidates.protocol = protocol;
+        }
     }
 
     /// The routes of exactly this prefix.

@@ -40,11 +40,13 @@ pub enum Exception {
     Tunnel = 17,
     /// A function has given it to a program, and the packet ends.
     Delivered = 18,
+    /// A service of the router has made it for its own function. Other functions leave it as it is.
+    Originated = 19,
 }
 
 impl Exception {
     /// All exceptions in the order of their codes.
-    pub const ALL: [Exception; 18] = [
+    pub const ALL: [Exception; 19] = [
         Exception::Arp,
         Exception::Local,
         Exception::Options,
@@ -63,6 +65,7 @@ impl Exception {
         Exception::Kernel,
         Exception::Tunnel,
         Exception::Delivered,
+        Exception::Originated,
     ];
 
     /// The exception with this code in `Meta::exception`.

@@ -304,8 +304,8 @@ reasons! {
         "The worker is overloaded: see `switchpath show workers`.";
     /// No slice has the address and UDP port that the packet is for, or the packet is not UDP.
     SlicePort "slice_port"
-        "A meta-interface was removed, or the match of the path with the function `slice` is wider than the ports of \
-         slices: see `switchpath slice list`.";
+        "A meta-interface was removed, or the match of the path with the function `slice` has ports that no slice has: \
+         see `switchpath slice list`.";
     /// The outer header of a slice's packet is wrong: a fragment, a wrong length or checksum.
     SliceHeader "slice_header"
         "A broken sender, or a link on the way whose MTU is too small: outer packets are not reassembled.";

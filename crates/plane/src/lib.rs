@@ -42,9 +42,9 @@ pub use router::{
     SharesChanged, WakeFn,
 };
 pub use worker::{
-    Adopted, AdoptionUnfinished, Command, Decorate, LinksReport, Mailbox, NewFunctions, NewHook, NewPort, PathReport,
-    PortReport, QueueReport, Reschedule, StepResult, StoreReaders, TaskReport, TraceReport, Worker, WorkerChange,
-    WorkerReport, add_counters,
+    Adopted, AdoptionUnfinished, Command, Decorate, LinksReport, Mailbox, NewFunctions, NewHook, NewPort,
+    OriginatedPacket, PathReport, PortReport, QueueReport, Reschedule, StepResult, StoreReaders, TaskReport,
+    TraceReport, Worker, WorkerChange, WorkerReport, add_counters,
 };
 
 /// The names available to a configuration: the schemes, the functions and the kinds of port of this build.

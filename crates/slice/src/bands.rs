@@ -3,6 +3,7 @@
 //! A band is a set of filters whose order among each other does not matter, because no key matches two of them. Filters of a lower band decide first. A
 //! filter keeps its position as long as it is wanted, so a change of the wanted filters touches only those that differ.
 
+use crate::code::KEY_BYTES;
 use crate::spec::{FilterAction, FilterEdit, FilterSpec};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -24,6 +25,14 @@ impl KeyCondition {
         (0..14).all(|i| (key[i] ^ self.value[i]) & self.mask[i] == 0)
     }
 
+    /// The condition of a filter that [`KeyCondition::filter`] has made.
+    fn of(filter: &FilterSpec) -> Option<KeyCondition> {
+        let is_plain = filter.ranges.is_empty() && filter.index.is_none() && filter.value.len() == filter.mask.len();
+        let fits = is_plain && filter.value.len() <= KEY_BYTES;
+        let padded = |bytes: &[u8]| std::array::from_fn(|at| bytes.get(at).copied().unwrap_or(0));
+        fits.then(|| KeyCondition { value: padded(&filter.value), mask: padded(&filter.mask) })
+    }
+
     fn filter(&self, action: FilterAction) -> FilterSpec {
         FilterSpec { value: self.value.to_vec(), mask: self.mask.to_vec(), ranges: Vec::new(), action, index: None }
     }
@@ -41,6 +50,20 @@ pub struct FilterBands {
 }
 
 impl FilterBands {
+    /// The bands of a slice that has these filters at these positions, as a program left them. Filters that no program with bands has made are left out.
+    pub fn restore(filters: impl IntoIterator<Item = (u32, FilterSpec)>) -> FilterBands {
+        let mut bands = FilterBands::default();
+        for (position, filter) in filters {
+            let Some(condition) = KeyCondition::of(&filter) else { continue };
+            let (free, used) = bands.free.entry(position / BAND).or_default();
+            let place = position % BAND;
+            free.extend((*used..place).map(|free| position - place + free));
+            *used = place + 1;
+            bands.placed.insert((position / BAND, condition), (position, filter.action));
+        }
+        bands
+    }
+
     /// The edits that lead from the filters in use to the `wanted` ones, which are then in use. All additions come before the first deletion, so a key
     /// that has a filter before and after the edits has one between any two of them.
     ///
@@ -162,7 +185,16 @@ mod tests {
                 let placed = |(position, filter): (&u32, &FilterSpec)| {
                     ((position / BAND, condition(filter.value[0])), filter.action.clone())
                 };
-                prop_assert_eq!(table.iter().map(placed).collect::<BandFilters>(), wanted);
+                prop_assert_eq!(table.iter().map(placed).collect::<BandFilters>(), wanted.clone());
+                // A program that starts again continues with the filters in use, and with the free positions.
+                let restored = FilterBands::restore(table.iter().map(|(position, filter)| (*position, filter.clone())));
+                prop_assert_eq!(&restored.placed, &bands.placed);
+                prop_assert_eq!(restored.clone().update(&wanted), vec![]);
+                let next = |mut bands: FilterBands, band| {
+                    let mut places = (0..12).map(|value| bands.set(band, condition(100 + value), Some(action(0))));
+                    places.all(|edit| matches!(edit, Some(FilterEdit::Insert(at, _)) if !table.contains_key(&at)))
+                };
+                prop_assert!((0..3).all(|band| next(restored.clone(), band)));
             }
         }
     }

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! create NAME code CODE [filters N] [queues N] [interfaces N] [stats N] [memory 64kb] [buffers 16mb] [rate 100mbit] [exceptions N]
-//!        [unmatched drop] [set KEY=TEXT]...
+//!        [unmatched drop] [owner USER] [set KEY=TEXT]...
 //! code NAME CODE [set KEY=TEXT]... [drain | double [N]]
 //! delete NAME | suspend NAME | resume NAME
 //! mi add NAME NUMBER ADDRESS:PORT | mi delete NAME NUMBER
@@ -13,11 +13,15 @@
 //! filter delete NAME POSITION
 //! mem write NAME OFFSET HEX
 //! ```
+//!
+//! A packet that the slow path returns is a line, too: `mi NUMBER [key HEX] [queue NUMBER] [rounds N] packet HEX`.
 
-use crate::code::{CodeConfig, DATA_BYTES, ExceptionCode};
+use crate::code::{CodeConfig, DATA_BYTES, ExceptionCode, LookupKey};
+use crate::reinjection::Reinjection;
 use crate::slices::{CodeSwap, Slices};
 use crate::spec::{
-    FilterAction, FilterEdit, FilterSpec, QueueSpec, SchedulerId, SliceError, SliceQuota, SliceRates, SliceSpec,
+    FilterAction, FilterEdit, FilterSpec, QueueSpec, SchedulerId, SliceError, SliceOwner, SliceQuota, SliceRates,
+    SliceSpec,
 };
 use classifier::KeyRange;
 use plan::ShareName;
@@ -52,6 +56,10 @@ pub enum SliceCommand {
     DeleteQueue(String, u16),
     /// Changes a filter.
     Filter(String, FilterEdit),
+    /// Prepares a write of the memory, which [`SliceCommand::Commit`] makes.
+    Stage(String, usize, Vec<u8>),
+    /// Makes the prepared writes at once.
+    Commit(String),
     /// Writes the memory of the code option.
     Write(String, usize, Vec<u8>),
 }
@@ -126,14 +134,7 @@ impl FromStr for SliceCommand {
             "reserve" => reserve(&mut line)?,
             "queue" => queue(&mut line)?,
             "filter" => filter(&mut line)?,
-            "mem" => match line.word("`write`")? {
-                "write" => SliceCommand::Write(
-                    line.word("the name of the slice")?.to_owned(),
-                    line.value("offset", "64")?,
-                    line.bytes("text of bytes")?,
-                ),
-                other => return Err(Line::unknown(other, &["write"])),
-            },
+            "mem" => memory(&mut line)?,
             other => {
                 let known =
                     ["create", "code", "delete", "suspend", "resume", "mi", "reserve", "queue", "filter", "mem"];
@@ -154,6 +155,7 @@ fn create(line: &mut Line<'_>) -> Result<SliceSpec, SliceError> {
         config: CodeConfig::default(),
         quota: SliceQuota::default(),
         drops_unmatched: false,
+        owner: None,
     };
     while let Some(word) = line.0.next() {
         let quota = &mut spec.quota;
@@ -172,6 +174,11 @@ fn create(line: &mut Line<'_>) -> Result<SliceSpec, SliceError> {
                 "exception" => spec.drops_unmatched = false,
                 other => return Err(Line::unknown(other, &["drop", "exception"])),
             },
+            "owner" => {
+                let word = line.word("the owner")?;
+                let uid = word.parse().map(SliceOwner::Uid);
+                spec.owner = Some(uid.unwrap_or_else(|_| SliceOwner::Name(word.to_owned())));
+            }
             "set" => spec.config.0.push(line.setting()?),
             other => {
                 let known = [
@@ -185,6 +192,7 @@ fn create(line: &mut Line<'_>) -> Result<SliceSpec, SliceError> {
                     "rate",
                     "exceptions",
                     "unmatched",
+                    "owner",
                     "set",
                 ];
                 return Err(Line::unknown(other, &known));
@@ -260,6 +268,18 @@ fn queue(line: &mut Line<'_>) -> Result<SliceCommand, SliceError> {
     Ok(SliceCommand::SetQueue(name, number, spec))
 }
 
+fn memory(line: &mut Line<'_>) -> Result<SliceCommand, SliceError> {
+    let verb = line.word("`write`, `stage` or `commit`")?;
+    let name = line.word("the name of the slice")?.to_owned();
+    let make = match verb {
+        "write" => SliceCommand::Write,
+        "stage" => SliceCommand::Stage,
+        "commit" => return Ok(SliceCommand::Commit(name)),
+        other => return Err(Line::unknown(other, &["write", "stage", "commit"])),
+    };
+    Ok(make(name, line.value("offset", "64")?, line.bytes("text of bytes")?))
+}
+
 fn filter(line: &mut Line<'_>) -> Result<SliceCommand, SliceError> {
     let verb = line.word("`insert`, `replace` or `delete`")?;
     let (name, position) = (line.word("the name of the slice")?.to_owned(), line.value("position", "100")?);
@@ -268,6 +288,21 @@ fn filter(line: &mut Line<'_>) -> Result<SliceCommand, SliceError> {
         "delete" => return Ok(SliceCommand::Filter(name, FilterEdit::Delete(position))),
         other => return Err(Line::unknown(other, &["insert", "replace", "delete"])),
     }
+    let spec = filter_spec(line)?;
+    let edit = if verb == "insert" { FilterEdit::Insert(position, spec) } else { FilterEdit::Replace(position, spec) };
+    Ok(SliceCommand::Filter(name, edit))
+}
+
+impl FromStr for FilterSpec {
+    type Err = SliceError;
+
+    fn from_str(text: &str) -> Result<FilterSpec, SliceError> {
+        // All words are read.
+        filter_spec(&mut Line(text.split_whitespace().peekable()))
+    }
+}
+
+fn filter_spec(line: &mut Line<'_>) -> Result<FilterSpec, SliceError> {
     let (mut value, mut mask, mut ranges, mut action, mut index) = (Vec::new(), None, Vec::new(), None, None);
     while let Some(word) = line.0.next() {
         match word {
@@ -303,9 +338,7 @@ fn filter(line: &mut Line<'_>) -> Result<SliceCommand, SliceError> {
     })?;
     // Without a mask the whole value is compared.
     let mask = mask.unwrap_or_else(|| vec![0xff; value.len()]);
-    let spec = FilterSpec { value, mask, ranges, action, index };
-    let edit = if verb == "insert" { FilterEdit::Insert(position, spec) } else { FilterEdit::Replace(position, spec) };
-    Ok(SliceCommand::Filter(name, edit))
+    Ok(FilterSpec { value, mask, ranges, action, index })
 }
 
 fn send(line: &mut Line<'_>) -> Result<FilterAction, SliceError> {
@@ -322,6 +355,59 @@ fn send(line: &mut Line<'_>) -> Result<FilterAction, SliceError> {
         place.copy_from_slice(&bytes);
     }
     Ok(FilterAction::Send { queue, interface, next, data })
+}
+
+impl FromStr for Reinjection {
+    type Err = SliceError;
+
+    fn from_str(text: &str) -> Result<Reinjection, SliceError> {
+        let mut line = Line(text.split_whitespace().peekable());
+        let (mut interface, mut packet) = (None, None);
+        let mut returned = Reinjection { interface: 0, key: None, queue: None, rounds: 0, packet: Vec::new() };
+        while let Some(word) = line.0.next() {
+            match word {
+                "mi" => interface = Some(line.value("number of a meta-interface", "0")?),
+                "key" => returned.key = Some(LookupKey::new(&line.bytes("key")?)),
+                "queue" => returned.queue = Some(line.value("number of a queue", "1")?),
+                "rounds" => returned.rounds = line.value("number of rounds", "0")?,
+                "packet" => packet = Some(line.bytes("packet")?),
+                other => return Err(Line::unknown(other, &["mi", "key", "queue", "rounds", "packet"])),
+            }
+        }
+        let missing = |what: &str| {
+            SliceError::new(format!("{what} is missing"), "write `mi NUMBER [key HEX] [queue NUMBER] packet HEX`")
+        };
+        returned.interface = interface.ok_or_else(|| missing("the meta-interface"))?;
+        returned.packet = packet.ok_or_else(|| missing("the packet"))?;
+        Ok(returned)
+    }
+}
+
+impl SliceCommand {
+    /// The slice that it changes.
+    pub fn slice(&self) -> &str {
+        match self {
+            SliceCommand::Create(spec) => &spec.name,
+            SliceCommand::Delete(name)
+            | SliceCommand::SetCode(name, ..)
+            | SliceCommand::Suspend(name, _)
+            | SliceCommand::AddInterface(name, ..)
+            | SliceCommand::DeleteInterface(name, _)
+            | SliceCommand::Reserve(name, ..)
+            | SliceCommand::SetQueue(name, ..)
+            | SliceCommand::DeleteQueue(name, _)
+            | SliceCommand::Filter(name, _)
+            | SliceCommand::Write(name, ..)
+            | SliceCommand::Stage(name, ..)
+            | SliceCommand::Commit(name) => name,
+        }
+    }
+
+    /// True if the owner of the slice may do it. Slices, ports and rates belong to the operator.
+    pub fn is_for_owner(&self) -> bool {
+        use SliceCommand::{Commit, DeleteQueue, Filter, SetQueue, Stage, Write};
+        matches!(self, SetQueue(..) | DeleteQueue(..) | Filter(..) | Write(..) | Stage(..) | Commit(_))
+    }
 }
 
 impl Slices {
@@ -367,12 +453,9 @@ impl Slices {
                     count = edits.len();
                     entries += self.edit_filters(&name, &edits).map_err(wrong)?.into_iter().map(u64::from).sum::<u64>();
                 }
-                SliceCommand::Write(name, offset, bytes) => {
-                    let memory = self.memory(&name).map_err(wrong)?;
-                    memory
-                        .write(offset, &bytes)
-                        .map_err(|beyond| wrong(SliceError::new(beyond.to_string(), "write within the memory")))?;
-                }
+                SliceCommand::Write(name, offset, bytes) => self.write_memory(&name, offset, &bytes).map_err(wrong)?,
+                SliceCommand::Stage(name, offset, bytes) => self.stage_memory(&name, offset, bytes).map_err(wrong)?,
+                SliceCommand::Commit(name) => self.commit_memory(&name).map_err(wrong)?,
             }
             at += count;
         }
@@ -392,7 +475,7 @@ mod tests {
     fn lines_become_commands() {
         let SliceCommand::Create(spec) = read(
             "create a code ipv4 filters 5 queues 2 interfaces 3 stats 7 memory 1kb buffers 2mb rate 3mbit exceptions 9 \
-             unmatched drop set mtu=1400 set x=",
+             unmatched drop owner 4001 set mtu=1400 set x=",
         ) else {
             panic!("it creates a slice")
         };
@@ -407,6 +490,9 @@ mod tests {
             exceptions: PacketRate::pps(9),
         };
         assert_eq!((spec.quota, spec.drops_unmatched, &*spec.code), (quota, true, "ipv4"));
+        assert_eq!(spec.owner.as_ref().and_then(SliceOwner::uid), Some(4001));
+        let SliceCommand::Create(named) = read("create a code raw owner alice") else { panic!("it creates a slice") };
+        assert_eq!(named.owner, Some(SliceOwner::Name("alice".to_owned())));
         assert_eq!((spec.config.get("mtu"), spec.config.get("x")), (Some("1400"), Some("")));
         let scheduler =
             SchedulerId { port: "wan".into(), share: Some(ShareName::new("engine").expect("it is a name")) };
@@ -432,7 +518,29 @@ mod tests {
         let text = "filter insert a 10 value 0aFF mask ff0f range 88 16 1 2 send 1 0 198.51.100.9:9 data dead count 4";
         assert_eq!(read(text), SliceCommand::Filter("a".into(), FilterEdit::Insert(10, filter)));
         assert_eq!(read("mem write a 8 00ff"), SliceCommand::Write("a".into(), 8, vec![0, 255]));
+        assert_eq!(read("mem stage a 8 00ff"), SliceCommand::Stage("a".into(), 8, vec![0, 255]));
+        assert_eq!(read("mem commit a"), SliceCommand::Commit("a".into()));
         assert_eq!(read("filter delete a 3"), SliceCommand::Filter("a".into(), FilterEdit::Delete(3)));
+    }
+
+    #[test]
+    fn returned_packets_are_lines() {
+        let read = |text: &str| text.parse::<Reinjection>().map_err(|error| error.to_string());
+        let plain = Reinjection { interface: 3, key: None, queue: None, rounds: 0, packet: vec![0x45, 0] };
+        assert_eq!(read("mi 3 packet 4500"), Ok(plain.clone()));
+        let keyed = Reinjection { key: Some(LookupKey::new(&[0, 0xff])), queue: Some(7), rounds: 2, ..plain };
+        assert_eq!(read("mi 3 key 00ff queue 7 rounds 2 packet 4500"), Ok(keyed));
+        for (text, expected) in [
+            ("", "the meta-interface is missing"),
+            ("mi 0", "the packet is missing"),
+            ("mi 0 packet 4", "'4' is no packet; write two hexadecimal digits"),
+            ("mi 0 paket 45", "'paket' is unknown here; did you mean 'packet'?"),
+            ("mi 70000 packet 45", "'70000' is no number of a meta-interface"),
+            ("mi 0 rounds 256 packet 45", "'256' is no number of rounds"),
+        ] {
+            let error = read(text).expect_err(text);
+            assert!(error.starts_with(expected), "{text}: {error}");
+        }
     }
 
     #[test]

@@ -11,6 +11,10 @@ units::counters! {
         received "received_packets";
         /// Their bytes, without the link header.
         received_bytes "received_bytes";
+        /// The received packets among them that its slow path has returned.
+        reinjected "reinjected_packets";
+        /// Packets of its slow path above its limit, which were not received.
+        limited_reinjections "reinjection_limited_packets";
         /// Packets that were given to a queue of the slice.
         forwarded "forwarded_packets";
         /// Their bytes, without the link header.

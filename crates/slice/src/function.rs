@@ -2,16 +2,17 @@
 
 use crate::code::{
     BatchPacket, CodeEnv, CodeOption, CodeStage, Diversion, ExceptionCode, Formatted, InnerEdit, LookupKey,
-    LookupResult, panic_text,
+    LookupResult, data_mtu, panic_text,
 };
 use crate::counters::{SliceCells, SliceCounters};
 use crate::exceptions::SliceException;
-use crate::outer::{OuterUdp, outer_length, seal_outer, write_outer};
+use crate::outer::{LINK, OuterUdp, outer_length, seal_outer, write_outer};
+use crate::reinjection::{MOST_ROUNDS, ReturnHeader, length_before};
 use crate::route::Routes;
 use crate::rows::{Hop, ResultRows, Row, RowAction};
 use crate::table::{SharedSlices, SliceState, SliceTable, TableSlice};
 use classifier::{RuleResult, TenantId, TenantKey};
-use packet::{BATCH, DropReason, Exception, Packet};
+use packet::{BATCH, DropReason, Exception, Meta, Packet};
 use plan::Call;
 use plane::function::{Context, Function, FunctionMaker};
 use plane::snapshot::PathSpec;
@@ -71,10 +72,26 @@ struct Work {
     slice: TenantId,
     interface: u16,
     key: LookupKey,
+    /// The slow path has given its key.
+    has_key: bool,
+    /// The queue that the slow path has given.
+    queue: Option<u16>,
+    /// How often the slow path has returned it.
+    rounds: u8,
+    /// The MTU of its next hop, if it exceeds that.
+    mtu: Option<u16>,
     /// The position of its result in the present look-up.
     result: usize,
     /// Its fate is in its record.
     is_done: bool,
+}
+
+impl Work {
+    /// A received packet.
+    fn received(at: usize, slice: TenantId, interface: u16) -> Work {
+        let key = LookupKey::default();
+        Work { at, slice, interface, key, has_key: false, queue: None, rounds: 0, mtu: None, result: 0, is_done: false }
+    }
 }
 
 /// The result of a stage for a packet that it does not divert.
@@ -116,8 +133,10 @@ impl Function for SliceFunction {
         self.work.clear();
         self.batched.clear();
         for (at, packet) in packets.iter_mut().enumerate() {
-            if packet.meta().refused | packet.meta().exception == 0 {
-                self.receive((context, &table), at, packet);
+            match (packet.meta().refused, packet.meta().exception) {
+                (0, 0) => self.receive((context, &table), at, packet),
+                (0, exception) if exception == Exception::Originated as u8 => self.receive_returned(&table, at, packet),
+                _ => {}
             }
         }
         // Slice by slice, each in the order of its packets.
@@ -137,7 +156,7 @@ impl Function for SliceFunction {
             (instance.is_throttled, instance.is_changed) = (false, false);
             instance.cells.publish(&instance.counters);
         }
-        // All packets that were not diverted before are now.
+        // All packets for this router are diverted now.
         packets.is_empty()
     }
 }
@@ -168,6 +187,10 @@ impl SliceFunction {
 
     /// Receives a packet: finds its slice, and removes the outer headers.
     fn receive(&mut self, (context, table): (Context<'_>, &SliceTable), at: usize, packet: &mut Packet) {
+        if packet.meta().flags & Meta::LOCAL == 0 {
+            // For another host, although the path matches it: the function `ip` forwards it.
+            return;
+        }
         let outer = OuterUdp::of(packet);
         let place = outer.as_ref().and_then(|outer| outer.as_ref().ok()).map(|outer| outer.place);
         let owner = place.and_then(|place| table.interface(place.ip(), place.port()));
@@ -188,12 +211,37 @@ impl SliceFunction {
             instance.counters.header_drops += 1;
             return refuse(packet, reason);
         }
-        let is_batched = instance.is_batched;
-        let (slice, key) = (slice.id, LookupKey::default());
-        if is_batched {
-            self.batched.push((slice, self.work.len()));
+        self.push(Work::received(at, slice.id, interface));
+    }
+
+    /// Receives a packet of the slow path, and removes the headers in front of it.
+    fn receive_returned(&mut self, table: &SliceTable, at: usize, packet: &mut Packet) {
+        packet.meta_mut().exception = 0;
+        let before = usize::from(packet.meta().l3) + length_before(packet.meta().flags & Meta::IPV6 != 0);
+        let header = before.checked_sub(ReturnHeader::BYTES).and_then(|from| packet.bytes().get(from..before));
+        let Some(header) = header.and_then(ReturnHeader::read) else { return refuse(packet, DropReason::SliceHeader) };
+        let bytes = packet.len() - usize::from(packet.meta().l3) - ReturnHeader::BYTES;
+        let slice = table.slice(TenantId(header.slice)).filter(|slice| slice.shared.serial == header.serial);
+        // It may have been deleted while the packet was under way.
+        let Some(slice) = slice.filter(|_| packet.shift(before as isize)) else {
+            return refuse(packet, DropReason::SlicePort);
+        };
+        // A dry run has no packets of the slow path.
+        let Ok(instance) = self.instance(&slice.shared, false) else { return refuse(packet, DropReason::SliceFault) };
+        instance.is_changed = true;
+        instance.counters.received += 1;
+        instance.counters.received_bytes += bytes as u64;
+        instance.counters.reinjected += 1;
+        let ReturnHeader { interface, key, queue, rounds, .. } = header;
+        let work = Work::received(at, slice.shared.id, interface);
+        self.push(Work { key: key.unwrap_or_default(), has_key: key.is_some(), queue, rounds, ..work });
+    }
+
+    fn push(&mut self, work: Work) {
+        if self.instances[usize::from(work.slice.0)].as_ref().is_some_and(|instance| instance.is_batched) {
+            self.batched.push((work.slice, self.work.len()));
         }
-        self.work.push(Work { at, slice, interface, key, result: 0, is_done: false });
+        self.work.push(work);
     }
 
     /// Gives the packets of the batch to those code options that want them together.
@@ -229,6 +277,9 @@ impl SliceFunction {
         for run in work.chunk_by_mut(|a, b| a.slice == b.slice) {
             let Some((slice, instance)) = slice_of(run, batch.table, instances) else { continue };
             contain(slice, instance, run, batch, |instance, work, packet| {
+                if work.has_key {
+                    return Ok(Step::LookUp);
+                }
                 let env = CodeEnv::new(&slice.shared.memory, work.interface, slice.shared.code.parse_steps);
                 let mut env = env.at(work.at, context.now);
                 let parsed = instance.code.parse(packet.bytes(), &mut env);
@@ -265,16 +316,24 @@ impl SliceFunction {
                 };
                 instance.cells.count_hit(result.counter);
                 row.index.into_iter().for_each(|index| instance.cells.count_index(index, packet.len()));
-                let hop = match row.action {
+                let mut hop = match row.action {
                     RowAction::Send(hop) => hop,
                     RowAction::Exception(code) => return Err(Diversion::Exception(code)),
                     RowAction::Drop => return Err(Diversion::Policy),
                 };
+                if let Some(queue) = work.queue {
+                    // It may have been deleted while the packet was under way.
+                    let Some((share, port)) = slice.queue(queue) else { return Ok(Step::NoRoute) };
+                    hop = Hop { queue, share, port, ..hop };
+                }
                 let env = CodeEnv::new(&slice.shared.memory, work.interface, slice.shared.code.format_steps);
                 let mut env = env.at(work.at, context.now);
                 let formatted = instance.code.format(&mut InnerEdit::new(packet), &hop.result(row.data), &mut env);
+                if formatted == Err(Diversion::Exception(ExceptionCode::Mtu)) {
+                    work.mtu = data_mtu(&row.data);
+                }
                 match env.fault().map_or(formatted, Err)? {
-                    Formatted::Send => send(packet, slice, hop, context, routes),
+                    Formatted::Send => send((packet, work), slice, hop, context, routes),
                     // Two look-ups are the bound of a packet.
                     Formatted::Again(_) if is_last => Err(Diversion::OutOfMemory),
                     Formatted::Again(key) => {
@@ -305,7 +364,7 @@ fn slice_of<'t, 'i>(
 
 /// Writes the outer headers, and gives the packet back to the classifier.
 fn send(
-    packet: &mut Packet,
+    (packet, work): (&mut Packet, &mut Work),
     slice: &TableSlice,
     hop: Hop,
     context: Context<'_>,
@@ -323,6 +382,7 @@ fn send(
         // The slow path gets the packet without the headers.
         packet.meta_mut().exception = 0;
         packet.shift(outer_length(hop.next.ip()) as isize);
+        work.mtu = Some(mtu.saturating_sub((outer_length(hop.next.ip()) - LINK) as u16));
         return Err(Diversion::Exception(ExceptionCode::Mtu));
     }
     seal_outer(packet, from.ip(), hop.next.ip());
@@ -397,10 +457,13 @@ fn settle(
                 code,
                 interface: work.interface,
                 key: work.key,
+                mtu: work.mtu,
+                rounds: work.rounds,
                 arrived: packet.meta().timestamp,
                 packet: packet.bytes().into(),
             };
-            if context.dry_run || slice.exceptions.push(context.now, copy) {
+            let may_return = work.rounds < MOST_ROUNDS;
+            if context.dry_run || may_return && slice.exceptions.push(context.now, copy) {
                 counters.exceptions += 1;
                 packet.meta_mut().exception = Exception::Delivered as u8;
                 return;

@@ -10,11 +10,13 @@
 pub mod bands;
 pub mod code;
 mod command;
+mod command_text;
 mod counters;
 mod exceptions;
 mod function;
 mod memory;
 mod outer;
+mod reinjection;
 mod route;
 mod rows;
 mod slices;
@@ -24,9 +26,13 @@ mod table;
 pub use code::DoubleRunReport;
 pub use command::SliceCommand;
 pub use counters::SliceCounters;
-pub use exceptions::SliceException;
+pub use exceptions::{ExceptionReader, SliceException};
 pub use memory::{MemoryBounds, SliceMemory};
-pub use slices::{CodeSwap, FilterReport, ReservationReport, SliceQueueReport, SliceReport, Slices};
+pub use reinjection::Reinjection;
+pub use slices::{
+    CodeSwap, FilterReport, MemoryVersion, ReservationReport, ReturnedPackets, SliceQueueReport, SliceReport, Slices,
+};
 pub use spec::{
-    FilterAction, FilterEdit, FilterSpec, QueueSpec, SchedulerId, SliceError, SliceQuota, SliceRates, SliceSpec,
+    FilterAction, FilterEdit, FilterSpec, QueueSpec, SchedulerId, SliceError, SliceOwner, SliceQuota, SliceRates,
+    SliceSpec,
 };

@@ -80,7 +80,8 @@ impl SliceMemory {
         Some(self.word(offset)?.fetch_add(value, Relaxed))
     }
 
-    fn check(&self, offset: usize, length: usize) -> Result<(), MemoryBounds> {
+    /// Checks that bytes are within the memory.
+    pub(crate) fn check(&self, offset: usize, length: usize) -> Result<(), MemoryBounds> {
         let fits = offset.checked_add(length).is_some_and(|end| end <= self.size());
         fits.then_some(()).ok_or(MemoryBounds { offset, length, size: self.size() })
     }

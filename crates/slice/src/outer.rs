@@ -11,7 +11,7 @@ use std::ops::Range;
 /// The time to live of outer packets. `ip` decrements it when it forwards the packet.
 const TTL: u8 = 64 + 1;
 /// Bytes of the link header in front of an outer packet.
-const LINK: usize = ethernet::HEADER;
+pub(crate) const LINK: usize = ethernet::HEADER;
 
 /// A UDP message within a frame.
 pub(crate) struct OuterUdp {

@@ -43,6 +43,25 @@ impl Default for SliceQuota {
     }
 }
 
+/// The user whose programs may change a slice.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum SliceOwner {
+    /// By number.
+    Uid(u32),
+    /// By name, which the router of a machine looks up.
+    Name(String),
+}
+
+impl SliceOwner {
+    /// The number, once it is known.
+    pub fn uid(&self) -> Option<u32> {
+        match self {
+            SliceOwner::Uid(uid) => Some(*uid),
+            SliceOwner::Name(_) => None,
+        }
+    }
+}
+
 /// A slice to be made.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct SliceSpec {
@@ -56,6 +75,8 @@ pub struct SliceSpec {
     pub quota: SliceQuota,
     /// True if packets without a filter are dropped. Otherwise they go to the slow path.
     pub drops_unmatched: bool,
+    /// The user whose programs may change it; none if only the operator may.
+    pub owner: Option<SliceOwner>,
 }
 
 /// The part of a link that a slice gets: a share below that of a scheduler.

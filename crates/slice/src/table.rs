@@ -9,6 +9,7 @@ use classifier::{Published, TenantId, TenantTable};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use units::{PortId, ShareId};
 
 /// UDP ports of an address.
 const PORTS: usize = 1 << 16;
@@ -51,11 +52,21 @@ pub(crate) struct SliceTable {
     pub filters: Arc<TenantTable>,
 }
 
-/// A slice, and the addresses of its meta-interfaces by their numbers.
+/// A slice, the addresses of its meta-interfaces by their numbers, and its queues.
 #[derive(Clone, Debug)]
 pub(crate) struct TableSlice {
     pub shared: Arc<SliceState>,
     pub interfaces: Arc<[Option<SocketAddr>]>,
+    /// The leaf and the port of each queue, in the order of their numbers.
+    pub queues: Arc<[(u16, (ShareId, PortId))]>,
+}
+
+impl TableSlice {
+    /// The leaf and the port of a queue.
+    pub fn queue(&self, number: u16) -> Option<(ShareId, PortId)> {
+        let at = self.queues.binary_search_by_key(&number, |(known, _)| *known).ok()?;
+        Some(self.queues[at].1)
+    }
 }
 
 impl SliceTable {
@@ -127,15 +138,15 @@ impl SliceState {
         }
     }
 
-    /// The same slice, with a serial number for new function instances, which use this code option. It has no failure, and is suspended only if it was
-    /// without one. The memory is the same one, and the counters continue.
-    pub fn renewed(&self, serial: u64, code: SliceCode) -> SliceState {
+    /// The same slice, with a serial number for new function instances, which use this code option and memory. It has no failure, and is suspended only
+    /// if it was without one. The counters continue.
+    pub fn renewed(&self, serial: u64, code: SliceCode, memory: SliceMemory) -> SliceState {
         let is_suspended = self.suspended.load(Relaxed) && self.failure().is_none();
         SliceState {
             id: self.id,
             serial,
             code,
-            memory: self.memory.clone(),
+            memory,
             indices: self.indices,
             filters: self.filters,
             drops_unmatched: self.drops_unmatched,
@@ -187,7 +198,8 @@ impl SliceState {
     }
 
     pub fn counters(&self) -> SliceCounters {
-        self.sum(SliceCounters::default(), |sum, cells| *sum += cells.counters())
+        let start = SliceCounters { limited_reinjections: self.exceptions.limited(), ..SliceCounters::default() };
+        self.sum(start, |sum, cells| *sum += cells.counters())
     }
 
     /// The packets of a filter since its counter was first used for the slice.

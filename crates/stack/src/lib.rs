@@ -185,6 +185,8 @@ impl LocalProtocols {
             Exception::Kernel => world.punt(packet),
             Exception::Tunnel => world.decapsulate(packet),
             Exception::Delivered => world.consume(packet),
+            // Its path has lost the function that it was made for.
+            Exception::Originated => world.drop(packet, DropReason::SlicePort),
             Exception::BeyondScope => {
                 self.drop_with_error(packet, IcmpErrorCause::BeyondScope, DropReason::LinkLocal, world)
             }

@@ -52,7 +52,7 @@ pub enum SliceSubcommand {
         /// The slice.
         name: Option<String>,
     },
-    /// Make a slice: `NAME code CODE [filters N] [queues N] [interfaces N] [stats N] [memory B] [buffers B] [rate R] [exceptions N] [unmatched drop] [set KEY=TEXT]`.
+    /// Make a slice: `NAME code CODE [filters N] [queues N] [interfaces N] [stats N] [memory B] [buffers B] [rate R] [exceptions N] [unmatched drop] [owner USER] [set KEY=TEXT]`.
     Create(SliceLine),
     /// Give a slice another code option while packets flow: `NAME CODE [set KEY=TEXT] [drain | double [N]]`. With `double` both process each Nth packet, and
     /// `list` shows how many results differ.
@@ -71,7 +71,7 @@ pub enum SliceSubcommand {
     Queue(SliceLine),
     /// Change filters: `insert NAME POSITION [value HEX] [mask HEX] [range FIRST WIDTH LOW HIGH] send QUEUE MI ADDRESS:PORT`, `replace` the same, `delete NAME POSITION`, or `list NAME [POSITION]`.
     Filter(SliceLine),
-    /// Read or write the memory of a slice: `read NAME [OFFSET] [LENGTH]`, or `write NAME OFFSET HEX`.
+    /// Read or write the memory of a slice: `read NAME [OFFSET] [LENGTH]`, `write NAME OFFSET HEX`, or `stage NAME OFFSET HEX` for writes that `commit NAME` makes at once.
     Mem(SliceLine),
     /// Show the statistics indices of a slice that have counted packets.
     Stats {
@@ -85,6 +85,23 @@ pub enum SliceSubcommand {
         /// At most so many packets.
         #[arg(short = 'n', long, default_value_t = 256)]
         limit: u64,
+    },
+    /// Run the slow path of a slice with the code option `ipv4`: ICMP errors, echo replies, fragments, and routes.
+    ///
+    /// Each line of the file is an address of a meta-interface within the network of the slice, or a route:
+    ///
+    ///   address NUMBER ADDRESS
+    ///   route PREFIX via ADDRESS:PORT mi NUMBER queue NUMBER [mtu BYTES]
+    ///   route PREFIX blackhole
+    ///
+    /// SIGHUP reads the file again, and changes only the filters that differ. The routes stay when the program ends.
+    #[command(verbatim_doc_comment)]
+    Router {
+        /// The slice.
+        name: String,
+        /// Read addresses and routes from this file. Without it the router has the addresses of its meta-interfaces, and no routes.
+        #[arg(long, value_hint = ValueHint::FilePath)]
+        routes: Option<PathBuf>,
     },
     /// Make many changes.
     Batch {

@@ -49,6 +49,7 @@ const FAILING: &[(&str, &[&str])] = &[
     ("slice", &["slice", "mem", "write", "overlay", "0", "c0ffee"]),
     ("slice", &["slice", "stats", "overlay"]),
     ("slice", &["slice", "exc", "overlay"]),
+    ("slice", &["slice", "router", "overlay"]),
     ("slice", &["slice", "batch", "missing.txt"]),
     ("subscribers", &["subscribers", "reload"]),
     ("filter import", &["filter", "import", "missing.rules"]),

@@ -27,6 +27,7 @@ mod schemas;
 mod sets;
 mod shares;
 mod show;
+mod slice_owners;
 mod slices;
 mod start;
 mod state;

@@ -3,7 +3,7 @@
 use crate::rig::{TestDirectory, config};
 
 /// The port `wan` has a scheduler, and a path brings the packets to the slices.
-fn sliced() -> String {
+pub fn sliced() -> String {
     let scheme = "scheme = \"share(rate=1gbit)\"\nshares = [\"engine rate 800mbit ceiling 800mbit\"]\n";
     let path = "[[path]]\nname = \"slices\"\nmatch = \"udp dport 20000-20999\"\nfunctions = [\"slice\"]\n";
     config("1000pps", path).replace("[port.wan]\n", &format!("[port.wan]\n{scheme}"))

@@ -37,6 +37,8 @@ pub struct Endpoint {
 /// The rights of a caller: see [`crate::access`].
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum AccessLevel {
+    /// Access to the caller's own slices.
+    Slice,
     /// Read access: counters, tables, configurations.
     Read,
     /// Full access: change the router, or see the packets of others.
@@ -47,6 +49,7 @@ impl AccessLevel {
     /// Returns its name for the reference page.
     pub const fn name(self) -> &'static str {
         match self {
+            AccessLevel::Slice => "slice",
             AccessLevel::Read => "read",
             AccessLevel::Full => "full",
         }
@@ -102,6 +105,8 @@ const EDIT_FLOWS: &[Parameter] = &[
 ];
 
 const SLICE: Parameter = Parameter { name: "slice", example: "overlay", doc: "The name of the slice." };
+
+const REINJECT: &[Parameter] = &[SLICE, NAME[0]];
 
 const EDIT_SET: &[Parameter] = &[SET, NAME[0]];
 
@@ -258,6 +263,7 @@ pub const ENDPOINTS: &[Endpoint] = &[
     ),
     Endpoint {
         parameters: &[Parameter { name: "only", example: "overlay", doc: "Only the slice of this name." }],
+        needs: AccessLevel::Slice,
         ..get("/v1/slices", "The slices of tenants, with their counters.", json::<SlicesReply>("SlicesReply"))
     },
     Endpoint {
@@ -266,10 +272,12 @@ pub const ENDPOINTS: &[Endpoint] = &[
             Parameter { name: "from", example: "100", doc: "Only filters from this position on." },
             Parameter { name: "limit", example: "100", doc: "The limit of filters. The default is 1000." },
         ],
+        needs: AccessLevel::Slice,
         ..get("/v1/slices/filters", "The filters of a slice.", json::<SliceFiltersReply>("SliceFiltersReply"))
     },
     Endpoint {
         parameters: &[SLICE],
+        needs: AccessLevel::Slice,
         ..get("/v1/slices/stats", "The statistics of a slice.", json::<SliceStatsReply>("SliceStatsReply"))
     },
     Endpoint {
@@ -282,7 +290,7 @@ pub const ENDPOINTS: &[Endpoint] = &[
                 doc: "The number of bytes, 65536 at most. By default all that follow.",
             },
         ],
-        needs: AccessLevel::Full,
+        needs: AccessLevel::Slice,
         ..get("/v1/slices/memory", "The memory of a slice.", json::<SliceMemoryReply>("SliceMemoryReply"))
     },
     Endpoint {
@@ -291,6 +299,7 @@ pub const ENDPOINTS: &[Endpoint] = &[
             Parameter { name: "limit", example: "10", doc: "The limit of packets. The default is 256." },
         ],
         takes_text: false,
+        needs: AccessLevel::Slice,
         ..post(
             "/v1/slices/exceptions",
             "Gives out the packets for the slow path of a slice: each of them once.",
@@ -298,13 +307,38 @@ pub const ENDPOINTS: &[Endpoint] = &[
             json::<SliceExceptionsReply>("SliceExceptionsReply"),
         )
     },
-    post(
-        "/v1/slices/batch",
-        "Makes and changes slices. The body has one change a line; `docs/operate/slices.md` describes them. Lines before one that \
-         is refused have taken effect.",
-        NAME,
-        json::<SlicesEdited>("SlicesEdited"),
-    ),
+    Endpoint {
+        parameters: &[SLICE],
+        needs: AccessLevel::Slice,
+        ..get(
+            "/v1/slices/slow-path",
+            "The packets for the slow path of a slice as they arrive, for one program of its owner or a caller with full access. The \
+             answer ends when the client closes the connection, or with the slice.",
+            AnswerType::Lines("SliceExceptionReply", |generator| {
+                drop(generator.subschema_for::<SliceExceptionReply>());
+            }),
+        )
+    },
+    Endpoint {
+        needs: AccessLevel::Slice,
+        ..post(
+            "/v1/slices/reinject",
+            "Returns packets of the slow path of a slice to its fast path. The body has one packet a line; \
+             `docs/operate/slices.md` describes them. If a line is wrong, no packet returns.",
+            REINJECT,
+            json::<SliceReinjected>("SliceReinjected"),
+        )
+    },
+    Endpoint {
+        needs: AccessLevel::Slice,
+        ..post(
+            "/v1/slices/batch",
+            "Makes and changes slices. The body has one change a line; `docs/operate/slices.md` describes them. Lines before one \
+             that is refused have taken effect. The owner of a slice may change its filters, queues and memory.",
+            NAME,
+            json::<SlicesEdited>("SlicesEdited"),
+        )
+    },
     Endpoint {
         parameters: &[Parameter { name: "limit", example: "100", doc: "The limit of flows. The default is 1000." }],
         ..get(

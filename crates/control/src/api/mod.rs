@@ -64,7 +64,7 @@ pub use shares::{PortSharesReply, ShareOrder, ShareReply, ShareTraffic, SharesEd
 pub use slices::{
     CodeOptionReply, SliceDoubleRunReply, SliceExceptionReply, SliceExceptionsReply, SliceFilterReply,
     SliceFiltersReply, SliceIndexReply, SliceInterfaceReply, SliceMemoryReply, SliceQueueReply, SliceQuotaReply,
-    SliceReply, SliceReservationReply, SliceStatsReply, SlicesEdited, SlicesReply,
+    SliceReinjected, SliceReply, SliceReservationReply, SliceStatsReply, SlicesEdited, SlicesReply,
 };
 pub use subscribers::{
     RttReply, RttSideReply, SiteReply, SitesReply, SubscriberOrder, SubscriberReply, SubscribersReloaded,

@@ -293,6 +293,9 @@ pub struct RouteReply {
     pub prefix: String,
     /// Its origin: `local`, `broadcast`, `static`, `api`, `connected`, `kernel`, `neighbour`.
     pub origin: String,
+    /// The program that added a route of the kernel, such as `bgp`, `ospf`, `bird`, `static`, or its number; null for other origins.
+    #[serde(default)]
+    pub protocol: Option<String>,
     /// Its action: `via`, `connected`, `local`, `broadcast`, `blackhole`, `unreachable`, `special`.
     pub action: String,
     /// The next hop, for `via`; null if there are several.
@@ -392,6 +395,8 @@ pub enum EventKind {
     RulesEdited,
     /// Shares of a port were changed.
     SharesEdited,
+    /// Slices were changed.
+    SlicesEdited,
     /// The lease of a share has ended, and the share was removed.
     ShareExpired,
     /// Flows were reserved, renewed or ended.

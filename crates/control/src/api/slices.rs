@@ -48,6 +48,8 @@ pub struct SliceReply {
     pub state: String,
     /// Why it has failed; null if it has not.
     pub failure: Option<String>,
+    /// The user whose programs may change it, by number; null if only the operator may.
+    pub owner_uid: Option<u32>,
     /// The treatment of packets without a filter: `exception` or `drop`.
     pub unmatched: String,
     /// Its quotas.
@@ -192,6 +194,10 @@ pub struct SliceIndexReply {
 /// A part of a slice's memory.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct SliceMemoryReply {
+    /// How often `mem commit` has made changes.
+    pub version: u64,
+    /// The bytes of changes for the next `mem commit`.
+    pub staged_bytes: u64,
     /// The offset of the first byte.
     pub offset: u64,
     /// The size of the whole memory.
@@ -216,8 +222,23 @@ pub struct SliceExceptionReply {
     pub interface: u16,
     /// Its key, two hexadecimal digits for each byte.
     pub key: String,
+    /// The MTU of its next hop, if it exceeds that; null otherwise.
+    pub mtu: Option<u16>,
+    /// How often the slow path has returned it before.
+    pub rounds: u8,
     /// The packet without outer headers, two hexadecimal digits for each byte.
     pub packet: String,
+}
+
+/// Packets of a slow path have returned to the fast path.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct SliceReinjected {
+    /// Packets that the fast path processes.
+    pub packets: u64,
+    /// Packets above the limit of the slice, which were dropped.
+    pub limited_packets: u64,
+    /// Packets for which the router had no buffer.
+    pub lost_packets: u64,
 }
 
 /// Changes of slices were made.

@@ -1,6 +1,7 @@
 //! A blocking client of the API.
 
 mod remote;
+mod slices;
 
 use crate::api::{ApiError, Injected};
 use crate::stream::MISSED;
@@ -14,6 +15,7 @@ use hyper_util::rt::TokioIo;
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, socket_with};
 use serde::de::DeserializeOwned;
+pub use slices::{ExceptionStream, SliceClient, SlowPathPacket};
 use std::fmt;
 use std::io::{self, ErrorKind, Read};
 use std::path::{Path, PathBuf};
@@ -58,7 +60,10 @@ impl fmt::Display for ClientError {
                 match (target, error.kind()) {
                     (Target::Remote(_), _) => f.write_str("; start it with --listen"),
                     (_, ErrorKind::PermissionDenied) => {
-                        f.write_str("; only root, the router's user and its --socket-group may connect")
+                        f.write_str(
+                            "; only root, the router's user and its --socket-group may connect, and owners of slices if it runs with \
+                             --socket-mode 0666",
+                        )
                     }
                     _ => f.write_str("; start one with `switchpath run`, or give its socket with --socket"),
                 }

@@ -60,6 +60,7 @@ impl Daemon {
             let summary = guard.router.apply_edits(edits, |done| progress.done.store(done as u64, Ordering::Relaxed));
             progress.total.store(0, Ordering::Relaxed);
             progress.done.store(0, Ordering::Relaxed);
+            self.linux.get().into_iter().for_each(|linux| linux.note_edit());
             return Ok(api::Edited {
                 routes_added: summary.routes_added as u64,
                 routes_removed: summary.routes_removed as u64,

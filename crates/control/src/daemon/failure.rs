@@ -21,6 +21,8 @@ pub enum ApplyFailure {
     NoShares(String, Vec<String>),
     /// A slice does not exist, or does not permit the request.
     Slice(slice::SliceError),
+    /// Only the owner of a slice and the operator may do this.
+    NotOwner(api::Author),
     /// The configuration has no subscribers.
     NoSubscribers,
     /// It changes these keys, which need a restart of the router.
@@ -42,6 +44,12 @@ pub enum ApplyFailure {
     NotInHistory(RollbackTarget, Vec<u64>),
     /// Another apply was faster: this generation runs now.
     Superseded(u64),
+}
+
+impl From<slice::SliceError> for ApplyFailure {
+    fn from(error: slice::SliceError) -> ApplyFailure {
+        ApplyFailure::Slice(error)
+    }
 }
 
 impl From<&ApplyFailure> for ApiError {
@@ -78,6 +86,11 @@ impl From<&ApplyFailure> for ApiError {
             ApplyFailure::Slice(slice::SliceError { reason, hint }) => {
                 ApiError::new(ErrorKind::NotFound, reason.clone(), hint.clone())
             }
+            ApplyFailure::NotOwner(author) => ApiError::new(
+                ErrorKind::Forbidden,
+                format!("{author} does not own this slice"),
+                "only its owner, and callers with full access, may do this",
+            ),
             ApplyFailure::NoSubscribers => ApiError::new(
                 ErrorKind::NotFound,
                 "the configuration has no subscribers",

@@ -27,6 +27,7 @@ mod shared_devices;
 mod shares;
 mod sites;
 mod slices;
+mod slow_path;
 mod subscribers;
 mod watchdog;
 mod worker_thread;
@@ -36,6 +37,8 @@ pub use apply_request::{ApplyRequest, RollbackTarget};
 pub use failure::ApplyFailure;
 pub use sets::SetCommand;
 pub use shares::ShareQuery;
+pub use slow_path::SliceRights;
+pub(crate) use slow_path::SlowPathReader;
 
 use crate::api::{self, Author, HistoryState, Via};
 use crate::arrivals::ReceivedFrames;
@@ -64,6 +67,7 @@ use plane::{ApplyError, Build, Opener, PublishedGeneration, Router, Worker};
 use shared_devices::SharedDevices;
 use slice::Slices;
 use stack::LocalProtocolLimits;
+use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -203,6 +207,8 @@ pub struct Daemon {
     /// The named sets of the router, to read and change them without waiting for `control`.
     sets: Arc<SetStore>,
     names: ArcSwap<Names>,
+    /// The users who own slices.
+    slice_owners: ArcSwap<BTreeSet<u32>>,
     /// The progress of the present batch of routes.
     progress: edit::Progress,
     log: Arc<EventLog>,
@@ -358,6 +364,7 @@ impl Daemon {
             tables,
             sets,
             names: ArcSwap::from_pointee(names),
+            slice_owners: ArcSwap::default(),
             progress: edit::Progress::default(),
             log,
             taps,

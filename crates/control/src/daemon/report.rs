@@ -1,5 +1,6 @@
 //! Reports of the router, with names instead of ids.
 
+use super::linux::protocol_name;
 use super::{Daemon, REPORT_TIMEOUT};
 use crate::api::{self, ApiError, ErrorKind};
 use crate::capture::{CaptureFilter, VrfFilter};
@@ -278,6 +279,7 @@ impl Daemon {
             gateways: report.members.iter().map(gateway).collect(),
             prefix: report.prefix.to_string(),
             origin: report.origin.name().into(),
+            protocol: protocol_name(report.protocol),
             action: action(report.outcome).into(),
             gateway: report.next_hop.map(|address| address.to_string()),
             interface: report.interface.map(|interface| names.interface(interface)),

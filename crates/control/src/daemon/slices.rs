@@ -1,11 +1,14 @@
 //! Slices while the router runs: reports and changes.
 
 use super::failure::ApplyFailure;
+use super::slow_path::{SliceRights, exception_reply};
 use super::{ADOPTION_TIMEOUT, Daemon, RUNNING};
 use crate::api;
-use io::clock;
+use crate::events::{LoggedEvent, ShareEvent};
+use io::{accounts, clock};
 use plan::refuse_lines;
-use slice::{FilterAction, FilterSpec, ReservationReport, SliceCommand, SliceError, SliceQueueReport, SliceReport};
+use slice::{ReservationReport, SliceCommand, SliceError, SliceOwner, SliceQueueReport, SliceReport};
+use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::sync::atomic::Ordering;
 use units::Bytes;
@@ -15,35 +18,12 @@ const MOST_MEMORY: usize = 64 << 10;
 /// The most packets for a slow path in one answer.
 const MOST_EXCEPTIONS: usize = 256;
 
-fn hex(bytes: &[u8]) -> String {
+pub(super) fn hex(bytes: &[u8]) -> String {
     bytes.iter().fold(String::with_capacity(bytes.len() * 2), |mut text, byte| {
         // Writing to a string does not fail.
         let _ = write!(text, "{byte:02x}");
         text
     })
-}
-
-/// A filter as the line that inserts it has it, behind its position.
-fn filter_text(filter: &FilterSpec) -> String {
-    let mut words = Vec::new();
-    if !filter.value.is_empty() {
-        words.push(format!("value {} mask {}", hex(&filter.value), hex(&filter.mask)));
-    }
-    let range = |range: &classifier::KeyRange| {
-        format!("range {} {} {} {}", range.first_bit, range.width, range.low, range.high)
-    };
-    words.extend(filter.ranges.iter().map(range));
-    words.push(match &filter.action {
-        FilterAction::Drop => "drop".to_owned(),
-        FilterAction::Exception(code) => format!("exception {code}"),
-        FilterAction::Send { queue, interface, next, data } => {
-            let used = data.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
-            let data = if used == 0 { String::new() } else { format!(" data {}", hex(&data[..used])) };
-            format!("send {queue} {interface} {next}{data}")
-        }
-    });
-    words.extend(filter.index.map(|index| format!("count {index}")));
-    words.join(" ")
 }
 
 fn reservation(report: &ReservationReport) -> api::SliceReservationReply {
@@ -91,6 +71,7 @@ fn reply(report: &SliceReport) -> api::SliceReply {
         }),
         state: state.to_owned(),
         failure: report.failure.clone(),
+        owner_uid: report.spec.owner.as_ref().and_then(SliceOwner::uid),
         unmatched: if report.spec.drops_unmatched { "drop" } else { "exception" }.to_owned(),
         quota: api::SliceQuotaReply {
             filters: quota.filters as u64,
@@ -115,13 +96,30 @@ fn reply(report: &SliceReport) -> api::SliceReply {
     }
 }
 
+/// A change with the number of the owner that it names.
+fn with_owner(mut command: SliceCommand) -> Result<SliceCommand, SliceError> {
+    if let SliceCommand::Create(spec) = &mut command
+        && let Some(SliceOwner::Name(name)) = &spec.owner
+    {
+        let user = accounts::user(name).ok_or_else(|| SliceError {
+            reason: format!("there is no user {}", plan::quote(name)),
+            hint: "write a name of /etc/passwd, or a number".to_owned(),
+        })?;
+        spec.owner = Some(SliceOwner::Uid(user.uid));
+    }
+    Ok(command)
+}
+
 impl Daemon {
-    /// Returns the slices, or the one of this name.
-    pub fn slices(&self, only: Option<&str>) -> Result<api::SlicesReply, ApplyFailure> {
+    /// Returns the slices that a caller may see, or the one of this name.
+    pub fn slices(&self, rights: SliceRights<'_>, only: Option<&str>) -> Result<api::SlicesReply, ApplyFailure> {
         let control = self.control.lock();
+        if let Some(name) = only {
+            rights.check_sees(&control, name)?;
+        }
         let names: Vec<&str> = match only {
             Some(name) => vec![name],
-            None => control.slices.names().map(|name| &**name).collect(),
+            None => control.slices.names().map(|name| &**name).filter(|name| rights.sees(&control, name)).collect(),
         };
         let report = |name: &str| Ok(reply(&control.slices.report(&control.router, name)?));
         let slices: Result<Vec<api::SliceReply>, SliceError> = names.into_iter().map(report).collect();
@@ -135,18 +133,24 @@ impl Daemon {
             time_ns: self.now_ns(),
             free_filters: control.slices.free_filters() as u64,
             code_options: control.slices.codes().iter().map(code).collect(),
-            slices: slices.map_err(ApplyFailure::Slice)?,
+            slices: slices?,
         })
     }
 
     /// Returns at most `limit` filters of a slice from a position on.
-    pub fn slice_filters(&self, name: &str, from: u32, limit: usize) -> Result<api::SliceFiltersReply, ApplyFailure> {
+    pub fn slice_filters(
+        &self,
+        rights: SliceRights<'_>,
+        name: &str,
+        (from, limit): (u32, usize),
+    ) -> Result<api::SliceFiltersReply, ApplyFailure> {
         let control = self.control.lock();
-        let filters = control.slices.filters(name, from, limit).map_err(ApplyFailure::Slice)?;
-        let total = control.slices.report(&control.router, name).map_err(ApplyFailure::Slice)?.filters as u64;
+        rights.check_sees(&control, name)?;
+        let filters = control.slices.filters(name, from, limit)?;
+        let total = control.slices.report(&control.router, name)?.filters as u64;
         let one = |filter: &slice::FilterReport| api::SliceFilterReply {
             position: filter.position,
-            text: filter_text(&filter.spec),
+            text: filter.spec.to_string(),
             entries: filter.entries,
             hits: filter.hits,
         };
@@ -154,8 +158,10 @@ impl Daemon {
     }
 
     /// Returns the statistics indices of a slice that have counted packets.
-    pub fn slice_stats(&self, name: &str) -> Result<api::SliceStatsReply, ApplyFailure> {
-        let indices = self.control.lock().slices.indices(name).map_err(ApplyFailure::Slice)?;
+    pub fn slice_stats(&self, rights: SliceRights<'_>, name: &str) -> Result<api::SliceStatsReply, ApplyFailure> {
+        let control = self.control.lock();
+        rights.check_sees(&control, name)?;
+        let indices = control.slices.indices(name)?;
         let used = indices.iter().enumerate().filter(|(_, [packets, _])| *packets > 0);
         let one = |(index, [packets, bytes]): (usize, &[u64; 2])| api::SliceIndexReply {
             index: index as u64,
@@ -168,63 +174,109 @@ impl Daemon {
     /// Returns a part of a slice's memory: to its end without a length.
     pub fn slice_memory(
         &self,
+        rights: SliceRights<'_>,
         name: &str,
-        offset: usize,
-        length: Option<usize>,
+        (offset, length): (usize, Option<usize>),
     ) -> Result<api::SliceMemoryReply, ApplyFailure> {
         let control = self.control.lock();
-        let memory = control.slices.memory(name).map_err(ApplyFailure::Slice)?;
+        rights.check_owns(&control, name)?;
+        let memory = control.slices.memory(name)?;
         let length = length.unwrap_or(memory.size().saturating_sub(offset)).min(MOST_MEMORY);
         let bytes = memory.read(offset, length).map_err(|beyond| {
             let hint = "read within the memory".to_owned();
             ApplyFailure::Slice(SliceError { reason: beyond.to_string(), hint })
         })?;
-        Ok(api::SliceMemoryReply { offset: offset as u64, size_bytes: memory.size() as u64, bytes: hex(&bytes) })
+        let slice::MemoryVersion { version, staged } =
+            control.slices.memory_version(name).map_err(ApplyFailure::Slice)?;
+        Ok(api::SliceMemoryReply {
+            version,
+            staged_bytes: staged as u64,
+            offset: offset as u64,
+            size_bytes: memory.size() as u64,
+            bytes: hex(&bytes),
+        })
     }
 
     /// Gives out packets for the slow path of a slice.
-    pub fn slice_exceptions(&self, name: &str, limit: usize) -> Result<api::SliceExceptionsReply, ApplyFailure> {
+    pub fn slice_exceptions(
+        &self,
+        rights: SliceRights<'_>,
+        name: &str,
+        limit: usize,
+    ) -> Result<api::SliceExceptionsReply, ApplyFailure> {
         let control = self.control.lock();
-        let taken = control.slices.take_exceptions(name, limit.min(MOST_EXCEPTIONS)).map_err(ApplyFailure::Slice)?;
-        let one = |exception: &slice::SliceException| api::SliceExceptionReply {
-            code: exception.code.to_string(),
-            interface: exception.interface,
-            key: hex(&exception.key.bytes::<{ slice::code::KEY_BYTES }>()),
-            packet: hex(&exception.packet),
-        };
-        Ok(api::SliceExceptionsReply { exceptions: taken.iter().map(one).collect() })
+        rights.check_owns(&control, name)?;
+        let taken = control.slices.take_exceptions(name, limit.min(MOST_EXCEPTIONS))?;
+        let key_bytes = control.slices.key_bytes(name)?;
+        let exceptions = taken.iter().map(|exception| exception_reply(exception, key_bytes)).collect();
+        Ok(api::SliceExceptionsReply { exceptions })
     }
 
     /// Makes changes of slices, one a line. A change that is refused ends the batch; those before it were made. `source` is the name of the text in
     /// messages.
-    pub fn edit_slices(&self, (text, source): (&str, &str)) -> Result<api::SlicesEdited, ApplyFailure> {
+    pub fn edit_slices(
+        &self,
+        rights: SliceRights<'_>,
+        (text, source): (&str, &str),
+    ) -> Result<api::SlicesEdited, ApplyFailure> {
+        let result = self.try_edit_slices(rights, (text, source));
+        if let Err(failure) = &result {
+            let reason = format!("{}; by {}", api::ApiError::from(failure).reason, rights.author);
+            self.log.push(clock::now(), LoggedEvent::Refused { name: source.to_owned(), reason });
+        }
+        result
+    }
+
+    fn try_edit_slices(
+        &self,
+        rights: SliceRights<'_>,
+        (text, source): (&str, &str),
+    ) -> Result<api::SlicesEdited, ApplyFailure> {
         if self.state.load(Ordering::Acquire) != RUNNING {
             return Err(ApplyFailure::Unavailable);
         }
+        let refuse = |wrong: Vec<(usize, SliceError)>| {
+            let lines = wrong.into_iter().map(|(number, SliceError { reason, hint })| (number, reason, hint));
+            ApplyFailure::Batch(refuse_lines(text, source, lines))
+        };
         let lines = text.lines().enumerate().map(|(at, line)| (at + 1, line.split('#').next().unwrap_or("").trim()));
-        let read = |(number, line): (usize, &str)| (number, line.parse::<SliceCommand>());
-        let read: Vec<_> = lines.filter(|(_, line)| !line.is_empty()).map(read).collect();
-        let wrong: Vec<(usize, String, String)> = read
-            .iter()
-            .filter_map(|(number, result)| {
-                let error = result.as_ref().err()?;
-                Some((*number, error.reason.clone(), error.hint.clone()))
-            })
-            .collect();
+        let (mut numbers, mut commands, mut wrong) = (Vec::new(), Vec::new(), Vec::new());
+        for (number, line) in lines.filter(|(_, line)| !line.is_empty()) {
+            match line.parse::<SliceCommand>().and_then(with_owner) {
+                Ok(command) => {
+                    numbers.push(number);
+                    commands.push(command);
+                }
+                Err(error) => wrong.push((number, error)),
+            }
+        }
         // Nothing is changed if a line cannot be read.
         if !wrong.is_empty() {
-            return Err(ApplyFailure::Batch(refuse_lines(text, source, wrong)));
+            return Err(refuse(wrong));
         }
-        let (numbers, commands): (Vec<usize>, Vec<SliceCommand>) =
-            read.into_iter().filter_map(|(number, command)| Some((number, command.ok()?))).unzip();
         // Not while a configuration is being adopted: that may give the ports other shares.
         let mut control = self.lock_adopted(ADOPTION_TIMEOUT).ok_or(ApplyFailure::AdoptionTimeout)?;
         let control = &mut *control;
+        // Nor if a line belongs to somebody else.
+        let checked =
+            numbers.iter().zip(&commands).map(|(number, change)| (number, rights.check_change(control, change)));
+        let foreign: Vec<(usize, SliceError)> =
+            checked.filter_map(|(number, result)| Some((*number, result.err()?))).collect();
+        if !foreign.is_empty() {
+            return Err(refuse(foreign));
+        }
         control.router.set_time(clock::now());
         let made = control.slices.run(&mut control.router, &commands);
-        let entries = made.map_err(|(at, SliceError { reason, hint })| {
-            ApplyFailure::Batch(refuse_lines(text, source, [(numbers[at], reason, hint)]))
-        })?;
+        self.publish_slice_owners(control);
+        let changed = &commands[..made.as_ref().err().map_or(commands.len(), |(at, _)| *at)];
+        if !changed.is_empty() {
+            let names: BTreeSet<&str> = changed.iter().map(SliceCommand::slice).collect();
+            let slices = names.into_iter().collect::<Vec<_>>().join(", ");
+            let (changes, author) = (changed.len() as u64, rights.author.clone());
+            let event = ShareEvent::Slices { slices, changes, author };
+            self.log.push(clock::now(), LoggedEvent::Shares(Box::new(event)));
+        }
+        let entries = made.map_err(|(at, error)| refuse(vec![(numbers[at], error)]))?;
         Ok(api::SlicesEdited { changes: commands.len() as u64, entries })
     }
 }

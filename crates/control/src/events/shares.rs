@@ -1,4 +1,4 @@
-//! Events of shares and subscribers.
+//! Events of shares, subscribers and slices.
 
 use crate::api::{self, Author, EventKind};
 use std::fmt;
@@ -12,6 +12,8 @@ pub(crate) enum ShareEvent {
     Expired { port: String, share: String },
     /// The files of subscribers were read again, by an author or because one has changed.
     Reloaded { reloaded: api::SubscribersReloaded, author: Option<Author> },
+    /// These slices were changed, so many times.
+    Slices { slices: String, changes: u64, author: Author },
 }
 
 impl ShareEvent {
@@ -20,15 +22,25 @@ impl ShareEvent {
             ShareEvent::Edited { .. } => EventKind::SharesEdited,
             ShareEvent::Expired { .. } => EventKind::ShareExpired,
             ShareEvent::Reloaded { .. } => EventKind::SubscribersReloaded,
+            ShareEvent::Slices { .. } => EventKind::SlicesEdited,
         }
     }
 
-    /// The port whose shares have changed.
+    /// Owners of slices are limited separately, so that one of them cannot displace the events of others.
+    pub fn subject_index(&self) -> Option<usize> {
+        match self {
+            ShareEvent::Slices { author, .. } => author.uid.map(|uid| uid as usize),
+            _ => None,
+        }
+    }
+
+    /// The port whose shares have changed, or the slices.
     pub fn subject(&self) -> Option<String> {
         match self {
             ShareEvent::Edited { edited, .. } => Some(edited.port.clone()),
             ShareEvent::Expired { port, .. } => Some(port.clone()),
             ShareEvent::Reloaded { .. } => None,
+            ShareEvent::Slices { slices, .. } => Some(slices.clone()),
         }
     }
 }
@@ -39,6 +51,8 @@ impl fmt::Display for ShareEvent {
             ShareEvent::Edited { edited, author } => {
                 write!(f, "shares: {} changed, {} at the port; by {author}", edited.changed, edited.total)
             }
+            ShareEvent::Slices { changes: 1, author, .. } => write!(f, "1 change; by {author}"),
+            ShareEvent::Slices { changes, author, .. } => write!(f, "{changes} changes; by {author}"),
             ShareEvent::Expired { share, .. } => write!(f, "the lease of the share {} has ended", plan::quote(share)),
             ShareEvent::Reloaded { reloaded: r, author } => {
                 write!(f, "subscribers: {} added, {} removed, {} in the files; ", r.added, r.removed, r.subscribers)?;

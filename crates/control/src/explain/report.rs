@@ -417,6 +417,7 @@ pub(crate) fn exception_text(exception: Exception) -> &'static str {
         Exception::Again => "a function has given it another destination: it is classified again",
         Exception::Kernel => "for a program of the machine: the kernel gets it by its interface of this name",
         Exception::Delivered => "a function gives it to a program",
+        Exception::Originated => "a service of the router has made it",
         Exception::Tunnel => "it has arrived at the end of a tunnel",
         Exception::Fragment => "a fragment that waits for the first of its packet, by which it is translated",
         Exception::Redirect => "it leaves by its input interface: its sender gets a redirect",

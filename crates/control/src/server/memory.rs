@@ -102,7 +102,7 @@ impl Charge {
 impl AnswerPermit {
     /// Completes the answer of `bytes`, and returns the charge that it keeps until it is sent. Refuses an answer above the caller's limit.
     pub fn complete(mut self, caller: AccessLevel, bytes: usize) -> Result<Charge, ApiError> {
-        if caller == AccessLevel::Read && bytes > MOST_READER_ANSWER {
+        if caller < AccessLevel::Full && bytes > MOST_READER_ANSWER {
             return Err(answer_too_large(bytes));
         }
         self.answer.shrink(bytes);
@@ -128,7 +128,7 @@ impl RequestMemory {
     pub async fn body(&self, caller: AccessLevel, least: u64, most: Option<u64>) -> Result<(Charge, usize), ApiError> {
         let allowed = match caller {
             AccessLevel::Full => MOST_BODY,
-            AccessLevel::Read => MOST_READER_BODY,
+            AccessLevel::Slice | AccessLevel::Read => MOST_READER_BODY,
         };
         if least > allowed as u64 {
             return Err(body_too_large(caller));
@@ -139,7 +139,7 @@ impl RequestMemory {
             AccessLevel::Full if bytes <= SMALL => Charge::default(),
             // A body above the whole share takes all of it; asking for more would wait for ever.
             AccessLevel::Full => acquire(&self.owner, units(bytes.min(OWNER))).await?,
-            AccessLevel::Read => acquire(&self.bodies, units(bytes)).await?,
+            AccessLevel::Slice | AccessLevel::Read => acquire(&self.bodies, units(bytes)).await?,
         };
         Ok((charge, allowed))
     }
@@ -174,7 +174,7 @@ impl RequestMemory {
     pub fn events(caller: AccessLevel, asked: usize, workers: usize) -> usize {
         match caller {
             AccessLevel::Full => asked,
-            AccessLevel::Read => asked.min(MOST_READER_ANSWER / EVENT / workers.max(1)),
+            AccessLevel::Slice | AccessLevel::Read => asked.min(MOST_READER_ANSWER / EVENT / workers.max(1)),
         }
     }
 
@@ -183,7 +183,7 @@ impl RequestMemory {
     pub async fn schedule(&self, caller: AccessLevel, events: usize, workers: usize) -> Result<[Charge; 2], ApiError> {
         match caller {
             AccessLevel::Full => Ok(Default::default()),
-            AccessLevel::Read => {
+            AccessLevel::Slice | AccessLevel::Read => {
                 let look = self.recording.clone().try_acquire_owned().map_err(|_| {
                     let reason = "another trace of the CPU schedulers is running";
                     ApiError::new(ErrorKind::Busy, reason, "try again after its end")
@@ -198,7 +198,7 @@ impl RequestMemory {
 pub(super) fn body_too_large(caller: AccessLevel) -> ApiError {
     match caller {
         AccessLevel::Full => too_large("the body is larger than 64 MiB".into(), "is this a configuration?"),
-        AccessLevel::Read => {
+        AccessLevel::Slice | AccessLevel::Read => {
             too_large("the body is larger than 1 MiB, the limit for read-only callers".into(), TOO_LARGE_HINT)
         }
     }

@@ -35,6 +35,8 @@ use tokio_rustls::TlsAcceptor;
 const OWNERS: (usize, usize) = (64, 48);
 /// The most connections of callers with read access: in total, and of one user.
 const READERS: (usize, usize) = (32, 6);
+/// The most connections of owners of slices: in total, and of one user. A program of a slow path keeps one.
+const SLICE_OWNERS: (usize, usize) = (256, 8);
 /// The most refusals in progress, in total and for one user, and the time limit of each.
 const REFUSALS: (usize, usize) = (16, 4);
 const REFUSAL: Duration = Duration::from_secs(1);
@@ -155,6 +157,7 @@ struct ServerState {
     memory: RequestMemory,
     owners: Arc<ConnectionSlots>,
     readers: Arc<ConnectionSlots>,
+    slice_owners: Arc<ConnectionSlots>,
     refusals: Arc<ConnectionSlots>,
     /// Remote connections take no places from local ones.
     unknown: Arc<ConnectionSlots>,
@@ -172,6 +175,7 @@ impl ServerState {
             memory: RequestMemory::new(),
             owners: places(OWNERS),
             readers: places(READERS),
+            slice_owners: places(SLICE_OWNERS),
             refusals: places(REFUSALS),
             unknown: places(UNKNOWN),
             remote_owners: places(REMOTE_OWNERS),
@@ -182,7 +186,7 @@ impl ServerState {
 
     /// Completes when no request is in progress.
     async fn wait_empty(&self) {
-        for places in [&self.owners, &self.readers, &self.remote_owners, &self.remote_readers] {
+        for places in [&self.owners, &self.readers, &self.slice_owners, &self.remote_owners, &self.remote_readers] {
             places.wait_empty().await;
         }
     }
@@ -200,9 +204,11 @@ impl ServerState {
             let Ok(peer) = identify(&stream) else { continue };
             let origin = Origin::User(peer.uid);
             let allowed = groups.allowed(rustix::process::geteuid().as_raw(), &peer);
+            let allowed = allowed.or_else(|| self.daemon.owns_slice(peer.uid).then_some(AccessLevel::Slice));
             let place = match allowed {
                 Some(AccessLevel::Full) => self.owners.enter(origin, ConnectionStage::Silent),
                 Some(AccessLevel::Read) => self.readers.enter(origin, ConnectionStage::Silent),
+                Some(AccessLevel::Slice) => self.slice_owners.enter(origin, ConnectionStage::Silent),
                 None => None,
             };
             if let (Some(allowed), Some(place)) = (allowed, place) {

@@ -32,7 +32,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::sync::watch;
+use tokio::sync::{Notify, watch};
 use tokio::time::timeout;
 
 /// The time limit for the head of a request.
@@ -303,6 +303,18 @@ async fn answer_request(
             tokio::spawn(work);
             Ok(stream_response(api::LINES, body, Default::default()))
         }
+        Request::SliceSlowPath(slice) => {
+            let ready = Arc::new(Notify::new());
+            let wakeup = ready.clone();
+            let open = move || {
+                let opened = daemon.open_slow_path(caller.rights(), &slice, move || wakeup.notify_one());
+                opened.map_err(|failure| ApiError::from(&failure))
+            };
+            let (body, work) = stream::slow_path_body(run_blocking(open).await??, ready);
+            seat.set_limit(None);
+            tokio::spawn(work);
+            Ok(stream_response(api::LINES, body, Default::default()))
+        }
         Request::Schedule(asked) => {
             let workers = daemon.worker_count();
             let events = RequestMemory::events(caller.allowed, asked.events, workers);
@@ -321,7 +333,7 @@ async fn answer_request(
             };
             let turn = house.memory.answer_permit(caller.allowed, &request, &daemon).await?;
             let allowed = caller.allowed;
-            let is_check = allowed == AccessLevel::Read && matches!(request, Request::Check(_) | Request::Diff(_));
+            let is_check = allowed < AccessLevel::Full && matches!(request, Request::Check(_) | Request::Diff(_));
             let answer = move || {
                 let reply = respond(&daemon, &caller, request, format);
                 // The body was moved into the text of the request, which has been dropped.

@@ -73,10 +73,11 @@ fn every_answer_has_the_documented_form() {
     let flow =
         |name: &str| format!("add {name} rate 1mbit packet 500b delay 90ms lease 1h out wan match udp dport 7\n");
     rig.daemon.edit_flows((&flow("call"), "flows"), false, &api::Author::by(api::Via::Socket)).unwrap();
-    rig.daemon.edit_slices(("create overlay code raw\nfilter insert overlay 1 drop\n", "slices")).unwrap();
+    let slice = "create overlay code raw\nfilter insert overlay 1 drop\n";
+    let _: api::SlicesEdited = rig.client.post("/v1/slices/batch", "slices", slice).unwrap();
     let document = api::openapi();
     let mut checked = 0;
-    let grows = ["/v1/capture", "/v1/trace"];
+    let grows = ["/v1/capture", "/v1/trace", "/v1/slices/slow-path"];
     for endpoint in ENDPOINTS.iter().filter(|endpoint| !grows.contains(&endpoint.path)) {
         let method = endpoint.method.to_lowercase();
         let content = &document["paths"][endpoint.path][&method]["responses"]["200"]["content"];
@@ -87,6 +88,7 @@ fn every_answer_has_the_documented_form() {
             "/v1/shares/batch" => "add gold in North rate 1mbit lease 60s\n".into(),
             "/v1/reservations/batch" => flow("video"),
             "/v1/slices/batch" => "suspend overlay\nresume overlay\n".into(),
+            "/v1/slices/reinject" => String::new(),
             "/v1/rules/batch" => "add before 1 tcp dport 22 path best-effort\nremove 1\n".into(),
             _ if endpoint.takes_text => rig.daemon.config().text,
             _ => String::new(),

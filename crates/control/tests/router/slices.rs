@@ -1,9 +1,11 @@
 //! Slices through the API of a running router: made, used, read and deleted.
 
 use crate::rig::{Rig, config, until};
-use control::{ClientError, DaemonOptions, api};
+use control::{ClientError, DaemonOptions, SliceClient, SlowPathPacket, api};
 use extension::{Directory, Runtime};
 use plane::rig::UdpFrame;
+use slice::code::{ExceptionCode, LookupKey};
+use slice::{FilterAction, FilterEdit, FilterSpec, Reinjection, SliceCommand};
 use std::net::Ipv4Addr;
 use std::sync::Arc;
 
@@ -103,6 +105,139 @@ fn wrong_lines_are_named() {
     assert_eq!(overlay(&rig).name, "overlay");
     let error = rig.client.get::<api::SlicesReply>("/v1/slices?only=overlai").unwrap_err().to_string();
     assert!(error.contains("there is no slice 'overlai'") && error.contains("did you mean 'overlay'?"), "{error}");
+}
+
+fn slow_path(rig: &Rig) -> SliceClient {
+    edit(rig, OVERLAY).unwrap();
+    SliceClient::new(rig.client.clone(), "overlay")
+}
+
+#[test]
+fn program_receives_exceptions_and_returns_packets() {
+    let mut rig = Rig::of(sliced(), |options| options);
+    let slice = slow_path(&rig);
+    edit(&rig, "queue set overlay 2 wan/engine\n").unwrap();
+    let mut stream = slice.exceptions().unwrap();
+    rig.send_frames([frame(b"no: to the slow path")].into_iter());
+    let exception = stream.next().unwrap().unwrap();
+    // The kernel's key of `raw` is the first 14 bytes.
+    let expected = SlowPathPacket {
+        code: ExceptionCode::Local,
+        interface: 0,
+        key: LookupKey::new(b"no: to the slow path".first_chunk::<14>().unwrap()),
+        mtu: None,
+        rounds: 0,
+        packet: exception.packet.clone(),
+    };
+    assert_eq!((&exception, &exception.packet[..20]), (&expected, &b"no: to the slow path"[..]));
+    // As it is, with another key, and with a queue.
+    let as_it_is = exception.answer(exception.packet.clone());
+    let keyed =
+        Reinjection { key: Some(LookupKey::new(b"ok")), queue: Some(2), ..exception.answer(b"by key".to_vec()) };
+    let new = Reinjection { interface: 1, key: None, queue: None, rounds: 0, packet: b"ok, new".to_vec() };
+    let returned = slice.reinject(&[as_it_is, keyed, new]).unwrap();
+    assert_eq!(returned, api::SliceReinjected { packets: 3, limited_packets: 0, lost_packets: 0 });
+    assert_eq!(rig.wan.await_ports(2), [20_000; 2]);
+    let again = stream.next().unwrap().unwrap();
+    assert_eq!((again.rounds, again.interface, again.packet), (1, 0, exception.packet));
+    let state = until(|| Some(slice.state().unwrap()).filter(|state| state.queues.iter().all(|q| q.packets == 1)));
+    assert_eq!((state.counters.received, state.counters.reinjected, state.counters.exceptions), (4, 3, 2));
+    // The stream ends with the slice.
+    edit(&rig, "delete overlay\n").unwrap();
+    assert!(stream.next().is_none());
+}
+
+#[test]
+fn wrong_packets_of_a_slow_path_are_refused_with_their_line() {
+    let rig = Rig::of(sliced(), |options| options);
+    slow_path(&rig);
+    let post = |text: &str| -> Result<api::SliceReinjected, ClientError> {
+        rig.client.post_with("/v1/slices/reinject", &[("slice", "overlay".into()), ("name", "program".into())], text)
+    };
+    for (text, expected) in [
+        ("mi 0 packet 00\n\nmi 0 paket 00\n", "program:3"),
+        ("mi 0 packet 00\nmi 9 packet 00\n", "packet 2: the slice has no meta-interface 9"),
+        ("mi 0 queue 3 packet 00\n", "the slice has no queue 3"),
+        (&"mi 0 packet 00\n".repeat(257), "257 packets are too many"),
+    ] {
+        let error = post(text).unwrap_err().to_string();
+        assert!(error.contains(expected), "{error}");
+    }
+    assert_eq!(overlay(&rig).counters.received, 0, "no packet of a refused request returns");
+}
+
+#[test]
+fn second_program_is_refused_until_the_first_hangs_up() {
+    let mut rig = Rig::of(sliced(), |options| options);
+    let slice = slow_path(&rig);
+    let first = slice.exceptions().unwrap();
+    let error = slice.exceptions().unwrap_err().to_string();
+    assert!(error.contains("a program receives the packets of the slow path of 'overlay' already"), "{error}");
+    // It disconnects in the middle: the next program receives the packets that were not sent yet.
+    drop(first);
+    let mut second = until(|| slice.exceptions().ok());
+    rig.send_frames([frame(b"no")].into_iter());
+    assert_eq!(second.next().unwrap().unwrap().code, ExceptionCode::Local);
+    let stop = second.stopper();
+    stop();
+    assert!(second.next().is_none());
+}
+
+/// A client that does not read stops neither the router nor other clients. The packets wait in a bounded queue, and those beyond it are counted.
+#[test]
+fn client_that_does_not_read_loses_counted_packets() {
+    let mut rig = Rig::of(sliced(), |options| options);
+    let slice = slow_path(&rig);
+    edit(
+        &rig,
+        &OVERLAY.lines().next().unwrap().replace("exceptions 1000", "exceptions 1000000").replace("overlay", "fast"),
+    )
+    .unwrap();
+    edit(&rig, "mi add fast 0 192.0.2.1:20100\nfilter insert fast 0 exception slice_1\n").unwrap();
+    let fast = SliceClient::new(rig.client.clone(), "fast");
+    let mut silent = fast.exceptions().unwrap();
+    let long = [7; 1200];
+    let network = (Ipv4Addr::new(192, 0, 2, 7), Ipv4Addr::new(192, 0, 2, 1));
+    let to_fast = UdpFrame { network, length: 42 + long.len(), ..UdpFrame::between_ports(7, 20_100) }.frame(&long);
+    let mut sent = 0;
+    let state = until(|| {
+        rig.send_frames(std::iter::repeat_n(to_fast.clone(), 100));
+        sent += 100;
+        Some(fast.state().unwrap()).filter(|state| state.counters.lost_exceptions > 300)
+    });
+    assert!(state.counters.exceptions > 256, "some are on their way to the client: {state:?}");
+    // The other slice is served meanwhile.
+    let mut other = slice.exceptions().unwrap();
+    rig.send_frames([frame(b"no")].into_iter());
+    assert_eq!(other.next().unwrap().unwrap().packet[..2], *b"no");
+    // When the client reads again, it receives all that were not lost.
+    let state = until(|| Some(fast.state().unwrap()).filter(|state| state.counters.received == sent));
+    let received = (0..state.counters.exceptions).map(|_| silent.next().unwrap().unwrap().packet.len()).sum::<usize>();
+    assert_eq!(received as u64, state.counters.exceptions * 1200);
+}
+
+#[test]
+fn typed_client_changes_and_reads_a_slice() {
+    let rig = Rig::of(sliced(), |options| options);
+    let slice = slow_path(&rig);
+    let action = FilterAction::Exception(ExceptionCode::Own(3));
+    let spec = FilterSpec { value: vec![1], mask: vec![0xff], ranges: Vec::new(), action, index: Some(9) };
+    let name = slice.name().to_owned();
+    let changes = [
+        SliceCommand::Filter(name.clone(), FilterEdit::Insert(30, spec.clone())),
+        SliceCommand::Write(name.clone(), 8, vec![1, 2, 3]),
+        SliceCommand::Filter(name, FilterEdit::Delete(10)),
+    ];
+    assert_eq!(slice.change(&changes).unwrap(), api::SlicesEdited { changes: 3, entries: 2 });
+    let filters = slice.filters(11).unwrap();
+    assert_eq!((filters.len(), &filters[1]), (2, &(30, spec)));
+    assert_eq!((slice.memory(7, 5).unwrap(), slice.stats().unwrap()), (vec![0, 1, 2, 3, 0], vec![]));
+    let unknown = SliceClient::new(rig.client.clone(), "overlai").state().unwrap_err().to_string();
+    assert!(unknown.contains("did you mean 'overlay'?"), "{unknown}");
+    let events: api::Events = rig.client.get("/v1/events").unwrap();
+    let changed: Vec<&str> =
+        events.events.iter().filter(|event| event.kind == api::EventKind::SlicesEdited).map(|e| &*e.text).collect();
+    assert!(changed.len() == 2 && changed[1].starts_with("3 changes; by "), "{changed:?}");
 }
 
 #[test]

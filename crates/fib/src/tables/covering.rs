@@ -19,7 +19,7 @@ impl Tables {
             // The best is not always the first by origin: see [`Candidates::best`].
             let others = candidates.iter().filter(|candidate| Some(*candidate) != best);
             for (origin, word) in best.into_iter().chain(others) {
-                reports.push(self.report((vrf, prefix), (origin, word), best));
+                reports.push(self.report((vrf, prefix), (origin, word), &candidates));
             }
         }
         reports

@@ -102,6 +102,8 @@ pub struct RouteReport {
     pub prefix: Prefix,
     /// The origin of the route.
     pub origin: Origin,
+    /// The program that added a route of [`Origin::Kernel`]: `RTPROT_*` of <linux/rtnetlink.h>. Zero if it is not known, and for other origins.
+    pub protocol: u8,
     /// How packets to these destinations are forwarded.
     pub outcome: Outcome,
     /// True if packets use it: no preferred origin has a route for the prefix.
@@ -170,6 +172,21 @@ impl Tables {
                 self.fib4.use_huge_pages();
             }
             result?;
+        }
+    }
+
+    /// Notes for reports which program added the kernel's route of each prefix. Prefixes without such a route are left out.
+    pub fn set_protocols(&self, routes: &[(VrfId, Prefix, u8)]) {
+        for batch in routes.chunks(BATCH) {
+            let mut state = self.state.lock();
+            for &(vrf, prefix, protocol) in batch {
+                let (prefix, ribs) = (prefix.network(), state.rib(vrf));
+                match prefix.address {
+                    IpAddr::V4(a) => ribs.v4.set_protocol((a.to_bits(), prefix.length), protocol),
+                    IpAddr::V6(a) => ribs.v6.set_protocol((a.to_bits(), prefix.length), protocol),
+                }
+            }
+            MutexGuard::unlock_fair(state);
         }
     }
 
@@ -329,25 +346,26 @@ impl Tables {
         self.walk(query, |_, (vrf, prefix), candidates| {
             let wanted = candidates.iter().filter(|(origin, _)| query.origin.is_none_or(|only| only == *origin));
             for (origin, word) in wanted.take(limit - reports.len()) {
-                reports.push(self.report((vrf, prefix), (origin, word), candidates.best()));
+                reports.push(self.report((vrf, prefix), (origin, word), &candidates));
             }
             reports.len() < limit
         });
         reports
     }
 
-    /// Reports one route of a prefix whose best route is `best`.
+    /// Reports one of the routes of a prefix.
     pub(super) fn report(
         &self,
         (vrf, prefix): (VrfId, Prefix),
         (origin, word): (Origin, u32),
-        best: Option<(Origin, u32)>,
+        candidates: &Candidates,
     ) -> RouteReport {
         let outcome = Outcome::decode(word);
         let (interface, next_hop) = self.egress(outcome);
         let members = if let Outcome::Group(group) = outcome { self.members(group) } else { Vec::new() };
-        let active = best == Some((origin, word));
-        RouteReport { vrf, prefix, origin, outcome, active, interface, next_hop, members }
+        let active = candidates.best() == Some((origin, word));
+        let protocol = if origin == Origin::Kernel { candidates.protocol } else { 0 };
+        RouteReport { vrf, prefix, origin, protocol, outcome, active, interface, next_hop, members }
     }
 
     /// Calls `visit` for every prefix with routes that matches `query`, regardless of its origin, until `visit` returns false. Releases the lock

@@ -4,7 +4,7 @@ use super::path_rules::PathChoice;
 use super::{Classifier, Exception, Finding, Outcome, REFUSED, REPLICATED, TUNNELLED, Target, Witness, refuse};
 use crate::multicast::{REPLICA, SEVERAL_INTERFACES};
 use crate::punt::{is_routed_group, protocol_of};
-use crate::snapshot::{PortView, Snapshot};
+use crate::snapshot::{PathSpec, PortView, Snapshot};
 use packet::segment::TO_FRAGMENT;
 use packet::wire::{
     Ethernet, Family, Ipv4, Ipv4Error, Ipv4Header, Ipv6, Ipv6Error, LengthOrType, PacketFields, ethertype, ipv6,
@@ -51,7 +51,8 @@ impl<W: Witness> Classifier<'_, W> {
     pub fn classify_again(&self, packet: &mut Packet) -> Target {
         self.dispatch.refresh_rules();
         let meta = packet.meta_mut();
-        if std::mem::take(&mut meta.exception) == Exception::Dispatched as u8 {
+        let exception = std::mem::take(&mut meta.exception);
+        if exception == Exception::Dispatched as u8 {
             return self.dispatched_path(packet);
         }
         // The new route may have another MTU: decide about fragmentation again.
@@ -61,7 +62,20 @@ impl<W: Witness> Classifier<'_, W> {
             TUNNELLED => self.punt(packet, Exception::Tunnel),
             target => target,
         });
-        self.finish_general(packet, verdict)
+        let target = self.finish_general(packet, verdict);
+        if exception == Exception::Originated as u8 { self.originated_path(packet, target) } else { target }
+    }
+
+    /// The path of a packet that a service has made for its function. On any other path it would be an ordinary packet, which nobody has sent.
+    fn originated_path(&self, packet: &mut Packet, target: Target) -> Target {
+        let meta = packet.meta_mut();
+        let of_packet = |path: &&PathSpec| path.id == meta.path && path.receives_local;
+        let is_local = meta.exception == 0 && meta.flags & Meta::LOCAL != 0;
+        if !is_local || !self.snapshot.paths.iter().any(|path| of_packet(&path)) {
+            return refuse(packet, DropReason::SlicePort);
+        }
+        meta.exception = Exception::Originated as u8;
+        target
     }
 
     /// The path that a function has selected for the packet, at its previous output port.

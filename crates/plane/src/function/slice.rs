@@ -5,7 +5,7 @@
 //! [`Functions::with_service`]: super::Functions::with_service
 
 use super::{Context, Function, FunctionRegistration};
-use packet::{DropReason, Packet};
+use packet::{DropReason, Meta, Packet};
 use units::Nanos;
 use units::declare::{Declaration, DeclaredCost};
 
@@ -26,7 +26,8 @@ struct NoSlices;
 
 impl Function for NoSlices {
     fn process(&mut self, _: Context<'_>, packets: &mut [Packet]) -> bool {
-        for packet in packets.iter_mut().filter(|packet| packet.meta().refused | packet.meta().exception == 0) {
+        let is_received = |meta: &Meta| meta.refused | meta.exception == 0 && meta.flags & Meta::LOCAL != 0;
+        for packet in packets.iter_mut().filter(|packet| is_received(packet.meta())) {
             packet.meta_mut().refused = DropReason::SlicePort.index() as u8 + 1;
         }
         packets.is_empty()

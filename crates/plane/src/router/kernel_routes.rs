@@ -17,6 +17,8 @@ pub struct LinuxRoute {
     pub to: Prefix,
     /// The treatment of its packets; `None`: the route is gone.
     pub action: Option<LinuxRouteAction>,
+    /// The program that added it: see [`fib::RouteReport::protocol`].
+    pub protocol: u8,
 }
 
 /// The treatment of the packets of a route.
@@ -81,7 +83,10 @@ impl Router {
                 RouteChange { vrf, prefix: route.to, origin: Origin::Kernel, outcome }
             })
             .collect();
+        let protocols = changes.iter().zip(routes).map(|(change, route)| (change.vrf, change.prefix, route.protocol));
+        let protocols: Vec<_> = protocols.collect();
         self.tables.apply_routes(changes).expect("there is room for the routes, and their gateways are held");
+        self.tables.set_protocols(&protocols);
         summary
     }
 

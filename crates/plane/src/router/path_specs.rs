@@ -61,6 +61,10 @@ pub(super) fn paths(
         path_spec.filter = shared_list(rules, sets, old.iter().find(|old| old.id == id).map(|old| &old.filter));
         path_spec.translates = path.functions.iter().any(|call| call.name == "nat");
         path_spec.receives_local = path.functions.iter().any(|call| call.name == function::SLICE.name);
+        // Its match may apply to packets for other hosts too, which are forwarded.
+        if path_spec.receives_local && path.functions.iter().all(|call| call.name != "ip") {
+            path_spec.functions.extend(forward());
+        }
         path_spec.output_capacity = path.output_queue as usize;
         path_spec.objective = path.objective;
         (path_spec.cpu, path_spec.share) = (path.cpu, shares.of_path(path));

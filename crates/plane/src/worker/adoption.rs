@@ -76,6 +76,7 @@ impl Worker {
                 Command::Links(port, reply) => drop(reply.send(self.links(port))),
                 Command::TraceScheduler(trace, reply) => drop(reply.send(self.trace_scheduler(trace))),
                 Command::Inject(port, frames, reply) => self.vector.injected.push_back((port, frames, reply)),
+                Command::Originate(packets, reply) => self.vector.originated.push_back((packets, reply)),
                 Command::Neighbour(interface, address, mac) => {
                     // Kept although the host may not run yet: `configure_host` sets it at each adoption.
                     match mac {

@@ -8,7 +8,7 @@ use packet::{Meta, Packet};
 use units::PortId;
 
 /// Bytes of an Ethernet header, which emitted packets get for classification.
-const LINK: usize = 14;
+pub(super) const LINK: usize = 14;
 
 impl Worker {
     /// Reports the failures and log lines of functions.
@@ -54,7 +54,7 @@ impl Worker {
 }
 
 /// Gives a new packet its content and its metadata.
-fn prepare(packet: &mut Packet, emitted: &EmittedPacket<'_>) {
+pub(super) fn prepare(packet: &mut Packet, emitted: &EmittedPacket<'_>) {
     packet.fill(emitted.bytes);
     packet.shift(-(LINK as isize));
     let version6 = emitted.bytes.first().is_some_and(|byte| byte >> 4 == 6);

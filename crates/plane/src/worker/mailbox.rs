@@ -1,5 +1,6 @@
 //! The interface from the control side to a worker: commands that it reads between steps.
 
+use super::originate::OriginatedPacket;
 use super::report::StoreReaders;
 use super::{Adopted, LinksReport, Reschedule, TraceReport, WorkerChange, WorkerReport};
 use crate::snapshot::Snapshot;
@@ -26,6 +27,8 @@ pub enum Command {
     Links(Option<PortId>, Sender<LinksReport>),
     /// Injects these frames as if the device of a port had received them. Replies with the number accepted.
     Inject(PortId, Vec<Vec<u8>>, Sender<u64>),
+    /// Puts packets that a service has made on the paths of their destinations. Replies with the number accepted.
+    Originate(Vec<OriginatedPacket>, Sender<u64>),
     /// Adds a configured neighbour, or removes it (no address).
     Neighbour(InterfaceId, IpAddr, Option<Mac>),
     /// Replies with readers of the stores of ephemeral state. Empty if there are none.

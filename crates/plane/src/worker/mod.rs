@@ -16,6 +16,7 @@ mod instances;
 mod mailbox;
 mod neighbour_queue;
 mod next_hops;
+mod originate;
 mod output_tasks;
 mod owner_rings;
 mod paths;
@@ -40,6 +41,7 @@ pub(crate) use adoption::OpenedPort;
 pub use adoption::{Adopted, Decorate, NewFunctions, NewHook, NewPort, Reschedule, WorkerChange};
 pub(crate) use handoff::{SPREAD_SEED, SharedQueue};
 pub use mailbox::{Command, Mailbox};
+pub use originate::OriginatedPacket;
 pub(crate) use owner_rings::OwnerRings;
 pub(crate) use peers::PeerRings;
 pub(crate) use protocols::MAX_ROUNDS;
@@ -171,6 +173,9 @@ impl Worker {
         // Injected frames wait for an adoption, like packets in a receive ring: they would refill the paths that must drain.
         if !self.vector.injected.is_empty() && self.adoption.pending.is_none() {
             self.inject();
+        }
+        if !self.vector.originated.is_empty() && self.adoption.pending.is_none() {
+            self.originate();
         }
         if self.id == WorkerId(0) && self.snapshot.punt.has_injected() && self.adoption.pending.is_none() {
             self.send_injected();

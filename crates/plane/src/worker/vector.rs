@@ -1,5 +1,6 @@
 //! The packets that a worker is processing.
 
+use super::originate::OriginatedPacket;
 use crate::classify::Scratch;
 use packet::Batch;
 use std::collections::VecDeque;
@@ -8,6 +9,9 @@ use units::PortId;
 
 /// Frames to inject at a port, and the channel for the number of injected frames.
 pub(super) type Injected = (PortId, Vec<Vec<u8>>, Sender<u64>);
+
+/// Packets of a service, and the channel for the number of those that were accepted.
+pub(super) type Originated = (Vec<OriginatedPacket>, Sender<u64>);
 
 /// The batch that a stage works on.
 pub(super) struct Vector {
@@ -20,6 +24,8 @@ pub(super) struct Vector {
     pub injecting: bool,
     /// Frames to inject before the next dispatch.
     pub injected: VecDeque<Injected>,
+    /// Packets of services that enter their paths before the next dispatch.
+    pub originated: VecDeque<Originated>,
 }
 
 impl Default for Vector {
@@ -30,6 +36,7 @@ impl Default for Vector {
             scratch: Scratch::new(),
             injecting: false,
             injected: VecDeque::new(),
+            originated: VecDeque::new(),
         }
     }
 }

@@ -9,10 +9,12 @@ pub fn mtu_data(mtu: u16) -> [u8; DATA_BYTES] {
     data
 }
 
+/// The MTU in the data of a filter; none without a limit.
+pub(crate) fn data_mtu(data: &[u8; DATA_BYTES]) -> Option<u16> {
+    Some(u16::from_be_bytes([data[0], data[1]])).filter(|mtu| *mtu != 0)
+}
+
 /// True if a packet is longer than the MTU in the data of its filter.
 pub(super) fn exceeds_mtu(length: usize, data: &[u8; DATA_BYTES]) -> bool {
-    match u16::from_be_bytes([data[0], data[1]]) {
-        0 => false,
-        mtu => length > mtu.into(),
-    }
+    data_mtu(data).is_some_and(|mtu| length > mtu.into())
 }

@@ -25,6 +25,7 @@ pub use env::CodeEnv;
 pub use exercise::CodeExercise;
 pub(crate) use guest::guest_of;
 pub use guest::{GuestCodeOption, guest_code};
+pub(crate) use ip::data_mtu;
 pub use ip::mtu_data;
 pub(crate) use slice_code::SliceCode;
 

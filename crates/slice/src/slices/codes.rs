@@ -122,7 +122,7 @@ impl Slices {
             }
             CodeSwap::Double(_) => slice.double_run = Some(counts),
         }
-        self.renew(name, next);
+        self.renew(name, next, memory);
         Ok(())
     }
 }

@@ -2,11 +2,13 @@
 
 mod codes;
 mod filters;
+mod memory;
 mod queues;
+mod slow_path;
 
 use crate::code::{CODE_OPTIONS, CodeRegistration, DoubleRunCounts, DoubleRunReport, SliceCode};
 use crate::counters::SliceCounters;
-use crate::exceptions::{ExceptionQueue, SliceException};
+use crate::exceptions::ExceptionQueue;
 use crate::function::SliceFunctions;
 use crate::memory::SliceMemory;
 use crate::rows::ResultRows;
@@ -16,11 +18,14 @@ use classifier::{Published, ReusedNumbers, TenantFilters, TenantId};
 pub use codes::CodeSwap;
 pub use filters::FilterReport;
 use filters::Installed;
+pub use memory::MemoryVersion;
+use memory::StagedMemory;
 use plan::{Guests, Name};
 use plane::Router;
 use plane::function::SLICE;
 use queues::{Queue, Reservation};
 pub use queues::{ReservationReport, SliceQueueReport};
+pub use slow_path::ReturnedPackets;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -46,6 +51,7 @@ struct Slice {
     code: SliceCode,
     double_run: Option<Arc<DoubleRunCounts>>,
     state: Arc<SliceState>,
+    staged: StagedMemory,
     interfaces: BTreeMap<u16, SocketAddr>,
     reservations: BTreeMap<crate::spec::SchedulerId, Reservation>,
     queues: BTreeMap<u16, Queue>,
@@ -168,7 +174,7 @@ impl Slices {
         self.ids.recover(oldest);
     }
 
-    /// Publishes the meta-interfaces of a slice.
+    /// Publishes the meta-interfaces and the queues of a slice.
     fn publish_slice(&mut self, name: &str) {
         let Some(slice) = self.slices.get(name) else { return };
         let numbers = slice.interfaces.keys().last().map_or(0, |last| usize::from(*last) + 1);
@@ -178,7 +184,9 @@ impl Slices {
         if self.draft.slices.len() <= at {
             self.draft.slices.resize(at + 1, None);
         }
-        self.draft.slices[at] = Some(TableSlice { shared: slice.state.clone(), interfaces: interfaces.into() });
+        let queues = slice.queues.iter().map(|(number, queue)| (*number, queue.place)).collect();
+        let shared = slice.state.clone();
+        self.draft.slices[at] = Some(TableSlice { shared, interfaces: interfaces.into(), queues });
         self.publish();
     }
 
@@ -215,6 +223,7 @@ impl Slices {
         );
         let name = spec.name.clone();
         let slice = Slice {
+            staged: StagedMemory::default(),
             spec,
             code,
             double_run: None,
@@ -277,7 +286,7 @@ impl Slices {
         self.rows.free(slice.filters.values().map(|filter| filter.row), version);
         self.ids.free([u32::from(id.0) - 1], version);
         slice.state.memory.clear();
-        slice.state.exceptions.take(usize::MAX);
+        slice.state.exceptions.end();
         Ok(())
     }
 
@@ -292,19 +301,20 @@ impl Slices {
             let code = slice.state.code.clone();
             code.prepare(&slice.state.memory, slice.state.running())
                 .map_err(|reason| SliceError::new(reason, "give the slice another code option"))?;
-            self.renew(name, code);
+            let memory = slice.state.memory.clone();
+            self.renew(name, code, memory);
             return Ok(());
         }
         slice.state.suspended.store(is_suspended, Relaxed);
         Ok(())
     }
 
-    /// Gives a slice a new state without failure, with this code option and the same memory, counters and exceptions.
-    fn renew(&mut self, name: &str, code: SliceCode) {
+    /// Gives a slice a new state without failure, with this code option and memory, and the same counters and exceptions.
+    fn renew(&mut self, name: &str, code: SliceCode, memory: SliceMemory) {
         self.serial += 1;
         let serial = self.serial;
         let Some(slice) = self.slices.get_mut(name) else { return };
-        slice.state = Arc::new(slice.state.renewed(serial, code));
+        slice.state = Arc::new(slice.state.renewed(serial, code, memory));
         self.publish_slice(name);
     }
 
@@ -323,11 +333,7 @@ impl Slices {
             let hint = "add a path with functions = [\"slice\"] and a match like \"udp dport 20000-29999\"";
             return Err(SliceError::new("no path of the configuration has the function 'slice'", hint));
         }
-        let own = snapshot.interfaces.iter().any(|interface| {
-            let own4 = interface.ipv4.iter().any(|own| std::net::IpAddr::V4(own.address) == place.ip());
-            own4 || interface.ipv6.iter().any(|own| std::net::IpAddr::V6(own.address) == place.ip())
-        });
-        if !own {
+        if slow_path::interface_of(router, place.ip()).is_none() {
             let hint = "use an address of a port: see `switchpath show interfaces`";
             return Err(SliceError::new(format!("{} is no address of the router", place.ip()), hint));
         }
@@ -379,6 +385,19 @@ impl Slices {
         self.filters.free_entries()
     }
 
+    /// The bytes of a slice's keys.
+    ///
+    /// # Errors
+    /// There is no such slice.
+    pub fn key_bytes(&self, name: &str) -> Result<usize, SliceError> {
+        Ok(self.slice(name)?.state.code.key_bytes)
+    }
+
+    /// The owners of slices: users and the names of their slices.
+    pub fn owners(&self) -> impl Iterator<Item = (u32, &Name)> {
+        self.slices.iter().filter_map(|(name, slice)| Some((slice.spec.owner.as_ref()?.uid()?, name)))
+    }
+
     /// The names of all slices.
     pub fn names(&self) -> impl Iterator<Item = &Name> {
         self.slices.keys()
@@ -408,14 +427,6 @@ impl Slices {
         })
     }
 
-    /// The memory of a slice.
-    ///
-    /// # Errors
-    /// There is no such slice.
-    pub fn memory(&self, name: &str) -> Result<&SliceMemory, SliceError> {
-        Ok(&self.slice(name)?.state.memory)
-    }
-
     /// Packets and bytes of each statistics index of a slice.
     ///
     /// # Errors
@@ -423,14 +434,6 @@ impl Slices {
     pub fn indices(&self, name: &str) -> Result<Vec<[u64; 2]>, SliceError> {
         let state = &self.slice(name)?.state;
         Ok((0..state.indices).map(|index| state.index(index)).collect())
-    }
-
-    /// Takes at most `most` packets for the slow path of a slice.
-    ///
-    /// # Errors
-    /// There is no such slice.
-    pub fn take_exceptions(&self, name: &str, most: usize) -> Result<Vec<SliceException>, SliceError> {
-        Ok(self.slice(name)?.state.exceptions.take(most))
     }
 }
 

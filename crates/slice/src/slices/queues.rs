@@ -155,6 +155,7 @@ impl Slices {
             return Err(SliceError::new("the queue has no number", "report this error"));
         };
         slice.queues.insert(number, Queue { spec, share, place: (id, port) });
+        self.publish_slice(name);
         Ok(())
     }
 
@@ -174,6 +175,7 @@ impl Slices {
         let remove = ShareChange::Remove { name: queue.share.clone(), all: false };
         router.edit_shares(&queue.spec.scheduler.port, &[remove]).map_err(refused)?;
         slice.queues.remove(&number);
+        self.publish_slice(name);
         Ok(())
     }
 }

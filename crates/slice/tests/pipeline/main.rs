@@ -7,5 +7,6 @@ mod filters;
 mod node;
 mod options;
 mod queues;
+mod reinjected;
 mod resources;
 mod trial;

@@ -68,6 +68,7 @@ pub fn spec(name: &str) -> SliceSpec {
         config: CodeConfig::default(),
         quota: SliceQuota { rate: Rate::mbit(80), ..SliceQuota::default() },
         drops_unmatched: false,
+        owner: None,
     }
 }
 

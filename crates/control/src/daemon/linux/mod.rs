@@ -25,13 +25,14 @@ use io::netns::Namespace;
 use io::wait::{Sleeper, WakeReason, Waker};
 use plan::{KernelSettings, Name, Plan, Prefix};
 use plane::{ApplyError, snapshot::Snapshot};
+pub(super) use routes::protocol_name;
 use routes::{RouteBatch, RoutedInterfaces};
 use static_routes::StaticRoutes;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::os::fd::AsFd;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::sync_channel;
 use std::thread;
 use units::{Generation, Mac, Nanos};
@@ -54,9 +55,17 @@ pub(super) struct Linux {
     waker: Waker,
     relay_waker: Waker,
     relays: RelayReport,
+    /// The API has changed routes.
+    has_edits: AtomicBool,
 }
 
 impl Linux {
+    /// Makes the kernel's routes follow a change of those of the API.
+    pub fn note_edit(&self) {
+        self.has_edits.store(true, Ordering::Release);
+        self.waker.wake();
+    }
+
     /// Makes both threads look for changes, and at the end of the router.
     pub fn wake(&self) {
         self.waker.wake();
@@ -123,7 +132,13 @@ impl Daemon {
         let waker = Waker::new().map_err(StartError::System)?;
         let (relay_waker, relays) = (Waker::new().map_err(StartError::System)?, RelayReport::default());
         let relay = (Arc::downgrade(self), namespace.clone(), relay_waker.clone(), relays.clone());
-        let parts = Linux { exchange: exchange.clone(), waker: waker.clone(), relay_waker, relays };
+        let parts = Linux {
+            exchange: exchange.clone(),
+            waker: waker.clone(),
+            relay_waker,
+            relays,
+            has_edits: AtomicBool::new(true),
+        };
         let _ = self.linux.set(parts);
         let (daemon, (sender, receiver)) = (Arc::downgrade(self), sync_channel(1));
         let follow = move || {
@@ -266,8 +281,9 @@ impl Follower {
         self.groups.report_use(daemon, &self.served);
         (self.interfaces, self.own) = (interfaces, own);
         let settings = self.follow_kernel().map_err(failed)?;
-        if is_new || interfaces_changed {
-            self.configured.set(&plan, &self.served, &self.tables);
+        let is_edited = daemon.linux.get().is_some_and(|linux| linux.has_edits.swap(false, Ordering::Acquire));
+        if is_new || interfaces_changed || is_edited {
+            self.configured.set(&plan, &self.served, (&self.tables, &self.forwarding));
         }
         if let Some(refusal) = self.configured.apply(&self.tables, &mut self.netlink).map_err(failed)? {
             daemon.log.push(clock::now(), LoggedEvent::Warning(refusal));

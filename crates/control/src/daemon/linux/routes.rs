@@ -15,6 +15,34 @@ use units::InterfaceId;
 const BATCH: usize = 16_384;
 /// RTPROT_KERNEL of <linux/rtnetlink.h>: the kernel has added the route itself.
 const ADDED_BY_KERNEL: u8 = 2;
+/// Programs that add routes: RTPROT_* of <linux/rtnetlink.h>, and those of FRR's `zebra/rt_netlink.h`.
+const PROTOCOLS: &[(u8, &str)] = &[
+    (2, "kernel"),
+    (3, "boot"),
+    (4, "static"),
+    (9, "ra"),
+    (11, "zebra"),
+    (12, "bird"),
+    (14, "xorp"),
+    (16, "dhcp"),
+    (17, "mrouted"),
+    (18, "keepalived"),
+    (42, "babel"),
+    (44, "openr"),
+    (186, "bgp"),
+    (187, "isis"),
+    (188, "ospf"),
+    (189, "rip"),
+    (190, "ripng"),
+    (191, "nhrp"),
+    (192, "eigrp"),
+    (193, "ldp"),
+    (194, "sharp"),
+    (195, "pbr"),
+    (196, "static"),
+    (197, "openfabric"),
+    (198, "srte"),
+];
 
 /// The interfaces of the router, by the numbers of those of the kernel.
 pub(super) type RoutedInterfaces = BTreeMap<u32, (Name, InterfaceId)>;
@@ -45,6 +73,7 @@ impl<'a> RouteBatch<'a> {
     /// Sets the route of a destination.
     pub fn set(&mut self, (destination, length): (IpAddr, u8), effective: Option<ResolvedRoute<'_>>) {
         let Some(to) = Prefix::new(destination, length) else { return };
+        let protocol = effective.as_ref().map_or(0, |route| route.route.protocol);
         let action = effective.filter(|_| is_routed(destination)).and_then(|route| match self.action(&route) {
             Ok(action) => action,
             Err(Unusable) => {
@@ -52,7 +81,7 @@ impl<'a> RouteBatch<'a> {
                 None
             }
         });
-        self.routes.push(plane::LinuxRoute { vrf: None, to, action });
+        self.routes.push(plane::LinuxRoute { vrf: None, to, action, protocol });
         if self.routes.len() >= BATCH {
             self.flush();
         }
@@ -62,7 +91,8 @@ impl<'a> RouteBatch<'a> {
     /// any interface of the router.
     pub fn set_own(&mut self, address: IpAddr, owner: Option<&Name>) {
         let action = owner.map(|owner| LinuxRouteAction::Local(owner.clone()));
-        self.routes.push(plane::LinuxRoute { vrf: None, to: Prefix::host(address), action });
+        let protocol = if owner.is_some() { ADDED_BY_KERNEL } else { 0 };
+        self.routes.push(plane::LinuxRoute { vrf: None, to: Prefix::host(address), action, protocol });
     }
 
     /// Sets the remaining routes, and reports those that the router cannot use. Returns the links of the kernel on which IPv4 routes have IPv6 next hops.
@@ -134,4 +164,10 @@ pub(super) fn is_routed(destination: IpAddr) -> bool {
         IpAddr::V4(address) => !address.is_multicast() && !address.is_loopback(),
         IpAddr::V6(address) => !address.is_multicast() && !address.is_loopback() && !address.is_unicast_link_local(),
     }
+}
+
+/// The program that added a route, by its number in the kernel; none for zero.
+pub(in crate::daemon) fn protocol_name(protocol: u8) -> Option<String> {
+    let known = PROTOCOLS.iter().find(|(number, _)| *number == protocol).map(|(_, name)| (*name).to_owned());
+    known.or_else(|| (protocol != 0).then(|| protocol.to_string()))
 }

@@ -1,18 +1,23 @@
-//! Gives the kernel the configured routes: so programs of the machine reach what the router reaches, and routing daemons can announce it.
+//! Gives the kernel the routes of the configuration and of the API: so programs of the machine reach what the router reaches, and routing daemons can
+//! announce it.
 
 use super::{MAIN_TABLE, Served};
+use fib::{NextHop, Origin, Outcome, RouteQuery, RouteReport, Tables};
 use io::netlink::{
     KernelChange, KernelError, KernelHop, KernelRequest, KernelRouteEntry, KernelTables, Netlink, RequestObject,
     RouteHops, RouteKind,
 };
-use plan::{Name, Plan, RouteAction};
+use plan::{Name, NextHopPlan, Plan, RouteAction};
 use std::collections::BTreeMap;
 use std::net::IpAddr;
+use units::{InterfaceId, VrfId};
 
 /// The protocol of these routes in the kernel. Neither <linux/rtnetlink.h> nor iproute2 has another use for the number.
 pub(super) const PROTOCOL: u8 = 83;
+/// The most routes of the API that the kernel gets: to compare more would delay the kernel's own changes.
+const MOST_API_ROUTES: usize = 16_384;
 
-/// The configured routes on the kernel's interfaces.
+/// The routes on the kernel's interfaces that the router has by itself.
 #[derive(Default)]
 pub(super) struct StaticRoutes {
     wanted: BTreeMap<(IpAddr, u8), KernelRouteEntry>,
@@ -20,21 +25,31 @@ pub(super) struct StaticRoutes {
     is_dirty: bool,
     /// Routes of an earlier run may be left.
     is_swept: bool,
+    /// The API has more routes than the kernel gets.
+    is_crowded: bool,
     /// The last reported refusal.
     refusal: Option<String>,
 }
 
 impl StaticRoutes {
-    /// Takes over the routes of a plan. Routes of VRFs, and routes to interfaces that the kernel does not have, are left out.
-    pub fn set(&mut self, plan: &Plan, served: &BTreeMap<Name, Served>, tables: &KernelTables) {
-        let routes = plan.routes.iter().filter(|route| route.vrf.is_none());
-        let wanted: BTreeMap<_, _> = routes
-            .filter_map(|route| {
-                let (destination, length) = (route.to.address, route.to.length);
-                let entry = entry(destination, length, &route.action, served)?;
-                Some(((destination, length), entry))
-            })
-            .collect();
+    /// Takes over the routes of a plan and those of the API. Routes of VRFs, and routes to interfaces that the kernel does not have, are left out.
+    pub fn set(&mut self, plan: &Plan, served: &BTreeMap<Name, Served>, (tables, fib): (&KernelTables, &Tables)) {
+        let query = RouteQuery { vrf: Some(VrfId::MAIN), within: None, origin: Some(Origin::Api) };
+        let mut added = fib.routes(&query, MOST_API_ROUTES + 1);
+        self.is_crowded = added.len() > MOST_API_ROUTES;
+        if self.is_crowded {
+            added.clear();
+        }
+        let added = added.iter().filter_map(|report| {
+            let to = (report.prefix.address, report.prefix.length);
+            Some((to, entry(to, &action_of(report, served)?, served)?))
+        });
+        let configured = plan.routes.iter().filter(|route| route.vrf.is_none()).filter_map(|route| {
+            let to = (route.to.address, route.to.length);
+            Some((to, entry(to, &route.action, served)?))
+        });
+        // Configured ones have precedence, as they have in the router.
+        let wanted: BTreeMap<_, _> = added.chain(configured).collect();
         self.is_dirty |= wanted != self.wanted;
         // Routes that are no longer wanted are found in the kernel's tables, like those of an earlier run.
         self.is_swept &= self.wanted.keys().all(|key| wanted.contains_key(key));
@@ -75,9 +90,11 @@ impl StaticRoutes {
         let refused = netlink.apply(requests)?;
         self.is_dirty = !refused.is_empty();
         self.is_swept = true;
+        let crowded = || format!("the kernel's table has no routes of the API: they are more than {MOST_API_ROUTES}");
         let refusal = refused
             .first()
-            .map(|first| format!("{} configured routes are not in the kernel's table: {}", refused.len(), first.error));
+            .map(|first| format!("{} routes are not in the kernel's table: {}", refused.len(), first.error))
+            .or_else(|| self.is_crowded.then(crowded));
         let is_news = refusal.is_some() && refusal != self.refusal;
         self.refusal.clone_from(&refusal);
         Ok(refusal.filter(|_| is_news))
@@ -86,8 +103,7 @@ impl StaticRoutes {
 
 /// The kernel's form of a route; none if one of its interfaces is missing there.
 fn entry(
-    destination: IpAddr,
-    length: u8,
+    (destination, length): (IpAddr, u8),
     action: &RouteAction,
     served: &BTreeMap<Name, Served>,
 ) -> Option<KernelRouteEntry> {
@@ -108,4 +124,22 @@ fn entry(
     // IPv6 replaces a metric of zero.
     let metric = if destination.is_ipv6() { 1 } else { 0 };
     Some(KernelRouteEntry { kind, protocol: PROTOCOL, metric, ..plain })
+}
+
+/// The action of a route of the API; none if it is not for the kernel, or one of its interfaces is missing there.
+fn action_of(report: &RouteReport, served: &BTreeMap<Name, Served>) -> Option<RouteAction> {
+    let name = |id: InterfaceId| served.iter().find(|(_, served)| served.wanted.id == id).map(|(name, _)| name.clone());
+    Some(match report.outcome {
+        Outcome::Via(_) => RouteAction::Via { gateway: report.next_hop?, interface: name(report.interface?)? },
+        Outcome::Group(_) => {
+            let hops = report.members.iter().map(|member| member.hop);
+            let hop = |hop: NextHop| {
+                Some(NextHopPlan { interface: name(hop.interface)?, gateway: hop.address, weight: hop.weight })
+            };
+            RouteAction::Group(hops.map(hop).collect::<Option<_>>()?)
+        }
+        Outcome::Blackhole => RouteAction::Blackhole,
+        Outcome::Unreachable => RouteAction::Unreachable,
+        _ => return None,
+    })
 }

@@ -11,7 +11,7 @@ use crate::worker::Worker;
 use cpu::meter::{Work, WorkKind, WorkMeter};
 use packet::port::Offloads;
 use packet::segment::{is_to_fragment, must_segment};
-use packet::{DropReason, Packet};
+use packet::{DropReason, Exception, Packet};
 use std::cell::Cell;
 use units::Nanos;
 
@@ -91,7 +91,9 @@ impl Worker {
         let odd = function::run(run.function, one, context, packets, accounting);
         let bytes = if is_first { packets[0].len() as u64 } else { 0 };
         // A function that has made packets is `odd` too, although its packet continues.
-        let leaves = odd && packets[0].meta().refused | packets[0].meta().exception != 0;
+        let meta = packets[0].meta();
+        // One that a service has made continues to the function that it was made for.
+        let leaves = odd && meta.refused | meta.exception != 0 && meta.exception != Exception::Originated as u8;
         // A cost model knows the cost of a packet, not of each function: the first one is charged for it.
         let work = Work {
             path: Some(instance.path),
