@@ -221,7 +221,7 @@ impl SliceFunction {
         let header = before.checked_sub(ReturnHeader::BYTES).and_then(|from| packet.bytes().get(from..before));
         let Some(header) = header.and_then(ReturnHeader::read) else { return refuse(packet, DropReason::SliceHeader) };
         let bytes = packet.len() - usize::from(packet.meta().l3) - ReturnHeader::BYTES;
-        let slice = table.slice(TenantId(header.slice)).filter(|slice| slice.shared.serial == header.serial);
+        let slice = table.slice(TenantId(header.slice)).filter(|slice| slice.shared.created == header.serial);
         // It may have been deleted while the packet was under way.
         let Some(slice) = slice.filter(|_| packet.shift(before as isize)) else {
             return refuse(packet, DropReason::SlicePort);
@@ -257,9 +257,12 @@ impl SliceFunction {
             let packet = |(_, at): &(TenantId, usize)| {
                 let work = work.get(*at).filter(|work| !work.is_done)?;
                 let result = match stage {
+                    CodeStage::Parse if work.has_key => return None,
                     CodeStage::Parse => LookupResult::default(),
                     CodeStage::Format => match row_of(work, results, &shared.rows) {
-                        Some((_, Row { action: RowAction::Send(hop), data, .. })) => hop.result(data),
+                        Some((_, Row { action: RowAction::Send(hop), data, .. })) => {
+                            LookupResult { queue: work.queue.unwrap_or(hop.queue), ..hop.result(data) }
+                        }
                         _ => return None,
                     },
                 };

@@ -44,13 +44,18 @@ impl SliceMemory {
         SliceMemory { words, attached: Arc::default() }
     }
 
-    /// A copy of its present content, which is not shared.
+    /// A copy of its present words, which are not shared. The attached value is.
     pub fn copy(&self) -> SliceMemory {
         let words = self.words.iter().map(|word| AtomicU64::new(word.load(Relaxed))).collect();
-        SliceMemory { words, attached: Arc::default() }
+        SliceMemory { words, attached: self.attached.clone() }
     }
 
-    /// A value that all instances of its code option share, and that lives as long as the memory. `make` makes it at the first call. `None` if there is
+    /// The same words without the attached value.
+    pub(crate) fn detached(self) -> SliceMemory {
+        SliceMemory { attached: Arc::default(), ..self }
+    }
+
+    /// A value that all instances of its code option share, and that lives as long as the slice. `make` makes it at the first call. `None` if there is
     /// a value of another type.
     pub(crate) fn attached<T: Send + Sync + 'static>(&self, make: impl FnOnce() -> T) -> Option<Arc<T>> {
         self.attached.get_or_init(|| Arc::new(make())).clone().downcast().ok()

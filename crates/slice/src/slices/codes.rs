@@ -104,7 +104,7 @@ impl Slices {
                 return Err(SliceError::new("a sample of each 0 packets", "write `double 1` for all packets"));
             }
             CodeSwap::Double(sample) => {
-                let copy = memory.copy();
+                let copy = memory.copy().detached();
                 double_run((&slice.code, code.clone()), (sample, copy), counts.clone())
             }
         };
@@ -112,7 +112,7 @@ impl Slices {
         let running = slice.state.running().max(1);
         let refused =
             |reason| SliceError::new(format!("{text}: {reason}"), "correct it; the slice keeps its code option");
-        next.prepare(&memory, running).map_err(refused)?;
+        let next = next.prepared(&memory, running).map_err(refused)?;
         match swap {
             CodeSwap::Drain => {
                 slice.spec.code = text.to_owned();

@@ -203,7 +203,7 @@ impl Slices {
         let code = self.find_code(&spec.code, &spec.config)?;
         self.check_resources(&spec, code.memory)?;
         let memory = SliceMemory::new(spec.quota.memory.get() as usize);
-        code.prepare(&memory, 1).map_err(|reason| SliceError::new(reason, "correct the setting"))?;
+        let code = code.prepared(&memory, 1).map_err(|reason| SliceError::new(reason, "correct the setting"))?;
         self.recover();
         let Some(number) = self.ids.take() else {
             return Err(SliceError::new("the numbers of slices are in use", "delete a slice that is not needed"));
@@ -298,10 +298,9 @@ impl Slices {
         let slice = self.slice_mut(name)?;
         if !is_suspended && slice.state.failure().is_some() {
             // The state of the code option that panicked may be inconsistent: each worker makes a new one.
-            let code = slice.state.code.clone();
-            code.prepare(&slice.state.memory, slice.state.running())
-                .map_err(|reason| SliceError::new(reason, "give the slice another code option"))?;
-            let memory = slice.state.memory.clone();
+            let (memory, running) = (slice.state.memory.clone(), slice.state.running());
+            let code = slice.state.code.prepared(&memory, running);
+            let code = code.map_err(|reason| SliceError::new(reason, "give the slice another code option"))?;
             self.renew(name, code, memory);
             return Ok(());
         }

@@ -3,7 +3,8 @@
 use crate::node::{Node, filter, spec, to_wan};
 use esp::isa::StateInstruction;
 use esp::wire::{Addresses, Carriages, Locations, Part, dedicated};
-use slice::{SliceQuota, SliceSpec};
+use slice::code::CodeConfig;
+use slice::{CodeSwap, SliceQuota, SliceSpec};
 use std::net::Ipv4Addr;
 use units::{Bytes, Nanos};
 
@@ -29,27 +30,35 @@ fn two_slices() -> Node {
 #[test]
 fn slices_share_no_tag_of_ephemeral_state() {
     let mut node = two_slices();
-    let mut sent = |port: u16, packet: &[u8]| {
+    let sent = |node: &mut Node, port: u16, packet: &[u8]| {
         node.send(port, packet);
         node.received().len()
     };
     let packet = counts(5, Locations::CENTRAL);
-    assert_eq!([1, 2, 3, 4].map(|_| sent(20_000, &packet)), [1, 1, 0, 0]);
-    assert_eq!([1, 2, 3].map(|_| sent(20_100, &packet)), [1, 1, 0], "the other slice counts from the beginning");
-    assert_eq!(sent(20_000, &counts(6, Locations::CENTRAL)), 1, "another tag");
+    assert_eq!([1, 2, 3, 4].map(|_| sent(&mut node, 20_000, &packet)), [1, 1, 0, 0]);
+    assert_eq!(
+        [1, 2, 3].map(|_| sent(&mut node, 20_100, &packet)),
+        [1, 1, 0],
+        "the other slice counts from the beginning"
+    );
+    assert_eq!(sent(&mut node, 20_000, &counts(6, Locations::CENTRAL)), 1, "another tag");
     // A slice is the centre: instructions for ports pass it.
-    assert_eq!([1, 2, 3].map(|_| sent(20_000, &counts(8, Locations::INPUT))), [1; 3]);
+    assert_eq!([1, 2, 3].map(|_| sent(&mut node, 20_000, &counts(8, Locations::INPUT))), [1; 3]);
     let report = node.report("a");
     assert_eq!((report.counters.forwarded, report.counters.policy_drops), (6, 2));
-    // The state ends after ten seconds.
+    // The state stays when words of the memory change at once, and when the code option is started anew.
+    node.slices.stage_memory("a", 0, vec![1]).unwrap();
+    node.slices.commit_memory("a").unwrap();
+    node.slices.set_code("a", ("esp", CodeConfig::default()), CodeSwap::Drain).unwrap();
+    assert_eq!(sent(&mut node, 20_000, &packet), 0);
+    // It ends after ten seconds.
     node.rig.advance(Nanos::secs(11));
     drop(node.rig.received("wan"));
-    node.send(20_000, &packet);
-    assert_eq!(node.received().len(), 1);
+    assert_eq!(sent(&mut node, 20_000, &packet), 1);
 }
 
 #[test]
-fn store_of_a_slice_is_within_its_memory_and_survives_a_restart() {
+fn store_of_a_slice_is_within_its_memory() {
     let mut node = two_slices();
     let quota = SliceQuota { memory: Bytes::new(1 << 10), ..spec("c").quota };
     let error = node.slices.create(SliceSpec { code: "esp".into(), quota, ..spec("c") }).unwrap_err();
