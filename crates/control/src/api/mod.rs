@@ -63,8 +63,8 @@ pub use sets::{SetEdited, SetElementReply, SetElements, SetReply, SetsReply};
 pub use shares::{PortSharesReply, ShareOrder, ShareReply, ShareTraffic, SharesEdited, SharesReply};
 pub use slices::{
     CodeOptionReply, SliceDoubleRunReply, SliceExceptionReply, SliceExceptionsReply, SliceFilterReply,
-    SliceFiltersReply, SliceIndexReply, SliceInterfaceReply, SliceMemoryReply, SliceQueueReply, SliceQuotaReply,
-    SliceReinjected, SliceReply, SliceReservationReply, SliceStatsReply, SlicesEdited, SlicesReply,
+    SliceFiltersReply, SliceGuestReply, SliceIndexReply, SliceInterfaceReply, SliceMemoryReply, SliceQueueReply,
+    SliceQuotaReply, SliceReinjected, SliceReply, SliceReservationReply, SliceStatsReply, SlicesEdited, SlicesReply,
 };
 pub use subscribers::{
     RttReply, RttSideReply, SiteReply, SitesReply, SubscriberOrder, SubscriberReply, SubscribersReloaded,

@@ -15,12 +15,13 @@ use crate::rows::ResultRows;
 use crate::spec::{SliceError, SliceSpec};
 use crate::table::{SharedSlices, SliceState, SliceTable, TableSlice};
 use classifier::{Published, ReusedNumbers, TenantFilters, TenantId};
+use codes::CodeCatalogue;
 pub use codes::CodeSwap;
 pub use filters::FilterReport;
 use filters::Installed;
 pub use memory::MemoryVersion;
 use memory::StagedMemory;
-use plan::{Guests, Name};
+use plan::Name;
 use plane::Router;
 use plane::function::SLICE;
 use queues::{Queue, Reservation};
@@ -68,8 +69,7 @@ pub struct Slices {
     ids: ReusedNumbers,
     serial: u64,
     slices: BTreeMap<Name, Slice>,
-    codes: Vec<&'static CodeRegistration>,
-    guests: Option<Arc<dyn Guests>>,
+    catalogue: CodeCatalogue,
 }
 
 /// The state of a slice.
@@ -124,8 +124,7 @@ impl Slices {
             ids,
             serial: 0,
             slices: BTreeMap::new(),
-            codes: CODE_OPTIONS.iter().collect(),
-            guests: None,
+            catalogue: CodeCatalogue { codes: CODE_OPTIONS.iter().collect(), guests: None },
         }
     }
 
@@ -136,12 +135,12 @@ impl Slices {
 
     /// Makes a code option available that is not one of [`CODE_OPTIONS`].
     pub fn register_code(&mut self, code: &'static CodeRegistration) {
-        self.codes.push(code);
+        self.catalogue.codes.push(code);
     }
 
     /// The code options that slices may use.
     pub fn codes(&self) -> &[&'static CodeRegistration] {
-        &self.codes
+        &self.catalogue.codes
     }
 
     fn slice(&self, name: &str) -> Result<&Slice, SliceError> {
@@ -200,7 +199,7 @@ impl Slices {
             let hint = "delete it first, or use another name";
             return Err(SliceError::new(format!("there is a slice '{}' already", spec.name), hint));
         }
-        let code = self.find_code(&spec.code, &spec.config)?;
+        let code = self.catalogue.find(&spec.code, &spec.config)?;
         self.check_resources(&spec, code.memory)?;
         let memory = SliceMemory::new(spec.quota.memory.get() as usize);
         let code = code.prepared(&memory, 1).map_err(|reason| SliceError::new(reason, "correct the setting"))?;
