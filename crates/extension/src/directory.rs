@@ -26,20 +26,48 @@ const LISTED: usize = 12;
 pub struct Directory {
     path: PathBuf,
     runtime: Runtime,
-    /// Programs with the bytes they were compiled from, least recently used first.
-    programs: Mutex<Vec<(Vec<u8>, GuestProgram)>>,
+    programs: ProgramCache<GuestProgram>,
+    /// Tenants name code options, and must not keep the router busy with compiling.
+    codes: ProgramCache<GuestSlice>,
+}
+
+/// Compiled programs with the bytes they were compiled from, least recently used first.
+#[derive(Debug)]
+struct ProgramCache<T>(Mutex<Vec<(Vec<u8>, T)>>);
+
+impl<T: Clone> ProgramCache<T> {
+    fn get(&self, bytes: Vec<u8>, load: impl FnOnce(&[u8]) -> Result<T, LoadError>) -> Result<T, LoadError> {
+        let mut programs = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let place = programs.iter().position(|(known, _)| *known == bytes);
+        let entry = match place {
+            Some(place) => programs.remove(place),
+            None => {
+                let program = load(&bytes)?;
+                (bytes, program)
+            }
+        };
+        // The entry moves to the end of the list, so the one removed is the least recently used.
+        let program = entry.1.clone();
+        if programs.len() >= MAX_CACHED {
+            programs.remove(0);
+        }
+        programs.push(entry);
+        Ok(program)
+    }
 }
 
 impl Directory {
     /// Uses the directory at `path`. It need not exist until a configuration names a guest.
     pub fn new(path: &Path, runtime: Runtime) -> Directory {
-        Directory { path: path.into(), runtime, programs: Mutex::default() }
+        let (programs, codes) = (ProgramCache(Mutex::default()), ProgramCache(Mutex::default()));
+        Directory { path: path.into(), runtime, programs, codes }
     }
 
     /// Loads the program of a guest.
     pub fn load(&self, name: &str) -> Result<GuestProgram, LoadError> {
         let (file, bytes) = self.bytes(name)?;
-        self.compiled(bytes).map_err(|error| in_file(&file, error))
+        let program = self.programs.get(bytes, |bytes| GuestProgram::load(bytes, &self.runtime));
+        program.map_err(|error| in_file(&file, error))
     }
 
     /// True if the guest is an ephemeral-state instruction. Only its exports are checked.
@@ -70,10 +98,11 @@ impl Directory {
         self.bytes(name).is_ok_and(|(_, bytes)| slice_guest::is_code_option(&bytes))
     }
 
-    /// Loads a code option of slices. It is compiled each time: slices seldom get another one.
+    /// Loads a code option of slices.
     pub fn load_code_option(&self, name: &str) -> Result<GuestSlice, LoadError> {
         let (file, bytes) = self.bytes(name)?;
-        GuestSlice::load(&bytes, &self.runtime).map_err(|error| in_file(&file, error))
+        let code = self.codes.get(bytes, |bytes| GuestSlice::load(bytes, &self.runtime));
+        code.map_err(|error| in_file(&file, error))
     }
 
     /// The file of a guest, and its content.
@@ -88,25 +117,6 @@ impl Directory {
             _ => LoadError::new(format!("{} cannot be read: {error}", file.display()), "let the router read it"),
         })?;
         Ok((file, bytes))
-    }
-
-    fn compiled(&self, bytes: Vec<u8>) -> Result<GuestProgram, LoadError> {
-        let mut programs = self.programs.lock().unwrap_or_else(PoisonError::into_inner);
-        let place = programs.iter().position(|(known, _)| *known == bytes);
-        let entry = match place {
-            Some(place) => programs.remove(place),
-            None => {
-                let program = GuestProgram::load(&bytes, &self.runtime)?;
-                (bytes, program)
-            }
-        };
-        // The entry moves to the end of the list, so the one removed is the least recently used.
-        let program = entry.1.clone();
-        if programs.len() >= MAX_CACHED {
-            programs.remove(0);
-        }
-        programs.push(entry);
-        Ok(program)
     }
 
     fn missing(&self, name: &str) -> LoadError {

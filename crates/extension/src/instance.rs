@@ -4,7 +4,7 @@ use crate::block::{self, BlockView, BlockWriter, GuestRequirements, OPTIONS, QUE
 use crate::module::MEMORY;
 use crate::runtime::{CallTime, HasCallTime, Runtime};
 use crate::services::Services;
-use crate::slice_imports::SliceAccess;
+use crate::slice_access::SliceAccess;
 use schemes::Record;
 use std::fmt;
 use units::{Instant, Rate};

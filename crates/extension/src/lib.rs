@@ -30,6 +30,7 @@ mod program;
 mod random_numbers;
 mod runtime;
 mod services;
+mod slice_access;
 mod slice_block;
 mod slice_check;
 mod slice_guest;

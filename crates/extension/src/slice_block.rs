@@ -26,8 +26,13 @@
 //! | 16 | the key, 14 bytes; zero before the call | guest |
 //! | 32 | `format`: the data of the filter, 32 bytes | host |
 //!
-//! The verdict is 0 to look the key up (`parse`) or to send the packet (`format`), 1 for a malformed packet, 2 for a drop, 3 + CODE for an exception with
-//! that code, and 64 for another look-up (`format`).
+//! | verdict | meaning |
+//! |---|---|
+//! | 0 | `parse`: look the key up; `format`: send the packet |
+//! | 1 | it is malformed |
+//! | 2 | drop it |
+//! | 3 + CODE | it is an exception with that code |
+//! | 64 | `format`: look another key up |
 //!
 //! The bytes of packet I begin in the area at I times the sum of the numbers at 32 and 16, rounded up to a multiple of 8, plus the number at 32.
 

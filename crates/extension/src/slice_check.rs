@@ -10,6 +10,7 @@ use slice::code::{
     BatchPacket, CodeEnv, CodeOption, CodeStage, Diversion, Formatted, GuestCodeOption, InnerEdit, LookupKey,
     LookupResult,
 };
+use units::Instant;
 
 /// Batches of a run, and the most packets of a batch.
 const BATCHES: usize = 40;
@@ -124,7 +125,7 @@ fn run_stages(code: &mut dyn CodeOption, memory: &SliceMemory, offered: &mut [Of
         }
         for (position, offered) in offered.iter_mut().enumerate().filter(|(_, offered)| is_due(offered)) {
             let env = CodeEnv::new(memory, offered.interface, 0);
-            let mut env = if together { env.at(position) } else { env };
+            let mut env = if together { env.at(position, Instant::default()) } else { env };
             match stage {
                 CodeStage::Parse => offered.parsed = code.parse(offered.packet.bytes(), &mut env),
                 CodeStage::Format => {

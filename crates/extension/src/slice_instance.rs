@@ -1,7 +1,7 @@
-//! A code option at work for a slice on one worker: it writes the packets of a batch into the block of a guest, calls the guest, checks its decisions,
-//! and carries each out when the slice function comes to the packet.
+//! A code option at work for a slice on one worker. It writes the packets of a batch into the block of a guest, calls the guest and checks its decisions.
+//! The slice function asks for each of them later.
 //!
-//! A guest that traps or decides what it may not is not called again, and its slice is suspended. One that does not return in time is started anew; the
+//! A guest is not called again after a trap or an invalid decision, and its slice is suspended. One that does not return in time is started anew. The
 //! first packet of that call is an exception, and the rest of the batch is dropped. After [`FAULTS`] of those its slice is suspended, too.
 
 use crate::guest::FAULTS;
@@ -44,14 +44,14 @@ struct PacketChange {
     count: usize,
 }
 
-/// What a guest has decided about a packet that continues.
+/// The decision about a packet that continues.
 #[derive(Clone, Copy, Debug)]
 enum Continued {
     LookUp(LookupKey),
     Send(Option<PacketChange>),
 }
 
-/// A decision about the packet at a position of the batch.
+/// The decision about the packet at a position of the batch.
 #[derive(Clone, Copy, Debug)]
 struct Decision {
     position: usize,

@@ -221,7 +221,7 @@ impl SliceFunction {
         let header = before.checked_sub(ReturnHeader::BYTES).and_then(|from| packet.bytes().get(from..before));
         let Some(header) = header.and_then(ReturnHeader::read) else { return refuse(packet, DropReason::SliceHeader) };
         let bytes = packet.len() - usize::from(packet.meta().l3) - ReturnHeader::BYTES;
-        let slice = table.slice(TenantId(header.slice)).filter(|slice| slice.shared.serial == header.serial);
+        let slice = table.slice(TenantId(header.slice)).filter(|slice| slice.shared.created == header.serial);
         // It may have been deleted while the packet was under way.
         let Some(slice) = slice.filter(|_| packet.shift(before as isize)) else {
             return refuse(packet, DropReason::SlicePort);
@@ -257,9 +257,12 @@ impl SliceFunction {
             let packet = |(_, at): &(TenantId, usize)| {
                 let work = work.get(*at).filter(|work| !work.is_done)?;
                 let result = match stage {
+                    CodeStage::Parse if work.has_key => return None,
                     CodeStage::Parse => LookupResult::default(),
                     CodeStage::Format => match row_of(work, results, &shared.rows) {
-                        Some((_, Row { action: RowAction::Send(hop), data, .. })) => hop.result(data),
+                        Some((_, Row { action: RowAction::Send(hop), data, .. })) => {
+                            LookupResult { queue: work.queue.unwrap_or(hop.queue), ..hop.result(data) }
+                        }
                         _ => return None,
                     },
                 };
@@ -273,6 +276,7 @@ impl SliceFunction {
     /// Parses the packets. A run of packets of one slice is one call into its code option as far as panics are concerned.
     fn parse(&mut self, batch: &mut Batch<'_>) {
         let SliceFunction { work, instances, .. } = self;
+        let context = batch.context;
         for run in work.chunk_by_mut(|a, b| a.slice == b.slice) {
             let Some((slice, instance)) = slice_of(run, batch.table, instances) else { continue };
             contain(slice, instance, run, batch, |instance, work, packet| {
@@ -280,7 +284,7 @@ impl SliceFunction {
                     return Ok(Step::LookUp);
                 }
                 let env = CodeEnv::new(&slice.shared.memory, work.interface, slice.shared.code.parse_steps);
-                let mut env = env.at(work.at);
+                let mut env = env.at(work.at, context.now);
                 let parsed = instance.code.parse(packet.bytes(), &mut env);
                 work.key = env.fault().map_or(parsed, Err)?;
                 Ok(Step::LookUp)
@@ -326,7 +330,7 @@ impl SliceFunction {
                     hop = Hop { queue, share, port, ..hop };
                 }
                 let env = CodeEnv::new(&slice.shared.memory, work.interface, slice.shared.code.format_steps);
-                let mut env = env.at(work.at);
+                let mut env = env.at(work.at, context.now);
                 let formatted = instance.code.format(&mut InnerEdit::new(packet), &hop.result(row.data), &mut env);
                 if formatted == Err(Diversion::Exception(ExceptionCode::Mtu)) {
                     work.mtu = data_mtu(&row.data);

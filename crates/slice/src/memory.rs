@@ -2,9 +2,10 @@
 //!
 //! Each word is read and written at once. Bounds are those of the slice: no address in another slice exists.
 
+use std::any::Any;
 use std::fmt;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, OnceLock};
 
 /// The bytes of a word.
 const WORD: usize = 8;
@@ -13,6 +14,7 @@ const WORD: usize = 8;
 #[derive(Clone, Debug, Default)]
 pub struct SliceMemory {
     words: Arc<[AtomicU64]>,
+    attached: Arc<OnceLock<Arc<dyn Any + Send + Sync>>>,
 }
 
 /// An access beyond the end of a slice's memory.
@@ -38,12 +40,25 @@ impl std::error::Error for MemoryBounds {}
 impl SliceMemory {
     /// So many bytes, rounded up to whole words, all zero.
     pub fn new(bytes: usize) -> SliceMemory {
-        SliceMemory { words: (0..bytes.div_ceil(WORD)).map(|_| AtomicU64::new(0)).collect() }
+        let words = (0..bytes.div_ceil(WORD)).map(|_| AtomicU64::new(0)).collect();
+        SliceMemory { words, attached: Arc::default() }
     }
 
-    /// A copy of its present content, which is not shared.
+    /// A copy of its present words, which are not shared. The attached value is.
     pub fn copy(&self) -> SliceMemory {
-        SliceMemory { words: self.words.iter().map(|word| AtomicU64::new(word.load(Relaxed))).collect() }
+        let words = self.words.iter().map(|word| AtomicU64::new(word.load(Relaxed))).collect();
+        SliceMemory { words, attached: self.attached.clone() }
+    }
+
+    /// The same words without the attached value.
+    pub(crate) fn detached(self) -> SliceMemory {
+        SliceMemory { attached: Arc::default(), ..self }
+    }
+
+    /// A value that all instances of its code option share, and that lives as long as the slice. `make` makes it at the first call. `None` if there is
+    /// a value of another type.
+    pub(crate) fn attached<T: Send + Sync + 'static>(&self, make: impl FnOnce() -> T) -> Option<Arc<T>> {
+        self.attached.get_or_init(|| Arc::new(make())).clone().downcast().ok()
     }
 
     /// Its size in bytes.

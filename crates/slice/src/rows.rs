@@ -43,7 +43,7 @@ pub(crate) struct Hop {
 }
 
 impl Hop {
-    /// What the code option of the slice may know of it, with the data of the filter.
+    /// The part for the code option of the slice, with the data of the filter.
     pub fn result(&self, data: [u8; DATA_BYTES]) -> LookupResult {
         LookupResult { queue: self.queue, interface: self.interface, data }
     }

@@ -100,6 +100,8 @@ pub(crate) struct SliceState {
     pub id: TenantId,
     /// A number that no other slice has or had.
     pub serial: u64,
+    /// Its first serial number, which identifies the slice to packets that return from its slow path.
+    pub created: u64,
     pub code: SliceCode,
     pub memory: SliceMemory,
     /// Its statistics indices.
@@ -126,6 +128,7 @@ impl SliceState {
         SliceState {
             id,
             serial,
+            created: serial,
             code,
             memory,
             indices,
@@ -145,6 +148,7 @@ impl SliceState {
         SliceState {
             id: self.id,
             serial,
+            created: self.created,
             code,
             memory,
             indices: self.indices,

@@ -85,8 +85,11 @@ fn scheduler(port: &str, share: Option<&String>) -> String {
 
 /// The code option; a guest with its version and the first digits of its hash.
 fn code(slice: &api::SliceReply) -> String {
-    let version = |hash: &String| format!("{} v{} {}", slice.code, slice.code_version, &hash[..hash.len().min(8)]);
-    slice.code_hash.as_ref().map_or_else(|| slice.code.clone(), version)
+    let named = |guest: &api::SliceGuestReply| {
+        let digits = guest.hash.get(..8).unwrap_or(&guest.hash);
+        format!("{} v{} {digits}", slice.code, guest.version)
+    };
+    slice.guest.as_ref().map_or_else(|| slice.code.clone(), named)
 }
 
 fn parts(slice: &api::SliceReply, out: &mut dyn Write) -> Result<()> {

@@ -63,7 +63,7 @@ pub use sets::{SetEdited, SetElementReply, SetElements, SetReply, SetsReply};
 pub use shares::{PortSharesReply, ShareOrder, ShareReply, ShareTraffic, SharesEdited, SharesReply};
 pub use slices::{
     CodeOptionReply, SliceDefinitions, SliceDoubleRunReply, SliceExceptionReply, SliceExceptionsReply,
-    SliceFilterReply, SliceFiltersReply, SliceIndexReply, SliceInterfaceReply, SliceMemoryReply, SliceQueueReply,
+    SliceFilterReply, SliceFiltersReply, SliceGuestReply, SliceIndexReply, SliceInterfaceReply, SliceMemoryReply, SliceQueueReply,
     SliceQuotaReply, SliceReinjected, SliceReply, SliceReservationReply, SliceStatsReply, SlicesEdited, SlicesReply,
 };
 pub use subscribers::{

@@ -38,10 +38,8 @@ pub struct SliceReply {
     pub name: String,
     /// Its code option.
     pub code: String,
-    /// The version of its code option.
-    pub code_version: u32,
-    /// A hash of the module of its code option; null if that is no guest.
-    pub code_hash: Option<String>,
+    /// The guest that is its code option; null for one of the router.
+    pub guest: Option<SliceGuestReply>,
     /// The results so far of a code option that may replace it; null without one.
     pub double_run: Option<SliceDoubleRunReply>,
     /// `running`, `suspended`, or `failed` if its code option has panicked.
@@ -66,6 +64,15 @@ pub struct SliceReply {
     pub reservations: Vec<SliceReservationReply>,
     /// Its queues.
     pub queues: Vec<SliceQueueReply>,
+}
+
+/// A guest that is the code option of a slice.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct SliceGuestReply {
+    /// The version of its keys, data and memory.
+    pub version: u32,
+    /// A hash of its module.
+    pub hash: String,
 }
 
 /// A code option of a slice compared with another one.

@@ -62,8 +62,9 @@ fn reply(report: &SliceReport) -> api::SliceReply {
     api::SliceReply {
         name: report.spec.name.to_string(),
         code: report.spec.code.clone(),
-        code_version: report.code_version,
-        code_hash: report.code_digest.map(|digest| format!("{digest:016x}")),
+        guest: report
+            .code_digest
+            .map(|digest| api::SliceGuestReply { version: report.code_version, hash: format!("{digest:016x}") }),
         double_run: report.double_run.as_ref().map(|double| api::SliceDoubleRunReply {
             compared: double.compared,
             differences: double.differences,

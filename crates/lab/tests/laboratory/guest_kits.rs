@@ -118,7 +118,7 @@ fn code_option_in_each_language_keeps_every_law_and_runs_in_a_slice() {
         run(&format!("code {language} guest:{name} set ttl=3 double"));
         assert!(run(&format!("list {language}")).contains("double run: 0 of 0 results differ"));
         run(&format!("code {language} null"));
-        assert!(place.json(&["slice", "list", language])["slices"][0]["code_hash"].is_null());
+        assert!(place.json(&["slice", "list", language])["slices"][0]["guest"].is_null());
     }
     router.stop();
 }

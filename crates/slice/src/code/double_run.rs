@@ -59,8 +59,8 @@ pub(crate) fn double_run(
     let current = old.clone();
     old.made_by(move |of_slice| {
         Ok(Box::new(DoubleRun {
-            old: current.make(of_slice)?,
-            new: Some(new.make(&memory)?),
+            old: current.start(of_slice)?,
+            new: Some(new.start(&memory)?),
             steps: [new.parse_steps, new.format_steps],
             memory: memory.clone(),
             sample,

@@ -2,6 +2,7 @@
 
 use super::{Diversion, ExceptionCode};
 use crate::memory::SliceMemory;
+use units::Instant;
 
 /// The surroundings of one call of a code option.
 ///
@@ -11,6 +12,7 @@ pub struct CodeEnv<'a> {
     memory: &'a SliceMemory,
     interface: u16,
     position: Option<usize>,
+    now: Instant,
     left: u32,
     fault: Option<Diversion>,
 }
@@ -18,13 +20,18 @@ pub struct CodeEnv<'a> {
 impl<'a> CodeEnv<'a> {
     /// For a packet that arrived by meta-interface `interface`. The call may take `steps`.
     pub fn new(memory: &'a SliceMemory, interface: u16, steps: u32) -> CodeEnv<'a> {
-        CodeEnv { memory, interface, position: None, left: steps, fault: None }
+        CodeEnv { memory, interface, position: None, now: Instant::default(), left: steps, fault: None }
     }
 
-    /// The same for the packet at a position of a batch.
+    /// The same for the packet at a position of a batch, at a time.
     #[must_use]
-    pub fn at(self, position: usize) -> CodeEnv<'a> {
-        CodeEnv { position: Some(position), ..self }
+    pub fn at(self, position: usize, now: Instant) -> CodeEnv<'a> {
+        CodeEnv { position: Some(position), now, ..self }
+    }
+
+    /// The time.
+    pub fn now(&self) -> Instant {
+        self.now
     }
 
     /// The position of the packet in its batch, if [`CodeOption::begin`](super::CodeOption::begin) has got that batch.

@@ -13,14 +13,13 @@ pub struct CodeExercise {
 
 impl Default for CodeExercise {
     fn default() -> Self {
+        let memory = SliceMemory::new(CODE_OPTIONS.iter().map(|code| code.memory).max().unwrap_or(0));
         let make = |code: &'static CodeRegistration| {
-            (code, (code.make)(&Default::default()).expect("a code option needs no settings"))
+            let mut made = (code.make)(&Default::default()).expect("a code option needs no settings");
+            made.attach(&memory);
+            (code, made)
         };
-        CodeExercise {
-            codes: CODE_OPTIONS.iter().map(make).collect(),
-            memory: SliceMemory::new(CODE_OPTIONS.iter().map(|code| code.memory).max().unwrap_or(0)),
-            pool: Pool::new(Region::new(1)),
-        }
+        CodeExercise { codes: CODE_OPTIONS.iter().map(make).collect(), memory, pool: Pool::new(Region::new(1)) }
     }
 }
 

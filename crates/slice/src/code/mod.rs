@@ -8,6 +8,7 @@
 mod double_run;
 mod edit;
 mod env;
+mod esp;
 mod exercise;
 mod guest;
 pub mod i3;
@@ -28,6 +29,7 @@ pub(crate) use ip::data_mtu;
 pub use ip::mtu_data;
 pub(crate) use slice_code::SliceCode;
 
+use crate::memory::SliceMemory;
 use classifier::OpaqueKey;
 use std::fmt;
 
@@ -215,6 +217,9 @@ pub trait CodeOption: Send {
         env: &mut CodeEnv<'_>,
     ) -> Result<Formatted, Diversion>;
 
+    /// Gets the memory of its slice, before the first packet.
+    fn attach(&mut self, _memory: &SliceMemory) {}
+
     /// True if it wants the packets of a batch together: see [`CodeOption::begin`].
     fn is_batched(&self) -> bool {
         false
@@ -268,7 +273,7 @@ pub struct CodeRegistration {
 
 /// The code options of this build.
 pub const CODE_OPTIONS: &[CodeRegistration] =
-    &[i3::REGISTRATION, ipv4::REGISTRATION, ipv6::REGISTRATION, plain::NULL, plain::RAW];
+    &[esp::REGISTRATION, i3::REGISTRATION, ipv4::REGISTRATION, ipv6::REGISTRATION, plain::NULL, plain::RAW];
 
 /// The code option of this name.
 pub fn code_option(name: &str) -> Option<&'static CodeRegistration> {

@@ -41,7 +41,11 @@ impl SliceCode {
             parse_steps: code.parse_steps,
             format_steps: code.format_steps,
             memory: code.memory,
-            make: Arc::new(move |_| (code.make)(&config)),
+            make: Arc::new(move |memory| {
+                let mut made = (code.make)(&config)?;
+                made.attach(memory);
+                Ok(made)
+            }),
             ready: Arc::default(),
         }
     }
@@ -70,22 +74,29 @@ impl SliceCode {
         SliceCode { make: Arc::new(make), ready: Arc::default(), ..self.clone() }
     }
 
-    /// Makes instances in advance. A guest is slow to start, and a worker must not wait for it.
+    /// The same with instances that are made in advance for a slice with this memory. A guest is slow to start, and a worker must not wait for it.
     ///
     /// # Errors
     /// Why it does not start.
-    pub fn prepare(&self, memory: &SliceMemory, count: usize) -> Result<(), String> {
-        let made = (0..count).map(|_| (self.make)(memory)).collect::<Result<Vec<_>, String>>()?;
-        self.ready.lock().unwrap_or_else(PoisonError::into_inner).extend(made);
-        Ok(())
+    pub fn prepared(&self, memory: &SliceMemory, count: usize) -> Result<SliceCode, String> {
+        let made = (0..count).map(|_| self.start(memory)).collect::<Result<Vec<_>, String>>()?;
+        Ok(SliceCode { ready: Arc::new(Mutex::new(made)), ..self.clone() })
     }
 
-    /// Makes an instance for a worker.
+    /// Makes an instance that was not prepared.
+    ///
+    /// # Errors
+    /// Why it does not start.
+    pub fn start(&self, memory: &SliceMemory) -> Result<Box<dyn CodeOption>, String> {
+        (self.make)(memory)
+    }
+
+    /// Makes an instance for a worker, with the memory that it was prepared for.
     ///
     /// # Errors
     /// Why it does not start.
     pub fn make(&self, memory: &SliceMemory) -> Result<Box<dyn CodeOption>, String> {
         let ready = self.ready.lock().unwrap_or_else(PoisonError::into_inner).pop();
-        ready.map_or_else(|| (self.make)(memory), Ok)
+        ready.map_or_else(|| self.start(memory), Ok)
     }
 }

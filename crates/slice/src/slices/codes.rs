@@ -1,7 +1,7 @@
 //! The code options of slices: built in or guests, and their replacement while packets flow.
 
 use super::{Slice, Slices};
-use crate::code::{CodeConfig, DoubleRunCounts, SliceCode, double_run, guest_of};
+use crate::code::{CodeConfig, CodeRegistration, DoubleRunCounts, SliceCode, double_run, guest_of};
 use crate::spec::SliceError;
 use plan::{Call, Guests};
 use std::sync::Arc;
@@ -37,16 +37,17 @@ impl Slice {
     }
 }
 
-impl Slices {
-    /// Makes guests available as code options.
-    pub fn set_guests(&mut self, guests: Option<Arc<dyn Guests>>) {
-        self.guests = guests;
-    }
+/// The code options that slices may use.
+pub(super) struct CodeCatalogue {
+    pub codes: Vec<&'static CodeRegistration>,
+    pub guests: Option<Arc<dyn Guests>>,
+}
 
+impl CodeCatalogue {
     /// The code option of this name with these settings. It was not started yet.
-    pub(super) fn find_code(&self, text: &str, config: &CodeConfig) -> Result<SliceCode, SliceError> {
+    pub fn find(&self, text: &str, config: &CodeConfig) -> Result<SliceCode, SliceError> {
         if let Some(guest) = text.strip_prefix(GUEST) {
-            return self.find_guest(guest.split('(').next().unwrap_or_default(), text, config);
+            return self.guest(guest.split('(').next().unwrap_or_default(), text, config);
         }
         let Some(code) = self.codes.iter().copied().find(|code| code.name == text) else {
             let names = self.codes.iter().map(|code| code.name);
@@ -63,7 +64,7 @@ impl Slices {
         Ok(SliceCode::native(code, config.clone()))
     }
 
-    fn find_guest(&self, name: &str, text: &str, config: &CodeConfig) -> Result<SliceCode, SliceError> {
+    fn guest(&self, name: &str, text: &str, config: &CodeConfig) -> Result<SliceCode, SliceError> {
         let Some(guests) = &self.guests else {
             let hint = "start it with `switchpath run --guests DIR`";
             return Err(SliceError::new("the router has no directory of guests", hint));
@@ -79,6 +80,13 @@ impl Slices {
         let options = call.options.iter().map(|(_, value)| *value).collect();
         Ok(SliceCode::guest(call.name.to_owned(), code.digest, guest.clone(), options))
     }
+}
+
+impl Slices {
+    /// Makes guests available as code options.
+    pub fn set_guests(&mut self, guests: Option<Arc<dyn Guests>>) {
+        self.catalogue.guests = guests;
+    }
 
     /// Gives a slice another code option, or compares one with the present. No packet is lost, and memory, filters and counters stay. A failed slice is
     /// started again.
@@ -93,7 +101,7 @@ impl Slices {
         swap: CodeSwap,
     ) -> Result<(), SliceError> {
         self.recover();
-        let code = self.find_code(text, &config)?;
+        let code = self.catalogue.find(text, &config)?;
         let slice = self.slice_mut(name)?;
         slice.check_code(&code)?;
         let memory = slice.state.memory.clone();
@@ -104,7 +112,7 @@ impl Slices {
                 return Err(SliceError::new("a sample of each 0 packets", "write `double 1` for all packets"));
             }
             CodeSwap::Double(sample) => {
-                let copy = memory.copy();
+                let copy = memory.copy().detached();
                 double_run((&slice.code, code.clone()), (sample, copy), counts.clone())
             }
         };
@@ -112,7 +120,7 @@ impl Slices {
         let running = slice.state.running().max(1);
         let refused =
             |reason| SliceError::new(format!("{text}: {reason}"), "correct it; the slice keeps its code option");
-        next.prepare(&memory, running).map_err(refused)?;
+        let next = next.prepared(&memory, running).map_err(refused)?;
         match swap {
             CodeSwap::Drain => {
                 slice.spec.code = text.to_owned();

@@ -89,13 +89,13 @@ impl Slices {
         if slice.state.failure().is_some() {
             return Err(SliceError::new(format!("the slice '{name}' has failed"), "resume it first"));
         }
-        let (memory, code) = (slice.state.memory.copy(), slice.state.code.clone());
+        let memory = slice.state.memory.copy();
         for (offset, bytes) in &slice.staged.changes {
             memory.write(*offset, bytes).map_err(beyond)?;
         }
         // Instances of a code option have the memory for their whole life.
-        code.prepare(&memory, slice.state.running())
-            .map_err(|reason| SliceError::new(reason, "replace the code option"))?;
+        let code = slice.state.code.prepared(&memory, slice.state.running());
+        let code = code.map_err(|reason| SliceError::new(reason, "replace the code option"))?;
         slice.staged.changes.clear();
         slice.staged.version += 1;
         self.renew(name, code, memory);

@@ -16,12 +16,13 @@ use crate::rows::ResultRows;
 use crate::spec::{SliceError, SliceSpec};
 use crate::table::{SharedSlices, SliceState, SliceTable, TableSlice};
 use classifier::{Published, ReusedNumbers, TenantFilters, TenantId};
+use codes::CodeCatalogue;
 pub use codes::CodeSwap;
 pub use filters::FilterReport;
 use filters::Installed;
 pub use memory::MemoryVersion;
 use memory::StagedMemory;
-use plan::{Guests, Name};
+use plan::Name;
 use plane::Router;
 use plane::function::SLICE;
 use queues::{Queue, Reservation};
@@ -69,8 +70,7 @@ pub struct Slices {
     ids: ReusedNumbers,
     serial: u64,
     slices: BTreeMap<Name, Slice>,
-    codes: Vec<&'static CodeRegistration>,
-    guests: Option<Arc<dyn Guests>>,
+    catalogue: CodeCatalogue,
 }
 
 /// The state of a slice.
@@ -125,8 +125,7 @@ impl Slices {
             ids,
             serial: 0,
             slices: BTreeMap::new(),
-            codes: CODE_OPTIONS.iter().collect(),
-            guests: None,
+            catalogue: CodeCatalogue { codes: CODE_OPTIONS.iter().collect(), guests: None },
         }
     }
 
@@ -137,12 +136,12 @@ impl Slices {
 
     /// Makes a code option available that is not one of [`CODE_OPTIONS`].
     pub fn register_code(&mut self, code: &'static CodeRegistration) {
-        self.codes.push(code);
+        self.catalogue.codes.push(code);
     }
 
     /// The code options that slices may use.
     pub fn codes(&self) -> &[&'static CodeRegistration] {
-        &self.codes
+        &self.catalogue.codes
     }
 
     fn slice(&self, name: &str) -> Result<&Slice, SliceError> {
@@ -201,10 +200,10 @@ impl Slices {
             let hint = "delete it first, or use another name";
             return Err(SliceError::new(format!("there is a slice '{}' already", spec.name), hint));
         }
-        let code = self.find_code(&spec.code, &spec.config)?;
+        let code = self.catalogue.find(&spec.code, &spec.config)?;
         self.check_resources(&spec, code.memory)?;
         let memory = SliceMemory::new(spec.quota.memory.get() as usize);
-        code.prepare(&memory, 1).map_err(|reason| SliceError::new(reason, "correct the setting"))?;
+        let code = code.prepared(&memory, 1).map_err(|reason| SliceError::new(reason, "correct the setting"))?;
         self.recover();
         let Some(number) = self.ids.take() else {
             return Err(SliceError::new("the numbers of slices are in use", "delete a slice that is not needed"));
@@ -299,10 +298,9 @@ impl Slices {
         let slice = self.slice_mut(name)?;
         if !is_suspended && slice.state.failure().is_some() {
             // The state of the code option that panicked may be inconsistent: each worker makes a new one.
-            let code = slice.state.code.clone();
-            code.prepare(&slice.state.memory, slice.state.running())
-                .map_err(|reason| SliceError::new(reason, "give the slice another code option"))?;
-            let memory = slice.state.memory.clone();
+            let (memory, running) = (slice.state.memory.clone(), slice.state.running());
+            let code = slice.state.code.prepared(&memory, running);
+            let code = code.map_err(|reason| SliceError::new(reason, "give the slice another code option"))?;
             self.renew(name, code, memory);
             return Ok(());
         }

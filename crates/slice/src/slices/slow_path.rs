@@ -105,7 +105,7 @@ impl super::Slice {
             return Err(SliceError::new(reason, "add the address to a port, or move the meta-interface"));
         };
         let header = ReturnHeader {
-            serial: self.state.serial,
+            serial: self.state.created,
             slice: self.state.id.0,
             interface: *interface,
             key: *key,

@@ -1,5 +1,6 @@
 //! Slices on a router in memory: from an outer packet on one wire to an outer packet on another.
 
+mod ephemeral;
 mod fates;
 mod faults;
 mod filters;

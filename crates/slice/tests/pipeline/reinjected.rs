@@ -3,8 +3,8 @@
 use crate::node::{CONFIG, LAN, Node, filter, frame, spec, to_wan};
 use crate::trial::{EXCEPTION, MALFORMED};
 use packet::{DropReason, frames::UdpFrame};
-use slice::code::{ExceptionCode, LookupKey};
-use slice::{FilterAction, Reinjection, SliceException, SliceQuota, SliceSpec};
+use slice::code::{CodeConfig, ExceptionCode, LookupKey};
+use slice::{CodeSwap, FilterAction, Reinjection, SliceException, SliceQuota, SliceSpec};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use units::{Nanos, PacketRate};
@@ -46,6 +46,17 @@ fn returned_packet_is_processed_like_a_received_one() {
     assert_eq!(counters.received_bytes, 3 * 28 + 7 + 1 + 5);
     let ledger = node.rig.report().ledger;
     assert_eq!((ledger.generated() - before, ledger.outstanding()), (3, 0));
+}
+
+#[test]
+fn returned_packet_under_way_survives_a_replaced_code_option() {
+    let mut node = Node::new();
+    node.slice("a", 20_000);
+    node.insert("a", 0, filter(b"", to_wan(1)));
+    let returned = node.slices.reinject(&node.rig.router, "a", &[plain(b"x")], node.rig.now).unwrap();
+    node.slices.set_code("a", ("null", CodeConfig::default()), CodeSwap::Drain).unwrap();
+    node.rig.settle();
+    assert_eq!((returned.accepted.recv(), node.received()), (Ok(1), vec![(20_000, b"x".to_vec())]));
 }
 
 #[test]

@@ -92,7 +92,7 @@ fn guest_asks_for_a_second_look_up_and_not_for_a_third() {
 
 #[test]
 fn guest_reads_and_writes_the_memory_of_its_slice_only() {
-    // Each packet counts in word 0; word 8 is a copy of word 16. A packet 9 reads beyond the memory, and a packet 8 for a packet that is not there.
+    // Each packet counts in word 0; word 8 is a copy of word 16. A packet 9 reads beyond the memory. A packet 200 does so in the name of a packet that does not exist.
     let beyond = |packet: &str| {
         format!(
             "(if (result i32) (i64.eqz (call $load {packet} (i32.const 1024))) (then (i32.const 0)) (else (i32.const 1)))"
@@ -110,7 +110,7 @@ fn guest_reads_and_writes_the_memory_of_its_slice_only() {
     assert_eq!(node.pass(&numbered(20)).len(), 19, "one packet is lost");
     assert_eq!((node.word("a", 0), node.word("a", 8), node.word("b", 0)), (20, 0x0123_4567_89ab_cdef, 0));
     assert_eq!((node.dropped(DropReason::SliceFault), node.report("a").is_suspended), (1, false));
-    // The guest blames a packet that is not there: all packets of the call are lost, and of no other slice.
+    // All packets of the call are lost, and none of another slice.
     node.send(20_100, &numbered(3));
     assert_eq!(node.pass(&[vec![200], vec![1]]), Vec::<Vec<u8>>::new());
     assert_eq!((node.report("a").counters.faults, node.report("b").counters.forwarded), (3, 3));

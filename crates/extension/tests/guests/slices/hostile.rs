@@ -108,7 +108,7 @@ fn mutated_frames_into_guests_are_all_counted() {
             ["lan", "wan"].into_iter().for_each(|wire| drop(node.rig.received(wire)));
             ["a", "b", "c"].into_iter().for_each(|name| drop(node.exceptions(name)));
         }
-        // A packet that is shorter than the guest assumes makes it decide what it may not.
+        // A short packet leads the guest to an invalid decision.
         if number % 1000 == 0 && node.report("a").failure.is_some() {
             node.run("resume a");
         }

@@ -39,6 +39,17 @@ fn replaced_guest_loses_no_packet_and_keeps_memory() {
 }
 
 #[test]
+fn guest_sees_words_that_change_at_once() {
+    let parse = "(block (result i32) (i64.store offset=16 (local.get $r) (call $load (local.get $i) (i32.const 8))) (i32.const 0))";
+    let mut node = Node::two(&Text { flags: 2, parse: parse.into(), ..Text::default() });
+    // The word is little-endian in the key. No function instance has used the guest that was started with the former memory.
+    node.run("mem stage a 8 0000000000000042\nmem commit a\nfilter insert a 1 value 42 drop");
+    assert_eq!(node.pass(&numbered(3)), Vec::<Vec<u8>>::new());
+    node.run("mem stage a 8 0000000000000043\nmem commit a");
+    assert_eq!(node.pass(&numbered(3)), numbered(3));
+}
+
+#[test]
 fn guest_that_does_not_start_leaves_the_old_one_running() {
     let mut node = Node::two(&marks(1));
     node.pass(&numbered(3));

@@ -10,6 +10,7 @@ use slice::code::{
     BatchPacket, CodeEnv, CodeOption, CodeStage, Formatted, GuestCodeOption, InnerEdit, LookupResult, code_option,
 };
 use std::hint::black_box;
+use units::Instant;
 
 /// examples/guests/null-slice.wat as a binary module, and the same with 64 bytes of each packet, which it may change.
 pub const NULL: &[u8] = include_bytes!("null_slice.wasm");
@@ -56,7 +57,7 @@ impl SliceLoad {
             code.begin(stage, &mut all);
         }
         for (position, packet) in packets.iter_mut().enumerate() {
-            let mut env = CodeEnv::new(memory, 0, 0).at(position);
+            let mut env = CodeEnv::new(memory, 0, 0).at(position, Instant::default());
             match stage {
                 CodeStage::Parse => drop(black_box(code.parse(packet.bytes(), &mut env).expect("it has a key"))),
                 CodeStage::Format => {
