@@ -5,6 +5,7 @@
 
 use crate::describe::FlowFields;
 use crate::ephemeral::CarriedInstruction;
+use crate::inner::InnerPackets;
 use packet::Packet;
 use packet::wire::{Ipv4Spec, ethernet, ethertype, protocol};
 use units::Mac;
@@ -64,20 +65,37 @@ fn is_icmp_error(frame: &[u8]) -> bool {
     }
 }
 
+/// The payload of a source's packets.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct FrameLoad<'s> {
+    pub carries: Option<CarriedInstruction>,
+    pub inner: Option<&'s InnerPackets>,
+}
+
+impl FrameLoad<'_> {
+    /// True if a frame of this size has room for a tag. Only inner packets may be so short that it has none.
+    pub fn has_room_for_tag(self, size: u64) -> bool {
+        self.inner.is_none_or(|inner| size >= (HEADERS + inner.header_length() + TAG) as u64 + CHECK_SEQUENCE)
+    }
+}
+
 /// The frames of a source, without the differences between packets.
 #[derive(Debug)]
 pub(crate) struct Template {
-    /// One frame for each size; packets use them in turn.
+    /// One frame for each size, and for each inner packet; packets use them in turn.
     frames: Vec<Vec<u8>>,
+    /// True if all frames have room for a tag behind their headers.
+    pub is_tagged: bool,
     flows: u64,
     port: u16,
     carries: Option<CarriedInstruction>,
 }
 
 impl Template {
-    /// Frames of these sizes. A size includes the check sequence and has room for the carried instruction.
-    pub fn new((fields, carries): (&FlowFields, Option<CarriedInstruction>), sizes: &[u64], mac: Mac) -> Template {
-        let frame = |&size: &u64| {
+    /// Frames of these sizes. A size includes the check sequence and has room for the carried instruction, or for the headers of an inner packet.
+    pub fn new((fields, load): (&FlowFields, FrameLoad<'_>), sizes: &[u64], mac: Mac) -> Template {
+        let FrameLoad { carries, inner } = load;
+        let frame = |(number, &size): (usize, &u64)| {
             let mut frame = vec![0; (size - CHECK_SEQUENCE) as usize];
             let length = frame.len();
             let (link, rest) = frame.split_at_mut(14);
@@ -100,9 +118,15 @@ impl Template {
             if let Some(carries) = carries {
                 carries.part(0).write(&mut frame[HEADERS..]).expect("the size was checked");
             }
+            if let Some(inner) = inner {
+                inner.write(number, &mut frame[HEADERS..]);
+            }
             frame
         };
-        Template { frames: sizes.iter().map(frame).collect(), flows: fields.flows, port: fields.ports.0, carries }
+        let inners = inner.map_or(1, InnerPackets::count);
+        let frames = (0..inners).flat_map(|number| sizes.iter().map(move |size| (number, size)));
+        let is_tagged = sizes.iter().all(|size| load.has_room_for_tag(*size));
+        Template { frames: frames.map(frame).collect(), is_tagged, flows: fields.flows, port: fields.ports.0, carries }
     }
 
     /// The frame length of a packet.
@@ -128,7 +152,9 @@ impl Template {
         if let Some(carries) = self.carries.filter(|carries| carries.computations != 1) {
             carries.part(tag.sequence).write(&mut bytes[HEADERS..]);
         }
-        tag.write(bytes);
+        if self.is_tagged {
+            tag.write(bytes);
+        }
     }
 }
 
@@ -171,7 +197,7 @@ mod tests {
 
     #[test]
     fn frame_of_64_bytes_has_only_headers_and_tag() {
-        let template = Template::new((&fields(), None), &[64, 1518], Mac([2, 0, 0, 0, 0, 9]));
+        let template = Template::new((&fields(), FrameLoad::default()), &[64, 1518], Mac([2, 0, 0, 0, 0, 9]));
         let mut pool = Pool::new(Region::new(4));
         let mut packet = pool.take().unwrap();
         let tag = Tag { sent_at: u64::MAX - 5, sequence: (1 << 48) - 2, source: 65_000 };

@@ -48,12 +48,15 @@ mod check;
 mod cost;
 mod describe;
 mod digest;
+pub mod effort;
 pub mod ephemeral;
 pub mod experiment;
+pub mod filters;
 pub mod fluid;
 mod frame;
 mod histogram;
 mod hosts;
+mod inner;
 mod net;
 mod port;
 pub mod quantum;
@@ -72,5 +75,6 @@ pub use describe::{
     catalogue,
 };
 pub use hosts::{HostNetwork, KernelTcpInfo, NetworkDirection, RealFlow, SchemeReplacement};
+pub use inner::{InnerIpv4, InnerPackets};
 pub use run::{Measurements, ProgressCallback, RunError, run, run_traced};
 pub use source::{CapturedPacket, Captures, NoCaptures, Pattern};

@@ -13,7 +13,7 @@ pub(crate) use sink::{Delivery, Sink};
 
 use crate::check::{Violations, WorldInvariant};
 use crate::describe::{CardPlan, LinkEnd, WorldPlan};
-use crate::frame::{Tag, Template};
+use crate::frame::{FrameLoad, Tag, Template};
 use crate::histogram::DurationHistogram;
 use crate::source::{Pattern, Schedule};
 use link::medium::{Trace, TransitResult};
@@ -114,6 +114,11 @@ pub(crate) struct TrafficSource {
 }
 
 impl TrafficSource {
+    /// True if its packets have tags, or some of them may.
+    pub fn is_tagged(&self) -> bool {
+        self.template.as_ref().is_none_or(|template| template.is_tagged)
+    }
+
     /// The fates of all its packets.
     pub fn all(&self) -> Fates {
         let mut all = self.fates[0].clone();
@@ -205,7 +210,8 @@ impl Net {
         self.cards[card].mac = mac;
         for (flow, source) in self.sources.iter_mut().zip(&world.sources).filter(|(_, source)| source.card == card) {
             if !matches!(source.pattern, Pattern::Replay { .. }) {
-                flow.template = Some(Template::new((&source.fields, source.carries), &source.sizes, mac));
+                let load = FrameLoad { carries: source.carries, inner: source.inner.as_ref() };
+                flow.template = Some(Template::new((&source.fields, load), &source.sizes, mac));
             }
         }
     }

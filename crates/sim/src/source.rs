@@ -34,6 +34,13 @@ pub enum Pattern {
         /// The time of the first step.
         rise: Nanos,
     },
+    /// Evenly spaced, at rates that follow each other, and begin again after the last.
+    Steps {
+        /// The rates; `None` is silence. At least one is a rate.
+        paces: Vec<Option<Pace>>,
+        /// The duration of each.
+        every: Nanos,
+    },
     /// As recorded. With a rate, that replaces the recorded times.
     Replay {
         /// The capture.
@@ -133,6 +140,7 @@ impl Schedule {
             schedule.began = schedule.time.at().get();
             schedule.period_end = schedule.time.at().get() + schedule.span(spans.0, random);
         }
+        schedule.skip_silence();
         schedule
     }
 
@@ -172,6 +180,10 @@ impl Schedule {
                     self.period_end = on.saturating_add(self.span(spans.0, random));
                 }
             }
+            Pattern::Steps { .. } => {
+                self.time.advance_fraction(self.gap_after(number));
+                self.skip_silence();
+            }
             Pattern::Replay { pace: Some(_), again, .. } => {
                 let over = !again && self.sent as usize >= self.recorded.len();
                 if over {
@@ -181,6 +193,21 @@ impl Schedule {
                 }
             }
             Pattern::Replay { pace: None, again, .. } => self.replay(again),
+        }
+    }
+
+    /// The rate of the present step, and the steps since the beginning.
+    fn step_at(&self, time: u64, paces: &[Option<Pace>], every: Nanos) -> (Option<Pace>, u64) {
+        let steps = time.saturating_sub(self.began) / every.get().max(1);
+        (paces[(steps % paces.len() as u64) as usize], steps)
+    }
+
+    /// Advances to the next step with a rate.
+    fn skip_silence(&mut self) {
+        let Pattern::Steps { paces, every } = &self.pattern else { return };
+        for _ in 0..paces.len() {
+            let (None, steps) = self.step_at(self.time.at().get(), paces, *every) else { return };
+            self.time = ExactTime::new(Instant::new(self.began + (steps + 1) * every.get()));
         }
     }
 
@@ -223,11 +250,15 @@ impl Schedule {
     }
 
     fn pace_at(&self, time: u64) -> Pace {
-        match self.pattern {
-            Pattern::Constant(pace) | Pattern::Poisson(pace) | Pattern::OnOff { pace, .. } => pace,
+        match &self.pattern {
+            Pattern::Steps { paces, every } => {
+                let pace = self.step_at(time, paces, *every).0;
+                pace.or(paces.iter().copied().flatten().next()).unwrap_or(Pace::Packets(PacketRate::pps(1)))
+            }
+            Pattern::Constant(pace) | Pattern::Poisson(pace) | Pattern::OnOff { pace, .. } => *pace,
             Pattern::Ramp { from, to, step, every, rise } => match time.checked_sub(rise.get()) {
-                None => from,
-                Some(past) => from.towards(to, step, 1 + past / every.get().max(1)),
+                None => *from,
+                Some(past) => from.towards(*to, *step, 1 + past / every.get().max(1)),
             },
             Pattern::Replay { pace, .. } => pace.unwrap_or(Pace::Packets(PacketRate::pps(1))),
         }
@@ -325,6 +356,15 @@ mod tests {
         let times = times(schedule(law, 4 * SECOND));
         let in_second = |n: u64| times.iter().filter(|&at| at / SECOND == n).count();
         assert_eq!([0, 1, 2, 3].map(in_second), [10, 30, 40, 40]);
+    }
+
+    #[test]
+    fn steps_follow_each_other_and_begin_again() {
+        let paces = vec![None, Some(pace("2pps")), None, Some(pace("4pps"))];
+        let times = times(schedule(Pattern::Steps { paces, every: Nanos::secs(1) }, 6 * SECOND));
+        let in_second = |n: u64| times.iter().filter(|&at| at / SECOND == n).count();
+        assert_eq!([0, 1, 2, 3, 4, 5].map(in_second), [0, 2, 0, 4, 0, 2]);
+        assert_eq!((times[0], times[2]), (SECOND, 3 * SECOND));
     }
 
     #[test]

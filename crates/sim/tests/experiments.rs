@@ -146,6 +146,14 @@ experiments! {
     literal_potential_starves_a_flow_that_was_alone: "panama" "potential"
     shares_borrow_as_in_the_manual_of_htb: "sharing" "borrowing"
     circuits_get_their_plans_below_full_sites: "sharing" "sites"
+    queues_of_a_slice_get_their_shares: "slices" "F7"
+    an_output_sends_its_backlog_when_its_input_ends: "slices" "F8"
+    a_fast_path_keeps_the_rate_of_its_engine: "slices" "F9"
+    two_slices_divide_an_engine_as_packets_arrive: "slices" "F11"
+    exceptions_leave_the_fast_path_its_rate: "slices" "exceptions"
+    a_slice_cannot_disturb_another: "slices" "isolation"
+    one_slice_may_use_all_filters: "slices" "filters"
+    a_code_option_is_a_few_hundred_lines: "slices" "effort"
 }
 
 /// A golden file as Markdown: its tables with their titles.
@@ -182,7 +190,7 @@ fn cells(line: &str) -> Vec<String> {
 
 #[test]
 fn readme_has_golden_tables() {
-    for paper in ["scheduling", "queueing", "ephemeral", "panama", "sharing"] {
+    for paper in ["scheduling", "queueing", "ephemeral", "panama", "sharing", "slices"] {
         let path = folder().join(paper).join("README.md");
         let text = std::fs::read_to_string(&path).unwrap();
         let mut body = String::from("\n");

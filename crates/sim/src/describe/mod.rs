@@ -2,6 +2,8 @@
 
 mod hosts;
 mod read;
+mod slice_lines;
+mod slices;
 mod source;
 mod tables;
 mod text;
@@ -11,10 +13,12 @@ pub use hosts::{FlowPlan, HostLink, HostsPlan};
 
 use crate::cost::CostModel;
 use crate::ephemeral::CarriedInstruction;
+use crate::inner::InnerPackets;
 use crate::source::Pattern;
 use plan::{
     Call, Diagnostics, FlowChange, Guests, LinkService, MediumPlan, Plan, SchemeChange, TracePlan, TraceSource,
 };
+use slice::SliceCommand;
 use std::net::Ipv4Addr;
 use std::path::Path;
 use std::sync::Arc;
@@ -54,6 +58,8 @@ pub struct RouterPlan {
     pub config: String,
     /// The checked configuration.
     pub plan: Plan,
+    /// Its slices: the text, and the changes that make them before the world begins.
+    pub slices: (String, Vec<SliceCommand>),
     /// The cost of its work.
     pub cost: CostModel,
     /// True if a core without work keeps polling. Otherwise it is idle until a packet arrives.
@@ -101,6 +107,8 @@ pub struct SourcePlan {
     pub fields: FlowFields,
     /// The ephemeral-state instruction that its packets carry.
     pub carries: Option<CarriedInstruction>,
+    /// The packets inside of its packets.
+    pub inner: Option<InnerPackets>,
     /// The times at which it sends.
     pub pattern: Pattern,
     /// When it starts.
@@ -135,6 +143,8 @@ pub enum WorldEvent {
     Apply(usize, String, Box<Plan>),
     /// Flows of a router are reserved, renewed or ended: its index, the text and the changes.
     Reserve(usize, String, Vec<FlowChange>),
+    /// The slices of a router change: its index, the text and the changes.
+    Slices(usize, String, Vec<SliceCommand>),
     /// The link of a card goes down or up, at both ends.
     Link(usize, bool),
     /// A direction of a link between hosts changes its scheme: the link's index, the scheme, and how queued packets are treated.

@@ -2,6 +2,7 @@
 
 mod hosts;
 
+use super::slice_lines::Ring;
 use super::tables::{AtTable, CardTable, CostTable, File, LinkTable, RouterTable, SinkTable};
 use super::text::{Text, blank_outside, quantity, quantity_or, within};
 use super::{CardPlan, HostsPlan, LinkEnd, RouterPlan, WorldEvent, WorldPlan};
@@ -30,7 +31,7 @@ pub(super) fn world(source: &str, file: &str, catalogue: Catalogue) -> Result<Wo
             return Err(report.finish());
         }
     };
-    let mut reader = Reader { report, file, catalogue, config_errors: Vec::new(), cards: BTreeMap::new() };
+    let mut reader = Reader { report, file, catalogue, config_errors: Vec::new(), cards: BTreeMap::new(), ring: None };
     let world = reader.read(parsed);
     let failed = reader.report.failed();
     if let Some(wrong) = reader.config_errors.pop() {
@@ -69,6 +70,7 @@ pub(super) struct Reader<'s> {
     config_errors: Vec<Diagnostics>,
     /// The index of each card's router. The index of a card is its position in this map, final after all configurations are read.
     cards: BTreeMap<String, usize>,
+    pub ring: Option<Ring>,
 }
 
 impl Reader<'_> {
@@ -93,6 +95,7 @@ impl Reader<'_> {
             self.report.error(text.span(), "sample", say);
         }
         let seed = within(&mut self.report, &file.seed, "seed", (0, i64::MAX as u64), 1);
+        self.ring = file.ring.as_ref().map(|ring| Ring::read(&mut self.report, ring));
         let hosts = self.hosts(&file);
         self.check_kind(&file);
         let routers = self.routers(file.router);
@@ -133,6 +136,10 @@ impl Reader<'_> {
             let cost = self.cost(&table.cost, &path);
             let Some(plan) = self.config(&table.config, &path) else { continue };
             self.assign_cards(&plan, index, &table.config, &path);
+            let slices = table.slices.map(|text| {
+                let changes = self.slice_changes(&text, &format!("{path}.slices"));
+                (text.into_inner(), changes)
+            });
             for (named, text) in &table.cost.path {
                 if !["control", "general", "best-effort"].contains(&named.as_str())
                     && !plan.paths.iter().any(|path| path.name == *named)
@@ -146,6 +153,7 @@ impl Reader<'_> {
                 name,
                 config: table.config.into_inner(),
                 plan,
+                slices: slices.unwrap_or_default(),
                 cost,
                 busy_poll: table.busy_poll,
             });
@@ -273,8 +281,12 @@ impl Reader<'_> {
     }
 
     pub fn bounded(&mut self, count: usize, what: &str) {
-        if count > MOST {
-            self.report.error(0..0, what, || (format!("there are {count}"), format!("use at most {MOST}")));
+        self.bounded_by(count, MOST, what);
+    }
+
+    pub fn bounded_by(&mut self, count: usize, most: usize, what: &str) {
+        if count > most {
+            self.report.error(0..0, what, || (format!("there are {count}"), format!("use at most {most}")));
         }
     }
 
@@ -345,8 +357,8 @@ impl Reader<'_> {
             };
             let time = Instant::START + time;
             match table {
-                AtTable { router: Some(router), config, reserve, card: None, up: None, link: None, .. }
-                    if config.is_some() != reserve.is_some() =>
+                AtTable { router: Some(router), config, reserve, slices, card: None, up: None, link: None, .. }
+                    if [config, reserve, slices].into_iter().flatten().count() == 1 =>
                 {
                     let Some(position) = routers.iter().position(|known| known.name == *router.get_ref()) else {
                         let hint = did_you_mean(router.get_ref(), routers.iter().map(|known| known.name.as_str()));
@@ -366,21 +378,24 @@ impl Reader<'_> {
                     {
                         events.push((time, WorldEvent::Reserve(position, text.get_ref().clone(), changes)));
                     }
+                    if let Some(text) = slices {
+                        let changes = self.slice_changes(text, &path);
+                        let happens = WorldEvent::Slices(position, text.get_ref().clone(), changes);
+                        let times = self.times(table, (time, duration), &path);
+                        events.extend(times.into_iter().map(|time| (time, happens.clone())));
+                    }
                 }
-                AtTable { router: None, config: None, card: Some(card), up: Some(up), link: None, .. } => {
+                AtTable { router: None, config: None, slices: None, card: Some(card), up: Some(up), link: None, .. } => {
                     links.push((time, card, *up))
                 }
-                AtTable { router: None, config: None, card: None, up: None, link: Some(link), .. } => {
+                AtTable { router: None, config: None, slices: None, card: None, up: None, link: Some(link), .. } => {
                     let Some(happens) = self.link_event(hosts, table, link, &path) else { continue };
-                    let every = quantity_or(&mut self.report, &table.every, format!("{path}.every"), Nanos::ZERO);
-                    let times = std::iter::successors(Some(time), |time| Some(*time + every));
-                    let most = if every == Nanos::ZERO { 1 } else { MOST };
-                    let within = times.take(most).take_while(|time| time.since(Instant::START) < duration);
-                    events.extend(within.map(|time| (time, happens.clone())));
+                    let times = self.times(table, (time, duration), &path);
+                    events.extend(times.into_iter().map(|time| (time, happens.clone())));
                 }
                 _ => self.report.error(span, path, || {
                     let hint =
-                        "give router and config, router and reserve, card and up, link and scheme, or link and rate";
+                        "give router and config, router and reserve, router and slices, card and up, link and scheme, or link and rate";
                     ("it states no change".into(), hint.into())
                 }),
             }
@@ -393,6 +408,14 @@ impl Reader<'_> {
         }
         self.bounded(tables.len(), "at");
         events
+    }
+
+    /// The times of an event that may repeat.
+    fn times(&mut self, table: &AtTable, (first, duration): (Instant, Nanos), path: &str) -> Vec<Instant> {
+        let every = quantity_or(&mut self.report, &table.every, format!("{path}.every"), Nanos::ZERO);
+        let times = std::iter::successors(Some(first), |time| Some(*time + every));
+        let most = if every == Nanos::ZERO { 1 } else { MOST };
+        times.take(most).take_while(|time| time.since(Instant::START) < duration).collect()
     }
 }
 

@@ -1,18 +1,19 @@
 //! Parses the sources of a description.
 
 use super::read::Reader;
-use super::tables::SourceTable;
+use super::tables::{InnerTable, SourceTable};
 use super::text::{Text, parsed, quantity, quantity_or, within};
 use super::{FlowFields, SourcePlan};
 use crate::ephemeral::CarriedInstruction;
 use crate::frame::{CHECK_SEQUENCE, HEADERS, TAG};
+use crate::inner::{InnerIpv4, InnerPackets};
 use crate::source::Pattern;
 use esp::isa::InvalidInstruction;
 use esp::wire::{Carriages, Locations};
 use plan::{Report, did_you_mean, quote};
 use std::net::Ipv4Addr;
 use toml::Spanned;
-use units::{Bytes, Instant, Nanos, Pace};
+use units::{Bytes, Instant, Nanos, Pace, UnitError};
 
 impl Reader<'_> {
     pub fn sources(&mut self, tables: &[Spanned<SourceTable>], duration: Nanos) -> Vec<SourcePlan> {
@@ -28,7 +29,13 @@ impl Reader<'_> {
             }
             let card = self.card(&table.card, &format!("{path}.card"));
             let carries = carries(&mut self.report, table, &path);
-            let sizes = self.sizes(table, &path, carries.map_or(0, |carries| carries.length()));
+            let inner = self.inner(table, &path);
+            // Inner packets may have no payload at all. They have no tag then.
+            let load = match &inner {
+                Some(inner) => inner.header_length(),
+                None => carries.map_or(0, |carries| carries.length()) + TAG,
+            };
+            let sizes = self.sizes(table, &path, load);
             let report = &mut self.report;
             let start = Instant::START + quantity_or(report, &table.start, format!("{path}.start"), Nanos::ZERO);
             let stop = Instant::START + quantity_or(report, &table.stop, format!("{path}.stop"), duration);
@@ -38,15 +45,45 @@ impl Reader<'_> {
             let fields = fields(report, table, &path, (index, carries.is_some()), !replays, span);
             if let (Some(card), Some(pattern), Some(fields)) = (card, pattern, fields) {
                 let stop = stop.min(Instant::START + duration);
-                sources.push(SourcePlan { name, card, sizes, fields, carries, pattern, start, stop, staggered });
+                sources.push(SourcePlan { name, card, sizes, fields, carries, inner, pattern, start, stop, staggered });
             }
         }
         sources
     }
 
-    /// Parses the packet sizes of a source; `carried` bytes belong to an instruction.
-    fn sizes(&mut self, table: &SourceTable, path: &str, carried: usize) -> Vec<u64> {
-        let least = (HEADERS + carried + TAG) as u64 + CHECK_SEQUENCE;
+    /// Parses the inner packets of a source.
+    fn inner(&mut self, table: &SourceTable, path: &str) -> Option<InnerPackets> {
+        let inner = table.inner.as_ref()?;
+        let (span, inner, path) = (inner.span(), inner.get_ref(), format!("{path}.inner"));
+        if table.instruction.is_some() || table.kind.get_ref() == "replay" {
+            let hint = "remove the inner packets, or give the source another kind and no instruction".into();
+            let reason = "packets of a capture, and those with an instruction, have no inner packets".into();
+            self.report.error(span.clone(), &path, || (reason, hint));
+        }
+        match inner.code.get_ref().as_str() {
+            "ipv4" => inner_ipv4(&mut self.report, inner, &path).map(InnerPackets::Ipv4),
+            "i3" => {
+                let count = within(&mut self.report, &inner.triggers, format!("{path}.triggers"), (1, 4096), 256);
+                let Some(ring) = &self.ring else {
+                    let say = || ("the world has no ring".into(), "add [ring]".into());
+                    self.report.error(span, path, say);
+                    return None;
+                };
+                let mut workload = ring.workload.clone();
+                Some(InnerPackets::I3((0..count).map(|_| workload.packet(0)).collect()))
+            }
+            other => {
+                let reason = format!("there is no generator of packets for the code option {}", quote(other));
+                let hint = did_you_mean(other, ["ipv4", "i3"]);
+                self.report.error(inner.code.span(), path, || (reason, hint));
+                None
+            }
+        }
+    }
+
+    /// Parses the packet sizes of a source; `load` bytes follow the headers at least.
+    fn sizes(&mut self, table: &SourceTable, path: &str, load: usize) -> Vec<u64> {
+        let least = (HEADERS + load) as u64 + CHECK_SEQUENCE;
         let Some(text) = &table.size else { return vec![least] };
         let mut sizes = Vec::new();
         for word in text.get_ref().split([',', ' ']).filter(|word| !word.is_empty()) {
@@ -89,6 +126,32 @@ fn carries(report: &mut Report<'_>, table: &SourceTable, path: &str) -> Option<C
     Some(CarriedInstruction { instruction, at, computations })
 }
 
+fn inner_ipv4(report: &mut Report<'_>, table: &InnerTable, path: &str) -> Option<InnerIpv4> {
+    let addresses = |text: &str| text.split([',', ' ']).filter(|word| !word.is_empty()).map(ipv4_address).collect();
+    let Some(text) = &table.destination else {
+        let say = || ("the key 'destination' is missing".to_owned(), "add destination = \"10.0.0.1\"".to_owned());
+        report.error(table.code.span(), path, say);
+        return None;
+    };
+    let destinations: Vec<Ipv4Addr> = parsed(report, text, &format!("{path}.destination"), addresses)?;
+    if destinations.is_empty() {
+        let say = || ("there is no destination".to_owned(), "write an address like \"10.0.0.1\"".to_owned());
+        report.error(text.span(), path, say);
+        return None;
+    }
+    let source = match &table.source {
+        Some(text) => parsed(report, text, &format!("{path}.source"), ipv4_address)?,
+        None => Ipv4Addr::new(172, 16, 0, 1),
+    };
+    let ports = table.ports.as_ref().map_or([5000, 6000], |ports| *ports.get_ref());
+    let ttl = within(report, &table.ttl, format!("{path}.ttl"), (0, 255), 64) as u8;
+    Some(InnerIpv4 { destinations, source, ports: (ports[0], ports[1]), ttl, options: table.options })
+}
+
+fn ipv4_address(text: &str) -> Result<Ipv4Addr, (String, String)> {
+    text.parse().map_err(|_| (format!("{} is no IPv4 address", quote(text)), "write one like \"10.0.0.1\"".into()))
+}
+
 /// Parses a list of locations like `"input, output"`.
 fn places(text: &str) -> Result<Locations, (String, String)> {
     let mut all = Locations { input: false, central: false, output: false };
@@ -106,6 +169,20 @@ fn places(text: &str) -> Result<Locations, (String, String)> {
     Ok(all)
 }
 
+/// Parses rates that follow each other: `"10mbit 0 20mbit"`.
+fn paces(text: &str) -> Result<Vec<Option<Pace>>, (String, String)> {
+    let words = text.split([',', ' ']).filter(|word| !word.is_empty());
+    let pace = |word: &str| match word {
+        "0" => Ok(None),
+        _ => word.parse().map(Some).map_err(|error: UnitError| (error.reason, error.hint)),
+    };
+    let paces: Vec<Option<Pace>> = words.map(pace).collect::<Result<_, _>>()?;
+    match paces.iter().any(Option::is_some) {
+        true => Ok(paces),
+        false => Err(("the source never sends".into(), "write rates like \"10mbit 0 20mbit\"".into())),
+    }
+}
+
 fn phase(text: &str) -> Result<bool, (String, String)> {
     match text {
         "aligned" => Ok(false),
@@ -121,9 +198,10 @@ fn pattern(report: &mut Report<'_>, table: &SourceTable, path: &str, start: Inst
         "constant" | "poisson" => &["rate"],
         "onoff" => &["rate", "on", "off", "random"],
         "ramp" => &["from", "to", "step", "every", "rise"],
+        "steps" => &["rates", "every"],
         "replay" => &["file", "rate", "again"],
         other => {
-            let hint = did_you_mean(other, ["constant", "poisson", "onoff", "ramp", "replay"]);
+            let hint = did_you_mean(other, ["constant", "poisson", "onoff", "ramp", "steps", "replay"]);
             let reason = format!("unknown kind of source {}", quote(other));
             report.error(table.kind.span(), format!("{path}.kind"), || (reason, hint));
             return None;
@@ -138,6 +216,7 @@ fn pattern(report: &mut Report<'_>, table: &SourceTable, path: &str, start: Inst
         ("step", &table.step),
         ("every", &table.every),
         ("rise", &table.rise),
+        ("rates", &table.rates),
         ("file", &table.file),
     ];
     let flags = [("random", &table.random), ("again", &table.again)];
@@ -161,6 +240,7 @@ fn pattern(report: &mut Report<'_>, table: &SourceTable, path: &str, start: Inst
         "ramp" => [("from", &table.from), ("to", &table.to), ("step", &table.step)]
             .map(|(key, text)| missing(text, key))
             .len(),
+        "steps" => [("rates", &table.rates), ("every", &table.every)].map(|(key, text)| missing(text, key)).len(),
         "replay" => [("file", &table.file)].map(|(key, text)| missing(text, key)).len(),
         _ => [("rate", &table.rate)].map(|(key, text)| missing(text, key)).len(),
     };
@@ -195,6 +275,16 @@ fn pattern(report: &mut Report<'_>, table: &SourceTable, path: &str, start: Inst
             let rise = quantity_or(report, &table.rise, format!("{path}.rise"), start.since(Instant::START));
             Pattern::Ramp { from, to, step, every, rise }
         }
+        "steps" => {
+            let paces = parsed(report, table.rates.as_ref()?, &format!("{path}.rates"), paces)?;
+            let every: Nanos = quantity(report, table.every.as_ref()?, &format!("{path}.every"))?;
+            if every == Nanos::ZERO {
+                let say = || ("steps without duration".to_owned(), "write a time like \"1s\"".to_owned());
+                report.error(table.kind.span(), path, say);
+                return None;
+            }
+            Pattern::Steps { paces, every }
+        }
         _ => {
             let rate = pace(&table.rate, "rate");
             Pattern::Replay { file: table.file.as_ref()?.get_ref().clone(), pace: rate, again: flag(&table.again) }
@@ -210,11 +300,8 @@ fn fields(
     needed: bool,
     span: std::ops::Range<usize>,
 ) -> Option<FlowFields> {
-    let address = |text: &str| -> Result<Ipv4Addr, (String, String)> {
-        text.parse().map_err(|_| (format!("{} is no IPv4 address", quote(text)), "write one like \"10.0.0.1\"".into()))
-    };
     let destination = match &table.destination {
-        Some(text) => parsed(report, text, &format!("{path}.destination"), address)?,
+        Some(text) => parsed(report, text, &format!("{path}.destination"), ipv4_address)?,
         None if needed => {
             let say = || ("the key 'destination' is missing".to_owned(), "add destination = \"10.0.0.1\"".to_owned());
             report.error(span, path, say);
@@ -223,7 +310,7 @@ fn fields(
         None => Ipv4Addr::UNSPECIFIED,
     };
     let source = match &table.source {
-        Some(text) => parsed(report, text, &format!("{path}.source"), address)?,
+        Some(text) => parsed(report, text, &format!("{path}.source"), ipv4_address)?,
         // From the address range for benchmarks (RFC 2544, appendix C.2.2).
         None => Ipv4Addr::from(0xc612_0000 | (index as u32 + 1)),
     };

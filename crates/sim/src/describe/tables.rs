@@ -31,12 +31,26 @@ pub(super) struct File {
     pub sink: Vec<SinkTable>,
     #[serde(default)]
     pub at: Vec<Spanned<AtTable>>,
+    /// The ring of I3 routers, for slices and sources.
+    pub ring: Option<RingTable>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RingTable {
+    pub seed: Option<Spanned<i64>>,
+    pub routers: Option<Spanned<i64>>,
+    pub triggers: Option<Spanned<i64>>,
+    /// The number of the router that slices are.
+    pub router: Option<Spanned<i64>>,
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct RouterTable {
     pub config: Text,
+    /// Changes of slices before the world begins.
+    pub slices: Option<Text>,
     #[serde(default)]
     pub cost: CostTable,
     #[serde(default)]
@@ -152,12 +166,30 @@ pub(super) struct SourceTable {
     pub step: Option<Text>,
     pub every: Option<Text>,
     pub rise: Option<Text>,
+    pub rates: Option<Text>,
     pub file: Option<Text>,
     pub again: Option<Spanned<bool>>,
     /// The ephemeral-state instruction, the locations that execute it, and the number of computations.
     pub instruction: Option<Text>,
     pub at: Option<Text>,
     pub computations: Option<Spanned<i64>>,
+    /// The packets of a slice's network inside of its packets.
+    pub inner: Option<Spanned<InnerTable>>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct InnerTable {
+    pub code: Text,
+    /// One address, or several that packets use in turn.
+    pub destination: Option<Text>,
+    pub source: Option<Text>,
+    pub ports: Option<Spanned<[u16; 2]>>,
+    pub ttl: Option<Spanned<i64>>,
+    #[serde(default)]
+    pub options: bool,
+    /// The number of triggers that packets are for.
+    pub triggers: Option<Spanned<i64>>,
 }
 
 #[derive(Deserialize)]
@@ -168,6 +200,7 @@ pub(super) struct AtTable {
     pub router: Option<Text>,
     pub config: Option<Text>,
     pub reserve: Option<Text>,
+    pub slices: Option<Text>,
     pub card: Option<Text>,
     pub up: Option<bool>,
     pub link: Option<Text>,

@@ -94,6 +94,10 @@ pub enum RunKind {
     Quanta,
     /// A trial of quanta beside fluid servers ([`crate::fluid`]) in place of a world.
     Fluid,
+    /// A trial of the table of filters of slices ([`crate::filters`]) in place of a world.
+    Filters,
+    /// A count of the lines of code options ([`crate::effort`]) in place of a world.
+    Lines,
     /// A world. With `--real` it measures calls of guest functions on this machine's processor instead.
     Calls,
     /// A trial of ephemeral state that runs only in a laboratory, not in virtual time.

@@ -106,7 +106,18 @@ const SHARING: &[ExperimentFile] = folder!("sharing":
     "sites.toml"
 );
 
+const SLICES: &[ExperimentFile] = folder!("slices":
+    "F7.toml"
+    "F8.toml"
+    "F9.toml"
+    "F11.toml"
+    "exceptions.toml"
+    "isolation.toml"
+    "filters.toml"
+    "effort.toml"
+);
+
 /// Every file, in the order in which experiments are run.
 pub fn entries() -> impl Iterator<Item = &'static ExperimentFile> {
-    SCHEDULING.iter().chain(QUEUEING).chain(EPHEMERAL).chain(PANAMA).chain(SHARING)
+    SCHEDULING.iter().chain(QUEUEING).chain(EPHEMERAL).chain(PANAMA).chain(SHARING).chain(SLICES)
 }

@@ -4,7 +4,7 @@ use super::data::DataFiles;
 use super::file::RunKind;
 use super::parameters::Parameters;
 use crate::digest::digest;
-use crate::{Captures, Measurements, WorldPlan, ephemeral, fluid, quantum, routes, run};
+use crate::{Captures, Measurements, WorldPlan, effort, ephemeral, filters, fluid, quantum, routes, run};
 use plan::Guests;
 use std::sync::Arc;
 
@@ -77,7 +77,8 @@ impl Runner for Simulation {
         if self.guests.is_some() {
             return None;
         }
-        if matches!(job.measures, RunKind::State | RunKind::Routes | RunKind::Quanta | RunKind::Fluid) {
+        use RunKind::{Filters, Fluid, Lines, Quanta, Routes, State};
+        if matches!(job.measures, State | Routes | Quanta | Fluid | Filters | Lines) {
             return Some(job.world.clone());
         }
         let world = WorldPlan::parse(&job.world, &job.file).ok()?;
@@ -96,6 +97,8 @@ impl Runner for Simulation {
             RunKind::Routes => return routes::run(&job.world, &job.file),
             RunKind::Quanta => return quantum::run(&job.world, &job.file),
             RunKind::Fluid => return fluid::run(&job.world, &job.file),
+            RunKind::Filters => return filters::run(&job.world, &job.file),
+            RunKind::Lines => return effort::run(&job.world, &job.file),
             _ => {}
         }
         self.simulate(job, &mut self.files.clone(), &mut |_| {})

@@ -302,7 +302,7 @@ impl<'w> RunningHosts<'w> {
                 self.schedule_service(*link, time);
             }
             // These events exist only in worlds of routers.
-            WorldEvent::Apply(..) | WorldEvent::Reserve(..) | WorldEvent::Link(..) => {}
+            WorldEvent::Apply(..) | WorldEvent::Reserve(..) | WorldEvent::Slices(..) | WorldEvent::Link(..) => {}
         }
         Ok(())
     }

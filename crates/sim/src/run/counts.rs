@@ -1,5 +1,6 @@
 //! The counters of a router, summed over its workers, and the values computed from two snapshots of them.
 
+use super::slices::SliceCount;
 use super::{RunningWorld, state};
 use crate::cost::CoreTime;
 use crate::net::Drops;
@@ -23,6 +24,8 @@ pub(super) struct Counts {
     pub ledger: [u64; 6],
     /// Ephemeral-state counters, if the router executes instructions.
     state: Option<StateReport>,
+    /// Slices by name.
+    pub slices: BTreeMap<String, SliceCount>,
     /// For each core, how its time was spent, and the idle part.
     cores: Vec<(CoreTime, u64)>,
 }
@@ -178,7 +181,7 @@ impl RunningWorld<'_> {
     }
 
     pub(super) fn counts(&self, node: usize, time: u64) -> Counts {
-        let mut counts = Counts::default();
+        let mut counts = Counts { slices: self.slice_counts(node), ..Counts::default() };
         let snapshot = self.nodes[node].router.snapshot();
         let path_name = |id| snapshot.paths.iter().find(|path| path.id == id).map(|path| path.name.to_string());
         for (report, core) in self.reports(node) {
@@ -241,6 +244,10 @@ impl RunningWorld<'_> {
             let name = |port| snapshot.port(port).map(|port| port.name.to_string());
             let was = before.state.clone().unwrap_or_default();
             state::report(state, &was, name, |key, value| put(format!("state.{key}"), value));
+        }
+        for (slice, count) in &now.slices {
+            let was = before.slices.get(slice).cloned().unwrap_or_default();
+            count.report(&was, span, |key, value| put(format!("slice.{slice}.{key}"), value));
         }
         report_times(&spent, idle, span, |key, value| put(format!("cpu.{key}"), value));
         if now.cores.len() > 1 {

@@ -19,6 +19,8 @@ pub enum RunError {
     Apply(String, Vec<ApplyError>),
     /// A flow is not admitted: the router, and why.
     Reserve(String, FlowRefusal),
+    /// A change of slices is refused: the router, the number of the change, and why.
+    Slices(String, String),
     /// Laws of the world were broken: the first violations, and the number of further ones.
     Broken(Vec<Violation>, u64),
     /// The world cannot run on real packets, or the run failed.
@@ -42,6 +44,7 @@ impl fmt::Display for RunError {
                 let resource = resource.map_or(String::new(), |resource| format!("{resource}: "));
                 write!(f, "router {router} does not reserve a flow: {resource}{reason}; {hint}")
             }
+            RunError::Slices(router, reason) => write!(f, "slices of router {router}: {reason}"),
             RunError::Broken(violations, more) => {
                 for (index, violation) in violations.iter().enumerate() {
                     write!(f, "{}{violation}", if index > 0 { "\n" } else { "" })?;

@@ -45,6 +45,9 @@ use std::fmt;
 /// | `state.STORE.overloaded` | instructions skipped because the worker was overloaded |
 /// | `state.STORE.live`, `high_water`, `lag_us` | live entries at the end, the most since the start, the last delay of freeing an expired entry |
 /// | `state.aborted.REASON`, `state.handed` | in all stores; packets handed to the worker that owns their state |
+/// | `slice.S.received_packets`, `forwarded_packets`, ... | the counters of a slice (docs/operate/slices.md) |
+/// | `slice.S.forwarded_pps`, `exceptions.CODE` | packets that its queues got per second; packets that its slow path has read |
+/// | `slice.S.queue.N.sent`, `sent_pps`, `dropped`, `waiting` | packets of its queue N; `waiting` at the end |
 /// | `drop.REASON` | packets a router dropped |
 /// | `cpu.idle`, `useful`, `polling`, `switching` | parts of the cores' time |
 /// | `cpu.efficiency`, `cpu.efficiency_literal` | work on packets as a part of all time except idle time; the second counts empty polls as work |
@@ -107,6 +110,9 @@ pub(crate) fn parameters(world: &WorldPlan) -> Vec<(String, String)> {
         cost.paths.iter().for_each(|(path, cost)| text += &format!(", path {path} {cost}"));
         list.push((format!("router.{}.cost", router.name), text));
         list.push((format!("router.{}.config", router.name), router.config.trim().to_owned()));
+        if !router.slices.0.is_empty() {
+            list.push((format!("router.{}.slices", router.name), router.slices.0.trim().to_owned()));
+        }
     }
     for card in &world.cards {
         let medium = &card.medium;
@@ -136,7 +142,8 @@ pub(crate) fn parameters(world: &WorldPlan) -> Vec<(String, String)> {
             source.fields
         );
         let carries = source.carries.map_or(String::new(), |carries| format!(", {carries:?}"));
-        list.push((format!("source.{}", source.name), text + &carries));
+        let inner = source.inner.as_ref().map_or(String::new(), |inner| format!(", {inner}"));
+        list.push((format!("source.{}", source.name), text + &carries + &inner));
     }
     let hosts = &world.hosts;
     for link in &hosts.links {
@@ -163,6 +170,9 @@ pub(crate) fn parameters(world: &WorldPlan) -> Vec<(String, String)> {
         let text = match what {
             WorldEvent::Apply(node, config, _) => format!("{} gets\n{}", world.routers[*node].name, config.trim()),
             WorldEvent::Reserve(node, flows, _) => format!("{} reserves\n{}", world.routers[*node].name, flows.trim()),
+            WorldEvent::Slices(node, changes, _) => {
+                format!("slices of {} change\n{}", world.routers[*node].name, changes.trim())
+            }
             WorldEvent::Link(card, up) => {
                 format!("card {} {}", world.cards[*card].name, if *up { "up" } else { "down" })
             }

@@ -11,12 +11,14 @@ mod error;
 mod fairness;
 #[cfg(test)]
 mod fault_injection;
+mod faulty_code;
 mod measurements;
 mod policies;
 mod real;
 #[cfg(test)]
 mod reservation_sets;
 mod schedule;
+mod slices;
 mod snapshot;
 mod state;
 #[cfg(test)]
@@ -39,7 +41,9 @@ use crate::random::RandomStream;
 use crate::source::{Captures, Pattern, Schedule};
 use link::medium::Medium;
 use plan::{Plan, Receive};
+use plane::function::SLICE;
 use plane::{Build, KnownCosts, PublishedGeneration, Router};
+use slices::RunningSlices;
 use snapshot::Snapshots;
 use stack::LocalProtocolLimits;
 use std::sync::Arc;
@@ -80,6 +84,8 @@ struct RunningRouter {
     plan: RouterPlan,
     /// A generation that not all workers have adopted yet.
     pending: Option<PublishedGeneration>,
+    /// Its slices, if it has the function of slices.
+    slices: Option<RunningSlices>,
 }
 
 /// A running world.
@@ -136,6 +142,10 @@ impl<'w> RunningWorld<'w> {
             let plan = self.nodes[node].plan.plan.clone();
             self.apply(node, &plan)?;
             self.settle(node);
+            if !self.nodes[node].plan.slices.1.is_empty() {
+                let changes = self.nodes[node].plan.slices.1.clone();
+                self.change_slices(node, &changes)?;
+            }
             for (card, mac) in self.addresses(node) {
                 self.outside.lock().address(self.world, card, mac);
             }
@@ -154,7 +164,7 @@ impl<'w> RunningWorld<'w> {
 
     /// Publishes a configuration to the workers of a router.
     fn apply(&mut self, node: usize, plan: &Plan) -> Result<(), RunError> {
-        let RunningRouter { router, plan: described, pending } = &mut self.nodes[node];
+        let RunningRouter { router, plan: described, pending, .. } = &mut self.nodes[node];
         let prepared = router.prepare(plan, &mut CardOpener(self.outside.clone()));
         let prepared = prepared.map_err(|errors| RunError::Apply(described.name.clone(), errors))?;
         *pending = Some(router.publish(prepared));
@@ -173,7 +183,7 @@ impl<'w> RunningWorld<'w> {
 
     /// Completes a change once all workers have adopted it.
     fn complete_change(&mut self, node: usize) {
-        let RunningRouter { router, plan, pending } = &mut self.nodes[node];
+        let RunningRouter { router, plan, pending, .. } = &mut self.nodes[node];
         if !pending.as_mut().is_some_and(PublishedGeneration::is_adopted) {
             return;
         }
@@ -285,6 +295,10 @@ impl<'w> RunningWorld<'w> {
                     core.wake_at(time);
                 }
             }
+            WorldEvent::Slices(node, _, changes) => {
+                self.change_slices(*node, changes)?;
+                self.cores.iter_mut().filter(|core| core.node == *node).for_each(|core| core.wake_at(time));
+            }
             WorldEvent::Link(card, up) => {
                 let mut net = self.outside.lock();
                 net.admit(*card, time.saturating_sub(1));
@@ -309,7 +323,10 @@ fn node(plan: &RouterPlan, index: usize, outside: &SharedNet) -> (RunningRouter,
     let (mut router, workers) = Router::new(build, |_| Box::new(FateObserver(outside.clone(), index)));
     router.set_known_costs(known_costs(plan));
     router.set_hook_maker(Arc::new(esp::Executor::new()));
-    (RunningRouter { router, plan: plan.clone(), pending: None }, workers)
+    // A table of filters takes megabytes, so routers without slices have none.
+    let has_slices = plan.plan.paths.iter().any(|path| path.functions.iter().any(|call| call.name == SLICE.name));
+    let slices = has_slices.then(|| RunningSlices::new(&mut router));
+    (RunningRouter { router, plan: plan.clone(), pending: None, slices }, workers)
 }
 
 /// The frame size at which per-byte costs are known to the router: the minimum of Ethernet.
@@ -371,6 +388,10 @@ fn load_source(world: &WorldPlan, source: &SourcePlan, captures: &mut dyn Captur
     if let Some(carries) = source.carries {
         // The computations of one flow may be handled by different workers, so order is checked within each computation.
         flows = carries.flows(flows);
+    }
+    if let Some(inner) = source.inner.as_ref().filter(|inner| inner.count() > 1) {
+        // Packets for different destinations may take different queues.
+        flows = (inner.count() * source.sizes.len()) as u64;
     }
     let chance = RandomStream::new(world.seed, &format!("source {}", source.name));
     let span = (source.start.get(), source.stop.get());

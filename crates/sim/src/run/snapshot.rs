@@ -30,6 +30,7 @@ impl RunningWorld<'_> {
 
     /// Admits all frames that have arrived before `time`, and takes a snapshot.
     fn take_snapshot(&mut self, time: u64) -> (Vec<Counts>, Vec<CardCounters>) {
+        self.read_exceptions();
         let counts: Vec<Counts> = (0..self.nodes.len()).map(|node| self.counts(node, time)).collect();
         let mut net = self.outside.lock();
         // Cards are only advanced when polled. Frames due at `time` itself belong to the next interval.
@@ -67,6 +68,10 @@ impl RunningWorld<'_> {
                 points.push((format!("{name}.forwarded_pps"), (counters.left - was.left) as f64 / span));
                 points.push((format!("{name}.dropped_pps"), (counters.dropped - was.dropped) as f64 / span));
                 points.push((format!("{name}.queue"), count.queued as f64));
+            }
+            for (slice, count) in &now.slices {
+                let was = before.slices.get(slice).cloned().unwrap_or_default();
+                count.sample(&was, span, |key, value| points.push((format!("{prefix}slice.{slice}.{key}"), value)));
             }
             let (spent, idle) = now.since(before);
             let all = (spent.busy() + idle).max(1) as f64;
@@ -224,6 +229,10 @@ impl RunningWorld<'_> {
             put("sent", fates.sent as f64);
             put("sent_pps", fates.sent as f64 / span);
             put("sent_bps", fates.sent_bytes as f64 * 8.0 / span);
+            // Without tags the fates of its packets are unknown.
+            if !flow.is_tagged() {
+                continue;
+            }
             put("received", fates.delivered as f64);
             put("received_pps", fates.delivered as f64 / span);
             put("delivery", ratio(fates.delivered, fates.sent));
@@ -277,7 +286,8 @@ impl RunningWorld<'_> {
             };
             series.insert(name, sums.iter().enumerate().map(point).collect());
         };
-        for (index, plan) in self.world.sources.iter().enumerate() {
+        for (index, plan) in self.world.sources.iter().enumerate().filter(|(index, _)| net.sources[*index].is_tagged())
+        {
             let of = net.sinks.iter().filter_map(|sink| Some(&sink.deliveries[index].as_ref()?.buckets));
             add(format!("source.{}.received_pps", plan.name), &mut of.into_iter());
         }

@@ -47,10 +47,10 @@ time = "1ms"
             w:9:15: error: '10.0.0' is no IPv4 address; write one like "10.0.0.1"
             w:10:8: error: no packet of a source has 20b; give 64b to 2040b, including the frame check sequence
             w:11:6: error: a constant source has no 'on'; its keys are rate
-            w:15:8: error: unknown kind of source 'bursty'; use one of constant, poisson, onoff, ramp, replay
+            w:15:8: error: unknown kind of source 'bursty'; use one of constant, poisson, onoff, ramp, steps, replay
             w:17:8: error: 'efx' is no code point; write "ef", "af31", "cs5" or a number
             w:19:11: error: a link has two ends; write between = ["p1", "p2"]
-            w:23:1: error: it states no change; give router and config, router and reserve, card and up, link and scheme, or link and rate
+            w:23:1: error: it states no change; give router and config, router and reserve, router and slices, card and up, link and scheme, or link and rate
             w:25:1: error: no router has a port on card 'nobody'; use one of in, out
         "#]],
     );
@@ -96,7 +96,7 @@ fn unknown_key_error_suggests_key() {
     check(
         "waarmup = \"1ms\"",
         expect![[r#"
-            w:2:1: error: unknown field `waarmup`, expected one of `duration`, `warmup`, `sample`, `seed`, `hash`, `router`, `host`, `flow`, `card`, `link`, `source`, `sink`, `at`; did you mean 'warmup'?
+            w:2:1: error: unknown field `waarmup`, expected one of `duration`, `warmup`, `sample`, `seed`, `hash`, `router`, `host`, `flow`, `card`, `link`, `source`, `sink`, `at`, `ring`; did you mean 'warmup'?
         "#]],
     );
 }

@@ -5,4 +5,5 @@ mod errors;
 mod invariants;
 mod links;
 mod routers;
+mod slices;
 mod state;

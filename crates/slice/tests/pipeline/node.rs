@@ -30,6 +30,12 @@ mac = "02:00:00:00:00:02"
 address = ["198.51.100.1/24"]
 scheme = "share(rate=100mbit, leaves=64, overhead=24b)"
 shares = ["engine rate 80mbit ceiling 80mbit"]
+[port.wan.vlan.10]
+address = ["203.0.113.1/24"]
+[[neighbour]]
+address = "203.0.113.9"
+mac = "02:00:00:00:00:23"
+port = "wan.10"
 [[neighbour]]
 address = "198.51.100.9"
 mac = "02:00:00:00:00:22"

@@ -1,10 +1,11 @@
 //! Queues of slices: weights, rates, admission, and the accounting of frames on the link.
 
-use crate::node::{Node, filter, frame, scheduler, spec, to_wan};
-use slice::{QueueSpec, SliceError, SliceQuota, SliceRates, SliceSpec};
+use crate::node::{Node, filter, frame, place, scheduler, spec, to_wan};
+use slice::{FilterAction, FilterEdit, QueueSpec, SliceError, SliceQuota, SliceRates, SliceSpec};
+use std::net::Ipv4Addr;
 use units::{Bytes, Nanos, Rate};
 
-/// The bytes on the link of a packet whose inner UDP packet has this payload: spec S-22, without the tag of a VLAN.
+/// The bytes on the link of a packet whose inner UDP packet has this payload, without the tag of a VLAN.
 fn on_link(payload: usize) -> u64 {
     payload as u64 + 98 - 4
 }
@@ -98,11 +99,27 @@ fn sched_rate_cap() {
     assert!((19_600_000..=20_200_000).contains(&rate), "{rate}: no output faster than the rate of the slice");
 }
 
-/// Bytes on the link are 98 over the payload of the inner UDP packet: 28 of its headers, 28 of the outer ones, 14 of Ethernet, 4 of a VLAN's tag, and
-/// 24 that only the link has. Packets without payload at 10 Mbit/s are as many as those bytes allow.
+/// A frame on a VLAN has 98 bytes besides the payload of the inner UDP packet. Of these 28 are its headers, 28 the outer ones, 14 Ethernet's and 4 the
+/// tag's, and 24 exist on the link only. Packets without payload at 10 Mbit/s are as many as those bytes allow, with a tag and without one.
 #[test]
 fn frame_overhead_98() {
-    let mut node = five_queues();
+    let vlan = place(Ipv4Addr::new(203, 0, 113, 1), 20_000);
+    let tagged = FilterAction::Send {
+        queue: 1,
+        interface: 2,
+        next: (Ipv4Addr::new(203, 0, 113, 9), 9000).into(),
+        data: [0; 32],
+    };
+    for (action, tag) in [(to_wan(1), 0), (tagged, 4)] {
+        let mut node = five_queues();
+        node.slices.create_interface(&node.rig.router, "a", (2, vlan)).unwrap();
+        node.slices.edit_filters("a", &[FilterEdit::Replace(1, filter(&[1], action))]).unwrap();
+        packets_at_ten_megabits(node, tag);
+    }
+}
+
+/// Sends packets of slice "a" at a ceiling of 10 Mbit/s, whose frames on the link have a tag of this length.
+fn packets_at_ten_megabits(mut node: Node, tag: u64) {
     let rates = SliceRates { ceiling: Some(Rate::mbit(10)), ..SliceRates::default() };
     node.slices.reserve(&mut node.rig.router, "a", &scheduler("wan"), rates).unwrap();
     let inner = |payload: usize| {
@@ -115,11 +132,12 @@ fn frame_overhead_98() {
         for millisecond in 0..600 {
             (0..40).for_each(|_| node.rig.send("lan", &frame(20_000, &inner(payload))));
             node.rig.advance(Nanos::millis(1));
-            let received = node.arrived();
+            let received = node.rig.received("wan");
             count += if millisecond < 200 { 0 } else { received.len() as u64 };
-            received.iter().for_each(|(_, packet)| assert!([28, 428].contains(&packet.len())));
+            let lengths = [70, 470].map(|length| length + tag as usize);
+            received.iter().for_each(|frame| assert!(lengths.contains(&frame.len()), "{}", frame.len()));
         }
-        let expected = 10_000_000 * 4 / 10 / 8 / on_link(payload);
+        let expected = 10_000_000 * 4 / 10 / 8 / (on_link(payload) + tag);
         assert!(count.abs_diff(expected) <= expected / 50, "{count} packets with {payload} bytes, {expected} expected");
     }
 }

@@ -91,6 +91,7 @@ fn rate(pattern: &Pattern) -> f64 {
     match pattern {
         Pattern::Constant(pace) | Pattern::Poisson(pace) | Pattern::OnOff { pace, .. } => of(pace),
         Pattern::Ramp { from, to, .. } => of(from).max(of(to)),
+        Pattern::Steps { paces, .. } => paces.iter().flatten().map(of).fold(0.0, f64::max),
         Pattern::Replay { pace, .. } => pace.as_ref().map_or(0.0, of),
     }
 }
