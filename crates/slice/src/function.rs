@@ -8,7 +8,7 @@ use crate::route::Routes;
 use crate::rows::{Hop, RowAction};
 use crate::table::{SharedSlices, SliceState, SliceTable, TableSlice};
 use classifier::{RuleResult, TenantId, TenantKey};
-use packet::{BATCH, DropReason, Exception, Packet};
+use packet::{DropReason, Exception, Packet};
 use plan::Call;
 use plane::function::{Context, Function, FunctionMaker};
 use plane::snapshot::PathSpec;
@@ -25,18 +25,24 @@ impl FunctionMaker for SliceFunctions {
         Ok(Box::new(SliceFunction {
             shared: self.0.clone(),
             instances: Vec::new(),
-            work: Vec::with_capacity(BATCH),
-            keys: Vec::with_capacity(BATCH),
-            results: Vec::with_capacity(BATCH),
+            touched: Vec::new(),
+            work: Vec::with_capacity(CHUNK),
+            keys: Vec::with_capacity(CHUNK),
+            results: Vec::with_capacity(CHUNK),
         }))
     }
 }
+
+/// Packets that all stages process before the next ones. Their records, headers and keys stay in the first-level cache between the stages.
+const CHUNK: usize = 64;
 
 /// The function on one path, port and worker.
 struct SliceFunction {
     shared: Arc<SharedSlices>,
     /// By the number of the slice.
     instances: Vec<Option<Instance>>,
+    /// The slices with packets in the batch.
+    touched: Vec<TenantId>,
     // Scratch, so that a batch allocates nothing.
     work: Vec<Work>,
     keys: Vec<TenantKey>,
@@ -105,31 +111,22 @@ impl Function for SliceFunction {
     fn process(&mut self, context: Context<'_>, packets: &mut [Packet]) -> bool {
         // One value for the batch. It is not kept: an idle function must not keep old filters in memory.
         let table = self.shared.table.latest();
-        self.work.clear();
-        for (at, packet) in packets.iter_mut().enumerate() {
-            if packet.meta().refused | packet.meta().exception == 0 {
-                self.receive((context, &table), at, packet);
-            }
-        }
-        let mut batch = Batch { context, table: &table, packets };
-        self.parse(&mut batch);
         let mut routes = Routes::default();
-        for is_last in [false, true] {
-            if !self.look_up(&table) {
-                break;
-            }
-            self.format(is_last, &mut batch, &mut routes);
+        for packets in packets.chunks_mut(CHUNK) {
+            self.process_chunk(&mut Batch { context, table: &table, packets }, &mut routes);
         }
-        for instance in self.instances.iter_mut().flatten().filter(|instance| instance.is_changed) {
-            (instance.is_throttled, instance.is_changed) = (false, false);
-            instance.cells.publish(&instance.counters);
+        for slice in self.touched.drain(..) {
+            if let Some(Some(instance)) = self.instances.get_mut(usize::from(slice.0)) {
+                (instance.is_throttled, instance.is_changed) = (false, false);
+                instance.cells.publish(&instance.counters);
+            }
         }
         // All packets that were not diverted before are now.
         packets.is_empty()
     }
 }
 
-/// The packets of one call, and what decides about them.
+/// Packets of one call, and what decides about them.
 struct Batch<'a> {
     context: Context<'a>,
     table: &'a SliceTable,
@@ -137,6 +134,23 @@ struct Batch<'a> {
 }
 
 impl SliceFunction {
+    /// All stages for some packets.
+    fn process_chunk(&mut self, batch: &mut Batch<'_>, routes: &mut Routes) {
+        self.work.clear();
+        for (at, packet) in batch.packets.iter_mut().enumerate() {
+            if packet.meta().refused | packet.meta().exception == 0 {
+                self.receive((batch.context, batch.table), at, packet);
+            }
+        }
+        self.parse(batch);
+        for is_last in [false, true] {
+            if !self.look_up(batch.table) {
+                break;
+            }
+            self.format(is_last, batch, routes);
+        }
+    }
+
     /// The instance of a slice; a new one if the slice has changed.
     fn instance(&mut self, slice: &SliceState, dry_run: bool) -> Result<&mut Instance, String> {
         let at = usize::from(slice.id.0);
@@ -147,10 +161,14 @@ impl SliceFunction {
         if place.as_ref().is_none_or(|instance| instance.serial != slice.serial) {
             *place = None;
         }
-        match place {
-            Some(instance) => Ok(instance),
-            None => Ok(place.insert(Instance::new(slice, dry_run)?)),
+        let instance = match place {
+            Some(instance) => instance,
+            None => place.insert(Instance::new(slice, dry_run)?),
+        };
+        if !std::mem::replace(&mut instance.is_changed, true) {
+            self.touched.push(slice.id);
         }
+        Ok(instance)
     }
 
     /// Receives a packet: finds its slice, and removes the outer headers.
@@ -168,7 +186,6 @@ impl SliceFunction {
         let Ok(instance) = self.instance(slice, context.dry_run) else {
             return refuse(packet, DropReason::SliceFault);
         };
-        instance.is_changed = true;
         instance.counters.received += 1;
         instance.counters.received_bytes += bytes as u64;
         if let Err(reason) = outer.remove(packet) {
@@ -195,7 +212,7 @@ impl SliceFunction {
 
     /// Looks up the keys of all packets that continue. False if there are none.
     fn look_up(&mut self, table: &SliceTable) -> bool {
-        let SliceFunction { work, keys, results, .. } = self;
+        let SliceFunction { work, keys, results, shared, .. } = self;
         keys.clear();
         for work in work.iter_mut().filter(|work| !work.is_done) {
             work.result = keys.len();
@@ -204,6 +221,8 @@ impl SliceFunction {
         results.clear();
         results.resize(keys.len(), None);
         table.filters.look_up(keys, results);
+        // In a large table the rows of a chunk are far from each other.
+        results.iter().flatten().for_each(|result| shared.rows.prefetch(result.action));
         !keys.is_empty()
     }
 
