@@ -9,7 +9,7 @@ use crate::preempt::ThreadSlot;
 use link::Outgoing;
 use packet::latency::QueueEntryTimes;
 use packet::segment::{PacketSplitter, is_to_fragment};
-use packet::{Packet, Queue};
+use packet::{Batch, Packet, Queue};
 use units::{Bytes, Instant, Meter, Nanos, PacketRate, PathId, PortId, Rate, TaskId};
 
 units::counters! {
@@ -158,6 +158,17 @@ impl Instance {
         let back = self.input.push(packet);
         self.counters.dropped += u64::from(back.is_some());
         back
+    }
+
+    /// Puts the first `count` packets of a batch on its input queue, like [`Instance::enter`]. `refuse` gets those without room. Returns how many found room.
+    pub fn enter_batch(&mut self, batch: &mut Batch, count: usize, refuse: impl FnMut(Packet)) -> usize {
+        self.counters.entered += count as u64;
+        let entering = &batch.as_slice()[..count];
+        self.offloads |= entering.iter().any(|packet| packet.is_offloaded() | is_to_fragment(packet));
+        self.hooked = true;
+        let fitted = self.input.append(batch, count, refuse);
+        self.counters.dropped += (count - fitted) as u64;
+        fitted
     }
 
     /// Packets that a function thread works on.

@@ -12,7 +12,7 @@ use crate::route::Routes;
 use crate::rows::{Hop, ResultRows, Row, RowAction};
 use crate::table::{SharedSlices, SliceState, SliceTable, TableSlice};
 use classifier::{RuleResult, TenantId, TenantKey};
-use packet::{BATCH, DropReason, Exception, Meta, Packet};
+use packet::{DropReason, Exception, Meta, Packet};
 use plan::Call;
 use plane::function::{Context, Function, FunctionMaker};
 use plane::snapshot::PathSpec;
@@ -28,19 +28,25 @@ impl FunctionMaker for SliceFunctions {
         Ok(Box::new(SliceFunction {
             shared: self.0.clone(),
             instances: Vec::new(),
-            work: Vec::with_capacity(BATCH),
-            keys: Vec::with_capacity(BATCH),
-            results: Vec::with_capacity(BATCH),
-            batched: Vec::with_capacity(BATCH),
+            touched: Vec::new(),
+            work: Vec::with_capacity(CHUNK),
+            keys: Vec::with_capacity(CHUNK),
+            results: Vec::with_capacity(CHUNK),
+            batched: Vec::with_capacity(CHUNK),
         }))
     }
 }
+
+/// Packets that all stages process before the next ones. Their records, headers and keys stay in the first-level cache between the stages.
+const CHUNK: usize = 64;
 
 /// The function on one path, port and worker.
 struct SliceFunction {
     shared: Arc<SharedSlices>,
     /// By the number of the slice.
     instances: Vec<Option<Instance>>,
+    /// The slices with packets in the batch.
+    touched: Vec<TenantId>,
     // Scratch, so that a batch allocates nothing.
     work: Vec<Work>,
     keys: Vec<TenantKey>,
@@ -130,38 +136,22 @@ impl Function for SliceFunction {
     fn process(&mut self, context: Context<'_>, packets: &mut [Packet]) -> bool {
         // One value for the batch. It is not kept: an idle function must not keep old filters in memory.
         let table = self.shared.table.latest();
-        self.work.clear();
-        self.batched.clear();
-        for (at, packet) in packets.iter_mut().enumerate() {
-            match (packet.meta().refused, packet.meta().exception) {
-                (0, 0) => self.receive((context, &table), at, packet),
-                (0, exception) if exception == Exception::Originated as u8 => self.receive_returned(&table, at, packet),
-                _ => {}
-            }
-        }
-        // Slice by slice, each in the order of its packets.
-        self.batched.sort_unstable();
-        let mut batch = Batch { context, table: &table, packets };
-        self.begin(CodeStage::Parse, &batch);
-        self.parse(&mut batch);
         let mut routes = Routes::default();
-        for is_last in [false, true] {
-            if !self.look_up(&table) {
-                break;
-            }
-            self.begin(CodeStage::Format, &batch);
-            self.format(is_last, &mut batch, &mut routes);
+        for packets in packets.chunks_mut(CHUNK) {
+            self.process_chunk(&mut Batch { context, table: &table, packets }, &mut routes);
         }
-        for instance in self.instances.iter_mut().flatten().filter(|instance| instance.is_changed) {
-            (instance.is_throttled, instance.is_changed) = (false, false);
-            instance.cells.publish(&instance.counters);
+        for slice in self.touched.drain(..) {
+            if let Some(Some(instance)) = self.instances.get_mut(usize::from(slice.0)) {
+                (instance.is_throttled, instance.is_changed) = (false, false);
+                instance.cells.publish(&instance.counters);
+            }
         }
         // All packets for this router are diverted now.
         packets.is_empty()
     }
 }
 
-/// The packets of one call, and what decides about them.
+/// Packets of one call, and what decides about them.
 struct Batch<'a> {
     context: Context<'a>,
     table: &'a SliceTable,
@@ -169,6 +159,31 @@ struct Batch<'a> {
 }
 
 impl SliceFunction {
+    /// All stages for some packets.
+    fn process_chunk(&mut self, batch: &mut Batch<'_>, routes: &mut Routes) {
+        let (context, table) = (batch.context, batch.table);
+        self.work.clear();
+        self.batched.clear();
+        for (at, packet) in batch.packets.iter_mut().enumerate() {
+            match (packet.meta().refused, packet.meta().exception) {
+                (0, 0) => self.receive((context, table), at, packet),
+                (0, exception) if exception == Exception::Originated as u8 => self.receive_returned(table, at, packet),
+                _ => {}
+            }
+        }
+        // Slice by slice, each in the order of its packets.
+        self.batched.sort_unstable();
+        self.begin(CodeStage::Parse, batch);
+        self.parse(batch);
+        for is_last in [false, true] {
+            if !self.look_up(table) {
+                break;
+            }
+            self.begin(CodeStage::Format, batch);
+            self.format(is_last, batch, routes);
+        }
+    }
+
     /// The instance of a slice; a new one if the slice has changed.
     fn instance(&mut self, slice: &SliceState, dry_run: bool) -> Result<&mut Instance, String> {
         let at = usize::from(slice.id.0);
@@ -179,10 +194,14 @@ impl SliceFunction {
         if let Some(old) = place.take_if(|instance| instance.serial != slice.serial) {
             self.shared.retire(old.code);
         }
-        match place {
-            Some(instance) => Ok(instance),
-            None => Ok(place.insert(Instance::new(slice, dry_run)?)),
+        let instance = match place {
+            Some(instance) => instance,
+            None => place.insert(Instance::new(slice, dry_run)?),
+        };
+        if !std::mem::replace(&mut instance.is_changed, true) {
+            self.touched.push(slice.id);
         }
+        Ok(instance)
     }
 
     /// Receives a packet: finds its slice, and removes the outer headers.
@@ -204,7 +223,6 @@ impl SliceFunction {
         let Ok(instance) = self.instance(slice, context.dry_run) else {
             return refuse(packet, DropReason::SliceFault);
         };
-        instance.is_changed = true;
         instance.counters.received += 1;
         instance.counters.received_bytes += bytes as u64;
         if let Err(reason) = outer.remove(packet) {
@@ -228,7 +246,6 @@ impl SliceFunction {
         };
         // A dry run has no packets of the slow path.
         let Ok(instance) = self.instance(&slice.shared, false) else { return refuse(packet, DropReason::SliceFault) };
-        instance.is_changed = true;
         instance.counters.received += 1;
         instance.counters.received_bytes += bytes as u64;
         instance.counters.reinjected += 1;
@@ -294,7 +311,7 @@ impl SliceFunction {
 
     /// Looks up the keys of all packets that continue. False if there are none.
     fn look_up(&mut self, table: &SliceTable) -> bool {
-        let SliceFunction { work, keys, results, .. } = self;
+        let SliceFunction { work, keys, results, shared, .. } = self;
         keys.clear();
         for work in work.iter_mut().filter(|work| !work.is_done) {
             work.result = keys.len();
@@ -303,6 +320,8 @@ impl SliceFunction {
         results.clear();
         results.resize(keys.len(), None);
         table.filters.look_up(keys, results);
+        // In a large table the rows of a chunk are far from each other.
+        results.iter().flatten().for_each(|result| shared.rows.prefetch(result.action));
         !keys.is_empty()
     }
 

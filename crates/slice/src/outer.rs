@@ -1,17 +1,20 @@
 //! The outer headers of a slice's packets: UDP over IPv4 or IPv6, removed from received packets and written to those that leave.
 
 use packet::segment::complete;
+use packet::wire::checksum::Sum;
 use packet::wire::transport::{UDP_HEADER, seal, transport_checksum};
-use packet::wire::{Ipv4, Ipv4Spec, Ipv6, Ipv6Spec, ethernet, ethertype, ipv4, ipv6, protocol};
+use packet::wire::{Ipv4, Ipv6, Ipv6Spec, ethernet, ethertype, ipv4, ipv6, protocol};
 use packet::{DropReason, Meta, Packet};
 use plane::tunnel::send_as_own;
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, SocketAddr, SocketAddrV4, SocketAddrV6};
 use std::ops::Range;
 
 /// The time to live of outer packets. `ip` decrements it when it forwards the packet.
 const TTL: u8 = 64 + 1;
 /// Bytes of the link header in front of an outer packet.
 pub(crate) const LINK: usize = ethernet::HEADER;
+/// The flag of IPv4 packets that routers may not fragment.
+const DONT_FRAGMENT: u16 = 0x4000;
 
 /// A UDP message within a frame.
 pub(crate) struct OuterUdp {
@@ -95,49 +98,73 @@ pub(crate) fn outer_length(to: IpAddr) -> usize {
 
 /// Puts outer headers in front of a packet, without the UDP checksum, and describes the outer packet in its record. False, and nothing is changed, if
 /// the packet is too long or the addresses differ in their families.
+#[inline]
 pub(crate) fn write_outer(packet: &mut Packet, from: SocketAddr, to: SocketAddr) -> bool {
-    let (payload, headers) = (packet.len(), outer_length(to.ip()));
-    let Ok(length) = u16::try_from(payload + UDP_HEADER) else { return false };
-    if from.is_ipv4() != to.is_ipv4() || !packet.shift(-(headers as isize)) {
+    match (from, to) {
+        (SocketAddr::V4(from), SocketAddr::V4(to)) => write_outer4(packet, from, to),
+        (SocketAddr::V6(from), SocketAddr::V6(to)) => write_outer6(packet, from, to),
+        _ => false,
+    }
+}
+
+/// Bytes of the headers of IPv4, with the link header.
+const OUTER4: usize = LINK + ipv4::HEADER + UDP_HEADER;
+
+#[inline]
+fn write_outer4(packet: &mut Packet, from: SocketAddrV4, to: SocketAddrV4) -> bool {
+    let length = packet.len() + UDP_HEADER;
+    let Ok(total) = u16::try_from(length + ipv4::HEADER) else { return false };
+    if !packet.shift(-(OUTER4 as isize)) {
+        return false;
+    }
+    let Some(headers) = packet.bytes_mut().first_chunk_mut::<OUTER4>() else { return false };
+    // No link header yet: only its ethertype is read before the next hop is known. The identification is zero: it need not be unique, because
+    // routers may not fragment the packet (RFC 6864 4).
+    let mut written = [0; OUTER4];
+    written[LINK - 2..LINK].copy_from_slice(&ethertype::IPV4.to_be_bytes());
+    let fields = [0x4500, total, 0, DONT_FRAGMENT, u16::from_be_bytes([TTL, protocol::UDP])];
+    let (source, destination) = (from.ip().to_bits(), to.ip().to_bits());
+    let sum = fields.iter().fold(Sum::new(), |sum, field| sum.word(*field)).double(source).double(destination);
+    let (header, udp) = written[LINK..].split_at_mut(ipv4::HEADER);
+    for (place, field) in header.as_chunks_mut::<2>().0.iter_mut().zip(fields.into_iter().chain([sum.checksum()])) {
+        *place = field.to_be_bytes();
+    }
+    header[12..16].copy_from_slice(&from.ip().octets());
+    header[16..].copy_from_slice(&to.ip().octets());
+    for (place, field) in udp.as_chunks_mut::<2>().0.iter_mut().zip([from.port(), to.port(), length as u16, 0]) {
+        *place = field.to_be_bytes();
+    }
+    *headers = written;
+    send_as_own(packet, LINK as u16, false);
+    true
+}
+
+fn write_outer6(packet: &mut Packet, from: SocketAddrV6, to: SocketAddrV6) -> bool {
+    let headers = outer_length((*to.ip()).into());
+    let Ok(length) = u16::try_from(packet.len() + UDP_HEADER) else { return false };
+    if !packet.shift(-(headers as isize)) {
         return false;
     }
     let (link, l3) = packet.bytes_mut().split_at_mut(LINK);
-    let written = match (from.ip(), to.ip()) {
-        (IpAddr::V4(source), IpAddr::V4(destination)) => Ipv4Spec {
-            type_of_service: 0,
-            // Need not be unique, because routers may not fragment the packet (RFC 6864 4).
-            identification: 0,
-            dont_fragment: true,
-            ttl: TTL,
-            protocol: protocol::UDP,
-            source,
-            destination,
-        }
-        .write(l3, usize::from(length)),
-        (IpAddr::V6(source), IpAddr::V6(destination)) => Ipv6Spec {
-            traffic_class: 0,
-            flow_label: 0,
-            next_header: protocol::UDP,
-            hop_limit: TTL,
-            source,
-            destination,
-        }
-        .write(l3, usize::from(length)),
-        _ => None,
+    let spec = Ipv6Spec {
+        traffic_class: 0,
+        flow_label: 0,
+        next_header: protocol::UDP,
+        hop_limit: TTL,
+        source: *from.ip(),
+        destination: *to.ip(),
     };
-    let Some(udp) = written.and_then(|at| l3.get_mut(at..)).and_then(|rest| rest.first_chunk_mut::<UDP_HEADER>())
-    else {
+    let written = spec.write(l3, usize::from(length)).and_then(|at| l3.get_mut(at..));
+    let Some(udp) = written.and_then(|rest| rest.first_chunk_mut::<UDP_HEADER>()) else {
         packet.shift(headers as isize);
         return false;
     };
     for (field, value) in udp.as_chunks_mut::<2>().0.iter_mut().zip([from.port(), to.port(), length, 0]) {
         *field = value.to_be_bytes();
     }
-    // No link header yet: only its ethertype is read before the next hop is known.
     link.fill(0);
-    let kind = if to.is_ipv4() { ethertype::IPV4 } else { ethertype::IPV6 };
-    link[LINK - 2..].copy_from_slice(&kind.to_be_bytes());
-    send_as_own(packet, LINK as u16, to.is_ipv6());
+    link[LINK - 2..].copy_from_slice(&ethertype::IPV6.to_be_bytes());
+    send_as_own(packet, LINK as u16, true);
     true
 }
 

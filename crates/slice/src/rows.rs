@@ -4,6 +4,7 @@
 //! no worker has a table with that filter. So no worker reads a row while it changes.
 
 use crate::code::{DATA_BYTES, ExceptionCode, LookupResult};
+use packet::pool::prefetch;
 use std::fmt;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::sync::OnceLock;
@@ -115,7 +116,10 @@ impl Row {
     }
 }
 
-type RowCells = [AtomicU64; WORDS];
+/// A row, in one cache line.
+#[derive(Default)]
+#[repr(align(64))]
+struct RowCells([AtomicU64; WORDS]);
 
 /// The rows of all slices.
 pub(crate) struct ResultRows {
@@ -139,13 +143,21 @@ impl ResultRows {
         let empty = || Box::new(std::array::from_fn(|_| RowCells::default()));
         let cells = &self.chunks[number as usize / CHUNK].get_or_init(empty)[number as usize % CHUNK];
         // Relaxed: the table that refers to the row is published under a lock, after this.
-        cells.iter().zip(row.words()).for_each(|(cell, word)| cell.store(word, Relaxed));
+        cells.0.iter().zip(row.words()).for_each(|(cell, word)| cell.store(word, Relaxed));
+    }
+
+    /// Prefetches a row that a table refers to.
+    #[inline]
+    pub fn prefetch(&self, number: u32) {
+        if let Some(chunk) = self.chunks.get(number as usize / CHUNK).and_then(OnceLock::get) {
+            prefetch(&raw const chunk[number as usize % CHUNK]);
+        }
     }
 
     /// Reads a row that a table refers to.
     pub fn read(&self, number: u32) -> Option<Row> {
         let cells = &self.chunks.get(number as usize / CHUNK)?.get()?[number as usize % CHUNK];
-        Some(Row::of_words(std::array::from_fn(|word| cells[word].load(Relaxed))))
+        Some(Row::of_words(std::array::from_fn(|word| cells.0[word].load(Relaxed))))
     }
 }
 

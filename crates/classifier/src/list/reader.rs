@@ -56,6 +56,12 @@ impl RuleReader {
         self.table.refresh();
     }
 
+    /// The versions of the rules and of the sets: with the same ones, a packet has the same result.
+    #[inline]
+    pub fn versions(&self) -> (u64, u64) {
+        (self.table.version(), self.sets.version())
+    }
+
     /// True without rules.
     #[inline]
     pub fn is_empty(&self) -> bool {

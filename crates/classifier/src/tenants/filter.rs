@@ -21,12 +21,13 @@ impl OpaqueKey {
     pub const MOST_BYTES: usize = KEY_BITS as usize / 8;
 
     /// The key that begins with these bytes and continues with zeros. Bytes behind the first 40 are ignored.
+    #[inline]
     pub fn from_bytes(bytes: &[u8]) -> OpaqueKey {
-        let mut key = OpaqueKey::default();
-        for (i, byte) in bytes.iter().take(OpaqueKey::MOST_BYTES).enumerate() {
-            key.0[i / 8] |= u64::from(*byte) << (56 - i % 8 * 8);
-        }
-        key
+        let mut key = [0; OpaqueKey::MOST_BYTES];
+        let used = bytes.len().min(OpaqueKey::MOST_BYTES);
+        key[..used].copy_from_slice(&bytes[..used]);
+        let (words, _) = key.as_chunks();
+        OpaqueKey(std::array::from_fn(|word| u64::from_be_bytes(words[word])))
     }
 
     /// The low `width` bits of `value` (1 to 64) as the bits from `first` on. The caller has checked that they end within the key.

@@ -63,8 +63,9 @@ pub use sets::{SetEdited, SetElementReply, SetElements, SetReply, SetsReply};
 pub use shares::{PortSharesReply, ShareOrder, ShareReply, ShareTraffic, SharesEdited, SharesReply};
 pub use slices::{
     CodeOptionReply, SliceDefinitions, SliceDoubleRunReply, SliceExceptionReply, SliceExceptionsReply,
-    SliceFilterReply, SliceFiltersReply, SliceGuestReply, SliceIndexReply, SliceInterfaceReply, SliceMemoryReply, SliceQueueReply,
-    SliceQuotaReply, SliceReinjected, SliceReply, SliceReservationReply, SliceStatsReply, SlicesEdited, SlicesReply,
+    SliceFilterReply, SliceFiltersReply, SliceGuestReply, SliceIndexReply, SliceInterfaceReply, SliceMemoryReply,
+    SliceQueueReply, SliceQuotaReply, SliceReinjected, SliceReply, SliceReservationReply, SliceStatsReply,
+    SlicesEdited, SlicesReply,
 };
 pub use subscribers::{
     RttReply, RttSideReply, SiteReply, SitesReply, SubscriberOrder, SubscriberReply, SubscribersReloaded,

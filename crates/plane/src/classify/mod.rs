@@ -6,12 +6,14 @@
 mod general;
 mod passthrough;
 mod path_rules;
+mod reclassify;
 mod route_cache;
 mod routing;
 mod scratch;
 mod sources;
 mod witness;
 
+pub(crate) use reclassify::{UNCHANGED, is_redirected};
 pub(crate) use route_cache::PortRouteCache;
 pub(crate) use scratch::Scratch;
 pub use witness::{Finding, Unwitnessed, Witness};
@@ -470,7 +472,12 @@ impl<W: Witness> Classifier<'_, W> {
             }
         }
         // The rules were looked up for the whole chunk, and what a rule gives this packet is set with that of the others.
-        (self.slow_path_route4(packet, Outcome::decode(word), Some((position, PathMarks::default()))), 0)
+        let outcome = Outcome::decode(word);
+        let target = self.slow_path_route4(packet, outcome, Some((position, PathMarks::default())));
+        // A service gets all packets to this address by this path, whatever their length, unless a tunnel ends here or addresses are translated.
+        let is_service = matches!(outcome, Outcome::Local(_)) && packet.meta().flags & Meta::LOCAL != 0;
+        let repeats = is_service && self.snapshot.tunnels.is_empty() && self.snapshot.nat.is_none();
+        (target, if repeats && target != REFUSED { NO_MEMO - 1 } else { 0 })
     }
 
     /// The outcome of a route; for a group, the member for the packet's flow. Fragments are hashed by their addresses only, because later fragments have no

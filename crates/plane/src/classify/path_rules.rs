@@ -24,12 +24,13 @@ impl<W: Witness> Classifier<'_, W> {
         packets: &[Packet],
         (from, scratch): (usize, &mut Scratch),
     ) {
-        let Scratch { rule_keys, fields, targets, marks, .. } = scratch;
+        let Scratch { rule_keys, fields, targets, marks, matched, .. } = scratch;
         let mut rules = self.dispatch.rules.borrow_mut();
         if let Some(result) = rules.always().filter(|result| PathMarks::of(*result).is_empty()) {
             let (mut count, mut bytes) = (0, 0);
             for (i, packet) in packets.iter().enumerate().take(CHUNK).filter(|(i, _)| targets[from + i] == UNDECIDED) {
                 fields.words[i] = fields.words[i] & ROUTE | u32::from(result.path) << ROUTE_BITS;
+                matched[i] = Some(result);
                 (count, bytes) = (count + 1, bytes + packet.len());
             }
             if let Some(first) = packets.first().filter(|_| count > 0) {
@@ -46,7 +47,7 @@ impl<W: Witness> Classifier<'_, W> {
                 push_key(rule_keys, i, packet.bytes(), 0, came);
             }
         }
-        let mut matched = [None; CHUNK];
+        *matched = [None; CHUNK];
         rules.look_up(rule_keys, |i, result| matched[i] = Some(result));
         for i in rule_keys.positions() {
             let (packet, result) = (&packets[i], matched[i]);

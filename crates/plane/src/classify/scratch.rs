@@ -1,8 +1,9 @@
 //! A worker's working memory for one batch of the classifier, and the memos of routes.
 
+use super::reclassify::Decisions;
 use super::{REFUSED, Target};
 use crate::filter::PathMarks;
-use classifier::PacketKeys;
+use classifier::{PacketKeys, RuleResult};
 use packet::{BATCH, Meta, Packet};
 use stack::ObjectiveTable;
 use units::Instant;
@@ -48,6 +49,13 @@ pub(super) const ROUTE: u32 = (1 << ROUTE_BITS) - 1;
 pub(super) const ROUTE_BITS: u32 = 24;
 
 impl Memos {
+    /// The memo of a word.
+    #[inline(always)]
+    pub fn find(&self, word: u32) -> Option<&Memo> {
+        let place = word as usize % MEMOS;
+        (self.words[place] == word).then_some(&self.memos[place])
+    }
+
     pub fn store(&mut self, word: u32, memo: Memo) {
         let memo = Memo { mtu: memo.mtu.min(NO_MEMO - 1), ..memo };
         let place = word as usize % MEMOS;
@@ -94,6 +102,10 @@ pub(crate) struct Scratch {
     /// The packets of a chunk whose rule gives them a class or a share, by position in the chunk. Memos have the class of the path.
     pub(super) marks: Vec<(u8, PathMarks)>,
     pub(super) fields: ChunkFields,
+    /// The rule that has selected the path of each packet of a chunk.
+    pub(super) matched: [Option<RuleResult>; CHUNK],
+    /// The decisions about packets that are classified again.
+    pub(super) decisions: Decisions,
     /// A bit for each packet of the chunk whose route a rule has selected.
     pub(super) selected: u64,
     pub(super) memos: Memos,
@@ -115,6 +127,8 @@ impl Scratch {
             rule_keys: PacketKeys::default(),
             marks: Vec::with_capacity(CHUNK),
             fields: ChunkFields { keys, words, lengths, tos },
+            matched: [None; CHUNK],
+            decisions: Decisions::new(),
             selected: 0,
             memos: Memos { words: [u32::MAX; MEMOS], memos: [memo; MEMOS] },
             targets: [REFUSED; BATCH],
