@@ -10,6 +10,7 @@ use control::Client;
 use control::api::{SliceDefinitions, SliceExceptionsReply, SliceMemoryReply, SlicesEdited};
 use std::io::{Write, stdout};
 use std::process::ExitCode;
+use units::Nanos;
 
 /// `switchpath slice`
 pub fn slice(arguments: &SliceArguments) -> Result<ExitCode> {
@@ -17,7 +18,7 @@ pub fn slice(arguments: &SliceArguments) -> Result<ExitCode> {
     let edit =
         |verb: &str, line: &SliceLine| edit(arguments, COMMAND_LINE, &format!("{verb} {}\n", line.words.join(" ")));
     match &arguments.command {
-        SliceSubcommand::List { name } => slices::list(&client, name.as_deref(), json),
+        SliceSubcommand::List { name, watch } => slices::list(&client, name.as_deref(), json, watch.map(Nanos::secs)),
         SliceSubcommand::Create(line) => edit("create", line),
         SliceSubcommand::Code(line) => edit("code", line),
         SliceSubcommand::Delete(line) => edit("delete", line),
@@ -38,7 +39,7 @@ pub fn slice(arguments: &SliceArguments) -> Result<ExitCode> {
             _ => edit("mem", line),
         },
         SliceSubcommand::Export { name } => export(&client, name.as_deref(), json),
-        SliceSubcommand::Stats { name } => slices::stats(&client, name, json),
+        SliceSubcommand::Stats { name, watch } => slices::stats(&client, name, json, watch.map(Nanos::secs)),
         SliceSubcommand::Exc { name, limit } => receive_exceptions(&client, name, *limit, json),
         SliceSubcommand::Router { name, routes } => slice_router::run(client, name, routes.as_deref(), json),
         SliceSubcommand::Batch { file } => {

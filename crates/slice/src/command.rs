@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! create NAME code CODE [filters N] [queues N] [interfaces N] [stats N] [memory 64kb] [buffers 16mb] [rate 100mbit] [exceptions N]
-//!        [unmatched drop] [owner USER] [set KEY=TEXT]...
+//!        [cpu 10%] [unmatched drop] [owner USER] [set KEY=TEXT]...
 //! code NAME CODE [set KEY=TEXT]... [drain | double [N]]
 //! delete NAME | suspend NAME | resume NAME
 //! mi add NAME NUMBER ADDRESS:PORT | mi delete NAME NUMBER
@@ -28,7 +28,7 @@ use plan::ShareName;
 use plane::Router;
 use std::net::SocketAddr;
 use std::str::FromStr;
-use units::{Bytes, PacketRate, Rate, UnitError};
+use units::{Bytes, PacketRate, Parts, Rate, UnitError};
 
 /// A double run compares each so many packets.
 const SAMPLE: u32 = 16;
@@ -168,6 +168,7 @@ fn create(line: &mut Line<'_>) -> Result<SliceSpec, SliceError> {
             "memory" => quota.memory = line.quantity::<Bytes>("the size of the memory")?,
             "buffers" => quota.buffers = line.quantity::<Bytes>("the size of the buffers")?,
             "rate" => quota.rate = line.quantity::<Rate>("the rate")?,
+            "cpu" => quota.cpu = Some(line.quantity::<Parts>("the part of a processor")?),
             "exceptions" => quota.exceptions = PacketRate::pps(line.value("number of packets a second", "1000")?),
             "unmatched" => match line.word("`drop` or `exception`")? {
                 "drop" => spec.drops_unmatched = true,
@@ -191,6 +192,7 @@ fn create(line: &mut Line<'_>) -> Result<SliceSpec, SliceError> {
                     "buffers",
                     "rate",
                     "exceptions",
+                    "cpu",
                     "unmatched",
                     "owner",
                     "set",
@@ -475,7 +477,7 @@ mod tests {
     fn lines_become_commands() {
         let SliceCommand::Create(spec) = read(
             "create a code ipv4 filters 5 queues 2 interfaces 3 stats 7 memory 1kb buffers 2mb rate 3mbit exceptions 9 \
-             unmatched drop owner 4001 set mtu=1400 set x=",
+             cpu 15% unmatched drop owner 4001 set mtu=1400 set x=",
         ) else {
             panic!("it creates a slice")
         };
@@ -488,6 +490,7 @@ mod tests {
             buffers: "2mb".parse().expect("a size"),
             rate: Rate::mbit(3),
             exceptions: PacketRate::pps(9),
+            cpu: Some(Parts::percent(15)),
         };
         assert_eq!((spec.quota, spec.drops_unmatched, &*spec.code), (quota, true, "ipv4"));
         assert_eq!(spec.owner.as_ref().and_then(SliceOwner::uid), Some(4001));

@@ -67,6 +67,7 @@ fn create(f: &mut fmt::Formatter<'_>, spec: &SliceSpec) -> fmt::Result {
     write!(f, "interfaces {} stats {} memory {}b ", quota.interfaces, quota.indices, quota.memory.get())?;
     write!(f, "buffers {}b rate {}bit exceptions ", quota.buffers.get(), quota.rate.get())?;
     write!(f, "{} unmatched {}", quota.exceptions.get(), if *drops_unmatched { "drop" } else { "exception" })?;
+    quota.cpu.map_or(Ok(()), |part| write!(f, " cpu {}ppm", part.get()))?;
     match owner {
         Some(SliceOwner::Uid(uid)) => write!(f, " owner {uid}")?,
         Some(SliceOwner::Name(name)) => write!(f, " owner {name}")?,
@@ -136,7 +137,7 @@ mod tests {
     fn written_lines_are_read_as_the_same_changes() {
         for line in [
             "create a code ipv4 filters 5 queues 2 interfaces 3 stats 7 memory 1kb buffers 2mb rate 3mbit exceptions 9 \
-             unmatched drop owner 4001 set mtu=1400 set x=",
+             cpu 15% unmatched drop owner 4001 set mtu=1400 set x=",
             "create a code raw owner alice",
             "code a guest:mine set x=1 double 100",
             "code a ipv4",

@@ -5,6 +5,7 @@ use crate::code::{
     LookupResult, data_mtu, panic_text,
 };
 use crate::counters::{SliceCells, SliceCounters};
+use crate::cpu_share::BatchTime;
 use crate::exceptions::SliceException;
 use crate::outer::{LINK, OuterUdp, outer_length, seal_outer, write_outer};
 use crate::reinjection::{MOST_ROUNDS, ReturnHeader, length_before};
@@ -19,6 +20,7 @@ use plane::snapshot::PathSpec;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
+use units::{Instant, Nanos};
 
 /// Makes the function for the paths of a router.
 pub(crate) struct SliceFunctions(pub Arc<SharedSlices>);
@@ -29,6 +31,8 @@ impl FunctionMaker for SliceFunctions {
             shared: self.0.clone(),
             instances: Vec::new(),
             touched: Vec::new(),
+            now: Instant::START,
+            clock: None,
             work: Vec::with_capacity(CHUNK),
             keys: Vec::with_capacity(CHUNK),
             results: Vec::with_capacity(CHUNK),
@@ -47,6 +51,10 @@ struct SliceFunction {
     instances: Vec<Option<Instance>>,
     /// The slices with packets in the batch.
     touched: Vec<TenantId>,
+    /// The time of the batch.
+    now: Instant,
+    /// Measures processor time, if a slice has a limit.
+    clock: Option<fn() -> Nanos>,
     // Scratch, so that a batch allocates nothing.
     work: Vec<Work>,
     keys: Vec<TenantKey>,
@@ -64,6 +72,10 @@ struct Instance {
     is_batched: bool,
     cells: Arc<SliceCells>,
     counters: SliceCounters,
+    /// The received packets whose processor time has been charged.
+    charged: u64,
+    /// Processor time of the batch that was measured for it alone.
+    own_time: Nanos,
     /// Its code option has used up its steps in this batch: its further packets of the batch are dropped.
     is_throttled: bool,
     /// A packet of the batch was counted.
@@ -122,6 +134,8 @@ impl Instance {
             code,
             cells,
             counters: SliceCounters::default(),
+            charged: 0,
+            own_time: Nanos::ZERO,
             is_throttled: false,
             is_changed: false,
         })
@@ -136,9 +150,16 @@ impl Function for SliceFunction {
     fn process(&mut self, context: Context<'_>, packets: &mut [Packet]) -> bool {
         // One value for the batch. It is not kept: an idle function must not keep old filters in memory.
         let table = self.shared.table.latest();
+        self.now = context.now;
+        let is_metered = table.is_metered && !context.dry_run;
+        self.clock = self.shared.clock.get().copied().filter(|_| is_metered);
+        let time = is_metered.then(|| BatchTime::begin(self.clock));
         let mut routes = Routes::default();
         for packets in packets.chunks_mut(CHUNK) {
             self.process_chunk(&mut Batch { context, table: &table, packets }, &mut routes);
+        }
+        if let Some(time) = time {
+            self.charge(time, &table);
         }
         for slice in self.touched.drain(..) {
             if let Some(Some(instance)) = self.instances.get_mut(usize::from(slice.0)) {
@@ -184,6 +205,28 @@ impl SliceFunction {
         }
     }
 
+    /// Charges the slices of the batch for its processor time: what was measured for one of them alone, and of the rest a part for each packet.
+    fn charge(&mut self, time: BatchTime, table: &SliceTable) {
+        let SliceFunction { touched, instances, now, .. } = self;
+        let (mut packets, mut own) = (0, 0);
+        for id in touched.iter() {
+            if let Some(Some(instance)) = instances.get(usize::from(id.0)) {
+                packets += instance.counters.received - instance.charged;
+                own += instance.own_time.get();
+            }
+        }
+        let shared = time.end(packets).get().saturating_sub(own);
+        for id in touched.iter() {
+            let (Some(Some(instance)), Some(slice)) = (instances.get_mut(usize::from(id.0)), table.slice(*id)) else {
+                continue;
+            };
+            let received = instance.counters.received;
+            let of_slice = received - std::mem::replace(&mut instance.charged, received);
+            let own = std::mem::take(&mut instance.own_time).get();
+            slice.shared.cpu.charge(*now, Nanos::new(own + shared * of_slice / packets.max(1)));
+        }
+    }
+
     /// The instance of a slice; a new one if the slice has changed.
     fn instance(&mut self, slice: &SliceState, dry_run: bool) -> Result<&mut Instance, String> {
         let at = usize::from(slice.id.0);
@@ -199,6 +242,8 @@ impl SliceFunction {
             None => place.insert(Instance::new(slice, dry_run)?),
         };
         if !std::mem::replace(&mut instance.is_changed, true) {
+            // Without credit it is stopped for the batch.
+            instance.is_throttled = slice.cpu.is_exhausted(self.now);
             self.touched.push(slice.id);
         }
         Ok(instance)
@@ -263,7 +308,7 @@ impl SliceFunction {
 
     /// Gives the packets of the batch to those code options that want them together.
     fn begin(&mut self, stage: CodeStage, batch: &Batch<'_>) {
-        let SliceFunction { work, instances, results, shared, batched, .. } = self;
+        let SliceFunction { work, instances, results, shared, batched, clock, .. } = self;
         for of_slice in batched.chunk_by(|a, b| a.0 == b.0) {
             let id = of_slice[0].0;
             let is_suspended = |slice: &TableSlice| slice.shared.suspended.load(Relaxed);
@@ -286,7 +331,11 @@ impl SliceFunction {
                 let bytes = batch.packets[work.at].bytes();
                 Some(BatchPacket { position: work.at, interface: work.interface, bytes, result })
             };
+            let begun = clock.map(|clock| clock());
             instance.code.begin(stage, &mut of_slice.iter().filter_map(packet));
+            if let (Some(clock), Some(begun)) = (clock, begun) {
+                instance.own_time += Nanos::new(clock().get().saturating_sub(begun.get()));
+            }
         }
     }
 

@@ -12,6 +12,7 @@ pub mod code;
 mod command;
 mod command_text;
 mod counters;
+mod cpu_share;
 mod exceptions;
 mod function;
 mod memory;

@@ -5,7 +5,7 @@ use classifier::KeyRange;
 use plan::{Name, ShareName};
 use std::fmt;
 use std::net::SocketAddr;
-use units::{Bytes, PacketRate, Rate};
+use units::{Bytes, PacketRate, Parts, Rate};
 
 /// The resources that a slice may use.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -26,6 +26,8 @@ pub struct SliceQuota {
     pub rate: Rate,
     /// Packets a second that its slow path gets.
     pub exceptions: PacketRate,
+    /// The part of a processor for its parse and format; `None`: no limit of its own.
+    pub cpu: Option<Parts>,
 }
 
 impl Default for SliceQuota {
@@ -39,6 +41,7 @@ impl Default for SliceQuota {
             buffers: Bytes::new(16 << 20),
             rate: Rate::ZERO,
             exceptions: PacketRate::pps(1000),
+            cpu: None,
         }
     }
 }

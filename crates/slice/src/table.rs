@@ -2,14 +2,15 @@
 
 use crate::code::{CodeOption, SliceCode};
 use crate::counters::{SliceCells, SliceCounters};
+use crate::cpu_share::CpuShare;
 use crate::exceptions::ExceptionQueue;
 use crate::memory::SliceMemory;
 use crate::rows::ResultRows;
 use classifier::{Published, TenantId, TenantTable};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use units::{PortId, ShareId};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use units::{Nanos, Parts, PortId, ShareId};
 
 /// UDP ports of an address.
 const PORTS: usize = 1 << 16;
@@ -20,11 +21,13 @@ pub(crate) struct SharedSlices {
     pub rows: ResultRows,
     /// Code options that were replaced. The control side frees them, because that is slow for guests.
     retired: Mutex<Vec<Box<dyn CodeOption>>>,
+    /// Measures the processor time of the thread; none in virtual time.
+    pub clock: OnceLock<fn() -> Nanos>,
 }
 
 impl SharedSlices {
     pub fn new(table: Published<SliceTable>, rows: ResultRows) -> SharedSlices {
-        SharedSlices { table, rows, retired: Mutex::default() }
+        SharedSlices { table, rows, retired: Mutex::default(), clock: OnceLock::new() }
     }
 
     fn retired(&self) -> MutexGuard<'_, Vec<Box<dyn CodeOption>>> {
@@ -49,6 +52,8 @@ pub(crate) struct SliceTable {
     ports: Vec<(IpAddr, Arc<[u32]>)>,
     /// By the number of the slice.
     pub slices: Vec<Option<TableSlice>>,
+    /// A slice has a limit of processor time.
+    pub is_metered: bool,
     pub filters: Arc<TenantTable>,
 }
 
@@ -111,6 +116,7 @@ pub(crate) struct SliceState {
     /// True if packets without a filter are dropped instead of going to the slow path.
     pub drops_unmatched: bool,
     pub exceptions: Arc<ExceptionQueue>,
+    pub cpu: Arc<CpuShare>,
     pub suspended: AtomicBool,
     /// Why its code option panicked.
     pub failure: Mutex<Option<String>>,
@@ -123,7 +129,7 @@ impl SliceState {
         (id, serial): (TenantId, u64),
         code: SliceCode,
         (memory, indices, filters): (SliceMemory, usize, u32),
-        (drops_unmatched, exceptions): (bool, ExceptionQueue),
+        (drops_unmatched, exceptions, cpu): (bool, ExceptionQueue, Option<Parts>),
     ) -> SliceState {
         SliceState {
             id,
@@ -135,6 +141,7 @@ impl SliceState {
             filters,
             drops_unmatched,
             exceptions: Arc::new(exceptions),
+            cpu: Arc::new(CpuShare::new(cpu)),
             suspended: AtomicBool::new(false),
             failure: Mutex::default(),
             cells: Arc::new(Mutex::new(vec![Arc::new(SliceCells::new(indices, filters))])),
@@ -155,6 +162,7 @@ impl SliceState {
             filters: self.filters,
             drops_unmatched: self.drops_unmatched,
             exceptions: self.exceptions.clone(),
+            cpu: self.cpu.clone(),
             suspended: AtomicBool::new(is_suspended),
             failure: Mutex::default(),
             cells: self.cells.clone(),

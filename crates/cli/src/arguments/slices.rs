@@ -48,12 +48,16 @@ pub struct SliceLine {
 /// Subcommands of `slice`.
 #[derive(Subcommand, Debug)]
 pub enum SliceSubcommand {
-    /// List the slices, or show one.
+    /// List the slices, or show one with its use of each quota.
+    #[command(visible_alias = "show")]
     List {
         /// The slice.
         name: Option<String>,
+        /// Show again every so many seconds.
+        #[arg(short, long, value_name = "SECONDS", num_args = 0..=1, default_missing_value = "1", value_parser = clap::value_parser!(u64).range(1..))]
+        watch: Option<u64>,
     },
-    /// Make a slice: `NAME code CODE [filters N] [queues N] [interfaces N] [stats N] [memory B] [buffers B] [rate R] [exceptions N] [unmatched drop] [owner USER] [set KEY=TEXT]`.
+    /// Make a slice: `NAME code CODE [filters N] [queues N] [interfaces N] [stats N] [memory B] [buffers B] [rate R] [exceptions N] [cpu P] [unmatched drop] [owner USER] [set KEY=TEXT]`.
     Create(SliceLine),
     /// Give a slice another code option while packets flow: `NAME CODE [set KEY=TEXT] [drain | double [N]]`. With `double` both process each Nth packet, and
     /// `list` shows how many results differ.
@@ -83,6 +87,9 @@ pub enum SliceSubcommand {
     Stats {
         /// The slice.
         name: String,
+        /// Show again every so many seconds.
+        #[arg(short, long, value_name = "SECONDS", num_args = 0..=1, default_missing_value = "1", value_parser = clap::value_parser!(u64).range(1..))]
+        watch: Option<u64>,
     },
     /// Receive packets for the slow path of a slice.
     Exc {

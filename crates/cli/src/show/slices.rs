@@ -7,18 +7,19 @@ use anyhow::Result;
 use control::{Client, api};
 use std::io::Write;
 use std::process::ExitCode;
+use units::{Nanos, Parts};
 
 /// Filters in a list.
 const FILTERS: &str = "1000";
 
-/// Shows all slices, or one, once.
-pub fn list(client: &Client, name: Option<&str>, json: bool) -> Result<ExitCode> {
+/// Shows all slices, or one: once, or every `watch`.
+pub fn list(client: &Client, name: Option<&str>, json: bool, watch: Option<Nanos>) -> Result<ExitCode> {
     let mut query = form_urlencoded::Serializer::new(String::new());
     if let Some(name) = name {
         query.append_pair("only", name);
     }
     let target = format!("/v1/slices?{}", query.finish());
-    ShowOptions { json, watch: None }.show::<api::SlicesReply>(client, &target)
+    ShowOptions { json, watch }.show::<api::SlicesReply>(client, &target)
 }
 
 /// Shows filters of a slice from a position on, once.
@@ -29,11 +30,11 @@ pub fn filters(client: &Client, name: &str, from: &str, json: bool) -> Result<Ex
     ShowOptions { json, watch: None }.show::<api::SliceFiltersReply>(client, &target)
 }
 
-/// Shows the statistics of a slice, once.
-pub fn stats(client: &Client, name: &str, json: bool) -> Result<ExitCode> {
+/// Shows the statistics of a slice: once, or every `watch`.
+pub fn stats(client: &Client, name: &str, json: bool, watch: Option<Nanos>) -> Result<ExitCode> {
     let mut query = form_urlencoded::Serializer::new(String::new());
     let target = format!("/v1/slices/stats?{}", query.append_pair("slice", name).finish());
-    ShowOptions { json, watch: None }.show::<api::SliceStatsReply>(client, &target)
+    ShowOptions { json, watch }.show::<api::SliceStatsReply>(client, &target)
 }
 
 impl ShowView for api::SlicesReply {
@@ -92,7 +93,36 @@ fn code(slice: &api::SliceReply) -> String {
     slice.guest.as_ref().map_or_else(|| slice.code.clone(), named)
 }
 
+/// Its use of each resource, and its quota.
+fn resources(slice: &api::SliceReply, out: &mut dyn Write) -> Result<()> {
+    let quota = &slice.quota;
+    let bytes = |count: u64| short(count as f64);
+    let buffers = slice.queues.iter().filter_map(|queue| queue.limit_bytes).sum();
+    let rate = slice.reservations.iter().filter_map(|part| part.rate_bps).sum();
+    let unused = || "-".to_owned();
+    let rows = [
+        ("entries of filters", slice.entries.to_string(), quota.filters.to_string()),
+        ("queues", slice.queues.len().to_string(), quota.queues.to_string()),
+        ("meta-interfaces", slice.interfaces.len().to_string(), quota.interfaces.to_string()),
+        ("bytes of buffers", bytes(buffers), bytes(quota.buffers_bytes)),
+        ("reserved rate", bits(Some(rate)), bits(Some(quota.rate_bps))),
+        ("bytes of memory", unused(), bytes(quota.memory_bytes)),
+        ("statistics indices", unused(), quota.stats.to_string()),
+        ("exceptions a second", unused(), quota.exceptions_pps.to_string()),
+        (
+            "processor time",
+            slice.cpu_used_ns.map_or_else(unused, |used| Nanos::new(used).to_string()),
+            quota.cpu_ppm.map_or_else(unused, |part| Parts::millionths(part).to_string()),
+        ),
+    ];
+    let mut table = Rows::new(&["resource", ">used", ">quota"]);
+    rows.into_iter().for_each(|(name, used, most)| table.line(vec![name.to_owned(), used, most]));
+    writeln!(out)?;
+    table.print(out)
+}
+
 fn parts(slice: &api::SliceReply, out: &mut dyn Write) -> Result<()> {
+    resources(slice, out)?;
     if let Some(api::SliceDoubleRunReply { compared, differences, failure }) = &slice.double_run {
         let failed = failure.as_ref().map_or_else(String::new, |failure| format!("; it has failed: {failure}"));
         writeln!(out, "\ndouble run: {differences} of {compared} results differ{failed}")?;

@@ -312,6 +312,7 @@ impl Daemon {
         ));
         let mut slices = Slices::default();
         slices.set_guests(guests.clone());
+        slices.measure_time(io::clock::processor_time);
         slices.provide(&mut router);
         let wakers: Vec<Waker> =
             workers.iter().map(|_| Waker::new()).collect::<Result<_, _>>().map_err(StartError::System)?;

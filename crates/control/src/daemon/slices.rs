@@ -83,10 +83,12 @@ fn reply(report: &SliceReport) -> api::SliceReply {
             buffers_bytes: quota.buffers.get(),
             rate_bps: quota.rate.get(),
             exceptions_pps: quota.exceptions.get(),
+            cpu_ppm: quota.cpu.map(|part| part.get()),
         },
         filters: report.filters as u64,
         entries: report.entries as u64,
         counters: api::CounterFields(report.counters),
+        cpu_used_ns: report.spec.quota.cpu.map(|_| report.cpu_used.get()),
         interfaces: report
             .interfaces
             .iter()

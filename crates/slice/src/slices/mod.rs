@@ -32,6 +32,7 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
+use units::Nanos;
 
 /// The most slices of a router.
 const SLICES: usize = 2047;
@@ -90,6 +91,8 @@ pub struct SliceReport {
     pub failure: Option<String>,
     /// The fates of its packets.
     pub counters: SliceCounters,
+    /// The processor time of its parse and format, if it has a limit.
+    pub cpu_used: Nanos,
     /// The address and port of each meta-interface.
     pub interfaces: Vec<(u16, SocketAddr)>,
     /// Its parts of schedulers.
@@ -127,6 +130,12 @@ impl Slices {
             slices: BTreeMap::new(),
             catalogue: CodeCatalogue { codes: CODE_OPTIONS.iter().collect(), guests: None },
         }
+    }
+
+    /// Measures the processor time of slices with a limit by this clock of the calling thread. Without it, as in virtual time, each packet has a fixed cost.
+    pub fn measure_time(&self, clock: fn() -> Nanos) {
+        // A second clock would not change the measure.
+        let _ = self.shared.clock.set(clock);
     }
 
     /// Provides the function `slice` to the paths of a router.
@@ -187,6 +196,7 @@ impl Slices {
         let queues = slice.queues.iter().map(|(number, queue)| (*number, queue.place)).collect();
         let shared = slice.state.clone();
         self.draft.slices[at] = Some(TableSlice { shared, interfaces: interfaces.into(), queues });
+        self.draft.is_metered |= slice.spec.quota.cpu.is_some();
         self.publish();
     }
 
@@ -219,7 +229,7 @@ impl Slices {
             (id, self.serial),
             code.clone(),
             (memory, spec.quota.indices, self.filters.counters()),
-            (spec.drops_unmatched, ExceptionQueue::new(spec.quota.exceptions)),
+            (spec.drops_unmatched, ExceptionQueue::new(spec.quota.exceptions), spec.quota.cpu),
         );
         let name = spec.name.clone();
         let slice = Slice {
@@ -280,6 +290,7 @@ impl Slices {
         let id = slice.state.id;
         slice.interfaces.values().for_each(|place| self.draft.set_interface(*place, None));
         self.draft.slices[usize::from(id.0)] = None;
+        self.draft.is_metered = self.slices.values().any(|slice| slice.spec.quota.cpu.is_some());
         self.filters.remove(id).map_err(|error| SliceError::new(error.to_string(), "report this error"))?;
         self.draft.filters = self.filters.table();
         let version = self.publish();
@@ -418,6 +429,7 @@ impl Slices {
             is_suspended: slice.state.suspended.load(Relaxed),
             failure: slice.state.failure(),
             counters: slice.state.counters(),
+            cpu_used: slice.state.cpu.used(),
             interfaces: slice.interfaces.iter().map(|(number, place)| (*number, *place)).collect(),
             reservations,
             queues,
