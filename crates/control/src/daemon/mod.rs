@@ -63,6 +63,7 @@ use plan::{Catalogue, Plan};
 use plane::{ApplyError, Build, Opener, PublishedGeneration, Router, Worker};
 use shared_devices::SharedDevices;
 use slice::Slices;
+use slice::code::CodeRegistration;
 use stack::LocalProtocolLimits;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
@@ -110,6 +111,8 @@ pub struct DaemonOptions {
     pub guard: Option<InterfaceGuard>,
     /// The guests for later configurations; none without a guest directory.
     pub guests: Option<Arc<dyn plan::Guests>>,
+    /// Code options for slices besides those of this build.
+    pub code_options: Vec<&'static CodeRegistration>,
     /// Called from the router's threads when something happens that it cannot handle itself.
     pub notice: Box<dyn Fn(Notice) + Send + Sync>,
     /// Called when all ports are closed: waits until pending output is written.
@@ -139,6 +142,7 @@ impl DaemonOptions {
             stuck_after: STUCK_AFTER,
             guard: None,
             guests: None,
+            code_options: Vec::new(),
             notice: Box::new(notice),
             finish,
         }
@@ -274,7 +278,7 @@ impl Daemon {
             guard,
             ..
         } = options;
-        let DaemonOptions { guests, notice, finish, .. } = options;
+        let DaemonOptions { guests, code_options, notice, finish, .. } = options;
         workers::check_cores(&plan.cores).map_err(|error| StartError::Apply(vec![error]))?;
         let (log, taps) = (Arc::new(EventLog::default()), Arc::new(CaptureTaps::new(MOST_TAPS)));
         let (traces, arrivals) = (Arc::new(Traces::default()), Arc::new(ReceivedFrames::default()));
@@ -304,7 +308,8 @@ impl Daemon {
         router.set_hook_maker(Arc::new(
             esp::Executor::new().in_large_pages().timed_by(clock).cleaned_by(cleaners.clone()),
         ));
-        let slices = Slices::default();
+        let mut slices = Slices::default();
+        code_options.into_iter().for_each(|code| slices.register_code(code));
         slices.provide(&mut router);
         let wakers: Vec<Waker> =
             workers.iter().map(|_| Waker::new()).collect::<Result<_, _>>().map_err(StartError::System)?;
