@@ -308,7 +308,8 @@ impl SliceFunction {
 
     /// Gives the packets of the batch to those code options that want them together.
     fn begin(&mut self, stage: CodeStage, batch: &Batch<'_>) {
-        let SliceFunction { work, instances, results, shared, batched, clock, .. } = self;
+        let clock = self.clock;
+        let SliceFunction { work, instances, results, shared, batched, .. } = self;
         for of_slice in batched.chunk_by(|a, b| a.0 == b.0) {
             let id = of_slice[0].0;
             let is_suspended = |slice: &TableSlice| slice.shared.suspended.load(Relaxed);

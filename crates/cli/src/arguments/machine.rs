@@ -5,7 +5,7 @@ use clap::{Args, ValueHint};
 use std::path::PathBuf;
 
 /// The groups of figures that `switchpath bench` can measure, in the order of measurement.
-pub const BENCH_GROUPS: [&str; 16] = [
+pub const BENCH_GROUPS: [&str; 17] = [
     "forwarding",
     "functions",
     "ephemeral",
@@ -14,6 +14,7 @@ pub const BENCH_GROUPS: [&str; 16] = [
     "rules",
     "schemes",
     "subscribers",
+    "slices",
     "guests",
     "scheduler",
     "sim",

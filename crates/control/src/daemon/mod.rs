@@ -66,6 +66,7 @@ use plan::{Catalogue, Plan};
 use plane::{ApplyError, Build, Opener, PublishedGeneration, Router, Worker};
 use shared_devices::SharedDevices;
 use slice::Slices;
+use slice::code::CodeRegistration;
 use stack::LocalProtocolLimits;
 use std::collections::BTreeSet;
 use std::fmt;
@@ -114,6 +115,8 @@ pub struct DaemonOptions {
     pub guard: Option<InterfaceGuard>,
     /// The guests for later configurations; none without a guest directory.
     pub guests: Option<Arc<dyn plan::Guests>>,
+    /// Code options for slices besides those of this build.
+    pub code_options: Vec<&'static CodeRegistration>,
     /// Called from the router's threads when something happens that it cannot handle itself.
     pub notice: Box<dyn Fn(Notice) + Send + Sync>,
     /// Called when all ports are closed: waits until pending output is written.
@@ -143,6 +146,7 @@ impl DaemonOptions {
             stuck_after: STUCK_AFTER,
             guard: None,
             guests: None,
+            code_options: Vec::new(),
             notice: Box::new(notice),
             finish,
         }
@@ -280,7 +284,7 @@ impl Daemon {
             guard,
             ..
         } = options;
-        let DaemonOptions { guests, notice, finish, .. } = options;
+        let DaemonOptions { guests, code_options, notice, finish, .. } = options;
         workers::check_cores(&plan.cores).map_err(|error| StartError::Apply(vec![error]))?;
         let (log, taps) = (Arc::new(EventLog::default()), Arc::new(CaptureTaps::new(MOST_TAPS)));
         let (traces, arrivals) = (Arc::new(Traces::default()), Arc::new(ReceivedFrames::default()));
@@ -311,8 +315,9 @@ impl Daemon {
             esp::Executor::new().in_large_pages().timed_by(clock).cleaned_by(cleaners.clone()),
         ));
         let mut slices = Slices::default();
+        code_options.into_iter().for_each(|code| slices.register_code(code));
         slices.set_guests(guests.clone());
-        slices.measure_time(io::clock::processor_time);
+        slices.measure_time(clock::processor_time);
         slices.provide(&mut router);
         let wakers: Vec<Waker> =
             workers.iter().map(|_| Waker::new()).collect::<Result<_, _>>().map_err(StartError::System)?;

@@ -235,6 +235,11 @@ impl BenchRouter {
         self.rig.worker.disable_bypass();
     }
 
+    /// Runs the router until it has nothing to do.
+    pub fn settle(&mut self) {
+        self.rig.settle();
+    }
+
     /// The number of passes in a round.
     pub fn passes(&self) -> usize {
         (PACKETS / self.frames.len()).max(1)

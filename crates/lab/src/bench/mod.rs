@@ -23,6 +23,7 @@ mod routes;
 mod rules;
 mod schemes;
 mod sim;
+mod slices;
 mod subscribers;
 mod workers;
 mod writer;
@@ -63,6 +64,7 @@ const GROUPS: &[Group] = &[
     ("rules", Measure::Here(rules::measure)),
     ("schemes", Measure::Here(schemes::measure)),
     ("subscribers", Measure::WithKernel(subscribers::measure)),
+    ("slices", Measure::Here(slices::measure)),
     ("guests", Measure::Here(guests::measure)),
     ("scheduler", Measure::Here(components::scheduler)),
     ("sim", Measure::Here(sim::measure)),

@@ -474,7 +474,7 @@ impl<W: Witness> Classifier<'_, W> {
         // The rules were looked up for the whole chunk, and what a rule gives this packet is set with that of the others.
         let outcome = Outcome::decode(word);
         let target = self.slow_path_route4(packet, outcome, Some((position, PathMarks::default())));
-        // A service gets all packets to this address by this path, whatever their length, unless a tunnel ends here or addresses are translated.
+        // A service gets all packets to this address by this path, of any length, unless a tunnel ends here or addresses are translated.
         let is_service = matches!(outcome, Outcome::Local(_)) && packet.meta().flags & Meta::LOCAL != 0;
         let repeats = is_service && self.snapshot.tunnels.is_empty() && self.snapshot.nat.is_none();
         (target, if repeats && target != REFUSED { NO_MEMO - 1 } else { 0 })
