@@ -74,7 +74,7 @@ impl SliceRights<'_> {
     fn unknown(&self, control: &Control, slice: &str) -> SliceError {
         let own = control.slices.owners().filter(|(uid, _)| Some(*uid) == self.author.uid).map(|(_, name)| &**name);
         let own: Vec<&str> = own.collect();
-        SliceError { reason: format!("there is no slice '{slice}'"), hint: plan::did_you_mean(slice, own.into_iter()) }
+        SliceError { reason: format!("there is no slice '{slice}'"), hint: plan::did_you_mean(slice, own) }
     }
 }
 
