@@ -455,7 +455,10 @@ impl Slices {
                     count = edits.len();
                     entries += self.edit_filters(&name, &edits).map_err(wrong)?.into_iter().map(u64::from).sum::<u64>();
                 }
-                SliceCommand::Write(name, offset, bytes) => self.write_memory(&name, offset, &bytes).map_err(wrong)?,
+                SliceCommand::Write(name, offset, bytes) => {
+                    let written = self.memory(&name).map_err(wrong)?.write(offset, &bytes);
+                    written.map_err(|bounds| wrong(SliceError::beyond(bounds)))?;
+                }
                 SliceCommand::Stage(name, offset, bytes) => self.stage_memory(&name, offset, bytes).map_err(wrong)?,
                 SliceCommand::Commit(name) => self.commit_memory(&name).map_err(wrong)?,
             }

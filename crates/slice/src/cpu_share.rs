@@ -24,10 +24,6 @@ impl CpuShare {
         CpuShare { share, paid: AtomicU64::new(0), used: AtomicU64::new(0) }
     }
 
-    pub fn is_limited(&self) -> bool {
-        self.share.is_some()
-    }
-
     /// True if it has used more than its part.
     pub fn is_exhausted(&self, now: Instant) -> bool {
         self.share.is_some() && self.paid.load(Relaxed) > now.get()
@@ -96,6 +92,6 @@ mod tests {
         assert!(burst <= 21, "{burst}");
         let free = CpuShare::new(None);
         free.charge(now, Nanos::secs(1000));
-        assert!(!free.is_exhausted(now) && !free.is_limited());
+        assert!(!free.is_exhausted(now));
     }
 }

@@ -1,6 +1,6 @@
 //! The description of the API: the OpenAPI document for programs, and the reference page. Both follow from the declared addresses and types.
 
-use super::endpoints::AnswerType;
+use super::endpoint::AnswerType;
 use super::{ApiError, ENDPOINTS, LINES, Parameter};
 use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value, json};

@@ -8,6 +8,7 @@ mod changes;
 mod counters;
 mod description;
 mod dfq_wire;
+mod endpoint;
 mod endpoints;
 mod ephemeral;
 mod explained;
@@ -34,8 +35,9 @@ pub use changes::{
 pub use counters::{CounterFields, CounterValue, CountersReply};
 pub use description::{openapi, reference};
 pub use dfq_wire::DfqWireReply;
-pub(crate) use endpoints::LINES;
-pub use endpoints::{AccessLevel, ENDPOINTS, Endpoint, Parameter};
+pub(crate) use endpoint::LINES;
+pub use endpoint::{AccessLevel, Endpoint, Parameter};
+pub use endpoints::ENDPOINTS;
 pub use ephemeral::{
     Ephemeral, EphemeralAbort, EphemeralEntries, EphemeralEntry, EphemeralInstruction, EphemeralPlace, EphemeralStore,
     EphemeralTrace,

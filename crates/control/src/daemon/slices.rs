@@ -1,7 +1,7 @@
 //! Slices while the router runs: reports and changes.
 
 use super::failure::ApplyFailure;
-use super::slow_path::{SliceRights, exception_reply};
+use super::slow_path::{SliceRights, exception_reply, hex};
 use super::{ADOPTION_TIMEOUT, Daemon, RUNNING};
 use crate::api;
 use crate::events::{LoggedEvent, ShareEvent};
@@ -9,7 +9,6 @@ use io::{accounts, clock};
 use plan::refuse_lines;
 use slice::{ReservationReport, SliceCommand, SliceError, SliceOwner, SliceQueueReport, SliceReport};
 use std::collections::BTreeSet;
-use std::fmt::Write;
 use std::sync::atomic::Ordering;
 use units::Bytes;
 
@@ -17,14 +16,6 @@ use units::Bytes;
 const MOST_MEMORY: usize = 64 << 10;
 /// The most packets for a slow path in one answer.
 const MOST_EXCEPTIONS: usize = 256;
-
-pub(super) fn hex(bytes: &[u8]) -> String {
-    bytes.iter().fold(String::with_capacity(bytes.len() * 2), |mut text, byte| {
-        // Writing to a string does not fail.
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
-}
 
 fn reservation(report: &ReservationReport) -> api::SliceReservationReply {
     api::SliceReservationReply {
@@ -208,8 +199,7 @@ impl Daemon {
             let hint = "read within the memory".to_owned();
             ApplyFailure::Slice(SliceError { reason: beyond.to_string(), hint })
         })?;
-        let slice::MemoryVersion { version, staged } =
-            control.slices.memory_version(name).map_err(ApplyFailure::Slice)?;
+        let slice::MemoryVersion { version, staged } = control.slices.report(&control.router, name)?.memory;
         Ok(api::SliceMemoryReply {
             version,
             staged_bytes: staged as u64,

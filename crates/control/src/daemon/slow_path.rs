@@ -3,12 +3,12 @@
 //! The kernel says which user a caller is. The owner of a slice sees and changes this slice only; others do not exist for it.
 
 use super::failure::ApplyFailure;
-use super::slices::hex;
 use super::{Control, Daemon, REPORT_TIMEOUT, RUNNING};
 use crate::api::{self, AccessLevel, Author};
 use io::clock;
 use plan::refuse_lines;
 use slice::{ExceptionReader, Reinjection, ReturnedPackets, SliceCommand, SliceError, SliceException};
+use std::fmt::Write;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -167,4 +167,13 @@ impl Daemon {
             lost_packets: packets.len() as u64 - limited - accepted,
         })
     }
+}
+
+/// Two digits for each byte.
+pub(super) fn hex(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::with_capacity(bytes.len() * 2), |mut text, byte| {
+        // Writing to a string does not fail.
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
 }

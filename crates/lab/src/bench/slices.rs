@@ -165,6 +165,7 @@ fn make_slice((rig, slices): (&mut Rig, &mut Slices), number: u16, code: &str, f
             ..SliceQuota::default()
         },
         drops_unmatched: false,
+        owner: None,
     };
     let made = slices.create(spec).and_then(|()| {
         slices.create_interface(&rig.router, &name, (0, (IN, PORT + number).into()))?;

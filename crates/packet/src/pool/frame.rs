@@ -94,6 +94,8 @@ impl Meta {
 
     /// The bits of [`Meta::rounds`] that count classifications.
     pub const ROUNDS: u8 = 0x1f;
+    /// In [`Meta::rounds`]: the router has encapsulated the packet, so its source is an address of the router.
+    pub const ENCAPSULATED: u8 = 0x20;
 
     /// The adjacency, its version and the offset of the network header in one number. One load, which the compiler does not make of three fields.
     #[inline(always)]

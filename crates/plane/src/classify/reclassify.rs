@@ -9,7 +9,6 @@ use super::{
     Classifier, ETHERNET, HeaderFields, LINK_LOCAL, MARTIAN_SOURCE, Outcome, PORTS, Target, UNDECIDED, Witness,
 };
 use crate::filter::PathMarks;
-use crate::tunnel::ENCAPSULATED;
 use classifier::RuleResult;
 use packet::segment::TO_FRAGMENT;
 use packet::wire::{ethertype, ipv4};
@@ -172,7 +171,7 @@ fn plain_words(packet: &Packet) -> Option<[u64; 4]> {
     const FLAGS: u8 = Meta::IPV6 | Meta::GROUP | Meta::TRANSLATED | Meta::LOCAL;
     let meta = packet.meta();
     let is_plain = meta.exception == Exception::Again as u8
-        && meta.rounds & ENCAPSULATED != 0
+        && meta.rounds & Meta::ENCAPSULATED != 0
         && meta.refused == 0
         && meta.flags & FLAGS == 0
         && usize::from(meta.l3) == ETHERNET

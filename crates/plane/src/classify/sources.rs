@@ -6,7 +6,6 @@
 
 use super::{CHUNK, Classifier, Finding, Outcome, Scratch, UNDECIDED, Witness, refuse, reset_meta};
 use crate::reverse_path;
-use crate::tunnel::ENCAPSULATED;
 use packet::wire::Ipv4Header;
 use packet::{DropReason, Meta, Packet};
 use plan::ReversePath;
@@ -72,7 +71,7 @@ impl<W: Witness> Classifier<'_, W> {
 
     /// True if an IPv4 packet has a source address of the router itself without having been translated to it or encapsulated, or a broadcast address.
     pub(super) fn has_own_source4(&self, packet: &Packet, source: Ipv4Addr) -> bool {
-        if packet.meta().rounds & ENCAPSULATED != 0 {
+        if packet.meta().rounds & Meta::ENCAPSULATED != 0 {
             return false;
         }
         let word = self.tables.lookup4(packet.meta().in_interface, u32::from(source));
@@ -86,7 +85,7 @@ impl<W: Witness> Classifier<'_, W> {
     /// True if an IPv6 packet to be forwarded has a source address of the router itself.
     pub(super) fn has_own_source6(&self, packet: &Packet, source: Ipv6Addr) -> bool {
         // The filter spares nearly all packets a second lookup.
-        if !self.snapshot.may_be_own6(source) || packet.meta().rounds & ENCAPSULATED != 0 {
+        if !self.snapshot.may_be_own6(source) || packet.meta().rounds & Meta::ENCAPSULATED != 0 {
             return false;
         }
         let came = packet.meta().in_interface;

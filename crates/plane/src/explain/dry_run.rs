@@ -4,7 +4,6 @@ use super::{DryRun, ExpectedFate, ExplainStep, Steps};
 use crate::classify::{REPLICATED, TUNNELLED, Target};
 use crate::router::config_routes::{self, RouteGoal, Routes};
 use crate::routing::HeldHop;
-use crate::tunnel::ENCAPSULATED;
 use crate::worker::MAX_ROUNDS;
 use fib::{Origin, Outcome, RouteChange, RouteReport, TableLimits, Tables};
 use nat::{Nat, NatRules};
@@ -185,7 +184,7 @@ struct DryWorld<'a> {
 
 /// True if this is the packet of the question, also within a tunnel, and not one that the host generated.
 fn is_original(packet: &Packet) -> bool {
-    packet.meta().flags & Meta::GENERATED == 0 || packet.meta().rounds & ENCAPSULATED != 0
+    packet.meta().flags & Meta::GENERATED == 0 || packet.meta().rounds & Meta::ENCAPSULATED != 0
 }
 
 impl DryWorld<'_> {

@@ -12,9 +12,6 @@ use plan::TunnelKind;
 use std::net::IpAddr;
 use units::{Instant, InterfaceId};
 
-/// In [`Meta::rounds`]: the router has encapsulated the packet, so its source is an address of the router.
-pub(crate) const ENCAPSULATED: u8 = 0x20;
-
 /// Bytes of the link header before an IP packet.
 const LINK: usize = ethernet::HEADER;
 
@@ -39,7 +36,7 @@ pub fn send_as_own(packet: &mut Packet, l3: u16, is_ipv6: bool) {
         in_interface: meta.in_interface,
         exception: Exception::Again as u8,
         flags: meta.flags & Meta::FOLLOWED | Meta::GENERATED | if is_ipv6 { Meta::IPV6 } else { 0 },
-        rounds: meta.rounds & Meta::ROUNDS | ENCAPSULATED,
+        rounds: meta.rounds & Meta::ROUNDS | Meta::ENCAPSULATED,
         ..Meta::default()
     };
 }
@@ -107,7 +104,7 @@ impl Tunnel {
             in_port: self.port,
             in_interface: self.underlay,
             flags: Meta::GENERATED | if is_ipv6 { Meta::IPV6 } else { 0 },
-            rounds: meta.rounds & Meta::ROUNDS | ENCAPSULATED,
+            rounds: meta.rounds & Meta::ROUNDS | Meta::ENCAPSULATED,
             ..Meta::default()
         };
         Ok(())

@@ -13,8 +13,8 @@ mod path_mtu;
 mod port;
 mod stations;
 
+pub(crate) use header::Unencapsulated;
 pub use header::send_as_own;
-pub(crate) use header::{ENCAPSULATED, Unencapsulated};
 pub(crate) use path_mtu::TunnelState;
 pub(crate) use port::{TunnelEnd, tunnel_port};
 pub(crate) use stations::OtherEnds;

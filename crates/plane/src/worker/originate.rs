@@ -7,8 +7,7 @@
 use super::Worker;
 use super::function_reports::{LINK, prepare};
 use crate::function::EmittedPacket;
-use crate::tunnel::ENCAPSULATED;
-use packet::Exception;
+use packet::{Exception, Meta};
 use units::InterfaceId;
 
 /// A packet of a service for its function.
@@ -40,7 +39,7 @@ impl Worker {
         let meta = packet.meta_mut();
         (meta.timestamp, meta.in_port) = (self.accounting.now, port);
         // The source is an address of the router, like that of an encapsulated packet.
-        (meta.rounds, meta.exception) = (ENCAPSULATED, Exception::Originated as u8);
+        (meta.rounds, meta.exception) = (Meta::ENCAPSULATED, Exception::Originated as u8);
         // The built-in path has generated it, as it generates the packets of the router's own protocols.
         if let Some(control) = self.paths.instances.get_mut(control) {
             control.counters.generated += 1;

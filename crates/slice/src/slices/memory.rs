@@ -22,13 +22,20 @@ pub struct MemoryVersion {
 }
 
 impl StagedMemory {
+    pub fn report(&self) -> MemoryVersion {
+        MemoryVersion { version: self.version, staged: self.bytes() }
+    }
+
     fn bytes(&self) -> usize {
         self.changes.iter().map(|(_, bytes)| bytes.len()).sum()
     }
 }
 
-fn beyond(bounds: MemoryBounds) -> SliceError {
-    SliceError::new(bounds.to_string(), "write within the memory")
+impl SliceError {
+    /// A write ends beyond the memory of the slice.
+    pub(crate) fn beyond(bounds: MemoryBounds) -> SliceError {
+        SliceError::new(bounds.to_string(), "write within the memory")
+    }
 }
 
 impl Slices {
@@ -40,23 +47,6 @@ impl Slices {
         Ok(&self.slice(name)?.state.memory)
     }
 
-    /// The version of a slice's memory, and its staged changes.
-    ///
-    /// # Errors
-    /// There is no such slice.
-    pub fn memory_version(&self, name: &str) -> Result<MemoryVersion, SliceError> {
-        let staged = &self.slice(name)?.staged;
-        Ok(MemoryVersion { version: staged.version, staged: staged.bytes() })
-    }
-
-    /// Writes the memory of a slice. A packet may see some of the words changed and others not yet.
-    ///
-    /// # Errors
-    /// There is no such slice, or the bytes end beyond its memory.
-    pub fn write_memory(&mut self, name: &str, offset: usize, bytes: &[u8]) -> Result<(), SliceError> {
-        self.memory(name)?.write(offset, bytes).map_err(beyond)
-    }
-
     /// Prepares a write of the memory of a slice. No packet sees it before [`Slices::commit_memory`].
     ///
     /// # Errors
@@ -64,7 +54,7 @@ impl Slices {
     pub fn stage_memory(&mut self, name: &str, offset: usize, bytes: Vec<u8>) -> Result<(), SliceError> {
         let slice = self.slice_mut(name)?;
         let memory = &slice.state.memory;
-        memory.check(offset, bytes.len()).map_err(beyond)?;
+        memory.check(offset, bytes.len()).map_err(SliceError::beyond)?;
         if slice.staged.bytes() + bytes.len() > memory.size() {
             let reason = "more bytes are staged than the memory has".to_owned();
             return Err(SliceError::new(reason, "make the staged changes with `mem commit`"));
@@ -91,7 +81,7 @@ impl Slices {
         }
         let memory = slice.state.memory.copy();
         for (offset, bytes) in &slice.staged.changes {
-            memory.write(*offset, bytes).map_err(beyond)?;
+            memory.write(*offset, bytes).map_err(SliceError::beyond)?;
         }
         // Instances of a code option have the memory for their whole life.
         let code = slice.state.code.prepared(&memory, slice.state.running());

@@ -93,6 +93,8 @@ pub struct SliceReport {
     pub counters: SliceCounters,
     /// The processor time of its parse and format, if it has a limit.
     pub cpu_used: Nanos,
+    /// The version of its memory.
+    pub memory: MemoryVersion,
     /// The address and port of each meta-interface.
     pub interfaces: Vec<(u16, SocketAddr)>,
     /// Its parts of schedulers.
@@ -430,6 +432,7 @@ impl Slices {
             failure: slice.state.failure(),
             counters: slice.state.counters(),
             cpu_used: slice.state.cpu.used(),
+            memory: slice.staged.report(),
             interfaces: slice.interfaces.iter().map(|(number, place)| (*number, *place)).collect(),
             reservations,
             queues,

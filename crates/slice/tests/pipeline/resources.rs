@@ -105,22 +105,23 @@ fn staged_writes_of_memory_are_made_at_once() {
     let mut node = Node::new();
     node.slice("a", 20_000);
     node.insert("a", 0, filter(b"x", to_wan(1)));
-    let slices = &mut node.slices;
+    let Node { rig, slices } = &mut node;
     let size = slices.memory("a").unwrap().size();
     let held = slices.memory("a").unwrap().clone();
-    slices.write_memory("a", 8, &[1; 8]).unwrap();
+    slices.memory("a").unwrap().write(8, &[1; 8]).unwrap();
     slices.stage_memory("a", 8, vec![2; 8]).unwrap();
     slices.stage_memory("a", 20, vec![3; 8]).unwrap();
     slices.stage_memory("a", 12, vec![4; 4]).unwrap();
     let read = |slices: &Slices| slices.memory("a").unwrap().read(8, 24).unwrap();
     let before: Vec<u8> = [vec![1; 8], vec![0; 16]].concat();
     assert_eq!(read(slices), before);
-    assert_eq!(slices.memory_version("a"), Ok(MemoryVersion { version: 0, staged: 20 }));
+    let version = |slices: &Slices| slices.report(&rig.router, "a").unwrap().memory;
+    assert_eq!(version(slices), MemoryVersion { version: 0, staged: 20 });
     slices.commit_memory("a").unwrap();
     assert_eq!(read(slices), [vec![2; 4], vec![4; 4], vec![0; 4], vec![3; 8], vec![0; 4]].concat());
     assert_eq!(held.read(8, 24).unwrap(), before, "a packet under way sees the memory as it was");
     slices.commit_memory("a").unwrap();
-    assert_eq!(slices.memory_version("a"), Ok(MemoryVersion { version: 1, staged: 0 }), "there was nothing to change");
+    assert_eq!(version(slices), MemoryVersion { version: 1, staged: 0 }, "there was nothing to change");
     // What is refused is not staged, and the staged bytes are bounded.
     let beyond = format!("2 bytes at {} end beyond the {size} bytes of the slice's memory", size - 1);
     assert_eq!(reason(slices.stage_memory("a", size - 1, vec![0; 2])), beyond);
