@@ -35,7 +35,7 @@ pub struct Author {
 
 impl Author {
     /// Builds an author without a known user.
-    pub fn by(via: Via) -> Author {
+    pub const fn by(via: Via) -> Author {
         Author { via, uid: None, user: None, peer: None }
     }
 }

@@ -1,7 +1,7 @@
 //! Two tenants on one router, whose nodes are UDP sockets of the kernel in other namespaces.
 
-use control::api::SliceReply;
-use control::{Daemon, DaemonOptions};
+use control::api::{AccessLevel, Author, SliceReply, Via};
+use control::{Daemon, DaemonOptions, SliceRights};
 use io::clock;
 use io::devices::Devices;
 use io::netns::{Lab, LabHost};
@@ -90,7 +90,7 @@ impl Site {
         let _first = NicePriority::acquire().ok();
         let daemon = Daemon::start(&plan, options).unwrap_or_else(|error| panic!("{error}"));
         let text = SLICES.replace("CODE", code.map_or("ipv4", |code| code.name)).replace("UNMATCHED", unmatched);
-        daemon.edit_slices((&text, "test")).unwrap_or_else(|failure| panic!("{failure:?}"));
+        daemon.edit_slices(operator(), (&text, "test")).unwrap_or_else(|failure| panic!("{failure:?}"));
         let socket = |host: &LabHost, place: (Ipv4Addr, u16)| {
             let socket = host.run(|| UdpSocket::bind(place).unwrap()).unwrap();
             socket.set_read_timeout(Some(PATIENCE)).unwrap();
@@ -103,7 +103,7 @@ impl Site {
     }
 
     pub fn slice(&self, name: &str) -> SliceReply {
-        let reply = self.daemon.slices(Some(name)).unwrap_or_else(|failure| panic!("{failure:?}"));
+        let reply = self.daemon.slices(operator(), Some(name)).unwrap_or_else(|failure| panic!("{failure:?}"));
         reply.slices.into_iter().next().expect("the slice exists")
     }
 }
@@ -138,4 +138,10 @@ pub fn without_stall<T>(attempts: usize, mut measure: impl FnMut() -> T) -> Opti
 pub fn inner(to: [u8; 4], payload: &[u8]) -> Vec<u8> {
     let (link, network) = ((Mac::default(), Mac::default()), (Ipv4Addr::new(10, 9, 9, 9), to.into()));
     UdpFrame { link, network, ports: (7, 8), ttl: 9, length: 42 + payload.len() }.frame(payload).split_off(14)
+}
+
+/// Full access, as a program with the user of the router has it.
+pub fn operator() -> SliceRights<'static> {
+    const OPERATOR: &Author = &Author::by(Via::Socket);
+    SliceRights { author: OPERATOR, allowed: AccessLevel::Full }
 }

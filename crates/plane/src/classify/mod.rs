@@ -3,6 +3,7 @@
 //! It processes a batch in chunks, and each chunk in two passes, so that the memory accesses of its route lookups overlap. The first pass checks the
 //! headers; the second acts on the routes. All packets but plain IPv4 to another network go through [`general`].
 
+mod decisions;
 mod general;
 mod passthrough;
 mod path_rules;

@@ -3,17 +3,16 @@
 //! Plain packets that the router has encapsulated (those of slices are) are classified together. Packets with equal headers share one decision; for the
 //! others, routes and rules are looked up in bulk. The result is that of [`Classifier::classify_again`] for each packet alone, which classifies all others.
 
+use super::decisions::{Decision, header_words};
 use super::general::OPTIONS_DONE;
 use super::scratch::{CHUNK, Memo, NO_MEMO, ROUTE, ROUTE_BITS, Scratch};
 use super::{
     Classifier, ETHERNET, HeaderFields, LINK_LOCAL, MARTIAN_SOURCE, Outcome, PORTS, Target, UNDECIDED, Witness,
 };
-use crate::filter::PathMarks;
-use classifier::RuleResult;
 use packet::segment::TO_FRAGMENT;
 use packet::wire::{ethertype, ipv4};
 use packet::{Exception, Meta, Packet};
-use units::{Generation, InterfaceId};
+use units::InterfaceId;
 
 /// The packet is not to be classified again.
 pub(crate) const UNCHANGED: Target = Target::MAX - 4;
@@ -68,7 +67,9 @@ impl<W: Witness> Classifier<'_, W> {
                 if !rules.is_empty() {
                     rules.count(known.rule, packet.len(), packet.meta().timestamp);
                 }
-                known.apply(packet.meta_mut());
+                let meta = packet.meta_mut();
+                known.apply(meta);
+                meta.rounds = meta.rounds & !TO_FRAGMENT | OPTIONS_DONE;
                 targets[i] = known.target;
                 continue;
             }
@@ -176,12 +177,7 @@ fn plain_words(packet: &Packet) -> Option<[u64; 4]> {
         && meta.flags & FLAGS == 0
         && usize::from(meta.l3) == ETHERNET
         && !packet.is_offloaded();
-    let frame = packet.bytes().first_chunk::<PORTS>().filter(|_| is_plain)?;
-    let word = |at: usize| frame[at..].first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes));
-    let length = u16::from_be_bytes([frame[ETHERNET + 2], frame[ETHERNET + 3]]);
-    // The last two overlap.
-    let words = [word(ETHERNET - 2), word(ETHERNET + 6), word(ETHERNET + 14), word(PORTS - 8)];
-    (ETHERNET + usize::from(length) == packet.len()).then_some(words)
+    header_words(packet).filter(|_| is_plain)
 }
 
 /// The fields of a packet that has [`plain_words`], if it needs no check by the general classifier.
@@ -199,95 +195,4 @@ fn encapsulated_fields(packet: &Packet) -> Option<(u32, HeaderFields)> {
         && source >> 16 != LINK_LOCAL
         && destination >> 16 != LINK_LOCAL;
     sound.then_some((destination, HeaderFields { length, tos: header[1], ttl: header[8] }))
-}
-
-/// The decision about packets with one header.
-#[derive(Clone, Copy)]
-#[repr(align(64))]
-struct Decision {
-    words: [u64; 4],
-    epoch: u64,
-    /// The destination, and the word of the forwarding table for it.
-    destination: u32,
-    route: u32,
-    /// The rule that selected the path.
-    rule: Option<RuleResult>,
-    target: Target,
-    meta: Meta,
-}
-
-impl Decision {
-    /// Gives a packet the fields that classification sets.
-    #[inline(always)]
-    fn apply(&self, meta: &mut Meta) {
-        let same = &self.meta;
-        meta.exception = 0;
-        (meta.ecn, meta.objective, meta.rounds) = (same.ecn, same.objective, meta.rounds & !TO_FRAGMENT | OPTIONS_DONE);
-        (meta.adjacency, meta.version, meta.out_interface) = (same.adjacency, same.version, same.out_interface);
-        (meta.path, meta.class) = (same.path, same.class);
-    }
-}
-
-/// The number of decisions, a power of two: those of the hops of a moment.
-const DECISIONS: usize = 256;
-
-/// A generation, and the versions of its rules and sets.
-type Versions = (Generation, (u64, u64));
-
-/// The decisions about recent packets, by a hash of their headers.
-pub(super) struct Decisions {
-    versions: Versions,
-    /// The number of changes of the versions, from one on: a decision is for one of them.
-    epoch: u64,
-    known: Box<[Decision; DECISIONS]>,
-}
-
-impl Decisions {
-    pub fn new() -> Decisions {
-        let (rule, target, meta) = (None, UNCHANGED, Meta::default());
-        let none = Decision { words: [0; 4], epoch: 0, destination: 0, route: 0, rule, target, meta };
-        Decisions { versions: Default::default(), epoch: 1, known: Box::new([none; DECISIONS]) }
-    }
-
-    /// Forgets decisions by other versions.
-    #[inline]
-    fn adopt(&mut self, versions: Versions) {
-        if self.versions != versions {
-            self.versions = versions;
-            self.epoch += 1;
-        }
-    }
-
-    #[inline(always)]
-    fn place(words: [u64; 4]) -> usize {
-        // Addresses and ports: most hops differ in their last bits, which a multiplication moves to the first (Knuth, TAOCP 3, 6.4).
-        let hash = (words[2] ^ words[3].rotate_left(29) ^ words[0]).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        (hash >> (64 - DECISIONS.ilog2())) as usize
-    }
-
-    #[inline(always)]
-    fn find(&self, words: [u64; 4]) -> Option<&Decision> {
-        let known = &self.known[Decisions::place(words)];
-        (known.epoch == self.epoch && known.words == words).then_some(known)
-    }
-
-    /// Keeps the decision about a packet whose rule gives it nothing but its path.
-    fn store(
-        &mut self,
-        packet: &mut Packet,
-        (destination, route): (u32, u32),
-        target: Target,
-        rule: Option<RuleResult>,
-    ) {
-        if !rule.is_none_or(|rule| PathMarks::of(rule).is_empty()) || packet.meta().exception != 0 {
-            return;
-        }
-        packet.meta_mut().exception = Exception::Again as u8;
-        let words = plain_words(packet);
-        packet.meta_mut().exception = 0;
-        if let Some(words) = words {
-            let (epoch, meta) = (self.epoch, *packet.meta());
-            self.known[Decisions::place(words)] = Decision { words, epoch, destination, route, rule, target, meta };
-        }
-    }
 }

@@ -1,6 +1,6 @@
 //! A worker's working memory for one batch of the classifier, and the memos of routes.
 
-use super::reclassify::Decisions;
+use super::decisions::Decisions;
 use super::{REFUSED, Target};
 use crate::filter::PathMarks;
 use classifier::{PacketKeys, RuleResult};
