@@ -111,7 +111,7 @@ fn resources(slice: &api::SliceReply, out: &mut dyn Write) -> Result<()> {
         ("exceptions a second", unused(), quota.exceptions_pps.to_string()),
         (
             "processor time",
-            slice.cpu_used_ns.map_or_else(unused, |used| Nanos::new(used).to_string()),
+            quota.cpu_used_ns.map_or_else(unused, |used| Nanos::new(used).to_string()),
             quota.cpu_ppm.map_or_else(unused, |part| Parts::millionths(part).to_string()),
         ),
     ];

@@ -58,8 +58,6 @@ pub struct SliceReply {
     pub entries: u64,
     /// The fates of its packets.
     pub counters: CounterFields<SliceCounters>,
-    /// The processor time of its parse and format; null without a limit.
-    pub cpu_used_ns: Option<u64>,
     /// Its meta-interfaces.
     pub interfaces: Vec<SliceInterfaceReply>,
     /// Its parts of schedulers.
@@ -109,6 +107,8 @@ pub struct SliceQuotaReply {
     pub exceptions_pps: u64,
     /// The part of a processor for its parse and format, in millionths; null without a limit.
     pub cpu_ppm: Option<u32>,
+    /// The processor time that they have used of it.
+    pub cpu_used_ns: Option<u64>,
 }
 
 /// A meta-interface.

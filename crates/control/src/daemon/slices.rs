@@ -75,11 +75,11 @@ fn reply(report: &SliceReport) -> api::SliceReply {
             rate_bps: quota.rate.get(),
             exceptions_pps: quota.exceptions.get(),
             cpu_ppm: quota.cpu.map(|part| part.get()),
+            cpu_used_ns: quota.cpu.map(|_| report.cpu_used.get()),
         },
         filters: report.filters as u64,
         entries: report.entries as u64,
         counters: api::CounterFields(report.counters),
-        cpu_used_ns: report.spec.quota.cpu.map(|_| report.cpu_used.get()),
         interfaces: report
             .interfaces
             .iter()
