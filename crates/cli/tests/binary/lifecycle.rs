@@ -204,7 +204,7 @@ fn slices_of_a_file_are_made_at_the_start() {
     let router = place.start_as(place.command(&["run", "run.toml", "--slices", "all.slices"]));
     let exported = place.run_ok(&["slice", "export", "overlay"]);
     assert!(exported.lines().count() == 3 && exported.contains("filter insert overlay 5 drop\n"), "{exported}");
-    assert_eq!(place.json(&["slice", "export", "-j"])["lines"].as_array().unwrap().len(), 3);
+    assert_eq!(place.json(&["slice", "export"])["lines"].as_array().unwrap().len(), 3);
     router.signal(Signal::TERM);
     router.end();
     place.write("all.slices", &format!("{lines}filter insert overlei 6 drop\n"));

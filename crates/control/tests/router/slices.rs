@@ -297,8 +297,8 @@ fn exported_slices_can_be_made_again() {
         exported.lines.iter().map(|line| format!("{line}\n")).collect()
     };
     let whole = export("");
-    assert_eq!(export("?only=other"), whole[whole.find("create other").unwrap()..]);
-    assert_eq!((whole.lines().count(), whole.lines().last()), (10, Some("suspend other")), "{whole}");
+    assert_eq!(export("?only=overlay"), whole[whole.find("create overlay").unwrap()..]);
+    assert_eq!((whole.lines().count(), whole.lines().nth(1)), (10, Some("suspend other")), "{whole}");
     edit(&rig, "delete overlay\ndelete other\n").unwrap();
     edit(&rig, &whole).unwrap();
     assert_eq!(export(""), whole);
