@@ -60,7 +60,7 @@ fn packets_arrive_with_outer_headers_of_the_slice(site: &Site) {
 fn reservations_hold_under_overload(site: &Site) {
     let is_over = AtomicBool::new(false);
     let rates = thread::scope(|scope| {
-        for slice in 0..2 {
+        for (slice, offered) in OFFERED.into_iter().enumerate() {
             let (near, far, is_over) = (&site.near[slice], &site.far[slice], &is_over);
             far.set_read_timeout(Some(Duration::from_millis(100))).unwrap();
             scope.spawn(move || {
@@ -75,7 +75,7 @@ fn reservations_hold_under_overload(site: &Site) {
                 let mut sleeper = Sleeper::new(Waker::new().unwrap());
                 let mut due = clock::now();
                 while !is_over.load(Relaxed) {
-                    (0..OFFERED[slice]).for_each(|_| _ = near.send(&packet));
+                    (0..offered).for_each(|_| _ = near.send(&packet));
                     due += Nanos::millis(1);
                     sleeper.sleep([], due.since(clock::now())).unwrap();
                 }
