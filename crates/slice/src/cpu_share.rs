@@ -9,6 +9,9 @@ const BURST: Nanos = Nanos::millis(10);
 /// The processor time of a packet where no clock is given: in virtual time.
 const PACKET: Nanos = Nanos::new(150);
 
+/// The time of a processed packet, in that of one that was dropped because its slice was stopped.
+pub(crate) const PROCESSED: u64 = 8;
+
 /// The use of a slice on all workers.
 #[derive(Debug)]
 pub(crate) struct CpuShare {
@@ -56,12 +59,17 @@ impl BatchTime {
         BatchTime { clock, begun: clock.map_or(Nanos::ZERO, |clock| clock()) }
     }
 
-    /// The time since its begin; that of so many packets without a clock.
-    pub fn end(self, packets: u64) -> Nanos {
+    /// The time since its begin. Without a clock it is that of packets with this [weight](Self::weight).
+    pub fn end(self, weight: u64) -> Nanos {
         match self.clock {
             Some(clock) => Nanos::new(clock().get().saturating_sub(self.begun.get())),
-            None => Nanos::new(PACKET.get() * packets),
+            None => Nanos::new(PACKET.get() * weight / PROCESSED),
         }
+    }
+
+    /// The part of packets in the time of a batch. Those that were dropped because their slice was stopped took little of it.
+    pub fn weight(processed: u64, stopped: u64) -> u64 {
+        processed * PROCESSED + stopped
     }
 }
 

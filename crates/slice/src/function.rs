@@ -72,8 +72,8 @@ struct Instance {
     is_batched: bool,
     cells: Arc<SliceCells>,
     counters: SliceCounters,
-    /// The received packets whose processor time has been charged.
-    charged: u64,
+    /// The received packets whose processor time has been charged, and those of them that found the slice stopped.
+    charged: [u64; 2],
     /// Processor time of the batch that was measured for it alone.
     own_time: Nanos,
     /// Its code option has used up its steps in this batch: its further packets of the batch are dropped.
@@ -134,11 +134,18 @@ impl Instance {
             code,
             cells,
             counters: SliceCounters::default(),
-            charged: 0,
+            charged: [0; 2],
             own_time: Nanos::ZERO,
             is_throttled: false,
             is_changed: false,
         })
+    }
+
+    /// Packets of the batch that it has processed, and those that found it stopped.
+    fn uncharged(&self) -> [u64; 2] {
+        let ([received, stopped], counters) = (self.charged, &self.counters);
+        let stopped = counters.suspended - stopped;
+        [(counters.received - received).saturating_sub(stopped), stopped]
     }
 }
 
@@ -205,25 +212,28 @@ impl SliceFunction {
         }
     }
 
-    /// Charges the slices of the batch for its processor time: what was measured for one of them alone, and of the rest a part for each packet.
+    /// Charges the slices of the batch for its processor time: what was measured for one of them alone, and of the rest a part for each packet. A stopped slice
+    /// is not charged, or a flood would stop it for good.
     fn charge(&mut self, time: BatchTime, table: &SliceTable) {
         let SliceFunction { touched, instances, now, .. } = self;
-        let (mut packets, mut own) = (0, 0);
+        let (mut weight, mut own) = (0, 0);
         for id in touched.iter() {
             if let Some(Some(instance)) = instances.get(usize::from(id.0)) {
-                packets += instance.counters.received - instance.charged;
+                let [processed, stopped] = instance.uncharged();
+                weight += BatchTime::weight(processed, stopped);
                 own += instance.own_time.get();
             }
         }
-        let shared = time.end(packets).get().saturating_sub(own);
+        let shared = time.end(weight).get().saturating_sub(own);
         for id in touched.iter() {
             let (Some(Some(instance)), Some(slice)) = (instances.get_mut(usize::from(id.0)), table.slice(*id)) else {
                 continue;
             };
-            let received = instance.counters.received;
-            let of_slice = received - std::mem::replace(&mut instance.charged, received);
+            let [processed, _] = instance.uncharged();
+            instance.charged = [instance.counters.received, instance.counters.suspended];
             let own = std::mem::take(&mut instance.own_time).get();
-            slice.shared.cpu.charge(*now, Nanos::new(own + shared * of_slice / packets.max(1)));
+            let part = shared * BatchTime::weight(processed, 0) / weight.max(1);
+            slice.shared.cpu.charge(*now, Nanos::new(own + part));
         }
     }
 

@@ -168,5 +168,5 @@ fn raw_looks_up_the_first_bytes_and_null_none() {
 #[test]
 fn names_of_code_options_are_ordered_and_unique() {
     let names: Vec<&str> = CODE_OPTIONS.iter().map(|code| code.name).collect();
-    assert_eq!(names, ["i3", "ipv4", "ipv6", "null", "raw"]);
+    assert_eq!(names, ["esp", "i3", "ipv4", "ipv6", "null", "raw"]);
 }
