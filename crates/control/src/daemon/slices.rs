@@ -2,7 +2,7 @@
 
 use super::failure::ApplyFailure;
 use super::slow_path::{SliceRights, exception_reply, hex};
-use super::{ADOPTION_TIMEOUT, Daemon, RUNNING};
+use super::{ADOPTION_TIMEOUT, Control, Daemon, RUNNING};
 use crate::api;
 use crate::events::{LoggedEvent, ShareEvent};
 use io::{accounts, clock};
@@ -90,6 +90,12 @@ fn reply(report: &SliceReport) -> api::SliceReply {
     }
 }
 
+/// The slice of this name, or all that a caller may see.
+fn seen<'c>(control: &'c Control, rights: SliceRights<'_>, only: Option<&'c str>) -> Vec<&'c str> {
+    let all = || control.slices.names().map(|name| &**name).filter(|name| rights.sees(control, name)).collect();
+    only.map_or_else(all, |name| vec![name])
+}
+
 /// A change with the number of the owner that it names.
 fn with_owner(mut command: SliceCommand) -> Result<SliceCommand, SliceError> {
     if let SliceCommand::Create(spec) = &mut command
@@ -111,12 +117,9 @@ impl Daemon {
         if let Some(name) = only {
             rights.check_sees(&control, name)?;
         }
-        let names: Vec<&str> = match only {
-            Some(name) => vec![name],
-            None => control.slices.names().map(|name| &**name).filter(|name| rights.sees(&control, name)).collect(),
-        };
         let report = |name: &str| Ok(reply(&control.slices.report(&control.router, name)?));
-        let slices: Result<Vec<api::SliceReply>, SliceError> = names.into_iter().map(report).collect();
+        let slices: Result<Vec<api::SliceReply>, SliceError> =
+            seen(&control, rights, only).into_iter().map(report).collect();
         let code = |code: &&slice::code::CodeRegistration| api::CodeOptionReply {
             name: code.name.to_owned(),
             summary: code.summary.to_owned(),
@@ -161,9 +164,8 @@ impl Daemon {
         if let Some(name) = only {
             rights.check_sees(&control, name)?;
         }
-        let wanted = |name: &str| only.is_none_or(|only| only == name) && rights.sees(&control, name);
         let mut lines = Vec::new();
-        for name in control.slices.names().filter(|name| wanted(name)) {
+        for name in seen(&control, rights, only) {
             let changes = control.slices.definition(&control.router, name)?;
             lines.extend(changes.iter().map(ToString::to_string));
         }
