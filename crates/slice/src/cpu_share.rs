@@ -67,7 +67,7 @@ impl BatchTime {
         }
     }
 
-    /// The part of packets in the time of a batch. Those that were dropped because their slice was stopped took little of it.
+    /// The part of packets in the time of a batch. Packets of a stopped slice take little of it.
     pub fn weight(processed: u64, stopped: u64) -> u64 {
         processed * PROCESSED + stopped
     }

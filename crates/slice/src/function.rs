@@ -212,8 +212,8 @@ impl SliceFunction {
         }
     }
 
-    /// Charges the slices of the batch for its processor time: what was measured for one of them alone, and of the rest a part for each packet. A stopped slice
-    /// is not charged, or a flood would stop it for good.
+    /// Charges the slices of the batch for its processor time. A guest's time was measured; the rest is divided by packets. A stopped slice is not charged, or a
+    /// flood would stop it for good.
     fn charge(&mut self, time: BatchTime, table: &SliceTable) {
         let SliceFunction { touched, instances, now, .. } = self;
         let (mut weight, mut own) = (0, 0);

@@ -1,4 +1,4 @@
-//! What an API address needs and answers.
+//! The description of an API address: its parameters, the rights that it needs, and the type of its answer.
 
 use schemars::{JsonSchema, SchemaGenerator};
 

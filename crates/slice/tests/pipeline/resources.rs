@@ -122,7 +122,7 @@ fn staged_writes_of_memory_are_made_at_once() {
     assert_eq!(held.read(8, 24).unwrap(), before, "a packet under way sees the memory as it was");
     slices.commit_memory("a").unwrap();
     assert_eq!(version(slices), MemoryVersion { version: 1, staged: 0 }, "there was nothing to change");
-    // What is refused is not staged, and the staged bytes are bounded.
+    // A refused write is not staged, and the staged bytes are bounded.
     let beyond = format!("2 bytes at {} end beyond the {size} bytes of the slice's memory", size - 1);
     assert_eq!(reason(slices.stage_memory("a", size - 1, vec![0; 2])), beyond);
     slices.stage_memory("a", 0, vec![0; size]).unwrap();
@@ -157,7 +157,7 @@ fn slice_beyond_its_processor_time_is_stopped_and_others_go_on() {
     let [a, b] = ["a", "b"].map(|name| node.report(name));
     assert_eq!((a.counters.received, b.counters.received), (50_000, 50_000));
     assert_eq!((b.counters.policy_drops, b.counters.suspended), (50_000, 0));
-    // 13,333 for 200 ms, and at most 667 for the 10 ms of the burst. What a batch takes beyond the credit is paid back later.
+    // 13,333 for 200 ms, and at most 667 for the 10 ms of the burst. A batch may exceed the credit, and the slice pays it back later.
     let processed = a.counters.policy_drops;
     assert!((13_200..=14_000).contains(&processed), "{processed} packets in 200 ms");
     assert_eq!((a.cpu_used, b.cpu_used), (Nanos::new(150 * processed), Nanos::ZERO));
