@@ -42,10 +42,10 @@ pub use function::{
 pub use instruction::{Call, Outcome};
 #[doc(hidden)]
 pub use instruction::{address as instruction_address, execute};
+pub use schemes::{self, Next, Progress, Record, Scheme, Size, Wires};
 #[doc(hidden)]
 pub use slice::{Cell as SliceCell, address as slice_address};
 pub use slice::{Diversion, ExceptionCode, Formatted, InnerPacket, KEY_BYTES, SliceCode, SliceNeeds, TestInnerPacket};
-pub use schemes::{self, Next, Progress, Record, Scheme, Size, Wires};
 pub use units::{self, Bytes, Instant, Nanos, QueueId, Rate};
 pub use wires::Link;
 
