@@ -79,7 +79,8 @@ impl<T> Published<T> {
         self.version.load(Ordering::Acquire)
     }
 
-    fn versioned(&self) -> (u64, Arc<T>) {
+    /// The current value with its version: see [`latest`](Published::latest).
+    pub fn versioned(&self) -> (u64, Arc<T>) {
         let values = self.lock();
         // Relaxed: the version changes under this lock only.
         (self.version.load(Ordering::Relaxed), values.current.clone())

@@ -48,6 +48,10 @@ impl<const W: usize> ShortList<W> {
     /// The first rule of a key.
     #[inline(always)]
     pub fn first(&self, key: &Key<W>) -> Option<&TernaryRule<W>> {
+        // The tables of many lists with one rule each would not fit into the first-level cache.
+        if let [only] = &*self.rules {
+            return only.matches(key).then_some(only);
+        }
         let mut candidates = u32::MAX;
         // The number of steps is constant here. An iterator over both arrays was not unrolled, and took half as long again.
         for i in 0..BYTES {

@@ -75,6 +75,8 @@ impl Work {
 pub trait WorkMeter {
     /// True if the meter needs the bytes of each vector. They cost a read of every packet.
     const BYTES: bool = false;
+    /// True if it measures a processor: packets that are processed together cost less than single ones, because their accesses of memory overlap.
+    const MEASURES_PROCESSOR: bool = false;
     /// The time since the last call, which was spent on `work`. Called after each vector.
     fn lap(&mut self, work: Work) -> Nanos;
     /// The total time of preemptible `work`, which is then spent in parts ([`Work::predicted`]). None on a real processor, which cannot predict it.

@@ -282,11 +282,13 @@ impl RunQueue {
         let rule = self.limits.rules[entry.kind as usize];
         // In the other layouts a forwarding task also calls a port, and one call costs the same for one packet as for many.
         let alone = self.limits.separate_forwarding && entry.kind == TaskKind::Forwarding;
+        let cost = entry.mean_cost();
+        let expensive = Some(cost).filter(|cost| self.limits.vector.is_none() && alone && cost.get() >= DEAR);
         let vector = self.limits.vector.unwrap_or_else(|| {
-            let cost = entry.mean_cost().get();
+            let cost = cost.get();
             match cost {
                 // An expensive packet is metered alone, so that the run stops close to the end of its slice.
-                DEAR.. if alone => 1,
+                _ if expensive.is_some() => 1,
                 0 => DEFAULT_VECTOR,
                 // A full vector would exceed the slice: use as many packets as fit.
                 _ if cost * u64::from(VECTOR) > rule.slice.get() => (rule.slice.get() / cost).max(1) as u32,
@@ -294,7 +296,7 @@ impl RunQueue {
             }
         });
         self.charging.picked = now;
-        Some(Grant { task, packets: rule.packets, slice: rule.slice, vector })
+        Some(Grant { task, packets: rule.packets, slice: rule.slice, vector, expensive })
     }
 
     /// The next task that has stepped back, so that it polls once.

@@ -79,6 +79,21 @@ pub struct Grant {
     pub slice: Nanos,
     /// The packets of a vector: between two reads of the meter.
     pub vector: u32,
+    /// The measured cost of a packet whose vector is shorter than its slice permits, because it is expensive.
+    pub expensive: Option<Nanos>,
+}
+
+/// The most time of a vector of expensive packets.
+const EXPENSIVE_VECTOR: Nanos = Nanos::micros(16);
+
+impl Grant {
+    /// The grant on a processor. There a packet alone waits for memory, and is expensive for that reason: one by one, such packets would stay expensive.
+    /// A vector of them takes [`EXPENSIVE_VECTOR`], so that the run still stops close to the end of its slice.
+    #[must_use]
+    pub fn on_processor(self) -> Grant {
+        let within = |cost: Nanos| (EXPENSIVE_VECTOR.get().min(self.slice.get()) / cost.get().max(1)).max(1) as u32;
+        Grant { vector: self.expensive.map_or(self.vector, within), ..self }
+    }
 }
 
 /// The result of a run.

@@ -190,15 +190,27 @@ impl Fib4 {
     fn ask(&self, asking: [u32; MOST / BULK], addresses: &[u32], words: &mut [u32]) {
         let asking = || asking.into_iter().zip((0..).step_by(BULK)).flat_map(|(bits, first)| places(bits, first));
         // Two passes: the first prefetches the words of all groups, the second reads them.
+        // Most packets in a row to an address of the router, such as the end of a tunnel, are for the same one.
+        let mut last = None;
         for i in asking() {
+            if last.replace(addresses[i]) == Some(addresses[i]) {
+                continue;
+            }
             words[i] = self.network(addresses[i]).load(Ordering::Acquire);
             if let Some(group) = self.group(words[i]) {
                 prefetch(&raw const group.0[(addresses[i] & 255) as usize]);
             }
         }
+        let mut last = None;
         for i in asking() {
-            let found = if entry::is_pointer(words[i]) { self.host(words[i], addresses[i]) } else { words[i] };
-            words[i] = self.or_short(found, addresses[i]);
+            words[i] = match last {
+                Some((address, word)) if address == addresses[i] => word,
+                _ => {
+                    let found = if entry::is_pointer(words[i]) { self.host(words[i], addresses[i]) } else { words[i] };
+                    self.or_short(found, addresses[i])
+                }
+            };
+            last = Some((addresses[i], words[i]));
         }
     }
 

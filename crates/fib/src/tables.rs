@@ -67,6 +67,8 @@ pub struct Tables {
     interface_vrfs: Box<[AtomicU16]>,
     /// The difference between 65,535 and the MTU of the link below each interface. Zero, the initial value, means no limit.
     mtu_reduction: Box<[AtomicU16; INTERFACES]>,
+    /// Changes of forwarding tables, MTUs and VRFs of interfaces.
+    changes: AtomicU64,
     adjacencies: Adjacencies,
     groups: Groups,
     state: Mutex<RouteState>,
@@ -99,6 +101,7 @@ impl Tables {
             nodes: Nodes::new(),
             interface_vrfs: <[AtomicU16]>::new_box_zeroed_with_elems(INTERFACES).expect("128 KB"),
             mtu_reduction: <[AtomicU16; INTERFACES]>::new_box_zeroed().expect("128 KB"),
+            changes: AtomicU64::new(0),
             adjacencies: Adjacencies::new(limits.adjacencies),
             groups: Groups::new(),
             state: Mutex::new(RouteState::new()),
@@ -137,6 +140,19 @@ impl Tables {
     /// Sets the MTU of the link below `interface` for IP packets, in bytes; `None` means no limit.
     pub fn set_link_mtu(&self, interface: InterfaceId, mtu: Option<u16>) {
         self.mtu_reduction[interface.index()].store(!mtu.unwrap_or(u16::MAX), Ordering::Relaxed);
+        self.count_change();
+    }
+
+    /// The number of changes of routes, MTUs and VRFs of interfaces. Read it before a look-up: with the same number, the look-up still has the same
+    /// outcome. Neighbours and members of groups change without it: see [`LinkAddress::version`](super::LinkAddress::version).
+    #[inline(always)]
+    pub fn changes(&self) -> u64 {
+        self.changes.load(Ordering::Acquire)
+    }
+
+    /// Counts a change after it was made.
+    fn count_change(&self) {
+        self.changes.fetch_add(1, Ordering::Release);
     }
 
     /// The adjacencies routes lead to.
@@ -166,6 +182,7 @@ impl Tables {
             self.vrfs[vrf.index()].get_or_init(|| Box::new(Vrf::new(&self.nodes)));
         }
         self.interface_vrfs[interface.index()].store(vrf.0, Ordering::Release);
+        self.count_change();
     }
 
     /// The tables of a VRF. `None` for the main VRF, and for VRFs that never had an interface.

@@ -108,6 +108,7 @@ impl CycleMeter {
 }
 
 impl WorkMeter for CycleMeter {
+    const MEASURES_PROCESSOR: bool = true;
     #[inline]
     fn lap(&mut self, work: Work) -> Nanos {
         // Before the counter is read, so that the requested time counts as cost.

@@ -6,9 +6,15 @@ use packet::wire::{Family, Ipv4Header, Ipv6Header, PacketFields, ethertype, ipv4
 use plan::{MatchFields, MatchFragment};
 use units::{InterfaceId, VrfId};
 
+/// Bytes of a link header without a tag.
+const ETHERNET: usize = 14;
+
 /// Adds the key of an IP packet in an Ethernet frame to a batch, at `position`. Other frames get none. `state` is that of its connection.
 #[inline]
 pub(crate) fn push_key(keys: &mut PacketKeys, position: usize, frame: &[u8], state: u8, came: (InterfaceId, VrfId)) {
+    if let Some((addresses, fields)) = plain_udp4(frame, state, came) {
+        return keys.push4(position, addresses, &fields);
+    }
     match plain4(frame, state, came) {
         Some((addresses, fields)) => keys.push4(position, addresses, &fields),
         None => {
@@ -19,20 +25,54 @@ pub(crate) fn push_key(keys: &mut PacketKeys, position: usize, frame: &[u8], sta
     }
 }
 
+/// The length of an IPv4 packet without options in a frame without a tag.
+#[inline(always)]
+fn plain_length(bytes: &[u8], header: &[u8; ipv4::HEADER]) -> Option<u16> {
+    let length = u16::from_be_bytes([header[2], header[3]]);
+    let is_plain = bytes[12..ETHERNET] == ethertype::IPV4.to_be_bytes()
+        && header[0] == 0x45
+        && usize::from(length) >= ipv4::HEADER
+        && bytes.len() >= ETHERNET + usize::from(length);
+    is_plain.then_some(length)
+}
+
+/// The addresses of an IPv4 header.
+#[inline(always)]
+fn addresses4(header: &[u8; ipv4::HEADER]) -> (u32, u32) {
+    let word = |at: usize| u32::from_be_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]]);
+    (word(12), word(16))
+}
+
+/// [`plain4`] for whole UDP packets: most fields are known without a look.
+#[inline(always)]
+fn plain_udp4(bytes: &[u8], state: u8, came: (InterfaceId, VrfId)) -> Option<((u32, u32), KeyFields)> {
+    let header: &[u8; ipv4::HEADER] = bytes.get(ETHERNET..)?.first_chunk()?;
+    let ports: &[u8; 4] = bytes.get(ETHERNET + ipv4::HEADER..)?.first_chunk()?;
+    let length = plain_length(bytes, header).filter(|length| usize::from(*length) >= ipv4::HEADER + ports.len())?;
+    let is_whole = u16::from_be_bytes([header[6], header[7]]) & 0x3fff == 0;
+    let fields = KeyFields {
+        protocol: protocol::UDP,
+        dscp: header[1] >> 2,
+        ports: Some((u16::from_be_bytes([ports[0], ports[1]]), u16::from_be_bytes([ports[2], ports[3]]))),
+        tcp_flags: None,
+        icmp_type: None,
+        icmp_code: None,
+        fragment: MatchFragment::Whole,
+        vlan: None,
+        flow_label: 0,
+        length,
+        state,
+        interface: came.0,
+        vrf: came.1,
+    };
+    (header[9] == protocol::UDP && is_whole).then_some((addresses4(header), fields))
+}
+
 /// Addresses and fields of an IPv4 packet without options in a frame without a tag: those of most packets, without the general parser.
 #[inline(always)]
 fn plain4(bytes: &[u8], state: u8, came: (InterfaceId, VrfId)) -> Option<((u32, u32), KeyFields)> {
-    const ETHERNET: usize = 14;
     let header: &[u8; ipv4::HEADER] = bytes.get(ETHERNET..)?.first_chunk()?;
-    let length = u16::from_be_bytes([header[2], header[3]]);
-    if bytes[12..ETHERNET] != ethertype::IPV4.to_be_bytes()
-        || header[0] != 0x45
-        || usize::from(length) < ipv4::HEADER
-        || bytes.len() < ETHERNET + usize::from(length)
-    {
-        return None;
-    }
-    let word = |at: usize| u32::from_be_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]]);
+    let length = plain_length(bytes, header)?;
     // Flags and offset: bit 13 says that more fragments follow (RFC 791 3.1).
     let (offset, more) = (u16::from_be_bytes([header[6], header[7]]) & 0x1fff, header[6] & 0x20 != 0);
     let fragment = match (offset, more) {
@@ -62,7 +102,7 @@ fn plain4(bytes: &[u8], state: u8, came: (InterfaceId, VrfId)) -> Option<((u32, 
         interface: came.0,
         vrf: came.1,
     };
-    Some(((word(12), word(16)), fields))
+    Some((addresses4(header), fields))
 }
 
 /// Offset of the flags in a TCP header (RFC 9293 3.1).

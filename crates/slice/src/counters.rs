@@ -1,5 +1,6 @@
 //! The counters of a slice. Each function instance has cells of its own, which only it writes. The control side adds them up.
 
+use packet::pool::prefetch;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use units::CounterSet;
@@ -72,6 +73,14 @@ impl SliceCells {
     /// Publishes the counters of the writer.
     pub fn publish(&self, counters: &SliceCounters) {
         self.counters.iter().zip(counters.values()).for_each(|(cell, value)| cell.store(value, Relaxed));
+    }
+
+    /// Prefetches the counter of a filter.
+    #[inline(always)]
+    pub fn prefetch_hit(&self, counter: u32) {
+        if let Some(chunk) = self.hits.get(counter as usize / CHUNK).and_then(OnceLock::get) {
+            prefetch(&raw const chunk[counter as usize % CHUNK]);
+        }
     }
 
     /// Counts a packet of a filter.

@@ -1,17 +1,18 @@
 //! The function `slice` of a path: decapsulation, parse, look-up and format of a batch (adr/0077).
 
 use crate::code::{
-    BatchPacket, CodeEnv, CodeOption, CodeStage, Diversion, ExceptionCode, Formatted, InnerEdit, LookupKey,
-    LookupResult, data_mtu, panic_text,
+    BatchPacket, CodeEnv, CodeOption, CodeStage, Diversion, ExceptionCode, Formatted, InnerEdit, LookupResult,
+    data_mtu, panic_text,
 };
 use crate::counters::{SliceCells, SliceCounters};
 use crate::cpu_share::BatchTime;
 use crate::exceptions::SliceException;
-use crate::outer::{LINK, OuterUdp, outer_length, seal_outer, write_outer};
+use crate::hop::NextHops;
+use crate::outer::{LINK, OuterUdp};
 use crate::reinjection::{MOST_ROUNDS, ReturnHeader, length_before};
-use crate::route::Routes;
-use crate::rows::{Hop, ResultRows, Row, RowAction};
+use crate::rows::{ResultRows, RowWords};
 use crate::table::{SharedSlices, SliceState, SliceTable, TableSlice};
+use crate::work::{Step, Stop, Work};
 use classifier::{RuleResult, TenantId, TenantKey};
 use packet::{DropReason, Exception, Meta, Packet};
 use plan::Call;
@@ -20,7 +21,7 @@ use plane::snapshot::PathSpec;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
-use units::{Instant, Nanos};
+use units::{Instant, Nanos, PortId, ShareId};
 
 /// Makes the function for the paths of a router.
 pub(crate) struct SliceFunctions(pub Arc<SharedSlices>);
@@ -33,6 +34,7 @@ impl FunctionMaker for SliceFunctions {
             touched: Vec::new(),
             now: Instant::START,
             clock: None,
+            hops: NextHops::new(),
             work: Vec::with_capacity(CHUNK),
             keys: Vec::with_capacity(CHUNK),
             results: Vec::with_capacity(CHUNK),
@@ -55,6 +57,7 @@ struct SliceFunction {
     now: Instant,
     /// Measures processor time, if a slice has a limit.
     clock: Option<fn() -> Nanos>,
+    hops: NextHops,
     // Scratch, so that a batch allocates nothing.
     work: Vec<Work>,
     keys: Vec<TenantKey>,
@@ -80,47 +83,6 @@ struct Instance {
     is_throttled: bool,
     /// A packet of the batch was counted.
     is_changed: bool,
-}
-
-/// A packet of the batch that belongs to a slice.
-#[derive(Clone, Copy)]
-struct Work {
-    /// Its position in the batch.
-    at: usize,
-    slice: TenantId,
-    interface: u16,
-    key: LookupKey,
-    /// The slow path has given its key.
-    has_key: bool,
-    /// The queue that the slow path has given.
-    queue: Option<u16>,
-    /// How often the slow path has returned it.
-    rounds: u8,
-    /// The MTU of its next hop, if it exceeds that.
-    mtu: Option<u16>,
-    /// The position of its result in the present look-up.
-    result: usize,
-    /// Its fate is in its record.
-    is_done: bool,
-}
-
-impl Work {
-    /// A received packet.
-    fn received(at: usize, slice: TenantId, interface: u16) -> Work {
-        let key = LookupKey::default();
-        Work { at, slice, interface, key, has_key: false, queue: None, rounds: 0, mtu: None, result: 0, is_done: false }
-    }
-}
-
-/// The result of a stage for a packet that it does not divert.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Step {
-    /// Its key is to be looked up.
-    LookUp,
-    /// It is an outer packet again.
-    Sent,
-    /// Its route leads elsewhere.
-    NoRoute,
 }
 
 impl Instance {
@@ -156,14 +118,14 @@ fn refuse(packet: &mut Packet, reason: DropReason) {
 impl Function for SliceFunction {
     fn process(&mut self, context: Context<'_>, packets: &mut [Packet]) -> bool {
         // One value for the batch. It is not kept: an idle function must not keep old filters in memory.
-        let table = self.shared.table.latest();
+        let (version, table) = self.shared.table.versioned();
         self.now = context.now;
         let is_metered = table.is_metered && !context.dry_run;
         self.clock = self.shared.clock.get().copied().filter(|_| is_metered);
         let time = is_metered.then(|| BatchTime::begin(self.clock));
-        let mut routes = Routes::default();
+        self.hops.adopt(version, context);
         for packets in packets.chunks_mut(CHUNK) {
-            self.process_chunk(&mut Batch { context, table: &table, packets }, &mut routes);
+            self.process_chunk(&mut Batch { context, table: &table, packets });
         }
         if let Some(time) = time {
             self.charge(time, &table);
@@ -188,7 +150,7 @@ struct Batch<'a> {
 
 impl SliceFunction {
     /// All stages for some packets.
-    fn process_chunk(&mut self, batch: &mut Batch<'_>, routes: &mut Routes) {
+    fn process_chunk(&mut self, batch: &mut Batch<'_>) {
         let (context, table) = (batch.context, batch.table);
         self.work.clear();
         self.batched.clear();
@@ -208,7 +170,7 @@ impl SliceFunction {
                 break;
             }
             self.begin(CodeStage::Format, batch);
-            self.format(is_last, batch, routes);
+            self.format(is_last, batch);
         }
     }
 
@@ -238,7 +200,21 @@ impl SliceFunction {
     }
 
     /// The instance of a slice; a new one if the slice has changed.
+    #[inline(always)]
     fn instance(&mut self, slice: &SliceState, dry_run: bool) -> Result<&mut Instance, String> {
+        let at = usize::from(slice.id.0);
+        let is_known = |place: &Option<Instance>| {
+            place.as_ref().is_some_and(|instance| instance.is_changed && instance.serial == slice.serial)
+        };
+        if !self.instances.get(at).is_some_and(is_known) {
+            self.enter(slice, dry_run)?;
+        }
+        self.instances[at].as_mut().ok_or_else(String::new)
+    }
+
+    /// Prepares the instance of a slice for the first packet of a batch.
+    #[inline(never)]
+    fn enter(&mut self, slice: &SliceState, dry_run: bool) -> Result<(), String> {
         let at = usize::from(slice.id.0);
         if self.instances.len() <= at {
             self.instances.resize_with(at + 1, || None);
@@ -256,7 +232,7 @@ impl SliceFunction {
             instance.is_throttled = slice.cpu.is_exhausted(self.now);
             self.touched.push(slice.id);
         }
-        Ok(instance)
+        Ok(())
     }
 
     /// Receives a packet: finds its slice, and removes the outer headers.
@@ -265,15 +241,14 @@ impl SliceFunction {
             // For another host, although the path matches it: the function `ip` forwards it.
             return;
         }
-        let outer = OuterUdp::of(packet);
-        let place = outer.as_ref().and_then(|outer| outer.as_ref().ok()).map(|outer| outer.place);
-        let owner = place.and_then(|place| table.interface(place.ip(), place.port()));
-        let found = owner.and_then(|(id, interface)| Some((table.slice(id)?, interface)));
-        let (slice, interface, outer) = match (found, outer) {
-            (Some((slice, interface)), Some(Ok(outer))) => (&slice.shared, interface, outer),
-            (_, Some(Err(reason))) => return refuse(packet, reason),
-            _ => return refuse(packet, DropReason::SlicePort),
+        let outer = match OuterUdp::of(packet) {
+            Some(Ok(outer)) => outer,
+            Some(Err(reason)) => return refuse(packet, reason),
+            None => return refuse(packet, DropReason::SlicePort),
         };
+        let owner = table.interface(outer.to).and_then(|(id, interface)| Some((table.slice(id)?, interface)));
+        let Some((slice, interface)) = owner else { return refuse(packet, DropReason::SlicePort) };
+        let slice = &*slice.shared;
         let bytes = packet.len() - usize::from(packet.meta().l3);
         let Ok(instance) = self.instance(slice, context.dry_run) else {
             return refuse(packet, DropReason::SliceFault);
@@ -284,7 +259,8 @@ impl SliceFunction {
             instance.counters.header_drops += 1;
             return refuse(packet, reason);
         }
-        self.push(Work::received(at, slice.id, interface));
+        let is_batched = instance.is_batched;
+        self.push(Work::received(at, slice.id, interface), is_batched);
     }
 
     /// Receives a packet of the slow path, and removes the headers in front of it.
@@ -304,13 +280,15 @@ impl SliceFunction {
         instance.counters.received += 1;
         instance.counters.received_bytes += bytes as u64;
         instance.counters.reinjected += 1;
+        let is_batched = instance.is_batched;
         let ReturnHeader { interface, key, queue, rounds, .. } = header;
         let work = Work::received(at, slice.shared.id, interface);
-        self.push(Work { key: key.unwrap_or_default(), has_key: key.is_some(), queue, rounds, ..work });
+        self.push(Work { key: key.unwrap_or_default(), has_key: key.is_some(), queue, rounds, ..work }, is_batched);
     }
 
-    fn push(&mut self, work: Work) {
-        if self.instances[usize::from(work.slice.0)].as_ref().is_some_and(|instance| instance.is_batched) {
+    #[inline(always)]
+    fn push(&mut self, work: Work, is_batched: bool) {
+        if is_batched {
             self.batched.push((work.slice, self.work.len()));
         }
         self.work.push(work);
@@ -332,12 +310,11 @@ impl SliceFunction {
                 let result = match stage {
                     CodeStage::Parse if work.has_key => return None,
                     CodeStage::Parse => LookupResult::default(),
-                    CodeStage::Format => match row_of(work, results, &shared.rows) {
-                        Some((_, Row { action: RowAction::Send(hop), data, .. })) => {
-                            LookupResult { queue: work.queue.unwrap_or(hop.queue), ..hop.result(data) }
-                        }
-                        _ => return None,
-                    },
+                    CodeStage::Format => {
+                        let (_, row) = row_of(work, results, &shared.rows)?;
+                        let result = Some(row.result()).filter(|_| row.diversion().is_none())?;
+                        LookupResult { queue: work.queue.unwrap_or(result.queue), ..result }
+                    }
                 };
                 let bytes = batch.packets[work.at].bytes();
                 Some(BatchPacket { position: work.at, interface: work.interface, bytes, result })
@@ -371,7 +348,7 @@ impl SliceFunction {
 
     /// Looks up the keys of all packets that continue. False if there are none.
     fn look_up(&mut self, table: &SliceTable) -> bool {
-        let SliceFunction { work, keys, results, shared, .. } = self;
+        let SliceFunction { work, keys, results, shared, instances, .. } = self;
         keys.clear();
         for work in work.iter_mut().filter(|work| !work.is_done) {
             work.result = keys.len();
@@ -380,44 +357,49 @@ impl SliceFunction {
         results.clear();
         results.resize(keys.len(), None);
         table.filters.look_up(keys, results);
-        // In a large table the rows of a chunk are far from each other.
-        results.iter().flatten().for_each(|result| shared.rows.prefetch(result.action));
+        // In a large table the rows and counters of a chunk are far from each other.
+        for (key, result) in keys.iter().zip(results.iter()) {
+            let Some(result) = result else { continue };
+            shared.rows.prefetch(result.action);
+            if let Some(Some(instance)) = instances.get(usize::from(key.tenant.0)) {
+                instance.cells.prefetch_hit(result.counter);
+            }
+        }
         !keys.is_empty()
     }
 
     /// Acts on the results of a look-up. In the last round no packet may be looked up again.
-    fn format(&mut self, is_last: bool, batch: &mut Batch<'_>, routes: &mut Routes) {
-        let SliceFunction { work, instances, results, shared, .. } = self;
+    fn format(&mut self, is_last: bool, batch: &mut Batch<'_>) {
+        let SliceFunction { work, instances, results, shared, hops, .. } = self;
         let context = batch.context;
         for run in work.chunk_by_mut(|a, b| a.slice == b.slice) {
             let Some((slice, instance)) = slice_of(run, batch.table, instances) else { continue };
             contain(slice, instance, run, batch, |instance, work, packet| {
                 let Some((result, row)) = row_of(work, results, &shared.rows) else {
                     let unmatched = Diversion::Exception(ExceptionCode::NoMatch);
-                    return Err(if slice.shared.drops_unmatched { Diversion::Policy } else { unmatched });
+                    return Err(if slice.shared.drops_unmatched { Diversion::Policy } else { unmatched }.into());
                 };
                 instance.cells.count_hit(result.counter);
-                row.index.into_iter().for_each(|index| instance.cells.count_index(index, packet.len()));
-                let mut hop = match row.action {
-                    RowAction::Send(hop) => hop,
-                    RowAction::Exception(code) => return Err(Diversion::Exception(code)),
-                    RowAction::Drop => return Err(Diversion::Policy),
-                };
+                row.index().into_iter().for_each(|index| instance.cells.count_index(index, packet.len()));
+                if let Some(diversion) = row.diversion() {
+                    return Err(diversion.into());
+                }
+                let (mut result, mut leaf) = (row.result(), row.leaf());
                 if let Some(queue) = work.queue {
                     // It may have been deleted while the packet was under way.
-                    let Some((share, port)) = slice.queue(queue) else { return Ok(Step::NoRoute) };
-                    hop = Hop { queue, share, port, ..hop };
+                    let Some(of_queue) = slice.queue(queue) else { return Err(Stop::NoRoute) };
+                    (result.queue, leaf) = (queue, of_queue);
                 }
                 let env = CodeEnv::new(&slice.shared.memory, work.interface, slice.shared.code.format_steps);
                 let mut env = env.at(work.at, context.now);
-                let formatted = instance.code.format(&mut InnerEdit::new(packet), &hop.result(row.data), &mut env);
+                let formatted = instance.code.format(&mut InnerEdit::new(packet), &result, &mut env);
                 if formatted == Err(Diversion::Exception(ExceptionCode::Mtu)) {
-                    work.mtu = data_mtu(&row.data);
+                    work.mtu = data_mtu(&result.data);
                 }
                 match env.fault().map_or(formatted, Err)? {
-                    Formatted::Send => send((packet, work), slice, hop, context, routes),
+                    Formatted::Send => send((packet, work), slice, (&row, leaf), hops, context),
                     // Two look-ups are the bound of a packet.
-                    Formatted::Again(_) if is_last => Err(Diversion::OutOfMemory),
+                    Formatted::Again(_) if is_last => Err(Diversion::OutOfMemory.into()),
                     Formatted::Again(key) => {
                         work.key = key;
                         Ok(Step::LookUp)
@@ -429,7 +411,8 @@ impl SliceFunction {
 }
 
 /// The filter that decides about a packet, and its result.
-fn row_of(work: &Work, results: &[Option<RuleResult>], rows: &ResultRows) -> Option<(RuleResult, Row)> {
+#[inline(always)]
+fn row_of(work: &Work, results: &[Option<RuleResult>], rows: &ResultRows) -> Option<(RuleResult, RowWords)> {
     let result = results.get(work.result).copied().flatten()?;
     Some((result, rows.read(result.action)?))
 }
@@ -445,30 +428,29 @@ fn slice_of<'t, 'i>(
 }
 
 /// Writes the outer headers, and gives the packet back to the classifier.
+#[inline(always)]
 fn send(
     (packet, work): (&mut Packet, &mut Work),
     slice: &TableSlice,
-    hop: Hop,
+    (row, (share, port)): (&RowWords, (ShareId, PortId)),
+    hops: &mut NextHops,
     context: Context<'_>,
-    routes: &mut Routes,
-) -> Result<Step, Diversion> {
-    let from = slice.interfaces.get(usize::from(hop.interface)).copied().flatten();
+) -> Result<Step, Stop> {
+    let hop = hops.of(row, (slice, packet.meta().in_interface), context).ok_or(Diversion::Malformed)?;
     // The meta-interface is not deleted before the filter, but the packet may have become too long.
-    let Some(from) = from.filter(|from| write_outer(packet, *from, hop.next)) else { return Err(Diversion::Malformed) };
-    let route = routes.find(hop.next.ip(), packet, context);
-    let Some((_, mtu)) = route.filter(|(port, _)| *port == hop.port) else {
+    let headers = hop.headers().filter(|headers| headers.put_before(packet)).ok_or(Diversion::Malformed)?;
+    let Some((_, mtu)) = hop.route(packet, context).filter(|(of_route, _)| *of_route == port) else {
         packet.meta_mut().exception = 0;
-        return Ok(Step::NoRoute);
+        return Err(Stop::NoRoute);
     };
-    if packet.len() - usize::from(packet.meta().l3) > usize::from(mtu) {
+    if packet.len() - LINK > usize::from(mtu) {
         // The slow path gets the packet without the headers.
         packet.meta_mut().exception = 0;
-        packet.shift(outer_length(hop.next.ip()) as isize);
-        work.mtu = Some(mtu.saturating_sub((outer_length(hop.next.ip()) - LINK) as u16));
-        return Err(Diversion::Exception(ExceptionCode::Mtu));
+        packet.shift(headers.length() as isize);
+        work.mtu = Some(mtu.saturating_sub((headers.length() - LINK) as u16));
+        return Err(Diversion::Exception(ExceptionCode::Mtu).into());
     }
-    seal_outer(packet, from.ip(), hop.next.ip());
-    packet.meta_mut().set_share_by_rule(hop.share);
+    packet.meta_mut().set_share_by_rule(share);
     Ok(Step::Sent)
 }
 
@@ -478,7 +460,7 @@ fn contain(
     instance: &mut Instance,
     run: &mut [Work],
     batch: &mut Batch<'_>,
-    mut call: impl FnMut(&mut Instance, &mut Work, &mut Packet) -> Result<Step, Diversion>,
+    mut call: impl FnMut(&mut Instance, &mut Work, &mut Packet) -> Result<Step, Stop>,
 ) {
     let mut next = 0;
     while next < run.len() {
@@ -489,8 +471,16 @@ fn contain(
                 let packet = &mut batch.packets[work.at];
                 if !work.is_done {
                     let is_stopped = instance.is_throttled || slice.shared.suspended.load(Relaxed);
-                    let outcome = (!is_stopped).then(|| call(instance, work, packet));
-                    settle(&slice.shared, instance, work, packet, outcome, batch.context);
+                    let outcome = if is_stopped { Err(Stop::Suspended) } else { call(instance, work, packet) };
+                    work.is_done = outcome != Ok(Step::LookUp);
+                    match outcome {
+                        Ok(Step::LookUp) => {}
+                        Ok(Step::Sent) => {
+                            instance.counters.forwarded += 1;
+                            instance.counters.forwarded_bytes += (packet.len() - LINK) as u64;
+                        }
+                        Err(stop) => settle(&slice.shared, instance, work, packet, stop, batch.context),
+                    }
                 }
                 *position += 1;
             }
@@ -511,29 +501,23 @@ fn contain(
     }
 }
 
-/// Acts on the outcome of a call: `None` if there was none, because the slice is stopped.
+/// Ends a packet that does not continue.
+#[inline(never)]
 fn settle(
     slice: &SliceState,
     instance: &mut Instance,
     work: &mut Work,
     packet: &mut Packet,
-    outcome: Option<Result<Step, Diversion>>,
+    stop: Stop,
     context: Context<'_>,
 ) {
     let counters = &mut instance.counters;
-    work.is_done = outcome != Some(Ok(Step::LookUp));
-    let reason = match outcome {
-        Some(Ok(Step::LookUp)) => return,
-        Some(Ok(Step::Sent)) => {
-            counters.forwarded += 1;
-            counters.forwarded_bytes += (packet.len() - usize::from(packet.meta().l3)) as u64;
-            return;
-        }
-        Some(Ok(Step::NoRoute)) => {
+    let reason = match stop {
+        Stop::NoRoute => {
             counters.route_drops += 1;
             DropReason::SliceRoute
         }
-        Some(Err(Diversion::Exception(code))) => {
+        Stop::Diverted(Diversion::Exception(code)) => {
             instance.is_throttled |= code == ExceptionCode::OverBudget;
             let copy = || SliceException {
                 code,
@@ -553,22 +537,22 @@ fn settle(
             counters.lost_exceptions += 1;
             DropReason::SliceException
         }
-        Some(Err(Diversion::Malformed)) => {
+        Stop::Diverted(Diversion::Malformed) => {
             counters.malformed += 1;
             DropReason::SliceMalformed
         }
-        Some(Err(Diversion::Policy)) => {
+        Stop::Diverted(Diversion::Policy) => {
             counters.policy_drops += 1;
             DropReason::SlicePolicy
         }
-        Some(Err(fault @ (Diversion::OutOfMemory | Diversion::Failed))) => {
+        Stop::Diverted(fault @ (Diversion::OutOfMemory | Diversion::Failed)) => {
             if fault == Diversion::Failed && !context.dry_run {
                 slice.fail(instance.code.failure().unwrap_or_default());
             }
             counters.faults += 1;
             DropReason::SliceFault
         }
-        None => {
+        Stop::Suspended => {
             counters.suspended += 1;
             DropReason::SliceSuspended
         }

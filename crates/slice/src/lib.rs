@@ -15,14 +15,15 @@ mod counters;
 mod cpu_share;
 mod exceptions;
 mod function;
+mod hop;
 mod memory;
 mod outer;
 mod reinjection;
-mod route;
 mod rows;
 mod slices;
 mod spec;
 mod table;
+mod work;
 
 pub use code::DoubleRunReport;
 pub use command::SliceCommand;

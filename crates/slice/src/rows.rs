@@ -3,13 +3,15 @@
 //! A filter's entry in the classifier has the number of its row. The row is written before the filter is published, and the number is used again only when
 //! no worker has a table with that filter. So no worker reads a row while it changes.
 
-use crate::code::{DATA_BYTES, ExceptionCode, LookupResult};
+use crate::code::{DATA_BYTES, Diversion, ExceptionCode, LookupResult};
+use crate::hop::HopKey;
+use classifier::TenantId;
 use packet::pool::prefetch;
 use std::fmt;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use units::{PortId, ShareId};
+use units::{InterfaceId, PortId, ShareId};
 
 /// The words of a row: a cache line.
 const WORDS: usize = 8;
@@ -41,13 +43,6 @@ pub(crate) struct Hop {
     pub interface: u16,
     /// The next node of the slice's network.
     pub next: SocketAddr,
-}
-
-impl Hop {
-    /// The part for the code option of the slice, with the data of the filter.
-    pub fn result(&self, data: [u8; DATA_BYTES]) -> LookupResult {
-        LookupResult { queue: self.queue, interface: self.interface, data }
-    }
 }
 
 /// The result of a filter.
@@ -90,29 +85,73 @@ impl Row {
             .for_each(|(word, data)| *word = u64::from_be_bytes(*data));
         words
     }
+}
 
-    fn of_words(words: [u64; WORDS]) -> Row {
-        let action = match words[1] as u8 {
-            SEND => {
-                let address = Ipv6Addr::from(u128::from(words[2]) << 64 | u128::from(words[3]));
-                let is_ipv4 = words[1] >> 8 & 1 == 1;
-                let address = address.to_ipv4_mapped().filter(|_| is_ipv4).map_or(IpAddr::V6(address), IpAddr::V4);
-                RowAction::Send(Hop {
-                    queue: (words[0] >> 16) as u16,
-                    share: ShareId((words[0] >> 32) as u32),
-                    port: PortId((words[1] >> 48) as u16),
-                    interface: words[0] as u16,
-                    next: SocketAddr::new(address, (words[1] >> 32) as u16),
-                })
-            }
-            DROP => RowAction::Drop,
+/// A row as it is stored: workers read the fields that they need.
+#[derive(Clone, Copy)]
+pub(crate) struct RowWords([u64; WORDS]);
+
+impl RowWords {
+    /// The treatment other than sending.
+    #[inline(always)]
+    pub fn diversion(&self) -> Option<Diversion> {
+        match self.0[1] as u8 {
+            SEND => None,
+            DROP => Some(Diversion::Policy),
             // Only codes are written, so there is one.
-            code => RowAction::Exception(ExceptionCode::of(code - EXCEPTION).unwrap_or(ExceptionCode::NoMatch)),
-        };
+            code => Some(Diversion::Exception(ExceptionCode::of(code - EXCEPTION).unwrap_or(ExceptionCode::NoMatch))),
+        }
+    }
+
+    /// The index of the slice's statistics that counts its packets.
+    #[inline(always)]
+    pub fn index(&self) -> Option<u16> {
+        let index = (self.0[1] >> 16) as u16;
+        (index != NO_INDEX).then_some(index)
+    }
+
+    /// The leaf of the port, and the port.
+    #[inline(always)]
+    pub fn leaf(&self) -> (ShareId, PortId) {
+        (ShareId((self.0[0] >> 32) as u32), PortId((self.0[1] >> 48) as u16))
+    }
+
+    /// The meta-interface whose address is the source.
+    #[inline(always)]
+    pub fn interface(&self) -> u16 {
+        self.0[0] as u16
+    }
+
+    /// The next node of the slice's network.
+    pub fn next(&self) -> SocketAddr {
+        let address = Ipv6Addr::from(u128::from(self.0[2]) << 64 | u128::from(self.0[3]));
+        let is_ipv4 = self.0[1] >> 8 & 1 == 1;
+        let address = address.to_ipv4_mapped().filter(|_| is_ipv4).map_or(IpAddr::V6(address), IpAddr::V4);
+        SocketAddr::new(address, (self.0[1] >> 32) as u16)
+    }
+
+    /// The meta-interface and the next node, with the slice and the interface by which packets came.
+    #[inline(always)]
+    pub fn hop_key(&self, slice: TenantId, from: InterfaceId) -> HopKey {
+        let port = self.0[1] >> 32 & 0xffff;
+        let place = u64::from(self.interface()) | port << 16 | u64::from(slice.0) << 32 | u64::from(from.0) << 48;
+        // An IPv6 address of a socket can be a mapped one. No unicast address begins with 64 ones.
+        let family = if self.0[1] >> 8 & 1 == 1 { u64::MAX } else { 0 };
+        [place, self.0[2] | family, self.0[3]]
+    }
+
+    /// The data of the filter.
+    #[inline(always)]
+    pub fn data(&self) -> [u8; DATA_BYTES] {
         let mut data = [0; DATA_BYTES];
-        data.as_chunks_mut::<8>().0.iter_mut().zip(&words[4..]).for_each(|(data, word)| *data = word.to_be_bytes());
-        let index = (words[1] >> 16) as u16;
-        Row { action, index: (index != NO_INDEX).then_some(index), data }
+        data.as_chunks_mut::<8>().0.iter_mut().zip(&self.0[4..]).for_each(|(data, word)| *data = word.to_be_bytes());
+        data
+    }
+
+    /// The part for the code option of the slice.
+    #[inline(always)]
+    pub fn result(&self) -> LookupResult {
+        LookupResult { queue: (self.0[0] >> 16) as u16, interface: self.interface(), data: self.data() }
     }
 }
 
@@ -155,9 +194,10 @@ impl ResultRows {
     }
 
     /// Reads a row that a table refers to.
-    pub fn read(&self, number: u32) -> Option<Row> {
+    #[inline(always)]
+    pub fn read(&self, number: u32) -> Option<RowWords> {
         let cells = &self.chunks.get(number as usize / CHUNK)?.get()?[number as usize % CHUNK];
-        Some(Row::of_words(std::array::from_fn(|word| cells.0[word].load(Relaxed))))
+        Some(RowWords(std::array::from_fn(|word| cells.0[word].load(Relaxed))))
     }
 }
 
@@ -183,9 +223,18 @@ mod tests {
             for index in [None, Some(0), Some(65_534)] {
                 let row = Row { action, index, data: std::array::from_fn(|at| at as u8 ^ 0xa5) };
                 rows.write(500 + number as u32, &row);
-                assert_eq!(rows.read(500 + number as u32), Some(row));
+                let words = rows.read(500 + number as u32).expect("it was written");
+                let LookupResult { queue, interface, data } = words.result();
+                assert_eq!((words.index(), data), (row.index, row.data));
+                let (share, port) = words.leaf();
+                let read = match words.diversion() {
+                    None => RowAction::Send(Hop { queue, share, port, interface, next: words.next() }),
+                    Some(Diversion::Exception(code)) => RowAction::Exception(code),
+                    Some(_) => RowAction::Drop,
+                };
+                assert_eq!(read, action);
             }
         }
-        assert_eq!((rows.read(0), rows.read(1000)), (None, None));
+        assert!([0, 1000].iter().all(|number| rows.read(*number).is_none()));
     }
 }

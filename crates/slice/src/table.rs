@@ -5,9 +5,10 @@ use crate::counters::{SliceCells, SliceCounters};
 use crate::cpu_share::CpuShare;
 use crate::exceptions::ExceptionQueue;
 use crate::memory::SliceMemory;
+use crate::outer::address_bits;
 use crate::rows::ResultRows;
 use classifier::{Published, TenantId, TenantTable};
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use units::{Nanos, Parts, PortId, ShareId};
@@ -48,8 +49,8 @@ impl SharedSlices {
 /// The slices, their meta-interfaces and filters at one moment.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct SliceTable {
-    /// For each address the slice and the number of the meta-interface at each UDP port; zero for none. No slice has the number zero.
-    ports: Vec<(IpAddr, Arc<[u32]>)>,
+    /// For each address, as its [bits](address_bits), the slice and the number of the meta-interface at each UDP port; zero for none. No slice has the number zero.
+    ports: Vec<(u128, Arc<[u32]>)>,
     /// By the number of the slice.
     pub slices: Vec<Option<TableSlice>>,
     /// A slice has a limit of processor time.
@@ -76,7 +77,8 @@ impl TableSlice {
 
 impl SliceTable {
     /// The slice and the meta-interface at an address and a UDP port.
-    pub fn interface(&self, address: IpAddr, port: u16) -> Option<(TenantId, u16)> {
+    #[inline(always)]
+    pub fn interface(&self, (address, port): (u128, u16)) -> Option<(TenantId, u16)> {
         let (_, ports) = self.ports.iter().find(|(known, _)| *known == address)?;
         let entry = ports[usize::from(port)];
         (entry != 0).then_some((TenantId((entry >> 16) as u16), entry as u16))
@@ -85,9 +87,10 @@ impl SliceTable {
     /// Gives an address and port to a meta-interface, or to none.
     pub fn set_interface(&mut self, place: SocketAddr, owner: Option<(TenantId, u16)>) {
         let entry = owner.map_or(0, |(slice, number)| u32::from(slice.0) << 16 | u32::from(number));
-        let known = self.ports.iter().position(|(address, _)| *address == place.ip());
+        let address = address_bits(place.ip());
+        let known = self.ports.iter().position(|(known, _)| *known == address);
         let known = known.unwrap_or_else(|| {
-            self.ports.push((place.ip(), vec![0; PORTS].into()));
+            self.ports.push((address, vec![0; PORTS].into()));
             self.ports.len() - 1
         });
         Arc::make_mut(&mut self.ports[known].1)[usize::from(place.port())] = entry;

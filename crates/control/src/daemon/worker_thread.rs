@@ -32,6 +32,7 @@ struct WorkerMeter {
 }
 
 impl WorkMeter for WorkerMeter {
+    const MEASURES_PROCESSOR: bool = true;
     #[inline]
     fn lap(&mut self, work: Work) -> Nanos {
         self.counter.spin(work.extra_time);

@@ -396,13 +396,23 @@ fn switch_is_charged_to_the_configured_task() {
 
 #[test]
 fn expensive_packets_are_single_vectors_and_cheap_ones_fill_the_slice() {
-    for (cost, slice_us, expected) in [(5, 100, 256), (1000, 100, 1), (30_000, 30, 1), (500, 100, 200), (0, 100, 16)] {
+    // The last number is that on a processor, where packets together cost less than one by one.
+    for (cost, slice_us, expected, on_processor) in [
+        (5, 100, 256, 256),
+        (1000, 100, 1, 16),
+        (1000, 4, 1, 4),
+        (5000, 100, 1, 3),
+        (30_000, 30, 1, 1),
+        (500, 100, 200, 200),
+        (0, 100, 16, 16),
+    ] {
         let batching = Batching::Timeslice { packets: 256, slice: Nanos::micros(slice_us) };
         let cost = (cost > 0).then_some(Nanos::new(cost));
         let (mut agenda, task) =
             one(&CpuPlan { forwarding: batching, ..CpuPlan::default() }, TaskTerms { cost, ..terms(1) });
         agenda.update_queue(task, 100, 100, at(0));
-        assert_eq!(agenda.pick(at(0)).unwrap().vector, expected, "{cost:?}");
+        let grant = agenda.pick(at(0)).unwrap();
+        assert_eq!((grant.vector, grant.on_processor().vector), (expected, on_processor), "{cost:?}");
     }
 }
 

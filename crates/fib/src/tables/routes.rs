@@ -245,6 +245,7 @@ impl Tables {
                 feed.change(changed.0, changed.1, &state.rib(vrf).v4.ranges_within(changed));
             }
         }
+        self.count_change();
         // Released only now, when neither the forwarding table nor a route cache names it. A route that stays the same was held twice until here.
         match Outcome::decode(old) {
             Outcome::Via(adjacency) => self.release(adjacency),

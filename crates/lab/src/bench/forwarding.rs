@@ -138,6 +138,7 @@ struct VectorMeter {
 }
 
 impl WorkMeter for VectorMeter {
+    const MEASURES_PROCESSOR: bool = true;
     #[inline]
     fn lap(&mut self, work: Work) -> Nanos {
         self.counter.spin(work.extra_time);

@@ -266,6 +266,7 @@ impl RoundClock {
 struct RoundMeter(CycleMeter);
 
 impl WorkMeter for RoundMeter {
+    const MEASURES_PROCESSOR: bool = true;
     fn lap(&mut self, work: Work) -> Nanos {
         let took = self.0.lap(work);
         if took > PREEMPTION_GAP { Nanos::ZERO } else { took }

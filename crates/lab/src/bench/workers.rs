@@ -158,6 +158,7 @@ struct Counted {
 }
 
 impl WorkMeter for Counted {
+    const MEASURES_PROCESSOR: bool = true;
     #[inline]
     fn lap(&mut self, work: Work) -> Nanos {
         self.counter.spin(work.extra_time);

@@ -76,11 +76,11 @@ table! {
             Kind::Text(Form::Call(BATCHINGS)), BATCHING, "\"simple(packets=16)\"",
             "How many packets an output task processes in a run."
         );
-        /// Packets between two reads of the cycle counter. `None`: one if a packet costs a microsecond or more, else many.
+        /// Packets between two reads of the cycle counter. `None`: few if a packet costs a microsecond or more, else many.
         pub vector: Option<u16> = (
             Kind::Integer { least: 1, most: 256 }, "", "1",
-            "Packets between two readings of the clock. The default is one if a packet costs a microsecond or more, \
-             else many."
+            "Packets between two readings of the clock. The default is 16 microseconds of packets if one costs a \
+             microsecond or more (one packet in a simulation), else many."
         );
         /// The task that is charged for a switch.
         pub charge: Charge = (

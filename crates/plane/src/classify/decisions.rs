@@ -24,9 +24,12 @@ pub(super) fn header_words(packet: &Packet) -> Option<[u64; 4]> {
 pub(super) struct Decision {
     pub words: [u64; 4],
     pub epoch: u64,
-    /// The destination, and the word of the forwarding table for it.
+    /// The destination, and the word of the forwarding table for it after so many [changes](fib::Tables::changes).
     pub destination: u32,
     pub route: u32,
+    pub changes: u64,
+    /// The MTU of the output interface after these changes.
+    pub mtu: u16,
     /// The rule that selected the path.
     pub rule: Option<RuleResult>,
     pub target: Target,
@@ -56,19 +59,23 @@ pub(super) struct Decisions {
     versions: Versions,
     /// The number of changes of the versions, from one on: a decision is for one of them.
     epoch: u64,
+    /// The changes of routes before the present batch.
+    pub changes: u64,
     known: Box<[Decision; DECISIONS]>,
 }
 
 impl Decisions {
     pub fn new() -> Decisions {
         let (rule, target, meta) = (None, REFUSED, Meta::default());
-        let none = Decision { words: [0; 4], epoch: 0, destination: 0, route: 0, rule, target, meta };
-        Decisions { versions: Default::default(), epoch: 1, known: Box::new([none; DECISIONS]) }
+        let none =
+            Decision { words: [0; 4], epoch: 0, destination: 0, route: 0, changes: 0, mtu: 0, rule, target, meta };
+        Decisions { versions: Default::default(), epoch: 1, changes: 0, known: Box::new([none; DECISIONS]) }
     }
 
-    /// Forgets decisions by other versions.
+    /// Forgets decisions by other versions. `changes` is the number of changes of routes until now.
     #[inline]
-    pub fn adopt(&mut self, versions: Versions) {
+    pub fn adopt(&mut self, versions: Versions, changes: u64) {
+        self.changes = changes;
         if self.versions != versions {
             self.versions = versions;
             self.epoch += 1;
@@ -83,8 +90,8 @@ impl Decisions {
     }
 
     #[inline(always)]
-    pub fn find(&self, words: [u64; 4]) -> Option<&Decision> {
-        let known = &self.known[Decisions::place(words)];
+    pub fn find(&mut self, words: [u64; 4]) -> Option<&mut Decision> {
+        let known = &mut self.known[Decisions::place(words)];
         (known.epoch == self.epoch && known.words == words).then_some(known)
     }
 
@@ -93,15 +100,16 @@ impl Decisions {
         &mut self,
         packet: &Packet,
         (destination, route): (u32, u32),
-        target: Target,
+        (target, mtu): (Target, u16),
         rule: Option<RuleResult>,
     ) {
         if !rule.is_none_or(|rule| PathMarks::of(rule).is_empty()) || packet.meta().exception != 0 {
             return;
         }
         if let Some(words) = header_words(packet) {
-            let (epoch, meta) = (self.epoch, *packet.meta());
-            self.known[Decisions::place(words)] = Decision { words, epoch, destination, route, rule, target, meta };
+            let (epoch, changes, meta) = (self.epoch, self.changes, *packet.meta());
+            self.known[Decisions::place(words)] =
+                Decision { words, epoch, destination, route, changes, mtu, rule, target, meta };
         }
     }
 }

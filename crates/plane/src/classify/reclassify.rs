@@ -33,7 +33,8 @@ impl<W: Witness> Classifier<'_, W> {
         let came = packets.iter().find(|packet| is_redirected(packet)).map(|packet| packet.meta().in_interface);
         // A rule for routes may read and change the whole packet.
         let came = came.filter(|_| !has_routing);
-        scratch.decisions.adopt((self.snapshot.generation, self.dispatch.rules.borrow().versions()));
+        let versions = (self.snapshot.generation, self.dispatch.rules.borrow().versions());
+        scratch.decisions.adopt(versions, self.tables.changes());
         for (at, chunk) in (0..).step_by(CHUNK).zip(packets.chunks_mut(CHUNK)) {
             let missed = self.apply_decisions(chunk, came, (at, scratch));
             let Some(came) = came.filter(|_| missed) else { continue };
@@ -62,8 +63,10 @@ impl<W: Witness> Classifier<'_, W> {
         let mut missed = false;
         for (i, packet) in packets.iter_mut().enumerate() {
             let words = plain_words(packet).filter(|_| came == Some(packet.meta().in_interface));
-            let known = words.and_then(|words| decisions.find(words));
-            if let Some(known) = known.filter(|known| self.holds(known, packet)) {
+            let changes = decisions.changes;
+            if let Some(known) = words.and_then(|words| decisions.find(words))
+                && self.holds(known, packet, changes)
+            {
                 if !rules.is_empty() {
                     rules.count(known.rule, packet.len(), packet.meta().timestamp);
                 }
@@ -96,13 +99,23 @@ impl<W: Witness> Classifier<'_, W> {
 
     /// True if a packet with the header of a decision still has the same route and next hop: these change without a new generation.
     #[inline(always)]
-    fn holds(&self, known: &Decision, packet: &Packet) -> bool {
+    fn holds(&self, known: &mut Decision, packet: &Packet, changes: u64) -> bool {
+        packet.meta().in_interface == known.meta.in_interface
+            && (known.changes == changes || self.renew(known, changes))
+            && self.tables.adjacencies().load(known.meta.adjacency).version() == known.meta.version
+            && packet.len() - ETHERNET <= usize::from(known.mtu)
+    }
+
+    /// Looks the route of a decision up again after some route or MTU has changed. False if it is another one.
+    #[cold]
+    fn renew(&self, known: &mut Decision, changes: u64) -> bool {
         let meta = &known.meta;
-        let mtu = self.tables.mtu(meta.out_interface, self.snapshot.egress(meta.out_interface).mtu);
-        packet.meta().in_interface == meta.in_interface
-            && self.tables.lookup4(meta.in_interface, known.destination) == known.route
-            && self.tables.adjacencies().load(meta.adjacency).version() == meta.version
-            && packet.len() - ETHERNET <= usize::from(mtu)
+        let same = self.tables.lookup4(meta.in_interface, known.destination) == known.route;
+        if same {
+            known.mtu = self.tables.mtu(meta.out_interface, self.snapshot.egress(meta.out_interface).mtu);
+            known.changes = changes;
+        }
+        same
     }
 
     /// Looks up the routes of the undecided packets of a chunk.
@@ -149,7 +162,7 @@ impl<W: Witness> Classifier<'_, W> {
                 (meta.adjacency, meta.version, meta.out_interface) = (same.adjacency, same.version, same.out_interface);
                 (meta.path, meta.class) = (same.path, same.class);
                 targets[from + i] = memo.target;
-                decisions.store(packet, (fields.keys[i], word & ROUTE), memo.target, matched[i]);
+                decisions.store(packet, (fields.keys[i], word & ROUTE), (memo.target, memo.mtu), matched[i]);
                 continue;
             }
             let position = if has_rules { (word >> ROUTE_BITS) as usize } else { self.dispatch.best_effort };
@@ -159,7 +172,7 @@ impl<W: Witness> Classifier<'_, W> {
             targets[from + i] = target;
             if mtu != 0 && self.snapshot.paths[position].objective.is_none() {
                 memos.store(word, Memo { target, mtu, meta: *packet.meta() });
-                decisions.store(packet, (fields.keys[i], word & ROUTE), target, matched[i]);
+                decisions.store(packet, (fields.keys[i], word & ROUTE), (target, mtu), matched[i]);
             }
         }
     }

@@ -26,6 +26,7 @@ impl Worker {
         let Some(grant) = self.tasks.run_queue.pick(self.accounting.now) else {
             return if interrupts > 0 { StepResult::Ran } else { StepResult::Idle(self.deadline(self.accounting.now)) };
         };
+        let grant = if M::MEASURES_PROCESSOR { grant.on_processor() } else { grant };
         // Each reading of the meter moves the worker's time, so later stages of the same step see it.
         let switch = meter.lap(Work::SWITCH);
         self.accounting.now += switch;

@@ -19,14 +19,17 @@ pub struct CodeEnv<'a> {
 
 impl<'a> CodeEnv<'a> {
     /// For a packet that arrived by meta-interface `interface`. The call may take `steps`.
+    #[inline(always)]
     pub fn new(memory: &'a SliceMemory, interface: u16, steps: u32) -> CodeEnv<'a> {
         CodeEnv { memory, interface, position: None, now: Instant::default(), left: steps, fault: None }
     }
 
     /// The same for the packet at a position of a batch, at a time.
     #[must_use]
-    pub fn at(self, position: usize, now: Instant) -> CodeEnv<'a> {
-        CodeEnv { position: Some(position), now, ..self }
+    #[inline(always)]
+    pub fn at(mut self, position: usize, now: Instant) -> CodeEnv<'a> {
+        (self.position, self.now) = (Some(position), now);
+        self
     }
 
     /// The time.

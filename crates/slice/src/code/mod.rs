@@ -49,6 +49,14 @@ impl LookupKey {
         LookupKey(OpaqueKey::from_bytes(bytes))
     }
 
+    /// A key that begins with these words, each with its most significant byte first. The rest is zero.
+    #[inline(always)]
+    pub fn from_words(words: [u64; 2]) -> LookupKey {
+        let mut key = OpaqueKey::default();
+        (key.0[0], key.0[1]) = (words[0], words[1]);
+        LookupKey(key)
+    }
+
     /// The key as the classifier compares it.
     pub fn opaque(self) -> OpaqueKey {
         self.0

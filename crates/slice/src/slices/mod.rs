@@ -12,6 +12,7 @@ use crate::counters::SliceCounters;
 use crate::exceptions::ExceptionQueue;
 use crate::function::SliceFunctions;
 use crate::memory::SliceMemory;
+use crate::outer::address_bits;
 use crate::rows::ResultRows;
 use crate::spec::{SliceError, SliceSpec};
 use crate::table::{SharedSlices, SliceState, SliceTable, TableSlice};
@@ -349,7 +350,7 @@ impl Slices {
             let hint = "use an address of a port: see `switchpath show interfaces`";
             return Err(SliceError::new(format!("{} is no address of the router", place.ip()), hint));
         }
-        if let Some((owner, other)) = self.draft.interface(place.ip(), place.port()) {
+        if let Some((owner, other)) = self.draft.interface((address_bits(place.ip()), place.port())) {
             let owner = self.slices.iter().find(|(_, slice)| slice.state.id == owner).map(|(name, _)| name.clone());
             let reason = match owner {
                 Some(owner) if *owner == *name => format!("{place} is meta-interface {other} of the slice"),

@@ -88,3 +88,34 @@ fn generation_without_the_path_of_a_decision_uses_another() {
     let counters = node.report("a").counters;
     assert_eq!((counters.forwarded, counters.route_drops), (200, 0));
 }
+
+#[test]
+fn route_by_another_port_drops_the_next_packet() {
+    let mut node = node();
+    assert_eq!(neighbours(&mut node).len(), 100);
+    let tables = node.rig.router.tables().clone();
+    let lan = node.rig.router.snapshot().interface_named("lan").unwrap().id;
+    let hop = tables.adjacency_for(lan, IpAddr::from([192, 0, 2, 7])).unwrap();
+    let prefix = "198.51.100.9/32".parse().unwrap();
+    let change = RouteChange { vrf: VrfId::MAIN, prefix, origin: Origin::Static, outcome: Outcome::Via(hop) };
+    tables.apply_routes([change]).unwrap();
+    assert_eq!(neighbours(&mut node).len(), 0);
+    tables.clear_route(prefix, Origin::Static);
+    assert_eq!(neighbours(&mut node).len(), 100);
+    let counters = node.report("a").counters;
+    assert_eq!((counters.forwarded, counters.route_drops), (200, 100));
+}
+
+#[test]
+fn mtu_that_shrinks_ends_the_next_packet() {
+    let mut node = node();
+    assert_eq!(neighbours(&mut node).len(), 100);
+    let tables = node.rig.router.tables().clone();
+    let wan = node.rig.router.snapshot().interface_named("wan").unwrap().id;
+    tables.set_link_mtu(wan, Some(29));
+    assert_eq!(neighbours(&mut node).len(), 0, "an outer packet has 30 bytes");
+    tables.set_link_mtu(wan, Some(30));
+    assert_eq!(neighbours(&mut node).len(), 100);
+    let counters = node.report("a").counters;
+    assert_eq!((counters.forwarded, counters.exceptions + counters.lost_exceptions), (200, 100));
+}

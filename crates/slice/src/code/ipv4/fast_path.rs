@@ -1,6 +1,6 @@
 //! The code option `ipv4`: the fast path of an IPv4 router.
 
-use super::key::lookup_key;
+use super::key::key_words;
 use crate::code::ip::exceeds_mtu;
 use crate::code::{
     CodeEnv, CodeOption, CodeRegistration, Diversion, ExceptionCode, Formatted, InnerEdit, KEY_BYTES, LookupKey,
@@ -38,7 +38,7 @@ impl CodeOption for Ipv4FastPath {
         if packet.header.ttl() <= 1 {
             return exception(ExceptionCode::Ttl);
         }
-        Ok(LookupKey::new(&lookup_key(env.interface(), &packet)))
+        Ok(LookupKey::from_words(key_words(env.interface(), &packet)))
     }
 
     fn format(

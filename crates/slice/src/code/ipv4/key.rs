@@ -9,7 +9,7 @@
 //! | 2 | destination port, likewise |
 //! | 1 | protocol |
 
-use crate::code::KEY_BYTES;
+use crate::code::{KEY_BYTES, LookupKey};
 use packet::wire::{Ipv4, transport};
 use std::ops::Range;
 
@@ -18,15 +18,17 @@ pub(super) const DESTINATION: Range<usize> = 1..5;
 
 /// The key of a packet that a meta-interface received.
 pub fn lookup_key(interface: u16, packet: &Ipv4<'_>) -> [u8; KEY_BYTES] {
+    LookupKey::from_words(key_words(interface, packet)).bytes()
+}
+
+/// The key as words: the last two bytes are not used.
+#[inline(always)]
+pub(super) fn key_words(interface: u16, packet: &Ipv4<'_>) -> [u64; 2] {
     let header = packet.header;
     let ports = if header.is_first() { transport::ports(header.protocol(), packet.payload) } else { None };
     let (source, destination) = ports.unwrap_or_default();
-    let mut key = [0; KEY_BYTES];
-    key[0] = u8::try_from(interface).unwrap_or(u8::MAX);
-    key[DESTINATION].copy_from_slice(&header.destination().octets());
-    key[5..9].copy_from_slice(&header.source().octets());
-    key[9..11].copy_from_slice(&source.to_be_bytes());
-    key[11..13].copy_from_slice(&destination.to_be_bytes());
-    key[13] = header.protocol();
-    key
+    let interface = u64::from(u8::try_from(interface).unwrap_or(u8::MAX));
+    let (from, to) = (u64::from(header.source().to_bits()), u64::from(header.destination().to_bits()));
+    let ports = u64::from(source) << 40 | u64::from(destination) << 24;
+    [interface << 56 | to << 24 | from >> 8, from << 56 | ports | u64::from(header.protocol()) << 16]
 }
