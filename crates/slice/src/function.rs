@@ -2,7 +2,7 @@
 
 use crate::code::{
     BatchPacket, CodeEnv, CodeOption, CodeStage, Diversion, ExceptionCode, Formatted, InnerEdit, LookupKey,
-    LookupResult, data_mtu, panic_text,
+    LookupResult, data_mtu,
 };
 use crate::counters::{SliceCells, SliceCounters};
 use crate::cpu_share::BatchTime;
@@ -13,11 +13,11 @@ use crate::route::Routes;
 use crate::rows::{Hop, ResultRows, Row, RowAction};
 use crate::table::{SharedSlices, SliceState, SliceTable, TableSlice};
 use classifier::{RuleResult, TenantId, TenantKey};
+use packet::containment;
 use packet::{DropReason, Exception, Meta, Packet};
 use plan::Call;
 use plane::function::{Context, Function, FunctionMaker};
 use plane::snapshot::PathSpec;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use units::{Instant, Nanos};
@@ -484,7 +484,7 @@ fn contain(
     while next < run.len() {
         // The position outlives a panic, so that the packet is known.
         let position = &mut next;
-        let caught = catch_unwind(AssertUnwindSafe(|| {
+        let caught = containment::contain(|| {
             while let Some(work) = run.get_mut(*position) {
                 let packet = &mut batch.packets[work.at];
                 if !work.is_done {
@@ -494,10 +494,10 @@ fn contain(
                 }
                 *position += 1;
             }
-        }));
+        });
         if let Err(panic) = caught {
             if !batch.context.dry_run {
-                slice.shared.fail(panic_text(&*panic));
+                slice.shared.fail(panic);
             }
             let work = &mut run[next];
             work.is_done = true;
