@@ -1,4 +1,4 @@
-//! What the host keeps of an instance of a guest: its limits, its counters and its log line, and how it failed.
+//! The host's data of an instance of a guest: its limits, its counters and its log line. The faults of guests.
 
 use crate::module::MEMORY;
 use crate::runtime::{CallTime, HasCallTime, Runtime};

@@ -46,7 +46,7 @@ pub fn print_options(out: &mut dyn Write, declaration: &Declaration) -> Result<(
     for option in declaration.options {
         rows.add([option.name.into(), option.default.into(), option.doc.into()]);
     }
-    Ok(rows.print(out)?)
+    rows.print(out)
 }
 
 /// The imports of a guest in a sentence.

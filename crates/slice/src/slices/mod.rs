@@ -63,6 +63,7 @@ struct Slice {
 }
 
 /// The slices of a router.
+// Large: the control side of slices has a method for each change and each report.
 pub struct Slices {
     shared: Arc<SharedSlices>,
     /// The table to be published next.
