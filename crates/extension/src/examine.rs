@@ -91,7 +91,7 @@ impl LawVerdict {
     }
 
     /// True if no law was broken.
-    pub(crate) fn hold(all: &[LawVerdict]) -> bool {
+    pub fn hold(all: &[LawVerdict]) -> bool {
         all.iter().all(|verdict| verdict.broken.is_none())
     }
 

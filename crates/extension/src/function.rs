@@ -16,21 +16,21 @@
 //! the function that replaces it, if that has the same name, version and length of state.
 
 use crate::description::{GuestDescription, LONGEST};
-use crate::function_block::OPTIONS;
+use crate::function_block::{OPTIONS, VERSION};
 use crate::function_imports::add_services;
 use crate::function_instance::{FunctionCode, FunctionInstance};
-use crate::instance::{COUNTERS, InstanceData};
+use crate::instance::COUNTERS;
 use crate::module::{
     FUNCTION, FUNCTION_SERVICES, LoadError, check_imports, check_memory, compile, functions, may_export,
 };
+use crate::module_instance::LinkedModule;
 use crate::runtime::Runtime;
 use plan::Call;
 use plane::function::{Function, FunctionMaker};
 use plane::snapshot::PathSpec;
 use std::fmt;
-use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
-use wasmtime::{ExternType, Linker, Module};
+use wasmtime::{ExternType, Module};
 
 /// The option that every function has.
 pub(crate) const ON_FAULT: &str = "on_fault";
@@ -47,7 +47,6 @@ pub(crate) fn is_function(bytes: &[u8]) -> bool {
 pub struct GuestFunction {
     code: Arc<FunctionCode>,
     declared: Arc<GuestDescription>,
-    digest: u64,
 }
 
 impl GuestFunction {
@@ -65,22 +64,15 @@ impl GuestFunction {
         check_imports(&module, FUNCTION_SERVICES)?;
         check_memory(&module)?;
         let has_state = exports(&module)?;
-        let mut linker = Linker::new(&runtime.engine);
-        let added = InstanceData::add_imports(&mut linker).and_then(|()| add_services(&mut linker));
-        added.map_err(|error| LoadError::new(format!("{error:#}"), "report this"))?;
-        let ready = linker.instantiate_pre(&module).map_err(|error| {
-            LoadError::new(format!("it cannot be linked: {error:#}"), "give its imports the types of the kit in sdk/")
-        })?;
-        let mut hasher = DefaultHasher::new();
-        bytes.hash(&mut hasher);
-        let mut code = FunctionCode { runtime: runtime.clone(), ready, has_state, counters: Vec::new() };
-        let text = code.describe(LONGEST).map_err(|fault| {
+        let module = LinkedModule::new((&module, bytes), runtime, add_services)?;
+        let text = module.instantiate_version(FUNCTION, VERSION).and_then(|mut instance| instance.describe(LONGEST));
+        let text = text.map_err(|fault| {
             LoadError::new(format!("its description failed: {fault}"), "see docs/operate/guests.md")
         })?;
         let (declared, counters) = read(&text)
             .map_err(|wrong| LoadError::new(wrong, "see docs/operate/guests.md for how a function describes itself"))?;
-        code.counters = counters;
-        Ok(GuestFunction { code: Arc::new(code), declared: Arc::new(declared), digest: hasher.finish() })
+        let code = FunctionCode { module, has_state, counters };
+        Ok(GuestFunction { code: Arc::new(code), declared: Arc::new(declared) })
     }
 
     /// Its description, with the option that every function has.
@@ -90,12 +82,12 @@ impl GuestFunction {
 
     /// A hash of its code.
     pub fn digest(&self) -> u64 {
-        self.digest
+        self.code.module.digest
     }
 
     /// The host functions that it imports.
     pub fn imports(&self) -> Vec<String> {
-        self.code.ready.module().imports().map(|import| import.name().to_string()).collect()
+        self.code.module.imports()
     }
 
     /// Bytes of its memory when it is started for a call of a path, with its options.
@@ -119,7 +111,7 @@ impl FunctionMaker for GuestFunction {
 
 impl fmt::Debug for GuestFunction {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Function {:016x}", self.digest)
+        write!(f, "Function {:016x}", self.digest())
     }
 }
 

@@ -7,9 +7,9 @@ use crate::function_block::{
     self as block, DROP, FIELDS, FLOWS, FunctionNeeds, FunctionRecord, GENERATED, IPV6, MOST, PASS, PENDING, RULE,
     SIZE, VERSION, WORDS, WRITES,
 };
-use crate::instance::{self, Fault, InstanceData};
+use crate::instance::Fault;
 use crate::module::FUNCTION;
-use crate::runtime::{HasCallTime, Runtime};
+use crate::module_instance::{LinkedModule, ModuleInstance, block_of, block_of_mut};
 use crate::written;
 use packet::wire::{Ipv4, Ipv6, application, flow_hash};
 use packet::{DropReason, Exception, Meta, Packet};
@@ -19,12 +19,11 @@ use plane::snapshot::{PathSpec, RuleTreatment};
 use std::fmt;
 use std::sync::Arc;
 use units::InterfaceId;
-use wasmtime::{InstancePre, Memory, Store, TypedFunc};
+use wasmtime::TypedFunc;
 
 /// The compiled code that instances share.
 pub(crate) struct FunctionCode {
-    pub runtime: Runtime,
-    pub ready: InstancePre<InstanceData>,
+    pub module: LinkedModule,
     /// True if it exports state that survives its replacement.
     pub has_state: bool,
     /// The names of its counters.
@@ -82,8 +81,7 @@ pub(crate) struct FunctionInstance {
     name: &'static str,
     /// After a fault its packets are dropped.
     drops: bool,
-    store: Store<InstanceData>,
-    memory: Memory,
+    module: ModuleInstance,
     process: TypedFunc<(), ()>,
     /// The offset of the block.
     block: usize,
@@ -101,72 +99,23 @@ pub(crate) struct FunctionInstance {
     decided: Option<u16>,
 }
 
-impl FunctionCode {
-    /// An instance that is not started yet.
-    fn instantiate(&self) -> Result<(Store<InstanceData>, wasmtime::Instance, Memory), Fault> {
-        let mut store = InstanceData::store(&self.runtime);
-        // A module may have a start function that runs during instantiation.
-        self.runtime.start_limit(&mut store)?;
-        let instance = self.ready.instantiate(&mut store)?;
-        let memory =
-            instance.get_memory(&mut store, "memory").ok_or_else(|| Fault::Trapped("it has no memory".into()))?;
-        let version = self.call_i32(&mut store, &instance, FUNCTION)?;
-        if version != VERSION {
-            let reason =
-                format!("it is built for version {version} of the interface, and this program supports {VERSION}");
-            return Err(Fault::InvalidDecision(reason));
-        }
-        Ok((store, instance, memory))
-    }
-
-    fn call_i32(
-        &self,
-        store: &mut Store<InstanceData>,
-        instance: &wasmtime::Instance,
-        name: &str,
-    ) -> Result<i32, Fault> {
-        let function: TypedFunc<(), i32> = instance.get_typed_func(&mut *store, name)?;
-        self.runtime.start_limit(store)?;
-        Ok(function.call(store, ())?)
-    }
-
-    /// Reads its description, at most `longest` bytes.
-    pub fn describe(&self, longest: usize) -> Result<String, Fault> {
-        let (mut store, instance, memory) = self.instantiate()?;
-        let at = self.call_i32(&mut store, &instance, "switchpath_describe")? as u32 as usize;
-        instance::text(memory.data(&store), at, longest)
-    }
-}
-
 impl FunctionInstance {
     /// Starts one for a call of a path.
     pub fn start(code: &Arc<FunctionCode>, call: &Call, path: &PathSpec) -> Result<FunctionInstance, Fault> {
-        let (mut store, instance, memory) = code.instantiate()?;
-        let at = code.call_i32(&mut store, &instance, "switchpath_block")? as u32 as usize;
-        store.data_mut().services.rules = path.guest_rules.iter().map(|(rule, _)| rule.text.clone()).collect();
-        let Some(shared) = memory.data_mut(&mut store).get_mut(at..).and_then(|rest| rest.first_chunk_mut()) else {
-            return Err(Fault::InvalidDecision("its block is not in its memory".into()));
-        };
-        if !at.is_multiple_of(8) {
-            return Err(Fault::InvalidDecision("its block is not at a multiple of 8".into()));
-        }
+        let mut module = code.module.instantiate_version(FUNCTION, VERSION)?;
+        let block = module.block::<SIZE>()?;
+        module.store.data_mut().services.rules = path.guest_rules.iter().map(|(rule, _)| rule.text.clone()).collect();
         // The last option is that of every function: see `on_fault`.
         let (on_fault, own) = call.options.split_last().map_or((0, &[][..]), |((_, last), own)| (*last, own));
         let values: Vec<u64> = own.iter().map(|(_, value)| *value).collect();
+        let shared = block_of_mut(module.memory.data_mut(&mut module.store), block);
         block::put_start(shared, &values, path.guest_rules.len());
-        let answer = code.call_i32(&mut store, &instance, "switchpath_start")?;
-        if answer != 0 {
-            let line = store.data().line();
-            let why = if line.is_empty() { format!("code {answer}") } else { line.to_string() };
-            return Err(Fault::InvalidDecision(format!("it refuses to start: {why}")));
-        }
-        let state = if code.has_state { Some(state_region(code, &mut store, &instance, memory)?) } else { None };
-        let process = instance.get_typed_func(&mut store, "switchpath_process")?;
-        // After the start, because the guest may have grown its memory there.
-        instance::prefault(memory.data_mut(&mut store));
-        let needs = FunctionNeeds::read(block_of(memory.data(&store), at), memory.data_size(&store));
+        module.start()?;
+        let state = if code.has_state { Some(state_region(&mut module)?) } else { None };
+        let process = module.function("switchpath_process")?;
+        let needs = FunctionNeeds::read(block_of(module.memory.data(&module.store), block), module.memory_size());
         let needs = needs.map_err(Fault::InvalidDecision)?;
-        store.data_mut().call_time().begin_work();
+        module.begin_work();
         let rule = |(rule, treatment): &(plan::GuestRule, RuleTreatment)| FunctionRule {
             name: format!("rule {rule}").into(),
             treatment: *treatment,
@@ -177,10 +126,9 @@ impl FunctionInstance {
             code: code.clone(),
             name: call.name,
             drops: on_fault == 1,
-            store,
-            memory,
+            module,
             process,
-            block: at,
+            block,
             needs,
             state,
             rules: path.guest_rules.iter().map(rule).collect(),
@@ -195,7 +143,7 @@ impl FunctionInstance {
 
     /// Bytes of memory that it has now.
     pub fn memory(&self) -> usize {
-        self.memory.data_size(&self.store)
+        self.module.memory_size()
     }
 
     /// One call with the first packets that continue. Returns the number of packets that are done, and true if all of these continue.
@@ -204,12 +152,11 @@ impl FunctionInstance {
         let Some((count, end, bytes)) = self.show(context, packets) else { return Ok((packets.len(), false)) };
         let first = packets[usize::from(self.places[0])].meta();
         let interface = first.in_interface;
-        let services = &mut self.store.data_mut().services;
+        let services = &mut self.module.store.data_mut().services;
         (services.now, services.interface) = (context.now.get(), interface);
         services.begin(context.tables, context.snapshot, count);
-        self.code.runtime.start_limit(&mut self.store)?;
-        self.process.call(&mut self.store, ())?;
-        let shared = block_of(self.memory.data(&self.store), self.block);
+        self.module.call(&self.process)?;
+        let shared = block_of(self.module.memory.data(&self.module.store), self.block);
         let changes = self.needs.has(WRITES) || self.needs.has(WORDS) || context.dry_run;
         let mut all = count == end;
         if !changes && block::all_pass(shared) {
@@ -217,7 +164,7 @@ impl FunctionInstance {
         } else {
             all &= self.decide(context, packets, count)?;
         }
-        if self.store.data().services.has_emitted() {
+        if self.module.store.data().services.has_emitted() {
             let rounds =
                 self.places[..count].iter().map(|&place| packets[usize::from(place)].meta().rounds & 0x3f).max();
             self.behind = (interface, rounds.unwrap_or(0));
@@ -232,7 +179,7 @@ impl FunctionInstance {
     fn show(&mut self, context: Context<'_>, packets: &[Packet]) -> Option<(usize, usize, u64)> {
         let FunctionNeeds { bytes: wanted, area, most, .. } = self.needs;
         let (stride, fields, flows) = (self.needs.stride(), self.needs.has(FIELDS), self.needs.has(FLOWS));
-        let memory = self.memory.data_mut(&mut self.store);
+        let memory = self.module.memory.data_mut(&mut self.module.store);
         let (mut count, mut end, mut bytes) = (0, 0, 0);
         for (place, packet) in packets.iter().enumerate().take(usize::from(u16::MAX)) {
             if count == most {
@@ -282,7 +229,7 @@ impl FunctionInstance {
 
     /// Checks the verdicts on the `count` packets of a call, and the changes of their bytes, before any of them is carried out.
     fn check(&self, packets: &[Packet], count: usize) -> Result<(), Fault> {
-        let memory = self.memory.data(&self.store);
+        let memory = self.module.memory.data(&self.module.store);
         let (shared, rules) = (block_of(memory, self.block), self.rules.len());
         for (which, &place) in self.places[..count].iter().enumerate() {
             let rule = block::verdict(shared, which).checked_sub(RULE).map(usize::from);
@@ -301,7 +248,7 @@ impl FunctionInstance {
     /// Carries out the verdicts on the `count` packets of a call. Returns true if all continue.
     fn decide(&mut self, context: Context<'_>, packets: &mut [Packet], count: usize) -> Result<bool, Fault> {
         self.check(packets, count)?;
-        let memory = self.memory.data(&self.store);
+        let memory = self.module.memory.data(&self.module.store);
         let shared = block_of(memory, self.block);
         let (words, writes) = (self.needs.has(WORDS), self.needs.has(WRITES));
         let mut all = true;
@@ -354,7 +301,7 @@ impl FunctionInstance {
         self.counts.faults.packets += 1;
         let (function, failure, drops) = (self.name, fault.to_string(), self.drops);
         self.report = Some(FunctionReport::Failed { function, failure, drops });
-        self.store.data_mut().services.take_emitted(|_| {});
+        self.module.store.data_mut().services.take_emitted(|_| {});
     }
 
     /// Treats packets after a fault. Returns true if all continue.
@@ -409,7 +356,7 @@ impl Function for FunctionInstance {
         let FunctionCounts { passed, dropped, moved, emitted, faults, after_fault } = self.counts;
         let fates = FATES.into_iter().zip([passed, dropped, moved, emitted, faults, after_fault]);
         let fates = fates.map(|(name, sum)| NamedCounter { name: name.into(), packets: sum.packets, bytes: sum.bytes });
-        let own = self.code.counters.iter().zip(self.store.data().counters());
+        let own = self.code.counters.iter().zip(self.module.store.data().counters());
         let own = own.map(|(name, packets)| NamedCounter { name: name.clone(), packets, bytes: 0 });
         let rule =
             |rule: &FunctionRule| NamedCounter { name: rule.name.clone(), packets: rule.packets, bytes: rule.bytes };
@@ -417,14 +364,14 @@ impl Function for FunctionInstance {
     }
 
     fn next_report(&mut self) -> Option<FunctionReport> {
-        self.report
-            .take()
-            .or_else(|| self.store.data_mut().take_new_line().map(|line| FunctionReport::Logged(line.to_string())))
+        self.report.take().or_else(|| {
+            self.module.store.data_mut().take_new_line().map(|line| FunctionReport::Logged(line.to_string()))
+        })
     }
 
     fn state(&self) -> Option<FunctionState<'_>> {
         let StateRegion { version, at, length } = self.state.filter(|_| !self.failed)?;
-        let bytes = self.memory.data(&self.store).get(at..at + length)?;
+        let bytes = self.module.memory.data(&self.module.store).get(at..at + length)?;
         Some(FunctionState { function: self.name, version, bytes })
     }
 
@@ -433,7 +380,7 @@ impl Function for FunctionInstance {
         if (old.function, old.version, old.bytes.len()) != (self.name, version, length) {
             return;
         }
-        if let Some(place) = self.memory.data_mut(&mut self.store).get_mut(at..at + length) {
+        if let Some(place) = self.module.memory.data_mut(&mut self.module.store).get_mut(at..at + length) {
             place.copy_from_slice(old.bytes);
         }
     }
@@ -441,7 +388,7 @@ impl Function for FunctionInstance {
     fn take_emitted(&mut self, take: &mut dyn FnMut(EmittedPacket<'_>)) {
         let (interface, rounds) = self.behind;
         let emitted = &mut self.counts.emitted;
-        self.store.data_mut().services.take_emitted(|bytes| {
+        self.module.store.data_mut().services.take_emitted(|bytes| {
             emitted.add(1, bytes.len() as u64);
             take(EmittedPacket { bytes, interface, rounds });
         });
@@ -455,27 +402,10 @@ impl fmt::Debug for FunctionInstance {
     }
 }
 
-/// The block, for reading.
-#[inline(always)]
-fn block_of(memory: &[u8], at: usize) -> &[u8; SIZE] {
-    memory[at..].first_chunk().expect("the block has been there since the start, and memory only grows")
-}
-
-/// The block, for writing.
-#[inline(always)]
-fn block_of_mut(memory: &mut [u8], at: usize) -> &mut [u8; SIZE] {
-    memory[at..].first_chunk_mut().expect("the block has been there since the start, and memory only grows")
-}
-
 /// Reads where its state is.
-fn state_region(
-    code: &FunctionCode,
-    store: &mut Store<InstanceData>,
-    instance: &wasmtime::Instance,
-    memory: Memory,
-) -> Result<StateRegion, Fault> {
-    let place = code.call_i32(store, instance, "switchpath_state")? as u32 as usize;
-    let memory = memory.data(&*store);
+fn state_region(module: &mut ModuleInstance) -> Result<StateRegion, Fault> {
+    let place = module.call_address("switchpath_state")?;
+    let memory = module.memory.data(&module.store);
     let number = |which: usize| {
         let bytes = memory.get(place.checked_add(which * 4)?..)?.first_chunk::<4>()?;
         Some(u32::from_le_bytes(*bytes))

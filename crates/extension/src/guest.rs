@@ -7,9 +7,10 @@
 use crate::apply::{self, QueueCounts};
 use crate::block::{self, EVALUATIONS, FLOWS, GuestRequirements, HOSTS, MOST, PASSES, RANKS};
 use crate::fallback::Fallback;
-use crate::instance::{Fault, Instance};
+use crate::instance::Fault;
 use crate::module::LoadError;
 use crate::program::GuestProgram;
+use crate::scheme_instance::SchemeInstance;
 use schemes::{Ahead, Next, Progress, Record, Scheme, Size, Tell, Trouble};
 use std::fmt;
 use units::{Instant, Nanos, QueueId, Rate};
@@ -25,11 +26,11 @@ const REST: Nanos = Nanos::secs(1);
 /// See the [module](self).
 pub struct Guest {
     program: GuestProgram,
-    instance: Instance,
+    instance: SchemeInstance,
     /// Instances for restarts after a fault. They are made in advance, because that takes longer than a packet may wait.
-    spares: Vec<Instance>,
+    spares: Vec<SchemeInstance>,
     /// Instances that have failed. Dropping one frees its memory, which is slow, so that happens together with the guest.
-    failed: Vec<Instance>,
+    failed: Vec<SchemeInstance>,
     /// A buffer for records.
     records: Vec<Record>,
     shape: GuestRequirements,
@@ -64,7 +65,7 @@ impl Guest {
         let instance = started()?;
         let shape = instance.view().shape();
         // The spares are started now and must ask for the same: after a fault there is no time to check one.
-        let spares = (1..FAULTS).map(|_| started()).collect::<Result<Vec<Instance>, LoadError>>()?;
+        let spares = (1..FAULTS).map(|_| started()).collect::<Result<Vec<SchemeInstance>, LoadError>>()?;
         if spares.iter().any(|spare| spare.view().shape() != shape) {
             return Err(LoadError::new("its demands differ from start to start", "mend it"));
         }

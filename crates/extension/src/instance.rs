@@ -1,17 +1,11 @@
-//! One instance of a guest: its memory, its functions, its counters and its log line.
+//! The host's data of an instance of a guest: its limits, its counters and its log line. The faults of guests.
 
-use crate::block::{self, BlockView, BlockWriter, GuestRequirements, OPTIONS, QUEUES, version};
 use crate::module::MEMORY;
 use crate::runtime::{CallTime, HasCallTime, Runtime};
 use crate::services::Services;
 use crate::slice_access::SliceAccess;
-use schemes::Record;
 use std::fmt;
-use units::{Instant, Rate};
-use wasmtime::{
-    Caller, Extern, InstancePre, Linker, Memory, Store, StoreLimits, StoreLimitsBuilder, Trap, TypedFunc, WasmParams,
-    WasmResults,
-};
+use wasmtime::{Caller, Extern, Linker, Store, StoreLimits, StoreLimitsBuilder, Trap};
 
 /// The size of a memory page of the machine, or less.
 const PAGE: usize = 4096;
@@ -160,134 +154,5 @@ pub(crate) fn text(memory: &[u8], at: usize, longest: usize) -> Result<String, F
 pub(crate) fn prefault(memory: &mut [u8]) {
     for page in memory.chunks_mut(PAGE) {
         page[0] = std::hint::black_box(page[0]);
-    }
-}
-
-/// See the [module](self).
-pub(crate) struct Instance {
-    runtime: Runtime,
-    store: Store<InstanceData>,
-    instance: wasmtime::Instance,
-    memory: Memory,
-    /// The offset of the block.
-    block: usize,
-    arrive: TypedFunc<(), ()>,
-    ready: TypedFunc<(), ()>,
-    recount: TypedFunc<(), ()>,
-}
-
-impl Instance {
-    /// Makes an instance that is not started yet.
-    pub fn new(runtime: &Runtime, module: &InstancePre<InstanceData>) -> Result<Instance, Fault> {
-        let mut store = InstanceData::store(runtime);
-        // A module may have a start function that runs during instantiation.
-        runtime.start_limit(&mut store)?;
-        let instance = module.instantiate(&mut store)?;
-        let memory =
-            instance.get_memory(&mut store, "memory").ok_or_else(|| Fault::Trapped("it has no memory".into()))?;
-        let (arrive, ready, recount) = (
-            instance.get_typed_func(&mut store, "switchpath_arrive")?,
-            instance.get_typed_func(&mut store, "switchpath_ready")?,
-            instance.get_typed_func(&mut store, "switchpath_recount")?,
-        );
-        Ok(Instance { runtime: runtime.clone(), store, instance, memory, block: 0, arrive, ready, recount })
-    }
-
-    fn call<P: WasmParams, R: WasmResults>(&mut self, function: &TypedFunc<P, R>, given: P) -> Result<R, Fault> {
-        self.runtime.start_limit(&mut self.store)?;
-        Ok(function.call(&mut self.store, given)?)
-    }
-
-    fn call_i32(&mut self, name: &str) -> Result<i32, Fault> {
-        let function: TypedFunc<(), i32> = self.instance.get_typed_func(&mut self.store, name)?;
-        self.call(&function, ())
-    }
-
-    /// Reads its description, at most `longest` bytes.
-    pub fn describe(&mut self, longest: usize) -> Result<String, Fault> {
-        version(self.call_i32("switchpath_version")?).map_err(Fault::InvalidDecision)?;
-        let at = self.call_i32("switchpath_describe")? as u32 as usize;
-        text(self.memory.data(&self.store), at, longest)
-    }
-
-    /// Starts it with these options.
-    pub fn start(&mut self, options: &[u64]) -> Result<(), Fault> {
-        self.block = self.call_i32("switchpath_block")? as u32 as usize;
-        let block = self.memory.data(&self.store).get(self.block..self.block.saturating_add(block::SIZE));
-        if block.is_none() || !self.block.is_multiple_of(8) {
-            return Err(Fault::InvalidDecision("its block is not in its memory, or not at a multiple of 8".into()));
-        }
-        self.block_writer().options(&options[..options.len().min(OPTIONS)]);
-        let answer = self.call_i32("switchpath_start")?;
-        if answer != 0 {
-            let line = self.store.data().line();
-            let why = if line.is_empty() { format!("code {answer}") } else { line.to_string() };
-            return Err(Fault::InvalidDecision(format!("it refuses to start: {why}")));
-        }
-        let GuestRequirements { queues, .. } = self.view().shape();
-        if !(1..=QUEUES).contains(&queues) {
-            return Err(Fault::InvalidDecision(format!("it asks for {queues} queues; a guest has 1 to {QUEUES}")));
-        }
-        // After the start, because the guest may have grown its memory there.
-        prefault(self.memory.data_mut(&mut self.store));
-        self.store.data_mut().call_time().begin_work();
-        Ok(())
-    }
-
-    /// The block, for reading.
-    #[inline]
-    pub fn view(&self) -> BlockView<'_> {
-        let block = self.memory.data(&self.store)[self.block..].first_chunk();
-        BlockView(block.expect("the block has been there since the start, and memory only grows"))
-    }
-
-    /// The block, for writing.
-    #[inline]
-    pub fn block_writer(&mut self) -> BlockWriter<'_> {
-        let block = self.memory.data_mut(&mut self.store)[self.block..].first_chunk_mut();
-        BlockWriter(block.expect("the block has been there since the start, and memory only grows"))
-    }
-
-    /// Tells it that packets have arrived: as many as the block has records.
-    #[inline]
-    pub fn arrive(&mut self) -> Result<(), Fault> {
-        self.runtime.start_limit(&mut self.store)?;
-        Ok(self.arrive.call(&mut self.store, ())?)
-    }
-
-    /// Tells it that the link can accept packets: as many as the block says.
-    #[inline]
-    pub fn ready(&mut self) -> Result<(), Fault> {
-        self.runtime.start_limit(&mut self.store)?;
-        Ok(self.ready.call(&mut self.store, ())?)
-    }
-
-    /// Tells it the queued packets. `part` is 1 for the first call, 2 for the last, 3 for the only one.
-    pub fn recount(&mut self, now: Instant, rate: Rate, records: &[Record], part: usize) -> Result<(), Fault> {
-        let mut sheet = self.block_writer();
-        sheet.head(now, rate, records.len(), part);
-        records.iter().enumerate().for_each(|(which, record)| sheet.record(which, record));
-        self.runtime.start_limit(&mut self.store)?;
-        Ok(self.recount.call(&mut self.store, ())?)
-    }
-
-    /// Bytes of memory that it has now.
-    pub fn memory(&self) -> usize {
-        self.memory.data_size(&self.store)
-    }
-
-    /// The values of its counters.
-    pub fn counters(&self) -> [u64; COUNTERS] {
-        self.store.data().counters()
-    }
-
-    /// The last line that it logged, unless it has been reported already.
-    pub fn take_new_line(&mut self) -> Option<&str> {
-        self.store.data_mut().take_new_line()
-    }
-
-    /// The last line that it logged; empty if it logged none.
-    pub fn line(&self) -> &str {
-        self.store.data().line()
     }
 }

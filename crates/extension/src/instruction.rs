@@ -24,17 +24,16 @@
 //!
 //! It has the limits of a scheme: time on a machine, instructions in a simulation, and 1 MiB of memory.
 
-use crate::instance::{self, Fault, InstanceData};
+use crate::instance::Fault;
 use crate::module::{
-    HOST_FUNCTIONS, INSTRUCTION, LARGEST, LoadError, MEMORY, check_imports, check_memory, compile, functions,
-    may_export,
+    HOST_FUNCTIONS, INSTRUCTION, LARGEST, LoadError, check_imports, check_memory, compile, functions, may_export,
 };
-use crate::runtime::{HasCallTime, Runtime};
+use crate::module_instance::{LinkedModule, ModuleInstance, block_of_mut};
+use crate::runtime::Runtime;
 use plane::instructions::{CustomInstruction, InstructionCall, InstructionMaker, InstructionOutcome, TAGS};
 use std::fmt;
-use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
-use wasmtime::{InstancePre, Linker, Memory, Store, TypedFunc};
+use wasmtime::TypedFunc;
 
 /// The version of the block and of the functions.
 const VERSION: i32 = 1;
@@ -93,10 +92,8 @@ pub struct GuestInstruction {
 }
 
 struct Code {
-    runtime: Runtime,
-    ready: InstancePre<InstanceData>,
+    module: LinkedModule,
     text: InstructionText,
-    digest: u64,
 }
 
 impl GuestInstruction {
@@ -112,19 +109,13 @@ impl GuestInstruction {
         check_memory(&module)?;
         let all = [INSTRUCTION, "switchpath_describe", "switchpath_block", "switchpath_execute"];
         functions(&module, all.into_iter().map(|name| (name, true)))?;
-        let mut linker = Linker::new(&runtime.engine);
-        InstanceData::add_imports(&mut linker).map_err(|error| LoadError::new(format!("{error:#}"), "report this"))?;
-        let ready = linker
-            .instantiate_pre(&module)
-            .map_err(|error| LoadError::new(format!("it cannot be linked: {error:#}"), "remove its imports"))?;
-        let mut hasher = DefaultHasher::new();
-        bytes.hash(&mut hasher);
+        let module = LinkedModule::new((&module, bytes), runtime, |_| Ok(()))?;
         let wrong =
             |wrong: String| LoadError::new(wrong, "see docs/operate/guests.md for how an instruction describes itself");
-        let mut at_work = InstructionInstance::new(runtime, &ready).map_err(|fault| wrong(fault.to_string()))?;
-        let text = at_work.describe().map_err(|fault| wrong(format!("its description failed: {fault}")))?;
+        let mut made = InstructionInstance::new(&module).map_err(|fault| wrong(fault.to_string()))?;
+        let text = made.module.describe(LONGEST).map_err(|fault| wrong(format!("its description failed: {fault}")))?;
         let text = InstructionText::read(&text).map_err(wrong)?;
-        Ok(GuestInstruction { code: Arc::new(Code { runtime: runtime.clone(), ready, text, digest: hasher.finish() }) })
+        Ok(GuestInstruction { code: Arc::new(Code { module, text }) })
     }
 
     /// Its description.
@@ -134,19 +125,18 @@ impl GuestInstruction {
 
     /// A hash of its code.
     pub fn digest(&self) -> u64 {
-        self.code.digest
+        self.code.module.digest
     }
 
     /// The host functions that it imports: `log`, `counter` and `random`.
     pub fn imports(&self) -> Vec<String> {
-        self.code.ready.module().imports().map(|import| import.name().to_string()).collect()
+        self.code.module.imports()
     }
 
     /// Starts an instance.
     pub fn start(&self) -> Result<Box<dyn CustomInstruction>, String> {
-        let mut made =
-            InstructionInstance::new(&self.code.runtime, &self.code.ready).map_err(|fault| fault.to_string())?;
-        made.store.data_mut().call_time().begin_work();
+        let mut made = InstructionInstance::new(&self.code.module).map_err(|fault| fault.to_string())?;
+        made.module.begin_work();
         Ok(Box::new(made))
     }
 }
@@ -159,62 +149,28 @@ impl InstructionMaker for GuestInstruction {
 
 impl fmt::Debug for GuestInstruction {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Instruction {:016x}", self.code.digest)
+        write!(f, "Instruction {:016x}", self.code.module.digest)
     }
 }
 
 /// An instance of an instruction.
 struct InstructionInstance {
-    runtime: Runtime,
-    store: Store<InstanceData>,
-    instance: wasmtime::Instance,
-    memory: Memory,
+    module: ModuleInstance,
     /// The offset of the block.
     block: usize,
     execute: TypedFunc<(), i32>,
 }
 
 impl InstructionInstance {
-    fn new(runtime: &Runtime, module: &InstancePre<InstanceData>) -> Result<InstructionInstance, Fault> {
-        let mut store = InstanceData::store(runtime);
-        // A module may have a start function that runs during instantiation.
-        runtime.start_limit(&mut store)?;
-        let instance = module.instantiate(&mut store)?;
-        let memory =
-            instance.get_memory(&mut store, "memory").ok_or_else(|| Fault::Trapped("it has no memory".into()))?;
-        let execute = instance.get_typed_func(&mut store, "switchpath_execute")?;
-        let mut made = InstructionInstance { runtime: runtime.clone(), store, instance, memory, block: 0, execute };
-        let version = made.call_i32(INSTRUCTION)?;
-        if version != VERSION {
-            let reason =
-                format!("it is built for version {version} of the interface, and this program supports {VERSION}");
-            return Err(Fault::InvalidDecision(reason));
-        }
-        made.block = made.call_i32("switchpath_block")? as u32 as usize;
-        let there = made.memory.data(&made.store).len();
-        if made.block.saturating_add(BLOCK) > there || !made.block.is_multiple_of(8) {
-            return Err(Fault::InvalidDecision("its block is not in its memory, or not at a multiple of 8".into()));
-        }
-        debug_assert!(there <= MEMORY);
-        instance::prefault(made.memory.data_mut(&mut made.store));
-        Ok(made)
-    }
-
-    fn call_i32(&mut self, name: &str) -> Result<i32, Fault> {
-        let function: TypedFunc<(), i32> = self.instance.get_typed_func(&mut self.store, name)?;
-        self.runtime.start_limit(&mut self.store)?;
-        Ok(function.call(&mut self.store, ())?)
-    }
-
-    fn describe(&mut self) -> Result<String, Fault> {
-        let at = self.call_i32("switchpath_describe")? as u32 as usize;
-        instance::text(self.memory.data(&self.store), at, LONGEST)
+    fn new(module: &LinkedModule) -> Result<InstructionInstance, Fault> {
+        let mut module = module.instantiate_version(INSTRUCTION, VERSION)?;
+        let (block, execute) = (module.block::<BLOCK>()?, module.function("switchpath_execute")?);
+        Ok(InstructionInstance { module, block, execute })
     }
 
     /// The block, for reading and writing.
     fn block(&mut self) -> &mut [u8; BLOCK] {
-        let block = self.memory.data_mut(&mut self.store)[self.block..].first_chunk_mut();
-        block.expect("the block has been there since the start, and memory only grows")
+        block_of_mut(self.module.memory.data_mut(&mut self.module.store), self.block)
     }
 
     fn once(&mut self, call: &mut InstructionCall) -> Result<InstructionOutcome, Fault> {
@@ -227,8 +183,7 @@ impl InstructionInstance {
         put(24, bits << 32 | u64::from(call.operator));
         put(32, 0);
         (0..TAGS).for_each(|tag| put(40 + tag * 8, call.entries[tag].unwrap_or(0)));
-        self.runtime.start_limit(&mut self.store)?;
-        let answer = self.execute.call(&mut self.store, ())?;
+        let answer = self.module.call(&self.execute)?;
         let block = self.block();
         let get = |at: usize| block[at..].first_chunk::<8>().map_or(0, |bytes| u64::from_le_bytes(*bytes));
         let written = get(32) as u32;

@@ -1,15 +1,16 @@
 //! The code of a guest: compiled, and checked before any of it runs on a link.
 
 use crate::description::{GuestDescription, LONGEST};
-use crate::instance::{Fault, Instance, InstanceData};
+use crate::instance::Fault;
 use crate::module::{
     FUNCTION, HOST_FUNCTIONS, INSTRUCTION, LoadError, SLICE, check_imports, check_memory, compile, functions,
 };
+use crate::module_instance::LinkedModule;
 use crate::runtime::Runtime;
+use crate::scheme_instance::SchemeInstance;
 use std::fmt;
-use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
-use wasmtime::{InstancePre, Linker, Module};
+use wasmtime::Module;
 
 /// See the [module](self). Cheap to clone.
 #[derive(Clone)]
@@ -18,10 +19,8 @@ pub struct GuestProgram {
 }
 
 struct Code {
-    runtime: Runtime,
-    ready: InstancePre<InstanceData>,
+    module: LinkedModule,
     declared: GuestDescription,
-    digest: u64,
 }
 
 impl GuestProgram {
@@ -42,22 +41,14 @@ impl GuestProgram {
         }
         check_imports(&module, HOST_FUNCTIONS)?;
         exports(&module)?;
-        let mut linker = Linker::new(&runtime.engine);
-        InstanceData::add_imports(&mut linker).map_err(|error| LoadError::new(format!("{error:#}"), "report this"))?;
-        let ready = linker.instantiate_pre(&module).map_err(|error| {
-            LoadError::new(format!("it cannot be linked: {error:#}"), "give its imports the types of the kit in sdk/")
+        let module = LinkedModule::new((&module, bytes), runtime, |_| Ok(()))?;
+        let text = SchemeInstance::new(&module).and_then(|mut instance| instance.describe(LONGEST));
+        let text = text.map_err(|fault| {
+            LoadError::new(format!("its description failed: {fault}"), "see docs/operate/guests.md")
         })?;
-        let mut hasher = DefaultHasher::new();
-        bytes.hash(&mut hasher);
-        let code =
-            Code { runtime: runtime.clone(), ready, declared: GuestDescription::default(), digest: hasher.finish() };
-        let text =
-            Instance::new(&code.runtime, &code.ready).and_then(|mut instance| instance.describe(LONGEST)).map_err(
-                |fault| LoadError::new(format!("its description failed: {fault}"), "see docs/operate/guests.md"),
-            )?;
         let declared = GuestDescription::read(&text)
             .map_err(|wrong| LoadError::new(wrong, "see docs/operate/guests.md for how a guest describes itself"))?;
-        Ok(GuestProgram { code: Arc::new(Code { declared, ..code }) })
+        Ok(GuestProgram { code: Arc::new(Code { module, declared }) })
     }
 
     /// Its description.
@@ -67,16 +58,16 @@ impl GuestProgram {
 
     /// A hash of its code.
     pub fn digest(&self) -> u64 {
-        self.code.digest
+        self.code.module.digest
     }
 
     /// The host functions that it imports: `log`, `counter` and `random`.
     pub fn imports(&self) -> Vec<String> {
-        self.code.ready.module().imports().map(|import| import.name().to_string()).collect()
+        self.code.module.imports()
     }
 
-    pub(crate) fn instance(&self, options: &[u64]) -> Result<Instance, Fault> {
-        let mut instance = Instance::new(&self.code.runtime, &self.code.ready)?;
+    pub(crate) fn instance(&self, options: &[u64]) -> Result<SchemeInstance, Fault> {
+        let mut instance = SchemeInstance::new(&self.code.module)?;
         instance.start(options)?;
         Ok(instance)
     }
@@ -84,7 +75,7 @@ impl GuestProgram {
 
 impl fmt::Debug for GuestProgram {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Program {:016x}", self.code.digest)
+        write!(f, "Program {:016x}", self.code.module.digest)
     }
 }
 

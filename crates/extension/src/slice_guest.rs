@@ -17,17 +17,16 @@
 
 use crate::block::OPTIONS;
 use crate::description::{GuestDescription, LONGEST};
-use crate::instance::InstanceData;
 use crate::module::{LoadError, SLICE, SLICE_SERVICES, check_imports, check_memory, compile, functions, may_export};
+use crate::module_instance::LinkedModule;
 use crate::runtime::Runtime;
+use crate::slice_block::VERSION;
 use crate::slice_imports::add_memory;
-use crate::slice_instance::{SliceGuestCode, SliceInstance};
+use crate::slice_instance::SliceInstance;
 use slice::SliceMemory;
 use slice::code::{CodeOption, GuestCodeOption};
 use std::fmt;
-use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
-use wasmtime::Linker;
 
 /// True if a module is a code option and not another guest.
 pub(crate) fn is_code_option(bytes: &[u8]) -> bool {
@@ -37,11 +36,10 @@ pub(crate) fn is_code_option(bytes: &[u8]) -> bool {
 /// The code of a code option: compiled, and checked before any of it runs. Cheap to clone.
 #[derive(Clone)]
 pub struct GuestSlice {
-    code: Arc<SliceGuestCode>,
+    code: LinkedModule,
     declared: Arc<GuestDescription>,
     version: u32,
     memory: usize,
-    digest: u64,
 }
 
 impl GuestSlice {
@@ -69,20 +67,12 @@ impl GuestSlice {
                 ("switchpath_format", false),
             ],
         )?;
-        let mut linker = Linker::new(&runtime.engine);
-        let added = InstanceData::add_imports(&mut linker).and_then(|()| add_memory(&mut linker));
-        added.map_err(|error| LoadError::new(format!("{error:#}"), "report this"))?;
-        let ready = linker.instantiate_pre(&module).map_err(|error| {
-            LoadError::new(format!("it cannot be linked: {error:#}"), "give its imports the types of the kit in sdk/")
-        })?;
-        let mut hasher = DefaultHasher::new();
-        bytes.hash(&mut hasher);
-        let code = SliceGuestCode { runtime: runtime.clone(), ready };
+        let code = LinkedModule::new((&module, bytes), runtime, add_memory)?;
         let hint = "see docs/operate/guest-slices.md for how a code option describes itself";
-        let text = code.describe(LONGEST);
+        let text = code.instantiate_version(SLICE, VERSION).and_then(|mut instance| instance.describe(LONGEST));
         let text = text.map_err(|fault| LoadError::new(format!("its description failed: {fault}"), hint))?;
         let (declared, version, memory) = read(&text).map_err(|wrong| LoadError::new(wrong, hint))?;
-        Ok(GuestSlice { code: Arc::new(code), declared: Arc::new(declared), version, memory, digest: hasher.finish() })
+        Ok(GuestSlice { code, declared: Arc::new(declared), version, memory })
     }
 
     /// Its description.
@@ -92,12 +82,12 @@ impl GuestSlice {
 
     /// A hash of its code.
     pub fn digest(&self) -> u64 {
-        self.digest
+        self.code.digest
     }
 
     /// The host functions that it imports.
     pub fn imports(&self) -> Vec<String> {
-        self.code.ready.module().imports().map(|import| import.name().to_string()).collect()
+        self.code.imports()
     }
 
     /// Bytes of its memory when it is started with these values of its options.
@@ -128,7 +118,7 @@ impl GuestCodeOption for GuestSlice {
 
 impl fmt::Debug for GuestSlice {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Code option {:016x}", self.digest)
+        write!(f, "Code option {:016x}", self.code.digest)
     }
 }
 

@@ -5,9 +5,9 @@
 //! first packet of that call is an exception, and the rest of the batch is dropped. After [`FAULTS`] of those its slice is suspended, too.
 
 use crate::guest::FAULTS;
-use crate::instance::{self, Fault, InstanceData};
+use crate::instance::Fault;
 use crate::module::SLICE;
-use crate::runtime::{HasCallTime, Runtime};
+use crate::module_instance::{LinkedModule, ModuleInstance, block_of, block_of_mut};
 use crate::slice_block::{self as block, EDITS, MOST, PASSES, SIZE, SliceNeeds, SliceRecord, VERSION};
 use packet::BATCH;
 use slice::SliceMemory;
@@ -15,19 +15,11 @@ use slice::code::{
     BatchPacket, CodeEnv, CodeOption, CodeStage, Diversion, ExceptionCode, Formatted, InnerEdit, LookupKey,
     LookupResult,
 };
-use std::sync::Arc;
-use wasmtime::{InstancePre, Memory, Store, TypedFunc};
-
-/// The compiled code that instances share.
-pub(crate) struct SliceGuestCode {
-    pub runtime: Runtime,
-    pub ready: InstancePre<InstanceData>,
-}
+use wasmtime::TypedFunc;
 
 /// A started guest.
 struct Started {
-    store: Store<InstanceData>,
-    memory: Memory,
+    module: ModuleInstance,
     parse: TypedFunc<(), ()>,
     format: TypedFunc<(), ()>,
     /// The offset of the block.
@@ -60,7 +52,7 @@ struct Decision {
 
 /// See the [module](self).
 pub(crate) struct SliceInstance {
-    code: Arc<SliceGuestCode>,
+    code: LinkedModule,
     options: Box<[u64]>,
     guest: Started,
     /// The stage of the decisions.
@@ -75,77 +67,22 @@ pub(crate) struct SliceInstance {
     failure: Option<String>,
 }
 
-fn block_of(memory: &[u8], at: usize) -> &[u8; SIZE] {
-    memory[at..].first_chunk().expect("the block has been there since the start, and memory only grows")
-}
-
-fn block_of_mut(memory: &mut [u8], at: usize) -> &mut [u8; SIZE] {
-    memory[at..].first_chunk_mut().expect("the block has been there since the start, and memory only grows")
-}
-
-impl SliceGuestCode {
-    /// An instance that is not started yet.
-    fn instantiate(&self) -> Result<(Store<InstanceData>, wasmtime::Instance, Memory), Fault> {
-        let mut store = InstanceData::store(&self.runtime);
-        // A module may have a start function that runs during instantiation.
-        self.runtime.start_limit(&mut store)?;
-        let instance = self.ready.instantiate(&mut store)?;
-        let memory =
-            instance.get_memory(&mut store, "memory").ok_or_else(|| Fault::Trapped("it has no memory".into()))?;
-        let version = self.call_i32(&mut store, &instance, SLICE)?;
-        if version != VERSION {
-            let reason =
-                format!("it is built for version {version} of the interface, and this program supports {VERSION}");
-            return Err(Fault::InvalidDecision(reason));
-        }
-        Ok((store, instance, memory))
-    }
-
-    fn call_i32(
-        &self,
-        store: &mut Store<InstanceData>,
-        instance: &wasmtime::Instance,
-        name: &str,
-    ) -> Result<i32, Fault> {
-        let function: TypedFunc<(), i32> = instance.get_typed_func(&mut *store, name)?;
-        self.runtime.start_limit(store)?;
-        Ok(function.call(store, ())?)
-    }
-
-    /// Reads its description, at most `longest` bytes.
-    pub fn describe(&self, longest: usize) -> Result<String, Fault> {
-        let (mut store, instance, memory) = self.instantiate()?;
-        let at = self.call_i32(&mut store, &instance, "switchpath_describe")? as u32 as usize;
-        instance::text(memory.data(&store), at, longest)
-    }
-
-    fn start(&self, options: &[u64], of_slice: &SliceMemory) -> Result<Started, Fault> {
-        let (mut store, instance, memory) = self.instantiate()?;
-        store.data_mut().slice.memory = of_slice.clone();
-        let at = self.call_i32(&mut store, &instance, "switchpath_block")? as u32 as usize;
-        let shared = memory.data_mut(&mut store).get_mut(at..).and_then(|rest| rest.first_chunk_mut());
-        let Some(shared) = shared.filter(|_| at.is_multiple_of(8)) else {
-            return Err(Fault::InvalidDecision("its block is not in its memory, or not at a multiple of 8".into()));
-        };
-        block::put_start(shared, of_slice.size(), options);
-        let answer = self.call_i32(&mut store, &instance, "switchpath_start")?;
-        if answer != 0 {
-            let line = store.data().line();
-            let why = if line.is_empty() { format!("code {answer}") } else { line.to_string() };
-            return Err(Fault::InvalidDecision(format!("it refuses to start: {why}")));
-        }
-        let parse = instance.get_typed_func(&mut store, "switchpath_parse")?;
-        let format = instance.get_typed_func(&mut store, "switchpath_format")?;
-        // After the start, because the guest may have grown its memory there.
-        instance::prefault(memory.data_mut(&mut store));
-        let needs = SliceNeeds::read(block_of(memory.data(&store), at), memory.data_size(&store));
-        let needs = needs.map_err(Fault::InvalidDecision)?;
-        store.data_mut().call_time().begin_work();
-        Ok(Started { store, memory, parse, format, block: at, needs })
-    }
-}
-
 impl Started {
+    fn new(code: &LinkedModule, options: &[u64], of_slice: &SliceMemory) -> Result<Started, Fault> {
+        let mut module = code.instantiate_version(SLICE, VERSION)?;
+        module.store.data_mut().slice.memory = of_slice.clone();
+        let block = module.block::<SIZE>()?;
+        let shared = block_of_mut(module.memory.data_mut(&mut module.store), block);
+        block::put_start(shared, of_slice.size(), options);
+        module.start()?;
+        let parse = module.function("switchpath_parse")?;
+        let format = module.function("switchpath_format")?;
+        let needs = SliceNeeds::read(block_of(module.memory.data(&module.store), block), module.memory_size());
+        let needs = needs.map_err(Fault::InvalidDecision)?;
+        module.begin_work();
+        Ok(Started { module, parse, format, block, needs })
+    }
+
     /// Writes the first packets into the block. Returns their positions and number.
     fn show(
         &mut self,
@@ -154,7 +91,7 @@ impl Started {
     ) -> ([(usize, usize); MOST], usize) {
         let mut shown = [(0, 0); MOST];
         let mut count = 0;
-        let memory = self.memory.data_mut(&mut self.store);
+        let memory = self.module.memory.data_mut(&mut self.module.store);
         for (which, packet) in packets.take(self.needs.most).enumerate() {
             let length = packet.bytes.len().min(self.needs.bytes);
             let at = self.needs.place(which);
@@ -170,11 +107,9 @@ impl Started {
     }
 
     /// One call of the guest.
-    fn call(&mut self, runtime: &Runtime, stage: CodeStage) -> Result<(), Fault> {
-        self.store.data_mut().slice.beyond = 0;
-        runtime.start_limit(&mut self.store)?;
-        let function = if stage == CodeStage::Parse { &self.parse } else { &self.format };
-        Ok(function.call(&mut self.store, ())?)
+    fn call(&mut self, stage: CodeStage) -> Result<(), Fault> {
+        self.module.store.data_mut().slice.beyond = 0;
+        self.module.call(if stage == CodeStage::Parse { &self.parse } else { &self.format })
     }
 
     /// The decision about a packet of the call that had `length` bytes. `bytes` gets its changed bytes.
@@ -184,10 +119,10 @@ impl Started {
         (which, length): (usize, usize),
         bytes: &mut Vec<u8>,
     ) -> Result<Result<Continued, Diversion>, String> {
-        let memory = self.memory.data(&self.store);
+        let memory = self.module.memory.data(&self.module.store);
         let record = SliceRecord::read(block_of(memory, self.block), which);
         let diversion = record.diversion(stage == CodeStage::Format)?;
-        if self.store.data().slice.beyond >> which & 1 != 0 {
+        if self.module.store.data().slice.beyond >> which & 1 != 0 {
             return Ok(Err(Diversion::OutOfMemory));
         }
         Ok(match diversion {
@@ -219,15 +154,16 @@ impl Started {
         let count = usize::try_from(shown - front).unwrap_or(0);
         let from = self.needs.place(which).wrapping_add_signed(front);
         let at = bytes.len();
-        bytes.extend_from_slice(self.memory.data(&self.store).get(from..from + count).unwrap_or_default());
+        bytes
+            .extend_from_slice(self.module.memory.data(&self.module.store).get(from..from + count).unwrap_or_default());
         Ok(PacketChange { front: record.front, length, at, count: bytes.len() - at })
     }
 }
 
 impl SliceInstance {
     /// Starts one for a slice with this memory.
-    pub fn start(code: &Arc<SliceGuestCode>, options: &[u64], memory: &SliceMemory) -> Result<SliceInstance, Fault> {
-        let guest = code.start(options, memory)?;
+    pub fn start(code: &LinkedModule, options: &[u64], memory: &SliceMemory) -> Result<SliceInstance, Fault> {
+        let guest = Started::new(code, options, memory)?;
         let changed = if guest.needs.has(EDITS) { BATCH * (guest.needs.room + guest.needs.bytes) } else { 0 };
         Ok(SliceInstance {
             code: code.clone(),
@@ -244,7 +180,7 @@ impl SliceInstance {
 
     /// Bytes of memory that it has now, without that of its slice.
     pub fn memory(&self) -> usize {
-        self.guest.memory.data_size(&self.guest.store)
+        self.guest.module.memory_size()
     }
 
     /// Lets the guest decide about the packets of a call, and keeps its decisions. False if it must not be called again for this batch.
@@ -254,7 +190,7 @@ impl SliceInstance {
             return false;
         }
         let before = self.decisions.len();
-        let fault = match self.guest.call(&self.code.runtime, self.stage) {
+        let fault = match self.guest.call(self.stage) {
             Ok(()) => self.keep(&shown[..count]).err().map(Fault::InvalidDecision),
             Err(fault) => Some(fault),
         };
@@ -284,8 +220,8 @@ impl SliceInstance {
             self.overruns += 1;
             if self.overruns < FAULTS {
                 // The guest was interrupted at any place, so its own memory may be inconsistent. That of the slice stays.
-                let memory = self.guest.store.data().slice.memory.clone();
-                match self.code.start(&self.options, &memory) {
+                let memory = self.guest.module.store.data().slice.memory.clone();
+                match Started::new(&self.code, &self.options, &memory) {
                     Ok(started) => {
                         self.guest = started;
                         return Diversion::Exception(ExceptionCode::OverBudget);
@@ -295,7 +231,7 @@ impl SliceInstance {
             } else {
                 failure = format!("{failure}, {FAULTS} times");
             }
-        } else if let Some(line) = self.guest.store.data_mut().take_new_line() {
+        } else if let Some(line) = self.guest.module.store.data_mut().take_new_line() {
             failure = format!("{failure}; it logged: {line}");
         }
         self.failure = Some(failure);

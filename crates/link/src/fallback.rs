@@ -7,19 +7,13 @@
 use super::{Link, LinkWires};
 use crate::queueing::{Queueing, Queues};
 use packet::Queue;
+use packet::containment::panic_text;
 use schemes::{Layer, Next, Scheme, Sharing, Size, Wires as _};
-use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use units::QueueId;
 
 /// The queue limit of the drop-tail replacement, not counting the packets that already wait.
 const LIMIT: usize = 1000;
-
-/// The message of a panic.
-pub fn panic_text(panic: &(dyn Any + Send)) -> String {
-    let text = panic.downcast_ref::<String>().map(String::as_str).or(panic.downcast_ref::<&str>().copied());
-    text.unwrap_or("it panicked").to_owned()
-}
 
 /// Drop tail with room for the packets that already wait.
 fn drop_tail(waiting: usize) -> Queueing {

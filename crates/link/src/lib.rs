@@ -28,7 +28,6 @@ mod wires;
 
 pub use demand::Demand;
 pub use emulation::{EmulationStats, LinkObserver, LinkSetup};
-pub use fallback::panic_text;
 pub use group_stats::GroupStats;
 pub use queueing::{GuestFactory, Queueing, guest_code, share_memory};
 pub use random::RandomStream;

@@ -5,6 +5,7 @@
 
 pub mod accounting;
 mod advisory;
+pub mod containment;
 mod counters;
 pub mod event;
 mod exception;

@@ -7,7 +7,7 @@
 use crate::function::{Context, Function, NamedCounter};
 use crate::snapshot::Snapshot;
 use fib::Tables;
-use link::panic_text;
+use packet::containment::panic_text;
 use packet::{Batch, Meta, Packet};
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};

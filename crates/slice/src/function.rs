@@ -1,8 +1,7 @@
 //! The function `slice` of a path: decapsulation, parse, look-up and format of a batch (adr/0077).
 
 use crate::code::{
-    BatchPacket, CodeEnv, CodeOption, CodeStage, Diversion, ExceptionCode, Formatted, InnerEdit, LookupResult,
-    data_mtu, panic_text,
+    BatchPacket, CodeEnv, CodeOption, CodeStage, Diversion, ExceptionCode, Formatted, InnerEdit, LookupResult, data_mtu,
 };
 use crate::counters::{SliceCells, SliceCounters};
 use crate::cpu_share::BatchTime;
@@ -14,11 +13,11 @@ use crate::rows::{ResultRows, RowWords};
 use crate::table::{SharedSlices, SliceState, SliceTable, TableSlice};
 use crate::work::{Step, Stop, Work};
 use classifier::{RuleResult, TenantId, TenantKey};
+use packet::containment;
 use packet::{DropReason, Exception, Meta, Packet};
 use plan::Call;
 use plane::function::{Context, Function, FunctionMaker};
 use plane::snapshot::PathSpec;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use units::{Instant, Nanos, PortId, ShareId};
@@ -466,7 +465,7 @@ fn contain(
     while next < run.len() {
         // The position outlives a panic, so that the packet is known.
         let position = &mut next;
-        let caught = catch_unwind(AssertUnwindSafe(|| {
+        let caught = containment::contain(|| {
             while let Some(work) = run.get_mut(*position) {
                 let packet = &mut batch.packets[work.at];
                 if !work.is_done {
@@ -484,10 +483,10 @@ fn contain(
                 }
                 *position += 1;
             }
-        }));
+        });
         if let Err(panic) = caught {
             if !batch.context.dry_run {
-                slice.shared.fail(panic_text(&*panic));
+                slice.shared.fail(panic);
             }
             let work = &mut run[next];
             work.is_done = true;

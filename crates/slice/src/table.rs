@@ -102,6 +102,13 @@ impl SliceTable {
     }
 }
 
+/// Why the code option of a slice panicked.
+#[derive(Debug, Default)]
+struct Failure {
+    text: Option<String>,
+    is_reported: bool,
+}
+
 /// A slice, from its creation to its end.
 #[derive(Debug)]
 pub(crate) struct SliceState {
@@ -121,8 +128,7 @@ pub(crate) struct SliceState {
     pub exceptions: Arc<ExceptionQueue>,
     pub cpu: Arc<CpuShare>,
     pub suspended: AtomicBool,
-    /// Why its code option panicked.
-    pub failure: Mutex<Option<String>>,
+    failure: Mutex<Failure>,
     /// Those of ended function instances, then one for each instance.
     cells: Arc<Mutex<Vec<Arc<SliceCells>>>>,
 }
@@ -189,15 +195,26 @@ impl SliceState {
         cells
     }
 
+    fn lock_failure(&self) -> MutexGuard<'_, Failure> {
+        self.failure.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Suspends the slice because its code option panicked.
     pub fn fail(&self, failure: String) {
-        *self.failure.lock().unwrap_or_else(PoisonError::into_inner) = Some(failure);
+        *self.lock_failure() = Failure { text: Some(failure), is_reported: false };
         self.suspended.store(true, Relaxed);
     }
 
     /// The failure, if the code option panicked.
     pub fn failure(&self) -> Option<String> {
-        self.failure.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.lock_failure().text.clone()
+    }
+
+    /// The failure, once.
+    pub fn take_new_failure(&self) -> Option<String> {
+        let mut failure = self.lock_failure();
+        let is_reported = std::mem::replace(&mut failure.is_reported, true);
+        failure.text.clone().filter(|_| !is_reported)
     }
 
     fn sum<T>(&self, start: T, mut add: impl FnMut(&mut T, &SliceCells)) -> T {

@@ -445,6 +445,9 @@ pub enum EventKind {
     /// A warning of the CPU scheduler about a task, reported once when its cause begins. The task runs on time-outs only, its batches nearly fill
     /// its queues, or it waited too long for the processor. Or its packets cost more than declared, or its port sleeps too long.
     Scheduling,
+    /// The code option of a slice panicked, trapped, or made an invalid decision. The slice loses its packets until it is resumed or gets another code
+    /// option.
+    SliceFailed,
     /// A guest function trapped, did not return in time, or made an invalid decision. It is off until the next configuration, and its packets bypass
     /// it or are dropped. Or functions of a preemptible path panicked, exceeded the path's limit, or did not return. They are restarted; reported at
     /// most once a minute.

@@ -466,6 +466,7 @@ impl Daemon {
                 | api::EventKind::RouterContradicts
                 | api::EventKind::Scheduling
                 | api::EventKind::FunctionFailed
+                | api::EventKind::SliceFailed
                 | api::EventKind::GuestFailed
                 | api::EventKind::InstructionFailed
                 | api::EventKind::PolicyFailed

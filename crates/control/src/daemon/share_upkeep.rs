@@ -1,9 +1,9 @@
-//! The upkeep of shares: ends leases, restores the shares of restarted workers, samples counters, lets round-trip times fade, and follows the files of
-//! subscribers.
+//! The upkeep of shares: ends leases, restores the shares of restarted workers, samples counters, reports slices that have failed, lets round-trip times
+//! fade, and follows the files of subscribers.
 
 use super::shares::end_leases;
 use super::subscribers::SubscriberFiles;
-use super::{Control, Daemon, flows};
+use super::{Control, Daemon, flows, slices};
 use io::clock;
 use io::wait::{Sleeper, Waker};
 use std::sync::Arc;
@@ -29,6 +29,7 @@ impl Daemon {
             let mut guard = self.control.lock();
             flows::end_leases(&mut guard, &self.log);
             flows::report_costly(&mut guard, &self.log);
+            slices::report_failures(&guard, &self.log);
             let Control { router, .. } = &mut *guard;
             end_leases(router, &self.log);
             router.restore_shares();

@@ -4,7 +4,7 @@ use super::failure::ApplyFailure;
 use super::slow_path::{SliceRights, exception_reply, hex};
 use super::{ADOPTION_TIMEOUT, Control, Daemon, RUNNING};
 use crate::api;
-use crate::events::{LoggedEvent, ShareEvent};
+use crate::events::{EventLog, LoggedEvent, ShareEvent};
 use io::{accounts, clock};
 use plan::refuse_lines;
 use slice::{ReservationReport, SliceCommand, SliceError, SliceOwner, SliceQueueReport, SliceReport};
@@ -108,6 +108,14 @@ fn with_owner(mut command: SliceCommand) -> Result<SliceCommand, SliceError> {
         spec.owner = Some(SliceOwner::Uid(user.uid));
     }
     Ok(command)
+}
+
+/// Logs the failures of slices, each once.
+pub(super) fn report_failures(control: &Control, log: &EventLog) {
+    for (name, number, failure) in control.slices.take_new_failures() {
+        let event = ShareEvent::SliceFailed { slice: name.to_string(), number, failure };
+        log.push(clock::now(), LoggedEvent::Shares(Box::new(event)));
+    }
 }
 
 impl Daemon {
@@ -279,6 +287,8 @@ impl Daemon {
         if !foreign.is_empty() {
             return Err(refuse(foreign));
         }
+        // A change may start a slice again, which ends its failure.
+        report_failures(control, &self.log);
         control.router.set_time(clock::now());
         let made = control.slices.run(&mut control.router, &commands);
         self.publish_slice_owners(control);

@@ -6,9 +6,9 @@ use cpu::meter::{Work, WorkKind, WorkMeter};
 use io::clock::{self, CycleCounter};
 use io::preempt::PreemptThreads;
 use io::wait::{self, Sleeper, WakeReason, Waker};
+use packet::containment::panic_text;
 use packet::port::WakeSource;
 use plane::{StepResult, Worker, WorkerReport};
-use std::any::Any;
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -87,23 +87,17 @@ pub(super) fn run_worker(driver: Driver) -> Option<Box<Worker>> {
     loop {
         let Err(panic) = catch_unwind(AssertUnwindSafe(|| thread.run())) else { break };
         let now = clock::now();
-        if let Err(why) = thread.restart(&mut restarts, now, &panic_message(&*panic)) {
-            thread.give_up(panic_message(&*panic), why);
+        if let Err(why) = thread.restart(&mut restarts, now, &panic_text(&*panic)) {
+            thread.give_up(panic_text(&*panic), why);
             return None;
         }
     }
     if let Err(panic) = catch_unwind(AssertUnwindSafe(|| thread.worker.shut_down(clock::now()))) {
-        thread.give_up(panic_message(&*panic), "it was stopping".into());
+        thread.give_up(panic_text(&*panic), "it was stopping".into());
         return None;
     }
     thread.heartbeat.set_activity(Activity::Ended);
     Some(thread.worker)
-}
-
-/// Returns the message of a panic.
-fn panic_message(panic: &(dyn Any + Send)) -> String {
-    let text = panic.downcast_ref::<String>().map(String::as_str).or(panic.downcast_ref::<&str>().copied());
-    text.unwrap_or("it panicked").to_owned()
 }
 
 /// The times of recent restarts.
@@ -173,7 +167,7 @@ impl WorkerThread {
             ));
         }
         let begun = catch_unwind(AssertUnwindSafe(|| self.worker.restart(now)));
-        let lost = begun.map_err(|panic| self::panic_message(&*panic))?.map_err(|half| half.to_string())?;
+        let lost = begun.map_err(|panic| panic_text(&*panic))?.map_err(|half| half.to_string())?;
         self.heartbeat.record_restart();
         (self.fault)(WorkerPanic { reason: reason.into(), outcome: PanicOutcome::Restarted { lost } });
         Ok(())

@@ -14,6 +14,8 @@ pub(crate) enum ShareEvent {
     Reloaded { reloaded: api::SubscribersReloaded, author: Option<Author> },
     /// These slices were changed, so many times.
     Slices { slices: String, changes: u64, author: Author },
+    /// The code option of a slice, which has this number, has failed.
+    SliceFailed { slice: String, number: u16, failure: String },
 }
 
 impl ShareEvent {
@@ -23,13 +25,15 @@ impl ShareEvent {
             ShareEvent::Expired { .. } => EventKind::ShareExpired,
             ShareEvent::Reloaded { .. } => EventKind::SubscribersReloaded,
             ShareEvent::Slices { .. } => EventKind::SlicesEdited,
+            ShareEvent::SliceFailed { .. } => EventKind::SliceFailed,
         }
     }
 
-    /// Owners of slices are limited separately, so that one of them cannot displace the events of others.
+    /// Owners of slices, and slices that fail, are limited separately, so that one of them cannot displace the events of others.
     pub fn subject_index(&self) -> Option<usize> {
         match self {
             ShareEvent::Slices { author, .. } => author.uid.map(|uid| uid as usize),
+            ShareEvent::SliceFailed { number, .. } => Some(usize::from(*number)),
             _ => None,
         }
     }
@@ -41,6 +45,7 @@ impl ShareEvent {
             ShareEvent::Expired { port, .. } => Some(port.clone()),
             ShareEvent::Reloaded { .. } => None,
             ShareEvent::Slices { slices, .. } => Some(slices.clone()),
+            ShareEvent::SliceFailed { slice, .. } => Some(slice.clone()),
         }
     }
 }
@@ -53,6 +58,7 @@ impl fmt::Display for ShareEvent {
             }
             ShareEvent::Slices { changes: 1, author, .. } => write!(f, "1 change; by {author}"),
             ShareEvent::Slices { changes, author, .. } => write!(f, "{changes} changes; by {author}"),
+            ShareEvent::SliceFailed { failure, .. } => write!(f, "the slice is stopped until it is resumed: {failure}"),
             ShareEvent::Expired { share, .. } => write!(f, "the lease of the share {} has ended", plan::quote(share)),
             ShareEvent::Reloaded { reloaded: r, author } => {
                 write!(f, "subscribers: {} added, {} removed, {} in the files; ", r.added, r.removed, r.subscribers)?;

@@ -4,7 +4,9 @@ use crate::rig::{Rig, config, until};
 use control::{ClientError, DaemonOptions, SliceClient, SlowPathPacket, api};
 use extension::{Directory, Runtime};
 use plane::rig::UdpFrame;
-use slice::code::{ExceptionCode, LookupKey};
+use slice::code::{
+    CodeEnv, CodeOption, CodeRegistration, Diversion, ExceptionCode, Formatted, InnerEdit, LookupKey, LookupResult,
+};
 use slice::{FilterAction, FilterEdit, FilterSpec, Reinjection, SliceCommand};
 use std::net::Ipv4Addr;
 use std::sync::Arc;
@@ -246,6 +248,56 @@ fn typed_client_changes_and_reads_a_slice() {
     let changed: Vec<&str> =
         events.events.iter().filter(|event| event.kind == api::EventKind::SlicesEdited).map(|e| &*e.text).collect();
     assert!(changed.len() == 2 && changed[1].starts_with("3 changes; by "), "{changed:?}");
+}
+
+/// Panics on packets that begin with zero.
+const FRAGILE: CodeRegistration = CodeRegistration {
+    name: "fragile",
+    summary: "panics on packets that begin with zero",
+    version: 1,
+    key_bytes: 1,
+    parse_steps: 0,
+    format_steps: 0,
+    memory: 0,
+    settings: &[],
+    make: |_| Ok(Box::new(Fragile)),
+};
+
+struct Fragile;
+
+impl CodeOption for Fragile {
+    fn parse(&mut self, packet: &[u8], _: &mut CodeEnv<'_>) -> Result<LookupKey, Diversion> {
+        assert_ne!(packet.first(), Some(&0), "a zero");
+        Ok(LookupKey::new(&packet[..1]))
+    }
+
+    fn format(&mut self, _: &mut InnerEdit<'_>, _: &LookupResult, _: &mut CodeEnv<'_>) -> Result<Formatted, Diversion> {
+        Ok(Formatted::Send)
+    }
+}
+
+#[test]
+fn each_failure_of_a_slice_is_an_event() {
+    let mut rig = Rig::of(sliced(), |options| DaemonOptions { code_options: vec![&FRAGILE], ..options });
+    edit(&rig, "create a code fragile rate 1mbit\nmi add a 0 192.0.2.1:20000\n").unwrap();
+    let events = |rig: &Rig| {
+        let events: api::Events = rig.client.get("/v1/events").unwrap();
+        events.events.into_iter().filter(|event| event.kind == api::EventKind::SliceFailed).collect::<Vec<_>>()
+    };
+    for failures in 1..3 {
+        rig.send_frames([frame(&[0])].into_iter());
+        until(|| Some(()).filter(|()| SliceClient::new(rig.client.clone(), "a").state().unwrap().state == "failed"));
+        // The first one is reported by the upkeep, the second one before the slice is started again.
+        if failures == 1 {
+            until(|| Some(()).filter(|()| !events(&rig).is_empty()));
+        }
+        edit(&rig, "resume a\n").unwrap();
+        let events = events(&rig);
+        assert_eq!(events.len(), failures, "{events:?}");
+        let event = &events[failures - 1];
+        assert_eq!(event.subject.as_deref(), Some("a"));
+        assert!(event.text.contains("a zero") && event.text.contains("slices.rs:"), "{event:?}");
+    }
 }
 
 #[test]

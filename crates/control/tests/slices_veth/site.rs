@@ -134,6 +134,17 @@ pub fn without_stall<T>(attempts: usize, mut measure: impl FnMut() -> T) -> Opti
     })
 }
 
+/// The time that the router's worker had work, but no processor: other programs had it (Documentation/scheduler/sched-stats.rst). Zero if the kernel does not
+/// report it.
+pub fn worker_wait() -> Nanos {
+    let wait = |task: std::fs::DirEntry| {
+        let read = |name: &str| std::fs::read_to_string(task.path().join(name)).unwrap_or_default();
+        (read("comm").trim() == "worker 0").then(|| read("schedstat").split(' ').nth(1)?.parse::<u64>().ok())?
+    };
+    let tasks = std::fs::read_dir("/proc/self/task").unwrap().map_while(Result::ok);
+    Nanos::new(tasks.filter_map(wait).sum())
+}
+
 /// An IPv4 packet with UDP and this payload.
 pub fn inner(to: [u8; 4], payload: &[u8]) -> Vec<u8> {
     let (link, network) = ((Mac::default(), Mac::default()), (Ipv4Addr::new(10, 9, 9, 9), to.into()));

@@ -1,6 +1,7 @@
 //! `switchpath guest check`: the declarations of a guest, and the results of the scheme conformance tests.
 
 use super::laws::print_laws;
+use super::module_file::{ModuleFile, listed};
 use super::{Named, function, instruction, slice};
 use anyhow::Result;
 use cli::arguments::CheckGuest;
@@ -43,14 +44,17 @@ pub enum GuestCheck {
 impl GuestCheck {
     /// Checks a guest, with options as in a configuration, against this many seeds.
     pub fn of(file: &Path, options: Option<&str>, seeds: u64) -> Result<GuestCheck> {
-        if let Some(found) = instruction::InstructionCheck::of(file, options, seeds)? {
+        let module = ModuleFile::new(file)?;
+        let (directory, name) = (&module.directory, module.name);
+        if directory.has_instruction(name) {
+            let found = instruction::InstructionCheck::of(&module, options, seeds)?;
             return Ok(GuestCheck::Instruction(Box::new(found)));
         }
-        if let Some(found) = function::FunctionCheck::of(file, options, seeds)? {
-            return Ok(GuestCheck::Function(Box::new(found)));
+        if directory.has_function(name) {
+            return Ok(GuestCheck::Function(Box::new(function::FunctionCheck::of(&module, options, seeds)?)));
         }
-        if let Some(found) = slice::SliceCheck::of(file, options, seeds)? {
-            return Ok(GuestCheck::Slice(Box::new(found)));
+        if directory.has_code_option(name) {
+            return Ok(GuestCheck::Slice(Box::new(slice::SliceCheck::of(&module, options, seeds)?)));
         }
         Ok(GuestCheck::Scheme(Box::new(SchemeCheck::of(file, options, seeds)?)))
     }
@@ -251,7 +255,7 @@ fn print(found: &SchemeCheck, file: &Path) -> Result<()> {
     if !named.declaration.options.is_empty() {
         rows.print(out)?;
     }
-    let imports = if shape.imports.is_empty() { "nothing".into() } else { shape.imports.join(", ") };
+    let imports = listed(&shape.imports);
     writeln!(
         out,
         "{bytes} bytes; {} for {} packets, {} KiB of memory of 1024; {}; calls {imports}",
@@ -272,8 +276,5 @@ fn print(found: &SchemeCheck, file: &Path) -> Result<()> {
     if !examination.line.is_empty() {
         writeln!(out, "it logged: {}", examination.line)?;
     }
-    print_laws(out, LAWS, &examination.verdicts)?;
-    let all = if found.is_good() { "obeys every law" } else { "is unfit for a port: correct it, and check it again" };
-    writeln!(out, "{} {all}", file.display())?;
-    Ok(())
+    print_laws(out, (file, "a port"), LAWS, &examination.verdicts)
 }

@@ -1,9 +1,10 @@
 //! `switchpath guest check` for an instruction of ephemeral state: its declarations, and the results of the conformance tests for instructions.
 
 use super::laws::{json_law, print_laws};
+use super::module_file::{ModuleFile, listed};
 use anyhow::{Result, bail};
 use cli::output::print_json;
-use extension::{Directory, GuestInstruction, INSTRUCTION_LAWS, InstructionExamination, Runtime, examine_instruction};
+use extension::{GuestInstruction, INSTRUCTION_LAWS, InstructionExamination, examine_instruction};
 use serde_json::json;
 use std::io::{Write, stdout};
 use std::path::Path;
@@ -16,22 +17,14 @@ pub struct InstructionCheck {
 }
 
 impl InstructionCheck {
-    /// Checks the instruction in a file against this many seeds. `None` if the file has no instruction.
-    pub fn of(file: &Path, options: Option<&str>, seeds: u64) -> Result<Option<InstructionCheck>> {
-        let name = file.file_stem().and_then(|name| name.to_str()).unwrap_or_default();
-        let directory = Directory::new(
-            file.parent().unwrap_or(Path::new("")),
-            Runtime::counted().map_err(cli::guests::no_runtime)?,
-        );
-        if !directory.has_instruction(name) {
-            return Ok(None);
-        }
+    /// Checks the instruction in a file against this many seeds.
+    pub fn of(file: &ModuleFile<'_>, options: Option<&str>, seeds: u64) -> Result<InstructionCheck> {
         if options.is_some() {
             bail!("an instruction has no options");
         }
-        let instruction = directory.load_instruction(name)?;
+        let instruction = file.directory.load_instruction(file.name)?;
         let tried = examine_instruction(&instruction, seeds)?;
-        Ok(Some(InstructionCheck { instruction, bytes: std::fs::metadata(file)?.len(), tried }))
+        Ok(InstructionCheck { instruction, bytes: file.bytes()?, tried })
     }
 
     /// True if it keeps every law.
@@ -67,8 +60,7 @@ impl InstructionCheck {
         let out = &mut stdout();
         let (text, tried) = (self.instruction.text(), &self.tried);
         writeln!(out, "{}: {}", file.display(), text.summary)?;
-        let imports = self.instruction.imports();
-        let imports = if imports.is_empty() { "nothing".to_owned() } else { imports.join(", ") };
+        let imports = listed(&self.instruction.imports());
         writeln!(
             out,
             "an instruction of {} bytes; {} tags, at most {} of them created; calls {imports}",
@@ -79,10 +71,6 @@ impl InstructionCheck {
             "calls: {} forwarded, {} of them with another value, {} dropped, {} aborted",
             tried.forwarded, tried.rewritten, tried.dropped, tried.aborted
         )?;
-        print_laws(out, INSTRUCTION_LAWS, &tried.verdicts)?;
-        let all =
-            if self.is_good() { "obeys every law" } else { "is unfit for packets: correct it, and check it again" };
-        writeln!(out, "{} {all}", file.display())?;
-        Ok(())
+        print_laws(out, (file, "packets"), INSTRUCTION_LAWS, &tried.verdicts)
     }
 }

@@ -5,9 +5,15 @@ use cli::output::Rows;
 use extension::{LawVerdict, LawViolation};
 use serde_json::{Value, json};
 use std::io::Write;
+use std::path::Path;
 
-/// A table of the laws, and a line for each broken one.
-pub fn print_laws(out: &mut dyn Write, laws: &[(&str, &str)], verdicts: &[LawVerdict]) -> Result<()> {
+/// A table of the laws, a line for each broken one, and whether the guest in a file is fit for `purpose`.
+pub fn print_laws(
+    out: &mut dyn Write,
+    (file, purpose): (&Path, &str),
+    laws: &[(&str, &str)],
+    verdicts: &[LawVerdict],
+) -> Result<()> {
     let mut rows = Rows::new(&["LAW", "KEPT", "WHICH SAYS THAT"]);
     for ((law, means), verdict) in laws.iter().zip(verdicts) {
         let kept = match (&verdict.broken, verdict.runs) {
@@ -22,6 +28,12 @@ pub fn print_laws(out: &mut dyn Write, laws: &[(&str, &str)], verdicts: &[LawVer
         if let Some(case) = &verdict.broken {
             writeln!(out, "BROKEN {}: {case}", verdict.law)?;
         }
+    }
+    let file = file.display();
+    if LawVerdict::hold(verdicts) {
+        writeln!(out, "{file} obeys every law")?;
+    } else {
+        writeln!(out, "{file} is unfit for {purpose}: correct it, and check it again")?;
     }
     Ok(())
 }

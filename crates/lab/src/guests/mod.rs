@@ -8,6 +8,7 @@ mod function;
 mod instruction;
 mod kit;
 mod laws;
+mod module_file;
 mod slice;
 mod tools;
 

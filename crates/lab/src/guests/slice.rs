@@ -1,9 +1,10 @@
 //! `switchpath guest check` for a code option of slices: its declarations, and the results of the conformance tests for code options.
 
 use super::laws::{json_law, print_laws};
-use anyhow::{Result, anyhow};
-use cli::output::{Rows, print_json};
-use extension::{Directory, GuestSlice, Runtime, SLICE_LAWS, SliceExamination, examine_slice};
+use super::module_file::{ModuleFile, listed, print_options};
+use anyhow::Result;
+use cli::output::print_json;
+use extension::{GuestSlice, SLICE_LAWS, SliceExamination, examine_slice};
 use plan::Call;
 use serde_json::json;
 use slice::code::GuestCodeOption;
@@ -21,23 +22,13 @@ pub struct SliceCheck {
 }
 
 impl SliceCheck {
-    /// Checks the code option in a file, with options as in a configuration, against this many seeds. `None` if the file has no code option.
-    pub fn of(file: &Path, options: Option<&str>, seeds: u64) -> Result<Option<SliceCheck>> {
-        let name = file.file_stem().and_then(|name| name.to_str()).unwrap_or_default();
-        let runtime = Runtime::counted().map_err(cli::guests::no_runtime)?;
-        let directory = Directory::new(file.parent().unwrap_or(Path::new("")), runtime);
-        if !directory.has_code_option(name) {
-            return Ok(None);
-        }
-        let guest = directory.load_code_option(name)?;
-        let declaration = guest.declared().declaration(&format!("guest:{name}"));
-        let text = options.map_or(format!("guest:{name}"), |options| format!("guest:{name}({options})"));
-        let call = Call::parse(&text, &[declaration], "guest");
-        let call = call.map_err(|error| anyhow!("{}; {}", error.reason, error.hint))?;
+    /// Checks the code option in a file, with options as in a configuration, against this many seeds.
+    pub fn of(file: &ModuleFile<'_>, options: Option<&str>, seeds: u64) -> Result<SliceCheck> {
+        let guest = file.directory.load_code_option(file.name)?;
+        let (declaration, call) = file.call(guest.declared(), options)?;
         let values: Vec<u64> = call.options.iter().map(|(_, value)| *value).collect();
         let tried = examine_slice(&guest, &values, seeds)?;
-        let bytes = std::fs::metadata(file)?.len();
-        Ok(Some(SliceCheck { guest, declaration, call, bytes, tried }))
+        Ok(SliceCheck { guest, declaration, call, bytes: file.bytes()?, tried })
     }
 
     /// True if it keeps every law.
@@ -76,15 +67,8 @@ impl SliceCheck {
         let out = &mut stdout();
         let tried = &self.tried;
         writeln!(out, "{}: {}", file.display(), self.declaration.summary)?;
-        if !self.declaration.options.is_empty() {
-            let mut rows = Rows::new(&["OPTION", "DEFAULT", "WHAT"]);
-            for option in self.declaration.options {
-                rows.add([option.name.into(), option.default.into(), option.doc.into()]);
-            }
-            rows.print(out)?;
-        }
-        let imports = self.guest.imports();
-        let imports = if imports.is_empty() { "nothing".to_owned() } else { imports.join(", ") };
+        print_options(out, &self.declaration)?;
+        let imports = listed(&self.guest.imports());
         writeln!(
             out,
             "a code option of {} bytes, version {}; {} KiB of memory of 1024; {} bytes of a slice's memory; calls {imports}",
@@ -98,10 +82,6 @@ impl SliceCheck {
             "{}: {} packets, {} with a key, {} sent, {} of them changed, {} exceptions, {} dropped",
             self.call.text, tried.packets, tried.keys, tried.sent, tried.changed, tried.exceptions, tried.dropped
         )?;
-        print_laws(out, SLICE_LAWS, &tried.verdicts)?;
-        let all =
-            if self.is_good() { "obeys every law" } else { "is unfit for a slice: correct it, and check it again" };
-        writeln!(out, "{} {all}", file.display())?;
-        Ok(())
+        print_laws(out, (file, "a slice"), SLICE_LAWS, &tried.verdicts)
     }
 }

@@ -5,9 +5,8 @@ use super::{
     BatchPacket, CodeEnv, CodeOption, CodeStage, Diversion, Formatted, InnerEdit, LookupKey, LookupResult, SliceCode,
 };
 use crate::memory::SliceMemory;
+use packet::containment::contain;
 use packet::{Pool, Region};
-use std::any::Any;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -42,12 +41,6 @@ impl DoubleRunCounts {
     fn fail(&self, failure: String) {
         self.failure.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(failure);
     }
-}
-
-/// The message of a panic.
-pub(crate) fn panic_text(panic: &(dyn Any + Send)) -> String {
-    let text = panic.downcast_ref::<&str>().map(|text| (*text).to_string());
-    text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "no message".to_string())
 }
 
 /// Both code options as one. Every `sample`th call of a stage is made twice. The second one has `memory`, so that it does not change that of the slice.
@@ -101,11 +94,11 @@ impl DoubleRun {
     ) -> Option<Result<T, Diversion>> {
         let new = self.new.as_deref_mut()?;
         let mut env = CodeEnv::new(&self.memory, interface, self.steps[stage as usize]);
-        let result = catch_unwind(AssertUnwindSafe(|| call(new, &mut env)));
+        let result = contain(|| call(new, &mut env));
         let failure = match result {
             Ok(Err(Diversion::Failed)) => new.failure().unwrap_or_default(),
             Ok(result) => return Some(env.fault().map_or(result, Err)),
-            Err(panic) => panic_text(&*panic),
+            Err(panic) => panic,
         };
         self.counts.fail(failure);
         self.new = None;

@@ -19,7 +19,7 @@ mod plain;
 mod slice_code;
 
 pub use double_run::DoubleRunReport;
-pub(crate) use double_run::{DoubleRunCounts, double_run, panic_text};
+pub(crate) use double_run::{DoubleRunCounts, double_run};
 pub use edit::InnerEdit;
 pub use env::CodeEnv;
 pub use exercise::CodeExercise;

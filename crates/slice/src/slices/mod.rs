@@ -23,6 +23,7 @@ pub use filters::FilterReport;
 use filters::Installed;
 pub use memory::MemoryVersion;
 use memory::StagedMemory;
+use packet::containment;
 use plan::Name;
 use plane::Router;
 use plane::function::SLICE;
@@ -63,6 +64,7 @@ struct Slice {
 }
 
 /// The slices of a router.
+// Large: the control side of slices has a method for each change and each report.
 pub struct Slices {
     shared: Arc<SharedSlices>,
     /// The table to be published next.
@@ -115,8 +117,9 @@ impl Default for Slices {
 }
 
 impl Slices {
-    /// No slices. `filters` is the table that they will share.
+    /// No slices. `filters` is the table that they will share. From now on, panics of code options write nothing to the standard error of the process.
     pub fn new(filters: TenantFilters) -> Slices {
+        containment::silence_contained_panics();
         let mut draft = SliceTable::default();
         draft.filters = filters.table();
         let rows = ReusedNumbers::new(filters.free_entries());
@@ -302,6 +305,12 @@ impl Slices {
         slice.state.memory.clear();
         slice.state.exceptions.end();
         Ok(())
+    }
+
+    /// The slices that have failed since the last call, with their numbers and the failures.
+    pub fn take_new_failures(&self) -> impl Iterator<Item = (&Name, u16, String)> {
+        let failed = |(name, slice): (_, &Slice)| Some((name, slice.state.id.0, slice.state.take_new_failure()?));
+        self.slices.iter().filter_map(failed)
     }
 
     /// Stops a slice, or starts it again. While it is stopped its packets are dropped.

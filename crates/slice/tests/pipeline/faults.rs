@@ -5,6 +5,7 @@ use crate::trial::{BEYOND_MEMORY, ENDLESS, PANIC_IN_FORMAT, PANIC_IN_PARSE};
 use packet::DropReason;
 use slice::code::{CodeEnv, Diversion, ExceptionCode};
 use slice::{SliceCounters, SliceMemory};
+use std::process::Command;
 
 fn two_slices() -> Node {
     let mut node = Node::new();
@@ -33,7 +34,11 @@ fn code_option_panic_isolated() {
         assert_eq!(send_batch(&mut node, &[calm, &[payload, 0], calm, calm]), 4, "{stage}: the other slice goes on");
         let report = node.report("a");
         assert!(report.is_suspended);
-        assert_eq!(report.failure, Some(format!("{stage} met {payload:#x}")));
+        let place = report
+            .failure
+            .as_deref()
+            .and_then(|failure| failure.strip_prefix(&*format!("{stage} met {payload:#x}, at ")));
+        assert!(place.is_some_and(|place| place.contains("trial.rs:")), "{report:?}");
         assert_eq!((report.counters.faults, report.counters.received), (1, 4), "{stage}");
         assert!(!node.report("b").is_suspended);
         assert_eq!(send_batch(&mut node, &[calm, calm]), 2);
@@ -46,6 +51,30 @@ fn code_option_panic_isolated() {
         assert_eq!(after.counters.forwarded, report.counters.forwarded + 1, "{stage}");
         assert_eq!(node.slices.memory("a").unwrap().load(0), Some(after.counters.forwarded));
     }
+}
+
+/// Set in the process that panics.
+const PANICKING: &str = "SWITCHPATH_PANICKING";
+
+/// A process of its own, because the hook and the standard error belong to the process.
+#[test]
+fn panics_of_code_options_write_nothing_and_other_panics_do() {
+    let name = "faults::panics_of_code_options_write_nothing_and_other_panics_do";
+    if std::env::var_os(PANICKING).is_some() {
+        let mut node = two_slices();
+        for payload in [PANIC_IN_PARSE, PANIC_IN_FORMAT].repeat(50) {
+            node.send(20_000, &[payload, 0]);
+            assert!(node.report("a").is_suspended);
+            node.slices.suspend("a", false).unwrap();
+        }
+        panic!("{} code options have panicked", node.report("a").counters.faults);
+    }
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.args(["--exact", name, "--nocapture"]).env(PANICKING, "1").env("RUST_BACKTRACE", "1");
+    let output = command.output().unwrap();
+    let written = String::from_utf8_lossy(&output.stderr);
+    assert!(written.contains("100 code options have panicked") && written.contains("stack backtrace:"), "{written}");
+    assert_eq!((written.matches("panicked at ").count(), written.matches(" met ").count()), (1, 0), "{written}");
 }
 
 #[test]

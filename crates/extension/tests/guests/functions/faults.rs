@@ -129,7 +129,7 @@ fn a_guest_that_does_not_start_is_refused_and_the_old_configuration_stays() {
         (Text { flags: 16, ..Text::default() }.text(), "it asks for unknown properties"),
         (
             text.text().replace(&format!("(i32.const {BLOCK}))"), "(i32.const 1025))"),
-            "its block is not at a multiple of 8",
+            "its block is not in its memory, or not at a multiple of 8",
         ),
         (
             text.text().replace(&format!("(i32.const {BLOCK}))"), "(i32.const 262000))"),
