@@ -66,7 +66,8 @@ soak: ## long: ten million frames, random and mutated (SOAK_FRAMES), a million f
 	SWITCHPATH_SUBSCRIBERS=$(SOAK_SUBSCRIBERS) .ci/cargo-test --profile soak -p control --test shares_veth
 	@if [ "$$(id -u)" = 0 ]; then \
 		$(CARGO) run --locked --profile $(PROFILE) --bin switchpath-lab -- bench promises --real && \
-		$(CARGO) run --locked --profile $(PROFILE) --bin switchpath-lab -- reproduce scheduling --real --out results/real $(ARGS); \
+		$(CARGO) run --locked --profile $(PROFILE) --bin switchpath-lab -- reproduce scheduling --real --out results/real $(ARGS) && \
+		$(CARGO) run --locked --profile $(PROFILE) --bin switchpath-lab -- reproduce slices --real --out results/real-slices $(ARGS); \
 	else echo "reservations and published experiments on real packets are left out: they need root"; fi
 
 cross: ## build for 64-bit Arm and run the unit tests there, emulated

@@ -16,7 +16,7 @@ mod headers;
 pub use headers::{HeaderSource, PacketHeader};
 
 use crate::bpf::instruction::{
-    self, BpfInstruction, action, add, and, context, copy, exit, load32, load64, set, set_map, set64,
+    self, BpfInstruction, action, add, and, context, copy, exit, load16, load32, load64, set, set_map, set64,
     skip_if_different, skip_if_equal, skip_if_greater, store16, store32, store64,
 };
 use crate::bpf::{BpfAttachment, BpfHook, BpfProgram, BpfProgramKind, Map, MapKind};
@@ -166,7 +166,7 @@ impl UdpSource {
         text.put([store64(DATA, NUMBER, NUMBERED), set(1, MARKED as i32), store32(DATA, MARK, 1)]);
         // FLOWS is a power of two. The port is not in network byte order: the flows only have to differ.
         text.put([copy(1, NUMBERED), and(1, i32::from(FLOWS) - 1), add(1, 0x4000), store16(DATA, SOURCE_PORT, 1)]);
-        Ok(UdpSource { generator: PacketGenerator::load(text, numbers, index)? })
+        Ok(UdpSource { generator: PacketGenerator::load(text, (numbers, &[0; LENGTH]), index)? })
     }
 
     /// Sends `count` packets, at least one, from a thread in the network namespace of the link. Packets without room in the link's queue are lost.
@@ -185,20 +185,23 @@ impl UdpSource {
 struct PacketGenerator {
     program: BpfProgram,
     numbers: Map,
+    /// The first content of each frame.
+    frame: Vec<u8>,
     _attached: BpfAttachment,
 }
 
 impl PacketGenerator {
-    /// Loads a program that begins with [`ProgramBuilder::source`] and sends its packets by the link with this index.
-    fn load(mut text: ProgramBuilder, numbers: Map, index: u32) -> io::Result<PacketGenerator> {
+    /// Loads a program that begins with [`ProgramBuilder::source`] and sends its packets by the link with this index. The program writes over parts of
+    /// a frame.
+    fn load(mut text: ProgramBuilder, (numbers, frame): (Map, &[u8]), index: u32) -> io::Result<PacketGenerator> {
         text.put([set(1, index as i32), set(2, 0), instruction::call(instruction::call::REDIRECT), exit()]);
         let program = BpfProgram::load(BpfProgramKind::Xdp, "switchpath_src", &text.finish(action::PASS))?;
         let attached = program.attach(BpfHook::XdpGeneric, index)?;
-        Ok(PacketGenerator { program, numbers, _attached: attached })
+        Ok(PacketGenerator { program, numbers, frame: frame.to_vec(), _attached: attached })
     }
 
     fn send(&self, count: u32) -> io::Result<()> {
-        self.program.run_live(&[0; LENGTH], count, BATCH)
+        self.program.run_live(&self.frame, count, BATCH)
     }
 }
 
@@ -223,19 +226,24 @@ const PACKETS: i32 = 0;
 const HIGHEST: i32 = 1;
 const LATE: i32 = 2;
 
+/// The kind of a program at a hook, the offsets of a frame's bounds in its context, and its results: to drop a frame, and to pass it on.
+fn program_kind(hook: BpfHook) -> (BpfProgramKind, (i16, i16), i32, i32) {
+    match hook {
+        BpfHook::TcxIngress | BpfHook::TcxEgress => {
+            (BpfProgramKind::Classifier, context::CLASSIFIER_DATA, action::CLASSIFIER_DROP, action::CLASSIFIER_NEXT)
+        }
+        BpfHook::XdpNative | BpfHook::XdpGeneric => {
+            (BpfProgramKind::Xdp, context::XDP_DATA, action::DROP, action::PASS)
+        }
+    }
+}
+
 impl UdpSink {
     /// Attaches a sink to the link with this index, in the network namespace of the calling thread: in its driver, or at the start or the end of the
     /// host's stack. Needs CAP_BPF and CAP_NET_ADMIN.
     pub fn attach(index: u32, hook: BpfHook) -> io::Result<UdpSink> {
         const BEFORE: u8 = 9;
-        let (kind, data, drop, pass) = match hook {
-            BpfHook::TcxIngress | BpfHook::TcxEgress => {
-                (BpfProgramKind::Classifier, context::CLASSIFIER_DATA, action::CLASSIFIER_DROP, action::CLASSIFIER_NEXT)
-            }
-            BpfHook::XdpNative | BpfHook::XdpGeneric => {
-                (BpfProgramKind::Xdp, context::XDP_DATA, action::DROP, action::PASS)
-            }
-        };
+        let (_, data, drop, _) = program_kind(hook);
         let counts = Map::create(MapKind::Array, 3)?;
         let mut text = ProgramBuilder::default();
         text.frame(data).put([load32(1, DATA, MARK)]).exit_if(skip_if_different(1, MARKED as i32, 0));
@@ -245,6 +253,22 @@ impl UdpSink {
         // A number that is not above the highest one before is late, or a duplicate.
         text.value(&counts, LATE).put([load64(1, VALUE, 0), skip_if_greater(NUMBERED, BEFORE, 1), add(1, 1)]);
         text.put([store64(VALUE, 0, 1), set(0, drop), exit()]);
+        UdpSink::load(text, counts, (index, hook))
+    }
+
+    /// The same for all packets to a UDP port, which may come from anywhere. It does not see if they were reordered.
+    pub fn attach_to_port(index: u32, hook: BpfHook, port: u16) -> io::Result<UdpSink> {
+        let (_, data, drop, _) = program_kind(hook);
+        let counts = Map::create(MapKind::Array, 3)?;
+        let mut text = ProgramBuilder::default();
+        let port = u16::from_ne_bytes(port.to_be_bytes());
+        text.frame(data).put([load16(1, DATA, SOURCE_PORT + 2)]).exit_if(skip_if_different(1, port.into(), 0));
+        text.count(&counts, PACKETS).put([set(0, drop), exit()]);
+        UdpSink::load(text, counts, (index, hook))
+    }
+
+    fn load(text: ProgramBuilder, counts: Map, (index, hook): (u32, BpfHook)) -> io::Result<UdpSink> {
+        let (kind, _, _, pass) = program_kind(hook);
         let program = BpfProgram::load(kind, "switchpath_sink", &text.finish(pass))?;
         Ok(UdpSink { _attached: program.attach(hook, index)?, counts })
     }

@@ -10,6 +10,7 @@ use io::packet_ring::{PacketOptions, PacketPort};
 use io::traffic::{
     HeaderSource, LENGTH, PacketAddresses, PacketHeader, SinkCounts, UdpSink, UdpSource, XdpPassProgram,
 };
+use packet::frames::UdpFrame;
 use packet::port::Port;
 use packet::wire::checksum::Sum;
 use packet::wire::{Ipv4, transport};
@@ -142,4 +143,52 @@ fn header_source_sends_its_headers_in_turns_with_valid_checksums() {
     }
     // The source counts from one.
     assert_eq!((seen.len(), &seen[..5]), (1000, &[2, 3, 4, 1, 2][..]));
+}
+
+#[test]
+fn long_frames_arrive_whole_and_are_counted_by_their_port() {
+    const PORTS: [u16; 2] = [20_000, 20_001];
+    let Some((left, right, _)) = ends() else { return };
+    let link = (Mac([2, 0, 0, 0, 0, 1]), Mac([2, 0, 0, 0, 0, 2]));
+    let network = ([192, 0, 2, 1].into(), [198, 51, 100, 1].into());
+    let frame = |to| UdpFrame { link, network, ports: (9, to), ttl: 64, length: 1400 }.frame(&[7; 1300]);
+    let frames = PORTS.map(frame);
+    let of_left = index(&left, "eth0");
+    let source = left.run(|| HeaderSource::of_frames(&frames, of_left).unwrap()).unwrap();
+    let passage = right.run(|| XdpPassProgram::attach(index(&right, "eth0")).unwrap()).unwrap();
+    let (mut port, _) = right.run(|| PacketPort::open("eth0", &PacketOptions::default()).unwrap()).unwrap();
+    left.run(|| source.send(200).unwrap()).unwrap();
+    let (mut pool, mut batch, mut seen) = (Pool::new(Region::new(512)), Batch::new(), 0);
+    loop {
+        port.receive(clock::now(), &mut batch, &mut pool);
+        if batch.is_empty() {
+            break;
+        }
+        for packet in batch.drain() {
+            seen += 1;
+            assert_eq!(packet.bytes(), frames[seen % 2]);
+            pool.give(packet);
+        }
+    }
+    assert_eq!(seen, 200);
+    drop(passage);
+    let sink = right.run(|| UdpSink::attach_to_port(index(&right, "eth0"), BpfHook::XdpNative, PORTS[1]).unwrap());
+    let sink = sink.unwrap();
+    left.run(|| source.send(100).unwrap()).unwrap();
+    let deadline = clock::now() + units::Nanos::secs(5);
+    while sink.counted().unwrap().packets < 50 && clock::now() < deadline {
+        std::thread::yield_now();
+    }
+    assert_eq!(sink.counted().unwrap(), SinkCounts { packets: 50, late: 0 });
+}
+
+#[test]
+fn frames_that_differ_elsewhere_are_refused() {
+    let wrong = |frames: &[Vec<u8>]| HeaderSource::of_frames(frames, 1).unwrap_err().to_string();
+    assert!(wrong(&[]).contains("at least one"));
+    let mut other = vec![0; 70];
+    other[60] = 1;
+    for frames in [[vec![0; 70], vec![0; 71]], [vec![0; 70], other], [vec![0; 59], vec![0; 59]]] {
+        assert!(wrong(&frames).contains("18 to 57"));
+    }
 }

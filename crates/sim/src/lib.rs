@@ -53,6 +53,7 @@ pub mod ephemeral;
 pub mod experiment;
 pub mod filters;
 pub mod fluid;
+pub mod forwarders;
 mod frame;
 mod histogram;
 mod hosts;

@@ -59,6 +59,7 @@ Examples:
   switchpath reproduce --experiments experiments    experiments of a folder, PAPER/NAME.toml
   sudo switchpath reproduce scheduling E3 --real    on real packets: namespaces, veth pairs, the kernel between
   sudo switchpath reproduce scheduling --real --quick --repeat 1
+  sudo switchpath reproduce slices --real           slices between sockets of the kernel; a fast path beside a slow path
   sudo switchpath reproduce queueing --real         the kernel's TCP in namespaces, links emulated by a router
   switchpath reproduce queueing --transport cubic --trace my.down
 
@@ -103,7 +104,7 @@ pub struct ReproduceArguments {
     /// With --real, for routers: run this many times slower than the world [default: as slow as this machine needs].
     #[arg(long, value_name = "TIMES", requires = "real", value_parser = clap::value_parser!(u64).range(1..=10_000))]
     pub slower: Option<u64>,
-    /// With --real, for routers and processor experiments: carry out each run this many times, in rounds, and report medians [default: from the
+    /// With --real, for routers, slices and processor experiments: carry out each run this many times, in rounds, and report medians [default: from the
     /// experiment, else 5, with --quick 3].
     #[arg(long, value_name = "TIMES", requires = "real", value_parser = clap::value_parser!(u16).range(1..=99))]
     pub repeat: Option<u16>,

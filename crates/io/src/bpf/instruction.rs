@@ -83,6 +83,11 @@ pub const fn and(to: u8, number: i32) -> BpfInstruction {
     encode(0x57, to, 0, 0, number)
 }
 
+/// `to = the 16 bits at from + offset`.
+pub const fn load16(to: u8, from: u8, offset: i16) -> BpfInstruction {
+    encode(0x69, to, from, offset, 0)
+}
+
 /// `to = the 32 bits at from + offset`.
 pub const fn load32(to: u8, from: u8, offset: i16) -> BpfInstruction {
     encode(0x61, to, from, offset, 0)

@@ -85,28 +85,45 @@ impl HeaderSource {
     /// first headers, a power of two of them, at most 65536. `link` has the sender's and the first router's link-layer addresses. Needs CAP_BPF and
     /// CAP_NET_ADMIN.
     pub fn new(link: (Mac, Mac), headers: &[PacketHeader], index: u32) -> io::Result<HeaderSource> {
-        let Some(log) = headers.len().min(MOST_HEADERS).checked_ilog2() else {
-            return Err(io::Error::new(io::ErrorKind::InvalidInput, "a source has at least one header"));
+        let frames = headers.iter().take(MOST_HEADERS).map(|header| header.frame(link));
+        HeaderSource::of_frames(&frames.collect::<Vec<_>>(), index)
+    }
+
+    /// Makes these frames, in turns, as [`HeaderSource::new`] does. All are of one length, at least [`LENGTH`], and differ only in the bytes from 18 to
+    /// 57: from the identification of the outer IPv4 header on. Routers may change the bytes before 60.
+    pub fn of_frames<F: AsRef<[u8]>>(frames: &[F], index: u32) -> io::Result<HeaderSource> {
+        let wrong = |reason: &str| io::Error::new(io::ErrorKind::InvalidInput, reason);
+        let Some(log) = frames.len().min(MOST_HEADERS).checked_ilog2() else {
+            return Err(wrong("a source has at least one frame"));
         };
-        let headers = &headers[..1 << log];
-        let records = Map::create(MapKind::Records, headers.len() as u32)?;
-        for (key, header) in (0..).zip(headers) {
-            let frame = header.frame(link);
-            let record = frame[VARIES..].first_chunk().expect("a record fits into a frame");
+        let (first, frames) = (frames[0].as_ref(), &frames[..1 << log]);
+        let is_alike = |frame: &[u8]| {
+            frame.len() == first.len()
+                && frame[..VARIES] == first[..VARIES]
+                && frame[VARIES + RECORD..] == first[VARIES + RECORD..]
+        };
+        if first.len() < LENGTH || !frames.iter().all(|frame| is_alike(frame.as_ref())) {
+            return Err(wrong("the frames of a source have one length and differ in the bytes from 18 to 57"));
+        }
+        let records = Map::create(MapKind::Records, frames.len() as u32)?;
+        for (key, frame) in (0..).zip(frames) {
+            let record = frame.as_ref()[VARIES..].first_chunk().expect("a record fits into a frame");
             records.set_record(key, record)?;
         }
         let numbers = Map::create(MapKind::Array, 1)?;
         let mut text = ProgramBuilder::source(&numbers);
-        text.put([copy(2, NUMBERED), and(2, headers.len() as i32 - 1)]).value_at(&records);
+        text.put([copy(2, NUMBERED), and(2, frames.len() as i32 - 1)]).value_at(&records);
         // The last of these words ends within the record, which is written after it.
-        for (word, bytes) in headers[0].frame(link)[..IP + 10].as_chunks::<8>().0.iter().enumerate() {
+        for (word, bytes) in first[..IP + 10].as_chunks::<8>().0.iter().enumerate() {
             text.put(set64(1, u64::from_ne_bytes(*bytes))).put([store64(super::DATA, 8 * word as i16, 1)]);
         }
         for word in (0..RECORD as i16).step_by(8) {
             text.put([load64(1, VALUE, word), store64(super::DATA, VARIES as i16 + word, 1)]);
         }
-        text.put([set(1, 0), store16(super::DATA, LENGTH as i16 - 2, 1)]);
-        Ok(HeaderSource { generator: PacketGenerator::load(text, numbers, index)?, _records: records })
+        let last = u16::from_ne_bytes([first[LENGTH - 2], first[LENGTH - 1]]);
+        text.put([set(1, last.into()), store16(super::DATA, LENGTH as i16 - 2, 1)]);
+        let generator = PacketGenerator::load(text, (numbers, first), index)?;
+        Ok(HeaderSource { generator, _records: records })
     }
 
     /// Sends `count` packets, at least one, from a thread in the network namespace of the link. Packets without room in the link's queue are lost.

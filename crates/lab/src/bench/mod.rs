@@ -11,7 +11,7 @@ mod figure;
 mod forwarding;
 mod functions;
 pub mod guests;
-mod io;
+pub mod io;
 mod kernel_htb;
 mod link;
 mod preempt;

@@ -9,7 +9,7 @@ pub mod plot;
 mod real;
 mod world;
 
-pub use real::{RealCosts, RealHosts, RealPackets, RealProcessor, RealState};
+pub use real::{RealCosts, RealHosts, RealPackets, RealProcessor, RealSlices, RealState};
 
 use anyhow::{Context, Result, bail};
 use cache::RunCache;
@@ -111,17 +111,19 @@ pub fn reproduce(options: &ReproduceArguments) -> Result<ExitCode> {
         orders.into_iter().partition(|order| jobs_satisfy(order, RealProcessor::supports));
     let (mut of_costs, orders): (Vec<ExperimentRuns>, Vec<ExperimentRuns>) =
         orders.into_iter().partition(|order| jobs_satisfy(order, RealCosts::supports));
+    let (mut slices, orders): (Vec<ExperimentRuns>, Vec<ExperimentRuns>) =
+        orders.into_iter().partition(|order| jobs_satisfy(order, RealSlices::supports));
     let (state, orders): (Vec<ExperimentRuns>, Vec<ExperimentRuns>) =
         orders.into_iter().partition(|order| jobs_satisfy(order, RealState::supports));
     let (hosts, mut routers): (Vec<ExperimentRuns>, Vec<ExperimentRuns>) =
         orders.into_iter().partition(|order| jobs_satisfy(order, RealHosts::supports));
     let (alone, state): (Vec<ExperimentRuns>, Vec<ExperimentRuns>) =
         state.into_iter().partition(|order| jobs_satisfy(order, RealState::needs_machine_alone));
-    for order in of_processor.iter_mut().chain(&mut of_costs).chain(&mut routers) {
+    for order in of_processor.iter_mut().chain(&mut of_costs).chain(&mut slices).chain(&mut routers) {
         let usual = order.experiment.document.rounds(options.quick);
         order.rounds = usize::from(options.repeat.unwrap_or(usual));
     }
-    let (of_routers, of_hosts, of_state, of_alone);
+    let (of_slices, of_routers, of_hosts, of_state, of_alone);
     let mut batches: Vec<RunBatch<'_>> = Vec::new();
     // One at a time: two would compete for the same processors.
     if !of_processor.is_empty() {
@@ -129,6 +131,10 @@ pub fn reproduce(options: &ReproduceArguments) -> Result<ExitCode> {
     }
     if !of_costs.is_empty() {
         batches.push(RunBatch { experiments: of_costs, runner: &RealCosts, at_once: 1 });
+    }
+    if !slices.is_empty() {
+        of_slices = RealSlices::new(slices.iter().map(|order| order.experiment.document.measures))?;
+        batches.push(RunBatch { experiments: slices, runner: &of_slices, at_once: 1 });
     }
     if !routers.is_empty() {
         of_routers = RealPackets::new(options.slower)?;

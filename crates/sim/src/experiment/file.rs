@@ -102,6 +102,8 @@ pub enum RunKind {
     Calls,
     /// A trial of ephemeral state that runs only in a laboratory, not in virtual time.
     Laboratory,
+    /// The packet rates of a fast path of slices and of a slow path. They are measured on real packets only.
+    Forwarders,
     /// A world that runs twice: on real packets, and in virtual time in the runs whose parameter `on` is `"model"`. It does not run in virtual time
     /// alone.
     Beside,
@@ -110,7 +112,10 @@ pub enum RunKind {
 impl RunKind {
     /// True if it can run without real packets and without measuring this machine's processor.
     pub fn in_virtual_time(self) -> bool {
-        !matches!(self, RunKind::Functions | RunKind::Schemes | RunKind::Laboratory | RunKind::Beside)
+        !matches!(
+            self,
+            RunKind::Functions | RunKind::Schemes | RunKind::Laboratory | RunKind::Forwarders | RunKind::Beside
+        )
     }
 }
 

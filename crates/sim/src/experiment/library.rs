@@ -115,6 +115,7 @@ const SLICES: &[ExperimentFile] = folder!("slices":
     "isolation.toml"
     "filters.toml"
     "effort.toml"
+    "slow-path.toml"
 );
 
 /// Every file, in the order in which experiments are run.

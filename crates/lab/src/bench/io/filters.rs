@@ -39,7 +39,7 @@ const TRIES: usize = 1 << 12;
 
 /// Measures all figures. Needs root.
 pub fn measure(Rounds(rounds): Rounds, progress: &Progress) -> Result<Vec<BenchFigure>> {
-    require_kernel("filters")?;
+    require_kernel("bench filters")?;
     let lab = Lab::new()?;
     lists::report_missing_lists();
     let _precedence = RealtimePriority::acquire().inspect_err(|error| {

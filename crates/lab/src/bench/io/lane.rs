@@ -67,7 +67,8 @@ impl LaneSide {
         (Ipv4Addr::new(198, net, 0, 1), Ipv4Addr::new(198, net, 0, 2))
     }
 
-    fn macs(self) -> (Mac, Mac) {
+    /// The link-layer addresses of the router and of the host.
+    pub fn macs(self) -> (Mac, Mac) {
         (Mac([2, 0, 0, 0, self as u8 + 1, 1]), Mac([2, 0, 0, 0, self as u8 + 1, 2]))
     }
 }
@@ -88,8 +89,8 @@ pub struct Lane {
     /// The hosts at both ends.
     pub hosts: [LabHost; 2],
     router: LabHost,
-    /// Tables at the end of the router's configuration.
-    tables: String,
+    /// More of the router's configuration: keys of both ports, and tables at its end.
+    more: (String, String),
     daemon: Option<Arc<Daemon>>,
 }
 
@@ -101,6 +102,11 @@ impl Lane {
 
     /// The same, with more tables in the router's configuration.
     pub fn with_tables(lab: &Lab, kind: LaneKind, wire: HostOffloads, tables: String) -> Result<Lane> {
+        Lane::with_configuration(lab, kind, wire, (String::new(), tables))
+    }
+
+    /// The same, with more keys of both ports, too.
+    pub fn with_configuration(lab: &Lab, kind: LaneKind, wire: HostOffloads, more: (String, String)) -> Result<Lane> {
         let router = lab.host(kind.name())?;
         if kind == LaneKind::Kernel {
             router.forward_in_kernel()?
@@ -109,7 +115,7 @@ impl Lane {
         }
         let stations = LaneSide::BOTH.map(|side| lab.host(side.name()));
         let [left, right] = stations;
-        let mut lane = Lane { kind, hosts: [left?, right?], router, tables, daemon: None };
+        let mut lane = Lane { kind, hosts: [left?, right?], router, more, daemon: None };
         for side in LaneSide::BOTH.into_iter().filter(|_| kind != LaneKind::Tap) {
             lane.lay(side, wire)?;
         }
@@ -129,6 +135,11 @@ impl Lane {
     /// The host at one end.
     pub fn host(&self, side: LaneSide) -> &LabHost {
         &self.hosts[side as usize]
+    }
+
+    /// The router, if it is ours.
+    pub fn daemon(&self) -> Option<&Daemon> {
+        self.daemon.as_deref()
     }
 
     /// The host with the router's ends of the cables.
@@ -212,18 +223,18 @@ impl Lane {
     }
 
     fn configuration(&self) -> String {
-        let mut text = String::from("version = 1\n");
+        let (mut text, (keys, tables)) = (String::from("version = 1\n"), &self.more);
         for side in LaneSide::BOTH {
             let ((router, station), (router_mac, station_mac)) = (side.addresses(), side.macs());
             let (name, kind) = (side.name(), self.kind.name());
             // Writing to a string cannot fail.
             let _ = write!(
                 text,
-                "[port.{name}]\ndevice = '{kind}:{name}'\nmac = '{router_mac}'\naddress = ['{router}/24']\n\
+                "[port.{name}]\ndevice = '{kind}:{name}'\nmac = '{router_mac}'\naddress = ['{router}/24']\n{keys}\n\
                  [[neighbour]]\naddress = '{station}'\nmac = '{station_mac}'\nport = '{name}'\n"
             );
         }
-        text + &self.tables
+        text + tables
     }
 }
 

@@ -8,10 +8,10 @@
 
 pub mod echo;
 pub mod filters;
-mod lane;
+pub mod lane;
 mod loads;
-mod packets;
-mod processors;
+pub mod packets;
+pub mod processors;
 mod stream;
 
 use super::{BenchFigure, Progress, Rounds, medians};
@@ -43,7 +43,7 @@ const GENTLY: Nanos = Nanos::millis(100);
 
 /// Measures all figures. Needs root.
 pub fn measure(Rounds(rounds): Rounds, progress: &Progress) -> Result<Vec<BenchFigure>> {
-    require_kernel("io")?;
+    require_kernel("bench io")?;
     let lab = Lab::new()?;
     let rounds = rounds.min(ROUNDS);
     let precedence = RealtimePriority::acquire().inspect_err(|error| {
@@ -57,14 +57,12 @@ pub fn measure(Rounds(rounds): Rounds, progress: &Progress) -> Result<Vec<BenchF
     Ok(figures)
 }
 
-/// An error if this process may not load the programs that send and count packets.
-fn require_kernel(group: &str) -> Result<()> {
+/// An error if this process may not load the programs that send and count packets. `command` is the subcommand that needs them.
+pub fn require_kernel(command: &str) -> Result<()> {
     // A user namespace would provide hosts, but no way to send packets fast enough.
     BpfProgram::load(bpf::BpfProgramKind::Xdp, "switchpath_try", &[set(0, action::DROP), exit()])
         .with_context(|| {
-            format!(
-                "it needs root, and no user namespace (`sudo switchpath bench {group}`); loading a BPF program failed"
-            )
+            format!("it needs root, and no user namespace (`sudo switchpath {command}`); loading a BPF program failed")
         })
         .map(drop)
 }

@@ -93,13 +93,27 @@ impl Packets {
         Packets::on(lane, |index| Ok(Source::Headers(HeaderSource::new(Lane::headers().link, headers, index)?)))
     }
 
+    /// A lane with these frames ([`HeaderSource::of_frames`]), and a sink for packets to this UDP port.
+    pub fn with_frames(lane: Lane, frames: &[Vec<u8>], port: u16) -> Result<Packets> {
+        let source = |index| Ok(Source::Headers(HeaderSource::of_frames(frames, index)?));
+        Packets::between(lane, source, |index| UdpSink::attach_to_port(index, BpfHook::TcxIngress, port))
+    }
+
     fn on(lane: Lane, source: impl FnOnce(u32) -> std::io::Result<Source> + Send) -> Result<Packets> {
+        Packets::between(lane, source, |index| UdpSink::attach(index, BpfHook::TcxIngress))
+    }
+
+    fn between(
+        lane: Lane,
+        source: impl FnOnce(u32) -> std::io::Result<Source> + Send,
+        sink: impl FnOnce(u32) -> std::io::Result<UdpSink> + Send,
+    ) -> Result<Packets> {
         let kind = lane.kind;
         let (from, to) = (lane.host(LaneSide::Left), lane.host(LaneSide::Right));
         let index = Lane::index(from, LaneSide::Left)?;
         let source = from.run(|| source(index))?.context("a source of packets")?;
         let index = Lane::index(to, LaneSide::Right)?;
-        let sink = to.run(|| UdpSink::attach(index, BpfHook::TcxIngress))?.context("a sink of packets")?;
+        let sink = to.run(|| sink(index))?.context("a sink of packets")?;
         let mut passage = None;
         match kind {
             LaneKind::Kernel => poll_in_driver(&lane)?,

@@ -4,11 +4,13 @@
 mod cabling;
 mod costs;
 mod hosts;
+mod slices;
 mod slowdown;
 mod state;
 
 pub use costs::RealCosts;
 pub use hosts::RealHosts;
+pub use slices::RealSlices;
 pub use state::{RealProcessor, RealState};
 
 use crate::bench::{function_costs, path_costs, scheme_costs};

@@ -19,6 +19,7 @@ use sim::experiment::{CompletedRun, Job, RunKind, Runner};
 use std::collections::BTreeMap;
 use units::Instant;
 
+pub use network::started;
 pub use processor::RealProcessor;
 
 /// Measurements by name.
@@ -91,7 +92,7 @@ impl Runner for RealState {
 }
 
 /// Sleeps until a point in time.
-fn sleep_until(at: Instant) -> Result<()> {
+pub fn sleep_until(at: Instant) -> Result<()> {
     let mut sleeper = Sleeper::new(Waker::new()?);
     while clock::now() < at {
         sleeper.sleep([], at.since(clock::now()))?;
