@@ -12,6 +12,7 @@ use io::netns::Lab;
 use sim::experiment::{CompletedRun, Job, RunKind, Runner};
 use sim::forwarders::ForwardersPlan;
 use sim::{Measurements, WorldPlan};
+use std::thread;
 
 /// Carries out such experiments, one run after the other.
 pub struct RealSlices;
@@ -53,13 +54,17 @@ impl Runner for RealSlices {
     }
 
     fn run(&self, job: &Job) -> Result<Measurements, String> {
-        let measured = if job.measures == RunKind::Forwarders {
-            rates::measure(&ForwardersPlan::read(&job.world, &job.file)?)
-        } else {
-            let world = WorldPlan::parse(&job.world, &job.file).map_err(|wrong| wrong.render(false))?;
-            network::run(&world)
+        let run = || {
+            let measured = if job.measures == RunKind::Forwarders {
+                rates::measure(&ForwardersPlan::read(&job.world, &job.file)?)
+            } else {
+                let world = WorldPlan::parse(&job.world, &job.file).map_err(|wrong| wrong.render(false))?;
+                network::run(&world)
+            };
+            measured.map_err(|error| format!("{error:#}"))
         };
-        measured.map_err(|error| format!("{error:#}"))
+        // A thread of its own: a run leaves it on one processor.
+        thread::scope(|scope| scope.spawn(run).join()).map_err(|_| "a thread panicked".to_owned())?
     }
 
     fn remarks(&self, runs: &[CompletedRun]) -> Vec<String> {
