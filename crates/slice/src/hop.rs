@@ -1,4 +1,4 @@
-//! The next hops of packets. What all packets to a next hop have in common is found once: the outer headers, and the route.
+//! The next hops of packets. All packets to a next hop have the same outer headers and the same route, which are found once.
 
 use crate::outer::OuterHeaders;
 use crate::rows::RowWords;
@@ -22,7 +22,7 @@ type Route = Option<(PortId, u16)>;
 /// The versions of the slices, of the configuration, and of the routes.
 type Versions = (u64, Generation, u64);
 
-/// A next hop, with what it has by some versions.
+/// A next hop, with its outer headers and its route by some versions.
 pub(crate) struct NextHop {
     key: HopKey,
     epoch: u64,
