@@ -1,7 +1,7 @@
 //! The next hops of packets. All packets to a next hop have the same outer headers and the same route, which are found once.
 
 use crate::outer::OuterHeaders;
-use crate::rows::RowWords;
+use crate::rows::{HopKey, RowWords};
 use crate::table::TableSlice;
 use fib::Outcome;
 use packet::Packet;
@@ -12,9 +12,6 @@ use units::{Generation, InterfaceId, PortId};
 
 /// The number of next hops that are kept, a power of two.
 const HOPS: usize = 256;
-
-/// A next hop: that of a row, of a slice, for packets that came by an interface. The VRF of the interface has the route.
-pub(crate) type HopKey = [u64; 3];
 
 /// The port and the MTU of a route, so that a packet is queued nowhere but in the queues of its slice.
 type Route = Option<(PortId, u16)>;

@@ -4,7 +4,6 @@
 //! no worker has a table with that filter. So no worker reads a row while it changes.
 
 use crate::code::{DATA_BYTES, Diversion, ExceptionCode, LookupResult};
-use crate::hop::HopKey;
 use classifier::TenantId;
 use packet::pool::prefetch;
 use std::fmt;
@@ -86,6 +85,9 @@ impl Row {
         words
     }
 }
+
+/// A next hop: that of a row, of a slice, for packets that came by an interface. The VRF of the interface has the route.
+pub(crate) type HopKey = [u64; 3];
 
 /// A row as it is stored: workers read the fields that they need.
 #[derive(Clone, Copy)]
