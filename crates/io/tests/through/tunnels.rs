@@ -112,8 +112,9 @@ fn through(tunnel: (&str, bool, &str)) {
             DropReason::UnknownEthertype,
             DropReason::PortDown,
             DropReason::Shutdown,
-            // TCP fills every queue if the other end is slow, and sends again.
+            // TCP fills every queue if the other end is slow, and uses all of the 64 super-frames. It sends again.
             DropReason::TunnelQueue,
+            DropReason::NoSuperFrame,
             // The first long packets of each sender, which learns the MTU from them.
             DropReason::TooBig,
             // Announcements of the router's addresses on the tunnel, until the routes of the configuration are there.
