@@ -215,7 +215,8 @@ mod tests {
 
     #[test]
     fn forwarded_batches_take_less_time_than_forwarded_packets() {
-        let _share = crate::machine_lock::shared_machine();
+        // The difference is a tenth: other tests on the processors hide it.
+        let _machine = crate::machine_lock::whole_machine();
         // Other programs only add time, so the least of several rounds is compared.
         let mut least = [f64::INFINITY; 2];
         for _ in 0..5 {
