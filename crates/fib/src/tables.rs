@@ -68,7 +68,7 @@ pub struct Tables {
     /// The difference between 65,535 and the MTU of the link below each interface. Zero, the initial value, means no limit.
     mtu_reduction: Box<[AtomicU16; INTERFACES]>,
     /// Changes of forwarding tables, MTUs and VRFs of interfaces.
-    changes: AtomicU64,
+    changes: ChangeCount,
     adjacencies: Adjacencies,
     groups: Groups,
     state: Mutex<RouteState>,
@@ -78,6 +78,11 @@ pub struct Tables {
     large: AtomicBool,
     flow_key: AtomicU64,
 }
+
+/// In a cache line of its own: workers read the fields beside it for each packet, and routes may change often.
+#[derive(Default)]
+#[repr(align(64))]
+struct ChangeCount(AtomicU64);
 
 impl Default for Tables {
     fn default() -> Self {
@@ -101,7 +106,7 @@ impl Tables {
             nodes: Nodes::new(),
             interface_vrfs: <[AtomicU16]>::new_box_zeroed_with_elems(INTERFACES).expect("128 KB"),
             mtu_reduction: <[AtomicU16; INTERFACES]>::new_box_zeroed().expect("128 KB"),
-            changes: AtomicU64::new(0),
+            changes: ChangeCount::default(),
             adjacencies: Adjacencies::new(limits.adjacencies),
             groups: Groups::new(),
             state: Mutex::new(RouteState::new()),
@@ -147,12 +152,12 @@ impl Tables {
     /// outcome. Neighbours and members of groups change without it: see [`LinkAddress::version`](super::LinkAddress::version).
     #[inline(always)]
     pub fn changes(&self) -> u64 {
-        self.changes.load(Ordering::Acquire)
+        self.changes.0.load(Ordering::Acquire)
     }
 
     /// Counts a change after it was made.
     fn count_change(&self) {
-        self.changes.fetch_add(1, Ordering::Release);
+        self.changes.0.fetch_add(1, Ordering::Release);
     }
 
     /// The adjacencies routes lead to.

@@ -47,9 +47,12 @@ fn addresses4(header: &[u8; ipv4::HEADER]) -> (u32, u32) {
 #[inline(always)]
 fn plain_udp4(bytes: &[u8], state: u8, came: (InterfaceId, VrfId)) -> Option<((u32, u32), KeyFields)> {
     let header: &[u8; ipv4::HEADER] = bytes.get(ETHERNET..)?.first_chunk()?;
+    let is_whole = u16::from_be_bytes([header[6], header[7]]) & 0x3fff == 0;
+    if header[9] != protocol::UDP || !is_whole {
+        return None;
+    }
     let ports: &[u8; 4] = bytes.get(ETHERNET + ipv4::HEADER..)?.first_chunk()?;
     let length = plain_length(bytes, header).filter(|length| usize::from(*length) >= ipv4::HEADER + ports.len())?;
-    let is_whole = u16::from_be_bytes([header[6], header[7]]) & 0x3fff == 0;
     let fields = KeyFields {
         protocol: protocol::UDP,
         dscp: header[1] >> 2,
@@ -65,7 +68,7 @@ fn plain_udp4(bytes: &[u8], state: u8, came: (InterfaceId, VrfId)) -> Option<((u
         interface: came.0,
         vrf: came.1,
     };
-    (header[9] == protocol::UDP && is_whole).then_some((addresses4(header), fields))
+    Some((addresses4(header), fields))
 }
 
 /// Addresses and fields of an IPv4 packet without options in a frame without a tag: those of most packets, without the general parser.
