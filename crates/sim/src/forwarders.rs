@@ -4,12 +4,23 @@ use serde::Deserialize;
 
 /// A router of a slice's network.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
-#[serde(rename_all = "lowercase")]
+#[serde(rename_all = "kebab-case")]
 pub enum SliceForwarder {
     /// A slice with the code option `ipv4`.
     Fast,
     /// A program with UDP sockets of the kernel.
     Slow,
+    /// The Click modular router, which reads and writes frames of the network devices.
+    Click,
+    /// The Click modular router with UDP sockets of the kernel.
+    ClickSockets,
+}
+
+impl SliceForwarder {
+    /// True if it needs the program `click`.
+    pub fn is_click(self) -> bool {
+        matches!(self, SliceForwarder::Click | SliceForwarder::ClickSockets)
+    }
 }
 
 /// A measurement.
@@ -51,5 +62,12 @@ mod tests {
         let read = |payload| ForwardersPlan::read(&format!("router = \"slow\"\npayload = {payload}"), "x");
         assert_eq!(read(1444), Ok(ForwardersPlan { router: SliceForwarder::Slow, payload: 1444, frames: None }));
         assert!(read(1445).unwrap_err().contains("at most 1444"));
+    }
+
+    #[test]
+    fn two_forwarders_need_click() {
+        let read = |name| ForwardersPlan::read(&format!("router = \"{name}\"\npayload = 0"), "x").unwrap().router;
+        let names = ["fast", "slow", "click", "click-sockets"];
+        assert_eq!(names.map(|name| read(name).is_click()), [false, false, true, true]);
     }
 }

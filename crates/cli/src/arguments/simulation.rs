@@ -60,6 +60,7 @@ Examples:
   sudo switchpath reproduce scheduling E3 --real    on real packets: namespaces, veth pairs, the kernel between
   sudo switchpath reproduce scheduling --real --quick --repeat 1
   sudo switchpath reproduce slices --real           slices between sockets of the kernel; a fast path beside a slow path
+  sudo switchpath reproduce slices slow-path --real --click ./click    beside the Click modular router, too
   sudo switchpath reproduce queueing --real         the kernel's TCP in namespaces, links emulated by a router
   switchpath reproduce queueing --transport cubic --trace my.down
 
@@ -108,6 +109,10 @@ pub struct ReproduceArguments {
     /// experiment, else 5, with --quick 3].
     #[arg(long, value_name = "TIMES", requires = "real", value_parser = clap::value_parser!(u16).range(1..=99))]
     pub repeat: Option<u16>,
+    /// With --real, for the slow path of slices: compare with the Click modular router, too, which is this program [default: `click` in PATH, if
+    /// that is the router].
+    #[arg(long, value_name = "PROGRAM", requires = "real", value_hint = ValueHint::ExecutablePath)]
+    pub click: Option<PathBuf>,
     /// Print the claims as a JSON array: paper, experiment, claim, published, measured, holds.
     #[arg(short, long)]
     pub json: bool,

@@ -133,7 +133,11 @@ pub fn reproduce(options: &ReproduceArguments) -> Result<ExitCode> {
         batches.push(RunBatch { experiments: of_costs, runner: &RealCosts, at_once: 1 });
     }
     if !slices.is_empty() {
-        of_slices = RealSlices::new(slices.iter().map(|order| order.experiment.document.measures))?;
+        let measures = slices.iter().map(|order| order.experiment.document.measures);
+        of_slices = RealSlices::new(measures, options.click.as_deref())?;
+        for order in &mut slices {
+            order.remarks.extend(of_slices.skip_missing(&mut order.jobs));
+        }
         batches.push(RunBatch { experiments: slices, runner: &of_slices, at_once: 1 });
     }
     if !routers.is_empty() {

@@ -30,6 +30,8 @@ pub enum LaneKind {
     Packet,
     /// Switchpath on `tap:` ports.
     Tap,
+    /// A program that the caller starts. It has the links for itself: the kernel has no addresses there.
+    Program,
 }
 
 impl LaneKind {
@@ -40,7 +42,13 @@ impl LaneKind {
             LaneKind::Xdp => "xdp",
             LaneKind::Packet => "packet",
             LaneKind::Tap => "tap",
+            LaneKind::Program => "program",
         }
+    }
+
+    /// True if the router is Switchpath.
+    fn is_own(self) -> bool {
+        !matches!(self, LaneKind::Kernel | LaneKind::Program)
     }
 }
 
@@ -119,7 +127,7 @@ impl Lane {
         for side in LaneSide::BOTH.into_iter().filter(|_| kind != LaneKind::Tap) {
             lane.lay(side, wire)?;
         }
-        if kind != LaneKind::Kernel {
+        if kind.is_own() {
             lane.start()?;
         }
         for side in LaneSide::BOTH {

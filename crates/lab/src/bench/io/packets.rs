@@ -116,7 +116,7 @@ impl Packets {
         let sink = to.run(|| sink(index))?.context("a sink of packets")?;
         let mut passage = None;
         match kind {
-            LaneKind::Kernel => poll_in_driver(&lane)?,
+            LaneKind::Kernel | LaneKind::Program => poll_in_driver(&lane)?,
             LaneKind::Packet => {
                 let index = Lane::index(lane.router(), LaneSide::Left)?;
                 passage = Some(lane.router().run(|| XdpPassProgram::attach(index))??);

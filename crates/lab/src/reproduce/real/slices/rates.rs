@@ -3,6 +3,7 @@
 //! Loads are offered on a logarithmic scale, from far below the maximum to beyond twice of it. The maximum is then searched around the best load, and
 //! twice the maximum is offered, and a flood.
 
+use super::click::{ClickInterface, ClickProgram, RunningClick};
 use super::network::operator;
 use super::slow_path::{SlowPath, SlowPathPlan};
 use crate::bench::io::lane::{HostOffloads, Lane, LaneKind, LaneSide};
@@ -95,14 +96,38 @@ fn fast(lab: &Lab, frames: Option<u32>) -> Result<Lane> {
     Ok(lane)
 }
 
-/// A lane whose router is a program. The kernel only delivers packets to it and sends those that it writes.
-fn slow(lab: &Lab) -> Result<(Lane, SlowPath)> {
-    let lane = Lane::new(lab, LaneKind::Kernel, HostOffloads::Plain)?;
+/// What a router that is a program does.
+fn slow_path_plan() -> SlowPathPlan {
     let (left, (right, next)) = (LaneSide::Left.addresses().0, LaneSide::Right.addresses());
     let hop = Ipv4Hop { next: (next, SINK).into(), mtu: 1472 };
-    let plan = SlowPathPlan { receives: (left, PORTS), sends: (right, OUT), routes: vec![(NETWORK, hop)] };
-    let router = SlowPath::start(lane.router(), plan)?;
-    Ok((lane, router))
+    SlowPathPlan { receives: (left, PORTS), sends: (right, OUT), routes: vec![(NETWORK, hop)] }
+}
+
+/// A router and, if a program is the router, that program. It stops when it is dropped.
+struct LaneRouter {
+    lane: Lane,
+    own: Option<SlowPath>,
+    click: Option<RunningClick>,
+}
+
+/// A lane whose router is a program with sockets. The kernel only delivers packets to it and sends those that it writes.
+fn slow(lab: &Lab) -> Result<LaneRouter> {
+    let lane = Lane::new(lab, LaneKind::Kernel, HostOffloads::Plain)?;
+    let own = Some(SlowPath::start(lane.router(), slow_path_plan())?);
+    Ok(LaneRouter { lane, own, click: None })
+}
+
+/// A lane with Click.
+fn click(lab: &Lab, program: &ClickProgram, forwarder: SliceForwarder) -> Result<LaneRouter> {
+    let (kind, interface) = if forwarder == SliceForwarder::ClickSockets {
+        (LaneKind::Kernel, ClickInterface::Sockets)
+    } else {
+        let (source, next) = LaneSide::Right.macs();
+        (LaneKind::Program, ClickInterface::Devices(source, next))
+    };
+    let lane = Lane::new(lab, kind, HostOffloads::Plain)?;
+    let click = Some(program.start(lane.router(), &slow_path_plan(), interface)?);
+    Ok(LaneRouter { lane, own: None, click })
 }
 
 /// Measures a router.
@@ -115,17 +140,28 @@ fn slow(lab: &Lab) -> Result<(Lane, SlowPath)> {
 /// | `flood_pps`, `flood_offered_pps` | the rate while the generator sends without a pause |
 ///
 /// The series `forwarded_kpps` has the rates by offered rate, both in thousands.
-pub fn measure(plan: &ForwardersPlan) -> Result<Measurements> {
+///
+/// # Errors
+///
+/// The router cannot be started, or forwards nothing.
+pub fn measure(plan: &ForwardersPlan, program: Result<&ClickProgram, &String>) -> Result<Measurements> {
     let processors = Processors::of_thread()?;
-    let lab = Lab::new()?;
-    // Threads inherit it: other programs of the machine must not stop a router or the generator.
+    // Threads and programs inherit it: other programs of the machine must not stop a router or the generator.
     let _first = RealtimePriority::acquire();
-    let make = || match plan.router {
-        SliceForwarder::Fast => Ok((fast(&lab, plan.frames)?, None)),
-        SliceForwarder::Slow => slow(&lab).map(|(lane, router)| (lane, Some(router))),
+    let make = || {
+        // The thread that starts programs belongs to the laboratory. They inherit its processors.
+        let lab = Lab::new()?;
+        match plan.router {
+            SliceForwarder::Fast => Ok(LaneRouter { lane: fast(&lab, plan.frames)?, own: None, click: None }),
+            SliceForwarder::Slow => slow(&lab),
+            SliceForwarder::Click | SliceForwarder::ClickSockets => {
+                click(&lab, program.map_err(|why| anyhow!("{why}"))?, plan.router)
+            }
+        }
     };
     let made = processors.on_others(make)?;
-    let (lane, _router) = made.context("it needs two processors, one for the router and one for the generator")?;
+    let LaneRouter { lane, own: _own, click: _click } =
+        made.context("it needs two processors, one for the router and one for the generator")?;
     let packets = Packets::with_frames(lane, &frames(plan.payload), SINK)?;
     let offer = |load| packets.offer(load, WARMUP, SPAN);
     let (mut points, mut best) = (Vec::new(), ForwardingRates { offered: 0.0, out: 0.0 });

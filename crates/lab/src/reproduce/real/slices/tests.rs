@@ -63,7 +63,7 @@ inner = { code = "ipv4", destination = "10.1.0.2" }
 /// The machine, whose threads of other tests would wait for those with a real-time priority here, and the runner; `None` without the right to it.
 fn real_slices(measures: RunKind) -> Option<(RwLockWriteGuard<'static, ()>, RealSlices)> {
     let machine = crate::machine_lock::whole_machine();
-    match RealSlices::new([measures]) {
+    match RealSlices::new([measures], None) {
         Ok(real) => Some((machine, real)),
         Err(error) => {
             eprintln!("skipped: {error:#}");
@@ -118,8 +118,13 @@ fn unsupported_worlds_of_slices_are_errors() {
 #[test]
 fn fast_and_slow_path_forward_the_same_packets() {
     let Some((_machine, real)) = real_slices(RunKind::Forwarders) else { return };
-    for router in ["fast", "slow"] {
-        let job = job(RunKind::Forwarders, &format!("router = \"{router}\"\npayload = 400\n"));
+    let routers = ["fast", "slow", "click", "click-sockets"];
+    let world = |router| job(RunKind::Forwarders, &format!("router = \"{router}\"\npayload = 400\n"));
+    let mut jobs = routers.map(world).to_vec();
+    if let Some(remark) = real.skip_missing(&mut jobs) {
+        eprintln!("{remark}");
+    }
+    for (router, job) in routers.into_iter().zip(jobs) {
         let measured = match real.run(&job) {
             Ok(measured) => measured,
             Err(error) if error.contains("two processors") => return eprintln!("skipped: {error}"),
@@ -132,4 +137,21 @@ fn fast_and_slow_path_forward_the_same_packets() {
         let points = &measured.series["forwarded_kpps"];
         assert!(points.len() > 4 && points.iter().all(|(offered, out)| *out <= offered * 1.2), "{points:?}");
     }
+}
+
+#[test]
+fn runs_with_click_are_skipped_without_it_and_the_report_says_why() {
+    let world = |router: &str| job(RunKind::Forwarders, &format!("router = \"{router}\"\npayload = 0\n"));
+    let all = || ["fast", "slow", "click", "click-sockets"].map(world).to_vec();
+    let mut jobs = all();
+    let remark = RealSlices { click: Err("there is no program `click` in PATH".to_owned()) }.skip_missing(&mut jobs);
+    assert_eq!(
+        remark.as_deref(),
+        Some(
+            "skipped Click: there is no program `click` in PATH; install the Click modular router, or give its program as --click"
+        )
+    );
+    assert_eq!(jobs.iter().map(|job| &*job.world).collect::<Vec<_>>(), [&all()[0].world, &all()[1].world]);
+    // An experiment without such runs needs no remark.
+    assert_eq!(RealSlices { click: Err("none".to_owned()) }.skip_missing(&mut jobs), None);
 }
