@@ -109,8 +109,7 @@ pub struct ReproduceArguments {
     /// experiment, else 5, with --quick 3].
     #[arg(long, value_name = "TIMES", requires = "real", value_parser = clap::value_parser!(u16).range(1..=99))]
     pub repeat: Option<u16>,
-    /// With --real, for the slow path of slices: compare with the Click modular router, too, which is this program [default: `click` in PATH, if
-    /// that is the router].
+    /// With --real, for slices: measure the Click modular router, too. This is its program [default: `click` in PATH, if it is that router].
     #[arg(long, value_name = "PROGRAM", requires = "real", value_hint = ValueHint::ExecutablePath)]
     pub click: Option<PathBuf>,
     /// Print the claims as a JSON array: paper, experiment, claim, published, measured, holds.

@@ -118,7 +118,7 @@ impl ClickProgram {
             errors.read_to_string(&mut said)?;
             bail!("Click {} has ended: {}", self.version, said.trim_end());
         }
-        // It would block if nobody read its messages. The thread ends with it.
+        // Click blocks once its pipe is full of messages. The thread ends when Click does.
         thread::spawn(move || copy(&mut errors, &mut sink()));
         Ok(running)
     }

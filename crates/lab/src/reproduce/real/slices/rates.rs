@@ -96,7 +96,7 @@ fn fast(lab: &Lab, frames: Option<u32>) -> Result<Lane> {
     Ok(lane)
 }
 
-/// What a router that is a program does.
+/// The addresses and routes of each slow path.
 fn slow_path_plan() -> SlowPathPlan {
     let (left, (right, next)) = (LaneSide::Left.addresses().0, LaneSide::Right.addresses());
     let hop = Ipv4Hop { next: (next, SINK).into(), mtu: 1472 };
