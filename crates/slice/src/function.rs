@@ -18,6 +18,7 @@ use packet::{DropReason, Exception, Meta, Packet};
 use plan::Call;
 use plane::function::{Context, Function, FunctionMaker};
 use plane::snapshot::PathSpec;
+use std::iter::repeat;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use units::{Instant, Nanos, PortId, ShareId};
@@ -30,6 +31,7 @@ impl FunctionMaker for SliceFunctions {
         Ok(Box::new(SliceFunction {
             shared: self.0.clone(),
             instances: Vec::new(),
+            ended: 0,
             touched: Vec::new(),
             now: Instant::START,
             clock: None,
@@ -50,6 +52,8 @@ struct SliceFunction {
     shared: Arc<SharedSlices>,
     /// By the number of the slice.
     instances: Vec<Option<Instance>>,
+    /// See [`SliceTable::ended`].
+    ended: u64,
     /// The slices with packets in the batch.
     touched: Vec<TenantId>,
     /// The time of the batch.
@@ -123,6 +127,9 @@ impl Function for SliceFunction {
         self.clock = self.shared.clock.get().copied().filter(|_| is_metered);
         let time = is_metered.then(|| BatchTime::begin(self.clock));
         self.hops.adopt(version, context);
+        if self.ended != table.ended {
+            self.retire_ended(&table);
+        }
         for packets in packets.chunks_mut(CHUNK) {
             self.process_chunk(&mut Batch { context, table: &table, packets });
         }
@@ -198,13 +205,11 @@ impl SliceFunction {
         }
     }
 
-    /// The instance of a slice; a new one if the slice has changed.
+    /// The instance of a slice. Those of deleted slices were [retired](SliceFunction::retire_ended).
     #[inline(always)]
     fn instance(&mut self, slice: &SliceState, dry_run: bool) -> Result<&mut Instance, String> {
         let at = usize::from(slice.id.0);
-        let is_known = |place: &Option<Instance>| {
-            place.as_ref().is_some_and(|instance| instance.is_changed && instance.serial == slice.serial)
-        };
+        let is_known = |place: &Option<Instance>| place.as_ref().is_some_and(|instance| instance.is_changed);
         if !self.instances.get(at).is_some_and(is_known) {
             self.enter(slice, dry_run)?;
         }
@@ -219,9 +224,6 @@ impl SliceFunction {
             self.instances.resize_with(at + 1, || None);
         }
         let place = &mut self.instances[at];
-        if let Some(old) = place.take_if(|instance| instance.serial != slice.serial) {
-            self.shared.retire(old.code);
-        }
         let instance = match place {
             Some(instance) => instance,
             None => place.insert(Instance::new(slice, dry_run)?),
@@ -232,6 +234,19 @@ impl SliceFunction {
             self.touched.push(slice.id);
         }
         Ok(())
+    }
+
+    /// Retires the instances of deleted slices and of replaced code options, which may get no packet again.
+    #[cold]
+    fn retire_ended(&mut self, table: &SliceTable) {
+        self.ended = table.ended;
+        for (place, slice) in self.instances.iter_mut().zip(table.slices.iter().map(Option::as_ref).chain(repeat(None)))
+        {
+            let serial = slice.map(|slice| slice.shared.serial);
+            if let Some(old) = place.take_if(|instance| Some(instance.serial) != serial) {
+                self.shared.retire(old.code);
+            }
+        }
     }
 
     /// Receives a packet: finds its slice, and removes the outer headers.

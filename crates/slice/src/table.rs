@@ -55,6 +55,8 @@ pub(crate) struct SliceTable {
     pub slices: Vec<Option<TableSlice>>,
     /// A slice has a limit of processor time.
     pub is_metered: bool,
+    /// How often a slice was deleted or got another code option: instances of the old one are of no use.
+    pub ended: u64,
     pub filters: Arc<TenantTable>,
 }
 

@@ -30,6 +30,7 @@ impl Daemon {
             flows::end_leases(&mut guard, &self.log);
             flows::report_costly(&mut guard, &self.log);
             slices::report_failures(&guard, &self.log);
+            guard.slices.free_ended();
             let Control { router, .. } = &mut *guard;
             end_leases(router, &self.log);
             router.restore_shares();

@@ -181,9 +181,14 @@ impl Slices {
         self.shared.table.version()
     }
 
+    /// Frees what workers no longer use: old tables, and the code options of deleted slices. To be called now and then.
+    pub fn free_ended(&self) {
+        self.shared.free_retired();
+    }
+
     /// Frees old tables, and the numbers that only they have.
     fn recover(&mut self) {
-        self.shared.free_retired();
+        self.free_ended();
         let oldest = self.shared.table.oldest_version();
         self.rows.recover(oldest);
         self.ids.recover(oldest);
@@ -296,6 +301,7 @@ impl Slices {
         let id = slice.state.id;
         slice.interfaces.values().for_each(|place| self.draft.set_interface(*place, None));
         self.draft.slices[usize::from(id.0)] = None;
+        self.draft.ended += 1;
         self.draft.is_metered = self.slices.values().any(|slice| slice.spec.quota.cpu.is_some());
         self.filters.remove(id).map_err(|error| SliceError::new(error.to_string(), "report this error"))?;
         self.draft.filters = self.filters.table();
@@ -337,6 +343,7 @@ impl Slices {
         let serial = self.serial;
         let Some(slice) = self.slices.get_mut(name) else { return };
         slice.state = Arc::new(slice.state.renewed(serial, code, memory));
+        self.draft.ended += 1;
         self.publish_slice(name);
     }
 

@@ -1,11 +1,13 @@
 //! Code options that fail: their packets end, and other slices go on.
 
-use crate::node::{Node, filter, frame, to_wan};
+use crate::node::{Node, filter, frame, spec, to_wan};
 use crate::trial::{BEYOND_MEMORY, ENDLESS, PANIC_IN_FORMAT, PANIC_IN_PARSE};
 use packet::DropReason;
-use slice::code::{CodeEnv, Diversion, ExceptionCode};
-use slice::{SliceCounters, SliceMemory};
+use slice::code::{CodeEnv, CodeOption, CodeRegistration, Diversion, ExceptionCode, Formatted, InnerEdit};
+use slice::code::{LookupKey, LookupResult};
+use slice::{SliceCounters, SliceMemory, SliceSpec};
 use std::process::Command;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 fn two_slices() -> Node {
     let mut node = Node::new();
@@ -115,4 +117,50 @@ fn suspended_slice_gets_no_packets() {
     node.slices.suspend("a", false).unwrap();
     node.send(20_000, b"x");
     assert_eq!(node.received().len(), 1);
+}
+
+/// The instances of the code option `alive`.
+static ALIVE: AtomicUsize = AtomicUsize::new(0);
+
+struct Alive;
+
+impl Drop for Alive {
+    fn drop(&mut self) {
+        ALIVE.fetch_sub(1, Relaxed);
+    }
+}
+
+impl CodeOption for Alive {
+    fn parse(&mut self, _: &[u8], _: &mut CodeEnv<'_>) -> Result<LookupKey, Diversion> {
+        Ok(LookupKey::new(&[]))
+    }
+
+    fn format(&mut self, _: &mut InnerEdit<'_>, _: &LookupResult, _: &mut CodeEnv<'_>) -> Result<Formatted, Diversion> {
+        Ok(Formatted::Send)
+    }
+}
+
+/// A guest holds megabytes, so its instance must not wait for a packet to a slice of the same number.
+#[test]
+fn code_option_of_a_deleted_slice_is_freed() {
+    const COUNTED: CodeRegistration = CodeRegistration {
+        name: "alive",
+        summary: "counts its instances",
+        make: |_| {
+            ALIVE.fetch_add(1, Relaxed);
+            Ok(Box::new(Alive))
+        },
+        ..crate::trial::TRIAL
+    };
+    let mut node = two_slices();
+    node.slices.register_code(&COUNTED);
+    node.slices.create(SliceSpec { code: "alive".into(), ..spec("c") }).unwrap();
+    node.furnish("c", 20_200);
+    node.insert("c", 0, filter(b"", to_wan(1)));
+    node.send(20_200, b"x");
+    assert_eq!((node.report("c").counters.forwarded, ALIVE.load(Relaxed)), (1, 1));
+    node.slices.delete(&mut node.rig.router, "c").unwrap();
+    node.send(20_000, b"of another slice");
+    node.slices.free_ended();
+    assert_eq!(ALIVE.load(Relaxed), 0);
 }
