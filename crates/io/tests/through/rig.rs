@@ -10,15 +10,14 @@ use io::offload::Ethtool;
 use io::wait::{Sleeper, Waker};
 use packet::event::{Observer, Silent};
 use packet::port::WakeSource;
-use plane::{Build, Command, Router, StepResult, Worker, WorkerReport};
+use plane::{Build, Router, StepResult, Worker, WorkerReport};
 use stack::LocalProtocolLimits;
 use std::net::IpAddr;
 use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::channel;
 use std::thread::{self, JoinHandle};
-use units::{Nanos, WorkerId};
+use units::Nanos;
 
 /// The time limit of every operation.
 pub const PATIENCE: Nanos = Nanos::secs(10);
@@ -67,14 +66,6 @@ impl Running {
         assert!(published.wait(PATIENCE.into()));
         router.complete(published);
         Running { stop, waker, thread: Some(thread), advisories: warnings, router }
-    }
-
-    /// Its counters until now.
-    pub fn report(&self) -> WorkerReport {
-        let (sender, receiver) = channel();
-        self.router.post_to(WorkerId(0), Command::Report(sender));
-        self.waker.wake();
-        receiver.recv_timeout(PATIENCE.into()).expect("the worker answers")
     }
 
     fn end(&mut self) -> Option<thread::Result<WorkerReport>> {
