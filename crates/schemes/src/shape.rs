@@ -242,6 +242,26 @@ mod tests {
     }
 
     #[test]
+    fn late_service_loses_no_rate_while_packets_wait() {
+        // 100 us at 8 Gbit/s are 100 packets of 1000 bytes. The burst is two of them.
+        let (mut scheme, mut model) = (shape(Rate::gbit(8), 2000, PLAIN), Model::default());
+        model.arrive(&mut scheme, &[1000; 900]);
+        let mut serve = |after: Nanos| {
+            model.now += after;
+            let before = model.fates.len();
+            model.ready(&mut scheme, 999);
+            model.fates.len() - before
+        };
+        assert_eq!([Nanos::millis(9), Nanos::micros(100), Nanos::micros(100)].map(&mut serve), [3, 100, 100]);
+        // What it has not caught up on within 1 ms is lost, and idle time earns only the burst.
+        assert_eq!(serve(Nanos::millis(9)), 900 - 203);
+        model.arrive(&mut scheme, &[1000; 9]);
+        model.now += Nanos::millis(9);
+        model.ready(&mut scheme, 999);
+        assert_eq!(model.fates.len(), 903);
+    }
+
+    #[test]
     fn changed_rate_takes_effect_at_once_and_keeps_debts() {
         let (mut scheme, mut model) = (shape(Rate::mbit(8), 0, PLAIN), Model::default());
         model.arrive(&mut scheme, &[1000; 4]);

@@ -7,7 +7,12 @@ use units::{Bytes, Instant, Meter, Rate, SharedMeter};
 #[derive(Clone, Debug)]
 pub(crate) enum RateMeter {
     /// A meter of its own.
-    Own(Meter),
+    Own {
+        /// The meter.
+        meter: Meter,
+        /// It has refused a packet, which waits.
+        waits: bool,
+    },
     /// A part of a shared meter.
     Shared(SharedMeter),
 }
@@ -17,7 +22,14 @@ impl RateMeter {
     #[inline]
     pub fn allows(&mut self, now: Instant) -> bool {
         match self {
-            RateMeter::Own(meter) => meter.allows(now),
+            RateMeter::Own { meter, waits } => {
+                if *waits {
+                    meter.catch_up(now);
+                }
+                let allowed = meter.allows(now);
+                *waits = !allowed;
+                allowed
+            }
             RateMeter::Shared(part) => part.allows(now),
         }
     }
@@ -26,7 +38,11 @@ impl RateMeter {
     #[inline]
     pub fn charge(&mut self, size: Bytes, now: Instant) {
         match self {
-            RateMeter::Own(meter) => meter.charge(size),
+            RateMeter::Own { meter, waits } => {
+                // A class of `cake` may send although it was refused.
+                *waits = false;
+                meter.charge(size);
+            }
             RateMeter::Shared(part) => part.charge(size, now),
         }
     }
@@ -34,7 +50,7 @@ impl RateMeter {
     /// Changes rate and burst to those of `other`. Debts are kept, unless the meter is shared.
     pub fn tune(&mut self, other: &RateMeter, now: Instant) {
         match (self, other) {
-            (RateMeter::Own(meter), RateMeter::Own(other)) => meter.reconfigure(other, now),
+            (RateMeter::Own { meter, .. }, RateMeter::Own { meter: other, .. }) => meter.reconfigure(other, now),
             (meter, other) => *meter = other.clone(),
         }
     }
@@ -42,7 +58,7 @@ impl RateMeter {
     /// The rate, which is the same for all members that share it.
     pub fn rate(&self) -> Rate {
         match self {
-            RateMeter::Own(meter) => meter.rate(),
+            RateMeter::Own { meter, .. } => meter.rate(),
             RateMeter::Shared(part) => part.rate(),
         }
     }
@@ -51,7 +67,7 @@ impl RateMeter {
     #[inline]
     pub fn ready(&self) -> Instant {
         match self {
-            RateMeter::Own(meter) => meter.ready(),
+            RateMeter::Own { meter, .. } => meter.ready(),
             RateMeter::Shared(part) => part.ready(),
         }
     }
@@ -93,7 +109,7 @@ impl Sharing {
     pub(crate) fn meter(&mut self, rate: Rate, burst: Bytes) -> RateMeter {
         if self.members <= 1 {
             // A single member needs no atomic operations.
-            return RateMeter::Own(Meter::new(rate, burst));
+            return RateMeter::Own { meter: Meter::new(rate, burst), waits: false };
         }
         // The first member makes the parts of all members. The others request theirs in the same order.
         if self.shared_meters.len() <= self.next {
@@ -102,7 +118,7 @@ impl Sharing {
         self.next += 1;
         match self.shared_meters[self.next - 1].get(self.member) {
             Some(part) => RateMeter::Shared(part.clone()),
-            None => RateMeter::Own(Meter::new(rate, burst)),
+            None => RateMeter::Own { meter: Meter::new(rate, burst), waits: false },
         }
     }
 }

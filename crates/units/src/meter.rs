@@ -8,7 +8,7 @@ const BYTE: i64 = 8_000_000_000;
 /// A token bucket for packets whose length is known only after they are sent. A packet may be sent while the credit is not negative. Its bytes are
 /// then subtracted, and the credit may become negative.
 ///
-/// In any span of time at most rate times span, plus the burst, plus one packet is sent.
+/// In any span of time at most rate times span, plus the burst, plus one packet is sent. [`Meter::catch_up`] makes an exception of at most 1 ms.
 #[derive(Clone, Copy, Debug)]
 pub struct Meter {
     rate: u64,
@@ -19,6 +19,9 @@ pub struct Meter {
     /// When the credit was last updated.
     at: Instant,
 }
+
+/// How late packets that waited for a meter may leave without a loss of rate.
+pub(crate) const MOST_LATE: Nanos = Nanos::millis(1);
 
 /// The credit of so many bytes.
 #[inline(always)]
@@ -50,17 +53,31 @@ impl Meter {
 
     #[inline]
     fn refill(&mut self, now: Instant) {
+        self.refill_up_to(self.depth, now);
+    }
+
+    #[inline(always)]
+    fn refill_up_to(&mut self, depth: i64, now: Instant) {
         if now > self.at {
             // More than the largest number is more than any burst.
             let earned = now.since(self.at).get().checked_mul(self.rate).and_then(|earned| i64::try_from(earned).ok());
             self.credit = self.credit.saturating_add(earned.unwrap_or(i64::MAX));
             // The cap applies only if a whole nanosecond is in excess. Otherwise the fraction of the nanosecond in which the bucket filled up would
             // be lost.
-            if self.credit >= self.depth.saturating_add_unsigned(self.rate) {
-                self.credit = self.depth;
+            if self.credit >= depth.saturating_add_unsigned(self.rate) {
+                self.credit = depth;
             }
             self.at = now;
         }
+    }
+
+    /// Updates the credit for packets that have waited for it since [`Meter::ready`] and leave only now. The rate of the time since then is theirs even if
+    /// it is more than the burst, up to 1 ms: a busy worker and a late timer cost no rate, as in CAKE's shaper (Høiland-Jørgensen, Täht and Morton, IEEE
+    /// LANMAN 2018). Credit beyond the burst is lost with the next update.
+    #[inline]
+    pub fn catch_up(&mut self, now: Instant) {
+        let late = i64::try_from(MOST_LATE.get().saturating_mul(self.rate)).unwrap_or(i64::MAX);
+        self.refill_up_to(self.depth.max(late), now);
     }
 
     /// True if a packet may be sent.
@@ -143,6 +160,27 @@ mod tests {
         assert_eq!(meter.ready(), late + Nanos::millis(1));
         meter.reconfigure(&Meter::new(Rate::ZERO, Bytes::new(3000)), late);
         assert_eq!(meter.ready(), Instant::NEVER);
+    }
+
+    #[test]
+    fn packets_that_waited_lose_no_rate_to_late_service() {
+        // A packet of 1000 bytes takes 1 us. The meter is served every 100 us, which is much more than its burst.
+        let mut meter = Meter::new(Rate::gbit(8), Bytes::new(3000));
+        let serve = |meter: &mut Meter, now: Instant| {
+            meter.catch_up(now);
+            std::iter::repeat_with(|| meter.allows(now).then(|| meter.charge(Bytes::new(1000))))
+                .map_while(|sent| sent)
+                .count()
+        };
+        let begin = Instant::START + Nanos::secs(1);
+        let sent: usize = (0..100).map(|turn| serve(&mut meter, begin + Nanos::micros(100) * turn)).sum();
+        // The first turn follows an idle time, for which `catch_up` is not meant.
+        assert_eq!(sent, 1001 + 99 * 100);
+        // Credit beyond the burst does not stay, and no more than 1 ms is caught up on.
+        let late = begin + Nanos::secs(2);
+        meter.catch_up(late);
+        assert_eq!(meter.available(late), Bytes::new(1_000_000));
+        assert_eq!(meter.available(late + Nanos::micros(1)), Bytes::new(3000));
     }
 
     proptest! {

@@ -5,6 +5,7 @@
 //! packets, and none falls so far behind that it would save up credit. So each member gets its demand, or as much as every other member with a larger
 //! demand.
 
+use crate::meter::MOST_LATE;
 use crate::{Bytes, Instant, Nanos, Rate};
 use alloc::boxed::Box;
 use alloc::sync::Arc;
@@ -48,6 +49,10 @@ pub struct SharedMeter {
     own: usize,
     /// The earliest time to ask again, as known at the last call.
     ready: Instant,
+    /// The packet asked about waits for the rate.
+    waits: bool,
+    /// When packets were last allowed that had waited.
+    caught_up: Instant,
 }
 
 impl SharedMeter {
@@ -61,7 +66,13 @@ impl SharedMeter {
             due: AtomicU64::new(0),
             members: (0..members).map(|_| Member::default()).collect(),
         });
-        (0..members).map(move |own| SharedMeter { shared: shared.clone(), own, ready: Instant::START })
+        (0..members).map(move |own| SharedMeter {
+            shared: shared.clone(),
+            own,
+            ready: Instant::START,
+            waits: false,
+            caught_up: Instant::START,
+        })
     }
 
     /// True if this member, which has a packet to send, may send it.
@@ -74,6 +85,7 @@ impl SharedMeter {
             own.sent.fetch_max(least.saturating_sub(2 * self.shared.ahead), Relaxed);
         }
         let behind = self.until_due(now);
+        let waited = core::mem::replace(&mut self.waits, true);
         if behind > 0 {
             self.ready = now + Nanos::new((behind as u64).div_ceil(FRACTION));
             return false;
@@ -85,16 +97,24 @@ impl SharedMeter {
             self.ready = now + Rate::bits(self.shared.rate).time_for(Bytes::new(self.shared.ahead / 4)).min(PATIENCE);
             return false;
         }
+        if waited {
+            self.caught_up = now;
+        }
+        self.waits = false;
         true
     }
 
     /// Accounts for a packet of `size` bytes that is being sent.
     pub fn charge(&mut self, size: Bytes, now: Instant) {
+        // A class of `cake` may send although it was refused.
+        self.waits = false;
         let cost =
             (u128::from(size.get()) * 8_000_000_000 * u128::from(FRACTION)).div_ceil(self.shared.rate.into()) as u64;
-        let earliest = units(now.since(Instant::START)).wrapping_sub(self.shared.depth);
+        // Packets that have waited lose no rate if they leave late: see `Meter::catch_up`.
+        let unused = if self.caught_up == now { self.shared.depth.max(units(MOST_LATE)) } else { self.shared.depth };
+        let earliest = units(now.since(Instant::START)).wrapping_sub(unused);
         let moved = |due: u64| {
-            // Unused time beyond the burst is lost: the due time is never further in the past than `depth`.
+            // Unused time beyond that is lost: the due time is never further in the past.
             let from = if (due.wrapping_sub(earliest) as i64) < 0 { earliest } else { due };
             Some(from.wrapping_add(cost))
         };
@@ -177,6 +197,9 @@ mod tests {
         let (one, other, third) = (all[0], all[1], all[2]);
         assert!((2_450_000..=2_510_000).contains(&other) && third == 2000, "{one}, {other}, {third}");
         assert!((9_700_000..=10_060_000).contains(&one), "the first has what is left: {one}");
+        // Polled at intervals that are six times its burst, it loses no rate.
+        let late: u64 = shares(Rate::gbit(1), &[always, always], Nanos::micros(100)).iter().sum();
+        assert!((12_300_000..=12_510_000).contains(&late), "{late}");
     }
 
     proptest! {

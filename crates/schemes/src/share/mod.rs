@@ -21,8 +21,8 @@
 //! quantum at each level.
 //!
 //! **Cost.** Only nodes with packets below their ceiling are in the order of their parent. A decision takes one step for each level. Each step reads the first
-//! entry of a heap. A node at its ceiling waits in a timing wheel, not in the order. Meters are exact, so a late timer loses no rate while the burst covers
-//! the delay.
+//! entry of a heap. A node at its ceiling waits in a timing wheel, not in the order. Meters are exact, and a timer that is up to 1 ms late
+//! loses no rate. A later one loses none while the burst covers the delay.
 
 #[cfg(test)]
 mod delay_tests;
@@ -439,7 +439,9 @@ impl<W: Wires + 'static> ShareTree<W> {
         while self.wheel.is_due(now)
             && let Some(place) = self.wheel.pop(now)
         {
-            self.nodes.all[place as usize].timer_runs = false;
+            let node = &mut self.nodes.all[place as usize];
+            node.timer_runs = false;
+            node.catch_up(now);
             let backlog = self.backlog(place, wires);
             self.update(place, backlog, now);
         }

@@ -222,6 +222,13 @@ impl Node {
         !self.has_ceiling || self.ceiling.has_credit(now)
     }
 
+    /// Its packets have waited for its timer: a late timer costs no rate.
+    pub fn catch_up(&mut self, now: Instant) {
+        if self.has_ceiling && !self.ready {
+            self.ceiling.catch_up(now);
+        }
+    }
+
     /// Takes over the ceiling of another node. A debt stays.
     pub fn take_ceiling(&mut self, other: &Node, now: Instant) {
         self.has_ceiling = other.has_ceiling;

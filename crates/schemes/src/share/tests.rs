@@ -132,6 +132,24 @@ fn excess_is_divided_by_weight_below_the_ceilings() {
 /// The borrowing example of the HTB manual (Devera, "HTB Linux queuing discipline manual", section 3): a link of 100 for customers A (40, divided into 30 for
 /// web and 10 for mail) and B (60). Mail gets what web leaves of A's rate, and A and B divide what the other leaves.
 #[test]
+fn late_service_loses_no_rate_while_packets_wait() {
+    // 100 us at 8 Gbit/s are 100 packets of 1000 bytes. The burst is two of them.
+    let (mut tree, mut model) = (tree(LEAVES, 8_000_000_000), Model::with_queues(2 * LEAVES as usize));
+    tree.edit_shares(&ShareEdits([put(1, settings(0))].into()), &model);
+    let records = (0..900).map(|_| Record { length: 1000, queue: QueueId(1), ..Record::default() });
+    model.arrive_all(&mut tree, records);
+    let mut serve = |after: Nanos| {
+        model.now += after;
+        let before = model.fates.len();
+        model.ready(&mut tree, 999);
+        model.fates.len() - before
+    };
+    // A turn is charged when it ends, after two packets.
+    let sent = [Nanos::millis(9), Nanos::micros(100), Nanos::micros(100), Nanos::micros(100)].map(&mut serve);
+    assert!((2..=4).contains(&sent[0]) && sent[1..].iter().all(|sent| (98..=102).contains(sent)), "{sent:?}");
+}
+
+#[test]
 fn borrowing_follows_the_published_example_of_htb() {
     let (a, web, mail, b) = (1, 2, 3, 4);
     let share = |parent, rate: u64, ceiling: u64, weight| {
