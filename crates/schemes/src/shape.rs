@@ -253,7 +253,7 @@ mod tests {
             model.fates.len() - before
         };
         assert_eq!([Nanos::millis(9), Nanos::micros(100), Nanos::micros(100)].map(&mut serve), [3, 100, 100]);
-        // What it has not caught up on within 1 ms is lost, and idle time earns only the burst.
+        // It catches up on 1 ms, more than the packets that are left. Idle time earns only the burst.
         assert_eq!(serve(Nanos::millis(9)), 900 - 203);
         model.arrive(&mut scheme, &[1000; 9]);
         model.now += Nanos::millis(9);

@@ -71,9 +71,9 @@ impl Meter {
         }
     }
 
-    /// Updates the credit for packets that have waited for it since [`Meter::ready`] and leave only now. The rate of the time since then is theirs even if
-    /// it is more than the burst, up to 1 ms: a busy worker and a late timer cost no rate, as in CAKE's shaper (Høiland-Jørgensen, Täht and Morton, IEEE
-    /// LANMAN 2018). Credit beyond the burst is lost with the next update.
+    /// Updates the credit for packets that have waited for it since [`Meter::ready`] and leave only now. They may send at the
+    /// rate of the time since then, up to 1 ms, even if that is more than the burst. So a busy worker and a late timer cost no rate, as in CAKE's shaper
+    /// (Høiland-Jørgensen, Täht and Morton, IEEE LANMAN 2018). Credit beyond the burst is lost with the next update.
     #[inline]
     pub fn catch_up(&mut self, now: Instant) {
         let late = i64::try_from(MOST_LATE.get().saturating_mul(self.rate)).unwrap_or(i64::MAX);
