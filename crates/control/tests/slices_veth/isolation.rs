@@ -123,17 +123,19 @@ fn harm(site: &Site, name: &str, mut attack: impl FnMut(&Site) + Send) -> Option
         println!("{name}: this machine has stalled in all rounds");
         return None;
     }
-    // Sums of packets, the median delay, and the part of the time that the worker waited: other programs may disturb one pair.
+    // The pair whose attack changed the goodput by the median, the median delay, and the part of the time that the worker waited: other programs may
+    // disturb one pair.
+    let goodput = |round: &Round| round.arrived as f64 / round.sent as f64;
+    pairs.sort_by(|[a, b], [c, d]| (goodput(b) / goodput(a)).total_cmp(&(goodput(d) / goodput(c))));
+    let [alone, attacked] = pairs[pairs.len() / 2].each_ref().map(goodput);
     let of = |which: usize| {
-        let (sent, arrived) =
-            pairs.iter().fold((0, 0), |sum, pair| (sum.0 + pair[which].sent, sum.1 + pair[which].arrived));
         let mut delays: Vec<Nanos> = pairs.iter().map(|pair| pair[which].p99).collect();
         delays.sort_unstable();
         let waited: u64 = pairs.iter().map(|pair| pair[which].waited.get()).sum();
         let waited = waited as f64 / (pairs.len() as u64 * (ROUND + REST).get()) as f64 * 100.0;
-        (arrived as f64 / sent as f64, delays[delays.len() / 2].get() as f64 / 1e3, waited)
+        (delays[delays.len() / 2].get() as f64 / 1e3, waited)
     };
-    let ((alone, before, waited), (attacked, beside, longer)) = (of(0), of(1));
+    let ((before, waited), (beside, longer)) = (of(0), of(1));
     let found = format!(
         "{name}: {:.2} and {:.2} % delivered, p99 {before:.0} and {beside:.0} us, {waited:.0} and {longer:.0} % of the time \
          the worker had no processor, {} pairs of rounds",

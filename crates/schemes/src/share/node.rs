@@ -136,10 +136,6 @@ pub(super) struct Node {
 
 const _: () = assert!(size_of::<Node>() == 128, "a node is two cache lines");
 
-fn meter(rate: Rate, burst: Bytes) -> Meter {
-    Meter::new(rate, burst)
-}
-
 impl Node {
     /// A node with these settings.
     pub fn new(parent: u32, share: ShareId, settings: &ShareParameters) -> Node {
@@ -165,8 +161,8 @@ impl Node {
             advance: 0,
             eligible: 0,
             pace: 0,
-            guarantee: meter(Rate::ZERO, Bytes::ZERO),
-            ceiling: meter(Rate::ZERO, Bytes::ZERO),
+            guarantee: Meter::new(Rate::ZERO, Bytes::ZERO),
+            ceiling: Meter::new(Rate::ZERO, Bytes::ZERO),
         };
         node.set(settings, Instant::START);
         node
@@ -192,9 +188,9 @@ impl Node {
         // The burst is for the ceiling. A guarantee has the same time: its credit must not keep others waiting.
         let part = |ceiling: Rate| u128::from(burst.get()) * u128::from(rate.get()) / u128::from(ceiling.get().max(1));
         let credit = ceiling.map_or(burst, |ceiling| Bytes::new(part(ceiling) as u64).max(LEAST_CREDIT.min(burst)));
-        self.guarantee.reconfigure(&meter(rate, credit), now);
+        self.guarantee.reconfigure(&Meter::new(rate, credit), now);
         if let Some(ceiling) = ceiling {
-            self.ceiling.reconfigure(&meter(ceiling, burst), now);
+            self.ceiling.reconfigure(&Meter::new(ceiling, burst), now);
         }
     }
 
