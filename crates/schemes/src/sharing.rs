@@ -3,72 +3,80 @@
 use alloc::vec::Vec;
 use units::{Bytes, Instant, Meter, Rate, SharedMeter};
 
-/// The meter of a rate: the scheme's own, or its part of a shared one.
+/// The meter of a rate: the scheme's own, or its part of a shared one. Packets that wait for it lose no rate if they are served late.
 #[derive(Clone, Debug)]
-pub(crate) enum RateMeter {
-    /// A meter of its own.
-    Own {
-        /// The meter.
-        meter: Meter,
-        /// It has refused a packet, which waits.
-        waits: bool,
-    },
-    /// A part of a shared meter.
+pub(crate) struct RateMeter {
+    part: MeterPart,
+    /// It has refused a packet, which waits.
+    waits: bool,
+}
+
+#[derive(Clone, Debug)]
+enum MeterPart {
+    Own(Meter),
     Shared(SharedMeter),
 }
 
 impl RateMeter {
+    fn own(rate: Rate, burst: Bytes) -> RateMeter {
+        RateMeter { part: MeterPart::Own(Meter::new(rate, burst)), waits: false }
+    }
+
     /// True if a waiting packet may leave.
     #[inline]
     pub fn allows(&mut self, now: Instant) -> bool {
-        match self {
-            RateMeter::Own { meter, waits } => {
-                if *waits {
+        let waited = self.waits;
+        let allowed = match &mut self.part {
+            MeterPart::Own(meter) => {
+                if waited {
                     meter.catch_up(now);
                 }
-                let allowed = meter.allows(now);
-                *waits = !allowed;
-                allowed
+                meter.allows(now)
             }
-            RateMeter::Shared(part) => part.allows(now),
-        }
+            MeterPart::Shared(part) => {
+                if waited {
+                    part.catch_up(now);
+                }
+                part.allows(now)
+            }
+        };
+        self.waits = !allowed;
+        allowed
     }
 
     /// Charges a packet of `size` bytes.
     #[inline]
     pub fn charge(&mut self, size: Bytes, now: Instant) {
-        match self {
-            RateMeter::Own { meter, waits } => {
-                // A class of `cake` may send although it was refused.
-                *waits = false;
-                meter.charge(size);
-            }
-            RateMeter::Shared(part) => part.charge(size, now),
+        // A tin of `cake` may send although it was refused.
+        self.waits = false;
+        match &mut self.part {
+            MeterPart::Own(meter) => meter.charge(size),
+            MeterPart::Shared(part) => part.charge(size, now),
         }
     }
 
     /// Changes rate and burst to those of `other`. Debts are kept, unless the meter is shared.
     pub fn tune(&mut self, other: &RateMeter, now: Instant) {
-        match (self, other) {
-            (RateMeter::Own { meter, .. }, RateMeter::Own { meter: other, .. }) => meter.reconfigure(other, now),
-            (meter, other) => *meter = other.clone(),
+        match (&mut self.part, &other.part) {
+            (MeterPart::Own(meter), MeterPart::Own(other)) => meter.reconfigure(other, now),
+            (part, other) => *part = other.clone(),
         }
     }
 
     /// The rate, which is the same for all members that share it.
     pub fn rate(&self) -> Rate {
-        match self {
-            RateMeter::Own { meter, .. } => meter.rate(),
-            RateMeter::Shared(part) => part.rate(),
+        match &self.part {
+            MeterPart::Own(meter) => meter.rate(),
+            MeterPart::Shared(part) => part.rate(),
         }
     }
 
     /// When the next packet may leave, as far as known.
     #[inline]
     pub fn ready(&self) -> Instant {
-        match self {
-            RateMeter::Own { meter, .. } => meter.ready(),
-            RateMeter::Shared(part) => part.ready(),
+        match &self.part {
+            MeterPart::Own(meter) => meter.ready(),
+            MeterPart::Shared(part) => part.ready(),
         }
     }
 }
@@ -109,7 +117,7 @@ impl Sharing {
     pub(crate) fn meter(&mut self, rate: Rate, burst: Bytes) -> RateMeter {
         if self.members <= 1 {
             // A single member needs no atomic operations.
-            return RateMeter::Own { meter: Meter::new(rate, burst), waits: false };
+            return RateMeter::own(rate, burst);
         }
         // The first member makes the parts of all members. The others request theirs in the same order.
         if self.shared_meters.len() <= self.next {
@@ -117,8 +125,8 @@ impl Sharing {
         }
         self.next += 1;
         match self.shared_meters[self.next - 1].get(self.member) {
-            Some(part) => RateMeter::Shared(part.clone()),
-            None => RateMeter::Own { meter: Meter::new(rate, burst), waits: false },
+            Some(part) => RateMeter { part: MeterPart::Shared(part.clone()), waits: false },
+            None => RateMeter::own(rate, burst),
         }
     }
 }

@@ -49,9 +49,7 @@ pub struct SharedMeter {
     own: usize,
     /// The earliest time to ask again, as known at the last call.
     ready: Instant,
-    /// The packet asked about waits for the rate.
-    waits: bool,
-    /// When packets were last allowed that had waited.
+    /// The last call of `catch_up`.
     caught_up: Instant,
 }
 
@@ -70,7 +68,6 @@ impl SharedMeter {
             shared: shared.clone(),
             own,
             ready: Instant::START,
-            waits: false,
             caught_up: Instant::START,
         })
     }
@@ -85,7 +82,6 @@ impl SharedMeter {
             own.sent.fetch_max(least.saturating_sub(2 * self.shared.ahead), Relaxed);
         }
         let behind = self.until_due(now);
-        let waited = core::mem::replace(&mut self.waits, true);
         if behind > 0 {
             self.ready = now + Nanos::new((behind as u64).div_ceil(FRACTION));
             return false;
@@ -97,20 +93,18 @@ impl SharedMeter {
             self.ready = now + Rate::bits(self.shared.rate).time_for(Bytes::new(self.shared.ahead / 4)).min(PATIENCE);
             return false;
         }
-        if waited {
-            self.caught_up = now;
-        }
-        self.waits = false;
         true
+    }
+
+    /// Packets of this member have waited for the rate and leave only now: see [`Meter::catch_up`](crate::Meter::catch_up).
+    pub fn catch_up(&mut self, now: Instant) {
+        self.caught_up = now;
     }
 
     /// Accounts for a packet of `size` bytes that is being sent.
     pub fn charge(&mut self, size: Bytes, now: Instant) {
-        // A class of `cake` may send although it was refused.
-        self.waits = false;
         let cost =
             (u128::from(size.get()) * 8_000_000_000 * u128::from(FRACTION)).div_ceil(self.shared.rate.into()) as u64;
-        // Packets that have waited lose no rate if they leave late: see `Meter::catch_up`.
         let unused = if self.caught_up == now { self.shared.depth.max(units(MOST_LATE)) } else { self.shared.depth };
         let earliest = units(now.since(Instant::START)).wrapping_sub(unused);
         let moved = |due: u64| {
@@ -169,15 +163,20 @@ mod tests {
     fn shares(rate: Rate, wants: &[Nanos], step: Nanos) -> Vec<u64> {
         let mut parts: Vec<SharedMeter> = SharedMeter::parts(rate, Bytes::new(2000), wants.len()).collect();
         let (mut sent, mut next) = (vec![0; wants.len()], vec![Instant::START; wants.len()]);
+        let mut waits = vec![false; wants.len()];
         let mut now = Instant::new(1);
         let end = now + Nanos::millis(100);
         while now < end {
             for (member, part) in parts.iter_mut().enumerate() {
+                if waits[member] {
+                    part.catch_up(now);
+                }
                 while next[member] <= now && part.allows(now) {
                     part.charge(PACKET, now);
                     sent[member] += PACKET.get();
                     next[member] += wants[member];
                 }
+                waits[member] = next[member] <= now;
             }
             now += step;
         }

@@ -129,8 +129,6 @@ fn excess_is_divided_by_weight_below_the_ceilings() {
     link(50).assert_rates(&[(2, 1000), (3, 300)], &[(2, 80.0), (3, 20.0)]);
 }
 
-/// The borrowing example of the HTB manual (Devera, "HTB Linux queuing discipline manual", section 3): a link of 100 for customers A (40, divided into 30 for
-/// web and 10 for mail) and B (60). Mail gets what web leaves of A's rate, and A and B divide what the other leaves.
 #[test]
 fn late_service_loses_no_rate_while_packets_wait() {
     // 100 us at 8 Gbit/s are 100 packets of 1000 bytes. The burst is two of them.
@@ -149,6 +147,8 @@ fn late_service_loses_no_rate_while_packets_wait() {
     assert!((2..=4).contains(&sent[0]) && sent[1..].iter().all(|sent| (98..=102).contains(sent)), "{sent:?}");
 }
 
+/// The borrowing example of the HTB manual (Devera, "HTB Linux queuing discipline manual", section 3): a link of 100 for customers A (40, divided into 30 for
+/// web and 10 for mail) and B (60). Mail gets what web leaves of A's rate, and A and B divide what the other leaves.
 #[test]
 fn borrowing_follows_the_published_example_of_htb() {
     let (a, web, mail, b) = (1, 2, 3, 4);
