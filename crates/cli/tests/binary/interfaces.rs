@@ -117,7 +117,11 @@ fn a_killed_router_forwards_again_within_a_second_after_restart() {
     // An address of the kernel. A router on the interface keeps it from receiving packets.
     line.router.add_address("left", ip("10.0.1.9"), 24).unwrap();
     let links = || line.router.run(|| Netlink::open().unwrap().links().unwrap()).unwrap();
-    let before = links();
+    // Linux sets the operational state of a new link up to a second after its carrier; 6 is IF_OPER_UP.
+    let before = until(|| {
+        let links = links();
+        links.iter().all(|link| link.kind != "veth" || link.operational_state == 6).then_some(links)
+    });
     for devices in [["packet:left", "packet:right"], ["xdp:left", "xdp:right"]] {
         let place = TestDirectory::new(1);
         let mut router = line.start(&place, devices);
