@@ -1,6 +1,6 @@
 //! Packets, counters and rates of two slices.
 
-use crate::site::{Site, WAN, inner, without_stall};
+use crate::site::{SHARED_PATH, Site, WAN, inner, without_stall};
 use io::clock;
 use io::thread_priority::NicePriority;
 use io::wait::{Sleeper, Waker};
@@ -22,7 +22,7 @@ const ATTEMPTS: usize = 10;
 /// The parts run one after the other: each needs the machine.
 #[test]
 fn slices_forward_between_sockets_of_the_kernel() {
-    let Some(site) = Site::new(None, "unmatched drop") else { return };
+    let Some(site) = Site::new(SHARED_PATH, None, "unmatched drop") else { return };
     packets_arrive_with_outer_headers_of_the_slice(&site);
     reservations_hold_under_overload(&site);
     site.daemon.stop();

@@ -1,6 +1,6 @@
 //! A tenant that attacks the router, and the packets of another: spec S-26.
 
-use crate::site::{Site, inner, operator, without_stall, worker_wait};
+use crate::site::{OWN_PATHS, SHARED_PATH, Site, inner, operator, without_stall, worker_wait};
 use io::clock;
 use io::thread_priority::RealtimePriority;
 use io::wait::{Sleeper, Waker};
@@ -147,16 +147,20 @@ fn harm(site: &Site, name: &str, mut attack: impl FnMut(&Site) + Send) -> Option
     (attacked < alone * (1.0 - MOST)).then_some(found)
 }
 
+/// Attacks with more packets than the attacker's queue, or the worker, can take.
+fn floods(site: &Site) -> Vec<String> {
+    let [short, long] = [20, 1400].map(|length| inner([10, 0, 3, 4], &vec![0; length]));
+    let flood = harm(site, "a flood", |site| _ = site.near[1].send(&short));
+    let full = harm(site, "full queues", |site| _ = site.near[1].send(&long));
+    flood.into_iter().chain(full).collect()
+}
+
 /// One after the other: each has the machine for itself.
 #[test]
 fn isolation_flood() {
-    // Without its limit of processor time a flood that is faster than the worker takes a part of the packets of all slices.
-    let Some(site) = Site::new(None, "unmatched exception cpu 5%") else { return };
-    let mut harms = Vec::new();
-    let flood = inner([10, 0, 3, 4], &[0; 20]);
-    harms.extend(harm(&site, "a flood", |site| _ = site.near[1].send(&flood)));
-    let long = inner([10, 0, 3, 4], &[0; 1400]);
-    harms.extend(harm(&site, "full queues", |site| _ = site.near[1].send(&long)));
+    // Slices of one path share its queue. Without a limit of processor time a flood that is faster than the worker fills it.
+    let Some(site) = Site::new(SHARED_PATH, None, "unmatched exception cpu 5%") else { return };
+    let mut harms = floods(&site);
     let unknown = inner([10, 7, 3, 4], &[0; 20]);
     harms.extend(harm(&site, "exceptions", |site| _ = site.near[1].send(&unknown)));
     let mut changes = 0_u32;
@@ -171,7 +175,12 @@ fn isolation_flood() {
     assert!(site.slice("b").counters.received > 1000, "the attacks reached the slice");
     assert!(changes > 100, "the filters have changed {changes} times");
     site.daemon.stop();
-    let Some(site) = Site::new(Some(&BOMB), "unmatched drop") else { return };
+    let Some(site) = Site::new(OWN_PATHS, None, "unmatched drop") else { return };
+    println!("paths of their own, without a limit of processor time:");
+    harms.extend(floods(&site));
+    assert!(site.slice("b").counters.received > 1000, "the floods reached the slice");
+    site.daemon.stop();
+    let Some(site) = Site::new(SHARED_PATH, Some(&BOMB), "unmatched drop") else { return };
     let mut panics = 0;
     harms.extend(harm(&site, "panics", |site| {
         site.near[1].send(&[0; 60]).unwrap();

@@ -29,10 +29,32 @@ device = 'packet:wan'
 address = ['198.51.100.1/24']
 scheme = 'share(rate=100mbit, overhead=24b)'
 shares = ['engine rate 80mbit ceiling 80mbit']
-[[path]]
+";
+
+/// A path for the packets of all slices.
+pub const SHARED_PATH: &str = "[[path]]
 name = 'slices'
 match = 'ip daddr { 192.0.2.1, 203.0.113.1, 198.51.100.1 } udp dport 20000-20999'
 functions = ['slice']
+";
+
+/// Two paths for each slice, for the packets to it and for those that it sends, and a task of the worker for each path.
+pub const OWN_PATHS: &str = "[cpu]
+best_effort = 'by_rule'
+[[path]]
+name = 'to-a'
+match = 'ip daddr { 192.0.2.1, 198.51.100.1 } udp dport 20000'
+functions = ['slice']
+[[path]]
+name = 'from-a'
+match = 'ip saddr { 192.0.2.1, 198.51.100.1 } udp sport 20000'
+[[path]]
+name = 'to-b'
+match = 'ip daddr { 203.0.113.1, 198.51.100.1 } udp dport 20001'
+functions = ['slice']
+[[path]]
+name = 'from-b'
+match = 'ip saddr { 203.0.113.1, 198.51.100.1 } udp sport 20001'
 ";
 
 /// Two slices that divide the scheduler 3 to 1. Packets to 10.0.0.0/16 go to the node at the other side.
@@ -70,8 +92,10 @@ pub struct Site {
 }
 
 impl Site {
-    /// The code option of slice `b` is `code`, of which the router gets the registration, or `ipv4`. `None` without the right to make namespaces.
-    pub fn new(code: Option<&'static CodeRegistration>, unmatched: &str) -> Option<Site> {
+    /// Slices on these paths. The code option of slice `b` is `code`, of which the router gets the registration, or `ipv4`. `None` without the right to
+    /// make namespaces.
+    pub fn new(paths: &str, code: Option<&'static CodeRegistration>, unmatched: &str) -> Option<Site> {
+        let config = format!("{CONFIG}{paths}");
         let lab = Lab::new().inspect_err(|forbidden| println!("skipped: {forbidden}")).ok()?;
         let hosts = ["near", "other", "router", "far"].map(|name| lab.host(name).unwrap());
         let [near, other, router, far] = &hosts;
@@ -83,8 +107,8 @@ impl Site {
         other.add_address("eth0", OTHER.into(), 24).unwrap();
         far.add_address("eth0", FAR.into(), 24).unwrap();
         let devices = Devices::new(clock::epoch()).in_namespace(router.namespace().clone());
-        let plan = plan::check(CONFIG, "test.toml", &plane::catalogue()).unwrap_or_else(|wrong| panic!("{wrong}"));
-        let mut options = DaemonOptions::new(devices, CONFIG, "test.toml", |notice| panic!("{notice:?}"));
+        let plan = plan::check(&config, "test.toml", &plane::catalogue()).unwrap_or_else(|wrong| panic!("{wrong}"));
+        let mut options = DaemonOptions::new(devices, &config, "test.toml", |notice| panic!("{notice:?}"));
         options.code_options.extend(code);
         // The worker inherits it: programs beside the test must not stop the router.
         let _first = NicePriority::acquire().ok();
